@@ -1,0 +1,3 @@
+//! The `pi` command: argument parsing and wiring; it decides nothing.
+
+fn main() {}

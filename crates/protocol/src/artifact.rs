@@ -1,0 +1,89 @@
+//! `artifact.json`: what `extc` says about the artifact it wrote.
+
+use crate::manifest::CapabilityManifest;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The only value of [`ArtifactMetadata::schema`].
+pub const ARTIFACT_SCHEMA: &str = "pi.ext.artifact.v1";
+
+/// Metadata beside `extension.artifact`. Same input, same bytes: nothing here depends on the machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ArtifactMetadata {
+    /// `pi.ext.artifact.v1`.
+    pub schema: String,
+    /// Package name, or the file stem of a loose extension.
+    pub name: String,
+    /// Package version, or `0.0.0`.
+    pub version: String,
+    /// Engine build that produced the bytecode.
+    pub engine: EngineBuild,
+    /// `sha256:HEX` of the artifact file.
+    pub artifact: String,
+    /// `sha256:HEX` over the length-prefixed cache fields: manifest, bundle, engine build, host modules.
+    pub cache_key: String,
+    /// Extension entries in manifest order, as paths inside the package.
+    pub entries: Vec<String>,
+    /// Every source that went in, path inside the package (or `dep:NAME@VERSION/PATH`) to `sha256:HEX`.
+    pub inputs: BTreeMap<String, String>,
+    /// Capabilities that the scan found, with literal scopes where it saw them.
+    pub capabilities: CapabilityManifest,
+    /// Host modules the bundle imports, sorted, with the names it takes from each.
+    pub host_imports: BTreeMap<String, Vec<String>>,
+    /// `compatible`, `warning` or `blocked`: the worst of `findings`.
+    pub verdict: Verdict,
+    /// What the scan has to say, in source order.
+    pub findings: Vec<Finding>,
+}
+
+/// Identifies an engine build: bytecode of one is never loaded by another.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct EngineBuild {
+    /// `quickjs-ng`.
+    pub name: String,
+    /// Version of the engine source.
+    pub version: String,
+    /// Version of the bytecode format.
+    pub bytecode: u32,
+    /// Target triple's architecture, endianness and pointer width: `x86_64-le-64`.
+    pub target: String,
+}
+
+impl std::fmt::Display for EngineBuild {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} (bytecode {}, {})", self.name, self.version, self.bytecode, self.target)
+    }
+}
+
+/// Compatibility classes of document 004, section 8, from harmless to refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Nothing to say.
+    Compatible,
+    /// Works, but constrained.
+    Warning,
+    /// Unsafe or unsupported.
+    Blocked,
+}
+
+/// One remark of the scan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Stable code, `BD_EVAL`.
+    pub code: String,
+    /// How bad.
+    pub class: Verdict,
+    /// Path inside the package.
+    pub file: String,
+    /// 1-based.
+    pub line: u32,
+    /// 1-based, in UTF-16 units.
+    pub column: u32,
+    /// What was found.
+    pub message: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+}

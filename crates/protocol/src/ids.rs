@@ -1,0 +1,77 @@
+//! Ids. Numbers are issued by one counter each, so they are stable under replay.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Position in the total order of one realm's loop.
+///
+/// Every enqueued macrotask and every timer gets the next one (invariant I5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Seq(pub u64);
+
+/// A timer of one realm, issued inside the realm in the order of `setTimeout` calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct TimerId(pub u32);
+
+/// A function that stayed in its realm: a handler, a tool's `execute`, a callback.
+///
+/// Handles are issued in registration order and never re-used within a realm's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Handle(pub u32);
+
+/// Which extension entry of a package: the position in its manifest's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct EntryIndex(pub u32);
+
+macro_rules! string_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[serde(transparent)]
+        pub struct $name(pub String);
+
+        impl $name {
+            /// Wraps a string that is known to name one.
+            pub fn new(id: impl Into<String>) -> Self {
+                Self(id.into())
+            }
+
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(id: &str) -> Self {
+                Self(id.to_owned())
+            }
+        }
+    };
+}
+
+string_id! {
+    /// A package or a loose extension file: the unit that has one realm, one set of grants.
+    ///
+    /// `npm:NAME`, `git:HOST/PATH`, or `path:CANONICAL_PATH`.
+    ExtensionId
+}
+string_id! {
+    /// Correlates a `host_call` with its `host_result`s: `host-1`, `host-2`, ... per realm.
+    CallId
+}
+string_id! {
+    /// One delivery of one event to one handler: `evt-1`, `evt-2`, ... per session.
+    EventId
+}

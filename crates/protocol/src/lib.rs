@@ -1,0 +1,39 @@
+//! Wire vocabulary of PiJS.
+//!
+//! Host and realm exchange only the types of this crate: the host delivers one
+//! macrotask as a [`Delivery`], the realm answers with a [`Yield`]. Everything an
+//! extension asks of the world is a [`HostCall`], answered by [`HostResult`]s. The
+//! same types are what a tape records and what `schema/` describes; nothing here
+//! executes, reads a clock or knows an engine.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`ids`] | newtypes for everything that is named by a number or a string |
+//! | [`message`] | protocol v1 messages (document 004, section 3) |
+//! | [`registration`] | what an extension registers: tools, commands, handlers, flags |
+//! | [`hostcall`] | the hostcall ABI and its error taxonomy (3.2) |
+//! | [`stream`] | streamed deltas and the verdict on them |
+//! | [`wire`] | deliveries and yields: one turn of the realm |
+//! | [`manifest`] | `pi.ext.cap.v1`, the capability manifest (3.3) |
+//! | [`log`] | `pi.ext.log.v1`, log and ledger lines (3.1, 3.4) |
+//! | [`artifact`] | `artifact.json`, what `extc` says about its output |
+//! | [`tape`] | header of a recorded session |
+
+#![warn(missing_docs)]
+
+pub mod artifact;
+pub mod hostcall;
+pub mod ids;
+pub mod log;
+pub mod manifest;
+pub mod message;
+pub mod registration;
+pub mod stream;
+pub mod tape;
+pub mod wire;
+
+pub use hostcall::{Capability, Chunk, ErrorCode, HostCall, HostResult, HostcallError};
+pub use ids::{CallId, EntryIndex, EventId, ExtensionId, Handle, Seq, TimerId};
+pub use message::{Envelope, Message, PROTOCOL_VERSION};
+pub use stream::{StreamDelta, StreamSource, StreamVerdict};
+pub use wire::{Delivery, Now, SyncReply, Termination, Usage, Yield};

@@ -1,0 +1,277 @@
+//! Protocol v1 messages (document 004, section 3) and the realm's own additions.
+
+use crate::hostcall::{HostCall, HostResult};
+use crate::ids::{CallId, EntryIndex, EventId, Handle, TimerId};
+use crate::log::LogEntry;
+use crate::registration::Register;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Version that every [`Envelope`] carries.
+pub const PROTOCOL_VERSION: &str = "1.0";
+
+/// A message with the protocol version, as it stands on a tape or in a schema test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Envelope {
+    /// `1.0`.
+    pub version: String,
+    /// The message.
+    #[serde(flatten)]
+    pub message: Message,
+}
+
+impl From<Message> for Envelope {
+    fn from(message: Message) -> Self {
+        Self { version: PROTOCOL_VERSION.to_owned(), message }
+    }
+}
+
+/// Everything host and realm say to each other, `stream_text` deltas aside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", content = "payload", rename_all = "snake_case")]
+pub enum Message {
+    /// Host to realm: evaluate an entry and call its factory. Answered by `register` with
+    /// `ready`, or by `error` with `phase: load`.
+    Load(Load),
+    /// Realm to host: registrations.
+    Register(Register),
+    /// Host to realm: run a tool.
+    ToolCall(ToolCall),
+    /// Realm to host: a partial result, `onUpdate`.
+    ToolUpdate(ToolUpdate),
+    /// Realm to host: what a tool returned or threw.
+    ToolResult(ToolResult),
+    /// Host to realm: run a slash command.
+    SlashCommand(SlashCommand),
+    /// Realm to host: a slash command has ended.
+    SlashResult(SlashResult),
+    /// Host to realm: one event for one handler.
+    EventHook(EventHook),
+    /// Realm to host: what the handler did.
+    EventResult(EventResult),
+    /// Host to realm: call a function that stayed in the realm.
+    Callback(Callback),
+    /// Realm to host: what it returned or threw.
+    CallbackResult(CallbackResult),
+    /// Realm to host: a request.
+    HostCall(HostCall),
+    /// Realm to host: the caller no longer wants the answer; idempotent.
+    HostCallCancel {
+        /// The call to cancel.
+        call_id: CallId,
+    },
+    /// Host to realm: an answer or a chunk of it.
+    HostResult(HostResult),
+    /// Host to realm: an abort signal that was handed in has fired.
+    SignalAborted {
+        /// Number under which it was handed in.
+        signal: u32,
+    },
+    /// Realm to host: arm a timer.
+    TimerSet {
+        /// New id.
+        timer: TimerId,
+        /// Clamped to 0 or more by the loop.
+        delay_ms: f64,
+        /// Whether it re-arms itself each time it fires.
+        repeat: bool,
+    },
+    /// Realm to host: disarm a timer.
+    TimerClear {
+        /// The timer; unknown ones are ignored.
+        timer: TimerId,
+    },
+    /// Host to realm: a timer is due.
+    TimerFired {
+        /// The timer.
+        timer: TimerId,
+    },
+    /// Realm to host: `pi.events.emit`, for the other realms.
+    BusEmit(BusEvent),
+    /// Host to realm: another realm emitted.
+    BusEvent(BusEvent),
+    /// Realm to host: console output and other records.
+    Log(LogEntry),
+    /// Realm to host: an error nobody in the realm handled.
+    Error(ErrorReport),
+}
+
+/// `load.payload`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Load {
+    /// Which entry.
+    pub entry: EntryIndex,
+    /// Module specifier inside the artifact.
+    pub module: String,
+    /// Path shown in errors, inside the package or as the user gave it.
+    pub path: String,
+}
+
+/// `tool_call.payload`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolCall {
+    /// Id from the model.
+    pub tool_call_id: String,
+    /// Entry that registered the tool.
+    pub entry: EntryIndex,
+    /// `execute`.
+    pub handle: Handle,
+    /// Tool name.
+    pub name: String,
+    /// Validated arguments.
+    pub input: Value,
+    /// Abort signal of the run, if one is handed in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<u32>,
+}
+
+/// `tool_update.payload`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolUpdate {
+    /// The call.
+    pub tool_call_id: String,
+    /// `{content, details}`.
+    pub partial: Value,
+}
+
+/// `tool_result.payload`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolResult {
+    /// The call.
+    pub tool_call_id: String,
+    /// `{content, details, terminate?}` as the tool returned it; `null` when it threw.
+    pub output: Value,
+    /// Whether it threw.
+    pub is_error: bool,
+    /// What it threw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorReport>,
+}
+
+/// `slash_command.payload`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SlashCommand {
+    /// Correlates the result.
+    pub slash_command_id: String,
+    /// Entry that registered the command.
+    pub entry: EntryIndex,
+    /// `handler`.
+    pub handle: Handle,
+    /// Invocation name.
+    pub name: String,
+    /// Everything after the one space that follows the name, untrimmed.
+    pub args: String,
+}
+
+/// `slash_result.payload`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SlashResult {
+    /// The command run.
+    pub slash_command_id: String,
+    /// What the handler threw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorReport>,
+}
+
+/// `event_hook.payload`: one event for one handler. The host goes through the handlers in load
+/// order, then registration order, and combines their answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EventHook {
+    /// Correlates the result.
+    pub event_id: EventId,
+    /// Entry that registered the handler.
+    pub entry: EntryIndex,
+    /// The handler.
+    pub handle: Handle,
+    /// Event name.
+    pub event: String,
+    /// The event object without `type`; a signal member is `{"$signal": n}`.
+    pub payload: Map<String, Value>,
+    /// Top-level members whose changes in place count; sent back only when they differ.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mutable: Vec<String>,
+}
+
+/// `event_result.payload`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EventResult {
+    /// The delivery.
+    pub event_id: EventId,
+    /// What the handler returned; absent for `undefined`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+    /// Mutable members that the handler changed in place.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub changed: Map<String, Value>,
+    /// What the handler threw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorReport>,
+}
+
+/// `callback.payload`: a renderer, a completion function, a component method.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Callback {
+    /// Correlates the result.
+    pub callback_id: String,
+    /// Entry the function belongs to.
+    pub entry: EntryIndex,
+    /// The function.
+    pub handle: Handle,
+    /// Arguments as JSON values.
+    pub args: Vec<Value>,
+}
+
+/// `callback_result.payload`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CallbackResult {
+    /// The call.
+    pub callback_id: String,
+    /// What it returned; absent for `undefined`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+    /// What it threw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorReport>,
+}
+
+/// One emission on the event bus. Data is copied; functions inside it are an error.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BusEvent {
+    /// Channel name.
+    pub channel: String,
+    /// Payload.
+    pub data: Value,
+}
+
+/// `error.payload`: an extension error with its TypeScript position.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorReport {
+    /// Entry the code belongs to, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<EntryIndex>,
+    /// `load`, the event name, `tool`, `command`, `timer`, `unhandled_rejection`, ...
+    pub phase: String,
+    /// Error class name, `TypeError`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// First line of what was thrown; non-errors as text.
+    pub message: String,
+    /// Stack with bundle positions from the realm; the host replaces them by source positions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<String>,
+    /// Innermost frame in the extension's own source, filled in by the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<Position>,
+}
+
+/// A place in a source file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Position {
+    /// Path inside the package.
+    pub file: String,
+    /// 1-based.
+    pub line: u32,
+    /// 1-based.
+    pub column: u32,
+}

@@ -1,0 +1,171 @@
+//! What an extension registers. Functions stay in the realm and are named by [`Handle`].
+
+use crate::ids::{EntryIndex, Handle};
+use crate::manifest::CapabilityManifest;
+use crate::stream::StreamSource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// `register.payload`: registrations in the order they were made.
+///
+/// The first one of an entry answers its `load`; later ones come from code that runs afterwards.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Register {
+    /// The entry that registers.
+    pub entry: EntryIndex,
+    /// Whether this answers `load`: the factory has finished.
+    #[serde(default)]
+    pub ready: bool,
+    /// The legacy flat list of document 004; superseded by `capability_manifest`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+    /// What the package declares; the host compares it with the one it read itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capability_manifest: Option<CapabilityManifest>,
+    /// In call order.
+    pub registrations: Vec<Registration>,
+}
+
+/// One call of a `register*` method or of `on`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Registration {
+    /// A tool the model may call. The last of one name within an entry wins.
+    Tool(ToolSpec),
+    /// A slash command.
+    Command(CommandSpec),
+    /// `pi.on(event, handler)`.
+    Handler(HandlerSpec),
+    /// The function that `pi.on` returned was called.
+    HandlerRemoved {
+        /// The handler that no longer listens.
+        handle: Handle,
+    },
+    /// A command line flag.
+    Flag(FlagSpec),
+    /// A keyboard shortcut.
+    Shortcut {
+        /// Key id as the extension wrote it.
+        key: String,
+        /// For the key listing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        description: Option<String>,
+        /// Called with a context.
+        handle: Handle,
+    },
+    /// Renders messages of one custom type.
+    MessageRenderer {
+        /// `customType` of the messages.
+        custom_type: String,
+        /// The renderer.
+        handle: Handle,
+    },
+    /// Renders session entries of one custom type.
+    EntryRenderer {
+        /// `customType` of the entries.
+        custom_type: String,
+        /// The renderer.
+        handle: Handle,
+    },
+    /// A model provider; function members are replaced by `{"$handle": n}`.
+    Provider {
+        /// Provider name.
+        name: String,
+        /// Its configuration.
+        config: Value,
+    },
+    /// A provider was withdrawn.
+    ProviderRemoved {
+        /// Provider name.
+        name: String,
+    },
+}
+
+/// A tool. Field meanings are pi's (`ToolDefinition`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolSpec {
+    /// Name the model uses.
+    pub name: String,
+    /// `execute`.
+    pub handle: Handle,
+    /// Name people see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// What the model is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// JSON Schema of the arguments, as `JSON.stringify` writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Value>,
+    /// One line for the list of available tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_snippet: Option<String>,
+    /// Bullets for the guidelines, while the tool is active.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_guidelines: Option<Vec<String>>,
+    /// `sequential` or `parallel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_mode: Option<String>,
+    /// `default` or `self`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub render_shell: Option<String>,
+    /// Function members by name, `execute` included: `renderCall`, `renderResult`, `prepareArguments`.
+    #[serde(default)]
+    pub functions: Vec<NamedHandle>,
+    /// Sorted names of members that pi does not know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_keys: Vec<String>,
+}
+
+/// A function member of a registered object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NamedHandle {
+    /// Member name.
+    pub name: String,
+    /// The function.
+    pub handle: Handle,
+}
+
+/// A slash command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CommandSpec {
+    /// Without the slash.
+    pub name: String,
+    /// For the command list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// `handler(args, ctx)`.
+    pub handle: Handle,
+    /// `getArgumentCompletions(prefix)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completions: Option<Handle>,
+}
+
+/// An event handler.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HandlerSpec {
+    /// Event name; an unknown one registers with a warning and never fires.
+    pub event: String,
+    /// `handler(event, ctx)`.
+    pub handle: Handle,
+    /// For `stream_text`: which sources it hears.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<StreamSource>,
+}
+
+/// A command line flag.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlagSpec {
+    /// Without the dashes.
+    pub name: String,
+    /// `boolean` or `string`.
+    #[serde(rename = "type")]
+    pub flag_type: String,
+    /// Value without the flag on the command line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// For `--help`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}

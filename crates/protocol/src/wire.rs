@@ -1,0 +1,229 @@
+//! One turn of a realm: a [`Delivery`] in, a [`Yield`] out.
+//!
+//! While the realm runs it may ask for synchronous hostcalls; each is a [`HostCall`] answered
+//! by a [`SyncReply`] before anything else happens (depth 1). In a thread these are plain
+//! values; between processes they are frames: a length, a JSON head, raw attachments.
+
+use crate::hostcall::HostResult;
+use crate::ids::{ExtensionId, Seq};
+use crate::message::Message;
+use crate::stream::StreamDelta;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Time as the driver hands it in. The realm never reads a clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Now {
+    /// Wall clock, milliseconds since 1970: the start of `Date.now()` in this turn.
+    pub epoch_ms: u64,
+    /// Monotonic microseconds since the session began: `performance.now()`, timers.
+    pub elapsed_us: u64,
+}
+
+impl Now {
+    /// Monotonic milliseconds, as timers count.
+    pub fn elapsed_ms(self) -> u64 {
+        self.elapsed_us / 1000
+    }
+}
+
+/// Facts and limits a realm is created with. Nothing in here changes during its life.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RealmOptions {
+    /// Whose code it runs.
+    pub extension: ExtensionId,
+    /// Memory, stack and turn limits.
+    pub limits: Limits,
+    /// Seed of `Math.random` and of `crypto` randomness.
+    pub seed: u64,
+    /// Microseconds the clock advances per read inside a turn; 0 stands still.
+    pub clock_step_us: u32,
+    /// IANA name.
+    pub time_zone: String,
+    /// What `process`, `os` and `path` report: `cwd`, `platform`, `arch`, `argv`, `homedir`,
+    /// `tmpdir`, `pid`, `env`, `agentDir`, ...; chosen by the host, deny by default.
+    pub facts: Map<String, Value>,
+}
+
+/// Limits of a realm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Limits {
+    /// Engine heap, bytes.
+    pub memory_bytes: u64,
+    /// JavaScript stack, bytes.
+    pub stack_bytes: u64,
+    /// Microtasks per turn.
+    pub jobs: u32,
+    /// Engine interrupt polls per turn; one poll is about 10,000 loop edges or calls.
+    pub fuel: u64,
+    /// Engine interrupt polls per streamed delta.
+    pub stream_fuel: u64,
+    /// Live timers.
+    pub timers: u32,
+}
+
+impl Default for Limits {
+    /// 256 MB heap, 256 KB stack (survives every deep-nesting case on a 2 MB thread), 100,000
+    /// jobs, about 5 s of fuel a turn and 1 s a delta on a 2020s core, 10,000 timers.
+    fn default() -> Self {
+        Self {
+            memory_bytes: 256 << 20,
+            stack_bytes: 256 << 10,
+            jobs: 100_000,
+            fuel: 100_000,
+            stream_fuel: 20_000,
+            timers: 10_000,
+        }
+    }
+}
+
+/// One macrotask for a realm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Delivery {
+    /// Its place in the realm's order.
+    pub seq: Seq,
+    /// Time at the start of the turn.
+    pub now: Now,
+    /// What to run.
+    pub task: Task,
+    /// What changed in the readable state since the last delivery or reply to this realm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateDelta>,
+}
+
+/// What a macrotask consists of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// A message.
+    Message(Message),
+    /// A streamed delta, for all `stream_text` handlers of the realm that hear its source.
+    Stream(StreamDelta),
+}
+
+/// What a realm hands back at the end of a turn: microtasks are drained.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Yield {
+    /// In the order the realm produced them.
+    pub messages: Vec<Message>,
+    /// The answer to a [`Task::Stream`].
+    #[serde(default)]
+    pub stream: StreamAnswer,
+    /// What the turn consumed.
+    pub usage: Usage,
+}
+
+/// A realm's answer to a streamed delta.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamAnswer {
+    /// No handler objects.
+    #[default]
+    Continue,
+    /// A handler asks for an abort; later ones were not called.
+    Abort(crate::stream::StreamVerdict),
+    /// A handler's promise waits for I/O: counted as *continue*, reported once.
+    Late {
+        /// The handler.
+        handler: crate::ids::Handle,
+    },
+    /// A handler threw or answered nonsense: counted as *continue*, a strike.
+    Failed {
+        /// The handler.
+        handler: crate::ids::Handle,
+        /// What it threw.
+        error: crate::message::ErrorReport,
+    },
+}
+
+/// What a turn consumed; recorded, so that a replay can be compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// Microtasks run.
+    pub jobs: u32,
+    /// Interrupt polls.
+    pub fuel: u64,
+    /// Clock reads.
+    pub clock_reads: u32,
+    /// Random draws.
+    pub random_draws: u32,
+    /// Engine heap at the end of the turn, bytes.
+    pub heap_bytes: u64,
+}
+
+/// Answer to a synchronous hostcall.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SyncReply {
+    /// The result; never chunked.
+    pub result: HostResult,
+    /// Time after the call.
+    pub now: Now,
+    /// State that the call changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateDelta>,
+}
+
+/// Difference of the readable state (`getEntries`, `isIdle`, `model`, ...).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StateDelta {
+    /// Version after applying this.
+    pub version: u64,
+    /// Top-level members to replace.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub set: Map<String, Value>,
+    /// Change of the session's entry list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entries: Option<EntriesDelta>,
+}
+
+/// Change of the session's entry list: cut to `keep`, then append.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EntriesDelta {
+    /// How many of the known entries stay.
+    pub keep: usize,
+    /// What follows them.
+    pub append: Vec<Value>,
+}
+
+/// Why a realm ended. It is discarded and never re-used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum Termination {
+    /// Out of fuel, out of jobs, or interrupted by the watchdog.
+    Timeout {
+        /// `fuel`, `jobs`, `deadline`.
+        quota: String,
+    },
+    /// The heap limit was reached.
+    OutOfMemory,
+    /// The worker process died.
+    Crashed {
+        /// Signal or exit status.
+        detail: String,
+    },
+    /// The realm broke the protocol.
+    Protocol {
+        /// What it said.
+        detail: String,
+    },
+    /// A bug of ours, contained.
+    HostBug {
+        /// File, line and message.
+        detail: String,
+    },
+}
+
+impl std::fmt::Display for Termination {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Timeout { quota } => write!(f, "stopped: {quota} used up"),
+            Self::OutOfMemory => f.write_str("stopped: memory limit reached"),
+            Self::Crashed { detail } => write!(f, "crashed: {detail}"),
+            Self::Protocol { detail } => write!(f, "broke the protocol: {detail}"),
+            Self::HostBug { detail } => write!(f, "host bug: {detail}"),
+        }
+    }
+}
+
+impl std::error::Error for Termination {}

@@ -1,0 +1,3 @@
+//! The `extc` command.
+
+fn main() {}
