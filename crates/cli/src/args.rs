@@ -1,0 +1,313 @@
+//! What users type.
+//!
+//! Options that clap does not know are flags of extensions (`pi.registerFlag`); they are taken out
+//! before parsing, by pi's rule, and checked once the extensions have registered theirs.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Runs pi extensions without Node: fast to start, contained, and able to stop a reply that breaks a rule.
+#[derive(Debug, Parser)]
+#[command(
+    name = "pi",
+    version,
+    args_conflicts_with_subcommands = true,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  pi demo                                          see a rule stop a reply, offline
+  pi install ./my-extension                        install from a folder
+  pi install pi-ttsr                               install from the npm registry
+  pi -p 'say hello' --model script:reply.jsonl     run a recorded model
+  pi -p 'fix it' --model anthropic/claude-sonnet-4-5 --mode json
+
+Options that are not listed here are passed to the extensions that registered them.
+Exit codes: 0 done, 1 failed, 2 usage, 3 refused by policy, 130 interrupted."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+/// `pi [-p] [PROMPT] ...`
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct RunArgs {
+    /// Answer one prompt and exit
+    #[arg(short, long)]
+    pub(crate) print: bool,
+    /// What to ask; several words are joined by blanks
+    pub(crate) prompt: Vec<String>,
+    /// script:FILE, openai/NAME or anthropic/NAME
+    #[arg(long, value_name = "PROVIDER/ID")]
+    pub(crate) model: Option<String>,
+    /// How to report: the final text, or one event a line
+    #[arg(long, value_enum, default_value_t = Mode::Text)]
+    pub(crate) mode: Mode,
+    /// Load an extension from a path or a package source; repeatable
+    #[arg(short = 'e', long = "extension", value_name = "PATH|SOURCE")]
+    pub(crate) extensions: Vec<String>,
+    /// Load only what -e names (also: -ne)
+    #[arg(long)]
+    pub(crate) no_extensions: bool,
+    /// What happens to a capability that was not granted
+    #[arg(long, value_enum)]
+    pub(crate) policy: Option<PolicyMode>,
+    /// Grant a capability for this run: read:docs/**, exec:git, http:api.github.com, env:NAME; repeatable
+    #[arg(long, value_name = "CAP[:SCOPE]")]
+    pub(crate) allow: Vec<String>,
+    /// Refuse a capability for this run; repeatable
+    #[arg(long, value_name = "CAP")]
+    pub(crate) deny: Vec<String>,
+    /// Where extension code runs
+    #[arg(long, value_enum, default_value_t = Isolation::Thread)]
+    pub(crate) isolation: Isolation,
+    /// Go on with the latest session of this folder
+    #[arg(short, long = "continue", conflicts_with_all = ["session", "no_session"])]
+    pub(crate) continue_session: bool,
+    /// Go on with this session file, or create it
+    #[arg(long, value_name = "FILE", conflicts_with = "no_session")]
+    pub(crate) session: Option<PathBuf>,
+    /// Keep the session in memory
+    #[arg(long)]
+    pub(crate) no_session: bool,
+    /// Address of the model's API, for compatible endpoints
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// Text that replaces the built-in system prompt
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system_prompt: Option<String>,
+}
+
+/// `--mode`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// The reply's text
+    #[default]
+    Text,
+    /// One event a line
+    Json,
+    /// Commands on stdin, events on stdout
+    Rpc,
+}
+
+/// `--policy`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PolicyMode {
+    /// Deny what was not granted
+    Strict,
+    /// Ask a person; without one, deny
+    Prompt,
+    /// Allow, warn and log
+    Permissive,
+}
+
+/// `--isolation`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Isolation {
+    /// A sealed worker process per package
+    Process,
+    /// The host's own thread
+    #[default]
+    Thread,
+}
+
+/// Everything that is not a prompt.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Install a package: a folder, an npm name, npm:NAME@RANGE
+    Install(InstallArgs),
+    /// Remove an installed package
+    #[command(alias = "uninstall")]
+    Remove(RemoveArgs),
+    /// List installed packages
+    List {
+        /// Machine output
+        #[arg(long)]
+        json: bool,
+    },
+    /// What is loaded, and what it may do
+    #[command(subcommand)]
+    Ext(ExtCommand),
+    /// Watch a rule abort and retry a streaming reply; needs no network, no key, no set-up
+    Demo {
+        /// Machine output
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `pi install SOURCE`
+#[derive(Debug, Args)]
+pub(crate) struct InstallArgs {
+    /// A folder, npm:NAME[@RANGE], or a bare npm name
+    pub(crate) source: String,
+    /// Install for this project (.pi/) instead of for the user
+    #[arg(short, long)]
+    pub(crate) local: bool,
+    /// npm registry to ask instead of the configured one
+    #[arg(long, value_name = "URL")]
+    pub(crate) registry: Option<String>,
+    /// Grant what the scan found without asking
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Machine output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `pi remove SOURCE`
+#[derive(Debug, Args)]
+pub(crate) struct RemoveArgs {
+    /// As it was installed, or the package's name
+    pub(crate) source: String,
+    /// Remove from this project (.pi/) instead of from the user's packages
+    #[arg(short, long)]
+    pub(crate) local: bool,
+}
+
+/// `pi ext ...`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ExtCommand {
+    /// What would be loaded here, in load order
+    List {
+        /// Extra extensions, as in `pi -e`
+        #[arg(short = 'e', long = "extension", value_name = "PATH|SOURCE")]
+        extensions: Vec<String>,
+        /// Machine output
+        #[arg(long)]
+        json: bool,
+    },
+    /// Everything about one extension: registrations, capabilities, limits
+    Show {
+        /// Name, source or path
+        extension: String,
+        /// Machine output
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// A flag for an extension: `--name`, `--name=value` or `--name value`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ExtensionFlag {
+    pub(crate) name: String,
+    pub(crate) value: Option<String>,
+}
+
+/// Splits the command line into what clap knows and flags for extensions.
+///
+/// pi's rule: an unknown `--name` takes the next word as its value unless that starts with `-` or `@`.
+/// After a subcommand nothing is taken out, so that clap reports the mistake.
+pub(crate) fn split_extension_flags(argv: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<ExtensionFlag>) {
+    let command = <Cli as clap::CommandFactory>::command();
+    let takes_value = |long: &str| {
+        command.get_arguments().find(|arg| arg.get_long() == Some(long)).map(|arg| arg.get_action().takes_values())
+    };
+    let is_subcommand = |word: &str| command.find_subcommand(word).is_some();
+
+    let mut known = Vec::new();
+    let mut flags = Vec::new();
+    let mut words = argv.into_iter().peekable();
+    known.extend(words.next());
+    let mut positional_seen = false;
+    while let Some(word) = words.next() {
+        let Some(text) = word.to_str() else {
+            known.push(word);
+            continue;
+        };
+        if text == "-ne" {
+            known.push("--no-extensions".into());
+        } else if text == "--" || (!positional_seen && is_subcommand(text)) {
+            known.push(word);
+            known.extend(words);
+            break;
+        } else if let Some(long) = text.strip_prefix("--") {
+            let (name, inline) = match long.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (long, None),
+            };
+            match takes_value(name) {
+                _ if name == "help" || name == "version" => known.push(word),
+                Some(takes) => {
+                    let wants_next = takes && inline.is_none();
+                    known.push(word);
+                    if wants_next {
+                        known.extend(words.next());
+                    }
+                }
+                None => {
+                    let name = name.to_owned();
+                    let value = inline.or_else(|| {
+                        words
+                            .next_if(|next| next.to_str().is_some_and(|next| !next.starts_with(['-', '@'])))
+                            .and_then(|next| next.into_string().ok())
+                    });
+                    flags.push(ExtensionFlag { name, value });
+                }
+            }
+        } else if text == "-e" {
+            known.push(word);
+            known.extend(words.next());
+        } else {
+            positional_seen |= !text.starts_with('-');
+            known.push(word);
+        }
+    }
+    (known, flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(line: &str) -> (Vec<String>, Vec<ExtensionFlag>) {
+        let (known, flags) = split_extension_flags(line.split(' ').map(OsString::from));
+        (known.into_iter().map(|word| word.into_string().expect("made from UTF-8")).collect(), flags)
+    }
+
+    fn flag(name: &str, value: Option<&str>) -> ExtensionFlag {
+        ExtensionFlag { name: name.into(), value: value.map(str::to_owned) }
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn unknown_long_options_are_flags_of_extensions() {
+        let (known, flags) = split("pi -p x --plan --depth 3 --level=high --model script:a");
+        assert_eq!(known.join(" "), "pi -p x --model script:a");
+        assert_eq!(flags, [flag("plan", None), flag("depth", Some("3")), flag("level", Some("high"))]);
+    }
+
+    #[test]
+    fn values_of_known_options_are_left_alone() {
+        let (known, flags) = split("pi --model --odd -e --file -p hello");
+        assert_eq!(known.join(" "), "pi --model --odd -e --file -p hello");
+        assert_eq!(flags, []);
+    }
+
+    #[test]
+    fn a_flag_does_not_swallow_an_option_or_a_file_reference() {
+        let (known, flags) = split("pi --plan -p --fast @notes.md");
+        assert_eq!(known.join(" "), "pi -p @notes.md");
+        assert_eq!(flags, [flag("plan", None), flag("fast", None)]);
+    }
+
+    #[test]
+    fn subcommands_keep_their_own_mistakes() {
+        let (known, flags) = split("pi install --nonsense x");
+        assert_eq!(known.join(" "), "pi install --nonsense x");
+        assert_eq!(flags, []);
+    }
+
+    #[test]
+    fn two_letter_short_form_of_no_extensions() {
+        let (known, _) = split("pi -ne -p x");
+        assert_eq!(known.join(" "), "pi --no-extensions -p x");
+    }
+}
