@@ -1,1 +1,29 @@
-//! See `docs/architecture.md`.
+//! The compiled-extension container.
+//!
+//! `extc` writes an [`Artifact`] with [`encode`]; everything that reads one goes through [`decode`],
+//! which believes nothing: the header is checked before any content, each section against its SHA-256.
+//! Digests only show damage. Bytecode is native code in disguise, so an engine takes it from a
+//! [`Verified`] alone, and there are two ways to one: this process compiled it a moment ago, or the
+//! keyed [`Mac`] of this installation matches the bytes for this engine build and this package.
+//!
+//! | type | is |
+//! |---|---|
+//! | [`Artifact`], [`Module`] | the content: metadata and modules with source, map, bytecode |
+//! | [`ArtifactError`] | why bytes were refused; ask it, it names what was expected and what was there |
+//! | [`InstallKey`], [`Mac`] | the secret of this installation, and what it says about one file |
+//! | [`Verified`] | an artifact whose bytecode may be loaded |
+//!
+//! What always holds: encoding is deterministic; decoding never panics and never allocates more than
+//! the input is long; a MAC binds the bytes, the engine build, the format and the id.
+
+#![warn(missing_docs)]
+
+mod container;
+mod error;
+mod mac;
+mod verified;
+
+pub use container::{Artifact, FORMAT_VERSION, MAGIC, Module, decode, digest, encode, read_header};
+pub use error::ArtifactError;
+pub use mac::{InstallKey, Mac, sign};
+pub use verified::Verified;

@@ -1,0 +1,122 @@
+//! Why bytes were refused, as questions instead of variants, so that kinds can be added.
+
+use pijs_protocol::artifact::EngineBuild;
+use std::fmt;
+
+/// Why an artifact was refused.
+///
+/// The message names what was expected and what was found. Callers that decide by the reason ask:
+/// a cache rebuilds in every case, an inspector tells a foreign engine build from damage.
+///
+/// ```
+/// let error = pijs_artifact::decode(b"not an artifact").unwrap_err();
+/// assert!(error.is_foreign());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArtifactError {
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Magic {
+        found: Vec<u8>,
+    },
+    Format {
+        expected: u32,
+        found: u32,
+    },
+    Engine {
+        expected: Box<EngineBuild>,
+        found: Box<EngineBuild>,
+    },
+    Digest {
+        section: String,
+    },
+    Truncated {
+        what: &'static str,
+        needed: u64,
+        left: u64,
+    },
+    Trailing {
+        bytes: usize,
+    },
+    Malformed {
+        what: &'static str,
+        detail: String,
+    },
+    Mac {
+        id: String,
+    },
+    NoBytecode {
+        specifier: String,
+    },
+}
+
+impl ArtifactError {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self { kind }
+    }
+
+    /// Not this container at all, or a version of it that this program does not read.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self.kind, Kind::Magic { .. } | Kind::Format { .. })
+    }
+
+    /// A whole artifact whose bytecode belongs to another engine build; its sources can be compiled again.
+    pub fn is_other_engine(&self) -> bool {
+        matches!(self.kind, Kind::Engine { .. })
+    }
+
+    /// Bytes are missing, added or changed since they were written.
+    pub fn is_damaged(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Digest { .. }
+                | Kind::Truncated { .. }
+                | Kind::Trailing { .. }
+                | Kind::Malformed { .. }
+        )
+    }
+
+    /// This installation did not write these bytes, or not for this package and engine build.
+    pub fn is_unauthenticated(&self) -> bool {
+        matches!(self.kind, Kind::Mac { .. })
+    }
+}
+
+impl fmt::Display for ArtifactError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Kind::Magic { found } => write!(
+                f,
+                "not an extension artifact: it starts with `{}`",
+                found.escape_ascii()
+            ),
+            Kind::Format { expected, found } => {
+                write!(
+                    f,
+                    "artifact format {found}, but this program reads format {expected}"
+                )
+            }
+            Kind::Engine { expected, found } => {
+                write!(f, "compiled for {found}, but this program runs {expected}")
+            }
+            Kind::Digest { section } => write!(f, "{section} does not match its SHA-256"),
+            Kind::Truncated { what, needed, left } => {
+                write!(
+                    f,
+                    "cut off in {what}: {needed} bytes announced, {left} left"
+                )
+            }
+            Kind::Trailing { bytes } => write!(f, "{bytes} bytes after the end"),
+            Kind::Malformed { what, detail } => write!(f, "malformed {what}: {detail}"),
+            Kind::Mac { id } => {
+                write!(f, "not authenticated by this installation's key for `{id}`")
+            }
+            Kind::NoBytecode { specifier } => write!(f, "module `{specifier}` has no bytecode"),
+        }
+    }
+}
+
+impl std::error::Error for ArtifactError {}

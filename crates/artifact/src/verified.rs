@@ -1,0 +1,68 @@
+//! The one type an engine loads bytecode from.
+
+use crate::container::{Artifact, decode, read_header};
+use crate::error::{ArtifactError, Kind};
+use crate::mac::{InstallKey, Mac, verifies};
+use pijs_protocol::artifact::EngineBuild;
+
+/// An artifact whose bytecode may be loaded, because this installation vouches for it.
+///
+/// There is no way to build one from bytes of unknown origin:
+///
+/// ```compile_fail
+/// fn forge(artifact: pijs_artifact::Artifact) -> pijs_artifact::Verified {
+///     pijs_artifact::Verified { artifact }
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Verified {
+    artifact: Artifact,
+}
+
+impl Verified {
+    /// Authenticates encoded bytes, then reads them; the bytes that were checked are the bytes that are read.
+    ///
+    /// # Errors
+    ///
+    /// In this order: not an artifact of this format, compiled for another engine build, MAC does not
+    /// match, damaged, a module without bytecode.
+    pub fn check(
+        bytes: &[u8],
+        mac: &Mac,
+        key: &InstallKey,
+        engine: &EngineBuild,
+        id: &str,
+    ) -> Result<Verified, ArtifactError> {
+        let found = read_header(bytes)?;
+        if found != *engine {
+            return Err(ArtifactError::new(Kind::Engine {
+                expected: Box::new(engine.clone()),
+                found: Box::new(found),
+            }));
+        }
+        if !verifies(key, mac, bytes, engine, id) {
+            return Err(ArtifactError::new(Kind::Mac { id: id.to_owned() }));
+        }
+        let artifact = decode(bytes)?;
+        if let Some(module) = artifact
+            .modules
+            .iter()
+            .find(|module| module.bytecode.is_none())
+        {
+            return Err(ArtifactError::new(Kind::NoBytecode {
+                specifier: module.specifier.clone(),
+            }));
+        }
+        Ok(Verified { artifact })
+    }
+
+    /// Vouches for bytecode that this process compiled a moment ago and that never left its memory.
+    pub fn compiled_here(artifact: Artifact) -> Verified {
+        Verified { artifact }
+    }
+
+    /// The content.
+    pub fn artifact(&self) -> &Artifact {
+        &self.artifact
+    }
+}
