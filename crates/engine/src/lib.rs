@@ -1,1 +1,27 @@
-//! See `docs/architecture.md`.
+//! Realms: QuickJS runtimes that run compiled modules under limits, deterministically.
+//!
+//! The only crate that names rquickjs and the only home of `unsafe`. Host code hands in
+//! [`Delivery`](pijs_protocol::Delivery)s and gets [`Yield`](pijs_protocol::Yield)s; no engine
+//! type and no engine lifetime is public.
+//!
+//! | type | is |
+//! |---|---|
+//! | [`EngineRealm`] | one runtime and one context without `eval`, from start to termination |
+//! | [`SyncHost`] | answers the synchronous hostcalls of a running turn |
+//! | [`Interrupter`] | stops a running turn from another thread |
+//! | [`compile()`] | source to bytecode, in a throw-away context: the only one with `eval` |
+//!
+//! What always holds: bytecode comes from a [`Verified`](pijs_artifact::Verified) artifact; a realm
+//! that ended with a [`Termination`](pijs_protocol::Termination) runs nothing again; time and
+//! randomness are inputs, so the same deliveries give the same yields, usage included.
+
+#![expect(unsafe_code, reason = "the engine is C; every block states why it is sound")]
+#![warn(missing_docs)]
+
+mod compile;
+mod error;
+mod realm;
+
+pub use compile::{CompileError, ModuleSource, compile, engine_build};
+pub use error::EngineError;
+pub use realm::{EngineRealm, Interrupter, SyncHost};

@@ -1,1 +1,58 @@
-//! See `docs/architecture.md`.
+//! The wire to a realm: something that takes a delivery and yields.
+//!
+//! The code above does not know whether the engine runs in this thread ([`ThreadRealm`]) or in a
+//! sealed process. A thread answers [`Realm::start`] with the end of the turn; a process may answer
+//! [`Progress::Running`], and is then resumed with as much [`Patience`] as the caller has.
+//!
+//! What always holds: after [`Progress::Ended`] a realm is discarded and never entered again.
+
+#![warn(missing_docs)]
+
+mod thread;
+
+pub use pijs_engine::{EngineError, SyncHost};
+pub use thread::ThreadRealm;
+
+use pijs_protocol::{Delivery, Now, Seq, StreamDelta, Termination, Yield};
+use std::time::Duration;
+
+/// How far a turn has come.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Progress {
+    /// Not finished; call [`Realm::resume`]. Only a process ever answers this.
+    Running,
+    /// The macrotask has run and its microtasks are drained.
+    Yielded(Yield),
+    /// The realm is gone; discard it.
+    Ended(Termination),
+}
+
+/// How long [`Realm::resume`] may wait for the other side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Looks once.
+    Poll,
+    /// Waits at most this long.
+    AtMost(Duration),
+}
+
+/// One realm, wherever it runs.
+pub trait Realm {
+    /// Begins a macrotask.
+    fn start(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Progress;
+
+    /// Goes on with a macrotask that answered [`Progress::Running`].
+    fn resume(&mut self, host: &mut dyn SyncHost, patience: Patience) -> Progress;
+
+    /// Runs a streamed delta to its end; the provider's stream does not advance meanwhile.
+    fn stream(
+        &mut self,
+        seq: Seq,
+        now: Now,
+        delta: &StreamDelta,
+        host: &mut dyn SyncHost,
+    ) -> Result<Yield, Termination>;
+
+    /// Ends the running macrotask as a timeout, from any thread that holds the realm's handle.
+    fn interrupt(&self);
+}

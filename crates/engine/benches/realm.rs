@@ -1,0 +1,2 @@
+//! Figures of one realm.
+fn main() {}

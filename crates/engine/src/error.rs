@@ -1,0 +1,23 @@
+//! Why a realm could not be created.
+
+use std::fmt;
+
+/// A realm could not be created, or was given something it cannot use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineError {
+    message: String,
+}
+
+impl EngineError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "engine: {}", self.message)
+    }
+}
+
+impl std::error::Error for EngineError {}
