@@ -1,0 +1,122 @@
+//! Errors a user meets: one screen, with a code, naming the thing and the next step.
+
+mod support;
+
+use support::{ModelServer, Reply, World};
+
+fn with_extension(world: &World, source: &str) -> support::Run {
+    let model = world.script(&[&["hi"]]);
+    let path = world.write("project/ext.ts", source).display().to_string();
+    world.pi(&["-p", "x", "--model", &model, "-e", &path])
+}
+
+#[test]
+fn a_prompt_without_a_model_names_the_choices() {
+    let world = World::new();
+    world.pi(&["-p", "x"]).failed(2, &["--model", "script:", "openai/", "anthropic/"]);
+    world.pi(&["-p", "x", "--model", "nobody"]).failed(2, &["nobody", "script:"]);
+    world.pi(&["hello"]).failed(2, &["-p"]);
+}
+
+#[test]
+fn an_unknown_flag_is_refused_by_name() {
+    let world = World::new();
+    let model = world.script(&[&["hi"]]);
+    world.pi(&["-p", "x", "--model", &model, "--nonsense"]).failed(1, &["--nonsense"]);
+}
+
+#[test]
+fn a_missing_extension_is_named() {
+    let world = World::new();
+    let model = world.script(&[&["hi"]]);
+    world.pi(&["-p", "x", "--model", &model, "-e", "./nowhere.ts"]).failed(1, &["nowhere.ts", "does not exist"]);
+}
+
+#[test]
+fn a_syntax_error_shows_the_place() {
+    let world = World::new();
+    with_extension(&world, "export default function (pi) {\n  const x = ;\n}\n").failed(1, &["ext.ts", "const x = ;", "BD_SYNTAX"]);
+}
+
+#[test]
+fn an_import_that_cannot_be_resolved_shows_the_place() {
+    let world = World::new();
+    with_extension(&world, "import { a } from './missing';\nexport default () => a;\n").failed(1, &["ext.ts", "./missing", "BD_RESOLVE"]);
+}
+
+#[test]
+fn a_factory_that_throws_is_reported_with_its_typescript_position() {
+    let world = World::new();
+    with_extension(
+        &world,
+        "interface A { b: string }\n\nexport default function (pi: unknown) {\n  const a: A = { b: 'x' };\n  throw new Error('no luck ' + a.b);\n}\n",
+    )
+    .failed(1, &["no luck x", "ext.ts:5"]);
+}
+
+#[test]
+fn a_default_export_that_is_no_function_is_refused() {
+    let world = World::new();
+    with_extension(&world, "export default { name: 'x' };\n").failed(1, &["ext.ts", "does not export a valid factory function"]);
+    with_extension(&world, "export const x = 1;\n").failed(1, &["does not export a valid factory function"]);
+}
+
+#[test]
+fn an_exhausted_script_says_so() {
+    let world = World::new();
+    let model = world.raw_script("");
+    world.pi(&["-p", "x", "--model", &model]).failed(1, &["model.jsonl"]);
+    world.pi(&["-p", "x", "--model", "script:/nowhere/at/all.jsonl"]).failed(1, &["/nowhere/at/all.jsonl"]);
+}
+
+#[test]
+fn provider_failures_are_told_apart() {
+    let world = World::new();
+    let ask = |replies: Vec<Reply>| {
+        let server = ModelServer::start(replies);
+        let mut command = world.command(&["-p", "x", "--model", "openai/m", "--base-url", &server.url]);
+        command.env("OPENAI_API_KEY", "not-for-your-eyes");
+        let run = support::run(command);
+        assert!(!run.stderr.contains("not-for-your-eyes"));
+        run
+    };
+    let plain = |status, body: &str| vec![Reply::Plain(status, "content-type: application/json\r\n", body.to_owned())];
+    ask(plain(401, r#"{"error":{"message":"Incorrect API key"}}"#)).failed(1, &["401", "OPENAI_API_KEY"]);
+    ask(plain(404, r#"{"error":{"message":"no such model"}}"#)).failed(1, &["404", "no such model"]);
+    ask(vec![Reply::Stream(vec!["data: {not json\n\n".into()])]).failed(1, &["malformed"]);
+    ask(vec![Reply::Stream(vec!["data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hal\"}}]}\n\n".into()])]).failed(1, &["ended"]);
+}
+
+#[test]
+fn a_key_that_is_missing_is_named() {
+    let world = World::new();
+    world.pi(&["-p", "x", "--model", "anthropic/m"]).failed(1, &["ANTHROPIC_API_KEY"]);
+}
+
+#[test]
+fn install_refuses_what_it_cannot_use_and_changes_nothing() {
+    let world = World::new();
+    world.pi(&["install", "./nowhere"]).failed(1, &["nowhere"]);
+    world.write("project/empty/package.json", r#"{"name":"empty","version":"1.0.0"}"#);
+    world.pi(&["install", "./empty"]).failed(1, &["empty", "IN_MANIFEST"]);
+    world.pi(&["install", "npm:thing", "--registry", "http://127.0.0.1:9"]).failed(1, &["127.0.0.1:9"]);
+    let list = world.pi(&["list", "--json"]);
+    assert_eq!(list.succeeded().stdout.trim(), "[]");
+}
+
+#[test]
+fn what_does_not_exist_yet_says_so() {
+    let world = World::new();
+    let model = world.script(&[&["hi"]]);
+    world.pi(&["-p", "x", "--model", &model, "--mode", "rpc"]).failed(2, &["rpc"]);
+    world.pi(&["-p", "x", "--model", &model, "--isolation", "process"]).failed(2, &["process", "thread"]);
+}
+
+#[test]
+fn help_teaches() {
+    let world = World::new();
+    let help = world.pi(&["--help"]);
+    for word in ["install", "demo", "--model", "script:", "Exit codes"] {
+        assert!(help.succeeded().stdout.contains(word), "{word} is missing in:\n{}", help.stdout);
+    }
+}

@@ -1,0 +1,155 @@
+//! Ways to write and to bundle an extension, each built and run by the command.
+
+mod support;
+
+use support::{Run, World};
+
+/// Loads one extension, lets it answer through `pi.registerCommand`, and returns what it notified.
+fn answer(world: &World, path: &str) -> Run {
+    let model = world.script(&[&["hi"]]);
+    world.pi(&["-p", "/answer", "--model", &model, "--mode", "json", "-e", path])
+}
+
+const REPORT: &str = "import { writeFileSync } from 'node:fs';
+export const report = (pi: any, value: () => unknown) => pi.registerCommand('answer', {
+  handler: async (_: string, ctx: any) => writeFileSync(ctx.cwd + '/answer.txt', String(await value())) });\n";
+
+fn check(files: &[(&str, &str)], expected: &str) {
+    let world = World::new();
+    world.write("project/ext/report.ts", REPORT);
+    for (path, text) in files {
+        world.write(&format!("project/ext/{path}"), text);
+    }
+    let path = world.project().join("ext/index.ts").display().to_string();
+    let run = answer(&world, &path);
+    run.succeeded();
+    assert!(world.project().join("answer.txt").exists(), "{}\n{}", run.stdout, run.stderr);
+    assert_eq!(world.read("project/answer.txt"), expected);
+}
+
+#[test]
+fn a_commonjs_dependency() {
+    check(
+        &[
+            ("index.ts", "import shout, { whisper } from 'loud';\nimport { report } from './report.ts';\nexport default (pi) => report(pi, () => shout('a') + whisper('B'));"),
+            ("package.json", r#"{"name":"x","version":"1.0.0","dependencies":{"loud":"1.0.0"}}"#),
+            ("node_modules/loud/package.json", r#"{"name":"loud","version":"1.0.0","main":"./main.js"}"#),
+            ("node_modules/loud/main.js", "const { up } = require('./up');\nmodule.exports = (s) => up(s) + '!';\nmodule.exports.whisper = (s) => s.toLowerCase();"),
+            ("node_modules/loud/up.js", "exports.up = (s) => s.toUpperCase();"),
+        ],
+        "A!b",
+    );
+}
+
+#[test]
+fn an_esm_dependency_with_an_exports_map() {
+    check(
+        &[
+            ("index.ts", "import { twice } from 'maths/twice';\nimport { report } from './report.js';\nexport default (pi) => report(pi, () => twice(21));"),
+            ("package.json", r#"{"name":"x","version":"1.0.0","dependencies":{"maths":"1.0.0"}}"#),
+            ("node_modules/maths/package.json", r#"{"name":"maths","version":"1.0.0","type":"module","exports":{"./twice":{"import":"./src/twice.mjs"}}}"#),
+            ("node_modules/maths/src/twice.mjs", "export const twice = (n) => n * 2;"),
+        ],
+        "42",
+    );
+}
+
+#[test]
+fn a_dynamic_import() {
+    check(
+        &[
+            ("index.ts", "import { report } from './report';\nexport default (pi) => report(pi, async () => (await import('./later.ts')).value);"),
+            ("later.ts", "export const value: string = 'later';"),
+        ],
+        "later",
+    );
+}
+
+#[test]
+fn top_level_await() {
+    check(
+        &[("index.ts", "import { report } from './report';\nconst value = await Promise.resolve('awaited');\nexport default (pi) => report(pi, () => value);")],
+        "awaited",
+    );
+}
+
+#[test]
+fn parameter_properties_enums_namespaces_decorators() {
+    check(
+        &[(
+            "index.ts",
+            "import { report } from './report';
+enum Colour { Red = 'r', Green = 'g' }
+const enum Size { Small = 1, Large }
+namespace Shapes { export const sides = (n: number) => n + 1; }
+function tag(target: any, key: string, descriptor: PropertyDescriptor) {
+  const inner = descriptor.value; descriptor.value = function (...args: any[]) { return '<' + inner.apply(this, args) + '>'; };
+}
+class Box<T> { constructor(private readonly value: T, public size: Size = Size.Large) {}
+  @tag show(): string { return `${this.value}${this.size}`; } }
+export default (pi) => report(pi, () => new Box(Colour.Green).show() + Shapes.sides(3));",
+        )],
+        "<g2>4",
+    );
+}
+
+#[test]
+fn json_and_commonjs_entries() {
+    check(
+        &[
+            ("index.ts", "import data from './data.json';\nimport old = require('./old.cjs');\nimport { report } from './report';\nexport default (pi) => report(pi, () => data.n + old.n);"),
+            ("data.json", r#"{"n": 40}"#),
+            ("old.cjs", "exports.n = 2;"),
+        ],
+        "42",
+    );
+}
+
+#[test]
+fn both_scopes_of_the_host_packages() {
+    check(
+        &[(
+            "index.ts",
+            "import type { ExtensionAPI } from '@mariozechner/pi-coding-agent';
+import { getAgentDir as a } from '@mariozechner/pi-coding-agent';
+import { getAgentDir as b } from '@earendil-works/pi-coding-agent';
+import * as host from '@earendil-works/pi-coding-agent';
+import { report } from './report';
+export default (pi: ExtensionAPI) => report(pi, () => [a === b, typeof a(), (host as any).noSuchName].join());",
+        )],
+        "true,string,",
+    );
+}
+
+#[test]
+fn node_layer_and_globals() {
+    check(
+        &[(
+            "index.ts",
+            "import fs, { existsSync } from 'fs';
+import * as path from 'node:path';
+import { readFile } from 'node:fs/promises';
+import { promisify, inspect } from 'node:util';
+import { fileURLToPath } from 'url';
+import os from 'node:os';
+import { report } from './report';
+export default (pi) => report(pi, async () => {
+  const dir = fs.mkdtempSync(path.join(process.cwd(), 'tmp-'));
+  const file = path.join(dir, 'a.txt');
+  fs.writeFileSync(file, 'héllo');
+  const sync = fs.readFileSync(file, 'utf8');
+  const promised = await readFile(file, { encoding: 'utf8' });
+  const back = await promisify(fs.readFile)(file, 'utf8');
+  let code; try { fs.readFileSync(path.join(dir, 'none')); } catch (error) { code = error.code + ':' + error.syscall; }
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  const url = new URL('../b?x=1#y', 'http://h/a/c/');
+  const copy = structuredClone(new Map([[1, { a: [1, 2] }]]));
+  const beside = existsSync(fileURLToPath(new URL('./report.ts', import.meta.url)));
+  fs.rmSync(dir, { recursive: true });
+  return [sync, promised, back, code, url.href, copy.get(1).a.length, new TextEncoder().encode('é').length, inspect({ a: 1 }), beside,
+    existsSync(dir), os.homedir() === process.env.HOME, new AbortController().signal.aborted, Buffer.from('hi').toString('base64')].join('|');
+});",
+        )],
+        "héllo|héllo|héllo|ENOENT:open|http://h/a/b?x=1#y|2|2|{ a: 1 }|true|false|true|false|aGk=",
+    );
+}

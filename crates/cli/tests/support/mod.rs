@@ -1,0 +1,316 @@
+//! What the end-to-end tests share: a throw-away home and project, a way to run `pi` in them, and a
+//! model server on loopback that records what it was asked.
+
+#![expect(dead_code, reason = "each test binary uses a part of this")]
+
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A home and a project of one test, gone when it ends.
+pub struct World {
+    dir: tempfile::TempDir,
+}
+
+/// What one run of `pi` left behind.
+pub struct Run {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Run {
+    /// Events of `--mode json`; every line of stdout has to be one.
+    pub fn events(&self) -> Vec<Value> {
+        self.stdout
+            .lines()
+            .map(|line| {
+                serde_json::from_str(line).unwrap_or_else(|error| panic!("not an event: {error}\n{line}\n{}", self.stderr))
+            })
+            .collect()
+    }
+
+    /// Events of one type, in order.
+    pub fn events_of(&self, kind: &str) -> Vec<Value> {
+        self.events().into_iter().filter(|event| event["type"] == kind).collect()
+    }
+
+    #[track_caller]
+    pub fn succeeded(&self) -> &Self {
+        assert_eq!(self.code, 0, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Asserts an exit code and that the message names all of `words`.
+    #[track_caller]
+    pub fn failed(&self, code: i32, words: &[&str]) -> &Self {
+        assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        for word in words {
+            assert!(self.stderr.contains(word), "{word:?} is missing in:\n{}", self.stderr);
+        }
+        let lines = self.stderr.lines().count();
+        assert!(lines <= 40, "more than a screen ({lines} lines):\n{}", self.stderr);
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        self
+    }
+}
+
+impl World {
+    pub fn new() -> Self {
+        let world = Self { dir: tempfile::tempdir().expect("a temporary directory") };
+        fs::create_dir_all(world.project()).expect("project");
+        fs::create_dir_all(world.home()).expect("home");
+        world
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn project(&self) -> PathBuf {
+        self.dir.path().join("project")
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    /// Writes a file below the test's directory (`project/...`, `home/...`) and returns its path.
+    pub fn write(&self, path: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.dir.path().join(path);
+        fs::create_dir_all(path.parent().expect("below the test's directory")).expect("directories");
+        fs::write(&path, text).expect("file");
+        path
+    }
+
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.dir.path().join(path)).expect("file")
+    }
+
+    /// A project rule for pi-ttsr.
+    pub fn rule(&self, name: &str, frontmatter: &str, body: &str) {
+        self.write(&format!("project/.pi/rules/{name}.md"), format!("---\n{frontmatter}\n---\n{body}\n"));
+    }
+
+    /// A script for `--model script:FILE`, one reply a line, each a list of text deltas.
+    pub fn script(&self, replies: &[&[&str]]) -> String {
+        let lines: Vec<String> = replies
+            .iter()
+            .map(|deltas| {
+                let events: Vec<Value> = deltas.iter().map(|text| json!({ "text": text })).collect();
+                json!({ "events": events, "stop": "end_turn" }).to_string()
+            })
+            .collect();
+        self.raw_script(&lines.join("\n"))
+    }
+
+    pub fn raw_script(&self, text: &str) -> String {
+        format!("script:{}", self.write("model.jsonl", text).display())
+    }
+
+    /// The command, in the project, with nothing of this machine's environment.
+    pub fn command(&self, args: &[impl AsRef<OsStr>]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pi"));
+        command
+            .args(args)
+            .current_dir(self.project())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.home())
+            .env("XDG_CACHE_HOME", cache())
+            .env("TMPDIR", self.dir.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn pi(&self, args: &[impl AsRef<OsStr>]) -> Run {
+        run(self.command(args))
+    }
+
+    /// `pi -p x --mode json` with pi-ttsr, under a model.
+    pub fn ttsr(&self, model: &str, more: &[&str]) -> Run {
+        let package = pi_ttsr();
+        let mut args = vec!["-p", "x", "--model", model, "--mode", "json", "-e", &package];
+        args.extend(more);
+        self.pi(&args)
+    }
+}
+
+/// Runs a command to its end and collects what it printed.
+pub fn run(mut command: Command) -> Run {
+    let output = command.output().expect("pi starts");
+    Run {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+/// Compiled artifacts are shared by the tests of one binary: they are content-addressed.
+fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
+}
+
+/// The packaged pi-ttsr.
+pub fn pi_ttsr() -> String {
+    fixture("packages/pi-ttsr")
+}
+
+pub fn fixture(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    root.join(path).canonicalize().expect("fixture").display().to_string()
+}
+
+/// One answer of the model server.
+#[derive(Clone)]
+pub enum Reply {
+    /// Status 200 and these SSE blocks, one write each.
+    Stream(Vec<String>),
+    /// The same, then silence until the client goes away.
+    StreamThenStall(Vec<String>),
+    /// A status line, headers and a body.
+    Plain(u16, &'static str, String),
+}
+
+/// A model on loopback. Requests are answered in order, one connection each.
+pub struct ModelServer {
+    pub url: String,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    requests: Vec<(String, Value)>,
+    closed_early: usize,
+}
+
+impl ModelServer {
+    pub fn start(replies: Vec<Reply>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("bound"));
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let theirs = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            for reply in replies {
+                let Ok((stream, _)) = listener.accept() else { return };
+                let _ = serve(stream, &reply, &theirs);
+            }
+        });
+        Self { url, seen }
+    }
+
+    /// Request paths and bodies so far.
+    pub fn requests(&self) -> Vec<(String, Value)> {
+        self.seen.lock().expect("no panic while held").requests.clone()
+    }
+
+    pub fn bodies(&self) -> Vec<Value> {
+        self.requests().into_iter().map(|(_, body)| body).collect()
+    }
+
+    /// How many answers the client walked away from.
+    pub fn closed_early(&self) -> usize {
+        self.seen.lock().expect("no panic while held").closed_early
+    }
+}
+
+fn serve(stream: TcpStream, reply: &Reply, seen: &Mutex<Seen>) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+    let mut length = 0;
+    loop {
+        line.clear();
+        reader.read_line(&mut line)?;
+        if line.trim().is_empty() {
+            break;
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().unwrap_or(0);
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    seen.lock().expect("no panic while held").requests.push((path, body));
+
+    let mut out = stream;
+    let (blocks, stall) = match reply {
+        Reply::Plain(status, headers, body) => {
+            write!(out, "HTTP/1.1 {status} X\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())?;
+            return Ok(());
+        }
+        Reply::Stream(blocks) => (blocks, false),
+        Reply::StreamThenStall(blocks) => (blocks, true),
+    };
+    out.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
+    for block in blocks {
+        if out.write_all(block.as_bytes()).and_then(|()| out.flush()).is_err() {
+            seen.lock().expect("no panic while held").closed_early += 1;
+            return Ok(());
+        }
+    }
+    if stall {
+        // Ends when the client closes its side; the read timeout bounds a client that never does.
+        let ended = matches!(reader.read(&mut [0; 1]), Ok(0) | Err(_));
+        seen.lock().expect("no panic while held").closed_early += usize::from(ended);
+    }
+    Ok(())
+}
+
+/// SSE blocks of an OpenAI-compatible reply.
+pub fn openai(deltas: &[&str]) -> Vec<String> {
+    let mut blocks = open_openai(deltas);
+    blocks.push(format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] })));
+    blocks.push("data: [DONE]\n\n".to_owned());
+    blocks
+}
+
+/// The same without an end.
+pub fn open_openai(deltas: &[&str]) -> Vec<String> {
+    deltas
+        .iter()
+        .map(|text| format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": { "content": text } }] })))
+        .collect()
+}
+
+/// SSE blocks of an Anthropic Messages reply.
+pub fn anthropic(deltas: &[&str]) -> Vec<String> {
+    let mut blocks = open_anthropic(deltas);
+    for event in [
+        json!({ "type": "content_block_stop", "index": 0 }),
+        json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" }, "usage": { "output_tokens": 5 } }),
+        json!({ "type": "message_stop" }),
+    ] {
+        blocks.push(anthropic_block(&event));
+    }
+    blocks
+}
+
+/// The same without an end.
+pub fn open_anthropic(deltas: &[&str]) -> Vec<String> {
+    let start = json!({ "type": "message_start", "message": {
+        "id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": "m",
+        "usage": { "input_tokens": 10, "output_tokens": 1 } } });
+    let open = json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "text", "text": "" } });
+    let mut blocks = vec![anthropic_block(&start), anthropic_block(&open)];
+    blocks.extend(deltas.iter().map(|text| {
+        anthropic_block(&json!({ "type": "content_block_delta", "index": 0, "delta": { "type": "text_delta", "text": text } }))
+    }));
+    blocks
+}
+
+fn anthropic_block(event: &Value) -> String {
+    format!("event: {}\ndata: {event}\n\n", event["type"].as_str().expect("typed"))
+}
