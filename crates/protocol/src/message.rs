@@ -63,6 +63,20 @@ pub enum Message {
     },
     /// Host to realm: an answer or a chunk of it.
     HostResult(HostResult),
+    /// Realm to host: a `stream_text` handler threw or answered nonsense; its answer counts as
+    /// *continue* and the later handlers were called. A strike.
+    StreamFault {
+        /// The handler.
+        handler: Handle,
+        /// What it threw; absent when its promise waits for I/O, which is no strike.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<ErrorReport>,
+    },
+    /// Host to realm: a `stream_text` handler has used up its strikes; do not call it again.
+    HandlerMuted {
+        /// The handler.
+        handler: Handle,
+    },
     /// Host to realm: an abort signal that was handed in has fired.
     SignalAborted {
         /// Number under which it was handed in.
