@@ -1,0 +1,374 @@
+//! Schedules as data: explore, print, replay.
+//!
+//! What a loop does depends on when completions come in and when time passes. A [`Lab`] owns both: its clock moves
+//! and its operations end only by its own decision, and every decision is drawn from a [`Chooser`]. So a schedule is
+//! a list of small numbers. [`explore`] goes through all of them when they are few and through seeded ones when they
+//! are not, and a failing one is a string like `lab1:0.2.1` that [`replay`] runs again.
+//!
+//! For tests: of the loop itself, and of whatever drives one.
+
+use crate::clock::{Clock, VirtualClock};
+use crate::entropy::Entropy;
+use crate::tick_loop::{Guest, Tick, TickLoop, TickOptions, TimerQuota};
+use pijs_protocol::{Seq, TimerId};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
+
+/// The decisions of one schedule, each a number below the count of possibilities at that point.
+///
+/// Written as `lab1:` and the numbers with dots between them. Decisions beyond the list are 0.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Schedule(Vec<usize>);
+
+const PREFIX: &str = "lab1:";
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(PREFIX)?;
+        for (at, decision) in self.0.iter().enumerate() {
+            write!(f, "{}{decision}", if at == 0 { "" } else { "." })?;
+        }
+        Ok(())
+    }
+}
+
+/// A text that is no schedule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no schedule; one looks like lab1:0.2.1")]
+pub struct NoSchedule {
+    text: String,
+}
+
+impl FromStr for Schedule {
+    type Err = NoSchedule;
+
+    fn from_str(text: &str) -> Result<Self, NoSchedule> {
+        let no_schedule = || NoSchedule { text: text.to_owned() };
+        let list = text.strip_prefix(PREFIX).ok_or_else(no_schedule)?;
+        if list.is_empty() {
+            return Ok(Self::default());
+        }
+        list.split('.').map(str::parse).collect::<Result<_, _>>().map(Self).map_err(|_| no_schedule())
+    }
+}
+
+/// Makes the decisions of one run: first those of a script, then zeros or seeded ones.
+#[derive(Debug)]
+pub struct Chooser {
+    script: Vec<usize>,
+    beyond: Beyond,
+    /// Decision and number of possibilities, so far.
+    made: Vec<(usize, usize)>,
+    misfit: Option<String>,
+}
+
+#[derive(Debug)]
+enum Beyond {
+    Zeros,
+    Seeded(Box<Entropy>),
+}
+
+impl Chooser {
+    fn new(script: Vec<usize>, beyond: Beyond) -> Self {
+        Self { script, beyond, made: Vec::new(), misfit: None }
+    }
+
+    /// Decides for one of `of` possibilities; there must be at least one.
+    ///
+    /// # Panics
+    ///
+    /// When `of` is 0.
+    pub fn choose(&mut self, of: usize) -> usize {
+        assert!(of > 0, "a decision without possibilities");
+        let at = self.made.len();
+        let mut picked = match (self.script.get(at), &mut self.beyond) {
+            (Some(&scripted), _) => scripted,
+            (None, Beyond::Zeros) => 0,
+            (None, Beyond::Seeded(entropy)) => (entropy.next_f64() * of as f64) as usize,
+        };
+        if picked >= of {
+            self.misfit.get_or_insert_with(|| format!("decision {at} of the schedule is {picked}, but there are {of}"));
+            picked = 0;
+        }
+        self.made.push((picked, of));
+        picked
+    }
+
+    /// What was decided, without the zeros at the end.
+    fn schedule(&self) -> Schedule {
+        let mut decisions: Vec<usize> = self.made.iter().map(|(picked, _)| *picked).collect();
+        while decisions.last() == Some(&0) {
+            decisions.pop();
+        }
+        Schedule(decisions)
+    }
+
+    /// The next script in depth-first order; `None` after the last one.
+    fn next_script(&self) -> Option<Vec<usize>> {
+        let at = self.made.iter().rposition(|(picked, of)| picked + 1 < *of)?;
+        let mut script: Vec<usize> = self.made[..=at].iter().map(|(picked, _)| *picked).collect();
+        script[at] += 1;
+        Some(script)
+    }
+}
+
+/// How far [`explore`] goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exploration {
+    /// Schedules to try one after the other; when there are no more of them, all have been tried.
+    pub exhaustive: usize,
+    /// Schedules to draw when there are more.
+    pub seeded: usize,
+    /// Seed of the drawn ones.
+    pub seed: u64,
+}
+
+impl Default for Exploration {
+    /// 10,000 one after the other, 1,000 drawn.
+    fn default() -> Self {
+        Self { exhaustive: 10_000, seeded: 1_000, seed: 0 }
+    }
+}
+
+/// An exploration without a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Explored {
+    /// Schedules that were run.
+    pub schedules: usize,
+    /// Whether these were all there are.
+    pub complete: bool,
+}
+
+/// A schedule under which a test fails.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}\nfailed in run {run}; this schedule replays it: {schedule}")]
+pub struct Failure {
+    /// The decisions.
+    pub schedule: Schedule,
+    /// Which run it was, from 1.
+    pub run: usize,
+    /// What the test said.
+    pub message: String,
+}
+
+/// Runs a test under many schedules and stops at the first one that fails, by an error or by a panic.
+///
+/// The test must decide everything through the chooser and start afresh each time.
+///
+/// ```
+/// use pijs_tick::lab::{Exploration, explore, replay};
+///
+/// // Whichever of two operations ends first, the slow path must not win.
+/// let test = |chooser: &mut pijs_tick::lab::Chooser| match ["fast", "slow"][chooser.choose(2)] {
+///     "slow" => Err("the slow one came first".to_owned()),
+///     _ => Ok(()),
+/// };
+/// let failure = explore(Exploration::default(), test).expect_err("one of the two orders fails");
+/// assert_eq!(failure.schedule.to_string(), "lab1:1");
+/// assert_eq!(replay("lab1:1", test), Err("the slow one came first".to_owned()));
+/// ```
+///
+/// # Errors
+///
+/// [`Failure`] with the schedule.
+pub fn explore(
+    options: Exploration,
+    mut test: impl FnMut(&mut Chooser) -> Result<(), String>,
+) -> Result<Explored, Failure> {
+    let mut run = 0;
+    let mut attempt = |mut chooser: Chooser| {
+        run += 1;
+        match guarded(&mut test, &mut chooser) {
+            Ok(()) => Ok((chooser, run)),
+            Err(message) => Err(Failure { schedule: chooser.schedule(), run, message }),
+        }
+    };
+    let mut schedules = 0;
+    let mut script = Some(Vec::new());
+    for _ in 0..options.exhaustive {
+        let Some(decisions) = script else { break };
+        let (chooser, runs) = attempt(Chooser::new(decisions, Beyond::Zeros))?;
+        script = chooser.next_script();
+        schedules = runs;
+    }
+    if script.is_none() {
+        return Ok(Explored { schedules, complete: true });
+    }
+    for drawn in 0..options.seeded {
+        let seed = options.seed.wrapping_add(drawn as u64);
+        (_, schedules) = attempt(Chooser::new(Vec::new(), Beyond::Seeded(Box::new(Entropy::seeded(seed)))))?;
+    }
+    Ok(Explored { schedules, complete: false })
+}
+
+/// Runs a test under one schedule.
+///
+/// # Errors
+///
+/// What the test said, or why the schedule cannot be one of this test.
+pub fn replay(schedule: &str, mut test: impl FnMut(&mut Chooser) -> Result<(), String>) -> Result<(), String> {
+    let Schedule(script) = schedule.parse().map_err(|error: NoSchedule| error.to_string())?;
+    let mut chooser = Chooser::new(script, Beyond::Zeros);
+    let ended = guarded(&mut test, &mut chooser);
+    match chooser.misfit {
+        Some(misfit) => Err(format!("{schedule} is a schedule of another test: {misfit}")),
+        None => ended,
+    }
+}
+
+fn guarded(test: &mut impl FnMut(&mut Chooser) -> Result<(), String>, chooser: &mut Chooser) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(|| test(chooser))).unwrap_or_else(|panic| {
+        Err(match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
+            (Some(text), _) => text.clone(),
+            (None, Some(text)) => (*text).to_owned(),
+            (None, None) => "a panic without a text".to_owned(),
+        })
+    })
+}
+
+/// What a turn asks of the lab.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Effects<T> {
+    /// Operations to begin; each ends, when the schedule says so, with this arrival.
+    pub begin: Vec<T>,
+    /// Timers to arm: id, delay, whether it repeats.
+    pub timers: Vec<(TimerId, f64, bool)>,
+    /// Timers to disarm, after the others were armed.
+    pub clear: Vec<TimerId>,
+}
+
+impl<T> Default for Effects<T> {
+    fn default() -> Self {
+        Self { begin: Vec::new(), timers: Vec::new(), clear: Vec::new() }
+    }
+}
+
+/// One step of a lab.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// A tick ran this macrotask.
+    Ticked(Seq),
+    /// An operation ended; its arrival is ingested by the next tick.
+    Completed,
+    /// The clock moved to the next deadline.
+    Advanced {
+        /// Microseconds since the start.
+        elapsed_us: u64,
+    },
+}
+
+/// A run that did not come to an end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Stuck {
+    /// There was still something to do.
+    #[error("the run did not end within {0} steps")]
+    Steps(usize),
+    /// The guest set too many timers.
+    #[error(transparent)]
+    Timers(#[from] TimerQuota),
+}
+
+/// A driver that owns clock and completion order and decides both by schedule.
+///
+/// In each step it may run a tick, end any operation under way, or let time pass up to the next deadline, whichever
+/// of these are possible; the chooser decides.
+#[derive(Debug)]
+pub struct Lab<'c, T> {
+    chooser: &'c mut Chooser,
+    clock: VirtualClock,
+    tick_loop: TickLoop<T>,
+    under_way: Vec<T>,
+    arrived: Vec<T>,
+}
+
+impl<'c, T> Lab<'c, T> {
+    /// A lab with an idle loop, at time 0.
+    pub fn new(chooser: &'c mut Chooser, options: TickOptions) -> Self {
+        Self {
+            chooser,
+            clock: VirtualClock::starting_at(0),
+            tick_loop: TickLoop::new(options),
+            under_way: Vec::new(),
+            arrived: Vec::new(),
+        }
+    }
+
+    /// Begins an operation that ends with this arrival when the schedule says so.
+    pub fn begin(&mut self, arrival: T) {
+        self.under_way.push(arrival);
+    }
+
+    /// The loop, for what a test wants to look at or queue.
+    pub fn tick_loop(&mut self) -> &mut TickLoop<T> {
+        &mut self.tick_loop
+    }
+
+    /// Takes one step; `None` when there is nothing left to do.
+    ///
+    /// # Errors
+    ///
+    /// [`TimerQuota`] when the guest's turn sets one timer too many.
+    pub fn step<G>(&mut self, guest: &mut G) -> Result<Option<Step>, TimerQuota>
+    where
+        G: Guest<T, Output = Effects<T>>,
+    {
+        let now = self.clock.now();
+        let deadline = self.tick_loop.next_deadline_us();
+        let can_tick = !self.tick_loop.is_idle()
+            || !self.arrived.is_empty()
+            || deadline.is_some_and(|deadline| deadline <= now.elapsed_us);
+        let later = deadline.filter(|deadline| *deadline > now.elapsed_us);
+
+        let moves = usize::from(can_tick) + self.under_way.len() + usize::from(later.is_some());
+        if moves == 0 {
+            return Ok(None);
+        }
+        let picked = self.chooser.choose(moves);
+        if can_tick && picked == 0 {
+            return match self.tick_loop.tick(now, self.arrived.drain(..), guest) {
+                Tick::Idle => unreachable!("there was an arrival, a macrotask or a due timer"),
+                Tick::Ran { seq, output } => self.apply(output).map(|()| Some(Step::Ticked(seq))),
+            };
+        }
+        let operation = picked - usize::from(can_tick);
+        if operation < self.under_way.len() {
+            self.arrived.push(self.under_way.remove(operation));
+            return Ok(Some(Step::Completed));
+        }
+        let elapsed_us = later.expect("the remaining move is the clock's");
+        self.clock.advance_to_us(elapsed_us);
+        Ok(Some(Step::Advanced { elapsed_us }))
+    }
+
+    /// Takes steps until there is nothing left to do.
+    ///
+    /// # Errors
+    ///
+    /// [`Stuck`] after `max_steps`, which ends guests with an interval, and when a timer is refused.
+    pub fn run<G>(&mut self, guest: &mut G, max_steps: usize) -> Result<Vec<Step>, Stuck>
+    where
+        G: Guest<T, Output = Effects<T>>,
+    {
+        let mut steps = Vec::new();
+        while let Some(step) = self.step(guest)? {
+            if steps.len() == max_steps {
+                return Err(Stuck::Steps(max_steps));
+            }
+            steps.push(step);
+        }
+        Ok(steps)
+    }
+
+    fn apply(&mut self, effects: Effects<T>) -> Result<(), TimerQuota> {
+        let now = self.clock.now();
+        for (id, delay_ms, repeat) in effects.timers {
+            self.tick_loop.set_timer(id, delay_ms, repeat, now)?;
+        }
+        for id in effects.clear {
+            self.tick_loop.clear_timer(id);
+        }
+        self.under_way.extend(effects.begin);
+        Ok(())
+    }
+}

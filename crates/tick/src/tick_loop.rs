@@ -1,0 +1,321 @@
+//! The loop: a queue of macrotasks, a heap of timers, one counter.
+//!
+//! [`TickLoop::tick`] is the algorithm of document 004, 1A.4.5, as one function with numbered phases. The driver
+//! calls it until it is idle, waits for an arrival or for [`TickLoop::next_deadline_us`], and calls it again. What
+//! the realm asks for during a turn (timers, hostcalls) comes out as the turn's output; the driver applies it
+//! before the next tick.
+
+use pijs_protocol::{Now, Seq, TimerId};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+/// Longest delay that is taken as written, milliseconds: the range of Node's timers.
+pub const MAX_DELAY_MS: f64 = 2_147_483_647.0;
+
+/// What stands for a delay that Node cannot take, microseconds.
+const FALLBACK_DELAY_US: u64 = 1_000;
+
+/// Limits of one loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TickOptions {
+    /// Live timers; one more is refused with [`TimerQuota`].
+    pub max_timers: usize,
+}
+
+impl Default for TickOptions {
+    /// 10,000 timers: far above any extension measured, far below what would slow the heap down.
+    fn default() -> Self {
+        Self { max_timers: 10_000 }
+    }
+}
+
+/// Refusal of a timer: the realm has as many as it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimerQuota {
+    /// The limit that was reached.
+    pub max_timers: usize,
+}
+
+impl fmt::Display for TimerQuota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the extension has {} live timers, which is its limit; clear some first", self.max_timers)
+    }
+}
+
+impl std::error::Error for TimerQuota {}
+
+/// One unit of work for a realm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Macrotask<T> {
+    /// Something that came from outside: an event, a completion.
+    Arrival(T),
+    /// A timer is due.
+    Timer(TimerId),
+}
+
+/// Runs macrotasks: the engine, or a test.
+pub trait Guest<T> {
+    /// What a turn hands back; the loop does not look at it.
+    type Output;
+
+    /// Runs one macrotask and then its microtasks, until none is left (I2).
+    ///
+    /// `now.elapsed_us` never decreases from turn to turn.
+    fn turn(&mut self, seq: Seq, now: Now, task: Macrotask<T>) -> Self::Output;
+}
+
+/// What a tick did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tick<O> {
+    /// Nothing was queued and no timer was due.
+    Idle,
+    /// One macrotask ran.
+    Ran {
+        /// Its number.
+        seq: Seq,
+        /// What the guest returned.
+        output: O,
+    },
+}
+
+/// Where a live timer is.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// In the heap, under its deadline and number.
+    Armed { deadline_us: u64, seq: Seq },
+    /// In the queue, under the number of its macrotask.
+    Due { seq: Seq },
+    /// An interval whose turn has run: armed again when the next tick begins.
+    Rearming { deadline_us: u64 },
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Timer {
+    place: Place,
+    /// Microseconds between firings of an interval.
+    period_us: Option<u64>,
+}
+
+/// The order of one realm: what runs next, and under which number.
+///
+/// ```
+/// use pijs_protocol::{Now, Seq, TimerId};
+/// use pijs_tick::{Guest, Macrotask, Tick, TickLoop, TickOptions};
+///
+/// struct Print(Vec<String>);
+/// impl Guest<&'static str> for Print {
+///     type Output = ();
+///     fn turn(&mut self, seq: Seq, now: Now, task: Macrotask<&'static str>) {
+///         self.0.push(format!("{} at {}: {task:?}", seq.0, now.elapsed_us));
+///     }
+/// }
+///
+/// let mut guest = Print(Vec::new());
+/// let mut tick_loop = TickLoop::new(TickOptions::default());
+/// let start = Now::default();
+/// tick_loop.set_timer(TimerId(7), 5.0, false, start)?;
+/// tick_loop.tick(start, ["hello"], &mut guest);
+/// let due = Now { elapsed_us: tick_loop.next_deadline_us().expect("a timer is armed"), ..start };
+/// tick_loop.tick(due, [], &mut guest);
+/// assert_eq!(guest.0, [r#"2 at 0: Arrival("hello")"#, "3 at 5000: Timer(TimerId(7))"]);
+/// assert_eq!(tick_loop.tick(due, [], &mut guest), Tick::Idle);
+/// # Ok::<(), pijs_tick::TimerQuota>(())
+/// ```
+#[derive(Debug)]
+pub struct TickLoop<T> {
+    options: TickOptions,
+    /// The last number given out; the first is 1.
+    last_seq: u64,
+    /// The latest time seen, so that a driver's clock that steps back cannot un-expire a timer.
+    elapsed_us: u64,
+    /// Numbers increase from front to back.
+    queue: VecDeque<(Seq, Macrotask<T>)>,
+    /// Armed timers by `(deadline, number)`: the first one is next (I3).
+    heap: BTreeMap<(u64, Seq), TimerId>,
+    /// All live timers, wherever they are.
+    timers: BTreeMap<TimerId, Timer>,
+    /// The interval whose turn ran last, if it is still live.
+    rearming: Option<TimerId>,
+}
+
+impl<T> TickLoop<T> {
+    /// A loop with nothing in it.
+    pub fn new(options: TickOptions) -> Self {
+        Self {
+            options,
+            last_seq: 0,
+            elapsed_us: 0,
+            queue: VecDeque::new(),
+            heap: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            rearming: None,
+        }
+    }
+
+    /// Ingests arrivals, moves due timers, runs at most one macrotask with its microtasks, returns.
+    ///
+    /// # Examples
+    ///
+    /// See [`TickLoop`].
+    pub fn tick<G: Guest<T>>(
+        &mut self,
+        now: Now,
+        arrivals: impl IntoIterator<Item = T>,
+        guest: &mut G,
+    ) -> Tick<G::Output> {
+        self.rearm_interval();
+        self.elapsed_us = self.elapsed_us.max(now.elapsed_us);
+
+        // 1. Ingest completions and events, in the order they came.
+        for arrival in arrivals {
+            self.enqueue(arrival);
+        }
+        // 2. Move due timers, earliest deadline first, older timer first among equals.
+        self.move_due_timers();
+        // 3. Run one macrotask. 4. The guest drains its microtasks before it returns.
+        let Some((seq, task)) = self.queue.pop_front() else {
+            return Tick::Idle;
+        };
+        if let Macrotask::Timer(id) = task {
+            self.retire(id);
+        }
+        let output = guest.turn(seq, Now { elapsed_us: self.elapsed_us, ..now }, task);
+        // 5. What the turn asked for is in `output`; the driver applies it.
+        Tick::Ran { seq, output }
+    }
+
+    /// Puts an arrival at the end of the queue and numbers it.
+    pub fn enqueue(&mut self, arrival: T) -> Seq {
+        let seq = self.next_seq();
+        self.queue.push_back((seq, Macrotask::Arrival(arrival)));
+        seq
+    }
+
+    /// Arms a timer: `setTimeout`, or `setInterval` with `repeat`.
+    ///
+    /// The deadline is `now` plus the delay, in whole milliseconds. A delay of 0 is due at once (`setImmediate`);
+    /// one that Node's timers cannot take (NaN, negative, between 0 and 1, above [`MAX_DELAY_MS`], infinite) counts
+    /// as 1 ms, as under Node. Anything else is cut to whole milliseconds.
+    ///
+    /// An interval is a timeout that is set again after each of its turns, at least 1 ms later. It takes its new
+    /// number after the timers which that turn set, so an equal deadline of theirs comes first, as under Node. Time
+    /// that passed unseen is not made up for: an interval never has two macrotasks in the queue.
+    ///
+    /// An id that is live already is set anew.
+    ///
+    /// # Errors
+    ///
+    /// [`TimerQuota`] when the realm has as many live timers as [`TickOptions::max_timers`]; nothing changes then.
+    pub fn set_timer(&mut self, id: TimerId, delay_ms: f64, repeat: bool, now: Now) -> Result<Seq, TimerQuota> {
+        if !self.timers.contains_key(&id) && self.timers.len() >= self.options.max_timers {
+            return Err(TimerQuota { max_timers: self.options.max_timers });
+        }
+        self.clear_timer(id);
+        let delay_us = delay_us(delay_ms);
+        let period_us = repeat.then_some(delay_us.max(FALLBACK_DELAY_US));
+        Ok(self.arm(id, now.elapsed_us.saturating_add(period_us.unwrap_or(delay_us)), period_us))
+    }
+
+    /// Disarms a timer, also one that is due and waits in the queue. Returns whether it was live.
+    pub fn clear_timer(&mut self, id: TimerId) -> bool {
+        let Some(timer) = self.timers.remove(&id) else {
+            return false;
+        };
+        match timer.place {
+            Place::Armed { deadline_us, seq } => {
+                self.heap.remove(&(deadline_us, seq));
+            }
+            Place::Due { seq } => {
+                let at = self
+                    .queue
+                    .binary_search_by_key(&seq, |(queued, _)| *queued)
+                    .expect("a due timer is in the queue under its number");
+                self.queue.remove(at);
+            }
+            Place::Rearming { .. } => self.rearming = None,
+        }
+        true
+    }
+
+    /// When the earliest timer is due, in microseconds of [`Now::elapsed_us`]; `None` without timers in the heap.
+    pub fn next_deadline_us(&self) -> Option<u64> {
+        let armed = self.heap.first_key_value().map(|((deadline_us, _), _)| *deadline_us);
+        let rearming = self.rearming.and_then(|id| match self.timers.get(&id)?.place {
+            Place::Rearming { deadline_us } => Some(deadline_us),
+            Place::Armed { .. } | Place::Due { .. } => None,
+        });
+        armed.into_iter().chain(rearming).min()
+    }
+
+    /// Whether no macrotask is queued. Timers may be armed.
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// How many macrotasks are queued.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// How many timers are live: armed, or due and not yet run.
+    pub fn live_timers(&self) -> usize {
+        self.timers.len()
+    }
+
+    fn next_seq(&mut self) -> Seq {
+        self.last_seq += 1;
+        Seq(self.last_seq)
+    }
+
+    fn arm(&mut self, id: TimerId, deadline_us: u64, period_us: Option<u64>) -> Seq {
+        let seq = self.next_seq();
+        self.heap.insert((deadline_us, seq), id);
+        self.timers.insert(id, Timer { place: Place::Armed { deadline_us, seq }, period_us });
+        seq
+    }
+
+    fn move_due_timers(&mut self) {
+        while let Some(entry) = self.heap.first_entry() {
+            if entry.key().0 > self.elapsed_us {
+                break;
+            }
+            let id = entry.remove();
+            let seq = self.next_seq();
+            self.queue.push_back((seq, Macrotask::Timer(id)));
+            self.timers.get_mut(&id).expect("an armed timer is live").place = Place::Due { seq };
+        }
+    }
+
+    /// A timer's macrotask left the queue: a timeout is over, an interval waits for the end of its turn.
+    fn retire(&mut self, id: TimerId) {
+        let timer = self.timers.get_mut(&id).expect("a due timer is live");
+        if let Some(period_us) = timer.period_us {
+            timer.place = Place::Rearming { deadline_us: self.elapsed_us.saturating_add(period_us) };
+            self.rearming = Some(id);
+        } else {
+            self.timers.remove(&id);
+        }
+    }
+
+    fn rearm_interval(&mut self) {
+        let Some(id) = self.rearming.take() else {
+            return;
+        };
+        let timer = self.timers.get(&id).expect("clearing a timer forgets that it re-arms");
+        if let Timer { place: Place::Rearming { deadline_us }, period_us } = *timer {
+            self.arm(id, deadline_us, period_us);
+        }
+    }
+}
+
+/// What Node makes of a delay, except that 0 stays 0.
+fn delay_us(delay_ms: f64) -> u64 {
+    if delay_ms == 0.0 {
+        0
+    } else if (1.0..=MAX_DELAY_MS).contains(&delay_ms) {
+        // In range, so the cast only cuts the fraction off.
+        delay_ms as u64 * 1_000
+    } else {
+        FALLBACK_DELAY_US
+    }
+}
