@@ -1,0 +1,88 @@
+/**
+ * `pi:node/fs/error`: a failed `fs` hostcall as the error Node would have thrown.
+ *
+ * `io` becomes an Error with errno, code, syscall, path and dest and Node's message. A refusal of the
+ * gate is `EACCES` with the taxonomy's error as its cause, so that code written for Node treats it as
+ * a file it may not touch, and a person still sees why.
+ */
+
+import { HostcallError } from "pi:hostcall";
+import { coded } from "pi:node/errors";
+import { constants } from "pi:node/os/constants";
+
+const WORDS: Record<string, string> = {
+  EACCES: "permission denied",
+  EBADF: "bad file descriptor",
+  EBUSY: "resource busy or locked",
+  EEXIST: "file already exists",
+  EFBIG: "file too large",
+  EINVAL: "invalid argument",
+  EIO: "i/o error",
+  EISDIR: "illegal operation on a directory",
+  ELOOP: "too many symbolic links encountered",
+  EMFILE: "too many open files",
+  ENAMETOOLONG: "name too long",
+  ENOENT: "no such file or directory",
+  ENOSPC: "no space left on device",
+  ENOTDIR: "not a directory",
+  ENOTEMPTY: "directory not empty",
+  EPERM: "operation not permitted",
+  EROFS: "read-only file system",
+  ETIMEDOUT: "connection timed out",
+  EXDEV: "cross-device link not permitted",
+};
+
+/** Node's names for system calls, where they differ from the op. */
+const SYSCALLS: Record<string, string> = {
+  readFile: "open",
+  writeFile: "open",
+  appendFile: "open",
+  copyFile: "copyfile",
+  readdir: "scandir",
+  truncate: "open",
+  utimes: "utime",
+  exists: "access",
+};
+
+export interface SystemError extends Error {
+  code: string;
+  errno: number;
+  syscall: string;
+  path?: string;
+  dest?: string;
+}
+
+/** An error as libuv's failures look. */
+export function systemError(code: string, syscall: string, path?: string, dest?: string): SystemError {
+  const where = path === undefined ? "" : dest === undefined ? ` '${path}'` : ` '${path}' -> '${dest}'`;
+  const error = new Error(`${code}: ${WORDS[code] ?? "operation failed"}, ${syscall}${where}`) as SystemError;
+  error.errno = -(constants.errno[code] ?? 1);
+  error.code = code;
+  error.syscall = syscall;
+  if (path !== undefined) error.path = path;
+  if (dest !== undefined) error.dest = dest;
+  return error;
+}
+
+/** What an op throws for a failed call; other exceptions pass through. */
+export function fsError(failure: unknown, op: string, path?: string, dest?: string): unknown {
+  if (!(failure instanceof HostcallError)) return failure;
+  const syscall = SYSCALLS[op] ?? op;
+  if (failure.code === "io") {
+    const { errno, syscall: real, path: seen, dest: target } = failure.details;
+    const code = typeof errno === "string" ? errno : "EIO";
+    const error = systemError(code, typeof real === "string" ? real : syscall, path ?? seen, dest ?? target);
+    return error;
+  }
+  if (failure.code === "denied" || failure.code === "timeout") {
+    const error = systemError(failure.code === "denied" ? "EACCES" : "ETIMEDOUT", syscall, path, dest);
+    Object.defineProperty(error, "cause", { value: failure, writable: true, enumerable: false, configurable: true });
+    return error;
+  }
+  if (failure.code === "invalid_request") {
+    const error = coded(TypeError, "ERR_INVALID_ARG_VALUE", `fs.${op}: ${failure.message}`);
+    Object.defineProperty(error, "cause", { value: failure, writable: true, enumerable: false, configurable: true });
+    return error;
+  }
+  return failure;
+}

@@ -1,0 +1,178 @@
+/** `node:fs/promises`: the promise form of every operation, and FileHandle. */
+
+import { importSync } from "pi:engine";
+import { notSupported } from "pi:node/errors";
+import { constants as all } from "pi:node/fs/constants";
+import { Dir } from "pi:node/fs/dir";
+import * as requests from "pi:node/fs/requests";
+import { run } from "pi:node/fs/requests";
+import type { Request } from "pi:node/fs/requests";
+import type { Stats } from "pi:node/fs/stats";
+
+export const constants = all;
+
+/** The promise form. A bad argument rejects too. */
+function promised<A extends any[], T>(make: (...args: A) => Request<T>): (...args: A) => Promise<T> {
+  return async (...args) => run(make(...args));
+}
+
+/** An open file. Closing twice is harmless, as in Node. */
+export class FileHandle {
+  #fd: number;
+
+  constructor(fd: number) {
+    this.#fd = fd;
+  }
+
+  /** -1 once closed. */
+  get fd(): number {
+    return this.#fd;
+  }
+  appendFile(data: unknown, options?: any): Promise<undefined> {
+    return appendFile(this.#fd, data, options);
+  }
+  async close(): Promise<void> {
+    if (this.#fd < 0) return;
+    const fd = this.#fd;
+    this.#fd = -1;
+    await run(requests.close(fd));
+  }
+  async datasync(): Promise<void> {
+    await run(requests.fsync(this.#fd));
+  }
+  async sync(): Promise<void> {
+    await run(requests.fsync(this.#fd));
+  }
+  async read(first?: any, offset?: any, length?: number, position?: number | null): Promise<{ bytesRead: number; buffer: any }> {
+    const view = ArrayBuffer.isView(first);
+    const options = view ? (typeof offset === "object" && offset !== null ? offset : { offset, length, position }) : (first ?? {});
+    const buffer = view ? first : (options.buffer ?? importSync("node:buffer").Buffer.alloc(16384));
+    const start = options.offset ?? 0;
+    const count = options.length ?? buffer.byteLength - start;
+    return { bytesRead: await run(requests.read(this.#fd, buffer, start, count, options.position)), buffer };
+  }
+  readFile(options?: any): Promise<any> {
+    return readFile(this.#fd, options);
+  }
+  async *readLines(options?: any): AsyncGenerator<string> {
+    const text: string = await this.readFile({ encoding: "utf8", ...options });
+    const lines = text.split(/\r\n|\n|\r/);
+    if (lines.at(-1) === "") lines.pop();
+    yield* lines;
+  }
+  async readv(buffers: ArrayBufferView[], position?: number): Promise<{ bytesRead: number; buffers: ArrayBufferView[] }> {
+    let bytesRead = 0;
+    for (const buffer of buffers) {
+      const at = typeof position === "number" ? position + bytesRead : undefined;
+      const count = await run(requests.read(this.#fd, buffer, 0, buffer.byteLength, at));
+      bytesRead += count;
+      if (count < buffer.byteLength) break;
+    }
+    return { bytesRead, buffers };
+  }
+  stat(options?: { bigint?: boolean }): Promise<Stats> {
+    return run(requests.fstat(this.#fd, options));
+  }
+  truncate(len?: number): Promise<undefined> {
+    return run(requests.ftruncate(this.#fd, len));
+  }
+  async write(data: any, second?: any, third?: any, position?: number | null): Promise<{ bytesWritten: number; buffer: any }> {
+    const { bytes, at } = writeArguments(data, second, third, position);
+    return { bytesWritten: await run(requests.write(this.#fd, bytes, at)), buffer: data };
+  }
+  writeFile(data: unknown, options?: any): Promise<undefined> {
+    return writeFile(this.#fd, data, options);
+  }
+  async writev(buffers: ArrayBufferView[], position?: number): Promise<{ bytesWritten: number; buffers: ArrayBufferView[] }> {
+    let bytesWritten = 0;
+    for (const buffer of buffers) {
+      const at = typeof position === "number" ? position + bytesWritten : undefined;
+      bytesWritten += await run(requests.write(this.#fd, requests.dataOf(buffer, undefined), at));
+    }
+    return { bytesWritten, buffers };
+  }
+  chmod(): Promise<never> {
+    return Promise.reject(notSupported("filehandle.chmod", "use fs.chmod with the path"));
+  }
+  chown(): Promise<never> {
+    return Promise.reject(notSupported("filehandle.chown", "owners of files are not for extensions to change"));
+  }
+  utimes(): Promise<never> {
+    return Promise.reject(notSupported("filehandle.utimes", "use fs.utimes with the path"));
+  }
+  createReadStream(): never {
+    throw notSupported("filehandle.createReadStream", "use read() or readFile()");
+  }
+  createWriteStream(): never {
+    throw notSupported("filehandle.createWriteStream", "use write() or writeFile()");
+  }
+  readableWebStream(): never {
+    throw notSupported("filehandle.readableWebStream", "use read() or readFile()");
+  }
+  [Symbol.asyncDispose ?? Symbol.for("asyncDispose")](): Promise<void> {
+    return this.close();
+  }
+}
+
+/** The two shapes of write: `(bytes, offset, length, position)` and `(text, position, encoding)`. */
+export function writeArguments(data: any, second?: any, third?: any, position?: number | null): { bytes: Uint8Array; at: number | null | undefined } {
+  if (typeof data === "string") return { bytes: requests.dataOf(data, third ?? "utf8"), at: second };
+  const whole = requests.dataOf(data, undefined);
+  const options = typeof second === "object" && second !== null ? second : { offset: second, length: third, position };
+  const offset = options.offset ?? 0;
+  return { bytes: whole.subarray(offset, offset + (options.length ?? whole.length - offset)), at: options.position };
+}
+
+export const access = promised(requests.access);
+export const appendFile = promised((file: any, data: unknown, options?: any) => requests.appendFile(file, data, options));
+export const chmod = promised(requests.chmod);
+export const copyFile = promised(requests.copyFile);
+export const cp = promised(requests.cp);
+export const link = promised(requests.link);
+export const lstat = promised((path: unknown, options?: { bigint?: boolean }) => requests.stat("lstat", path, options));
+export const mkdir = promised(requests.mkdir);
+export const mkdtemp = promised(requests.mkdtemp);
+export const readFile = promised(requests.readFile);
+export const readdir = promised(requests.readdir);
+export const readlink = promised(requests.readlink);
+export const realpath = promised(requests.realpath);
+export const rename = promised(requests.rename);
+export const rm = promised(requests.rm);
+export const rmdir = promised(requests.rmdir);
+export const stat = promised((path: unknown, options?: { bigint?: boolean }) => requests.stat("stat", path, options));
+export const symlink = promised((target: unknown, path: unknown, _type?: unknown) => requests.symlink(target, path));
+export const truncate = promised(requests.truncate);
+export const unlink = promised(requests.unlink);
+export const utimes = promised(requests.utimes);
+export const writeFile = promised((file: any, data: unknown, options?: any) => requests.writeFile(file, data, options));
+
+export async function open(path: unknown, flags?: unknown, mode?: unknown): Promise<FileHandle> {
+  return new FileHandle(await run(requests.open(path, flags, mode)));
+}
+
+export async function opendir(path: unknown, options?: { recursive?: boolean }): Promise<Dir> {
+  const folder = requests.pathOf(path);
+  return new Dir(folder, await run(requests.readdir(folder, { ...options, withFileTypes: true })));
+}
+
+export async function statfs(): Promise<never> {
+  throw notSupported("fs.statfs", "the size of file systems is not told to extensions");
+}
+export async function chown(): Promise<never> {
+  throw notSupported("fs.chown", "owners of files are not for extensions to change");
+}
+export const lchown = chown;
+export async function lchmod(): Promise<never> {
+  throw notSupported("fs.lchmod", "use fs.chmod on the file itself");
+}
+export async function lutimes(): Promise<never> {
+  throw notSupported("fs.lutimes", "use fs.utimes on the file itself");
+}
+export function watch(): never {
+  throw notSupported("fs.watch", "read the file again when an event tells you to, or poll it with setInterval");
+}
+
+export default {
+  access, appendFile, chmod, chown, constants, copyFile, cp, lchmod, lchown, link, lstat, lutimes, mkdir, mkdtemp, open, opendir,
+  readFile, readdir, readlink, realpath, rename, rm, rmdir, stat, statfs, symlink, truncate, unlink, utimes, watch, writeFile,
+};

@@ -1,0 +1,442 @@
+/**
+ * `pi:node/fs/requests`: every file operation as one request, shared by the three forms.
+ *
+ * An operation checks its arguments as Node does and gives a `Request`: the op, its params, and how the
+ * answer becomes a value. `runSync` and `run` are the only places that talk to the host; the sync,
+ * callback and promise forms differ in nothing else.
+ */
+
+import { encodeUtf8, importSync } from "pi:engine";
+import { attach, bytesOf, call, callSync } from "pi:hostcall";
+import type { Answer } from "pi:hostcall";
+import { coded, invalidArgType, outOfRange } from "pi:node/errors";
+import { constants } from "pi:node/fs/constants";
+import { fsError } from "pi:node/fs/error";
+import { Dirent, statsFrom } from "pi:node/fs/stats";
+import type { Kind, Stats } from "pi:node/fs/stats";
+import type { Buffer as BufferType } from "node:buffer";
+import type { AbortSignal } from "pi:web/abort";
+
+export type PathLike = string | Uint8Array | { href: string; protocol: string };
+export type Encoding = string | { encoding?: string | null } | null | undefined;
+
+export interface Request<T> {
+  op: string;
+  params: Record<string, unknown>;
+  value(answer: Answer): T;
+  write?: boolean;
+  bytes?: Uint8Array[];
+  /** Shown in errors. */
+  path?: string | undefined;
+  dest?: string | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+export function runSync<T>(request: Request<T>): T {
+  try {
+    return request.value(callSync("fs", capability(request), message(request), request.bytes));
+  } catch (failure) {
+    throw fsError(failure, request.op, request.path, request.dest);
+  }
+}
+
+export async function run<T>(request: Request<T>): Promise<T> {
+  try {
+    const options = { bytes: request.bytes, signal: request.signal };
+    return request.value(await call("fs", capability(request), message(request), options));
+  } catch (failure) {
+    throw fsError(failure, request.op, request.path, request.dest);
+  }
+}
+
+function capability(request: Request<unknown>): string {
+  return request.write ? "write" : "read";
+}
+
+function message(request: Request<unknown>): Record<string, unknown> {
+  return { op: request.op, ...request.params };
+}
+
+const nothing = () => undefined;
+
+/** Loaded when bytes are wanted: most files are read as UTF-8 text. */
+function buffers(): typeof BufferType {
+  return importSync("node:buffer").Buffer;
+}
+
+const UTF8 = /^utf-?8$/i;
+const ENCODINGS = /^(?:utf-?8|hex|ucs-?2|utf-?16le|latin1|binary|base64(?:url)?|ascii)$/i;
+
+// Arguments
+
+/** A path as text: strings, file URLs and Buffers, as Node takes them. */
+export function pathOf(path: unknown, name: string = "path"): string {
+  let text: unknown = path;
+  if (path instanceof Uint8Array) text = buffers().from(path).toString("utf8");
+  else if (typeof path === "object" && path !== null && "href" in path && "protocol" in path) text = fromUrl(path as any);
+  if (typeof text !== "string") throw invalidArgType(name, "of type string or an instance of Buffer or URL", path);
+  if (text.includes("\0")) {
+    throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument '${name}' must be a string, Uint8Array, or URL without null bytes. Received ${JSON.stringify(text)}`);
+  }
+  return text;
+}
+
+function fromUrl(url: { protocol: string; hostname?: string; pathname?: string }): string {
+  if (url.protocol !== "file:") throw coded(TypeError, "ERR_INVALID_URL_SCHEME", "The URL must be of scheme file");
+  return decodeURIComponent(url.pathname ?? "");
+}
+
+export function fdOf(fd: unknown): number {
+  if (typeof fd !== "number") throw invalidArgType("fd", "of type number", fd);
+  if (!Number.isInteger(fd) || fd < 0 || fd > 2 ** 31 - 1) throw outOfRange("fd", ">= 0 && <= 2147483647", fd);
+  return fd;
+}
+
+/** `path` or `fd`, whichever was given. */
+function target(file: unknown): { path: string } | { fd: number } {
+  if (typeof file === "number") return { fd: fdOf(file) };
+  if (typeof file === "object" && file !== null && "fd" in file) return { fd: fdOf((file as { fd: unknown }).fd) };
+  return { path: pathOf(file) };
+}
+
+function shown(where: { path: string } | { fd: number }): string | undefined {
+  return "path" in where ? where.path : undefined;
+}
+
+/** The encoding of an options argument; undefined and "buffer" mean bytes. */
+export function encodingOf(options: Encoding, fallback?: string): string | undefined {
+  const encoding = typeof options === "string" ? options : (options?.encoding ?? fallback);
+  if (encoding === undefined || encoding === null || encoding === "buffer") return undefined;
+  if (!ENCODINGS.test(encoding)) {
+    throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'encoding' is invalid encoding. Received '${encoding}'`);
+  }
+  return encoding;
+}
+
+/** A mode as a number: octal text is accepted. */
+export function modeOf(mode: unknown): number | undefined {
+  if (mode === undefined || mode === null) return undefined;
+  if (typeof mode === "string" && /^[0-7]+$/.test(mode)) return Number.parseInt(mode, 8);
+  if (typeof mode !== "number") throw invalidArgType("mode", "of type number", mode);
+  return mode;
+}
+
+/** Flags as text for the host: numbers are put into Node's letters. */
+export function flagsOf(flags: unknown, fallback: string): string {
+  if (flags === undefined || flags === null) return fallback;
+  if (typeof flags === "string") return flags;
+  if (typeof flags !== "number") throw invalidArgType("flags", "of type string or number", flags);
+  const exclusive = flags & constants.O_EXCL ? "x" : "";
+  const update = (flags & 3) === constants.O_RDWR ? "+" : "";
+  const sync = flags & constants.O_SYNC ? "s" : "";
+  if (flags & constants.O_APPEND) return `a${exclusive}${sync}${update}`;
+  if (flags & constants.O_TRUNC || flags & constants.O_EXCL) return `w${exclusive}${update}`;
+  if (flags & constants.O_CREAT) return "a+";
+  if ((flags & 3) === constants.O_WRONLY) return "r+";
+  return `r${sync}${update}`;
+}
+
+/** Data of a write as bytes. */
+export function dataOf(data: unknown, encoding: string | undefined): Uint8Array {
+  if (typeof data === "string") {
+    return encoding === undefined || UTF8.test(encoding) ? encodeUtf8(data.toWellFormed()) : buffers().from(data, encoding);
+  }
+  if (data instanceof Uint8Array) return data;
+  if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  throw invalidArgType("data", "of type string or an instance of Buffer, TypedArray, or DataView", data);
+}
+
+function text(bytes: Uint8Array, encoding: string | undefined): any {
+  const buffer = buffers().from(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
+  return encoding === undefined ? buffer : buffer.toString(encoding);
+}
+
+function name(value: string, encoding: string | undefined): any {
+  return encoding === undefined ? buffers().from(value) : UTF8.test(encoding) ? value : buffers().from(value).toString(encoding);
+}
+
+function milliseconds(time: unknown): number {
+  if (time instanceof Date) return time.getTime();
+  const seconds = typeof time === "string" ? Number(time) : time;
+  if (typeof seconds !== "number" || Number.isNaN(seconds)) throw invalidArgType("time", "an instance of Date or a number", time);
+  return seconds * 1000;
+}
+
+// Whole files
+
+interface ReadOptions {
+  encoding?: string | null;
+  flag?: string | number;
+  signal?: AbortSignal;
+}
+
+export function readFile(file: unknown, options?: string | ReadOptions | null): Request<any> {
+  const where = target(file);
+  const encoding = encodingOf(options);
+  const settings = typeof options === "object" && options !== null ? options : {};
+  // UTF-8 comes as text: one copy less, and no decoding here.
+  const asText = encoding !== undefined && UTF8.test(encoding);
+  return {
+    op: "readFile",
+    params: asText ? { ...where, encoding: "utf8" } : { ...where },
+    path: shown(where),
+    signal: settings.signal,
+    value: (answer) => {
+      if (asText && typeof answer.output.text === "string") return answer.output.text;
+      return text(bytesOf(answer, answer.output.data) ?? new Uint8Array(0), encoding);
+    },
+  };
+}
+
+interface WriteOptions {
+  encoding?: string | null;
+  mode?: number | string;
+  flag?: string | number;
+  flush?: boolean;
+  signal?: AbortSignal;
+}
+
+function writing(op: string, flag: string, file: unknown, data: unknown, options?: string | WriteOptions | null): Request<undefined> {
+  const where = target(file);
+  const settings = typeof options === "object" && options !== null ? options : {};
+  const bytes: Uint8Array[] = [];
+  const params: Record<string, unknown> = { ...where, data: attach(bytes, dataOf(data, encodingOf(options, "utf8"))) };
+  if ("path" in where) {
+    params.flag = flagsOf(settings.flag, flag);
+    const mode = modeOf(settings.mode);
+    if (mode !== undefined) params.mode = mode;
+  }
+  return { op, params, bytes, write: true, path: shown(where), signal: settings.signal, value: nothing };
+}
+
+export function writeFile(file: unknown, data: unknown, options?: string | WriteOptions | null): Request<undefined> {
+  return writing("writeFile", "w", file, data, options);
+}
+
+export function appendFile(file: unknown, data: unknown, options?: string | WriteOptions | null): Request<undefined> {
+  return writing("appendFile", "a", file, data, options);
+}
+
+// Handles
+
+export function open(path: unknown, flags?: unknown, mode?: unknown): Request<number> {
+  const file = pathOf(path);
+  const letters = flagsOf(flags, "r");
+  const params: Record<string, unknown> = { path: file, flags: letters };
+  const bits = modeOf(mode);
+  if (bits !== undefined) params.mode = bits;
+  return { op: "open", params, path: file, write: !/^r?s?$/.test(letters.replace("rs", "r")), value: (answer) => answer.output.fd };
+}
+
+export function close(fd: unknown): Request<undefined> {
+  return { op: "close", params: { fd: fdOf(fd) }, value: nothing };
+}
+
+export function fsync(fd: unknown): Request<undefined> {
+  return { op: "fsync", params: { fd: fdOf(fd) }, value: nothing };
+}
+
+/** Reads into `buffer`; the value is the count. */
+export function read(fd: unknown, buffer: ArrayBufferView, offset: number, length: number, position?: number | bigint | null): Request<number> {
+  const view = new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
+  if (offset < 0 || offset > view.length) throw outOfRange("offset", `>= 0 && <= ${view.length}`, offset);
+  if (length < 0 || length > view.length - offset) throw outOfRange("length", `>= 0 && <= ${view.length - offset}`, length);
+  const params: Record<string, unknown> = { fd: fdOf(fd), length };
+  if (position !== undefined && position !== null && Number(position) >= 0) params.position = Number(position);
+  return {
+    op: "read",
+    params,
+    value: (answer) => {
+      const data = bytesOf(answer, answer.output.data) ?? new Uint8Array(0);
+      view.set(data, offset);
+      return data.length;
+    },
+  };
+}
+
+export function write(fd: unknown, data: Uint8Array, position?: number | null): Request<number> {
+  const bytes: Uint8Array[] = [];
+  const params: Record<string, unknown> = { fd: fdOf(fd), data: attach(bytes, data) };
+  if (typeof position === "number") params.position = position;
+  return { op: "write", params, bytes, write: true, value: (answer) => answer.output.bytesWritten };
+}
+
+export function fstat(fd: unknown, options?: { bigint?: boolean }): Request<Stats> {
+  return { op: "fstat", params: { fd: fdOf(fd) }, value: (answer) => statsFrom(answer.output, options) };
+}
+
+export function ftruncate(fd: unknown, len?: number | null): Request<undefined> {
+  return { op: "ftruncate", params: { fd: fdOf(fd), len: Math.max(0, len ?? 0) }, write: true, value: nothing };
+}
+
+// Looking
+
+export function stat(op: "stat" | "lstat", path: unknown, options?: { bigint?: boolean }): Request<Stats> {
+  const file = pathOf(path);
+  return { op, params: { path: file }, path: file, value: (answer) => statsFrom(answer.output, options) };
+}
+
+interface ReaddirOptions {
+  encoding?: string | null;
+  withFileTypes?: boolean;
+  recursive?: boolean;
+}
+
+interface WireEntry {
+  name: string;
+  parent: string;
+  kind: Kind;
+}
+
+export function readdir(path: unknown, options?: string | ReaddirOptions | null): Request<any[]> {
+  const folder = pathOf(path);
+  const encoding = encodingOf(options, "utf8");
+  const asBuffers = (typeof options === "string" ? options : options?.encoding) === "buffer";
+  const settings = typeof options === "object" && options !== null ? options : {};
+  const recursive = Boolean(settings.recursive);
+  const spell = (value: string) => name(value, asBuffers ? undefined : encoding);
+  return {
+    op: "readdir",
+    params: recursive ? { path: folder, recursive } : { path: folder },
+    path: folder,
+    value: (answer) =>
+      (answer.output.entries as WireEntry[]).map((entry) => {
+        if (settings.withFileTypes) return new Dirent(spell(entry.name), beside(folder, entry.parent), entry.kind);
+        return spell(entry.parent ? `${entry.parent}/${entry.name}` : entry.name);
+      }),
+  };
+}
+
+function beside(folder: string, parent: string): string {
+  if (!parent) return folder;
+  return folder.endsWith("/") ? folder + parent : `${folder}/${parent}`;
+}
+
+export function readlink(path: unknown, options?: Encoding): Request<any> {
+  const file = pathOf(path);
+  return { op: "readlink", params: { path: file }, path: file, value: (answer) => name(answer.output.target, encodingOf(options, "utf8")) };
+}
+
+export function realpath(path: unknown, options?: Encoding): Request<any> {
+  const file = pathOf(path);
+  return { op: "realpath", params: { path: file }, path: file, value: (answer) => name(answer.output.path, encodingOf(options, "utf8")) };
+}
+
+export function access(path: unknown, mode: number = constants.F_OK): Request<undefined> {
+  const file = pathOf(path);
+  if (typeof mode !== "number") throw invalidArgType("mode", "of type number", mode);
+  return { op: "access", params: { path: file, mode }, path: file, value: nothing };
+}
+
+export function exists(path: unknown): Request<boolean> {
+  const file = pathOf(path);
+  return { op: "exists", params: { path: file }, path: file, value: (answer) => answer.output.exists === true };
+}
+
+// Changing
+
+interface MkdirOptions {
+  recursive?: boolean;
+  mode?: number | string;
+}
+
+export function mkdir(path: unknown, options?: number | string | MkdirOptions | null): Request<string | undefined> {
+  const folder = pathOf(path);
+  const settings: MkdirOptions = typeof options === "object" && options !== null ? options : { ...(options != null && { mode: options }) };
+  const params: Record<string, unknown> = { path: folder };
+  if (settings.recursive) params.recursive = true;
+  const mode = modeOf(settings.mode);
+  if (mode !== undefined) params.mode = mode;
+  return { op: "mkdir", params, path: folder, write: true, value: (answer) => (settings.recursive ? (answer.output.first ?? undefined) : undefined) };
+}
+
+export function mkdtemp(prefix: unknown, options?: Encoding): Request<any> {
+  const start = pathOf(prefix, "prefix");
+  return {
+    op: "mkdtemp",
+    params: { prefix: start },
+    path: `${start}XXXXXX`,
+    write: true,
+    value: (answer) => name(answer.output.path, encodingOf(options, "utf8")),
+  };
+}
+
+export function rm(path: unknown, options?: { recursive?: boolean; force?: boolean } | null): Request<undefined> {
+  const file = pathOf(path);
+  const params: Record<string, unknown> = { path: file };
+  if (options?.recursive) params.recursive = true;
+  if (options?.force) params.force = true;
+  return { op: "rm", params, path: file, write: true, value: nothing };
+}
+
+/** Operations on one path without options: rmdir, unlink. */
+export function onPath(op: "rmdir" | "unlink", path: unknown): Request<undefined> {
+  const file = pathOf(path);
+  return { op, params: { path: file }, path: file, write: true, value: nothing };
+}
+
+export function rmdir(path: unknown, options?: { recursive?: boolean } | null): Request<undefined> {
+  return options?.recursive ? rm(path, { recursive: true }) : onPath("rmdir", path);
+}
+
+export function unlink(path: unknown): Request<undefined> {
+  return onPath("unlink", path);
+}
+
+/** Operations from one path to another: rename, link. */
+function between(op: string, from: unknown, to: unknown, more: Record<string, unknown> = {}): Request<undefined> {
+  const params = { from: pathOf(from, "oldPath"), to: pathOf(to, "newPath"), ...more };
+  return { op, params, path: params.from, dest: params.to, write: true, value: nothing };
+}
+
+export function rename(from: unknown, to: unknown): Request<undefined> {
+  return between("rename", from, to);
+}
+
+export function link(from: unknown, to: unknown): Request<undefined> {
+  return between("link", from, to);
+}
+
+export function copyFile(from: unknown, to: unknown, mode: number = 0): Request<undefined> {
+  return between("copyFile", from, to, mode & constants.COPYFILE_EXCL ? { exclusive: true } : {});
+}
+
+interface CopyOptions {
+  recursive?: boolean;
+  force?: boolean;
+  errorOnExist?: boolean;
+  filter?: unknown;
+}
+
+export function cp(from: unknown, to: unknown, options: CopyOptions = {}): Request<undefined> {
+  if (options.filter !== undefined) {
+    throw coded(Error, "ERR_FEATURE_UNAVAILABLE_ON_PLATFORM", "fs.cp with a filter is not available in a PiJS realm: walk the folder with readdir and copyFile");
+  }
+  const more: Record<string, unknown> = {};
+  if (options.recursive) more.recursive = true;
+  if (options.force === false) more.force = false;
+  if (options.errorOnExist) more.errorOnExist = true;
+  return between("cp", from, to, more);
+}
+
+export function symlink(to: unknown, path: unknown): Request<undefined> {
+  const params = { target: pathOf(to, "target"), path: pathOf(path) };
+  return { op: "symlink", params, path: params.target, dest: params.path, write: true, value: nothing };
+}
+
+export function truncate(path: unknown, len?: number | null): Request<undefined> {
+  const file = pathOf(path);
+  return { op: "truncate", params: { path: file, len: Math.max(0, len ?? 0) }, path: file, write: true, value: nothing };
+}
+
+export function chmod(path: unknown, mode: unknown): Request<undefined> {
+  const file = pathOf(path);
+  const bits = modeOf(mode);
+  if (bits === undefined) throw invalidArgType("mode", "of type number", mode);
+  return { op: "chmod", params: { path: file, mode: bits }, path: file, write: true, value: nothing };
+}
+
+export function utimes(path: unknown, atime: unknown, mtime: unknown): Request<undefined> {
+  const file = pathOf(path);
+  return { op: "utimes", params: { path: file, atimeMs: milliseconds(atime), mtimeMs: milliseconds(mtime) }, path: file, write: true, value: nothing };
+}

@@ -1,0 +1,145 @@
+/** `pi:node/fs/stats`: Stats, BigIntStats and Dirent, built from what the `fs` connector answers. */
+
+import { constants } from "pi:node/fs/constants";
+
+export type Kind = "file" | "dir" | "symlink" | "fifo" | "socket" | "char" | "block";
+
+const FORMATS: Record<Kind, number> = {
+  file: constants.S_IFREG,
+  dir: constants.S_IFDIR,
+  symlink: constants.S_IFLNK,
+  fifo: constants.S_IFIFO,
+  socket: constants.S_IFSOCK,
+  char: constants.S_IFCHR,
+  block: constants.S_IFBLK,
+};
+
+/** A stat on the wire. */
+export interface WireStat {
+  kind: Kind;
+  dev: number;
+  ino: number;
+  mode: number;
+  nlink: number;
+  uid: number;
+  gid: number;
+  rdev: number;
+  size: number;
+  blksize: number;
+  blocks: number;
+  atimeMs: number;
+  mtimeMs: number;
+  ctimeMs: number;
+  birthtimeMs: number;
+}
+
+const FIELDS = ["dev", "mode", "nlink", "uid", "gid", "rdev", "blksize", "ino", "size", "blocks"] as const;
+const TIMES = ["atime", "mtime", "ctime", "birthtime"] as const;
+
+/** What Stats and BigIntStats answer about the kind of file. */
+abstract class StatsBase {
+  declare mode: number | bigint;
+
+  #is(format: number): boolean {
+    return (Number(this.mode) & constants.S_IFMT) === format;
+  }
+  isFile(): boolean {
+    return this.#is(constants.S_IFREG);
+  }
+  isDirectory(): boolean {
+    return this.#is(constants.S_IFDIR);
+  }
+  isSymbolicLink(): boolean {
+    return this.#is(constants.S_IFLNK);
+  }
+  isFIFO(): boolean {
+    return this.#is(constants.S_IFIFO);
+  }
+  isSocket(): boolean {
+    return this.#is(constants.S_IFSOCK);
+  }
+  isCharacterDevice(): boolean {
+    return this.#is(constants.S_IFCHR);
+  }
+  isBlockDevice(): boolean {
+    return this.#is(constants.S_IFBLK);
+  }
+}
+
+/** Permission bits, with the format bits of the kind when the host left them out. */
+function modeOf(wire: WireStat): number {
+  const mode = wire.mode ?? 0;
+  return (mode & constants.S_IFMT) === 0 ? mode | (FORMATS[wire.kind] ?? 0) : mode;
+}
+
+export class Stats extends StatsBase {
+  declare size: number;
+  declare mtimeMs: number;
+  declare mtime: Date;
+
+  constructor(wire: WireStat) {
+    super();
+    const self = this as any;
+    for (const field of FIELDS) self[field] = field === "mode" ? modeOf(wire) : (wire[field] ?? 0);
+    for (const time of TIMES) self[`${time}Ms`] = wire[`${time}Ms`] ?? 0;
+    for (const time of TIMES) self[time] = new Date(wire[`${time}Ms`] ?? 0);
+  }
+}
+
+export class BigIntStats extends StatsBase {
+  constructor(wire: WireStat) {
+    super();
+    const self = this as any;
+    for (const field of FIELDS) self[field] = BigInt(Math.trunc(field === "mode" ? modeOf(wire) : (wire[field] ?? 0)));
+    for (const time of TIMES) {
+      const ms = wire[`${time}Ms`] ?? 0;
+      self[`${time}Ms`] = BigInt(Math.trunc(ms));
+      self[`${time}Ns`] = BigInt(Math.round(ms * 1e6));
+      self[time] = new Date(ms);
+    }
+  }
+}
+
+export function statsFrom(wire: WireStat, options?: { bigint?: boolean }): Stats {
+  return options?.bigint ? (new BigIntStats(wire) as unknown as Stats) : new Stats(wire);
+}
+
+const KIND = Symbol("kind");
+
+/** One entry of a folder. */
+export class Dirent<Name = string> {
+  readonly name: Name;
+  readonly parentPath: string;
+  /** Old name of `parentPath`. */
+  readonly path: string;
+  [KIND]: Kind;
+
+  constructor(name: Name, parentPath: string, kind: Kind) {
+    this.name = name;
+    this.parentPath = parentPath;
+    this.path = parentPath;
+    this[KIND] = kind;
+  }
+
+  isFile(): boolean {
+    return this[KIND] === "file";
+  }
+  isDirectory(): boolean {
+    return this[KIND] === "dir";
+  }
+  isSymbolicLink(): boolean {
+    return this[KIND] === "symlink";
+  }
+  isFIFO(): boolean {
+    return this[KIND] === "fifo";
+  }
+  isSocket(): boolean {
+    return this[KIND] === "socket";
+  }
+  isCharacterDevice(): boolean {
+    return this[KIND] === "char";
+  }
+  isBlockDevice(): boolean {
+    return this[KIND] === "block";
+  }
+}

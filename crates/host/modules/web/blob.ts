@@ -1,0 +1,141 @@
+/** `pi:web/blob`: Blob, File and FormData, held in memory. A blob's stream comes with web streams. */
+
+import { decodeUtf8, encodeUtf8, epochMs } from "pi:engine";
+import { viewOf } from "pi:web/encoding";
+
+type Part = string | Blob | ArrayBuffer | ArrayBufferView;
+
+/** The bytes of a blob; for the body of a request. */
+export const BYTES = Symbol("bytes");
+
+export class Blob {
+  [BYTES]: Uint8Array;
+  readonly type: string;
+
+  constructor(parts: Iterable<Part> = [], options: { type?: string } = {}) {
+    const pieces = [...parts].map((part) =>
+      part instanceof Blob ? part[BYTES] : typeof part === "object" ? viewOf(part) : encodeUtf8(String(part).toWellFormed()),
+    );
+    this[BYTES] = concat(pieces);
+    const type = String(options?.type ?? "");
+    this.type = /[^\x20-\x7e]/.test(type) ? "" : type.toLowerCase();
+  }
+
+  get size(): number {
+    return this[BYTES].length;
+  }
+  async arrayBuffer(): Promise<ArrayBuffer> {
+    return this[BYTES].slice().buffer as ArrayBuffer;
+  }
+  async bytes(): Promise<Uint8Array> {
+    return this[BYTES].slice();
+  }
+  async text(): Promise<string> {
+    return decodeUtf8(this[BYTES], false, false);
+  }
+  slice(start: number = 0, end: number = this.size, type: string = ""): Blob {
+    return new Blob([this[BYTES].slice(start, end)], { type });
+  }
+  stream(): never {
+    throw new DOMException("Blob.stream() is not available in a PiJS realm yet; use arrayBuffer() or text()", "NotSupportedError");
+  }
+  get [Symbol.toStringTag](): string {
+    return "Blob";
+  }
+}
+
+export class File extends Blob {
+  readonly name: string;
+  readonly lastModified: number;
+
+  constructor(parts: Iterable<Part>, name: string, options: { type?: string; lastModified?: number } = {}) {
+    super(parts, options);
+    this.name = String(name);
+    this.lastModified = options?.lastModified ?? epochMs();
+  }
+  override get [Symbol.toStringTag](): string {
+    return "File";
+  }
+}
+
+type Entry = string | File;
+
+export class FormData {
+  #entries: [string, Entry][] = [];
+
+  append(name: string, value: string | Blob, filename?: string): void {
+    this.#entries.push([String(name).toWellFormed(), entryOf(value, filename)]);
+  }
+  delete(name: string): void {
+    this.#entries = this.#entries.filter((entry) => entry[0] !== String(name));
+  }
+  get(name: string): Entry | null {
+    return this.#entries.find((entry) => entry[0] === String(name))?.[1] ?? null;
+  }
+  getAll(name: string): Entry[] {
+    return this.#entries.filter((entry) => entry[0] === String(name)).map((entry) => entry[1]);
+  }
+  has(name: string): boolean {
+    return this.#entries.some((entry) => entry[0] === String(name));
+  }
+  set(name: string, value: string | Blob, filename?: string): void {
+    const at = this.#entries.findIndex((entry) => entry[0] === String(name));
+    const entry: [string, Entry] = [String(name).toWellFormed(), entryOf(value, filename)];
+    if (at < 0) this.#entries.push(entry);
+    else {
+      this.#entries[at] = entry;
+      this.#entries = this.#entries.filter((other, index) => index <= at || other[0] !== String(name));
+    }
+  }
+  forEach(callback: (value: Entry, name: string, form: FormData) => void, self?: unknown): void {
+    for (const [name, value] of this.#entries) callback.call(self, value, name, this);
+  }
+  entries(): IterableIterator<[string, Entry]> {
+    return this.#entries.map(([name, value]): [string, Entry] => [name, value])[Symbol.iterator]();
+  }
+  *keys(): IterableIterator<string> {
+    for (const [name] of this.#entries) yield name;
+  }
+  *values(): IterableIterator<Entry> {
+    for (const [, value] of this.#entries) yield value;
+  }
+  [Symbol.iterator](): IterableIterator<[string, Entry]> {
+    return this.entries();
+  }
+  get [Symbol.toStringTag](): string {
+    return "FormData";
+  }
+}
+
+/** A form as `multipart/form-data` with the given boundary. */
+export function encodeForm(form: FormData, boundary: string): Uint8Array {
+  const quote = (text: string) => text.replace(/\r?\n|\r/g, "%0D%0A").replaceAll('"', "%22");
+  const pieces: Uint8Array[] = [];
+  for (const [name, value] of form) {
+    const head = `--${boundary}\r\nContent-Disposition: form-data; name="${quote(name)}"`;
+    if (typeof value === "string") {
+      pieces.push(encodeUtf8(`${head}\r\n\r\n${value.replace(/\r?\n|\r/g, "\r\n")}\r\n`));
+    } else {
+      const type = value.type || "application/octet-stream";
+      pieces.push(encodeUtf8(`${head}; filename="${quote(value.name)}"\r\nContent-Type: ${type}\r\n\r\n`), value[BYTES], encodeUtf8("\r\n"));
+    }
+  }
+  pieces.push(encodeUtf8(`--${boundary}--\r\n`));
+  return concat(pieces);
+}
+
+function entryOf(value: string | Blob, filename: string | undefined): Entry {
+  if (!(value instanceof Blob)) return String(value).toWellFormed();
+  if (value instanceof File && filename === undefined) return value;
+  return new File([value], filename ?? "blob", { type: value.type });
+}
+
+function concat(pieces: Uint8Array[]): Uint8Array {
+  const all = new Uint8Array(pieces.reduce((size, piece) => size + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    all.set(piece, at);
+    at += piece.length;
+  }
+  return all;
+}

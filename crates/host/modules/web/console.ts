@@ -1,0 +1,128 @@
+/**
+ * `pi:web/console`: console, whose lines become log messages.
+ *
+ * Formatting is `util.format`; it is loaded when a line needs more than text. The host adds who wrote
+ * the line; the level is that of the method.
+ */
+
+import { elapsedMs, epochMs, importSync, send } from "pi:engine";
+
+type Level = "debug" | "info" | "warn" | "error";
+
+/** Writes one log record; also what process.stdout and process.stderr write to. */
+export function log(level: Level, event: string, message: string): void {
+  send({
+    type: "log",
+    payload: {
+      schema: "pi.ext.log.v1",
+      ts: new Date(epochMs()).toISOString(),
+      level,
+      event,
+      message: message.toWellFormed(),
+      correlation: { extension_id: "", scenario_id: "" },
+      source: { component: "extension" },
+    },
+  });
+}
+
+function format(args: unknown[]): string {
+  if (args.length === 1 && typeof args[0] === "string") return args[0];
+  return args.length === 0 ? "" : importSync("pi:node/util/format").format(...args);
+}
+
+class Console {
+  #indent = "";
+  #counts = new Map<string, number>();
+  #timers = new Map<string, number>();
+
+  #write(level: Level, text: string): void {
+    log(level, "console", this.#indent === "" ? text : text.replace(/^/gm, this.#indent));
+  }
+
+  log(...args: unknown[]): void {
+    this.#write("info", format(args));
+  }
+  info(...args: unknown[]): void {
+    this.#write("info", format(args));
+  }
+  debug(...args: unknown[]): void {
+    this.#write("debug", format(args));
+  }
+  warn(...args: unknown[]): void {
+    this.#write("warn", format(args));
+  }
+  error(...args: unknown[]): void {
+    this.#write("error", format(args));
+  }
+  trace(...args: unknown[]): void {
+    const stack = (new Error().stack ?? "").split("\n").slice(1).join("\n");
+    this.#write("error", `Trace${args.length > 0 ? `: ${format(args)}` : ""}\n${stack}`);
+  }
+  assert(condition?: unknown, ...args: unknown[]): void {
+    if (condition) return;
+    if (typeof args[0] === "string") args[0] = `Assertion failed: ${args[0]}`;
+    else args.unshift("Assertion failed");
+    this.#write("warn", format(args));
+  }
+  dir(value: unknown, options?: object): void {
+    this.#write("info", importSync("pi:node/util/inspect").inspect(value, { customInspect: false, ...options }));
+  }
+  dirxml(...args: unknown[]): void {
+    this.log(...args);
+  }
+  group(...labels: unknown[]): void {
+    if (labels.length > 0) this.log(...labels);
+    this.#indent += "  ";
+  }
+  groupCollapsed(...labels: unknown[]): void {
+    this.group(...labels);
+  }
+  groupEnd(): void {
+    this.#indent = this.#indent.slice(2);
+  }
+  count(label: string = "default"): void {
+    const count = (this.#counts.get(String(label)) ?? 0) + 1;
+    this.#counts.set(String(label), count);
+    this.#write("info", `${label}: ${count}`);
+  }
+  countReset(label: string = "default"): void {
+    this.#counts.delete(String(label));
+  }
+  time(label: string = "default"): void {
+    if (this.#timers.has(String(label))) this.#write("warn", `Warning: Label '${label}' already exists for console.time()`);
+    else this.#timers.set(String(label), elapsedMs());
+  }
+  timeEnd(label: string = "default"): void {
+    this.timeLog(label);
+    this.#timers.delete(String(label));
+  }
+  timeLog(label: string = "default", ...args: unknown[]): void {
+    const start = this.#timers.get(String(label));
+    if (start === undefined) {
+      this.#write("warn", `Warning: No such label '${label}' for console.timeLog()`);
+      return;
+    }
+    const tail = args.length > 0 ? ` ${format(args)}` : "";
+    this.#write("info", `${label}: ${(elapsedMs() - start).toFixed(3)}ms${tail}`);
+  }
+  table(rows: unknown, columns?: string[]): void {
+    const table = typeof rows === "object" && rows !== null ? importSync("pi:node/util/table").table(rows, columns) : undefined;
+    if (table === undefined) this.log(rows);
+    else this.#write("info", table);
+  }
+  clear(): void {}
+  timeStamp(): void {}
+  profile(): void {}
+  profileEnd(): void {}
+}
+
+const single = new Console();
+
+/** The global: an object whose methods can be taken off it and called alone, as Node's can. */
+export const console: Console & { Console: typeof Console } = Object.create({}) as any;
+for (const name of Object.getOwnPropertyNames(Console.prototype) as (keyof Console)[]) {
+  if ((name as string) !== "constructor") (console as any)[name] = (single as any)[name].bind(single);
+}
+Object.defineProperty(console, "Console", { value: Console, writable: true, configurable: true });
+Object.defineProperty(console, Symbol.toStringTag, { value: "console", configurable: true });
+export { Console };

@@ -1,0 +1,187 @@
+/**
+ * `pi:hostcall`: how everything in a realm asks the host for something.
+ *
+ * `call` sends a `host_call` message and gives a promise; `callSync` is a nested request inside the
+ * running macrotask. Both reject or throw a `HostcallError` with the code of the taxonomy (`timeout`,
+ * `denied`, `io`, `invalid_request`, `internal`). `pi:runtime` hands each `host_result`, `timer_fired`
+ * and `signal_aborted` message to `onResult`, `onTimer` and `onSignalAborted`.
+ *
+ * Always holds: a call settles once. After its signal fired the call is forgotten, so results that
+ * were on their way are dropped.
+ */
+
+import { callSync as engineCallSync, nextCallId, send } from "pi:engine";
+import { AbortController } from "pi:web/abort";
+import type { AbortSignal } from "pi:web/abort";
+import { runTicks } from "pi:web/ticks";
+import { fireTimer } from "pi:web/timers";
+
+/** An answer: JSON, and the raw attachments that `{"$bytes": i}` inside it refers to. */
+export interface Answer {
+  output: any;
+  bytes: Uint8Array[];
+}
+
+/** One piece of a streaming answer, in order. */
+export interface AnswerChunk extends Answer {
+  index: number;
+  isLast: boolean;
+}
+
+export interface CallOptions {
+  /** Attachments for `{"$bytes": i}` in params. */
+  bytes?: Uint8Array[] | undefined;
+  /** Cancels the call; the promise rejects with the signal's reason. */
+  signal?: AbortSignal | undefined;
+  /** Limit for the host operation. */
+  timeoutMs?: number | undefined;
+  /** Receives every chunk, the last one too, before the promise settles. */
+  onChunk?: ((chunk: AnswerChunk) => void) | undefined;
+}
+
+/** A refusal or failure, as the host put it. */
+export class HostcallError extends Error {
+  readonly code: string;
+  readonly retryable: boolean;
+  readonly details: Record<string, any>;
+
+  constructor(error: { code?: string; message?: string; retryable?: boolean; details?: Record<string, any> }) {
+    super(error.message ?? "hostcall failed");
+    this.code = error.code ?? "internal";
+    this.retryable = error.retryable ?? false;
+    this.details = error.details ?? {};
+  }
+
+  override get name(): string {
+    return "HostcallError";
+  }
+}
+
+interface Pending {
+  resolve(answer: Answer): void;
+  reject(reason: unknown): void;
+  onChunk: ((chunk: AnswerChunk) => void) | undefined;
+  release: (() => void) | undefined;
+}
+
+const pending = new Map<string, Pending>();
+
+/** Makes a request and waits for its end. The capability is what the caller believes it needs. */
+export function call(method: string, capability: string, params: object, options: CallOptions = {}): Promise<Answer> {
+  const { signal, timeoutMs } = options;
+  if (signal?.aborted) return Promise.reject(signal.reason);
+  return new Promise((resolve, reject) => {
+    const callId = nextCallId();
+    const entry: Pending = { resolve, reject, onChunk: options.onChunk, release: undefined };
+    pending.set(callId, entry);
+    if (signal) {
+      const cancel = () => {
+        pending.delete(callId);
+        send({ type: "host_call_cancel", payload: { call_id: callId } });
+        reject(signal.reason);
+      };
+      signal.addEventListener("abort", cancel, { once: true });
+      entry.release = () => signal.removeEventListener("abort", cancel);
+    }
+    const payload: Record<string, unknown> = { call_id: callId, capability, method, params, bytes: options.bytes ?? [] };
+    if (timeoutMs !== undefined && timeoutMs > 0) payload.timeout_ms = Math.ceil(timeoutMs);
+    try {
+      send({ type: "host_call", payload });
+    } catch (error) {
+      pending.delete(callId);
+      entry.release?.();
+      reject(asHostcallError(error));
+    }
+  });
+}
+
+/** Makes a request and returns its answer before anything else runs. */
+export function callSync(method: string, capability: string, params: object, bytes: Uint8Array[] = []): Answer {
+  try {
+    return engineCallSync(method, capability, params, bytes);
+  } catch (error) {
+    throw asHostcallError(error);
+  }
+}
+
+function asHostcallError(error: unknown): unknown {
+  if (error instanceof HostcallError) return error;
+  const shape = error as { code?: unknown; message?: string } | null;
+  return shape && typeof shape.code === "string" ? new HostcallError(shape as { code: string }) : error;
+}
+
+/** `host_result`: settles its call, or hands a chunk on. Results of forgotten calls are dropped. */
+export function onResult(result: {
+  call_id: string;
+  output: any;
+  is_error: boolean;
+  error?: { code: string; message: string; retryable?: boolean; details?: Record<string, any> };
+  chunk?: { index: number; is_last: boolean };
+  bytes?: Uint8Array[];
+}): void {
+  const entry = pending.get(result.call_id);
+  if (!entry) return;
+  const bytes = result.bytes ?? [];
+  const isFinal = result.is_error || !result.chunk || result.chunk.is_last;
+  if (isFinal) {
+    pending.delete(result.call_id);
+    entry.release?.();
+  }
+  try {
+    if (result.is_error) {
+      entry.reject(new HostcallError(result.error ?? { code: "internal", message: "a host result without its error" }));
+      return;
+    }
+    if (result.chunk && entry.onChunk) {
+      entry.onChunk({ output: result.output, bytes, index: result.chunk.index, isLast: result.chunk.is_last });
+    }
+    if (isFinal) entry.resolve({ output: result.output, bytes });
+  } finally {
+    runTicks();
+  }
+}
+
+/** `timer_fired`: runs the callback of a timer that is still armed. */
+export function onTimer(id: number): void {
+  try {
+    fireTimer(id);
+  } finally {
+    runTicks();
+  }
+}
+
+const hostSignals = new Map<number, AbortController>();
+
+/** The signal that the host handed in under a number: `{"$signal": n}` in a message. */
+export function hostSignal(id: number): AbortSignal {
+  let controller = hostSignals.get(id);
+  if (!controller) hostSignals.set(id, (controller = new AbortController()));
+  return controller.signal;
+}
+
+/** Forgets a handed-in signal once the call it belonged to is over. */
+export function releaseSignal(id: number): void {
+  hostSignals.delete(id);
+}
+
+/** `signal_aborted`: fires a handed-in signal. */
+export function onSignalAborted(id: number): void {
+  try {
+    hostSignals.get(id)?.abort();
+  } finally {
+    hostSignals.delete(id);
+    runTicks();
+  }
+}
+
+/** Adds an attachment and returns what stands for it in params. */
+export function attach(bytes: Uint8Array[], data: Uint8Array): { $bytes: number } {
+  return { $bytes: bytes.push(data) - 1 };
+}
+
+/** The bytes a member of an output stands for: an attachment, or text as UTF-8. */
+export function bytesOf(answer: Answer, value: any): Uint8Array | undefined {
+  return value !== null && typeof value === "object" && typeof value.$bytes === "number"
+    ? answer.bytes[value.$bytes]
+    : undefined;
+}

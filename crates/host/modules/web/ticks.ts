@@ -1,0 +1,53 @@
+/**
+ * `pi:web/ticks`: the queue of `process.nextTick`, which Node empties before any promise job.
+ *
+ * `pi:runtime` calls `runTicks` when the synchronous part of a macrotask is over, before the engine
+ * drains its jobs; that gives Node's order. Ticks that are queued later, by a promise job, run in a
+ * job of their own, after the jobs that were queued before them.
+ */
+
+import { enqueueJob } from "pi:engine";
+
+type Tick = () => void;
+
+let queue: Tick[] = [];
+let jobQueued = false;
+
+/** Queues a callback; it runs before the promise jobs when the macrotask is still on the stack. */
+export function queueTick(tick: Tick): void {
+  queue.push(tick);
+  if (!jobQueued) {
+    jobQueued = true;
+    enqueueJob(() => {
+      jobQueued = false;
+      guarded(runTicks);
+    });
+  }
+}
+
+/** Runs a callback of a job; what it throws is reported as an unhandled rejection is. */
+export function guarded(callback: () => void): void {
+  try {
+    callback();
+  } catch (error) {
+    void Promise.reject(error);
+  }
+}
+
+/** Runs the queue until it is empty. An exception leaves the rest queued for the next run. */
+export function runTicks(): void {
+  while (queue.length > 0) {
+    const batch = queue;
+    queue = [];
+    for (let at = 0; at < batch.length; at++) {
+      try {
+        batch[at]!();
+      } catch (error) {
+        const rest = batch.slice(at + 1).concat(queue);
+        queue = [];
+        for (const tick of rest) queueTick(tick);
+        throw error;
+      }
+    }
+  }
+}

@@ -1,0 +1,147 @@
+/**
+ * `pi:web/timers`: setTimeout, setInterval, setImmediate and their objects.
+ *
+ * The realm keeps callbacks; the loop of the host keeps deadlines. `timer_set` and `timer_clear`
+ * messages arm and disarm, `timer_fired` comes back through `pi:hostcall` to `fireTimer`. Ids are
+ * issued in the order of calls, which is what settles equal deadlines. Delays follow Node: below 1 or
+ * beyond 2^31-1 is 1; an immediate is a timer without delay, so it is due before every timeout that
+ * was set in the same task.
+ */
+
+import { send } from "pi:engine";
+
+type Callback = (...args: any[]) => void;
+
+const LONGEST_DELAY = 2 ** 31 - 1;
+
+const armed = new Map<number, Timer>();
+let lastId = 0;
+
+abstract class Timer {
+  /** Id of the current arming; a refreshed timer gets a new one. */
+  _id = 0;
+  _callback: Callback;
+  _args: unknown[];
+  _referenced = true;
+
+  constructor(callback: Callback, args: unknown[]) {
+    if (typeof callback !== "function") {
+      const error = new TypeError(`The "callback" argument must be of type function. Received ${describe(callback)}`);
+      throw Object.assign(error, { code: "ERR_INVALID_ARG_TYPE" });
+    }
+    this._callback = callback;
+    this._args = args;
+  }
+
+  abstract get _repeats(): boolean;
+
+  _arm(delay: number): void {
+    this._id = ++lastId;
+    armed.set(this._id, this);
+    send({ type: "timer_set", payload: { timer: this._id, delay_ms: delay, repeat: this._repeats } });
+  }
+
+  _disarm(): void {
+    if (armed.delete(this._id)) send({ type: "timer_clear", payload: { timer: this._id } });
+  }
+
+  ref(): this {
+    this._referenced = true;
+    return this;
+  }
+
+  unref(): this {
+    this._referenced = false;
+    return this;
+  }
+
+  hasRef(): boolean {
+    return this._referenced;
+  }
+
+  [Symbol.dispose ?? Symbol.for("dispose")](): void {
+    this._disarm();
+  }
+}
+
+/** What setTimeout and setInterval return. */
+export class Timeout extends Timer {
+  _delay: number;
+  _repeat: boolean;
+
+  constructor(callback: Callback, delay: unknown, args: unknown[], repeat: boolean) {
+    super(callback, args);
+    const ms = Number(delay);
+    this._delay = ms >= 1 && ms <= LONGEST_DELAY ? Math.trunc(ms) : 1;
+    this._repeat = repeat;
+    this._arm(this._delay);
+  }
+
+  override get _repeats(): boolean {
+    return this._repeat;
+  }
+
+  /** Starts the delay anew, also of a timer that has fired. */
+  refresh(): this {
+    this._disarm();
+    this._arm(this._delay);
+    return this;
+  }
+
+  close(): this {
+    this._disarm();
+    return this;
+  }
+
+  [Symbol.toPrimitive](): number {
+    return this._id;
+  }
+}
+
+/** What setImmediate returns. */
+export class Immediate extends Timer {
+  constructor(callback: Callback, args: unknown[]) {
+    super(callback, args);
+    this._arm(0);
+  }
+
+  override get _repeats(): boolean {
+    return false;
+  }
+}
+
+export function setTimeout(callback: Callback, delay?: number, ...args: unknown[]): Timeout {
+  return new Timeout(callback, delay, args, false);
+}
+
+export function setInterval(callback: Callback, delay?: number, ...args: unknown[]): Timeout {
+  return new Timeout(callback, delay, args, true);
+}
+
+export function setImmediate(callback: Callback, ...args: unknown[]): Immediate {
+  return new Immediate(callback, args);
+}
+
+/** Takes the object, or the number or text it converts to; anything else is ignored. */
+export function clearTimeout(timer?: unknown): void {
+  if (timer instanceof Timer) timer._disarm();
+  else if (typeof timer === "number" || typeof timer === "string") armed.get(Number(timer))?._disarm();
+}
+
+export const clearInterval = clearTimeout;
+
+export function clearImmediate(timer?: unknown): void {
+  if (timer instanceof Immediate) timer._disarm();
+}
+
+/** Runs a due timer. One that was cleared after it became due does nothing. */
+export function fireTimer(id: number): void {
+  const timer = armed.get(id);
+  if (!timer) return;
+  if (!timer._repeats) armed.delete(id);
+  timer._callback.apply(timer, timer._args);
+}
+
+function describe(value: unknown): string {
+  return value === null || value === undefined ? String(value) : `type ${typeof value}`;
+}
