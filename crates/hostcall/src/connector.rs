@@ -1,0 +1,226 @@
+//! What a connector is given and what it gives.
+//!
+//! A [`Connector`] does one kind of thing (`fs`, `exec`, `http`, ...) once the gate allowed it.
+//! It trusts the [`Request`] for one purpose only, to say what was asked: where it resolves a
+//! name further (a symbolic link, a redirect), it asks [`Request::permit`] about the result.
+
+use crate::flight::Flight;
+use crate::gate::{Decision, Permit};
+use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostcallError, Now};
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A boxed future that may move between threads.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Tells a running call that nobody waits for it any more.
+pub use tokio_util::sync::CancellationToken as CancelToken;
+
+/// Runs allowed calls of one method.
+pub trait Connector: Send + Sync {
+    /// Runs an allowed call to its end. `sink` takes chunks of a streaming answer; when chunks
+    /// were sent, what this returns is the last of them.
+    ///
+    /// Deadline and cancellation drop the future; a connector that left something behind
+    /// (a process, a temporary file) cleans up on drop or watches [`Request::cancel`].
+    fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>>;
+
+    /// The synchronous form. Nothing else runs in the realm meanwhile, so the connector itself
+    /// keeps to [`Request::timeout_ms`] and [`Request::cancel`].
+    ///
+    /// The default refuses with `invalid_request`.
+    fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
+        Err(HostcallError::invalid(
+            "sync",
+            format!("`{}` has no synchronous form; use the asynchronous one", request.method),
+        ))
+    }
+
+    /// The extension's realm ended: closes what it left open (file handles, processes).
+    fn end_extension(&self, extension: &ExtensionId) {
+        let _ = extension;
+    }
+}
+
+/// An allowed call.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Whose call.
+    pub caller: Caller,
+    /// Its id, for messages and logs.
+    pub call_id: CallId,
+    /// Which method, as in [`crate::vocabulary`].
+    pub method: String,
+    /// Method-specific parameters; bytes are `{"$bytes": i}`, an index into `bytes`.
+    pub params: Map<String, Value>,
+    /// Raw attachments.
+    pub bytes: Vec<Vec<u8>>,
+    /// What the gate decided.
+    pub decision: Decision,
+    /// What the caller may touch: asked again for everything that resolution brings up.
+    pub permit: Permit,
+    /// Wall-clock limit. The dispatcher enforces it for [`Connector::call`].
+    pub timeout_ms: Option<u64>,
+    /// Fires when the call is cancelled.
+    pub cancel: CancelToken,
+}
+
+/// What a connector answers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Output {
+    /// Method-specific value; bytes are `{"$bytes": i}`.
+    pub value: Value,
+    /// Raw attachments.
+    pub bytes: Vec<Vec<u8>>,
+}
+
+impl Output {
+    /// An answer without attachments.
+    pub fn new(value: Value) -> Self {
+        Self { value, bytes: Vec::new() }
+    }
+
+    /// `{}`: done, nothing to say.
+    pub fn empty() -> Self {
+        Self::new(Value::Object(Map::new()))
+    }
+
+    /// An answer whose member `key` holds raw bytes.
+    pub fn with_bytes(mut self, key: &str, bytes: Vec<u8>) -> Self {
+        if !self.value.is_object() {
+            self.value = Value::Object(Map::new());
+        }
+        if let Value::Object(members) = &mut self.value {
+            members.insert(key.to_owned(), bytes_ref(self.bytes.len()));
+        }
+        self.bytes.push(bytes);
+        self
+    }
+}
+
+/// `{"$bytes": index}`.
+pub fn bytes_ref(index: usize) -> Value {
+    let mut members = Map::new();
+    members.insert("$bytes".to_owned(), Value::from(index));
+    Value::Object(members)
+}
+
+/// The index in `{"$bytes": index}`, if `value` is that and nothing else.
+pub fn bytes_index(value: &Value) -> Option<usize> {
+    let members = value.as_object()?;
+    if members.len() != 1 {
+        return None;
+    }
+    usize::try_from(members.get("$bytes")?.as_u64()?).ok()
+}
+
+/// Who calls, and from where.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// What stays the same as long as the extension is loaded.
+    pub profile: Arc<Profile>,
+    /// What the realm is doing.
+    pub during: During,
+    /// The tool call, command or event that is running, for the ledger.
+    pub tool_call_id: Option<Arc<str>>,
+    /// Event delivery that is running, for the ledger.
+    pub event_id: Option<Arc<str>>,
+}
+
+impl Caller {
+    /// An extension doing ordinary work.
+    pub fn new(profile: Arc<Profile>) -> Self {
+        Self { profile, during: During::Turn, tool_call_id: None, event_id: None }
+    }
+
+    /// The calling extension.
+    pub fn extension(&self) -> &ExtensionId {
+        &self.profile.extension
+    }
+
+    /// The same caller inside a verdict: nothing may wait for a person.
+    #[must_use]
+    pub fn in_verdict(mut self) -> Self {
+        self.during = During::Verdict;
+        self
+    }
+}
+
+/// What stays the same as long as an extension is loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profile {
+    /// The extension.
+    pub extension: ExtensionId,
+    /// Folder of its package; readable without asking.
+    pub package_root: Option<PathBuf>,
+    /// `sha256:HEX` of its artifact, for the ledger.
+    pub artifact_id: Option<String>,
+}
+
+impl Profile {
+    /// A profile with only a name, as a loose file or a test has it.
+    pub fn new(extension: impl Into<ExtensionId>) -> Self {
+        Self { extension: extension.into(), package_root: None, artifact_id: None }
+    }
+
+    /// Names the package's folder.
+    #[must_use]
+    pub fn at(mut self, package_root: impl Into<PathBuf>) -> Self {
+        self.package_root = Some(package_root.into());
+        self
+    }
+}
+
+/// What a realm is doing while it calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum During {
+    /// An ordinary macrotask.
+    Turn,
+    /// A streamed delta waits for the answer: a prompt would hold up the model, so it is denied.
+    Verdict,
+}
+
+/// Time and waiting, owned by the driver.
+pub trait Timer: Send + Sync {
+    /// The time now: wall clock for display, monotonic microseconds for durations.
+    fn now(&self) -> Now;
+
+    /// Completes after `duration`.
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
+}
+
+/// Takes chunks of a streaming answer and numbers them.
+#[derive(Clone)]
+pub struct ChunkSink {
+    pub(crate) flight: Arc<Flight>,
+}
+
+impl ChunkSink {
+    /// Sends one chunk. Fails when the call has ended meanwhile or its result quota is used up;
+    /// the connector then stops.
+    pub fn send(&self, chunk: Output) -> Result<(), HostcallError> {
+        self.flight.chunk(chunk)
+    }
+}
+
+impl std::fmt::Debug for ChunkSink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChunkSink").finish_non_exhaustive()
+    }
+}
+
+/// The error of a call that was cancelled.
+pub fn cancelled(method: &str) -> HostcallError {
+    HostcallError::new(ErrorCode::Timeout, format!("{method}: cancelled")).with("reason", "cancelled")
+}
+
+/// The error of a call that ran out of time.
+pub fn deadline(method: &str, timeout_ms: u64) -> HostcallError {
+    HostcallError::new(ErrorCode::Timeout, format!("{method}: no answer within {timeout_ms} ms"))
+        .with("reason", "deadline")
+        .with("timeout_ms", timeout_ms)
+        .retryable()
+}

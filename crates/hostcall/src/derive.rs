@@ -1,0 +1,435 @@
+//! Which capability a call needs: one pure function over method and parameters.
+//!
+//! The realm states what it believes it needs; nothing here looks at that. [`derive()`] reads the
+//! tables of [`crate::vocabulary`] and borrows from the parameters, so the thing that is decided
+//! is the thing that is dispatched. A tool is derived by its exact name: ` bash` or `Bash` is an
+//! unknown tool, which needs the capability `tool`.
+
+use crate::vocabulary::{FS_OPS, FsNeeds, SESSION_OPS, UI_OPS};
+use pijs_protocol::{Capability, HostcallError};
+use serde_json::{Map, Value};
+
+/// What a call needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Required<'a> {
+    /// The capability key.
+    pub capability: &'static str,
+    /// What it is about, compared with scopes.
+    pub subject: Subject<'a>,
+}
+
+impl Required<'_> {
+    /// The key as the protocol's type.
+    pub fn capability(&self) -> Capability {
+        Capability::new(self.capability)
+    }
+}
+
+/// What a call is about.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Subject<'a> {
+    /// Nothing that a scope could restrict.
+    None,
+    /// An open file handle: its path was decided when it was opened.
+    Handle,
+    /// One or two paths.
+    Paths(PathUse<'a>, Option<PathUse<'a>>),
+    /// A program.
+    Program {
+        /// As given: a name, or a path.
+        command: &'a str,
+        /// Its arguments, verbatim.
+        args: Vec<&'a str>,
+        /// Working folder.
+        cwd: Option<&'a str>,
+    },
+    /// A server.
+    Host {
+        /// `http` or `https`.
+        scheme: &'static str,
+        /// WHATWG-parsed, lower case, without a trailing dot.
+        host: String,
+        /// Always explicit.
+        port: u16,
+    },
+    /// Environment variables.
+    Names(Vec<&'a str>),
+    /// A tool of unknown effect.
+    Tool(&'a str),
+}
+
+/// One path and what happens there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathUse<'a> {
+    /// Read or write.
+    pub access: Access,
+    /// As the caller wrote it.
+    pub path: &'a str,
+    /// How to read it.
+    pub form: PathForm<'a>,
+}
+
+/// How a path is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathForm<'a> {
+    /// As Node does: relative to the working folder.
+    Node,
+    /// As pi's tools do: a leading `@` is dropped, `~` is the home folder.
+    Tool,
+    /// A link's target: relative to the folder that holds `link`.
+    TargetOf(&'a str),
+}
+
+/// What happens at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// Nothing changes.
+    Read,
+    /// Content, names or attributes change.
+    Write,
+}
+
+impl Access {
+    /// The capability that governs it.
+    pub fn capability(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// Derives what a call needs, or says why the call makes no sense.
+///
+/// Errors are `invalid_request`: an unknown method or op (`schema`), a missing member (`schema`),
+/// an URL that is none (`url`).
+pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Required<'a>, HostcallError> {
+    let (capability, subject) = match method {
+        "fs" => fs(params)?,
+        "exec" => ("exec", program(params)?),
+        "http" => ("http", host(params)?),
+        "env" => ("env", names(params)?),
+        "tool" => tool(params)?,
+        "session" => (session(params)?, Subject::None),
+        "ui" => {
+            let op = text(method, params, "op")?;
+            if !UI_OPS.contains(&op) {
+                return Err(unknown_op(method, op));
+            }
+            ("ui", Subject::None)
+        }
+        "tools" => {
+            op_of(method, params, &["list", "active"])?;
+            ("tools", Subject::None)
+        }
+        "events" => {
+            op_of(method, params, &["emit"])?;
+            ("events", Subject::None)
+        }
+        "module" => {
+            op_of(method, params, &["compile"])?;
+            ("module", Subject::None)
+        }
+        "timer" => {
+            op_of(method, params, &["sleep"])?;
+            ("timer", Subject::None)
+        }
+        "log" => ("log", Subject::None),
+        other => {
+            return Err(
+                HostcallError::invalid("schema", format!("unknown hostcall method {other:?}")).with("method", other)
+            );
+        }
+    };
+    Ok(Required { capability, subject })
+}
+
+type Derived<'a> = Result<(&'static str, Subject<'a>), HostcallError>;
+
+fn fs(params: &Map<String, Value>) -> Derived<'_> {
+    let op = text("fs", params, "op")?;
+    let Some((_, needs)) = FS_OPS.iter().find(|(name, _)| *name == op) else {
+        return Err(unknown_op("fs", op));
+    };
+    let at = |access, key| -> Result<PathUse<'_>, HostcallError> {
+        Ok(PathUse { access, path: text("fs", params, key)?, form: PathForm::Node })
+    };
+    let by_handle = || params.get("fd").is_some();
+    use Access::{Read, Write};
+    Ok(match needs {
+        FsNeeds::Handle => ("read", Subject::Handle),
+        FsNeeds::WriteHandle => ("write", Subject::Handle),
+        FsNeeds::PathOrHandle if by_handle() => ("read", Subject::Handle),
+        FsNeeds::WritePathOrHandle if by_handle() => ("write", Subject::Handle),
+        FsNeeds::Path | FsNeeds::PathOrHandle => ("read", Subject::Paths(at(Read, "path")?, None)),
+        FsNeeds::WritePath | FsNeeds::WritePathOrHandle => ("write", Subject::Paths(at(Write, "path")?, None)),
+        FsNeeds::WritePrefix => ("write", Subject::Paths(at(Write, "prefix")?, None)),
+        FsNeeds::WriteBoth => ("write", Subject::Paths(at(Write, "from")?, Some(at(Write, "to")?))),
+        FsNeeds::Copy => ("write", Subject::Paths(at(Read, "from")?, Some(at(Write, "to")?))),
+        FsNeeds::Symlink => {
+            let link = at(Write, "path")?;
+            let target =
+                PathUse { access: Read, path: text("fs", params, "target")?, form: PathForm::TargetOf(link.path) };
+            ("write", Subject::Paths(link, Some(target)))
+        }
+        FsNeeds::Flags => {
+            let flags = OpenFlags::parse(params.get("flags"))?;
+            let path = at(if flags.writes() { Write } else { Read }, "path")?;
+            // A handle that reads and writes needs both; the write side is checked first.
+            let other = (flags.writes() && flags.read).then_some(PathUse { access: Read, ..path });
+            (path.access.capability(), Subject::Paths(path, other))
+        }
+    })
+}
+
+/// `flags` of `fs.open`, as Node takes them: a string, or the platform's bits (Linux values, as
+/// `fs.constants` of the host module has them).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenFlags {
+    /// Reading is possible.
+    pub read: bool,
+    /// Writing is possible.
+    pub write: bool,
+    /// Every write goes to the end.
+    pub append: bool,
+    /// A missing file is made.
+    pub create: bool,
+    /// An existing file is an error.
+    pub exclusive: bool,
+    /// An existing file is emptied.
+    pub truncate: bool,
+    /// A symbolic link at the end of the path is an error.
+    pub nofollow: bool,
+    /// The thing must be a folder.
+    pub directory: bool,
+}
+
+impl OpenFlags {
+    /// Reads `flags`; absent means `r`.
+    pub fn parse(flags: Option<&Value>) -> Result<Self, HostcallError> {
+        match flags {
+            None | Some(Value::Null) => Ok(Self { read: true, ..Self::default() }),
+            Some(Value::String(name)) => Self::named(name),
+            Some(Value::Number(bits)) => bits
+                .as_u64()
+                .and_then(Self::bits)
+                .ok_or_else(|| HostcallError::invalid("schema", format!("fs.open: unknown flags {bits}"))),
+            Some(other) => Err(HostcallError::invalid("schema", format!("fs.open: unknown flags {other}"))),
+        }
+    }
+
+    fn named(name: &str) -> Result<Self, HostcallError> {
+        let mut flags = Self::default();
+        let mut exclusive = false;
+        let mut plus = false;
+        let mut kind = None;
+        for character in name.chars() {
+            match character {
+                'r' | 'w' | 'a' if kind.is_none() => kind = Some(character),
+                '+' if !plus => plus = true,
+                'x' if !exclusive => exclusive = true,
+                's' => {}
+                _ => return Err(HostcallError::invalid("schema", format!("fs.open: unknown flags {name:?}"))),
+            }
+        }
+        match kind {
+            Some('r') if !exclusive => flags.read = true,
+            Some('w') => (flags.write, flags.create, flags.truncate) = (true, true, true),
+            Some('a') => (flags.write, flags.create, flags.append) = (true, true, true),
+            _ => return Err(HostcallError::invalid("schema", format!("fs.open: unknown flags {name:?}"))),
+        }
+        flags.exclusive = exclusive;
+        if plus {
+            (flags.read, flags.write) = (true, true);
+        }
+        Ok(flags)
+    }
+
+    fn bits(bits: u64) -> Option<Self> {
+        const CREATE: u64 = 0o100;
+        const EXCLUSIVE: u64 = 0o200;
+        const NOCTTY: u64 = 0o400;
+        const TRUNCATE: u64 = 0o1000;
+        const APPEND: u64 = 0o2000;
+        const NONBLOCK: u64 = 0o4000;
+        const DSYNC: u64 = 0o10000;
+        const DIRECTORY: u64 = 0o200000;
+        const NOFOLLOW: u64 = 0o400000;
+        const NOATIME: u64 = 0o1000000;
+        const SYNC: u64 = 0o4010000;
+        let known = 3
+            | CREATE
+            | EXCLUSIVE
+            | NOCTTY
+            | TRUNCATE
+            | APPEND
+            | NONBLOCK
+            | DSYNC
+            | DIRECTORY
+            | NOFOLLOW
+            | NOATIME
+            | SYNC;
+        if bits & !known != 0 || bits & 3 == 3 {
+            return None;
+        }
+        let has = |bit| bits & bit != 0;
+        Some(Self {
+            read: bits & 3 != 1,
+            write: bits & 3 != 0,
+            append: has(APPEND),
+            create: has(CREATE),
+            exclusive: has(EXCLUSIVE) && has(CREATE),
+            truncate: has(TRUNCATE),
+            nofollow: has(NOFOLLOW),
+            directory: has(DIRECTORY),
+        })
+    }
+
+    /// Whether opening or using the handle can change anything: truncating and creating count,
+    /// also on a handle that only reads.
+    pub fn writes(self) -> bool {
+        self.write || self.append || self.create || self.truncate
+    }
+}
+
+fn program(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
+    let args = match params.get("args") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(args)) => args
+            .iter()
+            .map(|arg| arg.as_str().ok_or_else(|| HostcallError::invalid("schema", "exec: `args` holds a non-string")))
+            .collect::<Result<_, _>>()?,
+        Some(_) => return Err(HostcallError::invalid("schema", "exec: `args` is not an array of strings")),
+    };
+    let cwd = match params.get("cwd") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(cwd)) => Some(cwd.as_str()),
+        Some(_) => return Err(HostcallError::invalid("schema", "exec: `cwd` is not a string")),
+    };
+    Ok(Subject::Program { command: text("exec", params, "command")?, args, cwd })
+}
+
+fn host(params: &Map<String, Value>) -> Result<Subject<'static>, HostcallError> {
+    let target = HttpTarget::parse(text("http", params, "url")?)?;
+    Ok(Subject::Host { scheme: target.scheme, host: target.host, port: target.port })
+}
+
+/// What an URL points to, once it is one that extensions may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpTarget {
+    /// `http` or `https`.
+    pub scheme: &'static str,
+    /// Lower case, without a trailing dot.
+    pub host: String,
+    /// Always explicit.
+    pub port: u16,
+}
+
+impl HttpTarget {
+    /// Parses an URL: `http` or `https`, a host, no user information.
+    pub fn parse(url: &str) -> Result<Self, HostcallError> {
+        let parsed =
+            url::Url::parse(url).map_err(|error| HostcallError::invalid("url", format!("http: {error}: {url:?}")))?;
+        Self::of(&parsed)
+    }
+
+    /// The same for an URL that is parsed already.
+    pub fn of(url: &url::Url) -> Result<Self, HostcallError> {
+        let scheme = match url.scheme() {
+            "http" => "http",
+            "https" => "https",
+            other => {
+                return Err(HostcallError::invalid("url", format!("http: the scheme {other:?} is not http or https")));
+            }
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(HostcallError::invalid("url", "http: user name and password do not belong in an URL"));
+        }
+        let host = url.host_str().unwrap_or_default();
+        let host = host.strip_suffix('.').unwrap_or(host).to_owned();
+        match (host.is_empty(), url.port_or_known_default()) {
+            (false, Some(port)) => Ok(Self { scheme, host, port }),
+            _ => Err(HostcallError::invalid("url", "http: the URL has no host")),
+        }
+    }
+}
+
+fn names(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
+    op_of("env", params, &["get"])?;
+    let Some(Value::Array(names)) = params.get("names") else {
+        return Err(HostcallError::invalid("schema", "env: `names` is not an array of strings"));
+    };
+    let names = names
+        .iter()
+        .map(|name| match name.as_str() {
+            Some(name) if !name.is_empty() && !name.contains(['=', '\0', '*']) => Ok(name),
+            _ => Err(HostcallError::invalid("schema", format!("env: {name} is not a variable's name"))),
+        })
+        .collect::<Result<_, _>>()?;
+    Ok(Subject::Names(names))
+}
+
+/// Document 004, section 3.2: `read grep find ls` read, `write edit` write, `bash` is exec, all
+/// others need `tool`.
+fn tool(params: &Map<String, Value>) -> Derived<'_> {
+    let name = text("tool", params, "name")?;
+    let empty = &Value::Null;
+    let input = params.get("input").unwrap_or(empty);
+    let member = |key: &str| input.get(key).and_then(Value::as_str);
+    let path = |access, default| {
+        let path = member("path").or_else(|| member("file_path")).unwrap_or(default);
+        Subject::Paths(PathUse { access, path, form: PathForm::Tool }, None)
+    };
+    Ok(match name {
+        "read" => ("read", path(Access::Read, "")),
+        "grep" | "find" | "ls" => ("read", path(Access::Read, ".")),
+        "write" | "edit" => ("write", path(Access::Write, "")),
+        "bash" => {
+            let command = member("command").unwrap_or_default();
+            ("exec", Subject::Program { command: "bash", args: vec!["-c", command], cwd: None })
+        }
+        other => ("tool", Subject::Tool(other)),
+    })
+}
+
+fn session(params: &Map<String, Value>) -> Result<&'static str, HostcallError> {
+    let op = text("session", params, "op")?;
+    match SESSION_OPS.iter().find(|(name, _)| *name == op) {
+        Some((_, capability)) => Ok(capability),
+        None => Err(unknown_op("session", op)),
+    }
+}
+
+fn text<'a>(method: &str, params: &'a Map<String, Value>, key: &str) -> Result<&'a str, HostcallError> {
+    match params.get(key) {
+        Some(Value::String(text)) => Ok(text),
+        Some(other) => {
+            Err(HostcallError::invalid("schema", format!("{method}: `{key}` is {}, not a string", kind(other))))
+        }
+        None => Err(HostcallError::invalid("schema", format!("{method}: `{key}` is missing"))),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn op_of(method: &str, params: &Map<String, Value>, known: &[&str]) -> Result<(), HostcallError> {
+    let op = text(method, params, "op")?;
+    if known.contains(&op) { Ok(()) } else { Err(unknown_op(method, op)) }
+}
+
+fn unknown_op(method: &str, op: &str) -> HostcallError {
+    HostcallError::invalid("schema", format!("{method}: there is no operation {op:?}")).with("op", op)
+}
+
+#[cfg(test)]
+#[path = "derive_tests.rs"]
+mod tests;

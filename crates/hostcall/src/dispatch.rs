@@ -1,0 +1,475 @@
+//! The one road from a call to its connector.
+//!
+//! In this order, for synchronous and asynchronous calls alike: shape and size, uniqueness of
+//! the id, derivation, comparison with the claimed capability, the decision, the ledger, the
+//! connector, the end in the ledger. A refusal is an ordinary result; nothing here panics on
+//! what an extension sends.
+
+use crate::connector::{
+    BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request, Timer, cancelled, deadline,
+};
+use crate::derive::{Required, derive};
+use crate::flight::{EndOnDrop, Flight, broken, reason_of};
+use crate::gate::{Decision, Gate, Judgement, Permit};
+use crate::ledger::{CallEnd, CallStart, Ledger, ParamsHash};
+use crate::policy::Mode;
+use crate::prompt::Question;
+use crate::quota::{Quotas, used_up};
+use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Now};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+/// Longest call id and cancel token.
+const LONGEST_ID: usize = 128;
+
+/// Dispatches calls of all extensions of a session. Cheap to clone.
+#[derive(Clone)]
+pub struct Dispatcher {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    connectors: BTreeMap<String, Arc<dyn Connector>>,
+    gate: Gate,
+    ledger: Ledger,
+    quotas: Quotas,
+    timer: Arc<dyn Timer>,
+    in_flight: Mutex<BTreeMap<ExtensionId, BTreeMap<CallId, Arc<Flight>>>>,
+}
+
+/// Builds a [`Dispatcher`]. Starts without connectors: a method nobody serves is
+/// `invalid_request`.
+pub struct DispatcherBuilder {
+    connectors: BTreeMap<String, Arc<dyn Connector>>,
+    gate: Gate,
+    ledger: Ledger,
+    quotas: Quotas,
+    timer: Arc<dyn Timer>,
+}
+
+impl DispatcherBuilder {
+    /// Serves a method; a later connector for the same method replaces the earlier.
+    #[must_use]
+    pub fn connector(mut self, method: impl Into<String>, connector: Arc<dyn Connector>) -> Self {
+        self.connectors.insert(method.into(), connector);
+        self
+    }
+
+    /// Serves several methods.
+    #[must_use]
+    pub fn connectors(mut self, connectors: impl IntoIterator<Item = (String, Arc<dyn Connector>)>) -> Self {
+        self.connectors.extend(connectors);
+        self
+    }
+
+    /// Limits of each extension.
+    #[must_use]
+    pub fn quotas(mut self, quotas: Quotas) -> Self {
+        self.quotas = quotas;
+        self
+    }
+
+    /// The dispatcher.
+    pub fn build(self) -> Dispatcher {
+        let Self { connectors, gate, ledger, quotas, timer } = self;
+        Dispatcher { inner: Arc::new(Inner { connectors, gate, ledger, quotas, timer, in_flight: Mutex::default() }) }
+    }
+}
+
+/// A call that passed every check but the connector.
+struct Admitted {
+    decision: Decision,
+    permit: Permit,
+}
+
+impl Dispatcher {
+    /// A dispatcher for one session.
+    pub fn builder(gate: Gate, ledger: Ledger, timer: Arc<dyn Timer>) -> DispatcherBuilder {
+        DispatcherBuilder { connectors: BTreeMap::new(), gate, ledger, quotas: Quotas::default(), timer }
+    }
+
+    /// The gate, for grants and for capabilities that are no hostcalls.
+    pub fn gate(&self) -> &Gate {
+        &self.inner.gate
+    }
+
+    /// The ledger, for events that are no hostcalls and for [`Ledger::flush`] at the end of a turn.
+    pub fn ledger(&self) -> &Ledger {
+        &self.inner.ledger
+    }
+
+    /// Runs a synchronous call.
+    pub fn call_sync(&self, caller: &Caller, call: HostCall) -> HostResult {
+        let inner = &*self.inner;
+        let opened = inner.open(&call);
+        let admitted = inner.admit(&call, &opened).and_then(|(connector, required)| {
+            let found = match inner.gate.judge(caller, &call.method, &required)? {
+                Judgement::Settled(decision) => (decision, inner.gate.permit(caller, &call.method)),
+                Judgement::Ask(question, decision) => {
+                    inner.ask_blocking(caller, &call.method, &required, *question, decision)
+                }
+            };
+            let admitted = inner.record_decision(caller, &call, &opened, &required, found)?;
+            Ok((connector, admitted))
+        });
+        inner.record_start(caller, &call, &opened, &admitted);
+        let call_id = call.call_id.clone();
+        let outcome = admitted.and_then(|(connector, admitted)| {
+            inner.ledger_first(&admitted.decision)?;
+            let request = request(caller, call, admitted, CancelToken::new());
+            let outcome = catch_unwind(AssertUnwindSafe(|| connector.call_sync(&request)));
+            match outcome.unwrap_or_else(|_| Err(broken(&request.method))) {
+                Ok(output) if output.bytes.iter().map(Vec::len).sum::<usize>() > inner.quotas.result_bytes => {
+                    Err(used_up("result_bytes", inner.quotas.result_bytes))
+                }
+                other => other,
+            }
+        });
+        let ended = inner.timer.now();
+        inner.ledger.call_end(
+            ended,
+            caller,
+            CallEnd {
+                call_id: opened.ledger_id,
+                duration_us: ended.elapsed_us.saturating_sub(opened.now.elapsed_us),
+                error: outcome.as_ref().err().map(|error| (error.code, reason_of(error))),
+            },
+        );
+        match outcome {
+            Ok(output) => HostResult::ok_with_bytes(call_id, output.value, output.bytes),
+            Err(error) => HostResult::failed(call_id, error),
+        }
+    }
+
+    /// Starts an asynchronous call. What needs no person is decided and recorded before this
+    /// returns; the future runs the connector, and the end is recorded and answered exactly
+    /// once, also when the future is dropped.
+    pub fn call(
+        &self,
+        caller: &Caller,
+        call: HostCall,
+        results: impl Fn(HostResult) + Send + Sync + 'static,
+    ) -> BoxFuture<'static, ()> {
+        let inner = Arc::clone(&self.inner);
+        let opened = inner.open(&call);
+        let flight = Arc::new(Flight {
+            caller: caller.clone(),
+            call_id: call.call_id.clone(),
+            ledger_id: Arc::clone(&opened.ledger_id),
+            method: call.method.clone(),
+            cancel: CancelToken::new(),
+            cancel_token: call.cancel_token.clone(),
+            started_us: opened.now.elapsed_us,
+            ledger: inner.ledger.clone(),
+            timer: Arc::clone(&inner.timer),
+            quotas: inner.quotas,
+            results: Box::new(results),
+            progress: Mutex::default(),
+        });
+        let decided = match inner.admit(&call, &opened) {
+            Err(error) => Err(error),
+            Ok((connector, required)) => inner.gate.judge(caller, &call.method, &required).and_then(|judgement| {
+                Ok(match judgement {
+                    Judgement::Ask(..) => (connector, None),
+                    Judgement::Settled(decision) => {
+                        let found = (decision, inner.gate.permit(caller, &call.method));
+                        (connector, Some(inner.record_decision(caller, &call, &opened, &required, found)?))
+                    }
+                })
+            }),
+        };
+        let decided = match decided.and_then(|decided| inner.register(&flight).map(|()| decided)) {
+            Ok((connector, Some(admitted))) => {
+                let admitted = Ok((connector, admitted));
+                inner.record_start(caller, &call, &opened, &admitted);
+                admitted.map(|(connector, admitted)| (connector, Some(admitted)))
+            }
+            Ok((connector, None)) => Ok((connector, None)),
+            Err(error) => {
+                let refused = Err(error);
+                inner.record_start(caller, &call, &opened, &refused);
+                refused.map(|(connector, admitted)| (connector, Some(admitted)))
+            }
+        };
+        let forget = Arc::downgrade(&inner);
+        let guard = EndOnDrop {
+            flight: Arc::clone(&flight),
+            forget: Box::new(move |flight| {
+                if let Some(inner) = forget.upgrade() {
+                    inner.forget(flight);
+                }
+            }),
+        };
+        Box::pin(async move {
+            let guard = guard;
+            let outcome = match decided {
+                Err(error) => Err(error),
+                Ok((connector, admitted)) => inner.run(&guard.flight, connector, admitted, call, &opened).await,
+            };
+            guard.flight.end(outcome);
+        })
+    }
+
+    /// Cancels a call by its id or its cancel token; unknown ones are ignored.
+    pub fn cancel(&self, extension: &ExtensionId, call_id: &CallId) {
+        let in_flight = self.inner.in_flight();
+        let Some(calls) = in_flight.get(extension) else { return };
+        for (id, flight) in calls {
+            if id == call_id || flight.cancel_token.as_deref() == Some(call_id.as_str()) {
+                flight.cancel.cancel();
+            }
+        }
+    }
+
+    /// The extension's realm is gone: every call in flight is cancelled and answered once, and
+    /// connectors close what it left open.
+    pub fn end_extension(&self, extension: &ExtensionId) {
+        let calls = self.inner.in_flight().remove(extension).unwrap_or_default();
+        for flight in calls.into_values() {
+            flight.cancel.cancel();
+            flight.end(Err(cancelled(&flight.method)));
+        }
+        for connector in self.inner.connectors.values() {
+            connector.end_extension(extension);
+        }
+    }
+
+    /// How many calls of an extension are in flight.
+    pub fn in_flight(&self, extension: &ExtensionId) -> usize {
+        self.inner.in_flight().get(extension).map_or(0, BTreeMap::len)
+    }
+}
+
+impl Inner {
+    fn in_flight(&self) -> std::sync::MutexGuard<'_, BTreeMap<ExtensionId, BTreeMap<CallId, Arc<Flight>>>> {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Time, id and hash of a call, before anything is judged.
+    fn open(&self, call: &HostCall) -> Opened {
+        let now = self.timer.now();
+        let size = self.quotas.check(&call.params, &call.bytes);
+        let hash = size.is_ok().then(|| self.ledger.hash_params(call));
+        let id = call.call_id.as_str();
+        // Not longer than an id may be: it goes into every line.
+        let end = id.char_indices().map(|(at, _)| at).take_while(|at| *at <= LONGEST_ID).last().unwrap_or(0);
+        let ledger_id = if id.len() <= LONGEST_ID { id.into() } else { id[..end].into() };
+        Opened { now, ledger_id, hash, size }
+    }
+
+    /// Everything that makes a call well-formed.
+    fn admit<'a>(
+        &self,
+        call: &'a HostCall,
+        opened: &Opened,
+    ) -> Result<(Arc<dyn Connector>, Required<'a>), HostcallError> {
+        opened.size.clone()?;
+        let id = call.call_id.as_str();
+        if id.is_empty() || id.len() > LONGEST_ID || id.chars().any(char::is_control) {
+            return Err(HostcallError::invalid("schema", format!("a call id has 1 to {LONGEST_ID} characters")));
+        }
+        if call.cancel_token.as_ref().is_some_and(|token| token.is_empty() || token.len() > LONGEST_ID) {
+            return Err(HostcallError::invalid("schema", format!("a cancel token has 1 to {LONGEST_ID} characters")));
+        }
+        let required = derive(&call.method, &call.params)?;
+        if call.capability.as_str() != required.capability {
+            return Err(HostcallError::invalid(
+                "capability_mismatch",
+                format!(
+                    "{}: this call needs the capability `{}`, but names {:?}",
+                    call.method,
+                    required.capability,
+                    crate::prompt::shown(call.capability.as_str(), LONGEST_ID)
+                ),
+            )
+            .with("capability", required.capability));
+        }
+        let connector = self.connectors.get(&call.method).cloned().ok_or_else(|| {
+            HostcallError::invalid("schema", format!("`{}` is not available in this host", call.method))
+                .with("method", call.method.as_str())
+        })?;
+        Ok((connector, required))
+    }
+
+    fn ask_blocking(
+        &self,
+        caller: &Caller,
+        method: &str,
+        required: &Required<'_>,
+        question: Question,
+        decision: Decision,
+    ) -> (Decision, Permit) {
+        self.gate.ask_blocking(caller, method, required, question, decision)
+    }
+
+    /// Writes the decision down; a refusal becomes the error the extension gets.
+    fn record_decision(
+        &self,
+        caller: &Caller,
+        call: &HostCall,
+        opened: &Opened,
+        required: &Required<'_>,
+        (decision, permit): (Decision, Permit),
+    ) -> Result<Admitted, HostcallError> {
+        self.ledger.decision(self.timer.now(), caller, &opened.ledger_id, &call.method, required, &decision);
+        if decision.allowed {
+            Ok(Admitted { decision, permit })
+        } else {
+            Err(decision.refusal(&call.method, &required.subject))
+        }
+    }
+
+    fn record_start<T>(&self, caller: &Caller, call: &HostCall, opened: &Opened, admitted: &Result<T, HostcallError>) {
+        let derived = derive(&call.method, &call.params).ok().map(|required| required.capability);
+        let mismatch = admitted.is_err() && derived.is_some_and(|derived| derived != call.capability.as_str());
+        self.ledger.call_start(
+            opened.now,
+            caller,
+            CallStart {
+                call_id: Arc::clone(&opened.ledger_id),
+                method: self
+                    .connectors
+                    .get_key_value(&call.method)
+                    .map_or("unknown".into(), |(name, _)| name.as_str().into()),
+                capability: derived.unwrap_or("unknown"),
+                claimed: mismatch.then(|| crate::prompt::shown(call.capability.as_str(), LONGEST_ID)),
+                params_hash: opened.hash,
+                timeout_ms: call.timeout_ms,
+            },
+        );
+    }
+
+    /// What changes the world is on the ledger's sink before it begins; without a ledger, strict
+    /// mode does not let it happen.
+    fn ledger_first(&self, decision: &Decision) -> Result<(), HostcallError> {
+        let harmless = ["read", "log", "ui", "session", "timer", "module", "events", "tools", "env"];
+        if harmless.contains(&decision.capability) {
+            return Ok(());
+        }
+        match self.ledger.flush() {
+            Err(error) if self.gate.policy().mode == Mode::Strict => Err(HostcallError::io(
+                "EIO",
+                "write",
+                format!("the ledger cannot be written ({error}), and strict mode does nothing unrecorded"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn register(&self, flight: &Arc<Flight>) -> Result<(), HostcallError> {
+        let mut in_flight = self.in_flight();
+        let calls = in_flight.entry(flight.caller.extension().clone()).or_default();
+        if calls.len() >= self.quotas.in_flight {
+            return Err(used_up("in_flight", self.quotas.in_flight));
+        }
+        if calls.contains_key(&flight.call_id) {
+            return Err(HostcallError::invalid(
+                "duplicate_id",
+                format!("a call {:?} is in flight", flight.call_id.as_str()),
+            ));
+        }
+        calls.insert(flight.call_id.clone(), Arc::clone(flight));
+        Ok(())
+    }
+
+    fn forget(&self, flight: &Flight) {
+        let mut in_flight = self.in_flight();
+        let extension = flight.caller.extension();
+        if let Some(calls) = in_flight.get_mut(extension) {
+            // A refused duplicate must not take the original out.
+            if calls.get(&flight.call_id).is_some_and(|known| std::ptr::eq(&**known, flight)) {
+                calls.remove(&flight.call_id);
+            }
+            if calls.is_empty() {
+                in_flight.remove(extension);
+            }
+        }
+    }
+
+    async fn run(
+        &self,
+        flight: &Arc<Flight>,
+        connector: Arc<dyn Connector>,
+        admitted: Option<Admitted>,
+        call: HostCall,
+        opened: &Opened,
+    ) -> Result<Output, HostcallError> {
+        let caller = &flight.caller;
+        let admitted = match admitted {
+            Some(admitted) => Ok(admitted),
+            None => {
+                let required = derive(&call.method, &call.params)?;
+                let asked = tokio::select! {
+                    biased;
+                    () = flight.cancel.cancelled() => Err(cancelled(&call.method)),
+                    found = self.gate.ask(caller, &call.method, &required) => found,
+                };
+                let admitted = asked.and_then(|found| self.record_decision(caller, &call, opened, &required, found));
+                self.record_start(caller, &call, opened, &admitted);
+                admitted
+            }
+        }?;
+        self.ledger_first(&admitted.decision)?;
+        let (method, timeout_ms) = (call.method.clone(), call.timeout_ms);
+        let request = request(caller, call, admitted, flight.cancel.clone());
+        let work = contained(connector, request, ChunkSink { flight: Arc::clone(flight) });
+        let expiry = async {
+            match timeout_ms {
+                Some(timeout_ms) => self.timer.sleep(Duration::from_millis(timeout_ms)).await,
+                None => std::future::pending().await,
+            }
+        };
+        let outcome = tokio::select! {
+            biased;
+            () = flight.cancel.cancelled() => Err(cancelled(&method)),
+            outcome = work => outcome,
+            () = expiry => Err(deadline(&method, timeout_ms.unwrap_or_default())),
+        };
+        // Whatever still runs on another thread learns that nobody waits for it.
+        flight.cancel.cancel();
+        outcome
+    }
+}
+
+/// What is known about a call before it is judged.
+struct Opened {
+    now: Now,
+    ledger_id: Arc<str>,
+    hash: Option<ParamsHash>,
+    size: Result<(), HostcallError>,
+}
+
+fn request(caller: &Caller, call: HostCall, admitted: Admitted, cancel: CancelToken) -> Request {
+    Request {
+        caller: caller.clone(),
+        call_id: call.call_id,
+        method: call.method,
+        params: call.params,
+        bytes: call.bytes,
+        decision: admitted.decision,
+        permit: admitted.permit,
+        timeout_ms: call.timeout_ms,
+        cancel,
+    }
+}
+
+/// Runs a connector so that its panic is an `internal` result of this call and nothing else.
+async fn contained(connector: Arc<dyn Connector>, request: Request, sink: ChunkSink) -> Result<Output, HostcallError> {
+    let method = request.method.clone();
+    let Ok(work) = catch_unwind(AssertUnwindSafe(|| connector.call(request, sink))) else {
+        return Err(broken(&method));
+    };
+    let mut work = pin!(work);
+    std::future::poll_fn(|cx| {
+        catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| Poll::Ready(Err(broken(&method))))
+    })
+    .await
+}
+
+#[cfg(test)]
+#[path = "dispatch_tests.rs"]
+mod tests;

@@ -1,0 +1,126 @@
+//! One asynchronous call on its way: numbered chunks, one end.
+//!
+//! States: *open*, any number of chunks, *ended*. Whoever ends it first (the connector, the
+//! deadline, a cancellation, the end of the extension, the drop of its future) is the one that
+//! is recorded and answered; everybody later finds it ended.
+
+use crate::connector::{Caller, CancelToken, Output, Timer, cancelled};
+use crate::ledger::{CallEnd, Ledger};
+use crate::quota::{Quotas, used_up};
+use pijs_protocol::{CallId, Chunk, ErrorCode, HostResult, HostcallError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Where results of an asynchronous call go.
+pub(crate) type Results = Box<dyn Fn(HostResult) + Send + Sync>;
+
+pub(crate) struct Flight {
+    pub(crate) caller: Caller,
+    pub(crate) call_id: CallId,
+    /// Shared with the ledger's lines.
+    pub(crate) ledger_id: Arc<str>,
+    pub(crate) method: String,
+    pub(crate) cancel: CancelToken,
+    pub(crate) cancel_token: Option<String>,
+    pub(crate) started_us: u64,
+    pub(crate) ledger: Ledger,
+    pub(crate) timer: Arc<dyn Timer>,
+    pub(crate) quotas: Quotas,
+    pub(crate) results: Results,
+    pub(crate) progress: Mutex<Progress>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    next_chunk: u32,
+    sent_bytes: usize,
+    ended: bool,
+}
+
+impl Flight {
+    /// Sends a chunk that is not the last one.
+    pub(crate) fn chunk(&self, chunk: Output) -> Result<(), HostcallError> {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if progress.ended || self.cancel.is_cancelled() {
+            return Err(cancelled(&self.method));
+        }
+        let size = chunk.bytes.iter().map(Vec::len).sum::<usize>();
+        if progress.sent_bytes.saturating_add(size) > self.quotas.result_bytes {
+            return Err(used_up("result_bytes", self.quotas.result_bytes));
+        }
+        progress.sent_bytes += size;
+        let index = progress.next_chunk;
+        progress.next_chunk += 1;
+        // Sent under the lock: the order of chunks is the order of their numbers.
+        (self.results)(HostResult {
+            call_id: self.call_id.clone(),
+            output: chunk.value,
+            is_error: false,
+            error: None,
+            chunk: Some(Chunk { index, is_last: false, backpressure: None }),
+            bytes: chunk.bytes,
+        });
+        Ok(())
+    }
+
+    /// Ends the call, unless it has ended: records the end and sends the last result.
+    pub(crate) fn end(&self, outcome: Result<Output, HostcallError>) {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut progress.ended, true) {
+            return;
+        }
+        let outcome = outcome.and_then(|output| {
+            let size = output.bytes.iter().map(Vec::len).sum::<usize>().saturating_add(progress.sent_bytes);
+            if size > self.quotas.result_bytes {
+                return Err(used_up("result_bytes", self.quotas.result_bytes));
+            }
+            Ok(output)
+        });
+        let now = self.timer.now();
+        self.ledger.call_end(
+            now,
+            &self.caller,
+            CallEnd {
+                call_id: Arc::clone(&self.ledger_id),
+                duration_us: now.elapsed_us.saturating_sub(self.started_us),
+                error: outcome.as_ref().err().map(|error| (error.code, reason_of(error))),
+            },
+        );
+        let mut result = match outcome {
+            Ok(output) => HostResult::ok_with_bytes(self.call_id.clone(), output.value, output.bytes),
+            Err(error) => HostResult::failed(self.call_id.clone(), error),
+        };
+        if progress.next_chunk > 0 {
+            result.chunk = Some(Chunk { index: progress.next_chunk, is_last: true, backpressure: None });
+        }
+        (self.results)(result);
+    }
+}
+
+/// `details.reason` of an error, for the ledger.
+pub(crate) fn reason_of(error: &HostcallError) -> Option<Arc<str>> {
+    error.details.get("reason").and_then(|reason| reason.as_str()).map(Arc::from)
+}
+
+/// Ends a call when its future goes away before it came to an end.
+pub(crate) struct EndOnDrop {
+    pub(crate) flight: Arc<Flight>,
+    pub(crate) forget: Box<dyn Fn(&Flight) + Send + Sync>,
+}
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.flight.cancel.cancel();
+        if std::thread::panicking() {
+            self.flight.end(Err(broken(&self.flight.method)));
+        } else {
+            self.flight.end(Err(cancelled(&self.flight.method)));
+        }
+        (self.forget)(&self.flight);
+    }
+}
+
+/// The error of a call during which our own code panicked.
+pub(crate) fn broken(method: &str) -> HostcallError {
+    HostcallError::new(ErrorCode::Internal, format!("{method}: the connector failed; this is a bug of the host"))
+        .with("reason", "invariant")
+}

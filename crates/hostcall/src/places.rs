@@ -1,0 +1,337 @@
+//! The folders of a session, and what is protected inside them.
+//!
+//! Everything here is about names: absolute, normalised paths. That a name means what it seems
+//! to mean is the file connector's business, which walks by handle and asks again about the
+//! place it really arrived at.
+
+use crate::derive::{Access, PathForm, PathUse};
+use pijs_protocol::HostcallError;
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+
+/// Longest path that is looked at.
+const LONGEST_PATH: usize = 4096;
+
+/// The folders of a session. All absolute; canonical where they exist, since the file connector
+/// compares them with places it reached without following links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// The folder the session works in; relative paths start here.
+    pub project: PathBuf,
+    /// The user's home.
+    pub home: PathBuf,
+    /// `~/.pi/agent`, or where the user has it.
+    pub agent_dir: PathBuf,
+    /// Folder for temporary files.
+    pub temp: PathBuf,
+    /// The folders whose content pi itself owns.
+    pi_folders: [PathBuf; 3],
+}
+
+/// What stands above every mode and grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protection {
+    /// Nothing.
+    None,
+    /// Runs later on its own (a build file): a write needs a grant that names it, or a person.
+    RunsLater,
+    /// Never written.
+    Write,
+    /// Never read or written.
+    All,
+}
+
+impl Places {
+    /// Names the folders of a session; all absolute.
+    pub fn new(
+        project: impl Into<PathBuf>,
+        home: impl Into<PathBuf>,
+        agent_dir: impl Into<PathBuf>,
+        temp: impl Into<PathBuf>,
+    ) -> Self {
+        let (project, home, agent_dir) = (project.into(), home.into(), agent_dir.into());
+        let pi_folders = [agent_dir.clone(), home.join(".pi"), project.join(".pi")];
+        Self { project, home, agent_dir, temp: temp.into(), pi_folders }
+    }
+
+    /// Turns a path of a call into an absolute, normalised one.
+    ///
+    /// `..` is taken off by name. Where a symbolic link makes that mean another place, the file
+    /// connector notices, since it decides again on where it arrived.
+    pub fn absolute(&self, used: PathUse<'_>) -> Result<PathBuf, HostcallError> {
+        let mut path = used.path;
+        if let PathForm::Tool = used.form {
+            path = path.strip_prefix('@').unwrap_or(path);
+            if path == "~" {
+                return Ok(self.home.clone());
+            }
+            if let Some(rest) = path.strip_prefix("~/") {
+                check(rest)?;
+                return Ok(normal(&self.home, Path::new(rest)));
+            }
+        }
+        check(path)?;
+        match used.form {
+            PathForm::TargetOf(link) => {
+                check(link)?;
+                let link = normal(&self.project, Path::new(link));
+                Ok(normal(link.parent().unwrap_or(&link), Path::new(path)))
+            }
+            PathForm::Node | PathForm::Tool => Ok(normal(&self.project, Path::new(path))),
+        }
+    }
+
+    /// The same for a path written as Node takes it.
+    pub fn node_path(&self, path: &str) -> Result<PathBuf, HostcallError> {
+        self.absolute(PathUse { access: Access::Read, path, form: PathForm::Node })
+    }
+
+    /// Whether reading `path` needs no asking: project, own package, `.pi` folders.
+    pub fn reads_freely(&self, path: &Path, package_root: Option<&Path>) -> bool {
+        path.starts_with(&self.project)
+            || package_root.is_some_and(|root| path.starts_with(root))
+            || path.starts_with(&self.agent_dir)
+            || path.strip_prefix(&self.home).is_ok_and(|rest| rest.starts_with(".pi"))
+    }
+
+    /// What stands above every mode and grant at `path`. The own package stays readable although
+    /// it lies in the protected store.
+    pub fn protection(&self, path: &Path, package_root: Option<&Path>) -> Protection {
+        let found = self.protected(path);
+        if found == Protection::All && package_root.is_some_and(|root| path.starts_with(root)) {
+            return Protection::Write;
+        }
+        found
+    }
+
+    fn protected(&self, path: &Path) -> Protection {
+        for folder in SYSTEM {
+            if path.starts_with(folder) {
+                return Protection::All;
+            }
+        }
+        for folder in &self.pi_folders {
+            if let Some(rest) = under(path, folder) {
+                let found = look_up(&rest, PI_FOLDER);
+                if found != Protection::None {
+                    return found;
+                }
+            }
+        }
+        if let Some(rest) = under(path, &self.home) {
+            let found = look_up(&rest, HOME);
+            if found != Protection::None {
+                return found;
+            }
+        }
+        let names: Vec<&OsStr> = path.iter().collect();
+        let mut worst = Protection::None;
+        for at in 0..names.len() {
+            match look_up(&names[at..], ANYWHERE) {
+                Protection::None => {}
+                Protection::RunsLater => worst = Protection::RunsLater,
+                stronger => return stronger,
+            }
+        }
+        worst
+    }
+
+    /// Replaces a leading `<project>`, `<package>`, `<pi>`, `<home>` or `<temp>` of a grant's
+    /// path pattern; `<pi>` stands for several folders. Other patterns start at the project.
+    pub(crate) fn expand(&self, pattern: &str, package_root: Option<&Path>) -> Vec<(PathBuf, String)> {
+        let rest_of = |token: &str| pattern.strip_prefix(token).map(|rest| rest.trim_start_matches('/').to_owned());
+        if let Some(rest) = rest_of("<project>") {
+            return vec![(self.project.clone(), rest)];
+        }
+        if let Some(rest) = rest_of("<package>") {
+            return package_root.map(|root| (root.to_owned(), rest)).into_iter().collect();
+        }
+        if let Some(rest) = rest_of("<pi>") {
+            return self.pi_folders.iter().map(|folder| (folder.clone(), rest.clone())).collect();
+        }
+        if let Some(rest) = rest_of("<home>").or_else(|| pattern.strip_prefix("~/").map(str::to_owned)) {
+            return vec![(self.home.clone(), rest)];
+        }
+        if let Some(rest) = rest_of("<temp>") {
+            return vec![(self.temp.clone(), rest)];
+        }
+        vec![(self.project.clone(), pattern.to_owned())]
+    }
+}
+
+/// Checks a path string: not empty, no NUL, not endless.
+fn check(path: &str) -> Result<(), HostcallError> {
+    if path.is_empty() {
+        return Err(HostcallError::invalid("path", "the path is empty"));
+    }
+    if path.contains('\0') {
+        return Err(HostcallError::invalid("path", "the path contains a null byte"));
+    }
+    if path.len() > LONGEST_PATH {
+        return Err(HostcallError::invalid("path", format!("the path is longer than {LONGEST_PATH} bytes")));
+    }
+    Ok(())
+}
+
+/// Joins and takes off `.` and `..` by name.
+pub fn normal(base: &Path, path: &Path) -> PathBuf {
+    let mut out = if path.is_absolute() { PathBuf::new() } else { base.to_owned() };
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// The names below `folder`, where names are compared without regard to ASCII case: on a file
+/// system that does not tell `Auth.json` from `auth.json`, both are the file.
+fn under<'a>(path: &'a Path, folder: &Path) -> Option<Vec<&'a OsStr>> {
+    let mut names = path.iter();
+    for expected in folder.iter() {
+        if !names.next()?.eq_ignore_ascii_case(expected) {
+            return None;
+        }
+    }
+    Some(names.collect())
+}
+
+fn look_up(names: &[&OsStr], table: &[(&str, Protection)]) -> Protection {
+    for (pattern, protection) in table {
+        let mut wanted = pattern.split('/');
+        let mut found = names.iter();
+        let matches = wanted.all(|want| found.next().is_some_and(|name| name.eq_ignore_ascii_case(want)));
+        if matches {
+            return *protection;
+        }
+    }
+    Protection::None
+}
+
+/// Files that are doors to other processes, devices and kernel state.
+const SYSTEM: &[&str] = &["/proc", "/sys", "/dev"];
+
+/// Inside a `.pi` folder. A name covers everything below it.
+const PI_FOLDER: &[(&str, Protection)] = &[
+    ("auth.json", Protection::All),
+    ("models.json", Protection::All),
+    ("sessions", Protection::All),
+    ("trust.json", Protection::All),
+    ("pijs", Protection::All),
+    ("logs", Protection::All),
+    ("npm", Protection::All),
+    ("git", Protection::All),
+    ("agent/auth.json", Protection::All),
+    ("agent/models.json", Protection::All),
+    ("agent/sessions", Protection::All),
+    ("agent/trust.json", Protection::All),
+    ("agent/pijs", Protection::All),
+    ("agent/logs", Protection::All),
+    ("agent/npm", Protection::All),
+    ("agent/git", Protection::All),
+    ("settings.json", Protection::Write),
+    ("extensions", Protection::Write),
+    ("agent/settings.json", Protection::Write),
+    ("agent/extensions", Protection::Write),
+];
+
+/// Inside the home folder: keys, credentials, and what a shell or a desktop runs by itself.
+const HOME: &[(&str, Protection)] = &[
+    (".ssh", Protection::All),
+    (".gnupg", Protection::All),
+    (".aws", Protection::All),
+    (".azure", Protection::All),
+    (".kube", Protection::All),
+    (".config/gcloud", Protection::All),
+    (".config/gh", Protection::All),
+    (".docker/config.json", Protection::All),
+    (".netrc", Protection::All),
+    (".git-credentials", Protection::All),
+    (".npmrc", Protection::All),
+    (".pypirc", Protection::All),
+    (".cargo/credentials", Protection::All),
+    (".cargo/credentials.toml", Protection::All),
+    (".bashrc", Protection::Write),
+    (".bash_login", Protection::Write),
+    (".bash_logout", Protection::Write),
+    (".bash_profile", Protection::Write),
+    (".profile", Protection::Write),
+    (".zlogin", Protection::Write),
+    (".zlogout", Protection::Write),
+    (".zprofile", Protection::Write),
+    (".zshenv", Protection::Write),
+    (".zshrc", Protection::Write),
+    (".config/fish", Protection::Write),
+    (".config/autostart", Protection::Write),
+    (".config/systemd", Protection::Write),
+    (".config/git", Protection::Write),
+    (".gitconfig", Protection::Write),
+];
+
+/// In any folder: what tools run or obey when they pass by.
+const ANYWHERE: &[(&str, Protection)] = &[
+    (".git", Protection::Write),
+    (".envrc", Protection::Write),
+    (".npmrc", Protection::Write),
+    (".vscode/tasks.json", Protection::Write),
+    (".vscode/settings.json", Protection::Write),
+    (".github/workflows", Protection::RunsLater),
+    (".gitlab-ci.yml", Protection::RunsLater),
+    (".husky", Protection::RunsLater),
+    ("Makefile", Protection::RunsLater),
+    ("GNUmakefile", Protection::RunsLater),
+    ("justfile", Protection::RunsLater),
+    ("package.json", Protection::RunsLater),
+    ("build.rs", Protection::RunsLater),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places() -> Places {
+        Places::new("/work/app", "/home/me", "/home/me/.pi/agent", "/tmp")
+    }
+
+    #[test]
+    fn protected_places_do_not_depend_on_letter_case() {
+        let places = places();
+        for path in ["/home/me/.pi/agent/auth.json", "/home/me/.pi/agent/AUTH.json", "/work/app/.pi/Pijs/grants.json"] {
+            assert_eq!(places.protection(Path::new(path), None), Protection::All, "{path}");
+        }
+        for path in ["/work/app/.GIT/hooks/pre-commit", "/work/app/sub/.git/config", "/work/app/.pi/settings.json"] {
+            assert_eq!(places.protection(Path::new(path), None), Protection::Write, "{path}");
+        }
+        for path in ["/work/app/src/auth.json", "/work/app/.pi/rules/a.md", "/work/app/.github/dependabot.yml"] {
+            assert_eq!(places.protection(Path::new(path), None), Protection::None, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_own_package_stays_readable_inside_the_store_but_not_writable() {
+        let root = Path::new("/home/me/.pi/agent/npm/node_modules/pi-ttsr");
+        let file = root.join("index.ts");
+        assert_eq!(places().protection(&file, Some(root)), Protection::Write);
+        assert_eq!(places().protection(&file, None), Protection::All);
+    }
+
+    #[test]
+    fn a_path_is_read_as_its_caller_means_it() {
+        let places = places();
+        let tool = |path| PathUse { access: Access::Read, path, form: PathForm::Tool };
+        assert_eq!(places.absolute(tool("@src/x.ts")).unwrap(), Path::new("/work/app/src/x.ts"));
+        assert_eq!(places.absolute(tool("~/x")).unwrap(), Path::new("/home/me/x"));
+        assert_eq!(places.node_path("~/x").unwrap(), Path::new("/work/app/~/x"));
+        assert_eq!(places.node_path("src/../../x").unwrap(), Path::new("/work/x"));
+        assert_eq!(places.node_path("/../../..").unwrap(), Path::new("/"));
+        let target = PathUse { access: Access::Read, path: "../etc", form: PathForm::TargetOf("a/b/link") };
+        assert_eq!(places.absolute(target).unwrap(), Path::new("/work/app/a/etc"));
+        for bad in ["", "a\0b", &"x".repeat(5000)] {
+            assert_eq!(places.node_path(bad).unwrap_err().details["reason"], "path");
+        }
+    }
+}

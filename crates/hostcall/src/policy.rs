@@ -1,0 +1,88 @@
+//! Modes, grants and deny lists: what the user decided beforehand.
+
+use pijs_protocol::Capability;
+use pijs_protocol::manifest::{CapabilityRequest, Scope};
+use serde::{Deserialize, Serialize};
+
+/// What happens to a call that no grant covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Denied.
+    Strict,
+    /// A person is asked; denied when there is none.
+    #[default]
+    Prompt,
+    /// Allowed, with a warning in the ledger.
+    Permissive,
+}
+
+/// `extensions.policy` of the settings (document 004, section 4).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Policy {
+    /// What happens to a call that no grant covers.
+    pub mode: Mode,
+    /// Granted to every extension: `read` and `write` in project, own package, `.pi` folders and
+    /// temp; others unrestricted.
+    pub default_caps: Vec<Capability>,
+    /// Denied to every extension, whatever else says.
+    pub deny_caps: Vec<Capability>,
+}
+
+/// One thing an extension may do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// Names it in the ledger and in `pi ext grants`.
+    pub id: String,
+    /// The capability.
+    pub capability: Capability,
+    /// Hostcall methods that may use it; absent means any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub methods: Option<Vec<String>>,
+    /// Where; absent means anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
+}
+
+impl Grant {
+    /// A grant without restriction.
+    pub fn any(id: impl Into<String>, capability: impl Into<String>) -> Self {
+        Self { id: id.into(), capability: Capability::new(capability), methods: None, scope: None }
+    }
+
+    /// A grant with a scope.
+    pub fn scoped(id: impl Into<String>, capability: impl Into<String>, scope: Scope) -> Self {
+        Self { scope: Some(scope), ..Self::any(id, capability) }
+    }
+
+    /// What a user gives who accepts a request of the manifest or of the scan. Paths default to
+    /// project, own package, `.pi` folders and temp.
+    pub fn accepting(id: impl Into<String>, request: &CapabilityRequest) -> Self {
+        let files = matches!(request.capability.as_str(), "read" | "write");
+        let scope = match &request.scope {
+            None if files => Some(usual_paths()),
+            Some(scope) if files && scope.paths.is_none() => {
+                Some(Scope { paths: usual_paths().paths, ..scope.clone() })
+            }
+            other => other.clone(),
+        };
+        Self { id: id.into(), capability: request.capability.clone(), methods: request.methods.clone(), scope }
+    }
+
+    /// What naming a file with `-e` grants: the model-facing ones among `found` by the scan
+    /// (see [`crate::vocabulary::MODEL_FACING`]).
+    pub fn for_named_file(found: &[Capability]) -> Vec<Self> {
+        found
+            .iter()
+            .filter(|capability| crate::vocabulary::MODEL_FACING.contains(&capability.as_str()))
+            .map(|capability| Self::any(format!("-e:{capability}"), capability.as_str()))
+            .collect()
+    }
+}
+
+/// Project, own package, `.pi` folders, temp.
+pub fn usual_paths() -> Scope {
+    let paths = ["<project>", "<package>", "<pi>", "<temp>"].map(str::to_owned).to_vec();
+    Scope { paths: Some(paths), ..Scope::default() }
+}

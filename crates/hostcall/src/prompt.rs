@@ -1,0 +1,85 @@
+//! Questions to a person.
+//!
+//! The terminal, an RPC client or an embedder implements [`Prompter`]. Questions are asked one
+//! at a time; when an answer settles a later one, that one is not asked.
+
+use crate::connector::BoxFuture;
+use crate::loss::ExpectedLoss;
+use pijs_protocol::{Capability, ExtensionId};
+
+/// Answers questions about capabilities.
+pub trait Prompter: Send + Sync {
+    /// Asks. An implementation that cannot reach a person answers [`Answer::NoPerson`].
+    fn ask(&self, question: Question) -> BoxFuture<'static, Answer>;
+}
+
+/// One question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// Who asks.
+    pub extension: ExtensionId,
+    /// For what.
+    pub capability: Capability,
+    /// The capability in plain words, *run programs*.
+    pub what: String,
+    /// What exactly, as it will run: the path, the program with all arguments, the host. Free of
+    /// control characters, cut to a size a terminal can show.
+    pub subject: String,
+    /// Things worth knowing: combinations, interpreters, files that run later.
+    pub warnings: Vec<String>,
+    /// Expected loss of both choices.
+    pub loss: ExpectedLoss,
+}
+
+/// A person's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// No, this time.
+    Deny,
+    /// No, and do not ask again in this session.
+    DenyAlways,
+    /// This very call.
+    AllowOnce,
+    /// This subject (path, program, host, name) for the rest of the session.
+    AllowSubject,
+    /// The whole capability for the rest of the session.
+    AllowCapability,
+    /// Nobody is there to ask.
+    NoPerson,
+}
+
+/// Makes text safe to show in a prompt: no control, bidirectional or invisible characters, at
+/// most `limit` characters with a note of how many were cut.
+pub fn shown(text: &str, limit: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(limit));
+    let mut characters = text.chars();
+    for character in characters.by_ref().take(limit) {
+        if is_hidden(character) {
+            out.extend(character.escape_unicode());
+        } else {
+            out.push(character);
+        }
+    }
+    let rest = characters.count();
+    if rest > 0 {
+        out.push_str(&format!("... ({rest} more characters)"));
+    }
+    out
+}
+
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(u32::from(character),
+            0x00ad | 0x061c | 0x180e | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff | 0xfff9..=0xfffb | 0xe0000..=0xe007f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_reads_holds_no_hidden_characters() {
+        assert_eq!(shown("rm\u{1b}[2K\n\u{202e}x", 50), "rm\\u{1b}[2K\\u{a}\\u{202e}x");
+        assert_eq!(shown("abcdef", 3), "abc... (3 more characters)");
+    }
+}

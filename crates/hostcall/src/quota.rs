@@ -1,0 +1,111 @@
+//! What one extension may have in flight and how large a call may be.
+
+use pijs_protocol::HostcallError;
+use serde_json::{Map, Value};
+
+/// Limits of one extension. Bytes and depth rather than counts: an honest extension never meets
+/// one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quotas {
+    /// Calls in flight at once.
+    pub in_flight: usize,
+    /// Size of a call's JSON parameters, roughly as text.
+    pub params_bytes: usize,
+    /// Size of its raw attachments together.
+    pub attachment_bytes: usize,
+    /// Nesting of its parameters.
+    pub depth: usize,
+    /// Size of one call's results together, attachments included.
+    pub result_bytes: usize,
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        Self {
+            in_flight: 4096,
+            params_bytes: 16 << 20,
+            attachment_bytes: 128 << 20,
+            depth: 128,
+            result_bytes: 256 << 20,
+        }
+    }
+}
+
+impl Quotas {
+    /// Measures a call before anything else looks at it; stops as soon as a limit is passed.
+    pub(crate) fn check(&self, params: &Map<String, Value>, bytes: &[Vec<u8>]) -> Result<(), HostcallError> {
+        let attached: usize = bytes.iter().map(Vec::len).sum();
+        if attached > self.attachment_bytes {
+            return Err(too_large("attachment_bytes", self.attachment_bytes));
+        }
+        let mut left = self.params_bytes;
+        self.members(params, 1, &mut left)
+    }
+
+    fn members(&self, members: &Map<String, Value>, depth: usize, left: &mut usize) -> Result<(), HostcallError> {
+        for (key, value) in members {
+            self.take(key.len() + 4, left)?;
+            self.value(value, depth, left)?;
+        }
+        Ok(())
+    }
+
+    fn value(&self, value: &Value, depth: usize, left: &mut usize) -> Result<(), HostcallError> {
+        if depth > self.depth {
+            return Err(too_large("depth", self.depth));
+        }
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => self.take(5, left),
+            Value::String(text) => self.take(text.len() + 3, left),
+            Value::Array(items) => {
+                self.take(2, left)?;
+                items.iter().try_for_each(|item| self.value(item, depth + 1, left))
+            }
+            Value::Object(members) => {
+                self.take(2, left)?;
+                self.members(members, depth + 1, left)
+            }
+        }
+    }
+
+    fn take(&self, bytes: usize, left: &mut usize) -> Result<(), HostcallError> {
+        *left = left.checked_sub(bytes).ok_or_else(|| too_large("params_bytes", self.params_bytes))?;
+        Ok(())
+    }
+}
+
+fn too_large(quota: &str, limit: usize) -> HostcallError {
+    HostcallError::invalid("too_large", format!("the call is over its limit: {quota} {limit}"))
+        .with("quota", quota)
+        .with("limit", limit)
+}
+
+/// A quota that is used up.
+pub(crate) fn used_up(quota: &str, limit: usize) -> HostcallError {
+    HostcallError::denied("quota", format!("quota used up: {quota} {limit}"))
+        .with("quota", quota)
+        .with("limit", limit)
+        .retryable()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nested(depth: usize) -> Map<String, Value> {
+        let value = (0..depth).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+        Map::from_iter([("x".to_owned(), value)])
+    }
+
+    #[test]
+    fn size_depth_and_attachments_are_limited_each_by_its_own_name() {
+        let quotas = Quotas { params_bytes: 100, attachment_bytes: 10, depth: 5, ..Quotas::default() };
+        let reason = |result: Result<(), HostcallError>| result.unwrap_err().details["quota"].clone();
+        let text = |len| Map::from_iter([("x".to_owned(), Value::from("y".repeat(len)))]);
+        assert!(quotas.check(&text(80), &[vec![0; 10]]).is_ok());
+        assert_eq!(reason(quotas.check(&text(200), &[])), "params_bytes");
+        assert_eq!(reason(quotas.check(&text(1), &[vec![0; 6], vec![0; 6]])), "attachment_bytes");
+        assert!(quotas.check(&nested(4), &[]).is_ok());
+        assert_eq!(reason(quotas.check(&nested(6), &[])), "depth");
+    }
+}

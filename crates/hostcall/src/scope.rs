@@ -1,0 +1,336 @@
+//! Compiled scopes: where a capability may be used.
+//!
+//! Patterns are compiled once, when a grant is set. A missing list does not restrict; an empty
+//! one allows nothing. Matching is on absolute, normalised names; the file connector repeats it
+//! on the place it really reached.
+
+use crate::places::{Places, normal};
+use globset::{GlobBuilder, GlobMatcher};
+use pijs_protocol::manifest::Scope;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+/// Longest pattern, so that compiling one stays cheap whatever a manifest holds.
+const LONGEST_PATTERN: usize = 1024;
+/// Most alternatives (`{a,b}`) in a pattern.
+const MOST_BRACES: usize = 8;
+
+/// A scope ready for matching.
+#[derive(Debug, Clone, Default)]
+pub struct CompiledScope {
+    paths: Option<Vec<PathPattern>>,
+    hosts: Option<Vec<HostPattern>>,
+    env: Option<Vec<String>>,
+    commands: Option<Vec<Vec<String>>>,
+}
+
+#[derive(Debug, Clone)]
+enum PathPattern {
+    /// A file, or a folder and everything in it.
+    Below(PathBuf),
+    Glob(GlobMatcher),
+}
+
+#[derive(Debug, Clone)]
+struct HostPattern {
+    /// `example.com`, or `.example.com` for its sub-domains, or empty for any.
+    name: String,
+    sub_domains: bool,
+    any: bool,
+    port: Option<u16>,
+}
+
+/// A scope that cannot be compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScopeError {
+    /// The pattern.
+    pub pattern: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl std::fmt::Display for ScopeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "scope pattern {:?}: {}", self.pattern, self.problem)
+    }
+}
+
+impl std::error::Error for ScopeError {}
+
+impl CompiledScope {
+    /// Compiles a scope for one extension.
+    pub fn compile(scope: Option<&Scope>, places: &Places, package_root: Option<&Path>) -> Result<Self, ScopeError> {
+        let Some(scope) = scope else { return Ok(Self::default()) };
+        let paths = match &scope.paths {
+            None => None,
+            Some(patterns) => {
+                let mut compiled = Vec::new();
+                for pattern in patterns {
+                    compiled.extend(compile_path(pattern, places, package_root)?);
+                }
+                Some(compiled)
+            }
+        };
+        let hosts = match &scope.hosts {
+            None => None,
+            Some(patterns) => Some(patterns.iter().map(|pattern| compile_host(pattern)).collect::<Result<_, _>>()?),
+        };
+        let words = |commands: &Vec<String>| {
+            commands.iter().map(|command| command.split_whitespace().map(str::to_owned).collect()).collect()
+        };
+        Ok(Self { paths, hosts, env: scope.env.clone(), commands: scope.commands.as_ref().map(words) })
+    }
+
+    /// A scope of exactly these paths (folders with what is in them).
+    pub(crate) fn exactly(paths: Vec<PathBuf>) -> Self {
+        Self { paths: Some(paths.into_iter().map(PathPattern::Below).collect()), ..Self::default() }
+    }
+
+    /// Whether an absolute, normalised path is inside.
+    pub fn path(&self, path: &Path) -> bool {
+        self.paths.as_ref().is_none_or(|patterns| {
+            patterns.iter().any(|pattern| match pattern {
+                PathPattern::Below(folder) => path.starts_with(folder),
+                PathPattern::Glob(glob) => glob.is_match(path),
+            })
+        })
+    }
+
+    /// Whether a pattern without wildcards names exactly this path: what a file that runs later
+    /// needs.
+    pub fn names_path(&self, path: &Path) -> bool {
+        self.paths.as_ref().is_some_and(|patterns| {
+            patterns.iter().any(|pattern| matches!(pattern, PathPattern::Below(named) if named == path))
+        })
+    }
+
+    /// Whether a server is inside. A pattern without a port means the scheme's own.
+    pub fn host(&self, scheme: &str, host: &str, port: u16) -> bool {
+        let usual = if scheme == "https" { 443 } else { 80 };
+        self.hosts.as_ref().is_none_or(|patterns| {
+            patterns.iter().any(|pattern| {
+                let port_fits = match pattern.port {
+                    Some(wanted) => wanted == port,
+                    None => pattern.any || port == usual,
+                };
+                let name_fits = pattern.any
+                    || if pattern.sub_domains {
+                        host.strip_suffix(pattern.name.as_str()).is_some_and(|front| !front.is_empty())
+                    } else {
+                        host == pattern.name
+                    };
+                port_fits && name_fits
+            })
+        })
+    }
+
+    /// Whether the user named this very address and port: what a private address needs.
+    pub fn names_address(&self, address: IpAddr, port: u16) -> bool {
+        let name = match address {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        };
+        self.hosts.as_ref().is_some_and(|patterns| {
+            patterns.iter().any(|pattern| !pattern.sub_domains && pattern.name == name && pattern.port == Some(port))
+        })
+    }
+
+    /// Whether an environment variable is inside.
+    pub fn env(&self, name: &str) -> bool {
+        self.env.as_ref().is_none_or(|names| names.iter().any(|known| known == name))
+    }
+
+    /// Whether a program with these arguments is inside. A name without a slash only matches a
+    /// command without one, which the search path resolves; a program elsewhere is named in full.
+    pub fn command(&self, command: &str, args: &[&str]) -> bool {
+        self.commands.as_ref().is_none_or(|commands| {
+            commands.iter().any(|words| match words.split_first() {
+                Some((program, leading)) => {
+                    program == command
+                        && args.len() >= leading.len()
+                        && leading.iter().zip(args).all(|(want, have)| want == have)
+                }
+                None => false,
+            })
+        })
+    }
+
+    /// Whether a program is named with its whole path, as one inside a writable folder must be.
+    pub fn names_program(&self, program: &Path) -> bool {
+        self.commands.as_ref().is_some_and(|commands| {
+            commands.iter().any(|words| words.first().is_some_and(|word| Path::new(word) == program))
+        })
+    }
+}
+
+fn compile_path(pattern: &str, places: &Places, package_root: Option<&Path>) -> Result<Vec<PathPattern>, ScopeError> {
+    let fail = |problem: &str| ScopeError { pattern: pattern.to_owned(), problem: problem.to_owned() };
+    if pattern.len() > LONGEST_PATTERN {
+        return Err(fail("too long"));
+    }
+    if pattern.contains('\0') {
+        return Err(fail("contains a null byte"));
+    }
+    if pattern.matches('{').count() > MOST_BRACES {
+        return Err(fail("too many alternatives"));
+    }
+    let mut compiled = Vec::new();
+    for (base, rest) in places.expand(pattern, package_root) {
+        if !rest.contains(['*', '?', '[', '{']) {
+            compiled.push(PathPattern::Below(normal(&base, Path::new(&rest))));
+            continue;
+        }
+        if Path::new(&rest).iter().any(|name| name == "..") {
+            return Err(fail("`..` beside a wildcard"));
+        }
+        let whole = if Path::new(&rest).is_absolute() {
+            rest
+        } else {
+            // The base is a name, not a pattern.
+            format!("{}/{}", globset::escape(&base.to_string_lossy()), rest.trim_start_matches("./"))
+        };
+        // `src/**` means the folder too, so that it can be listed.
+        if let Some(folder) = whole.strip_suffix("/**")
+            && !folder.contains(['*', '?', '[', '{'])
+        {
+            compiled.push(PathPattern::Below(PathBuf::from(folder)));
+            continue;
+        }
+        let glob = GlobBuilder::new(&whole)
+            .literal_separator(true)
+            .backslash_escape(true)
+            .build()
+            .map_err(|error| fail(&error.kind().to_string()))?;
+        compiled.push(PathPattern::Glob(glob.compile_matcher()));
+    }
+    Ok(compiled)
+}
+
+fn compile_host(pattern: &str) -> Result<HostPattern, ScopeError> {
+    let fail = |problem: &str| ScopeError { pattern: pattern.to_owned(), problem: problem.to_owned() };
+    if pattern == "*" {
+        return Ok(HostPattern { name: String::new(), sub_domains: false, any: true, port: None });
+    }
+    let (sub_domains, rest) = match pattern.strip_prefix("*.") {
+        Some(rest) => (true, rest),
+        None => (false, pattern),
+    };
+    // The URL parser is the judge of what a host is: case, IDN and address forms come out as
+    // they will in a request.
+    let url = url::Url::parse(&format!("any://{rest}/"))
+        .ok()
+        .filter(|url| url.username().is_empty() && url.path() == "/" && url.query().is_none());
+    let port = url.as_ref().and_then(url::Url::port);
+    let host = url::Url::parse(&format!("http://{rest}/"))
+        .ok()
+        .filter(|url| url.username().is_empty() && url.path() == "/" && url.query().is_none())
+        .and_then(|url| url.host_str().map(str::to_owned));
+    match host {
+        Some(host) if !rest.contains('*') => {
+            let host = host.strip_suffix('.').unwrap_or(&host).to_owned();
+            Ok(HostPattern { name: if sub_domains { format!(".{host}") } else { host }, sub_domains, any: false, port })
+        }
+        _ => Err(fail("not a host name, an address, or `*.` before a name; a port follows a colon")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places() -> Places {
+        Places::new("/work/app", "/home/me", "/home/me/.pi/agent", "/tmp")
+    }
+
+    fn paths(patterns: &[&str]) -> CompiledScope {
+        let scope = Scope { paths: Some(patterns.iter().map(|p| (*p).to_owned()).collect()), ..Scope::default() };
+        CompiledScope::compile(Some(&scope), &places(), Some(Path::new("/pkg"))).unwrap()
+    }
+
+    fn hosts(patterns: &[&str]) -> CompiledScope {
+        let scope = Scope { hosts: Some(patterns.iter().map(|p| (*p).to_owned()).collect()), ..Scope::default() };
+        CompiledScope::compile(Some(&scope), &places(), None).unwrap()
+    }
+
+    #[test]
+    fn an_empty_list_allows_nothing_and_a_missing_one_does_not_restrict() {
+        assert!(!paths(&[]).path(Path::new("/work/app/x")));
+        assert!(CompiledScope::default().path(Path::new("/anything")));
+        assert!(!hosts(&[]).host("https", "example.com", 443));
+    }
+
+    #[test]
+    fn a_pattern_starts_at_the_project_and_stops_at_its_folder() {
+        let scope = paths(&["src/**", "docs", "*.md", "<package>/data/**", "<temp>", "/srv/one.txt"]);
+        for inside in ["src", "src/a/b", "docs", "docs/x", "a.md", "/pkg/data/x", "/tmp/x/y", "/srv/one.txt"] {
+            assert!(scope.path(&normal(Path::new("/work/app"), Path::new(inside))), "{inside}");
+        }
+        for outside in ["srcs/a", "x/a.md", "SRC/a", "/pkg/other", "/tmpx", "/srv/one.txt2", "/etc/passwd", "src/../x"]
+        {
+            assert!(!scope.path(&normal(Path::new("/work/app"), Path::new(outside))), "{outside}");
+        }
+    }
+
+    #[test]
+    fn a_base_folder_with_glob_characters_is_a_name() {
+        let places = Places::new("/work/[a]*", "/home/me", "/home/me/.pi/agent", "/tmp");
+        let scope = Scope { paths: Some(vec!["*.md".into()]), ..Scope::default() };
+        let scope = CompiledScope::compile(Some(&scope), &places, None).unwrap();
+        assert!(scope.path(Path::new("/work/[a]*/x.md")));
+        assert!(!scope.path(Path::new("/work/ab/x.md")));
+    }
+
+    #[test]
+    fn pattern_bombs_are_refused() {
+        for bad in ["{a,b}".repeat(9), "x".repeat(2000), "a/../*".to_owned()] {
+            let scope = Scope { paths: Some(vec![bad]), ..Scope::default() };
+            assert!(CompiledScope::compile(Some(&scope), &places(), None).is_err());
+        }
+    }
+
+    #[test]
+    fn hosts_match_by_whole_labels_and_ports_are_explicit() {
+        let scope = hosts(&["GitHub.com", "*.example.org", "localhost:8080", "[::1]:9"]);
+        for (scheme, host, port) in [
+            ("https", "github.com", 443),
+            ("http", "github.com", 80),
+            ("https", "a.b.example.org", 443),
+            ("http", "localhost", 8080),
+        ] {
+            assert!(scope.host(scheme, host, port), "{host}:{port}");
+        }
+        for (scheme, host, port) in [
+            ("https", "github.com.evil.net", 443),
+            ("https", "evilgithub.com", 443),
+            ("https", "github.com", 8443),
+            ("http", "github.com", 443),
+            ("https", "example.org", 443),
+            ("https", "evilexample.org", 443),
+            ("http", "localhost", 80),
+        ] {
+            assert!(!scope.host(scheme, host, port), "{host}:{port}");
+        }
+        assert!(scope.names_address("::1".parse().unwrap(), 9));
+        assert!(!scope.names_address("::1".parse().unwrap(), 10));
+        assert!(!hosts(&["*"]).names_address("127.0.0.1".parse().unwrap(), 80));
+    }
+
+    #[test]
+    fn host_patterns_that_are_no_hosts_are_refused() {
+        for bad in ["", "a@b", "a/b", "a b", "*.*.com", "ex*mple.com", "https://x"] {
+            let scope = Scope { hosts: Some(vec![bad.to_owned()]), ..Scope::default() };
+            assert!(CompiledScope::compile(Some(&scope), &places(), None).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_pattern_is_a_program_and_its_leading_arguments() {
+        let scope = Scope { commands: Some(vec!["git status".into(), "/usr/bin/ls".into()]), ..Scope::default() };
+        let scope = CompiledScope::compile(Some(&scope), &places(), None).unwrap();
+        assert!(scope.command("git", &["status", "--short"]));
+        assert!(!scope.command("git", &["-c", "alias.status=!sh", "status"]));
+        assert!(!scope.command("./git", &["status"]));
+        assert!(scope.command("/usr/bin/ls", &[]));
+        assert!(!scope.command("ls", &[]));
+    }
+}
