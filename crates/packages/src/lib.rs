@@ -1,1 +1,85 @@
-//! See `docs/architecture.md`.
+//! Fetches, verifies, locks, stores and removes packages, and says which extensions a session loads.
+//!
+//! | type | for |
+//! |---|---|
+//! | [`Installer`] | install, list, remove, restore from the lock |
+//! | [`Source`] | what the user called the package |
+//! | [`NpmConfig`] | registries and tokens, read from the user's `.npmrc` |
+//! | [`Builder`] | compiles a package before it is put in place; the command line passes `extc` |
+//! | [`resolve_extensions`] | pi's load order over `-e`, settings, folders and packages |
+//! | [`PackageError`] | every refusal, with its [`InstallCode`] |
+//!
+//! What always holds: no script of a package runs and none of its rc files is read; nothing is unpacked before its
+//! sha512 matched; an archive that can be read in two ways is refused, not repaired; a package appears or changes by one
+//! rename, after it was complete on disk and built; an operation that fails leaves what was there before.
+//!
+//! Nothing here reads the environment or looks for a home folder: [`Dirs`] and [`NpmConfig`] are passed in.
+
+#![warn(missing_docs)]
+
+mod archive;
+mod discover;
+mod entries;
+mod error;
+mod install;
+mod integrity;
+mod lock;
+mod manifest;
+mod npmrc;
+
+mod registry;
+mod resolve;
+mod settings;
+mod source;
+mod store;
+
+pub use archive::{Limits, Unpacked, unpack};
+pub use discover::{DiscoverOptions, Discovery, Origin, PackageEntry, resolve_extensions};
+pub use error::{InstallCode, PackageError, Result};
+pub use install::{
+    BuildInput, Builder, Built, Faults, Installed, Installer, Listed, NoFaults, NoProgress, Progress, Removed, Step,
+};
+pub use npmrc::NpmConfig;
+pub use source::{PackageName, Source, Wanted};
+
+use std::path::PathBuf;
+
+/// Where things are. Passed in; this crate never looks for them.
+#[derive(Debug, Clone)]
+pub struct Dirs {
+    /// `$PI_CODING_AGENT_DIR`, else `~/.pi/agent`.
+    pub agent_dir: PathBuf,
+    /// The project folder.
+    pub cwd: PathBuf,
+    /// For `~` in paths.
+    pub home: PathBuf,
+}
+
+impl Dirs {
+    /// The folder that holds `settings.json`, the lock file and `npm/` of a scope.
+    pub fn root(&self, scope: Scope) -> PathBuf {
+        match scope {
+            Scope::User => self.agent_dir.clone(),
+            Scope::Project => self.cwd.join(".pi"),
+        }
+    }
+}
+
+/// For whom a package is installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Every project of this user.
+    User,
+    /// This project (`-l`).
+    Project,
+}
+
+impl Scope {
+    /// `user` or `project`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Project => "project",
+        }
+    }
+}

@@ -1,0 +1,503 @@
+//! Reads an npm tarball into memory, refusing whatever could be read in two ways.
+//!
+//! [`unpack`] takes the compressed bytes and answers with the files of the package, or with the rule that was broken;
+//! [`Unpacked::write_into`] then creates them below a directory handle. Only regular files and directories exist here:
+//! links, devices and sparse files are refused, not skipped. Nothing is written before the last byte was read.
+//!
+//! Own code over `tar`'s header type, because its iterator and `unpack` repair what we have to refuse.
+
+use crate::error::{InstallCode, PackageError, Result};
+use crate::source::printable;
+use cap_std::fs::{Dir, OpenOptions};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::ops::Range;
+use std::time::Duration;
+use unicode_normalization::UnicodeNormalization;
+
+const BLOCK: usize = 512;
+/// A PAX or GNU record holds a path or a time; npm's longest paths are far below this.
+const MAX_EXTENSION_BYTES: usize = 64 * 1024;
+/// Small archives of very regular text compress better than the cap on the ratio allows.
+const RATIO_FLOOR: usize = 1024 * 1024;
+
+/// Caps on what one package, and one install, may take. The defaults are those of `security.md` R13.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Bytes of one tarball.
+    pub compressed: usize,
+    /// Bytes of one unpacked archive.
+    pub unpacked: usize,
+    /// Files and directories of one archive.
+    pub entries: usize,
+    /// Unpacked bytes for each compressed byte.
+    pub ratio: usize,
+    /// PAX records of one entry.
+    pub pax_records: usize,
+    /// Directories above a file.
+    pub depth: usize,
+    /// Packages in one dependency tree.
+    pub packages: usize,
+    /// Unpacked bytes of a whole dependency tree.
+    pub tree: usize,
+    /// Bytes of one registry document.
+    pub metadata: usize,
+    /// Longest silence of a server.
+    pub idle: Duration,
+    /// Longest download.
+    pub total: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            compressed: 32 << 20,
+            unpacked: 64 << 20,
+            entries: 5_000,
+            ratio: 200,
+            pax_records: 100,
+            depth: 32,
+            packages: 2_000,
+            tree: 512 << 20,
+            metadata: 64 << 20,
+            idle: Duration::from_secs(30),
+            total: Duration::from_secs(300),
+        }
+    }
+}
+
+/// The files of one archive, names checked, the leading folder taken off.
+#[derive(Debug)]
+pub struct Unpacked {
+    tar: Vec<u8>,
+    files: BTreeMap<String, Range<usize>>,
+    /// What was changed on purpose, such as a setuid bit that was dropped.
+    pub warnings: Vec<String>,
+}
+
+impl Unpacked {
+    /// Paths and contents in path order; `/` separates components on every system.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.files.iter().map(|(path, range)| (path.as_str(), &self.tar[range.clone()]))
+    }
+
+    /// One file.
+    pub fn get(&self, path: &str) -> Option<&[u8]> {
+        self.files.get(path).map(|range| &self.tar[range.clone()])
+    }
+
+    /// Bytes of all files.
+    pub fn size(&self) -> usize {
+        self.files.values().map(Range::len).sum()
+    }
+
+    /// sha256 over all names and contents, in hex; independent of archive order, modes and times.
+    pub fn digest(&self) -> String {
+        digest_files(self.files())
+    }
+
+    /// Creates the files below `dir`; a name that is taken already is `IN_FORMAT`.
+    ///
+    /// Modes are 0644 and 0755, whatever the archive says.
+    pub fn write_into(&self, dir: &Dir) -> Result<()> {
+        for (path, bytes) in self.files() {
+            let failed = |error| PackageError::io("write", std::path::Path::new(path), error);
+            if let Some((parent, _)) = path.rsplit_once('/') {
+                dir.create_dir_all(parent).map_err(failed)?;
+            }
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true);
+            #[cfg(unix)]
+            {
+                use cap_std::fs::OpenOptionsExt;
+                options.mode(0o644);
+            }
+            let mut file = dir.open_with(path, &options).map_err(failed)?;
+            file.write_all(bytes).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+/// The digest of [`Unpacked::digest`] over any list of files in path order.
+pub(crate) fn digest_files<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+    let mut tree = Sha256::new();
+    for (path, bytes) in files {
+        tree.update((path.len() as u64).to_le_bytes());
+        tree.update(path.as_bytes());
+        tree.update((bytes.len() as u64).to_le_bytes());
+        tree.update(bytes);
+    }
+    tree.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads a gzipped tar archive as npm makes them: one folder at the top, regular files below.
+///
+/// # Errors
+///
+/// `IN_PATH`, `IN_LINK`, `IN_SIZE` or `IN_FORMAT`, with the entry it is about.
+pub fn unpack(tgz: &[u8], limits: &Limits) -> Result<Unpacked> {
+    let tar = gunzip(tgz, limits)?;
+    let mut reader = Reader { tar: &tar, at: 0, limits, names: Names::default(), entries: 0, warnings: Vec::new() };
+    let files = reader.read()?;
+    let warnings = std::mem::take(&mut reader.warnings);
+    Ok(Unpacked { tar, files, warnings })
+}
+
+fn refuse(code: InstallCode, entry: &str, why: impl Into<String>) -> PackageError {
+    PackageError::new(code, printable(entry), why)
+}
+
+/// Exactly one gzip member, nothing behind it.
+fn gunzip(tgz: &[u8], limits: &Limits) -> Result<Vec<u8>> {
+    let archive = "archive";
+    if tgz.len() > limits.compressed {
+        return Err(refuse(InstallCode::Size, archive, format!("more than {} bytes compressed", limits.compressed)));
+    }
+    // Headers and padding come on top of the files' bytes.
+    let cap = limits.unpacked + limits.entries * 4 * BLOCK;
+    let mut rest = tgz;
+    let mut gz = flate2::bufread::GzDecoder::new(&mut rest);
+    let mut tar = Vec::new();
+    let mut chunk = vec![0; 64 * 1024];
+    loop {
+        let got = gz.read(&mut chunk).map_err(|error| {
+            refuse(InstallCode::Format, archive, format!("not a complete gzip stream: {error}")).caused_by(error)
+        })?;
+        if got == 0 {
+            break;
+        }
+        tar.extend_from_slice(&chunk[..got]);
+        if tar.len() > cap {
+            return Err(refuse(InstallCode::Size, archive, format!("more than {} bytes unpacked", limits.unpacked)));
+        }
+        if tar.len() > RATIO_FLOOR && tar.len() / limits.ratio > tgz.len() {
+            return Err(refuse(
+                InstallCode::Size,
+                archive,
+                format!("unpacks to more than {} times its size", limits.ratio),
+            ));
+        }
+    }
+    drop(gz);
+    if !rest.is_empty() {
+        return Err(refuse(InstallCode::Format, archive, "bytes after the end of the gzip stream"));
+    }
+    Ok(tar)
+}
+
+/// What an extension header said about the entry that follows it.
+#[derive(Default)]
+struct Extended {
+    path: Option<Vec<u8>>,
+    size: Option<u64>,
+    seen: bool,
+}
+
+struct Reader<'a> {
+    tar: &'a [u8],
+    at: usize,
+    limits: &'a Limits,
+    names: Names,
+    entries: usize,
+    warnings: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    fn read(&mut self) -> Result<BTreeMap<String, Range<usize>>> {
+        let mut files = BTreeMap::new();
+        let mut pending = Extended::default();
+        let mut bytes = 0;
+        while let Some(header) = self.header()? {
+            let name = String::from_utf8_lossy(&header.path_bytes()).into_owned();
+            let size = header.entry_size().map_err(|_| refuse(InstallCode::Format, &name, "unreadable size field"))?;
+            let kind = header.as_bytes()[156];
+            if matches!(kind, b'x' | b'g' | b'L') {
+                let data = self.extension_data(&name, size)?;
+                self.extend(kind, &name, data, &mut pending)?;
+                continue;
+            }
+            let Extended { path, size: pax_size, .. } = std::mem::take(&mut pending);
+            if pax_size.is_some_and(|pax| pax != size) {
+                return Err(refuse(InstallCode::Format, &name, "the header and its PAX record give different sizes"));
+            }
+            let raw = path.unwrap_or_else(|| header.path_bytes().into_owned());
+            let shown = String::from_utf8_lossy(&raw).into_owned();
+            self.entries += 1;
+            if self.entries > self.limits.entries {
+                return Err(refuse(InstallCode::Size, "archive", format!("more than {} files", self.limits.entries)));
+            }
+            let directory = match kind {
+                b'5' => true,
+                b'0' | 0 => raw.ends_with(b"/"),
+                b'1' | b'2' | b'K' => {
+                    return Err(refuse(InstallCode::Link, &shown, "links are not taken from packages"));
+                }
+                other => {
+                    let kind = char::from(other).escape_default();
+                    return Err(refuse(
+                        InstallCode::Format,
+                        &shown,
+                        format!("entry type {kind:?} is neither file nor folder"),
+                    ));
+                }
+            };
+            if directory && size != 0 {
+                return Err(refuse(InstallCode::Format, &shown, "a folder with contents of its own"));
+            }
+            if header.mode().is_ok_and(|mode| mode & 0o7000 != 0) {
+                self.warnings.push(format!("{}: setuid, setgid or sticky bit dropped", printable(&shown)));
+            }
+            let data = self.data(&shown, size)?;
+            bytes += data.len();
+            if bytes > self.limits.unpacked {
+                return Err(refuse(
+                    InstallCode::Size,
+                    "archive",
+                    format!("more than {} bytes unpacked", self.limits.unpacked),
+                ));
+            }
+            if let Some(path) = self.names.take(&raw, directory, self.limits)?
+                && files.insert(path, data).is_some()
+            {
+                return Err(refuse(InstallCode::Format, &shown, "the same file twice"));
+            }
+        }
+        if pending.seen {
+            return Err(refuse(InstallCode::Format, "archive", "an extension header with no entry behind it"));
+        }
+        if files.is_empty() {
+            return Err(refuse(InstallCode::Format, "archive", "no files in it"));
+        }
+        Ok(files)
+    }
+
+    /// The next header, or the end: a zero block with nothing but zeros behind it.
+    fn header(&mut self) -> Result<Option<&'a tar::Header>> {
+        let tar = self.tar;
+        let Some(block) = tar.get(self.at..self.at + BLOCK) else {
+            return Err(refuse(InstallCode::Format, "archive", "it ends without an end marker"));
+        };
+        if block.iter().all(|byte| *byte == 0) {
+            let clean = tar[self.at..].iter().all(|byte| *byte == 0);
+            return if clean {
+                Ok(None)
+            } else {
+                Err(refuse(InstallCode::Format, "archive", "bytes after the end marker"))
+            };
+        }
+        let header = tar::Header::from_byte_slice(block);
+        let sum: u32 =
+            block.iter().enumerate().map(|(i, b)| if (148..156).contains(&i) { 32 } else { u32::from(*b) }).sum();
+        if header.cksum().ok() != Some(sum) {
+            return Err(refuse(
+                InstallCode::Format,
+                "archive",
+                format!("bad checksum of the header at byte {}", self.at),
+            ));
+        }
+        self.at += BLOCK;
+        Ok(Some(header))
+    }
+
+    fn data(&mut self, name: &str, size: u64) -> Result<Range<usize>> {
+        let range = usize::try_from(size).ok().and_then(|size| Some(self.at..self.at.checked_add(size)?));
+        match range {
+            Some(range) if range.end <= self.tar.len() => {
+                self.at = range.end.next_multiple_of(BLOCK);
+                Ok(range)
+            }
+            _ => Err(refuse(InstallCode::Format, name, "the archive ends inside it")),
+        }
+    }
+
+    fn extension_data(&mut self, name: &str, size: u64) -> Result<&'a [u8]> {
+        if size > MAX_EXTENSION_BYTES as u64 {
+            return Err(refuse(InstallCode::Format, name, format!("an extension header of {size} bytes")));
+        }
+        let range = self.data(name, size)?;
+        Ok(&self.tar[range])
+    }
+
+    fn extend(&mut self, kind: u8, name: &str, data: &[u8], pending: &mut Extended) -> Result<()> {
+        let format = |why: &str| Err(refuse(InstallCode::Format, name, why));
+        if pending.seen {
+            return format("two extension headers for one entry");
+        }
+        match kind {
+            b'g' => {
+                // `git archive` puts the commit there. Anything else would change entries we cannot see yet.
+                if self.entries > 0 {
+                    return format("a global header in the middle of the archive");
+                }
+                let records = pax_records(name, data, self.limits)?;
+                if records.iter().any(|(key, _)| *key != b"comment") {
+                    return format("a global header that changes entries");
+                }
+            }
+            b'L' => {
+                let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
+                if data[end..].iter().any(|byte| *byte != 0) {
+                    return format("bytes after the end of a long name");
+                }
+                *pending = Extended { path: Some(data[..end].to_vec()), size: None, seen: true };
+            }
+            _ => {
+                pending.seen = true;
+                for (key, value) in pax_records(name, data, self.limits)? {
+                    match key {
+                        b"path" if pending.path.is_none() => pending.path = Some(value.to_vec()),
+                        b"size" if pending.size.is_none() => match decimal(value) {
+                            Some(size) => pending.size = Some(size),
+                            None => return format("a PAX size that is no number"),
+                        },
+                        b"path" | b"size" => return format("the same PAX record twice"),
+                        b"linkpath" => {
+                            return Err(refuse(InstallCode::Link, name, "links are not taken from packages"));
+                        }
+                        key if is_harmless(key) => {}
+                        key => {
+                            let key = printable(&String::from_utf8_lossy(key));
+                            return format(&format!("the PAX record {key} is not understood"));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Owners, times and the notes of other archivers: they change nothing that we keep.
+fn is_harmless(key: &[u8]) -> bool {
+    matches!(key, b"mtime" | b"atime" | b"ctime" | b"uid" | b"gid" | b"uname" | b"gname" | b"comment")
+        || [&b"SCHILY."[..], b"LIBARCHIVE.", b"NODETAR.", b"RHT."].iter().any(|prefix| key.starts_with(prefix))
+}
+
+fn decimal(text: &[u8]) -> Option<u64> {
+    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    digits.then(|| std::str::from_utf8(text).ok()?.parse().ok()).flatten()
+}
+
+/// `LENGTH KEY=VALUE\n` each, LENGTH counting the whole record.
+fn pax_records<'a>(name: &str, mut data: &'a [u8], limits: &Limits) -> Result<Vec<(&'a [u8], &'a [u8])>> {
+    let broken = || refuse(InstallCode::Format, name, "a malformed PAX record");
+    let mut records = Vec::new();
+    while !data.is_empty() {
+        if records.len() == limits.pax_records {
+            return Err(refuse(InstallCode::Format, name, format!("more than {} PAX records", limits.pax_records)));
+        }
+        let blank = data.iter().take(8).position(|byte| *byte == b' ').ok_or_else(broken)?;
+        let length = decimal(&data[..blank]).and_then(|length| usize::try_from(length).ok()).ok_or_else(broken)?;
+        if length <= blank + 1 || length > data.len() {
+            return Err(broken());
+        }
+        let (record, rest) = data.split_at(length);
+        let record = record[blank + 1..].strip_suffix(b"\n").ok_or_else(broken)?;
+        let equals = record.iter().position(|byte| *byte == b'=').ok_or_else(broken)?;
+        let (key, value) = (&record[..equals], &record[equals + 1..]);
+        if key.is_empty() || value.contains(&0) {
+            return Err(broken());
+        }
+        records.push((key, value));
+        data = rest;
+    }
+    Ok(records)
+}
+
+/// What each path, and each folder on the way to it, is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    Folder,
+}
+
+/// The names taken so far. Two that a file system may confuse are refused.
+#[derive(Default)]
+struct Names {
+    top: Option<String>,
+    /// Case-folded path to the spelling that was seen first.
+    taken: BTreeMap<String, (String, Kind)>,
+}
+
+impl Names {
+    /// Checks one entry; the path to write for a file, `None` for a folder.
+    fn take(&mut self, raw: &[u8], directory: bool, limits: &Limits) -> Result<Option<String>> {
+        let shown = String::from_utf8_lossy(raw).into_owned();
+        let Ok(text) = std::str::from_utf8(raw) else {
+            return Err(refuse(InstallCode::Path, &shown, "the name is not UTF-8"));
+        };
+        let text = text.strip_prefix("./").unwrap_or(text);
+        let text = if directory { text.strip_suffix('/').unwrap_or(text) } else { text };
+        if directory && (text.is_empty() || text == ".") {
+            return Ok(None);
+        }
+        let components: Vec<&str> = text.split('/').collect();
+        if components.len() > limits.depth + 1 {
+            return Err(refuse(InstallCode::Size, &shown, format!("more than {} folders deep", limits.depth)));
+        }
+        for component in &components {
+            check_component(component).map_err(|(code, why)| refuse(code, &shown, why))?;
+        }
+        let top = self.top.get_or_insert_with(|| components[0].to_owned());
+        if top != components[0] {
+            return Err(refuse(
+                InstallCode::Format,
+                &shown,
+                format!("two folders at the top, {top} and {}", components[0]),
+            ));
+        }
+        if components.len() == 1 {
+            return if directory {
+                Ok(None)
+            } else {
+                Err(refuse(InstallCode::Format, &shown, "a file beside the top folder"))
+            };
+        }
+        let inner = &components[1..];
+        for end in 1..=inner.len() {
+            let path = inner[..end].join("/");
+            let kind = if end < inner.len() || directory { Kind::Folder } else { Kind::File };
+            let (spelling, before) = self.taken.entry(fold(&path)).or_insert_with(|| (path.clone(), kind));
+            if *spelling != path {
+                let why = format!("cannot be told from {} on every file system", printable(spelling));
+                return Err(refuse(InstallCode::Path, &shown, why));
+            }
+            if *before != kind {
+                return Err(refuse(InstallCode::Format, &shown, "both a file and a folder"));
+            }
+        }
+        Ok((!directory).then(|| inner.join("/")))
+    }
+}
+
+fn fold(path: &str) -> String {
+    path.nfc().collect::<String>().to_uppercase().to_lowercase().nfc().collect()
+}
+
+/// One component of a path: a name that every file system takes and none reads differently.
+fn check_component(name: &str) -> Result<(), (InstallCode, &'static str)> {
+    let path = |why| Err((InstallCode::Path, why));
+    if name.len() > 255 {
+        return Err((InstallCode::Size, "a name of more than 255 bytes"));
+    }
+    match name {
+        "" => return path("an empty name, or an absolute path"),
+        "." | ".." => return path("it leaves the package"),
+        _ => {}
+    }
+    if name.chars().any(|c| c.is_control() || matches!(c, '\\' | ':')) {
+        return path("a control character, backslash or colon in the name");
+    }
+    if name.ends_with(['.', ' ']) {
+        return path("a name that ends in a dot or a blank");
+    }
+    if !unicode_normalization::is_nfc(name) {
+        return path("the name is not in Unicode normal form C");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

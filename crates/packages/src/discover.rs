@@ -1,0 +1,254 @@
+//! Which extensions a session loads, in pi's order.
+//!
+//! `-e` first, in argument order; then the project's `settings.json`, the project's `.pi/extensions`, the user's
+//! settings, the user's `extensions` folder; then packages, the project's before the user's. A file counts once, by its
+//! real path. What a project brings along counts only when the user trusts the folder.
+
+use crate::entries::{apply_filter, auto_dir, directory_entries, is_extension_file, package_entries};
+use crate::error::{InstallCode, PackageError, Result};
+use crate::settings::Settings;
+use crate::source::{Source, local_path};
+use crate::store::Store;
+use crate::{Dirs, Scope};
+use pijs_protocol::ExtensionId;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// What to look for.
+#[derive(Debug, Clone)]
+pub struct DiscoverOptions {
+    /// The folders.
+    pub dirs: Dirs,
+    /// `-e`, in argument order: paths or sources.
+    pub named: Vec<String>,
+    /// `-ne`: only what is named.
+    pub only_named: bool,
+    /// Whether the user trusts the project folder. Without trust, nothing of it is loaded.
+    pub trusted: bool,
+}
+
+/// Where an extension was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// `-e`
+    Named,
+    /// `extensions` of a settings file.
+    Settings(Scope),
+    /// The `extensions` folder of a scope.
+    Folder(Scope),
+    /// `packages` of a settings file.
+    Package(Scope),
+}
+
+/// One unit to load: it gets one realm, its entries are loaded in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageEntry {
+    /// `npm:NAME`, or `path:CANONICAL_PATH` of the folder, or of a loose file.
+    pub id: ExtensionId,
+    /// The package folder; for a loose file the folder it lies in.
+    pub root: PathBuf,
+    /// Absolute paths of its entries.
+    pub entries: Vec<PathBuf>,
+    /// Where it was found.
+    pub origin: Origin,
+}
+
+/// The result: what to load, and what was asked for and cannot be.
+#[derive(Debug, Default)]
+pub struct Discovery {
+    /// In load order.
+    pub packages: Vec<PackageEntry>,
+    /// Reported; the others load.
+    pub problems: Vec<PackageError>,
+    /// True when a project that is not trusted offers extensions.
+    pub untrusted: bool,
+}
+
+/// Finds everything a session loads.
+pub fn resolve_extensions(options: &DiscoverOptions) -> Discovery {
+    let mut finder =
+        Finder { dirs: &options.dirs, seen: BTreeSet::new(), identities: BTreeSet::new(), found: Discovery::default() };
+    for named in &options.named {
+        let result = finder.named(named);
+        finder.keep(result);
+    }
+    if options.only_named {
+        return finder.found;
+    }
+    let mut scopes = Vec::new();
+    if options.trusted {
+        scopes.push(Scope::Project);
+    } else {
+        finder.found.untrusted = offers_extensions(&options.dirs.root(Scope::Project));
+    }
+    scopes.push(Scope::User);
+    let mut settings = Vec::new();
+    for scope in scopes {
+        match Settings::read(&options.dirs.root(scope)) {
+            Ok(read) => settings.push((scope, read)),
+            Err(error) => finder.found.problems.push(error),
+        }
+    }
+    for (scope, settings) in &settings {
+        let result = finder.listed_and_folder(*scope, settings);
+        finder.keep(result);
+    }
+    for (scope, settings) in &settings {
+        for configured in settings.packages() {
+            let result = finder.package(*scope, &configured.text, configured.filter.as_deref());
+            finder.keep(result);
+        }
+    }
+    finder.found
+}
+
+fn offers_extensions(root: &Path) -> bool {
+    let listed =
+        Settings::read(root).is_ok_and(|settings| !settings.packages().is_empty() || !settings.extensions().is_empty());
+    listed || root.join("extensions").is_dir()
+}
+
+struct Finder<'a> {
+    dirs: &'a Dirs,
+    /// Real paths of entries.
+    seen: BTreeSet<PathBuf>,
+    /// Packages; the same one in both scopes counts for the project.
+    identities: BTreeSet<String>,
+    found: Discovery,
+}
+
+impl Finder<'_> {
+    fn keep(&mut self, result: Result<()>) {
+        if let Err(error) = result {
+            self.found.problems.push(error);
+        }
+    }
+
+    fn named(&mut self, text: &str) -> Result<()> {
+        let path = local_path(text, &self.dirs.cwd, &self.dirs.home);
+        // Whatever exists under the name is meant, also without a leading `./`: pi's `-e` takes paths first.
+        let source =
+            if path.exists() { Source::Path(path) } else { Source::parse(text, &self.dirs.cwd, &self.dirs.home)? };
+        match source {
+            Source::Path(path) => self.path(&path, Origin::Named),
+            Source::Npm { name, .. } => {
+                let places = [Scope::Project, Scope::User].map(|scope| Store::place(&self.dirs.root(scope), &name));
+                let Some(root) = places.into_iter().find(|place| place.is_dir()) else {
+                    return Err(PackageError::new(InstallCode::Source, format!("npm:{name}"), "it is not installed")
+                        .help(format!("run: pi install npm:{name}")));
+                };
+                let entries = package_entries(&root, false)?;
+                self.push(ExtensionId::new(format!("npm:{name}")), &root, entries, Origin::Named);
+                Ok(())
+            }
+        }
+    }
+
+    /// A file or folder that somebody named.
+    fn path(&mut self, path: &Path, origin: Origin) -> Result<()> {
+        if path.is_dir() {
+            let entries = package_entries(path, true)?;
+            self.push(path_id(path), path, entries, origin);
+            return Ok(());
+        }
+        if !path.is_file() {
+            return Err(PackageError::new(
+                InstallCode::Source,
+                path.display().to_string(),
+                "Extension path does not exist",
+            )
+            .help("for a package of the registry write npm:NAME"));
+        }
+        self.loose(path, origin);
+        Ok(())
+    }
+
+    fn loose(&mut self, file: &Path, origin: Origin) {
+        let folder = file.parent().unwrap_or(file);
+        self.push(path_id(file), folder, vec![file.to_path_buf()], origin);
+    }
+
+    /// `extensions` of the settings, then the folder, with the settings' `!`, `+` and `-` entries applied to the latter.
+    fn listed_and_folder(&mut self, scope: Scope, settings: &Settings) -> Result<()> {
+        let root = self.dirs.root(scope);
+        let (overrides, listed): (Vec<String>, Vec<String>) =
+            settings.extensions().into_iter().partition(|entry| entry.starts_with(['!', '+', '-']));
+        for text in listed {
+            let path = local_path(&text, &root, &self.dirs.home);
+            let result = self.path(&path, Origin::Settings(scope));
+            self.keep(result);
+        }
+        let folder = root.join("extensions");
+        let own = if folder.is_dir() { directory_entries(&folder)? } else { Vec::new() };
+        if !own.is_empty() {
+            let entries = apply_filter(&root, own, &overrides)?;
+            self.push(path_id(&folder), &folder, entries, Origin::Folder(scope));
+            return Ok(());
+        }
+        // Files are loose extensions; a folder with several entries is one package.
+        let mut groups: Vec<(PathBuf, Vec<PathBuf>)> = Vec::new();
+        for entry in apply_filter(&root, auto_dir(&folder)?, &overrides)? {
+            let top = entry
+                .strip_prefix(&folder)
+                .ok()
+                .and_then(|path| path.components().next())
+                .map(|first| folder.join(first))
+                .unwrap_or(entry.clone());
+            match groups.last_mut() {
+                Some((last, entries)) if *last == top => entries.push(entry),
+                _ => groups.push((top, vec![entry])),
+            }
+        }
+        for (top, entries) in groups {
+            if is_extension_file(&top) {
+                self.loose(&top, Origin::Folder(scope));
+            } else {
+                self.push(path_id(&top), &top, entries, Origin::Folder(scope));
+            }
+        }
+        Ok(())
+    }
+
+    fn package(&mut self, scope: Scope, text: &str, filter: Option<&[String]>) -> Result<()> {
+        let settings_dir = self.dirs.root(scope);
+        let source = Source::from_settings(text, &settings_dir, &self.dirs.home)?;
+        let identity = source.identity();
+        if !self.identities.insert(identity.clone()) || filter.is_some_and(<[String]>::is_empty) {
+            return Ok(());
+        }
+        let (id, root, local) = match &source {
+            Source::Npm { name, .. } => (ExtensionId::new(identity), Store::place(&settings_dir, name), false),
+            Source::Path(path) if path.is_dir() => (path_id(path), path.clone(), true),
+            Source::Path(path) => return self.path(path, Origin::Package(scope)),
+        };
+        if !root.is_dir() {
+            return Err(PackageError::new(
+                InstallCode::Source,
+                source.to_string(),
+                "settings list it, but it is not installed",
+            )
+            .help(format!("run: pi install {text}{}", if scope == Scope::Project { " -l" } else { "" })));
+        }
+        let mut entries = package_entries(&root, local)?;
+        if let Some(filter) = filter {
+            entries = apply_filter(&root, entries, filter)?;
+        }
+        self.push(id, &root, entries, Origin::Package(scope));
+        Ok(())
+    }
+
+    fn push(&mut self, id: ExtensionId, root: &Path, entries: Vec<PathBuf>, origin: Origin) {
+        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        let entries: Vec<PathBuf> =
+            entries.into_iter().map(|entry| real(&entry)).filter(|entry| self.seen.insert(entry.clone())).collect();
+        if entries.is_empty() {
+            return;
+        }
+        self.found.packages.push(PackageEntry { id, root: real(root), entries, origin });
+    }
+}
+
+fn path_id(path: &Path) -> ExtensionId {
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    ExtensionId::new(format!("path:{}", real.display()))
+}

@@ -1,0 +1,217 @@
+//! Which files of a package, or of an extensions folder, are extension entries.
+//!
+//! pi's rules: the `pi` manifest wins; without one, the folder `extensions/`; for a folder named by hand, `index.*` or
+//! `main`. Order is made visible: what pi leaves to `readdir` is sorted by name here.
+
+use crate::error::{InstallCode, PackageError, Result};
+use crate::manifest::Manifest;
+use crate::source::printable;
+use globset::{GlobBuilder, GlobMatcher};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// Files looked at for one glob, and how deep.
+const MAX_WALK: usize = 10_000;
+const MAX_WALK_DEPTH: usize = 16;
+
+/// The entries of an installed or local package; `IN_MANIFEST` says what was looked for when there are none.
+pub(crate) fn package_entries(root: &Path, local: bool) -> Result<Vec<PathBuf>> {
+    let manifest = Manifest::read(root)?;
+    let declared = manifest.as_ref().and_then(|manifest| manifest.pi.as_ref());
+    let mut entries = match declared {
+        Some(pi) => declared_entries(root, pi.extensions.as_deref().unwrap_or_default())?,
+        None => auto_dir(&root.join("extensions"))?,
+    };
+    if entries.is_empty() && declared.is_none() && local {
+        let main = manifest.as_ref().and_then(|manifest| manifest.main.clone());
+        let candidates = ["index.ts", "index.js"].map(str::to_owned).into_iter().chain(main);
+        entries.extend(candidates.map(|name| root.join(name)).find(|path| path.is_file()));
+    }
+    if entries.is_empty() {
+        let (why, help) = match declared {
+            Some(_) => {
+                ("no file matches \"pi.extensions\" of its package.json", "correct the paths under pi.extensions")
+            }
+            None if local => (
+                "no extensions in it: looked for \"pi.extensions\" in package.json, extensions/*.ts, extensions/*.js, extensions/*/index.ts, index.ts, index.js and \"main\"",
+                "add {\"pi\": {\"extensions\": [\"./FILE.ts\"]}} to its package.json",
+            ),
+            None => (
+                "no extensions in it: looked for \"pi.extensions\" in package.json, extensions/*.ts, extensions/*.js and extensions/*/index.ts",
+                "it may be no pi package; check the name",
+            ),
+        };
+        return Err(PackageError::new(InstallCode::Manifest, root.display().to_string(), why).help(help));
+    }
+    Ok(entries)
+}
+
+/// Files, folders, globs and `!`, `+`, `-` entries of a manifest, all inside the package.
+fn declared_entries(root: &Path, patterns: &[String]) -> Result<Vec<PathBuf>> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for pattern in patterns.iter().filter(|pattern| !pattern.starts_with(['!', '+', '-'])) {
+        check_inside(root, pattern)?;
+        if pattern.contains(['*', '?', '[', '{']) {
+            let glob = compile(root, pattern)?;
+            for file in walk(root)? {
+                let relative = file.strip_prefix(root).expect("walked from root");
+                if glob.is_match(relative) && is_extension_file(&file) {
+                    push_new(&mut found, file.clone());
+                }
+            }
+            continue;
+        }
+        let path = clean(root, pattern);
+        if path.is_file() {
+            push_new(&mut found, path);
+        } else if path.is_dir() {
+            for file in auto_dir(&path)? {
+                push_new(&mut found, file);
+            }
+        }
+    }
+    let filter: Vec<String> = patterns.iter().filter(|pattern| pattern.starts_with(['!', '+', '-'])).cloned().collect();
+    apply_filter(root, found, &filter)
+}
+
+/// The filter of a settings entry over files that already passed the manifest: plain globs keep, `!` drops, `+` and `-`
+/// force exact paths in and out. No plain glob keeps everything.
+pub(crate) fn apply_filter(root: &Path, files: Vec<PathBuf>, filter: &[String]) -> Result<Vec<PathBuf>> {
+    let mut keep = Vec::new();
+    let mut drop = Vec::new();
+    let mut force_in = Vec::new();
+    let mut force_out = Vec::new();
+    for entry in filter {
+        match entry.strip_prefix(['!', '+', '-']) {
+            Some(rest) if entry.starts_with('!') => drop.push(compile(root, rest)?),
+            Some(rest) if entry.starts_with('+') => force_in.push(clean(root, rest)),
+            Some(rest) => force_out.push(clean(root, rest)),
+            None => keep.push(compile(root, entry)?),
+        }
+    }
+    let matches = |globs: &[GlobMatcher], file: &Path| {
+        let relative = file.strip_prefix(root).unwrap_or(file);
+        let name = file.file_name().map(Path::new).unwrap_or(file);
+        globs.iter().any(|glob| glob.is_match(relative) || glob.is_match(name) || glob.is_match(file))
+    };
+    let kept = files.into_iter().filter(|file| {
+        let plain = (keep.is_empty() || matches(&keep, file)) && !matches(&drop, file);
+        !force_out.contains(file) && (plain || force_in.contains(file))
+    });
+    Ok(kept.collect())
+}
+
+/// The entries of an extensions folder: the folder's own, if it is a package or has an index; else its files and the
+/// entries of its folders, one level down.
+pub(crate) fn auto_dir(dir: &Path) -> Result<Vec<PathBuf>> {
+    if !dir.is_dir() {
+        return Ok(Vec::new());
+    }
+    let own = directory_entries(dir)?;
+    if !own.is_empty() {
+        return Ok(own);
+    }
+    let mut found = Vec::new();
+    for path in children(dir)? {
+        if path.is_dir() {
+            found.extend(directory_entries(&path)?);
+        } else if is_extension_file(&path) {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// The entries of one folder: those of its manifest that exist, else `index.ts`, else `index.js`.
+pub(crate) fn directory_entries(dir: &Path) -> Result<Vec<PathBuf>> {
+    if let Some(declared) = Manifest::read(dir)?.and_then(|manifest| manifest.pi).and_then(|pi| pi.extensions) {
+        let entries = declared_entries(dir, &declared)?;
+        if !entries.is_empty() {
+            return Ok(entries);
+        }
+    }
+    Ok(["index.ts", "index.js"]
+        .into_iter()
+        .map(|name| dir.join(name))
+        .find(|path| path.is_file())
+        .into_iter()
+        .collect())
+}
+
+/// `.ts` and `.js`; declarations hold no code.
+pub(crate) fn is_extension_file(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    (name.ends_with(".ts") || name.ends_with(".js")) && !name.ends_with(".d.ts") && path.is_file()
+}
+
+fn check_inside(root: &Path, pattern: &str) -> Result<()> {
+    let path = Path::new(pattern);
+    let mut components = path.components().filter(|component| !matches!(component, Component::CurDir)).peekable();
+    let leaves =
+        path.is_absolute() || pattern.contains('\\') || components.clone().any(|c| !matches!(c, Component::Normal(_)));
+    let borrowed = components.peek().is_some_and(|first| first.as_os_str() == "node_modules");
+    if leaves || borrowed {
+        let why = format!("\"pi.extensions\" names {}, which is not part of the package", printable(pattern));
+        return Err(PackageError::new(InstallCode::Manifest, root.display().to_string(), why)
+            .help("entries are paths inside the package"));
+    }
+    Ok(())
+}
+
+fn clean(root: &Path, relative: &str) -> PathBuf {
+    root.join(relative.trim_start_matches("./"))
+}
+
+fn compile(root: &Path, pattern: &str) -> Result<GlobMatcher> {
+    let glob = GlobBuilder::new(pattern.trim_start_matches("./")).literal_separator(true).build();
+    let refuse = |why: String| PackageError::new(InstallCode::Manifest, root.display().to_string(), why);
+    if pattern.len() > 512 {
+        return Err(refuse("a glob of more than 512 characters".to_owned()));
+    }
+    Ok(glob
+        .map_err(|error| refuse(format!("{} is no usable glob: {}", printable(pattern), error.kind())))?
+        .compile_matcher())
+}
+
+fn push_new(found: &mut Vec<PathBuf>, path: PathBuf) {
+    if !found.contains(&path) {
+        found.push(path);
+    }
+}
+
+/// Sorted; without dot names and `node_modules`.
+fn children(dir: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |error| PackageError::io("list it", dir, error);
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        if name != "node_modules" && !name.to_string_lossy().starts_with('.') {
+            paths.push(entry.path());
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn walk(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut folders = vec![(root.to_path_buf(), 0)];
+    while let Some((folder, depth)) = folders.pop() {
+        for path in children(&folder)? {
+            let kind =
+                fs::symlink_metadata(&path).map_err(|error| PackageError::io("read it", &path, error))?.file_type();
+            if kind.is_dir() && depth < MAX_WALK_DEPTH {
+                folders.push((path, depth + 1));
+            } else if kind.is_file() {
+                files.push(path);
+            }
+            if files.len() > MAX_WALK {
+                let why = format!("more than {MAX_WALK} files to match a glob against");
+                return Err(PackageError::new(InstallCode::Size, root.display().to_string(), why));
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,144 @@
+//! What an install refuses, and why.
+//!
+//! [`PackageError`] answers three questions: which rule ([`InstallCode`]), on which thing ([`PackageError::subject`]), and
+//! whose move it is ([`PackageError::help`]). Every function of this crate that can fail returns it; the command line
+//! prints it, tests compare its code.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// The rule that was broken. The names are fixed: scripts and the security corpus compare them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum InstallCode {
+    /// A path inside an archive or manifest leaves its root, is ambiguous, or cannot be written everywhere.
+    Path,
+    /// A symbolic or hard link where none is taken.
+    Link,
+    /// A cap on bytes, files, depth or ratio.
+    Size,
+    /// Bytes that are no well-formed archive, JSON or answer of a registry.
+    Format,
+    /// A digest that is missing, too weak, or does not match.
+    Integrity,
+    /// A source that does not exist, is not supported, or may not be asked.
+    Source,
+    /// A package name that is not one.
+    Name,
+    /// `package.json`, settings or lock file that cannot be used.
+    Manifest,
+    /// A script of a package: never run, reported as a warning.
+    Script,
+    /// The package does not build.
+    Build,
+    /// The operating system or the network failed.
+    Io,
+    /// A server did not answer in time.
+    Timeout,
+    /// Policy or a person said no.
+    Denied,
+}
+
+impl InstallCode {
+    /// The code as it is printed and compared: `IN_PATH`, `IN_LINK`, ..., `io`, `timeout`, `denied`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Path => "IN_PATH",
+            Self::Link => "IN_LINK",
+            Self::Size => "IN_SIZE",
+            Self::Format => "IN_FORMAT",
+            Self::Integrity => "IN_INTEGRITY",
+            Self::Source => "IN_SOURCE",
+            Self::Name => "IN_NAME",
+            Self::Manifest => "IN_MANIFEST",
+            Self::Script => "IN_SCRIPT",
+            Self::Build => "BD_SYNTAX",
+            Self::Io => "io",
+            Self::Timeout => "timeout",
+            Self::Denied => "denied",
+        }
+    }
+}
+
+impl fmt::Display for InstallCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A refused or failed operation on a package. Nothing that was installed before has changed.
+#[derive(Debug)]
+pub struct PackageError {
+    /// The rule.
+    pub code: InstallCode,
+    /// The package, file, URL or setting it is about.
+    pub subject: String,
+    /// What is wrong with it, one sentence without a full stop.
+    pub message: String,
+    /// What to do, when there is something.
+    pub help: Option<String>,
+    pub(crate) source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl PackageError {
+    /// A refusal of `subject` under `code`.
+    pub fn new(code: InstallCode, subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code, subject: subject.into(), message: message.into(), help: None, source: None }
+    }
+
+    /// Adds what the user can do.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Adds the error underneath.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// An operating system failure while doing `action` to `path`.
+    pub(crate) fn io(action: &str, path: &Path, error: io::Error) -> Self {
+        let help = match error.kind() {
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+                Some("make the folder writable, or set PI_CODING_AGENT_DIR to another one")
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some("free some space and try again"),
+            _ => None,
+        };
+        let mut this = Self::new(InstallCode::Io, path.display().to_string(), format!("cannot {action}: {error}"));
+        this.help = help.map(str::to_owned);
+        this.caused_by(error)
+    }
+
+    /// The same error, said about a package as a whole.
+    pub(crate) fn within(mut self, package: &str) -> Self {
+        if !self.subject.starts_with(package) {
+            self.subject = format!("{package}: {}", self.subject);
+        }
+        self
+    }
+}
+
+impl fmt::Display for PackageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.code, self.subject, self.message)?;
+        match &self.help {
+            Some(help) => write!(f, "\n  help: {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Error for PackageError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
+    }
+}
+
+/// Result of this crate.
+pub type Result<T, E = PackageError> = std::result::Result<T, E>;

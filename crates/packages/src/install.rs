@@ -1,0 +1,494 @@
+//! Install, restore, list and remove.
+//!
+//! An install from a registry runs through the same steps each time, and only the last three change anything that
+//! others see: resolve, download and verify, unpack into staging, check the manifest, build, **put in place, lock,
+//! settings**. When one of the three fails, those before it are undone. When the process is killed between them, the
+//! package is whole, old or new; the next install of it writes lock and settings again.
+
+mod fetch;
+mod local;
+
+use crate::archive::Limits;
+use crate::error::{InstallCode, PackageError, Result};
+use crate::lock::LockFile;
+use crate::manifest::Manifest;
+use crate::npmrc::NpmConfig;
+use crate::registry::Registry;
+use crate::settings::Settings;
+use crate::source::{PackageName, Source, Wanted};
+use crate::store::{Store, write_atomically};
+use crate::{Dirs, Scope};
+use fetch::Plan;
+use nodejs_semver::Version;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Compiles a package, so that one that does not build is never put in place.
+///
+/// The command line passes `extc`; a refusal is returned as it is, and what was installed before stays.
+pub trait Builder: Send + Sync {
+    /// Builds the entries of a package that lies complete under [`BuildInput::root`].
+    fn build(&self, input: &BuildInput) -> Result<Built>;
+}
+
+impl<F: Fn(&BuildInput) -> Result<Built> + Send + Sync> Builder for F {
+    fn build(&self, input: &BuildInput) -> Result<Built> {
+        self(input)
+    }
+}
+
+/// What a [`Builder`] gets.
+#[derive(Debug, Clone)]
+pub struct BuildInput {
+    /// `npm:NAME` or `path:PATH`: the extension's id.
+    pub id: String,
+    /// Where the package is now; for one from a registry this is staging, not its later place.
+    pub root: PathBuf,
+    /// Its extension entries, in order, below the root.
+    pub entries: Vec<PathBuf>,
+}
+
+/// What a [`Builder`] answers.
+#[derive(Debug, Clone, Default)]
+pub struct Built {
+    /// Shown to the user, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// Follows an install; the command line draws a bar on a terminal.
+pub trait Progress: Send + Sync {
+    /// A new step has begun, in words.
+    fn step(&self, what: &str);
+    /// Packages of the current step that are done.
+    fn done(&self, done: usize, total: usize);
+}
+
+/// Shows nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoProgress;
+
+impl Progress for NoProgress {
+    fn step(&self, _what: &str) {}
+    fn done(&self, _done: usize, _total: usize) {}
+}
+
+/// The moments between two writes of an install.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Everything is unpacked in staging.
+    Staged,
+    /// It was built.
+    Built,
+    /// The package is in place.
+    Placed,
+    /// The lock file is written.
+    Locked,
+    /// Settings are written; all is done but cleaning up.
+    Settled,
+}
+
+/// Lets tests fail, or kill the process, between two steps.
+pub trait Faults: Send + Sync {
+    /// Called after each step; an error is treated like a failure of the next one.
+    fn after(&self, step: Step) -> io::Result<()>;
+}
+
+/// Never fails.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoFaults;
+
+impl Faults for NoFaults {
+    fn after(&self, _step: Step) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An install that succeeded.
+#[derive(Debug, Clone)]
+pub struct Installed {
+    /// `npm:NAME` or `path:PATH`.
+    pub id: String,
+    /// As it stands in settings.
+    pub source: String,
+    /// Absent for a local folder without one.
+    pub version: Option<String>,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its entries, below `path`.
+    pub entries: Vec<PathBuf>,
+    /// Packages that came with it.
+    pub dependencies: usize,
+    /// Scripts that were not run, optional dependencies left out, findings of the builder.
+    pub warnings: Vec<String>,
+}
+
+/// One package of the settings.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// `npm:NAME` or `path:PATH`.
+    pub id: String,
+    /// Whose settings list it.
+    pub scope: Scope,
+    /// As it stands in settings.
+    pub source: String,
+    /// What its `package.json` says.
+    pub version: Option<String>,
+    /// Where it is, or would be.
+    pub path: PathBuf,
+    /// False when settings list it and the disk does not have it.
+    pub present: bool,
+}
+
+/// A package that is gone.
+#[derive(Debug, Clone)]
+pub struct Removed {
+    /// `npm:NAME` or `path:PATH`.
+    pub id: String,
+    /// Where it was; a local folder is still there.
+    pub path: PathBuf,
+}
+
+/// Installs, restores, lists and removes the packages of one user and one project.
+pub struct Installer {
+    dirs: Dirs,
+    registry: Registry,
+    limits: Limits,
+    builder: Arc<dyn Builder>,
+    progress: Arc<dyn Progress>,
+    faults: Arc<dyn Faults>,
+}
+
+impl Installer {
+    /// An installer over the given folders and registries; nothing is read or created yet.
+    pub fn new(dirs: Dirs, npm: NpmConfig, builder: Arc<dyn Builder>) -> Result<Self> {
+        Self::with_limits(dirs, npm, builder, Limits::default())
+    }
+
+    /// The same under other caps.
+    pub fn with_limits(dirs: Dirs, npm: NpmConfig, builder: Arc<dyn Builder>, limits: Limits) -> Result<Self> {
+        let registry = Registry::new(npm, limits.clone())?;
+        Ok(Self { dirs, registry, limits, builder, progress: Arc::new(NoProgress), faults: Arc::new(NoFaults) })
+    }
+
+    /// Reports what it does to `progress`.
+    #[must_use]
+    pub fn progress(mut self, progress: Arc<dyn Progress>) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Fails where `faults` says; for tests.
+    #[must_use]
+    pub fn faults(mut self, faults: Arc<dyn Faults>) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// Installs a source as the user wrote it, replacing an older install of the same package.
+    ///
+    /// A package of a registry is resolved anew; a local path is built and listed, but stays where it is.
+    ///
+    /// # Errors
+    ///
+    /// Every refusal leaves packages, lock and settings as they were.
+    pub async fn install(&self, source: &str, scope: Scope) -> Result<Installed> {
+        match Source::parse(source, &self.dirs.cwd, &self.dirs.home)? {
+            Source::Path(path) => self.install_path(&path, scope),
+            Source::Npm { name, range } => self.install_npm(&name, &range, scope).await,
+        }
+    }
+
+    /// Installs what settings list and the disk lacks, from the lock file where it has an entry: the same bytes again.
+    pub async fn restore(&self, scope: Scope) -> Result<Vec<Installed>> {
+        let mut restored = Vec::new();
+        let missing = self.list()?.into_iter().filter(|listed| listed.scope == scope && !listed.present);
+        for listed in missing {
+            let Source::Npm { name, range } =
+                Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home)?
+            else {
+                continue;
+            };
+            restored.push(self.restore_npm(&name, &range, scope).await?);
+        }
+        Ok(restored)
+    }
+
+    /// Installs the newest version that settings allow, of one package or of all; exact versions stay.
+    pub async fn update(&self, source: Option<&str>, scope: Scope) -> Result<Vec<Installed>> {
+        let only = source.map(|text| self.find(text, scope)).transpose()?;
+        let mut updated = Vec::new();
+        for listed in self.list()?.into_iter().filter(|listed| listed.scope == scope) {
+            if only.as_ref().is_some_and(|only| only.id != listed.id) {
+                continue;
+            }
+            let Source::Npm { name, range } =
+                Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home)?
+            else {
+                continue;
+            };
+            if Version::parse(&range).is_err() {
+                updated.push(self.install_npm(&name, &range, scope).await?);
+            }
+        }
+        Ok(updated)
+    }
+
+    /// The packages that settings list, user scope first, in the order of the files.
+    pub fn list(&self) -> Result<Vec<Listed>> {
+        let mut all = Vec::new();
+        for scope in [Scope::User, Scope::Project] {
+            let root = self.dirs.root(scope);
+            for configured in Settings::read(&root)?.packages() {
+                let Ok(source) = Source::from_settings(&configured.text, &root, &self.dirs.home) else {
+                    all.push(Listed {
+                        id: configured.text.clone(),
+                        scope,
+                        source: configured.text,
+                        version: None,
+                        path: root.clone(),
+                        present: false,
+                    });
+                    continue;
+                };
+                let path = match &source {
+                    Source::Npm { name, .. } => Store::place(&root, name),
+                    Source::Path(path) => path.clone(),
+                };
+                let manifest = Manifest::read(&path).ok().flatten();
+                let present = path.exists();
+                let version = manifest.and_then(|manifest| manifest.version);
+                all.push(Listed { id: source.identity(), scope, source: configured.text, version, path, present });
+            }
+        }
+        Ok(all)
+    }
+
+    /// Takes a package off settings, lock and disk, by its source or its name. A local folder is only taken off the list.
+    pub fn remove(&self, source: &str, scope: Scope) -> Result<Removed> {
+        let found = self.find(source, scope)?;
+        let root = self.dirs.root(scope);
+        let store = Store::open(&root, scope)?;
+        // Settings first: killed after that, what is left on disk is loaded by nobody.
+        let mut settings = Settings::read(&root)?;
+        settings.remove(&found.id, &self.dirs.home);
+        settings.save()?;
+        let mut lock = LockFile::read(&root)?;
+        if lock.packages.remove(&found.id).is_some() {
+            write_atomically(&LockFile::path(&root), &lock.to_bytes(), true)?;
+        }
+        if let Some(name) = found.id.strip_prefix("npm:") {
+            store.take_away(&PackageName::parse(name)?)?;
+        }
+        Ok(Removed { id: found.id, path: found.path })
+    }
+
+    fn find(&self, text: &str, scope: Scope) -> Result<Listed> {
+        let wanted = Source::parse(text, &self.dirs.cwd, &self.dirs.home).ok().map(|source| source.identity());
+        let listed: Vec<Listed> = self.list()?.into_iter().filter(|listed| listed.scope == scope).collect();
+        let names: Vec<&str> = listed.iter().map(|listed| listed.source.as_str()).collect();
+        let help = if names.is_empty() {
+            "nothing is installed in this scope".to_owned()
+        } else {
+            format!("installed: {}", names.join(", "))
+        };
+        let by_name = |listed: &Listed| {
+            let manifest = Manifest::read(&listed.path).ok().flatten();
+            manifest.and_then(|manifest| manifest.name).as_deref() == Some(text)
+        };
+        let position = listed
+            .iter()
+            .position(|listed| Some(&listed.id) == wanted.as_ref() || listed.source == text)
+            .or_else(|| listed.iter().position(by_name));
+        match position {
+            Some(position) => Ok(listed.into_iter().nth(position).expect("just found")),
+            None => Err(PackageError::new(
+                InstallCode::Source,
+                crate::source::printable(text),
+                format!("not among the {} packages", scope.as_str()),
+            )
+            .help(help)),
+        }
+    }
+
+    async fn install_npm(&self, name: &PackageName, range: &str, scope: Scope) -> Result<Installed> {
+        let root = self.dirs.root(scope);
+        let store = self.open(&root, scope).await?;
+        let mut lock = LockFile::read(&root)?;
+        self.check_registries(&lock, name)?;
+        self.progress.step(&format!("resolving {name}"));
+        let info = self.registry.document(name).await?.pick(range)?;
+        let source = Source::Npm { name: name.clone(), range: range.to_owned() };
+        refuse_step_back(&lock, &source, range, &info)?;
+        let tree = crate::resolve::resolve(&self.registry, &self.limits, name, info.clone()).await?;
+        for placed in &tree.packages {
+            self.check_registries(&lock, &placed.name)?;
+        }
+        let plan = Plan::from_tree(&self.registry, &tree);
+        let staged = self.fetch(&store, name, &plan).await?;
+        staged.manifest.agrees_with(&info)?;
+        self.finish(&store, &mut lock, source, &root, staged, tree.notes)
+    }
+
+    async fn restore_npm(&self, name: &PackageName, range: &str, scope: Scope) -> Result<Installed> {
+        let root = self.dirs.root(scope);
+        let source = Source::Npm { name: name.clone(), range: range.to_owned() };
+        let entry = LockFile::read(&root)?.packages.get(&source.identity()).cloned();
+        let allowed =
+            |version: &str| Version::parse(version).is_ok_and(|version| crate::source::allows(range, &version));
+        let Some(entry) = entry.filter(|entry| allowed(&entry.version)) else {
+            return self.install_npm(name, range, scope).await;
+        };
+        let store = self.open(&root, scope).await?;
+        let mut lock = LockFile::read(&root)?;
+        let plan = Plan::from_lock(&entry)?;
+        for name in plan.names() {
+            self.check_registries(&lock, name)?;
+        }
+        let staged = self.fetch(&store, name, &plan).await?;
+        if staged.tree != entry.tree || staged.manifest.hash != entry.manifest {
+            return Err(PackageError::new(
+                InstallCode::Integrity,
+                source.to_string(),
+                "its files are not those of the lock file",
+            )
+            .help("install it again by name to lock what the registry has now"));
+        }
+        self.finish(&store, &mut lock, source, &root, staged, Vec::new())
+    }
+
+    /// Waiting for another install must not hold the runtime's thread.
+    async fn open(&self, root: &Path, scope: Scope) -> Result<Store> {
+        let path = root.to_path_buf();
+        let opened = tokio::task::spawn_blocking(move || Store::open(&path, scope)).await;
+        opened.expect("opening a store does not panic")
+    }
+
+    /// A scope that was installed from one registry is not silently asked for at another.
+    fn check_registries(&self, lock: &LockFile, name: &PackageName) -> Result<()> {
+        let config = self.registry.config();
+        let now = config.registry(name).as_str();
+        match lock.registries.get(name.scope().unwrap_or_default()) {
+            Some(recorded) if recorded != now && !config.is_explicit() => {
+                let which = name.scope().unwrap_or("packages without a scope");
+                Err(PackageError::new(
+                    InstallCode::Source,
+                    format!("npm:{name}"),
+                    format!("the lock file has {which} from {recorded}, not from {now}"),
+                )
+                .help("correct .npmrc, or say --registry URL to change it"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The part that others see.
+    fn finish(
+        &self,
+        store: &Store,
+        lock: &mut LockFile,
+        source: Source,
+        root: &Path,
+        staged: fetch::Staged,
+        mut warnings: Vec<String>,
+    ) -> Result<Installed> {
+        let Source::Npm { name, .. } = &source else { unreachable!("only registries have a store") };
+        let id = source.identity();
+        self.reached(Step::Staged)?;
+
+        self.progress.step(&format!("building {name}"));
+        let entries =
+            crate::entries::package_entries(staged.package(), false).map_err(|error| at_package(error, &source))?;
+        let input = BuildInput { id: id.clone(), root: staged.package().to_path_buf(), entries };
+        warnings.extend(staged.warnings.iter().cloned());
+        warnings.extend(self.builder.build(&input)?.warnings);
+        self.reached(Step::Built)?;
+
+        let place = Store::place(root, name);
+        let entries = input
+            .entries
+            .iter()
+            .map(|entry| place.join(entry.strip_prefix(&input.root).expect("entries lie in the package")))
+            .collect();
+        let change = store.put(name, staged.package())?;
+        let lock_before = std::fs::read(LockFile::path(root)).ok();
+        let mut settings = None;
+        let recorded = (|| {
+            self.reached(Step::Placed)?;
+            lock.packages.insert(id.clone(), staged.locked(&source.to_settings(root)));
+            for name in staged.names() {
+                let registry = self.registry.config().registry(name).as_str().to_owned();
+                lock.registries.insert(name.scope().unwrap_or_default().to_owned(), registry);
+            }
+            write_atomically(&LockFile::path(root), &lock.to_bytes(), true)?;
+            self.reached(Step::Locked)?;
+            let current = settings.insert(Settings::read(root)?);
+            current.add(&source, &self.dirs.home)?;
+            current.save()?;
+            self.reached(Step::Settled)
+        })();
+        if let Err(error) = recorded {
+            // The first error is the one to show; what cannot be undone either is said with it.
+            let undone = [
+                settings.map_or(Ok(()), |settings| settings.revert()),
+                match lock_before {
+                    Some(bytes) => write_atomically(&LockFile::path(root), &bytes, false),
+                    None => std::fs::remove_file(LockFile::path(root))
+                        .or_else(ignore_missing)
+                        .map_err(|error| PackageError::io("remove it", root, error)),
+                },
+                change.undo(),
+            ];
+            let left: Vec<String> =
+                undone.into_iter().filter_map(|undo| undo.err()).map(|error| error.to_string()).collect();
+            return Err(if left.is_empty() {
+                error
+            } else {
+                PackageError { help: Some(format!("could not be undone: {}", left.join("; "))), ..error }
+            });
+        }
+        Ok(Installed {
+            id,
+            source: source.to_settings(root),
+            version: staged.manifest.version.clone(),
+            path: place,
+            entries,
+            dependencies: staged.dependencies(),
+            warnings,
+        })
+    }
+
+    fn reached(&self, step: Step) -> Result<()> {
+        self.faults.after(step).map_err(|error| {
+            PackageError::new(InstallCode::Io, format!("after {step:?}"), error.to_string()).caused_by(error)
+        })
+    }
+}
+
+fn ignore_missing(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+/// Staging folders mean nothing to a user.
+fn at_package(error: PackageError, source: &Source) -> PackageError {
+    PackageError { subject: source.to_string(), ..error }
+}
+
+/// Refuses other bytes under a version that is locked, and an older version for the same wish.
+fn refuse_step_back(lock: &LockFile, source: &Source, range: &str, info: &crate::registry::VersionInfo) -> Result<()> {
+    let Some(locked) = lock.packages.get(&source.identity()) else { return Ok(()) };
+    let refuse = |why: String| {
+        Err(PackageError::new(InstallCode::Integrity, source.to_string(), why)
+            .help("if that is what you want, remove it first and install it again"))
+    };
+    let integrity = locked.packages.get("").map(|package| package.integrity.as_str());
+    if locked.version == info.version && info.dist.integrity.as_deref().is_some_and(|now| Some(now) != integrity) {
+        return refuse(format!("the registry has other bytes for {} than the lock file", info.version));
+    }
+    let (Ok(before), Ok(now)) = (Version::parse(&locked.version), Version::parse(&info.version)) else { return Ok(()) };
+    let tag = matches!(Wanted::parse(range), Some(Wanted::Tag(tag)) if tag != "latest");
+    if now < before && !tag && crate::source::allows(range, &before) {
+        return refuse(format!("the registry offers {now}, older than the installed {before}"));
+    }
+    Ok(())
+}

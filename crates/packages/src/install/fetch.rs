@@ -1,0 +1,207 @@
+//! Download, verify, unpack: from a plan of tarballs to a complete package in staging.
+
+use super::Installer;
+use crate::archive::{Unpacked, unpack};
+use crate::error::{InstallCode, PackageError, Result};
+use crate::integrity;
+use crate::lock::{Locked, LockedPackage};
+use crate::manifest::Manifest;
+use crate::registry::Registry;
+use crate::resolve::Tree;
+use crate::source::{PackageName, printable};
+use crate::store::Store;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use futures_util::{StreamExt, stream};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Downloads at the same time.
+const PARALLEL_DOWNLOADS: usize = 6;
+
+/// The tarballs of one install, by place.
+pub(super) struct Plan(Vec<Wanted>);
+
+struct Wanted {
+    path: String,
+    name: PackageName,
+    version: String,
+    tarball: String,
+    integrity: Option<String>,
+}
+
+impl Plan {
+    pub(super) fn from_tree(registry: &Registry, tree: &Tree) -> Self {
+        let wanted = tree.packages.iter().map(|placed| Wanted {
+            path: placed.path.clone(),
+            name: placed.name.clone(),
+            version: placed.info.version.clone(),
+            tarball: registry.location(&placed.name, &placed.info.dist.tarball),
+            integrity: placed.info.dist.integrity.clone(),
+        });
+        Self(wanted.collect())
+    }
+
+    pub(super) fn from_lock(locked: &Locked) -> Result<Self> {
+        let wanted = locked.packages.iter().map(|(path, package)| {
+            Ok(Wanted {
+                path: path.clone(),
+                name: PackageName::parse(&package.name)?,
+                version: package.version.clone(),
+                tarball: package.tarball.clone(),
+                integrity: Some(package.integrity.clone()),
+            })
+        });
+        Ok(Self(wanted.collect::<Result<_>>()?))
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &PackageName> {
+        self.0.iter().map(|wanted| &wanted.name)
+    }
+}
+
+/// A complete package that nobody sees yet; deleted when dropped.
+pub(super) struct Staged {
+    folder: PathBuf,
+    _staging: tempfile::TempDir,
+    pub(super) manifest: Manifest,
+    /// sha256 over all files of all packages.
+    pub(super) tree: String,
+    pub(super) warnings: Vec<String>,
+    packages: BTreeMap<String, LockedPackage>,
+    names: Vec<PackageName>,
+}
+
+impl Staged {
+    pub(super) fn package(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn dependencies(&self) -> usize {
+        self.packages.len() - 1
+    }
+
+    pub(super) fn names(&self) -> &[PackageName] {
+        &self.names
+    }
+
+    pub(super) fn locked(&self, source: &str) -> Locked {
+        Locked {
+            source: source.to_owned(),
+            version: self.packages[""].version.clone(),
+            manifest: self.manifest.hash.clone(),
+            tree: self.tree.clone(),
+            packages: self.packages.clone(),
+        }
+    }
+}
+
+impl Installer {
+    pub(super) async fn fetch(&self, store: &Store, name: &PackageName, plan: &Plan) -> Result<Staged> {
+        let staging = store.stage("install-")?;
+        let folder = staging.path().join("package");
+        std::fs::create_dir(&folder).map_err(|error| PackageError::io("create it", &folder, error))?;
+        let root = Dir::open_ambient_dir(&folder, ambient_authority())
+            .map_err(|error| PackageError::io("open it", &folder, error))?;
+
+        self.progress.step(&format!("downloading {name}"));
+        let mut downloads = stream::iter(&plan.0)
+            .map(async |wanted| {
+                let subject = format!("npm:{}@{}", wanted.name, wanted.version);
+                let bytes = self.registry.tarball(&wanted.name, &wanted.tarball).await?;
+                let sha512 = integrity::verify(&subject, &bytes, wanted.integrity.as_deref())?;
+                let files = unpack(&bytes, &self.limits).map_err(|error| error.within(&subject))?;
+                Ok::<_, PackageError>((wanted, subject, sha512, files))
+            })
+            .buffered(PARALLEL_DOWNLOADS);
+
+        let mut manifest = None;
+        let mut warnings = Vec::new();
+        let mut packages = BTreeMap::new();
+        let mut tree = Sha256::new();
+        let mut bytes = 0;
+        while let Some(download) = downloads.next().await {
+            let (wanted, subject, sha512, files) = download?;
+            bytes += files.size();
+            if bytes > self.limits.tree {
+                return Err(PackageError::new(
+                    InstallCode::Size,
+                    format!("npm:{name}"),
+                    format!("more than {} bytes with its dependencies", self.limits.tree),
+                ));
+            }
+            let found = check_package(wanted, &subject, &files)?;
+            warnings.extend(files.warnings.iter().map(|warning| format!("{subject}: {warning}")));
+            warnings
+                .extend(scripts(&found, &files).map(|script| format!("IN_SCRIPT: {subject}: {script} was not run")));
+            // Places come in path order, so the folder that a dependency lies in was written before it.
+            let target = if wanted.path.is_empty() { None } else { Some(wanted.path.as_str()) };
+            match target {
+                None => files.write_into(&root)?,
+                Some(path) => {
+                    let failed = |error| PackageError::io("create it", &folder.join(path), error);
+                    root.create_dir_all(path).map_err(failed)?;
+                    files.write_into(&root.open_dir(path).map_err(failed)?)?;
+                }
+            }
+            for part in [wanted.path.as_str(), &files.digest()] {
+                tree.update((part.len() as u64).to_le_bytes());
+                tree.update(part.as_bytes());
+            }
+            let locked = LockedPackage {
+                name: wanted.name.as_str().to_owned(),
+                version: wanted.version.clone(),
+                tarball: wanted.tarball.clone(),
+                integrity: sha512,
+            };
+            packages.insert(wanted.path.clone(), locked);
+            if wanted.path.is_empty() {
+                manifest = Some(found);
+            }
+            self.progress.done(packages.len(), plan.0.len());
+        }
+        drop(downloads);
+        Ok(Staged {
+            folder,
+            _staging: staging,
+            manifest: manifest.expect("a plan holds the package itself"),
+            tree: tree.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
+            warnings,
+            packages,
+            names: plan.names().cloned().collect(),
+        })
+    }
+}
+
+/// The tarball is the package that was asked for, and brings along only what it declares.
+fn check_package(wanted: &Wanted, subject: &str, files: &Unpacked) -> Result<Manifest> {
+    let refuse = |why: String| PackageError::new(InstallCode::Manifest, subject, why);
+    let bytes = files.get("package.json").ok_or_else(|| refuse("there is no package.json in it".to_owned()))?;
+    let manifest = Manifest::parse(subject, bytes)?;
+    manifest.is_named(wanted.name.as_str(), &wanted.version)?;
+    for (path, _) in files.files() {
+        let Some(rest) = path.strip_prefix("node_modules/") else { continue };
+        let mut parts = rest.split('/');
+        let first = parts.next().unwrap_or_default();
+        let bundled = if first.starts_with('@') {
+            format!("{first}/{}", parts.next().unwrap_or_default())
+        } else {
+            first.to_owned()
+        };
+        if PackageName::parse(&bundled).is_ok_and(|name| name.is_host_supplied()) {
+            return Err(refuse(format!("it ships its own copy of {bundled}, which the host supplies"))
+                .help("its author should list it under peerDependencies"));
+        }
+        if !manifest.bundle_dependencies.contains(&bundled) {
+            return Err(refuse(format!("it ships {} without listing it under bundleDependencies", printable(path))));
+        }
+    }
+    Ok(manifest)
+}
+
+/// What npm would have run for it.
+fn scripts(manifest: &Manifest, files: &Unpacked) -> impl Iterator<Item = String> {
+    let named = manifest.install_scripts().into_iter().map(|script| format!("the script {script}"));
+    named.chain(files.get("binding.gyp").map(|_| "the native build of binding.gyp".to_owned()))
+}

@@ -1,0 +1,60 @@
+//! Installing a file or folder: built where it is, listed relative to the settings, never copied.
+
+use super::{BuildInput, Installed, Installer};
+use crate::Scope;
+use crate::entries::{is_extension_file, package_entries};
+use crate::error::{InstallCode, PackageError, Result};
+use crate::manifest::Manifest;
+use crate::settings::Settings;
+use crate::source::Source;
+use crate::store::Store;
+use std::path::Path;
+
+impl Installer {
+    pub(super) fn install_path(&self, path: &Path, scope: Scope) -> Result<Installed> {
+        let metadata = std::fs::metadata(path).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::NotFound {
+                PackageError::new(InstallCode::Source, path.display().to_string(), "there is no such file or folder")
+                    .help("for a package of the registry write npm:NAME")
+            } else {
+                PackageError::io("read it", path, error)
+            }
+        })?;
+        let root = self.dirs.root(scope);
+        let source = Source::Path(path.to_path_buf());
+        let (folder, entries) = if metadata.is_dir() {
+            (path, package_entries(path, true)?)
+        } else if is_extension_file(path) {
+            (path.parent().expect("a file in a folder"), vec![path.to_path_buf()])
+        } else {
+            return Err(PackageError::new(
+                InstallCode::Format,
+                path.display().to_string(),
+                "neither a folder nor a .ts or .js file",
+            ));
+        };
+        let manifest = if metadata.is_dir() { Manifest::read(path)?.unwrap_or_default() } else { Manifest::default() };
+        self.progress.step(&format!("building {}", path.display()));
+        let input = BuildInput { id: source.identity(), root: folder.to_path_buf(), entries };
+        let mut warnings: Vec<String> = manifest
+            .install_scripts()
+            .into_iter()
+            .map(|script| format!("IN_SCRIPT: the script {script} was not run"))
+            .collect();
+        warnings.extend(self.builder.build(&input)?.warnings);
+
+        let _lock = Store::open(&root, scope)?;
+        let mut settings = Settings::read(&root)?;
+        settings.add(&source, &self.dirs.home)?;
+        settings.save()?;
+        Ok(Installed {
+            id: input.id,
+            source: source.to_settings(&root),
+            version: manifest.version,
+            path: path.to_path_buf(),
+            entries: input.entries,
+            dependencies: 0,
+            warnings,
+        })
+    }
+}

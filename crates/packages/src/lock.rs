@@ -1,0 +1,145 @@
+//! `pijs-lock.json`: what was installed, down to the byte, beside the scope's `settings.json`.
+//!
+//! Tarballs are recorded relative to the registry of their scope, and the registry of each scope once, so that a mirror
+//! can serve the same lock and a private name is never asked for in public. An entry that was edited is found by its
+//! digests, a file with a key twice is refused.
+
+use crate::error::{InstallCode, PackageError, Result};
+use crate::source::PackageName;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+
+const VERSION: u32 = 1;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct LockFile {
+    pub(crate) lockfile_version: u32,
+    /// `@scope`, or empty for packages without one.
+    #[serde(deserialize_with = "unique")]
+    pub(crate) registries: BTreeMap<String, String>,
+    /// By identity, `npm:NAME`.
+    #[serde(deserialize_with = "unique")]
+    pub(crate) packages: BTreeMap<String, Locked>,
+}
+
+/// One installed package with its tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Locked {
+    /// As in settings: `npm:NAME@RANGE`.
+    pub(crate) source: String,
+    pub(crate) version: String,
+    /// sha256 of `package.json`.
+    pub(crate) manifest: String,
+    /// sha256 over all files of all packages.
+    pub(crate) tree: String,
+    /// By place: empty for the package itself, `node_modules/...` for its dependencies.
+    #[serde(deserialize_with = "unique")]
+    pub(crate) packages: BTreeMap<String, LockedPackage>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct LockedPackage {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// Relative to the registry of its scope, or an absolute URL.
+    pub(crate) tarball: String,
+    pub(crate) integrity: String,
+}
+
+impl Default for LockFile {
+    fn default() -> Self {
+        Self { lockfile_version: VERSION, registries: BTreeMap::new(), packages: BTreeMap::new() }
+    }
+}
+
+impl LockFile {
+    pub(crate) fn path(root: &Path) -> PathBuf {
+        root.join("pijs-lock.json")
+    }
+
+    /// Reads the lock of a scope; empty when there is none.
+    pub(crate) fn read(root: &Path) -> Result<Self> {
+        let path = Self::path(root);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(PackageError::io("read it", &path, error)),
+        };
+        let refuse = |why: String| {
+            PackageError::new(InstallCode::Manifest, path.display().to_string(), why)
+                .help("restore it from version control or its .bak, or delete it and install the packages again")
+        };
+        let lock: Self =
+            serde_json::from_slice(&bytes).map_err(|error| refuse(format!("the lock file cannot be read: {error}")))?;
+        if lock.lockfile_version != VERSION {
+            return Err(refuse(format!("lock file version {} is not known", lock.lockfile_version)));
+        }
+        for (identity, locked) in &lock.packages {
+            locked
+                .check(identity)
+                .map_err(|error| refuse(format!("the entry {identity:?} is not usable: {}", error.message)))?;
+        }
+        Ok(lock)
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec_pretty(self).expect("plain maps and strings");
+        bytes.push(b'\n');
+        bytes
+    }
+}
+
+impl Locked {
+    /// Names and places are what they say; a place can only lie inside the package.
+    fn check(&self, identity: &str) -> Result<()> {
+        let name = PackageName::parse(identity.strip_prefix("npm:").unwrap_or_default())?;
+        let broken = |what: &str| PackageError::new(InstallCode::Manifest, identity, what);
+        let root = self.packages.get("").ok_or_else(|| broken("it lacks the package itself"))?;
+        if root.name != name.as_str() || root.version != self.version {
+            return Err(broken("it names another package"));
+        }
+        for (place, package) in &self.packages {
+            PackageName::parse(&package.name)?;
+            for part in place.split("node_modules/").skip(1) {
+                PackageName::parse(part.strip_suffix('/').unwrap_or(part))?;
+            }
+            if !place.is_empty() && !place.starts_with("node_modules/") {
+                return Err(broken("a place outside the package"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A map in which a key stands once; JSON parsers differ on what a second one means.
+fn unique<'de, D: Deserializer<'de>, V: Deserialize<'de>>(deserializer: D) -> Result<BTreeMap<String, V>, D::Error> {
+    struct Unique<V>(PhantomData<V>);
+
+    impl<'de, V: Deserialize<'de>> Visitor<'de> for Unique<V> {
+        type Value = BTreeMap<String, V>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object in which each key stands once")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
+            let mut map = BTreeMap::new();
+            while let Some((key, value)) = access.next_entry::<String, V>()? {
+                if map.contains_key(&key) {
+                    return Err(A::Error::custom(format!("the key {key:?} stands twice")));
+                }
+                map.insert(key, value);
+            }
+            Ok(map)
+        }
+    }
+
+    deserializer.deserialize_map(Unique(PhantomData))
+}

@@ -1,0 +1,120 @@
+//! `package.json`, as far as installing and loading read it.
+
+use crate::error::{InstallCode, PackageError, Result};
+use crate::registry::{Bundled, PeerMeta, VersionInfo};
+use serde::Deserialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Far above any manifest; below what would hurt.
+const MAX_MANIFEST_BYTES: u64 = 4 << 20;
+
+/// Scripts that npm would run during an install. We run none and say so.
+const INSTALL_SCRIPTS: [&str; 4] = ["preinstall", "install", "postinstall", "prepare"];
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Manifest {
+    pub(crate) name: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) pi: Option<PiManifest>,
+    pub(crate) main: Option<String>,
+    pub(crate) dependencies: BTreeMap<String, String>,
+    pub(crate) optional_dependencies: BTreeMap<String, String>,
+    pub(crate) peer_dependencies: BTreeMap<String, String>,
+    pub(crate) peer_dependencies_meta: BTreeMap<String, PeerMeta>,
+    #[serde(alias = "bundledDependencies")]
+    pub(crate) bundle_dependencies: Bundled,
+    pub(crate) scripts: BTreeMap<String, Value>,
+    /// sha256 of the file, in hex; part of the key under which grants are kept.
+    #[serde(skip)]
+    pub(crate) hash: String,
+}
+
+/// The `pi` key. Present without `extensions`: the package has other things than extensions.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PiManifest {
+    pub(crate) extensions: Option<Vec<String>>,
+}
+
+impl Manifest {
+    pub(crate) fn parse(subject: &str, bytes: &[u8]) -> Result<Self> {
+        let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let mut manifest: Self = serde_json::from_slice(text).map_err(|error| {
+            PackageError::new(InstallCode::Manifest, subject, format!("package.json cannot be read: {error}"))
+                .caused_by(error)
+        })?;
+        manifest.hash = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(manifest)
+    }
+
+    /// Reads `dir/package.json`; `None` when there is none.
+    pub(crate) fn read(dir: &Path) -> Result<Option<Self>> {
+        let path = dir.join("package.json");
+        let size = match std::fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => metadata.len(),
+            Ok(_) => return Ok(None),
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(PackageError::io("read it", &path, error)),
+        };
+        if size > MAX_MANIFEST_BYTES {
+            return Err(PackageError::new(
+                InstallCode::Size,
+                path.display().to_string(),
+                format!("a manifest of {size} bytes"),
+            ));
+        }
+        let bytes = std::fs::read(&path).map_err(|error| PackageError::io("read it", &path, error))?;
+        Self::parse(&path.display().to_string(), &bytes).map(Some)
+    }
+
+    /// Checks that a tarball holds what the registry said, down to the dependencies that were resolved for it.
+    ///
+    /// Registries list optional dependencies under `dependencies` a second time, so both sides are compared without them.
+    pub(crate) fn agrees_with(&self, info: &VersionInfo) -> Result<()> {
+        let refuse = |why: String| {
+            let subject = format!("npm:{}@{}", info.name, info.version);
+            Err(PackageError::new(InstallCode::Manifest, subject, why)
+                .help("do not install it; tell the registry's operator"))
+        };
+        self.is_named(&info.name, &info.version)?;
+        let required = |all: &BTreeMap<String, String>, optional: &BTreeMap<String, String>| {
+            all.iter()
+                .filter(|(name, _)| !optional.contains_key(*name))
+                .map(|(n, r)| (n.clone(), r.clone()))
+                .collect::<BTreeMap<_, _>>()
+        };
+        let inside = required(&self.dependencies, &self.optional_dependencies);
+        let outside = required(&info.dependencies, &info.optional_dependencies);
+        if inside != outside {
+            return refuse("the dependencies in its package.json are not those the registry lists".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Checks name and version; a leading `v` or build metadata is the same version.
+    pub(crate) fn is_named(&self, name: &str, version: &str) -> Result<()> {
+        let parse = |text: &str| nodejs_semver::Version::parse(text.trim_start_matches(['v', '=', ' '])).ok();
+        let same_version = self.version.as_deref().and_then(parse) == parse(version);
+        if self.name.as_deref() == Some(name) && same_version {
+            return Ok(());
+        }
+        let named = format!(
+            "{}@{}",
+            self.name.as_deref().unwrap_or("(no name)"),
+            self.version.as_deref().unwrap_or("(no version)")
+        );
+        let why = format!("its package.json names {}", crate::source::printable(&named));
+        Err(PackageError::new(InstallCode::Manifest, format!("npm:{name}@{version}"), why))
+    }
+
+    /// Scripts that npm would have run, for the report.
+    pub(crate) fn install_scripts(&self) -> Vec<&'static str> {
+        INSTALL_SCRIPTS.into_iter().filter(|script| self.scripts.contains_key(*script)).collect()
+    }
+}

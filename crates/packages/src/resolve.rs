@@ -1,0 +1,305 @@
+//! From a package's `dependencies` to the folders of its own `node_modules`.
+//!
+//! npm's shape, so that a package finds what it finds under npm: each dependency goes as high as it can without hiding
+//! a version that someone below already uses. The tree belongs to one installed package; two packages never share a
+//! dependency, so replacing one cannot change the other. The same documents give the same tree: levels in order, names
+//! sorted. (`deno_npm` was considered: its result is a graph to be joined by links, which R10 refuses, and it fetches
+//! peers that the host supplies.)
+
+use crate::archive::Limits;
+use crate::error::{InstallCode, PackageError, Result};
+use crate::registry::{Document, Registry, VersionInfo};
+use crate::source::{PackageName, allows, printable};
+use futures_util::{StreamExt, stream};
+use nodejs_semver::Version;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Documents asked for at the same time.
+const PARALLEL_DOCUMENTS: usize = 8;
+
+/// One package of the tree and where it goes.
+#[derive(Debug, Clone)]
+pub(crate) struct Placed {
+    /// Below the installed package: empty for itself, else `node_modules/a/node_modules/b`.
+    pub(crate) path: String,
+    pub(crate) name: PackageName,
+    pub(crate) info: VersionInfo,
+}
+
+/// A whole tree, in path order.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) packages: Vec<Placed>,
+    /// Optional dependencies that were left out, and peers that do not fit.
+    pub(crate) notes: Vec<String>,
+}
+
+struct Node {
+    /// The name it is imported by; differs from its own under an alias.
+    key: String,
+    name: PackageName,
+    info: VersionInfo,
+    parent: Option<usize>,
+    children: BTreeMap<String, usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Required,
+    Optional,
+    Peer,
+}
+
+struct Edge {
+    from: usize,
+    /// As imported.
+    key: String,
+    name: PackageName,
+    range: String,
+    need: Need,
+}
+
+/// Resolves everything `root` needs.
+pub(crate) async fn resolve(
+    registry: &Registry,
+    limits: &Limits,
+    name: &PackageName,
+    root: VersionInfo,
+) -> Result<Tree> {
+    let node = Node { key: String::new(), name: name.clone(), info: root, parent: None, children: BTreeMap::new() };
+    let mut resolver = Resolver { nodes: vec![node], used: Vec::new(), notes: Vec::new() };
+    let mut documents: BTreeMap<PackageName, Result<Document>> = BTreeMap::new();
+    let mut level = resolver.edges_of(0)?;
+    while !level.is_empty() {
+        let missing: BTreeSet<PackageName> =
+            level.iter().filter(|edge| !documents.contains_key(&edge.name)).map(|edge| edge.name.clone()).collect();
+        let fetched: Vec<_> = stream::iter(missing)
+            .map(async |name| {
+                let document = registry.document(&name).await;
+                (name, document)
+            })
+            .buffered(PARALLEL_DOCUMENTS)
+            .collect()
+            .await;
+        documents.extend(fetched);
+
+        let mut next = Vec::new();
+        for edge in level {
+            if let Some(placed) = resolver.place(edge, &mut documents, limits)? {
+                next.extend(resolver.edges_of(placed)?);
+            }
+        }
+        level = next;
+    }
+    Ok(resolver.finish())
+}
+
+struct Resolver {
+    nodes: Vec<Node>,
+    /// Who uses which node, so that a later one is not put in between.
+    used: Vec<(Edge, usize)>,
+    notes: Vec<String>,
+}
+
+impl Resolver {
+    /// What a node asks for, in name order. The host's packages are left out: extensions get the host's own.
+    fn edges_of(&mut self, from: usize) -> Result<Vec<Edge>> {
+        let info = self.nodes[from].info.clone();
+        let mut wanted: BTreeMap<String, (String, Need)> = BTreeMap::new();
+        for (key, range) in &info.peer_dependencies {
+            if !info.peer_dependencies_meta.get(key).is_some_and(|meta| meta.optional) {
+                wanted.insert(key.clone(), (range.clone(), Need::Peer));
+            }
+        }
+        wanted.extend(info.dependencies.iter().map(|(key, range)| (key.clone(), (range.clone(), Need::Required))));
+        wanted.extend(
+            info.optional_dependencies.iter().map(|(key, range)| (key.clone(), (range.clone(), Need::Optional))),
+        );
+
+        let mut edges = Vec::new();
+        for (key, (range, need)) in wanted {
+            if info.bundle_dependencies.contains(&key) {
+                continue;
+            }
+            let edge = PackageName::parse(&key).and_then(|alias| {
+                let (name, range) = registry_spec(&alias, &range)?;
+                Ok(Edge { from, key: key.clone(), name, range, need })
+            });
+            match edge {
+                Ok(edge) if edge.name.is_host_supplied() => {}
+                Ok(edge) => edges.push(edge),
+                Err(error) if need == Need::Optional => {
+                    self.notes.push(format!("optional dependency left out: {error}"))
+                }
+                Err(error) => return Err(error.within(&format!("npm:{}@{}", info.name, info.version))),
+            }
+        }
+        Ok(edges)
+    }
+
+    /// The node that `from` finds when it imports `key`.
+    fn visible(&self, from: usize, key: &str) -> Option<usize> {
+        let mut at = Some(from);
+        while let Some(node) = at {
+            if let Some(found) = self.nodes[node].children.get(key) {
+                return Some(*found);
+            }
+            at = self.nodes[node].parent;
+        }
+        None
+    }
+
+    fn fits(&self, edge: &Edge, node: usize) -> bool {
+        let node = &self.nodes[node];
+        node.name == edge.name && Version::parse(&node.info.version).is_ok_and(|version| allows(&edge.range, &version))
+    }
+
+    fn is_met(&self, edge: &Edge) -> bool {
+        self.visible(edge.from, &edge.key).is_some_and(|found| edge.need == Need::Peer || self.fits(edge, found))
+    }
+
+    /// Finds or makes the node an edge leads to; answers with a node that is new.
+    fn place(
+        &mut self,
+        edge: Edge,
+        documents: &mut BTreeMap<PackageName, Result<Document>>,
+        limits: &Limits,
+    ) -> Result<Option<usize>> {
+        if let Some(found) = self.visible(edge.from, &edge.key)
+            && self.is_met(&edge)
+        {
+            if !self.fits(&edge, found) {
+                let (from, has) = (&self.nodes[edge.from], &self.nodes[found]);
+                let note =
+                    format!("{} wants its peer {}@{}; it gets {}", from.name, edge.key, edge.range, has.info.version);
+                self.notes.push(note);
+            }
+            self.used.push((edge, found));
+            return Ok(None);
+        }
+        let picked = match documents.get(&edge.name) {
+            Some(Ok(document)) => document.pick(&edge.range),
+            Some(Err(_)) => match documents.remove(&edge.name) {
+                Some(Err(error)) => Err(error),
+                _ => unreachable!("just seen"),
+            },
+            None => {
+                // Its document failed a moment ago, for an optional dependency of the same level.
+                Err(PackageError::new(
+                    InstallCode::Source,
+                    format!("npm:{}", edge.name),
+                    "its registry does not serve it",
+                ))
+            }
+        };
+        let info = match picked {
+            Ok(info) if edge.need == Need::Optional && !(info.os.is_null() && info.cpu.is_null()) => {
+                self.notes.push(format!("{}@{} is a native binary for one system; left out", info.name, info.version));
+                return Ok(None);
+            }
+            Ok(info) => info,
+            Err(error) if edge.need == Need::Optional => {
+                self.notes.push(format!("optional dependency left out: {error}"));
+                return Ok(None);
+            }
+            Err(error) => {
+                let from = &self.nodes[edge.from];
+                let wanted = format!("needed by {}@{}", from.info.name, from.info.version);
+                return Err(PackageError { message: format!("{} ({wanted})", error.message), ..error });
+            }
+        };
+        if self.nodes.len() > limits.packages {
+            let why = format!("more than {} packages in its dependency tree", limits.packages);
+            return Err(PackageError::new(InstallCode::Size, format!("npm:{}", self.nodes[0].name), why));
+        }
+        let parent = self.highest(&edge, &info);
+        let new = self.nodes.len();
+        let node = Node {
+            key: edge.key.clone(),
+            name: edge.name.clone(),
+            info,
+            parent: Some(parent),
+            children: BTreeMap::new(),
+        };
+        self.nodes.push(node);
+        self.nodes[parent].children.insert(edge.key.clone(), new);
+        self.used.push((edge, new));
+        Ok(Some(new))
+    }
+
+    /// The topmost ancestor where the new node neither meets its own name nor hides a version in use below.
+    fn highest(&self, edge: &Edge, info: &VersionInfo) -> usize {
+        let mut best = edge.from;
+        let mut at = Some(edge.from);
+        while let Some(node) = at {
+            if self.nodes[node].children.contains_key(&edge.key) {
+                break;
+            }
+            if !self.would_hide(node, edge, info) {
+                best = node;
+            }
+            at = self.nodes[node].parent;
+        }
+        best
+    }
+
+    fn would_hide(&self, parent: usize, edge: &Edge, info: &VersionInfo) -> bool {
+        let version = Version::parse(&info.version).ok();
+        self.used.iter().any(|(user, target)| {
+            let above = self.nodes[*target].parent.is_some_and(|holder| !self.is_below(holder, parent));
+            user.key == edge.key
+                && above
+                && self.is_below(user.from, parent)
+                && !(user.name == edge.name && version.as_ref().is_some_and(|version| allows(&user.range, version)))
+        })
+    }
+
+    fn is_below(&self, node: usize, ancestor: usize) -> bool {
+        let mut at = Some(node);
+        while let Some(here) = at {
+            if here == ancestor {
+                return true;
+            }
+            at = self.nodes[here].parent;
+        }
+        false
+    }
+
+    fn finish(self) -> Tree {
+        let path = |mut index: usize| {
+            let mut parts = Vec::new();
+            while let Some(parent) = self.nodes[index].parent {
+                parts.push(format!("node_modules/{}", self.nodes[index].key));
+                index = parent;
+            }
+            parts.reverse();
+            parts.join("/")
+        };
+        let mut packages: Vec<Placed> = (0..self.nodes.len())
+            .map(|index| Placed {
+                path: path(index),
+                name: self.nodes[index].name.clone(),
+                info: self.nodes[index].info.clone(),
+            })
+            .collect();
+        packages.sort_by(|a, b| a.path.cmp(&b.path));
+        Tree { packages, notes: self.notes }
+    }
+}
+
+/// A range of the registry, or `npm:OTHER@RANGE`. Folders, git and URLs are not followed from a package.
+fn registry_spec(name: &PackageName, spec: &str) -> Result<(PackageName, String)> {
+    let spec = spec.trim();
+    if let Some(alias) = spec.strip_prefix("npm:") {
+        let at = alias.char_indices().skip(1).find(|(_, c)| *c == '@').map(|(index, _)| index);
+        let (real, range) = at.map_or((alias, ""), |at| (&alias[..at], &alias[at + 1..]));
+        return Ok((PackageName::parse(real)?, range.to_owned()));
+    }
+    if spec.contains([':', '/']) || crate::source::Wanted::parse(spec).is_none() {
+        let why = format!("it depends on {name} from {}, which is no registry", printable(spec));
+        return Err(PackageError::new(InstallCode::Source, format!("npm:{name}"), why)
+            .help("dependencies are taken from npm registries only"));
+    }
+    // An empty range is any version, not the tag `latest`.
+    Ok((name.clone(), if spec.is_empty() { "*".to_owned() } else { spec.to_owned() }))
+}

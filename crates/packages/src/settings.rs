@@ -1,0 +1,138 @@
+//! `settings.json` of pi: the `packages` and `extensions` lists, and nothing else of it.
+//!
+//! The file belongs to the user and to the real pi as well: every other key keeps its value and its place, the file is
+//! replaced in one rename, and the state before stays beside it as `settings.json.bak`.
+
+use crate::error::{InstallCode, PackageError, Result};
+use crate::source::Source;
+use crate::store::write_atomically;
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+
+/// The settings of one scope, as they are on disk.
+pub(crate) struct Settings {
+    path: PathBuf,
+    object: Map<String, Value>,
+    before: Option<Vec<u8>>,
+}
+
+/// One element of `packages`: a string, or an object with filters.
+#[derive(Debug, Clone)]
+pub(crate) struct Configured {
+    pub(crate) text: String,
+    /// `extensions` of the object form. Absent: what the package offers; empty: none.
+    pub(crate) filter: Option<Vec<String>>,
+}
+
+impl Settings {
+    pub(crate) fn read(root: &Path) -> Result<Self> {
+        let path = root.join("settings.json");
+        let refuse = |why: String| {
+            PackageError::new(InstallCode::Manifest, path.display().to_string(), why)
+                .help("correct the file; it was not changed")
+        };
+        let before = match std::fs::read(&path) {
+            Ok(bytes) => Some(bytes),
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+                None
+            }
+            Err(error) => return Err(PackageError::io("read it", &path, error)),
+        };
+        let text = before.as_deref().unwrap_or_default();
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        let object = if text.trim_ascii().is_empty() {
+            Map::new()
+        } else {
+            match serde_json::from_slice(text) {
+                Ok(Value::Object(object)) => object,
+                Ok(_) => return Err(refuse("the settings are not a JSON object".to_owned())),
+                Err(error) => return Err(refuse(format!("the settings are not JSON: {error}"))),
+            }
+        };
+        Ok(Self { path, object, before })
+    }
+
+    /// The folder that relative paths in it start from.
+    pub(crate) fn dir(&self) -> &Path {
+        self.path.parent().expect("a file in a folder")
+    }
+
+    pub(crate) fn packages(&self) -> Vec<Configured> {
+        let list = self.object.get("packages").and_then(Value::as_array);
+        let read = |value: &Value| match value {
+            Value::String(text) => Some(Configured { text: text.clone(), filter: None }),
+            Value::Object(object) => Some(Configured {
+                text: object.get("source")?.as_str()?.to_owned(),
+                filter: object.get("extensions").and_then(Value::as_array).map(|list| strings(list)),
+            }),
+            _ => None,
+        };
+        list.into_iter().flatten().filter_map(read).collect()
+    }
+
+    pub(crate) fn extensions(&self) -> Vec<String> {
+        self.object.get("extensions").and_then(Value::as_array).map(|list| strings(list)).unwrap_or_default()
+    }
+
+    /// Puts a package on the list. One with the same identity keeps its place and its filters and takes the new source.
+    pub(crate) fn add(&mut self, source: &Source, home: &Path) -> Result<()> {
+        let dir = self.dir().to_path_buf();
+        let text = Value::String(source.to_settings(&dir));
+        let path = self.path.clone();
+        let list = self.object.entry("packages").or_insert_with(|| Value::Array(Vec::new()));
+        let Value::Array(list) = list else {
+            return Err(PackageError::new(
+                InstallCode::Manifest,
+                path.display().to_string(),
+                "\"packages\" is not a list",
+            )
+            .help("correct the file; it was not changed"));
+        };
+        match list.iter_mut().find(|element| identity_of(element, &dir, home) == Some(source.identity())) {
+            Some(Value::Object(object)) => {
+                object.insert("source".to_owned(), text);
+            }
+            Some(element) => *element = text,
+            None => list.push(text),
+        }
+        Ok(())
+    }
+
+    /// Takes a package off the list; false when it was not on it.
+    pub(crate) fn remove(&mut self, identity: &str, home: &Path) -> bool {
+        let dir = self.dir().to_path_buf();
+        let Some(Value::Array(list)) = self.object.get_mut("packages") else { return false };
+        let before = list.len();
+        list.retain(|element| identity_of(element, &dir, home).as_deref() != Some(identity));
+        list.len() != before
+    }
+
+    /// Replaces the file, when something changed.
+    pub(crate) fn save(&self) -> Result<()> {
+        let mut bytes = serde_json::to_vec_pretty(&self.object).expect("it was JSON before");
+        bytes.push(b'\n');
+        write_atomically(&self.path, &bytes, true)
+    }
+
+    /// Puts back what [`Settings::read`] saw.
+    pub(crate) fn revert(&self) -> Result<()> {
+        match &self.before {
+            Some(bytes) => write_atomically(&self.path, bytes, false),
+            None => match std::fs::remove_file(&self.path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(PackageError::io("remove it", &self.path, error))
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+fn strings(list: &[Value]) -> Vec<String> {
+    list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn identity_of(element: &Value, dir: &Path, home: &Path) -> Option<String> {
+    let text = element.as_str().or_else(|| element.get("source")?.as_str())?;
+    Source::from_settings(text, dir, home).ok().map(|source| source.identity())
+}

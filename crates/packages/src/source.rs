@@ -1,0 +1,269 @@
+//! What a user or a settings file calls a package, and the identity behind it.
+//!
+//! On the command line a bare word is an npm name (`pi install pi-ttsr`); in settings pi takes it for a path. The two
+//! constructors keep that apart: [`Source::parse`] and [`Source::from_settings`]. What we write into settings reads the
+//! same under both.
+
+use crate::error::{InstallCode, PackageError, Result};
+use nodejs_semver::{Range, Version};
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+/// A package name that npm would accept for a new package.
+///
+/// Lower-case ASCII, URL-safe, at most 214 bytes, with an optional scope. A name that passes is safe as a path below
+/// `node_modules` on every file system.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PackageName(String);
+
+impl PackageName {
+    /// Checks a name; `IN_NAME` says what is wrong with it.
+    pub fn parse(name: &str) -> Result<Self> {
+        let refuse = |why: &str| Err(PackageError::new(InstallCode::Name, printable(name), why.to_owned()));
+        if name.is_empty() || name.len() > 214 {
+            return refuse("a package name has 1 to 214 characters");
+        }
+        let parts: Vec<&str> = match name.strip_prefix('@') {
+            Some(scoped) => match scoped.split_once('/') {
+                Some((scope, rest)) => vec![scope, rest],
+                None => return refuse("a scoped name has the form @scope/name"),
+            },
+            None => vec![name],
+        };
+        for part in &parts {
+            if part.is_empty() || part.starts_with(['.', '_', '-']) {
+                return refuse("each part of a package name starts with a letter or a digit");
+            }
+            if !part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._~".contains(&b)) {
+                return refuse("a package name has only a-z, 0-9 and - . _ ~");
+            }
+            if matches!(*part, "node_modules" | "favicon.ico" | "constructor" | "prototype") {
+                return refuse("the name is reserved");
+            }
+        }
+        Ok(Self(name.to_owned()))
+    }
+
+    /// The name as written, `@scope/name` or `name`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// `@scope`, when there is one.
+    pub fn scope(&self) -> Option<&str> {
+        self.0.starts_with('@').then(|| self.0.split_once('/').expect("checked in parse").0)
+    }
+
+    /// True for packages that the host supplies to every extension: pi's own under both scopes, and typebox.
+    ///
+    /// They are never fetched, and a package that ships its own copy is refused.
+    pub fn is_host_supplied(&self) -> bool {
+        matches!(self.0.as_str(), "typebox" | "@sinclair/typebox")
+            || ["@mariozechner/pi-", "@earendil-works/pi-"].iter().any(|prefix| self.0.starts_with(prefix))
+    }
+}
+
+impl fmt::Display for PackageName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which version of a package is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// A semver range, or an exact version.
+    Range(Range),
+    /// A dist-tag; `latest` when nothing was written.
+    Tag(String),
+}
+
+impl Wanted {
+    /// Reads what stands behind the `@`; `None` when it is neither a range nor a tag.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Some(Self::Tag("latest".to_owned()));
+        }
+        if let Ok(range) = Range::parse(text) {
+            return Some(Self::Range(range));
+        }
+        let tag = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
+        tag.then(|| Self::Tag(text.to_owned()))
+    }
+}
+
+/// Where a package comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A package of an npm registry.
+    Npm {
+        /// Its name.
+        name: PackageName,
+        /// The text behind the `@`, as the user wrote it; empty when nothing was.
+        range: String,
+    },
+    /// A file or folder; absolute, not copied.
+    Path(PathBuf),
+}
+
+impl Source {
+    /// Reads a source from the command line; paths are relative to `cwd`, `~` is `home`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pijs_packages::Source;
+    /// use std::path::Path;
+    ///
+    /// let at = |text| Source::parse(text, Path::new("/work"), Path::new("/home/me")).map(|source| source.identity());
+    /// assert_eq!(at("pi-ttsr@^1").unwrap(), "npm:pi-ttsr");
+    /// assert_eq!(at("./mine").unwrap(), "path:/work/mine");
+    /// assert!(at("git:example.org/a/b").is_err());
+    /// ```
+    pub fn parse(text: &str, cwd: &Path, home: &Path) -> Result<Self> {
+        let text = text.trim();
+        if let Some(refused) = refuse_git(text) {
+            return Err(refused);
+        }
+        if let Some(spec) = text.strip_prefix("npm:") {
+            return parse_npm(spec);
+        }
+        if looks_like_path(text) { Ok(Self::Path(local_path(text, cwd, home))) } else { parse_npm(text) }
+    }
+
+    /// Reads a source from a settings file, where whatever has no prefix is a path relative to the file's folder.
+    pub fn from_settings(text: &str, settings_dir: &Path, home: &Path) -> Result<Self> {
+        let text = text.trim();
+        if let Some(refused) = refuse_git(text) {
+            return Err(refused);
+        }
+        match text.strip_prefix("npm:") {
+            Some(spec) => parse_npm(spec),
+            None => Ok(Self::Path(local_path(text, settings_dir, home))),
+        }
+    }
+
+    /// What makes two sources the same package: the npm name, or the resolved path.
+    pub fn identity(&self) -> String {
+        match self {
+            Self::Npm { name, .. } => format!("npm:{name}"),
+            Self::Path(path) => format!("path:{}", path.display()),
+        }
+    }
+
+    /// The form that goes into a settings file in `settings_dir`.
+    pub fn to_settings(&self, settings_dir: &Path) -> String {
+        match self {
+            Self::Npm { name, range } if range.is_empty() => format!("npm:{name}"),
+            Self::Npm { name, range } => format!("npm:{name}@{range}"),
+            Self::Path(path) => relative(settings_dir, path),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Npm { name, range } if range.is_empty() => write!(f, "npm:{name}"),
+            Self::Npm { name, range } => write!(f, "npm:{name}@{range}"),
+            Self::Path(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+fn parse_npm(spec: &str) -> Result<Source> {
+    let at = spec.char_indices().skip(1).find(|(_, c)| *c == '@').map(|(index, _)| index);
+    let (name, range) = match at {
+        Some(at) => (&spec[..at], spec[at + 1..].trim()),
+        None => (spec, ""),
+    };
+    let name = PackageName::parse(name).map_err(|error| {
+        error.help("write npm:NAME, npm:@SCOPE/NAME or npm:NAME@RANGE for a package, ./NAME for a folder")
+    })?;
+    if Wanted::parse(range).is_none() {
+        return Err(PackageError::new(
+            InstallCode::Source,
+            format!("npm:{name}@{range}"),
+            "that is no version, range or tag",
+        )
+        .help("examples: @1.2.3, @^1.2, @latest"));
+    }
+    Ok(Source::Npm { name, range: range.to_owned() })
+}
+
+/// Git sources in every spelling pi knows.
+fn refuse_git(text: &str) -> Option<PackageError> {
+    let git = ["git:", "git+", "git@", "http://", "https://", "ssh://", "file://", "github:"];
+    git.iter().any(|prefix| text.starts_with(prefix)).then(|| {
+        PackageError::new(InstallCode::Source, printable(text), "git sources are not supported yet")
+            .help("install from npm (npm:NAME), or clone it yourself and install the folder")
+    })
+}
+
+fn looks_like_path(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    text.starts_with(['.', '/', '~'])
+        || text.contains('\\')
+        || (bytes.len() > 1 && bytes[1] == b':' && bytes[0].is_ascii_alphabetic())
+        || (!text.starts_with('@') && text.contains('/'))
+}
+
+/// Resolves a path as pi does: odd spaces become blanks, `~` is the home folder, `..` is taken literally.
+pub(crate) fn local_path(text: &str, base: &Path, home: &Path) -> PathBuf {
+    let text: String = text
+        .chars()
+        .map(|c| {
+            if matches!(c, '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}') { ' ' } else { c }
+        })
+        .collect();
+    let joined = match text.strip_prefix('~') {
+        Some(rest) => home.join(rest.trim_start_matches('/')),
+        None => base.join(&text),
+    };
+    let mut clean = PathBuf::new();
+    for component in joined.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                clean.pop();
+            }
+            other => clean.push(other),
+        }
+    }
+    clean
+}
+
+/// `to` as seen from `from`; always starts with `.`, so that it reads as a path everywhere.
+fn relative(from: &Path, to: &Path) -> String {
+    let (from, to): (Vec<_>, Vec<_>) = (from.components().collect(), to.components().collect());
+    let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    let mut parts = vec!["..".to_owned(); from.len() - shared];
+    if parts.is_empty() {
+        parts.push(".".to_owned());
+    }
+    parts.extend(to[shared..].iter().map(|component| component.as_os_str().to_string_lossy().into_owned()));
+    parts.join("/")
+}
+
+/// True when `version` is what the text behind the `@` allows without asking a registry.
+pub(crate) fn allows(range: &str, version: &Version) -> bool {
+    match Wanted::parse(range) {
+        Some(Wanted::Range(range)) => range.satisfies(version),
+        Some(Wanted::Tag(_)) => true,
+        None => false,
+    }
+}
+
+/// Text of unknown origin, safe to print on one line.
+pub(crate) fn printable(text: &str) -> String {
+    let mut out: String = text
+        .chars()
+        .take(120)
+        .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
+        .collect();
+    if out.is_empty() {
+        out.push_str("\"\"");
+    }
+    out
+}
