@@ -1,0 +1,443 @@
+//! What the compiler has to say to the author, one shape for all phases.
+//!
+//! A [`Diagnostic`] is collected, never thrown: a phase returns its value and its diagnostics, and
+//! only the pipeline decides whether an error among them ends the build. Each has a stable [`Code`],
+//! a place in a file of the package, and says what to do. Text that comes from a package is made
+//! harmless on the way in ([`sanitise`]), so that printing a diagnostic cannot move a cursor or
+//! reorder a line.
+
+use pijs_protocol::artifact::{Finding, Verdict};
+use serde::Serialize;
+use std::fmt;
+use std::sync::Arc;
+
+/// The stable name of a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Code {
+    /// Source that is not TypeScript or JavaScript.
+    Syntax,
+    /// A relative import of a file that is not there.
+    Resolve,
+    /// An import or a link that leaves the package.
+    Escape,
+    /// Input beyond a cap: file size, package size, nesting.
+    Limit,
+    /// No extension entry where one was expected.
+    Entry,
+    /// A file of the package that cannot be read.
+    Read,
+    /// The bundler refused.
+    Link,
+    /// The engine refused the bundled source.
+    Emit,
+    /// The artifact cache could not be used; the build went on without it.
+    Cache,
+    /// `eval` or `new Function`.
+    Eval,
+    /// `WebAssembly`.
+    WebAssembly,
+    /// A native addon, or a runtime's native interface.
+    Native,
+    /// `node:worker_threads` or `Worker`.
+    Worker,
+    /// `import()` of something that is not a literal.
+    DynamicImport,
+    /// A package that is not installed.
+    Unresolved,
+    /// A name that the imported module does not export.
+    MissingExport,
+    /// Bidirectional controls or invisible characters in source text.
+    HiddenText,
+}
+
+impl Code {
+    const ALL: &[Code] = &[
+        Code::Syntax,
+        Code::Resolve,
+        Code::Escape,
+        Code::Limit,
+        Code::Entry,
+        Code::Read,
+        Code::Link,
+        Code::Emit,
+        Code::Cache,
+        Code::Eval,
+        Code::WebAssembly,
+        Code::Native,
+        Code::Worker,
+        Code::DynamicImport,
+        Code::Unresolved,
+        Code::MissingExport,
+        Code::HiddenText,
+    ];
+
+    /// `BD_SYNTAX`, ...
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Code::Syntax => "BD_SYNTAX",
+            Code::Resolve => "BD_RESOLVE",
+            Code::Escape => "BD_ESCAPE",
+            Code::Limit => "BD_LIMIT",
+            Code::Entry => "BD_ENTRY",
+            Code::Read => "BD_READ",
+            Code::Link => "BD_LINK",
+            Code::Emit => "BD_EMIT",
+            Code::Cache => "BD_CACHE",
+            Code::Eval => "BD_EVAL",
+            Code::WebAssembly => "BD_WASM",
+            Code::Native => "BD_NATIVE",
+            Code::Worker => "BD_WORKER",
+            Code::DynamicImport => "BD_DYNAMIC_IMPORT",
+            Code::Unresolved => "BD_UNRESOLVED",
+            Code::MissingExport => "BD_MISSING_EXPORT",
+            Code::HiddenText => "BD_HIDDEN_TEXT",
+        }
+    }
+
+    /// Whether a build ends here, is remarked as unsupported, or goes on with a remark.
+    pub fn severity(self) -> Severity {
+        match self {
+            Code::Syntax | Code::Resolve | Code::Escape | Code::Limit => Severity::Error,
+            Code::Entry | Code::Read | Code::Link | Code::Emit => Severity::Error,
+            Code::Eval | Code::WebAssembly | Code::Native | Code::Worker => Severity::Blocked,
+            Code::DynamicImport | Code::Unresolved | Code::MissingExport | Code::HiddenText | Code::Cache => {
+                Severity::Warning
+            }
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How far a diagnostic reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Works, but constrained.
+    Warning,
+    /// The artifact is built, but this part of it will be refused at run time.
+    Blocked,
+    /// There is no artifact.
+    Error,
+}
+
+/// Where: a file of the package and a position in it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Place {
+    /// Path inside the package, or `dep:NAME@VERSION/PATH`.
+    pub file: String,
+    /// 1-based.
+    pub line: u32,
+    /// 1-based, in UTF-16 units.
+    pub column: u32,
+}
+
+/// The text around a place, for a caret under it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Excerpt {
+    source: Arc<str>,
+    start: usize,
+    length: usize,
+}
+
+/// One remark about the input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    code: Code,
+    severity: Severity,
+    place: Option<Place>,
+    message: String,
+    help: Option<String>,
+    excerpt: Option<Excerpt>,
+}
+
+impl Diagnostic {
+    /// A remark about the input as a whole.
+    pub fn new(code: Code, message: impl AsRef<str>) -> Self {
+        Self {
+            code,
+            severity: code.severity(),
+            place: None,
+            message: sanitise(message.as_ref()),
+            help: None,
+            excerpt: None,
+        }
+    }
+
+    /// Says what to do about it.
+    #[must_use]
+    pub fn help(mut self, help: impl AsRef<str>) -> Self {
+        self.help = Some(sanitise(help.as_ref()));
+        self
+    }
+
+    /// Names the file it is about.
+    #[must_use]
+    pub fn in_file(mut self, file: &str) -> Self {
+        self.place = Some(Place { file: sanitise(file), line: 1, column: 1 });
+        self
+    }
+
+    /// Points at bytes `start..end` of a file's source.
+    #[must_use]
+    pub fn at(mut self, file: &str, source: &Arc<str>, start: usize, end: usize) -> Self {
+        let start = floor_boundary(source, start);
+        let end = floor_boundary(source, end).max(start);
+        let (line, column) = line_column(source, start);
+        self.place = Some(Place { file: sanitise(file), line, column });
+        self.excerpt = Some(Excerpt { source: Arc::clone(source), start, length: end - start });
+        self
+    }
+
+    /// The stable name of the problem.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// How far it reaches: as far as its code does, unless the place makes it harmless.
+    pub fn severity(&self) -> Severity {
+        self.severity
+    }
+
+    /// Makes it a warning: the code may be there without ever running.
+    #[must_use]
+    pub(crate) fn soften(mut self) -> Self {
+        self.severity = Severity::Warning;
+        self
+    }
+
+    /// Makes an error a remark about one part: the rest can run.
+    #[must_use]
+    pub(crate) fn blocked(mut self) -> Self {
+        self.severity = self.severity.min(Severity::Blocked);
+        self
+    }
+
+    /// Where, unless it is about the input as a whole.
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// What is wrong.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+
+    /// A remark read back from `artifact.json`; `None` for a code that this version does not know.
+    pub(crate) fn from_finding(finding: &Finding) -> Option<Self> {
+        let code = *Code::ALL.iter().find(|code| code.as_str() == finding.code)?;
+        let severity = match finding.class {
+            Verdict::Compatible | Verdict::Warning => Severity::Warning,
+            Verdict::Blocked => Severity::Blocked,
+        };
+        let Finding { file, line, column, message, help, .. } = finding.clone();
+        Some(Self { code, severity, place: Some(Place { file, line, column }), message, help, excerpt: None })
+    }
+
+    /// The form `artifact.json` keeps; `None` for errors (no artifact) and for remarks about this machine.
+    pub fn to_finding(&self) -> Option<Finding> {
+        let class = match self.severity() {
+            Severity::Warning => Verdict::Warning,
+            Severity::Blocked => Verdict::Blocked,
+            Severity::Error => return None,
+        };
+        let place = self.place.as_ref()?;
+        Some(Finding {
+            code: self.code.as_str().to_owned(),
+            class,
+            file: place.file.clone(),
+            line: place.line,
+            column: place.column,
+            message: self.message.clone(),
+            help: self.help.clone(),
+        })
+    }
+
+    /// The form `--json` prints.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "code": self.code.as_str(),
+            "severity": self.severity(),
+            "file": self.place.as_ref().map(|place| &place.file),
+            "line": self.place.as_ref().map(|place| place.line),
+            "column": self.place.as_ref().map(|place| place.column),
+            "message": self.message,
+            "help": self.help,
+        })
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Diagnostic {}
+
+impl miette::Diagnostic for Diagnostic {
+    fn code<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        Some(Box::new(self.code))
+    }
+
+    fn severity(&self) -> Option<miette::Severity> {
+        Some(match self.severity {
+            Severity::Warning | Severity::Blocked => miette::Severity::Warning,
+            Severity::Error => miette::Severity::Error,
+        })
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn miette::SourceCode> {
+        self.excerpt.as_ref().map(|_| self as &dyn miette::SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = miette::LabeledSpan> + '_>> {
+        let excerpt = self.excerpt.as_ref()?;
+        let label =
+            miette::LabeledSpan::new_primary_with_span(Some("here".to_owned()), (excerpt.start, excerpt.length));
+        Some(Box::new(std::iter::once(label)))
+    }
+}
+
+impl miette::SourceCode for Diagnostic {
+    fn read_span<'a>(
+        &'a self,
+        span: &miette::SourceSpan,
+        context_lines_before: usize,
+        context_lines_after: usize,
+    ) -> Result<Box<dyn miette::SpanContents<'a> + 'a>, miette::MietteError> {
+        let excerpt = self.excerpt.as_ref().ok_or(miette::MietteError::OutOfBounds)?;
+        let contents = excerpt.source.as_ref().read_span(span, context_lines_before, context_lines_after)?;
+        let name = self.place.as_ref().map_or_else(String::new, |place| place.file.clone());
+        Ok(Box::new(miette::MietteSpanContents::new_named(
+            name,
+            contents.data(),
+            *contents.span(),
+            contents.line(),
+            contents.column(),
+            contents.line_count(),
+        )))
+    }
+}
+
+/// Why there is no artifact: at least one error, with the remarks found before it.
+#[derive(Debug, Clone)]
+pub struct BuildFailure {
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl BuildFailure {
+    /// Wraps what was collected; errors come first, each group in the order it was found.
+    pub(crate) fn new(mut diagnostics: Vec<Diagnostic>) -> Self {
+        diagnostics.sort_by_key(|diagnostic| std::cmp::Reverse(diagnostic.severity() == Severity::Error));
+        Self { diagnostics }
+    }
+
+    /// Everything that was found, errors first.
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
+    }
+
+    /// The error that ended the build.
+    pub fn first(&self) -> &Diagnostic {
+        self.diagnostics.first().expect("a failed build has at least one error")
+    }
+}
+
+impl From<Diagnostic> for BuildFailure {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self::new(vec![diagnostic])
+    }
+}
+
+impl fmt::Display for BuildFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let first = self.first();
+        if let Some(place) = first.place() {
+            write!(f, "{}:{}:{}: ", place.file, place.line, place.column)?;
+        }
+        write!(f, "{} [{}]", first.message(), first.code())
+    }
+}
+
+impl std::error::Error for BuildFailure {}
+
+/// Makes text from a package safe to print: control, bidirectional and invisible characters become
+/// `\u{...}`; nothing else changes.
+pub fn sanitise(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if (character.is_control() && character != '\n') || is_hidden(character) {
+            out.extend(character.escape_unicode());
+        } else {
+            out.push(character);
+        }
+    }
+    out
+}
+
+/// Characters that change how a line reads without being seen: bidirectional controls, zero-width
+/// characters, tag characters.
+pub(crate) fn is_hidden(character: char) -> bool {
+    matches!(character,
+        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// 1-based line and UTF-16 column of a byte offset.
+pub(crate) fn line_column(source: &str, offset: usize) -> (u32, u32) {
+    let before = &source[..floor_boundary(source, offset)];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
+    let column = before[line_start..].encode_utf16().count() + 1;
+    (u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX))
+}
+
+fn floor_boundary(source: &str, offset: usize) -> usize {
+    let mut offset = offset.min(source.len());
+    while !source.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    offset
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_one_based_and_count_utf16_units() {
+        let source = "a\nb😀c";
+        assert_eq!(line_column(source, 0), (1, 1));
+        assert_eq!(line_column(source, source.find('c').unwrap()), (2, 4));
+        assert_eq!(line_column(source, source.len() + 9), (2, 5));
+    }
+
+    #[test]
+    fn printed_text_cannot_drive_a_terminal() {
+        assert_eq!(sanitise("a\u{1b}[2Jb\u{202e}c"), "a\\u{1b}[2Jb\\u{202e}c");
+    }
+
+    #[test]
+    fn a_failure_shows_its_error_before_remarks() {
+        let failure = BuildFailure::new(vec![
+            Diagnostic::new(Code::Eval, "remark"),
+            Diagnostic::new(Code::Syntax, "error").in_file("a.ts"),
+        ]);
+        assert_eq!(failure.to_string(), "a.ts:1:1: error [BD_SYNTAX]");
+    }
+}

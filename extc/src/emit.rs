@@ -1,0 +1,18 @@
+//! Emit: linked source to bytecode.
+//!
+//! The engine compiles in a context of its own, the only one with `eval`; what it refuses here has
+//! already passed two parsers, so it is a gap of the engine and is reported at the author's line.
+
+use pijs_artifact::Module;
+use pijs_engine::{CompileError, ModuleSource};
+
+/// Fills in the bytecode of every module, compiled under its own specifier.
+pub(crate) fn compile_modules(modules: &mut [Module]) -> Result<(), CompileError> {
+    let sources: Vec<ModuleSource<'_>> =
+        modules.iter().map(|module| ModuleSource { specifier: &module.specifier, source: &module.source }).collect();
+    let bytecode = pijs_engine::compile(&sources)?;
+    for (module, bytecode) in modules.iter_mut().zip(bytecode) {
+        module.bytecode = Some(bytecode);
+    }
+    Ok(())
+}

@@ -1,0 +1,312 @@
+//! The host's side of an extension's imports: which modules exist, under one spelling each, and what
+//! they export.
+//!
+//! ```text
+//! fs, node:fs                                                     →  node:fs
+//! @mariozechner/pi-tui, @earendil-works/pi-tui                    →  @earendil-works/pi-tui
+//! typebox, @sinclair/typebox (also /compile and /value)           →  typebox
+//! ```
+//!
+//! One spelling is one module instance in the realm, so that a class is the same class whichever
+//! name it was imported by.
+
+use crate::host::HostSource;
+use crate::limits::Limits;
+use crate::parse::parse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
+use swc_core::ecma::ast::{Decl, ExportSpecifier, ModuleDecl, ModuleExportName, ModuleItem, ObjectPatProp, Pat, Program};
+
+/// Node's builtin modules, as they are imported without a scheme.
+const BUILTINS: &[&str] = &[
+    "assert", "assert/strict", "async_hooks", "buffer", "child_process", "cluster", "console", "constants", "crypto",
+    "dgram", "diagnostics_channel", "dns", "dns/promises", "domain", "events", "fs", "fs/promises", "http", "http2",
+    "https", "inspector", "inspector/promises", "module", "net", "os", "path", "path/posix", "path/win32", "perf_hooks",
+    "process", "punycode", "querystring", "readline", "readline/promises", "repl", "stream", "stream/consumers",
+    "stream/promises", "stream/web", "string_decoder", "sys", "timers", "timers/promises", "tls", "trace_events", "tty",
+    "url", "util", "util/types", "v8", "vm", "wasi", "worker_threads", "zlib",
+];
+
+/// pi's packages and the sub-paths that pi's loader serves.
+const PI_PACKAGES: &[(&str, &[&str])] = &[
+    ("pi-agent-core", &[]),
+    ("pi-ai", &["compat", "models", "oauth", "providers/all"]),
+    ("pi-coding-agent", &[]),
+    ("pi-tui", &[]),
+];
+
+const PI_SCOPES: &[&str] = &["@earendil-works/", "@mariozechner/"];
+
+const TYPEBOX_PATHS: &[&str] = &["compile", "value"];
+
+/// What a specifier means before any file is looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HostName {
+    /// Node's, as `node:NAME`.
+    Builtin(String),
+    /// pi's or typebox's, under the one spelling.
+    Package(String),
+    /// A sub-path of a host package that no loader serves.
+    UnknownSubPath,
+}
+
+impl HostName {
+    /// Reads a specifier; `None` if it is not the host's to serve.
+    pub(crate) fn of(specifier: &str) -> Option<Self> {
+        if let Some(name) = specifier.strip_prefix("node:") {
+            return Some(Self::Builtin(format!("node:{name}")));
+        }
+        if BUILTINS.contains(&specifier) {
+            return Some(Self::Builtin(format!("node:{specifier}")));
+        }
+        let unscoped = specifier.strip_prefix("@sinclair/").unwrap_or(specifier);
+        if let Some(path) = below(unscoped, "typebox") {
+            return Some(Self::package("typebox", path, TYPEBOX_PATHS));
+        }
+        let name = PI_SCOPES.iter().find_map(|scope| specifier.strip_prefix(scope))?;
+        PI_PACKAGES.iter().find_map(|(package, paths)| {
+            let path = below(name, package)?;
+            Some(Self::package(&format!("@earendil-works/{package}"), path, paths))
+        })
+    }
+
+    fn package(name: &str, path: &str, served: &[&str]) -> Self {
+        match path {
+            "" => Self::Package(name.to_owned()),
+            path if served.contains(&path) => Self::Package(format!("{name}/{path}")),
+            _ => Self::UnknownSubPath,
+        }
+    }
+}
+
+/// The path of `specifier` below package `name`; empty for the package itself.
+fn below<'a>(specifier: &'a str, name: &str) -> Option<&'a str> {
+    let rest = specifier.strip_prefix(name)?;
+    if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
+}
+
+/// The host modules that a bundle may import.
+///
+/// [`embedded`](Self::embedded) is the set of this program; an embedder with modules of its own
+/// lists them.
+#[derive(Debug, Clone)]
+pub struct HostInterface {
+    modules: Arc<BTreeMap<String, HostModule>>,
+    fingerprint: [u8; 32],
+}
+
+#[derive(Debug)]
+struct HostModule {
+    path: String,
+    source: String,
+    exports: OnceLock<Option<Exports>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Exports {
+    names: BTreeSet<String>,
+    /// Targets of `export * from`.
+    stars: Vec<String>,
+}
+
+impl HostInterface {
+    /// The modules that `pijs-host` embeds.
+    pub fn embedded() -> Self {
+        static EMBEDDED: OnceLock<HostInterface> = OnceLock::new();
+        EMBEDDED
+            .get_or_init(|| {
+                let modules: Vec<_> = pijs_host::MODULES
+                    .iter()
+                    .map(|module| HostSource { specifier: module.specifier, source: module.source, path: module.path })
+                    .collect();
+                Self::new(&modules)
+            })
+            .clone()
+    }
+
+    /// A set of modules by their specifiers; [`compile_host_modules`](crate::compile_host_modules) compiles it.
+    pub fn new(modules: &[HostSource<'_>]) -> Self {
+        let fingerprint = crate::host::fingerprint(modules);
+        let modules = modules
+            .iter()
+            .map(|module| {
+                let value = HostModule {
+                    path: module.path.to_owned(),
+                    source: module.source.to_owned(),
+                    exports: OnceLock::new(),
+                };
+                (module.specifier.to_owned(), value)
+            })
+            .collect();
+        Self { modules: Arc::new(modules), fingerprint }
+    }
+
+    /// Changes whenever a module of the set does.
+    pub(crate) fn fingerprint(&self) -> &[u8; 32] {
+        &self.fingerprint
+    }
+
+    /// Whether the host serves a module.
+    pub(crate) fn has_module(&self, specifier: &str) -> bool {
+        self.modules.contains_key(specifier)
+    }
+
+    /// Whether a module exports a name; true for what cannot be known.
+    pub(crate) fn has_export(&self, specifier: &str, name: &str) -> bool {
+        // Bounds a cycle of `export *`.
+        let mut seen = BTreeSet::new();
+        let mut waiting = vec![specifier.to_owned()];
+        while let Some(specifier) = waiting.pop() {
+            let Some(module) = self.modules.get(&specifier) else { return true };
+            let Some(exports) = module.exports() else { return true };
+            if exports.names.contains(name) {
+                return true;
+            }
+            // `export *` leaves the default export out.
+            if name != "default" {
+                let targets = exports.stars.iter().map(|target| star_target(target));
+                waiting.extend(targets.filter(|target| seen.insert(target.clone())));
+            }
+        }
+        false
+    }
+}
+
+/// The module that `export * from target` names; a relative one is not in the set, so its names are unknown.
+fn star_target(target: &str) -> String {
+    match HostName::of(target) {
+        Some(HostName::Builtin(name) | HostName::Package(name)) => name,
+        _ => target.to_owned(),
+    }
+}
+
+impl HostModule {
+    /// `None` if it cannot be said: the module does not parse, or assigns `module.exports`.
+    fn exports(&self) -> Option<&Exports> {
+        self.exports
+            .get_or_init(|| {
+                let parsed = parse(&self.path, &self.source, &Limits::default()).ok()?;
+                let Program::Module(module) = parsed.program else { return None };
+                let mut exports = Exports::default();
+                module.body.iter().for_each(|item| exports.see(item));
+                Some(exports)
+            })
+            .as_ref()
+    }
+}
+
+impl Exports {
+    fn see(&mut self, item: &ModuleItem) {
+        let ModuleItem::ModuleDecl(declaration) = item else { return };
+        match declaration {
+            ModuleDecl::ExportDefaultDecl(_) | ModuleDecl::ExportDefaultExpr(_) => self.add("default"),
+            ModuleDecl::ExportAll(all) => self.stars.push(all.src.value.to_string_lossy().into_owned()),
+            ModuleDecl::ExportNamed(named) => {
+                for specifier in &named.specifiers {
+                    match specifier {
+                        ExportSpecifier::Named(named) => self.add(&text(named.exported.as_ref().unwrap_or(&named.orig))),
+                        ExportSpecifier::Namespace(namespace) => self.add(&text(&namespace.name)),
+                        ExportSpecifier::Default(default) => self.add(&default.exported.sym),
+                    }
+                }
+            }
+            ModuleDecl::ExportDecl(export) => match &export.decl {
+                Decl::Class(class) => self.add(&class.ident.sym),
+                Decl::Fn(function) => self.add(&function.ident.sym),
+                Decl::Var(variables) => variables.decls.iter().for_each(|declarator| self.add_pattern(&declarator.name)),
+                Decl::TsEnum(decl) => self.add(&decl.id.sym),
+                Decl::TsModule(decl) => {
+                    if let Some(ident) = decl.id.as_ident() {
+                        self.add(&ident.sym);
+                    }
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, name: &str) {
+        self.names.insert(name.to_owned());
+    }
+
+    fn add_pattern(&mut self, pattern: &Pat) {
+        match pattern {
+            Pat::Ident(name) => self.add(&name.sym),
+            Pat::Array(array) => array.elems.iter().flatten().for_each(|element| self.add_pattern(element)),
+            Pat::Assign(assign) => self.add_pattern(&assign.left),
+            Pat::Rest(rest) => self.add_pattern(&rest.arg),
+            Pat::Object(object) => {
+                for property in &object.props {
+                    match property {
+                        ObjectPatProp::Assign(assign) => self.add(&assign.key.sym),
+                        ObjectPatProp::KeyValue(pair) => self.add_pattern(&pair.value),
+                        ObjectPatProp::Rest(rest) => self.add_pattern(&rest.arg),
+                    }
+                }
+            }
+            Pat::Expr(_) | Pat::Invalid(_) => {}
+        }
+    }
+}
+
+fn text(name: &ModuleExportName) -> String {
+    match name {
+        ModuleExportName::Ident(ident) => ident.sym.to_string(),
+        ModuleExportName::Str(literal) => literal.value.to_string_lossy().into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str) -> Option<HostName> {
+        Some(HostName::Package(name.to_owned()))
+    }
+
+    #[test]
+    fn each_host_module_has_one_spelling() {
+        for (written, meant) in [
+            ("@mariozechner/pi-tui", "@earendil-works/pi-tui"),
+            ("@earendil-works/pi-ai/providers/all", "@earendil-works/pi-ai/providers/all"),
+            ("@sinclair/typebox", "typebox"),
+            ("@sinclair/typebox/value", "typebox/value"),
+            ("typebox/compile", "typebox/compile"),
+        ] {
+            assert_eq!(HostName::of(written), package(meant), "{written}");
+        }
+        assert_eq!(HostName::of("fs/promises"), Some(HostName::Builtin("node:fs/promises".to_owned())));
+        assert_eq!(HostName::of("node:sqlite"), Some(HostName::Builtin("node:sqlite".to_owned())));
+    }
+
+    #[test]
+    fn names_that_only_look_like_host_modules_are_ordinary() {
+        for specifier in ["sqlite", "fs-extra", "buffer/", "typebox-extra", "@sinclair/other", "@mariozechner/pi", "./fs"] {
+            assert_eq!(HostName::of(specifier), None, "{specifier}");
+        }
+        assert_eq!(HostName::of("typebox/type"), Some(HostName::UnknownSubPath));
+        assert_eq!(HostName::of("@mariozechner/pi-tui/dist/index.js"), Some(HostName::UnknownSubPath));
+    }
+
+    #[test]
+    fn exports_are_read_from_the_source() {
+        let host = HostInterface::new(&[
+            HostSource {
+                specifier: "node:a",
+                path: "a.ts",
+                source: "export const { x, y: [z] } = f(); export enum E {} export interface I {} export default 1; export { q as r };",
+            },
+            HostSource { specifier: "typebox", path: "b.ts", source: "export * from 'node:a'; export * as ns from 'node:a';" },
+        ]);
+        for name in ["x", "z", "E", "default", "r"] {
+            assert!(host.has_export("node:a", name), "{name}");
+        }
+        for name in ["y", "q", "I"] {
+            assert!(!host.has_export("node:a", name), "{name}");
+        }
+        assert!(host.has_export("typebox", "ns"));
+        assert!(!host.has_export("typebox", "default"));
+        assert!(!host.has_module("node:fs"));
+    }
+}

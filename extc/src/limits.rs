@@ -1,0 +1,231 @@
+//! Caps on what the compiler takes in, checked before any recursive code sees the input.
+//!
+//! A parser recurses where its input nests, so nesting is bounded by a scan that does not recurse,
+//! and the compiler runs on a thread whose stack fits that bound.
+
+use crate::diagnostics::{Code, Diagnostic};
+use std::sync::Arc;
+
+/// Caps of one build.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of one source file. The largest file of a published extension so far has 3.4 MB.
+    pub file_bytes: usize,
+    /// Bytes of all files that go into one artifact.
+    pub total_bytes: usize,
+    /// Files that go into one artifact.
+    pub files: usize,
+    /// Brackets open at once. Hand-written code stays below 30, generated parsers below 200.
+    pub nesting: usize,
+    /// Operators in one expression, counted through everything it is nested in: what a recursive
+    /// parser may descend without meeting a bracket.
+    pub operators: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { file_bytes: 4 << 20, total_bytes: 32 << 20, files: 20_000, nesting: 1_000, operators: 20_000 }
+    }
+}
+
+/// Stack of the compiler's threads. Address space, not memory: pages are taken when they are reached.
+///
+/// Measured in a debug build, the deepest descent that [`Limits`] lets through takes about half.
+pub(crate) const STACK_BYTES: usize = 1 << 30;
+
+/// Runs a phase on a thread whose stack fits what [`check_nesting`] lets through.
+pub(crate) fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .name("extc".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, work)
+            .expect("the system can start one more thread")
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Refuses source that nests beyond the caps, without parsing it.
+///
+/// Works on bytes: brackets are counted wherever they stand. Strings, comments and templates are
+/// skipped by their quotes; a regular expression is not recognised, so brackets and quotes in one
+/// count. That errs by a few levels on real code, against a cap ten times what real code needs, and
+/// a quote inside a regular expression is closed by the end of its line.
+pub(crate) fn check_nesting(file: &str, source: &Arc<str>, limits: &Limits) -> Result<(), Diagnostic> {
+    Nesting { bytes: source.as_bytes(), at: 0, frames: vec![Frame::default()], operators: 0 }.scan(limits).map_err(
+        |(at, message)| {
+            Diagnostic::new(Code::Limit, message)
+                .at(file, source, at, at + 1)
+                .help("split the expression, or keep generated data in a JSON file")
+        },
+    )
+}
+
+/// One open bracket.
+#[derive(Default)]
+struct Frame {
+    /// Operators since the last boundary inside it.
+    operators: usize,
+    /// Opened by `${`: its end returns to the template text.
+    template: bool,
+}
+
+struct Nesting<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    frames: Vec<Frame>,
+    /// Sum over all frames.
+    operators: usize,
+}
+
+impl Nesting<'_> {
+    fn scan(&mut self, limits: &Limits) -> Result<(), (usize, String)> {
+        while let Some(&byte) = self.bytes.get(self.at) {
+            let position = self.at;
+            self.at += 1;
+            match byte {
+                b'(' | b'[' | b'{' => self.frames.push(Frame::default()),
+                b')' | b']' => self.close(),
+                b'}' => {
+                    let template = self.frames.last().is_some_and(|frame| frame.template);
+                    self.close();
+                    if template {
+                        self.template_text();
+                    } else {
+                        // A block ends a statement.
+                        self.boundary();
+                    }
+                }
+                b';' | b',' => self.boundary(),
+                b'"' | b'\'' => self.string(byte),
+                b'`' => {
+                    self.operator();
+                    self.template_text();
+                }
+                b'/' if self.bytes.get(self.at) == Some(&b'/') => self.skip_to(b"\n"),
+                b'/' if self.bytes.get(self.at) == Some(&b'*') => {
+                    self.at += 1;
+                    self.skip_to(b"*/");
+                }
+                byte if byte.is_ascii_punctuation() && byte != b'_' && byte != b'$' => self.operator(),
+                // A word after a word (`typeof typeof x`, `else if`) nests as an operator does.
+                b' ' if self.at >= 2 && self.bytes[self.at - 2].is_ascii_alphanumeric() => {
+                    if self.bytes.get(self.at).is_some_and(u8::is_ascii_alphabetic) {
+                        self.operator();
+                    }
+                }
+                _ => {}
+            }
+            if self.frames.len() > limits.nesting {
+                return Err((position, format!("more than {} brackets are open here", limits.nesting)));
+            }
+            if self.operators > limits.operators {
+                let message = format!("more than {} operators in one expression", limits.operators);
+                return Err((position, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        // Unbalanced text is the parser's to refuse; the outermost frame stays.
+        if self.frames.len() > 1 {
+            let frame = self.frames.pop().expect("there are two");
+            self.operators -= frame.operators;
+        }
+        self.operator();
+    }
+
+    fn operator(&mut self) {
+        self.operators += 1;
+        self.top().operators += 1;
+    }
+
+    fn boundary(&mut self) {
+        let ended = std::mem::take(&mut self.top().operators);
+        self.operators -= ended;
+    }
+
+    fn top(&mut self) -> &mut Frame {
+        self.frames.last_mut().expect("the outermost frame is never closed")
+    }
+
+    fn string(&mut self, quote: u8) {
+        while let Some(&byte) = self.bytes.get(self.at) {
+            self.at += 1;
+            match byte {
+                b'\\' => self.at += 1,
+                b'\n' => return,
+                byte if byte == quote => return,
+                _ => {}
+            }
+        }
+    }
+
+    fn template_text(&mut self) {
+        while let Some(&byte) = self.bytes.get(self.at) {
+            self.at += 1;
+            match byte {
+                b'\\' => self.at += 1,
+                b'`' => return,
+                b'$' if self.bytes.get(self.at) == Some(&b'{') => {
+                    self.at += 1;
+                    self.frames.push(Frame { template: true, ..Frame::default() });
+                    return;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn skip_to(&mut self, end: &[u8]) {
+        let rest = &self.bytes[self.at.min(self.bytes.len())..];
+        self.at +=
+            rest.windows(end.len()).position(|window| window == end).map_or(rest.len(), |found| found + end.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(source: &str) -> Result<(), Diagnostic> {
+        check_nesting("a.ts", &Arc::from(source), &Limits::default())
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_in_every_bracket() {
+        for open in ["(", "[", "{", "`${", "f(", "[{"] {
+            assert!(check(&open.repeat(2_000)).is_err(), "{open}");
+        }
+    }
+
+    #[test]
+    fn long_chains_without_brackets_are_refused() {
+        for link in ["!", "a=>", "a?b:", "a+", "-", "typeof ", ".a", "else if ", "a\n+"] {
+            assert!(check(&link.repeat(40_000)).is_err(), "{link}");
+        }
+    }
+
+    #[test]
+    fn long_flat_code_passes() {
+        for line in [
+            "a = b + c;\n",
+            "f(a, b);\n",
+            "function f() { return a.b }\n",
+            "x = {a: 1, b: [2]};\n",
+            "// it's (\n",
+            "/* ( */",
+        ] {
+            assert!(check(&line.repeat(40_000)).is_ok(), "{line}");
+        }
+        assert!(check(&format!("x = [{}]", "'(', a.b, ".repeat(40_000))).is_ok());
+        assert!(check(&"x = `a ( ${b} [`;\n".repeat(5_000)).is_ok());
+    }
+
+    #[test]
+    fn a_quote_in_a_regular_expression_costs_one_line() {
+        assert!(check(&"x.replace(/'/g, y);\nz();\n".repeat(300)).is_ok());
+    }
+}

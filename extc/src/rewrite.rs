@@ -1,0 +1,60 @@
+//! Rewrite: the places where a module speaks about where it lies.
+//!
+//! A bundle lies nowhere, so such expressions become a call of one global that the host provides:
+//!
+//! ```text
+//! import.meta.url          →  __pi_module_location("src/a.ts").url
+//! import.meta.dirname      →  __pi_module_location("src/a.ts").dirname
+//! import.meta.filename     →  __pi_module_location("src/a.ts").filename
+//! import.meta.resolve(x)   →  __pi_module_location("src/a.ts").resolve(x)
+//! __dirname, __filename    →  __pi_module_location("src/a.ts").dirname, .filename
+//!
+//! const require = createRequire(import.meta.url);     const __pi_created_require = createRequire(...);
+//! const yaml = require("yaml");                   →   const yaml = require("yaml");       (bundled)
+//! require.resolve(name);                              __pi_created_require.resolve(name);
+//! ```
+//!
+//! `__pi_module_location(file)` takes a file's name as `artifact.json` lists it in `inputs` (a path
+//! inside the package, `dep:NAME@VERSION/PATH` for a dependency beside it, or `""` for the package)
+//! and returns `{url, dirname, filename, resolve(specifier)}` of the real place. `pi:runtime` defines it.
+//!
+//! Edits are made in the author's text, so that everything else, line breaks included, stays as it was.
+
+use crate::scan::Edit;
+use oxc_sourcemap::SourceMap;
+use string_wizard::{MagicString, SourceMapOptions};
+
+/// Which part of a location an expression wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Location {
+    /// The location itself; a member access follows in the source.
+    Object,
+    Dirname,
+    Filename,
+}
+
+/// The expression that stands for the location of `file`.
+pub(crate) fn location(file: &str, part: Location) -> String {
+    let member = match part {
+        Location::Object => "",
+        Location::Dirname => ".dirname",
+        Location::Filename => ".filename",
+    };
+    let name = serde_json::Value::from(file);
+    format!("__pi_module_location({name}){member}")
+}
+
+/// Applies edits; `None` where there are none.
+pub(crate) fn rewrite(file: &str, source: &str, edits: &[Edit]) -> Option<(String, SourceMap<'static>)> {
+    if edits.is_empty() {
+        return None;
+    }
+    let mut text = MagicString::new(source);
+    for edit in edits {
+        let offset = |at: usize| u32::try_from(at).expect("a source file has at most 4 MB");
+        text.update(offset(edit.start), offset(edit.end), edit.text.clone())
+            .expect("the scan's edits are inside the text and do not overlap");
+    }
+    let map = text.source_map(SourceMapOptions { source: file.into(), hires: string_wizard::Hires::Boundary, ..Default::default() });
+    Some((text.to_string(), map))
+}

@@ -1,0 +1,62 @@
+//! What a call of a host function means: file, program, server.
+
+use super::bindings::Text;
+use super::uses::Uses;
+
+/// Notes the use of `name` of host module `module` (without `node:`), called with `first` or only mentioned.
+pub(super) fn see_host_function(uses: &mut Uses, module: &str, name: &str, first: Option<Text>) {
+    match module {
+        "fs" | "fs/promises" => see_file(uses, name, first),
+        "child_process" if RUNNERS.contains(&name) => uses.exec.see(program(name, first)),
+        "http" | "https" if matches!(name, "request" | "get") => uses.http.see(first.as_ref().and_then(host)),
+        "net" | "tls" if matches!(name, "connect" | "createConnection") => uses.http.see(None),
+        "http2" if name == "connect" => uses.http.see(first.as_ref().and_then(host)),
+        _ => {}
+    }
+}
+
+const RUNNERS: &[&str] = &["exec", "execSync", "execFile", "execFileSync", "spawn", "spawnSync", "fork"];
+
+fn see_file(uses: &mut Uses, name: &str, first: Option<Text>) {
+    let path = first.filter(|text| text.whole).map(|text| text.start);
+    match name.strip_suffix("Sync").unwrap_or(name) {
+        "writeFile" | "appendFile" | "mkdir" | "mkdtemp" | "rm" | "rmdir" | "unlink" | "rename" | "copyFile" | "cp"
+        | "link" | "symlink" | "truncate" | "chmod" | "chown" | "utimes" | "createWriteStream" => uses.write.see(path),
+        // Which of the two depends on flags that are rarely literal.
+        "open" => {
+            uses.read.see(path.clone());
+            uses.write.see(path);
+        }
+        "readFile" | "readdir" | "opendir" | "stat" | "lstat" | "readlink" | "realpath" | "access" | "exists"
+        | "watch" | "watchFile" | "createReadStream" => uses.read.see(path),
+        _ => {}
+    }
+}
+
+/// The program that a runner starts. `exec` takes a line for a shell: its first word is the program
+/// only where nothing else in the line could start another.
+fn program(runner: &str, first: Option<Text>) -> Option<String> {
+    let text = first.filter(|text| text.whole)?.start;
+    if matches!(runner, "exec" | "execSync") {
+        let plain = |character: char| character.is_ascii_alphanumeric() || " -_./=:,@%+".contains(character);
+        return text.chars().all(plain).then(|| text.split_whitespace().next().map(str::to_owned)).flatten();
+    }
+    Some(text)
+}
+
+/// The host of a URL that is known at least past its host, with the port where it is written.
+pub(super) fn host(text: &Text) -> Option<String> {
+    let (scheme, rest) = text.start.split_once("://")?;
+    if !["http", "https", "ws", "wss"].contains(&scheme.to_ascii_lowercase().as_str()) {
+        return None;
+    }
+    let end = rest.find(['/', '?', '#']);
+    // Without an end the rest of the text could still belong to the host.
+    let authority = match end {
+        Some(end) => &rest[..end],
+        None if text.whole => rest,
+        None => return None,
+    };
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-.:[]".contains(character);
+    (!authority.is_empty() && authority.chars().all(plain)).then(|| authority.to_ascii_lowercase())
+}

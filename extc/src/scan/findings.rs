@@ -1,0 +1,88 @@
+//! Messages of the scan, one constructor each: what was found, and what to do instead.
+
+use crate::diagnostics::{Code, Diagnostic, is_hidden};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+pub(super) struct Findings<'a> {
+    pub(super) file: &'a str,
+    pub(super) source: &'a Arc<str>,
+    pub(super) dependency: bool,
+    pub(super) found: Vec<Diagnostic>,
+}
+
+impl Findings<'_> {
+    fn push(&mut self, diagnostic: Diagnostic, (start, end): (usize, usize)) {
+        let diagnostic = diagnostic.at(self.file, self.source, start, end);
+        // Libraries probe for these and go on without them.
+        self.found.push(if self.dependency { diagnostic.soften() } else { diagnostic });
+    }
+
+    pub(super) fn eval(&mut self, what: &str, at: (usize, usize)) {
+        self.push(
+            Diagnostic::new(Code::Eval, format!("`{what}` runs text as code; a realm has no compiler"))
+                .help("import a file of the package instead, or interpret the text; at run time this throws an EvalError"),
+            at,
+        );
+    }
+
+    pub(super) fn web_assembly(&mut self, at: (usize, usize)) {
+        self.push(
+            Diagnostic::new(Code::WebAssembly, "`WebAssembly` does not exist in a realm")
+                .help("use a JavaScript build of the library, or run a program with `pi.exec`"),
+            at,
+        );
+    }
+
+    pub(super) fn native(&mut self, what: &str, at: (usize, usize)) {
+        self.push(
+            Diagnostic::new(Code::Native, format!("`{what}` loads native code, which is off"))
+                .help("use a JavaScript implementation, or run a program with `pi.exec`"),
+            at,
+        );
+    }
+
+    pub(super) fn worker(&mut self, at: (usize, usize)) {
+        self.push(
+            Diagnostic::new(Code::Worker, "worker threads do not exist in a realm")
+                .help("do the work in pieces with `await`, or run a program with `pi.exec`"),
+            at,
+        );
+    }
+
+    pub(super) fn dynamic_import(&mut self, at: (usize, usize)) {
+        self.push(
+            Diagnostic::new(Code::DynamicImport, "the target of this `import()` is computed")
+                .help("a file of this package is compiled when it is asked for; name the target literally to bundle it"),
+            at,
+        );
+    }
+
+    /// One finding per file that lists what is hidden in it.
+    pub(super) fn hidden_text(&mut self) {
+        let mut points = BTreeSet::new();
+        let mut first = None;
+        for (at, character) in self.source.char_indices().filter(|(_, character)| is_hidden(*character)) {
+            // A zero-width joiner between emoji is text, not a trick.
+            if character == '\u{200d}' && between_non_ascii(self.source, at, character) {
+                continue;
+            }
+            points.insert(format!("U+{:04X}", character as u32));
+            first.get_or_insert((at, at + character.len_utf8()));
+        }
+        if let Some(at) = first {
+            let list = points.into_iter().collect::<Vec<_>>().join(", ");
+            self.push(
+                Diagnostic::new(Code::HiddenText, format!("invisible or reordering characters in the source: {list}"))
+                    .help("write them as escapes, so that readers see what runs"),
+                at,
+            );
+        }
+    }
+}
+
+fn between_non_ascii(source: &str, at: usize, character: char) -> bool {
+    let before = source[..at].chars().next_back();
+    let after = source[at + character.len_utf8()..].chars().next();
+    before.is_some_and(|before| !before.is_ascii()) && after.is_some_and(|after| !after.is_ascii())
+}

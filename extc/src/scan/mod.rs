@@ -1,0 +1,83 @@
+//! Scan: what one module imports, what it may do to the world, what will not work.
+//!
+//! One walk over the syntax tree after scopes are resolved, so that a local variable named `fetch`
+//! is not taken for the global. It sees literals and nothing behind them: what it finds is a proposal
+//! for grants, and the gate decides at run time whatever it missed.
+//!
+//! ```text
+//! import { execFile } from "child_process";       imports: child_process {execFile}
+//! execFile("git", ["status"]);                    uses:    exec, commands ["git"]
+//! await fetch(`https://api.example.com/${id}`);   uses:    http, hosts ["api.example.com"]
+//! new Function(code);                             finding: BD_EVAL at line 4
+//! ```
+//!
+//! The same walk notes the places that [`rewrite`](crate::rewrite) edits, so that each module is
+//! parsed once.
+
+mod bindings;
+mod calls;
+mod findings;
+mod pi;
+mod uses;
+mod walk;
+
+pub(crate) use uses::Uses;
+
+use crate::diagnostics::Diagnostic;
+use crate::parse::Parsed;
+use std::sync::Arc;
+
+/// What the scan of one module returns.
+#[derive(Debug, Clone)]
+pub(crate) struct ModuleScan {
+    /// The text that offsets count in.
+    pub(crate) source: Arc<str>,
+    /// Imports, requires and dynamic imports with a literal, in source order.
+    pub(crate) imports: Vec<ImportSite>,
+    pub(crate) uses: Uses,
+    pub(crate) findings: Vec<Diagnostic>,
+    pub(crate) edits: Vec<Edit>,
+}
+
+/// One place that names another module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ImportSite {
+    pub(crate) specifier: String,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// Names taken from it, with their places.
+    pub(crate) names: Vec<ImportedName>,
+}
+
+/// One name in an import clause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ImportedName {
+    pub(crate) name: String,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+/// A replacement of bytes `start..end` of the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Edit {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) text: String,
+}
+
+/// What the scan needs to know about a module beside its tree.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ScanOptions<'a> {
+    /// Name inside the package.
+    pub(crate) file: &'a str,
+    /// Third-party code: run-time code generation there is usually guarded, so it is a warning.
+    pub(crate) dependency: bool,
+}
+
+/// Scans one parsed module.
+pub(crate) fn scan(parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
+    walk::walk(parsed, options)
+}
+
+#[cfg(test)]
+mod tests;

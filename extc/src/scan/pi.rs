@@ -1,0 +1,49 @@
+//! pi's own surface, as far as it is power over the model or the session: which capability an event,
+//! a method of `pi` or a method of `ctx` stands for.
+
+/// The capability behind `pi.on(event, ...)`; `None` for events that only inform and for names that are
+/// not pi's.
+pub(super) fn of_event(event: &str) -> Option<&'static str> {
+    Some(match event {
+        "stream_text" => "verdict",
+        "context" | "input" => "context.modify",
+        "tool_call" | "tool_result" | "user_bash" => "tool.modify",
+        "before_agent_start" => "prompt.modify",
+        "before_provider_request" | "before_provider_headers" | "after_provider_response" => "provider",
+        "project_trust" => "trust",
+        _ => return None,
+    })
+}
+
+/// The capability behind `pi.method(...)`, where the method's name alone says that it is pi's.
+pub(super) fn of_method(method: &str) -> Option<&'static str> {
+    Some(match method {
+        "registerTool" | "unregisterTool" | "getAllTools" => "tools",
+        "registerCommand" | "registerSlashCommand" | "registerShortcut" => "commands",
+        "registerProvider" | "unregisterProvider" => "provider",
+        "sendMessage" | "sendUserMessage" => "session.inject",
+        "setModel" | "setThinkingLevel" | "setActiveTools" | "newSession" | "switchSession" | "navigateTree" => {
+            "session.control"
+        }
+        "appendEntry" | "setSessionName" | "setLabel" => "session",
+        "registerMessageRenderer" | "registerEntryRenderer" => "ui",
+        _ => return None,
+    })
+}
+
+/// The capability behind `ctx.method(...)`, where `ctx` is known to be pi's context by its name.
+pub(super) fn of_context_method(method: &str) -> Option<&'static str> {
+    Some(match method {
+        "abort" | "compact" | "fork" | "reload" | "shutdown" => "session.control",
+        _ => return None,
+    })
+}
+
+/// The capability behind `pi.member.method(...)` and `ctx.member.method(...)`.
+pub(super) fn of_member(member: &str) -> Option<&'static str> {
+    Some(match member {
+        "ui" => "ui",
+        "events" => "events",
+        _ => return None,
+    })
+}

@@ -1,0 +1,95 @@
+//! What modules may do, summed up: capabilities with the literals that were seen.
+
+use pijs_protocol::hostcall::Capability;
+use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
+use std::collections::BTreeSet;
+
+/// One capability whose scope is a list of strings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Scoped {
+    /// Seen with something else than a literal.
+    open: bool,
+    literals: BTreeSet<String>,
+}
+
+impl Scoped {
+    /// Seen, with a literal where there was one.
+    pub(crate) fn see(&mut self, literal: Option<String>) {
+        match literal {
+            Some(literal) => {
+                self.literals.insert(literal);
+            }
+            None => self.open = true,
+        }
+    }
+
+    fn merge(&mut self, other: &Scoped) {
+        self.open |= other.open;
+        self.literals.extend(other.literals.iter().cloned());
+    }
+
+    fn is_used(&self) -> bool {
+        self.open || !self.literals.is_empty()
+    }
+
+    /// The literals if there was nothing else, in order.
+    fn closed(&self) -> Option<Vec<String>> {
+        (!self.open).then(|| self.literals.iter().cloned().collect())
+    }
+}
+
+/// Everything that was seen, of one module or of many.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Uses {
+    pub(crate) read: Scoped,
+    pub(crate) write: Scoped,
+    pub(crate) exec: Scoped,
+    pub(crate) http: Scoped,
+    pub(crate) env: Scoped,
+    /// Capabilities without a scope: `verdict`, `session.inject`, `tools`, ...
+    pub(crate) plain: BTreeSet<&'static str>,
+}
+
+impl Uses {
+    pub(crate) fn merge(&mut self, other: &Uses) {
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+        self.exec.merge(&other.exec);
+        self.http.merge(&other.http);
+        self.env.merge(&other.env);
+        self.plain.extend(&other.plain);
+    }
+
+    /// As a request, sorted by capability.
+    ///
+    /// Programs, hosts and variables that were all literal become a scope; otherwise there is none,
+    /// which a person reads as "any". Paths are computed more often than written, so files default
+    /// to the project, and absolute literals are added: the rest is asked for when it happens.
+    pub(crate) fn to_manifest(&self) -> CapabilityManifest {
+        let mut capabilities = Vec::new();
+        let mut add = |capability: &str, scope: Option<Scope>| {
+            capabilities.push(CapabilityRequest { capability: Capability::new(capability), methods: None, scope });
+        };
+        for (capability, seen) in [("read", &self.read), ("write", &self.write)] {
+            if seen.is_used() {
+                let outside = seen.literals.iter().filter(|path| path.starts_with('/')).cloned();
+                let paths = std::iter::once(".".to_owned()).chain(outside).collect();
+                add(capability, Some(Scope { paths: Some(paths), ..Scope::default() }));
+            }
+        }
+        if self.exec.is_used() {
+            add("exec", self.exec.closed().map(|commands| Scope { commands: Some(commands), ..Scope::default() }));
+        }
+        if self.http.is_used() {
+            add("http", self.http.closed().map(|hosts| Scope { hosts: Some(hosts), ..Scope::default() }));
+        }
+        if self.env.is_used() {
+            add("env", self.env.closed().map(|names| Scope { env: Some(names), ..Scope::default() }));
+        }
+        for capability in &self.plain {
+            add(capability, None);
+        }
+        capabilities.sort_by(|a, b| a.capability.cmp(&b.capability));
+        CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities }
+    }
+}

@@ -1,0 +1,538 @@
+//! The walk itself: first names, then uses.
+
+use super::bindings::{Binding, Bindings, Text, export_name, member_name, property_name, text_of};
+use super::findings::Findings;
+use super::uses::Uses;
+use super::{Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, calls, pi};
+use crate::parse::Parsed;
+use crate::rewrite::{Location, location};
+use std::collections::HashSet;
+use swc_core::common::{GLOBALS, Globals, Mark, Span, Spanned};
+use swc_core::ecma::ast::*;
+use swc_core::ecma::transforms::base::resolver;
+use swc_core::ecma::visit::{Visit, VisitWith};
+
+/// Variables that every extension may read without asking.
+const PLAIN_ENVIRONMENT: &[&str] = &["HOME", "PATH", "LANG", "TERM", "SHELL", "USER", "TMPDIR", "NO_COLOR", "CI"];
+
+pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
+    GLOBALS.set(&Globals::new(), || {
+        let (unresolved, top_level) = (Mark::new(), Mark::new());
+        resolver(unresolved, top_level, true).process(&mut parsed.program);
+        let mut names = Names {
+            bindings: Bindings::new(unresolved),
+            created: HashSet::new(),
+            api: HashSet::new(),
+        };
+        parsed.program.visit_with(&mut names);
+        let source = parsed.source.clone();
+        let mut walker = Walker {
+            parsed: &parsed,
+            options,
+            names: &names,
+            imports: Vec::new(),
+            uses: Uses::default(),
+            edits: Vec::new(),
+            findings: Findings {
+                file: options.file,
+                source: &source,
+                dependency: options.dependency,
+                found: Vec::new(),
+            },
+        };
+        walker.findings.hidden_text();
+        parsed.program.visit_with(&mut walker);
+        let Walker { imports, uses, mut edits, findings, .. } = walker;
+        edits.sort_by_key(|edit| (edit.start, edit.end));
+        edits.dedup();
+        ModuleScan { imports, uses, findings: findings.found, edits, source: source.clone() }
+    })
+}
+
+/// First pass: what names stand for. Sets are looked up, never iterated.
+struct Names {
+    bindings: Bindings,
+    /// Names that hold `createRequire(import.meta.url)`.
+    created: HashSet<Id>,
+    /// Parameters that hold pi's API, by their type or their place.
+    api: HashSet<Id>,
+}
+
+impl Names {
+    fn see_parameter(&mut self, pattern: &Pat, is_api: bool) {
+        let Pat::Ident(name) = pattern else { return };
+        let typed = name.type_ann.as_ref().is_some_and(|annotation| match annotation.type_ann.as_ref() {
+            TsType::TsTypeRef(reference) => match &reference.type_name {
+                TsEntityName::Ident(ident) => ident.sym == *"ExtensionAPI",
+                TsEntityName::TsQualifiedName(_) => false,
+            },
+            _ => false,
+        });
+        if is_api || typed {
+            self.api.insert(name.to_id());
+        }
+    }
+
+    /// `createRequire(import.meta.url)`, or of `__filename`.
+    fn creates_require(&self, expr: &Expr) -> bool {
+        let Expr::Call(call) = expr else { return false };
+        let Callee::Expr(callee) = &call.callee else { return false };
+        let Some(Binding::Member(module, name)) = self.bindings.resolve(callee) else { return false };
+        if module.strip_prefix("node:").unwrap_or(&module) != "module" || name != "createRequire" {
+            return false;
+        }
+        match call.args.first().map(|argument| argument.expr.as_ref()) {
+            Some(Expr::Ident(ident)) => ident.sym == *"__filename",
+            Some(Expr::Member(member)) => {
+                is_import_meta(&member.obj) && matches!(member_name(&member.prop).as_deref(), Some("url" | "filename"))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Visit for Names {
+    fn visit_import_decl(&mut self, import: &ImportDecl) {
+        if !import.type_only {
+            self.bindings.import(import);
+        }
+    }
+
+    fn visit_ts_import_equals_decl(&mut self, import: &TsImportEqualsDecl) {
+        if let TsModuleRef::TsExternalModuleRef(module) = &import.module_ref {
+            self.bindings.bind_module(&import.id, text_of(&module.expr));
+        }
+    }
+
+    fn visit_var_decl(&mut self, declaration: &VarDecl) {
+        for declarator in &declaration.decls {
+            self.bindings.declare(declarator, declaration.kind);
+            if let (Pat::Ident(name), Some(init)) = (&declarator.name, &declarator.init)
+                && self.creates_require(init)
+            {
+                self.created.insert(name.to_id());
+            }
+        }
+        declaration.visit_children_with(self);
+    }
+
+    fn visit_export_default_decl(&mut self, export: &ExportDefaultDecl) {
+        if let DefaultDecl::Fn(function) = &export.decl
+            && let Some(first) = function.function.params.first()
+        {
+            self.see_parameter(&first.pat, true);
+        }
+        export.visit_children_with(self);
+    }
+
+    fn visit_export_default_expr(&mut self, export: &ExportDefaultExpr) {
+        match export.expr.as_ref() {
+            Expr::Arrow(arrow) => arrow.params.first().into_iter().for_each(|first| self.see_parameter(first, true)),
+            Expr::Fn(function) => {
+                function.function.params.first().into_iter().for_each(|first| self.see_parameter(&first.pat, true));
+            }
+            _ => {}
+        }
+        export.visit_children_with(self);
+    }
+
+    fn visit_function(&mut self, function: &Function) {
+        for parameter in &function.params {
+            self.see_parameter(&parameter.pat, false);
+        }
+        function.visit_children_with(self);
+    }
+
+    fn visit_arrow_expr(&mut self, arrow: &ArrowExpr) {
+        for parameter in &arrow.params {
+            self.see_parameter(parameter, false);
+        }
+        arrow.visit_children_with(self);
+    }
+
+    fn visit_ts_type(&mut self, _: &TsType) {}
+}
+
+/// Second pass: what is done with them.
+struct Walker<'a> {
+    parsed: &'a Parsed,
+    options: ScanOptions<'a>,
+    names: &'a Names,
+    imports: Vec<ImportSite>,
+    uses: Uses,
+    edits: Vec<Edit>,
+    findings: Findings<'a>,
+}
+
+impl Walker<'_> {
+    fn at(&self, span: Span) -> (usize, usize) {
+        self.parsed.range(span)
+    }
+
+    fn edit(&mut self, span: Span, text: impl Into<String>) {
+        let (start, end) = self.at(span);
+        self.edits.push(Edit { start, end, text: text.into() });
+    }
+
+    fn import(&mut self, specifier: String, span: Span, names: Vec<ImportedName>) {
+        let (start, end) = self.at(span);
+        match specifier.strip_prefix("node:").unwrap_or(&specifier) {
+            "worker_threads" => self.findings.worker((start, end)),
+            "bun:ffi" => self.findings.native("bun:ffi", (start, end)),
+            path if path.ends_with(".node") => self.findings.native(path, (start, end)),
+            _ => {}
+        }
+        self.imports.push(ImportSite { specifier, start, end, names });
+    }
+
+    fn name(&self, name: String, span: Span) -> ImportedName {
+        let (start, end) = self.at(span);
+        ImportedName { name, start, end }
+    }
+
+    fn text(&self, argument: Option<&ExprOrSpread>) -> Option<Text> {
+        let argument = argument.filter(|argument| argument.spread.is_none())?;
+        match argument.expr.as_ref() {
+            Expr::New(new) if self.is_global(&new.callee, "URL") => self.text(new.args.as_ref()?.first()),
+            expr => self.names.bindings.text(expr),
+        }
+    }
+
+    fn is_global(&self, expr: &Expr, name: &str) -> bool {
+        matches!(expr, Expr::Ident(ident) if ident.sym == *name && self.names.bindings.is_global(ident))
+    }
+
+    fn is_process(&self, expr: &Expr) -> bool {
+        let expr = plain(expr);
+        self.is_global(expr, "process")
+            || matches!(self.names.bindings.resolve(expr), Some(Binding::Module(module)) if without_scheme(&module) == "process")
+            || matches!(expr, Expr::Member(member)
+                if self.is_global(&member.obj, "globalThis") && member_name(&member.prop).as_deref() == Some("process"))
+    }
+
+    fn is_environment(&self, expr: &Expr) -> bool {
+        match plain(expr) {
+            Expr::Member(member) => self.is_environment_member(member),
+            Expr::OptChain(chain) => match chain.base.as_ref() {
+                OptChainBase::Member(member) => self.is_environment_member(member),
+                OptChainBase::Call(_) => false,
+            },
+            expr => {
+                matches!(self.names.bindings.resolve(expr), Some(Binding::Member(module, name))
+                    if without_scheme(&module) == "process" && name == "env")
+            }
+        }
+    }
+
+    fn is_environment_member(&self, member: &MemberExpr) -> bool {
+        member_name(&member.prop).as_deref() == Some("env") && self.is_process(&member.obj)
+    }
+
+    fn see_variable(&mut self, name: Option<String>) {
+        if !name.as_deref().is_some_and(|name| PLAIN_ENVIRONMENT.contains(&name)) {
+            self.uses.env.see(name);
+        }
+    }
+
+    /// `pi`, `api`, `this.pi`, or a parameter known to be it.
+    fn is_api(&self, expr: &Expr) -> bool {
+        match plain(expr) {
+            Expr::Ident(ident) => self.names.api.contains(&ident.to_id()) || ident.sym == *"pi" || ident.sym == *"api",
+            Expr::Member(member) => matches!(member_name(&member.prop).as_deref(), Some("pi" | "api")),
+            _ => false,
+        }
+    }
+
+    fn see_method(&mut self, member: &MemberExpr, args: &[ExprOrSpread]) {
+        let Some(method) = member_name(&member.prop) else { return };
+        self.uses.plain.extend(pi::of_method(&method));
+        if let Expr::Member(outer) = plain(&member.obj)
+            && let Some(outer) = member_name(&outer.prop)
+        {
+            self.uses.plain.extend(pi::of_member(&outer));
+        }
+        if matches!(plain(&member.obj), Expr::Ident(ident) if ident.sym == *"ctx" || ident.sym == *"context") {
+            self.uses.plain.extend(pi::of_context_method(&method));
+        }
+        if !self.is_api(&member.obj) {
+            return;
+        }
+        let first = self.text(args.first()).filter(|text| text.whole);
+        match method.as_str() {
+            "on" => self.uses.plain.extend(first.and_then(|event| pi::of_event(&event.start))),
+            "exec" => self.uses.exec.see(first.map(|program| program.start)),
+            "http" => self.uses.http.see(None),
+            "fs" => {
+                self.uses.read.see(None);
+                self.uses.write.see(None);
+            }
+            "tool" => {
+                self.uses.plain.insert("tool");
+            }
+            _ => {}
+        }
+    }
+
+    /// A free name that is used as a value.
+    fn see_global(&mut self, ident: &Ident) {
+        if !self.names.bindings.is_global(ident) {
+            return;
+        }
+        match &*ident.sym {
+            "WebAssembly" => {
+                let at = self.at(ident.span);
+                self.findings.web_assembly(at);
+            }
+            "__dirname" => self.edit(ident.span, location(self.options.file, Location::Dirname)),
+            "__filename" => self.edit(ident.span, location(self.options.file, Location::Filename)),
+            _ => {}
+        }
+    }
+
+    fn created(&self, ident: &Ident) -> bool {
+        self.names.created.contains(&ident.to_id())
+    }
+
+    /// A created require keeps its value under another name where it hides the bundler's `require`.
+    fn rename_created(&mut self, ident: &Ident) {
+        if self.created(ident) && ident.sym == *"require" {
+            self.edit(ident.span, "__pi_created_require");
+        }
+    }
+
+    fn see_call(&mut self, call: &CallExpr, callee: &Expr) -> bool {
+        let bindings = &self.names.bindings;
+        let created = matches!(callee, Expr::Ident(ident) if self.created(ident)) || self.names.creates_require(callee);
+        if created || self.is_global(callee, "require") {
+            let literal = self.text(call.args.first()).filter(|text| text.whole);
+            let Some(literal) = literal else {
+                let at = self.at(call.span);
+                if !call.args.is_empty() {
+                    self.findings.dynamic_import(at);
+                }
+                return false;
+            };
+            if created {
+                self.edit(callee.span(), "require");
+            }
+            self.import(literal.start, call.args[0].expr.span(), Vec::new());
+            return true;
+        }
+        if let Some(Binding::Member(module, name)) = bindings.resolve(callee) {
+            let first = self.text(call.args.first());
+            calls::see_host_function(&mut self.uses, without_scheme(&module), &name, first);
+            call.args.visit_with(self);
+            return true;
+        }
+        if let Expr::Ident(ident) = callee
+            && bindings.is_global(ident)
+        {
+            match &*ident.sym {
+                "eval" | "Function" => {
+                    let at = self.at(call.span);
+                    self.findings.eval(&ident.sym, at);
+                }
+                "fetch" => {
+                    let first = self.text(call.args.first());
+                    self.uses.http.see(first.as_ref().and_then(calls::host));
+                }
+                _ => {}
+            }
+        }
+        if let Expr::Member(member) = callee {
+            self.see_method(member, &call.args);
+        }
+        false
+    }
+}
+
+impl Visit for Walker<'_> {
+    fn visit_import_decl(&mut self, import: &ImportDecl) {
+        if import.type_only {
+            return;
+        }
+        let mut names = Vec::new();
+        for specifier in &import.specifiers {
+            match specifier {
+                ImportSpecifier::Named(named) if named.is_type_only => {}
+                ImportSpecifier::Named(named) => {
+                    let name = named.imported.as_ref().map_or_else(|| named.local.sym.to_string(), export_name);
+                    names.push(self.name(name, named.span));
+                }
+                ImportSpecifier::Default(default) => names.push(self.name("default".to_owned(), default.span)),
+                ImportSpecifier::Namespace(namespace) => names.push(self.name("*".to_owned(), namespace.span)),
+            }
+        }
+        self.import(text_of(&import.src), import.src.span, names);
+    }
+
+    fn visit_named_export(&mut self, export: &NamedExport) {
+        if let (Some(src), false) = (&export.src, export.type_only) {
+            let mut names = Vec::new();
+            for specifier in &export.specifiers {
+                if let ExportSpecifier::Named(named) = specifier
+                    && !named.is_type_only
+                {
+                    names.push(self.name(export_name(&named.orig), named.span));
+                }
+            }
+            self.import(text_of(src), src.span, names);
+        }
+    }
+
+    fn visit_export_all(&mut self, export: &ExportAll) {
+        if !export.type_only {
+            self.import(text_of(&export.src), export.src.span, vec![self.name("*".to_owned(), export.span)]);
+        }
+    }
+
+    fn visit_ts_import_equals_decl(&mut self, import: &TsImportEqualsDecl) {
+        if let (TsModuleRef::TsExternalModuleRef(module), false) = (&import.module_ref, import.is_type_only) {
+            self.import(text_of(&module.expr), module.expr.span, Vec::new());
+        }
+    }
+
+    fn visit_call_expr(&mut self, call: &CallExpr) {
+        match &call.callee {
+            Callee::Import(_) => match self.text(call.args.first()).filter(|text| text.whole) {
+                Some(literal) => self.import(literal.start, call.args[0].expr.span(), Vec::new()),
+                None => {
+                    let at = self.at(call.span);
+                    self.findings.dynamic_import(at);
+                    call.args.visit_with(self);
+                }
+            },
+            Callee::Expr(callee) => {
+                if !self.see_call(call, plain(callee)) {
+                    call.visit_children_with(self);
+                }
+            }
+            Callee::Super(_) => call.args.visit_with(self),
+        }
+    }
+
+    fn visit_opt_call(&mut self, call: &OptCall) {
+        if let Expr::Member(member) = plain(&call.callee) {
+            self.see_method(member, &call.args);
+        }
+        call.visit_children_with(self);
+    }
+
+    fn visit_new_expr(&mut self, new: &NewExpr) {
+        let first = new.args.as_ref().and_then(|args| args.first());
+        let at = self.at(new.span);
+        if self.is_global(&new.callee, "Function") {
+            self.findings.eval("new Function", at);
+        } else if self.is_global(&new.callee, "Worker") {
+            self.findings.worker(at);
+        } else if self.is_global(&new.callee, "WebSocket") || self.is_global(&new.callee, "EventSource") {
+            let target = self.text(first);
+            self.uses.http.see(target.as_ref().and_then(calls::host));
+        }
+        new.visit_children_with(self);
+    }
+
+    fn visit_member_expr(&mut self, member: &MemberExpr) {
+        if is_import_meta(&member.obj) {
+            if matches!(member_name(&member.prop).as_deref(), Some("url" | "dirname" | "filename" | "resolve")) {
+                self.edit(member.obj.span(), location(self.options.file, Location::Object));
+            }
+            return;
+        }
+        if self.is_environment(&member.obj) {
+            self.see_variable(member_name(&member.prop));
+            member.prop.visit_with(self);
+            return;
+        }
+        if self.is_environment_member(member) {
+            self.see_variable(None);
+            return;
+        }
+        if let Some(name) = member_name(&member.prop)
+            && matches!(name.as_str(), "binding" | "_linkedBinding" | "dlopen")
+            && self.is_process(&member.obj)
+        {
+            let at = self.at(member.span);
+            self.findings.native(&format!("process.{name}"), at);
+        }
+        if let Some(Binding::Member(module, name)) = self.names.bindings.resolve(&Expr::Member(member.clone())) {
+            calls::see_host_function(&mut self.uses, without_scheme(&module), &name, None);
+        }
+        member.visit_children_with(self);
+    }
+
+    fn visit_var_declarator(&mut self, declarator: &VarDeclarator) {
+        declarator.name.visit_with(self);
+        let Some(init) = &declarator.init else { return };
+        if !self.is_environment(init) {
+            init.visit_with(self);
+            return;
+        }
+        let Pat::Object(object) = &declarator.name else {
+            self.see_variable(None);
+            return;
+        };
+        for property in &object.props {
+            match property {
+                ObjectPatProp::Assign(assign) => self.see_variable(Some(assign.key.sym.to_string())),
+                ObjectPatProp::KeyValue(pair) => self.see_variable(property_name(&pair.key)),
+                ObjectPatProp::Rest(_) => self.see_variable(None),
+            }
+        }
+    }
+
+    fn visit_unary_expr(&mut self, unary: &UnaryExpr) {
+        // `typeof X` asks whether there is one; `typeof __dirname` still needs its value.
+        if unary.op == UnaryOp::TypeOf && self.is_global(&unary.arg, "WebAssembly") {
+            return;
+        }
+        unary.visit_children_with(self);
+    }
+
+    fn visit_expr(&mut self, expr: &Expr) {
+        if let Expr::Ident(ident) = expr {
+            self.see_global(ident);
+            self.rename_created(ident);
+            if let Some(Binding::Member(module, name)) = self.names.bindings.resolve(expr) {
+                calls::see_host_function(&mut self.uses, without_scheme(&module), &name, None);
+            }
+        }
+        expr.visit_children_with(self);
+    }
+
+    fn visit_prop(&mut self, property: &Prop) {
+        if let Prop::Shorthand(ident) = property {
+            let before = self.edits.len();
+            self.see_global(ident);
+            self.rename_created(ident);
+            for edit in &mut self.edits[before..] {
+                edit.text = format!("{}: {}", ident.sym, edit.text);
+            }
+        }
+        property.visit_children_with(self);
+    }
+
+    fn visit_binding_ident(&mut self, binding: &BindingIdent) {
+        self.rename_created(&binding.id);
+    }
+
+    fn visit_ts_type(&mut self, _: &TsType) {}
+}
+
+fn plain(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Paren(inner) => plain(&inner.expr),
+        Expr::TsAs(cast) => plain(&cast.expr),
+        Expr::TsNonNull(inner) => plain(&inner.expr),
+        Expr::TsSatisfies(cast) => plain(&cast.expr),
+        _ => expr,
+    }
+}
+
+fn is_import_meta(expr: &Expr) -> bool {
+    matches!(expr, Expr::MetaProp(meta) if meta.kind == MetaPropKind::ImportMeta)
+}
+
+fn without_scheme(module: &str) -> &str {
+    module.strip_prefix("node:").unwrap_or(module)
+}

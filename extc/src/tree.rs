@@ -1,0 +1,196 @@
+//! The files a build may read: one package, and folders of dependencies beside it.
+//!
+//! The only place of the compiler that opens files of a package. Paths are compared after links are
+//! resolved, and files are opened through a handle of their root, so that neither `..` nor a link
+//! leads out; what was read is counted against the caps and remembered with its digest.
+
+use crate::diagnostics::{Code, Diagnostic};
+use crate::limits::Limits;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A file that went into the build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InputFile {
+    pub(crate) path: PathBuf,
+    pub(crate) sha256: [u8; 32],
+}
+
+/// The readable folders of one build.
+#[derive(Debug)]
+pub(crate) struct SourceTree {
+    roots: Vec<Root>,
+    limits: Limits,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug)]
+struct Root {
+    path: PathBuf,
+    dir: Dir,
+    kind: RootKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RootKind {
+    Package,
+    Dependencies,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// By name inside the package.
+    files: BTreeMap<String, InputFile>,
+    total_bytes: usize,
+    /// Names of dependency folders, by folder.
+    packages: BTreeMap<PathBuf, Option<String>>,
+}
+
+/// Where a path lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Located {
+    /// `src/a.ts`, or `dep:NAME@VERSION/PATH`.
+    pub(crate) name: String,
+    /// Not the author's own file.
+    pub(crate) dependency: bool,
+}
+
+impl SourceTree {
+    /// Opens a package folder and the dependency folders beside it. `package` is canonical.
+    pub(crate) fn open(package: &Path, dependencies: &[PathBuf], limits: Limits) -> io::Result<Self> {
+        let open = |path: &Path, kind| {
+            Dir::open_ambient_dir(path, ambient_authority()).map(|dir| Root { path: path.to_owned(), dir, kind })
+        };
+        let mut roots = vec![open(package, RootKind::Package)?];
+        for path in dependencies {
+            match path.canonicalize() {
+                Ok(path) => roots.push(open(&path, RootKind::Dependencies)?),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self { roots, limits, seen: Mutex::default() })
+    }
+
+    pub(crate) fn package(&self) -> &Path {
+        &self.roots[0].path
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The name of a path whose links are resolved; `None` if it lies outside.
+    pub(crate) fn locate(&self, path: &Path) -> Option<Located> {
+        let (root, relative) = self.root_of(path)?;
+        Some(match root.kind {
+            RootKind::Package => Located {
+                dependency: relative.components().any(|part| part.as_os_str() == "node_modules"),
+                name: portable(relative),
+            },
+            RootKind::Dependencies => Located { dependency: true, name: self.dependency_name(root, relative) },
+        })
+    }
+
+    fn root_of<'a>(&self, path: &'a Path) -> Option<(&Root, &'a Path)> {
+        if path.components().any(|part| matches!(part, Component::ParentDir)) {
+            return None;
+        }
+        self.roots.iter().find_map(|root| Some((root, path.strip_prefix(&root.path).ok()?)))
+    }
+
+    /// `dep:NAME@VERSION/PATH`, by the nearest `package.json` that has a name.
+    fn dependency_name(&self, root: &Root, relative: &Path) -> String {
+        for folder in relative.ancestors().skip(1) {
+            if folder.as_os_str().is_empty() {
+                break;
+            }
+            if let Some(package) = self.package_name(root, folder) {
+                let inside = relative.strip_prefix(folder).expect("an ancestor is a prefix");
+                return format!("dep:{package}/{}", portable(inside));
+            }
+        }
+        format!("dep:{}", portable(relative))
+    }
+
+    fn package_name(&self, root: &Root, folder: &Path) -> Option<String> {
+        let key = root.path.join(folder);
+        if let Some(known) = self.seen().packages.get(&key) {
+            return known.clone();
+        }
+        let name = self.read_bounded(root, &folder.join("package.json")).ok().and_then(|bytes| {
+            let manifest: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
+            let name = manifest.get("name")?.as_str()?;
+            let version = manifest.get("version").and_then(serde_json::Value::as_str).unwrap_or("0.0.0");
+            Some(format!("{name}@{version}"))
+        });
+        self.seen().packages.insert(key, name.clone());
+        name
+    }
+
+    /// Reads a file and counts it as an input.
+    pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>, Diagnostic> {
+        let Some((root, relative)) = self.root_of(path) else {
+            return Err(Diagnostic::new(Code::Escape, format!("`{}` is outside the package", path.display())));
+        };
+        let name = self.locate(path).expect("it has a root").name;
+        let bytes = self.read_bounded(root, relative).map_err(|error| {
+            if error.kind() == io::ErrorKind::FileTooLarge {
+                let message = format!("larger than {} MB", self.limits.file_bytes >> 20);
+                Diagnostic::new(Code::Limit, message).help("load data with `fs.readFileSync` instead of importing it")
+            } else {
+                Diagnostic::new(Code::Read, format!("cannot be read: {error}"))
+            }
+            .in_file(&name)
+        })?;
+        let mut seen = self.seen();
+        let file = InputFile { path: path.to_owned(), sha256: Sha256::digest(&bytes).into() };
+        if seen.files.insert(name.clone(), file).is_none() {
+            seen.total_bytes += bytes.len();
+        }
+        if seen.total_bytes > self.limits.total_bytes || seen.files.len() > self.limits.files {
+            let message = format!(
+                "the package imports more than {} MB or {} files",
+                self.limits.total_bytes >> 20,
+                self.limits.files
+            );
+            return Err(Diagnostic::new(Code::Limit, message).in_file(&name));
+        }
+        Ok(bytes)
+    }
+
+    fn read_bounded(&self, root: &Root, relative: &Path) -> io::Result<Vec<u8>> {
+        let file = root.dir.open(relative)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        let cap = self.limits.file_bytes;
+        let mut bytes = Vec::new();
+        file.take(cap as u64 + 1).read_to_end(&mut bytes)?;
+        if bytes.len() > cap {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(bytes)
+    }
+
+    /// Everything that was read, by name.
+    pub(crate) fn inputs(&self) -> BTreeMap<String, InputFile> {
+        self.seen().files.clone()
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        // A reader that panicked left the maps whole: each insert is one step.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// With `/` between the parts, on every system.
+fn portable(path: &Path) -> String {
+    let parts: Vec<_> = path.components().map(|part| part.as_os_str().to_string_lossy()).collect();
+    parts.join("/")
+}
