@@ -18,10 +18,27 @@
 #![expect(unsafe_code, reason = "the engine is C; every block states why it is sound")]
 #![warn(missing_docs)]
 
+mod clock;
 mod compile;
 mod error;
+mod hostcall;
+mod intrinsics;
+mod limits;
+mod loader;
+mod message;
+mod natives;
 mod realm;
+mod rejections;
+mod runtime_exports;
+mod shared;
+mod state;
+mod text;
+mod url;
+mod values;
 
 pub use compile::{CompileError, ModuleSource, compile, engine_build};
 pub use error::EngineError;
-pub use realm::{EngineRealm, Interrupter, SyncHost};
+pub use limits::Interrupter;
+pub use loader::FACADE_PREFIX;
+pub use realm::EngineRealm;
+pub use shared::SyncHost;

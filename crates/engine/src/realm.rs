@@ -1,57 +1,156 @@
-//! One realm.
+//! One realm: a runtime and a context, entered once per macrotask.
+//!
+//! ```text
+//! turn ─ enter ─ limits, clock, host lent ─ pi:runtime's function ─ drain ─ leave ─ verdict
+//! ```
+//!
+//! What always holds: the microtask queue is empty between turns; a turn either yields or ends the
+//! realm, and the counters decide which, not the exception that guest code let through; a realm that
+//! ended answers every later entry with the same [`Termination`].
+//!
+//! `pi:runtime` is ours. Guest code under it may throw what it likes and is handled there; an
+//! exception that leaves `pi:runtime` itself is a host bug.
 
 use crate::error::EngineError;
+use crate::intrinsics::{self, Deterministic};
+use crate::limits::Interrupter;
+use crate::loader::ArtifactLoader;
+use crate::natives::panic_message;
+use crate::runtime_exports::{Answer, RuntimeExports};
+use crate::shared::{Shared, SharedHandle, SyncHost};
+use crate::values::describe;
+use crate::{message, values};
 use pijs_artifact::Verified;
-use pijs_protocol::wire::RealmOptions;
-use pijs_protocol::{Delivery, HostCall, Now, Seq, StreamDelta, SyncReply, Termination, Yield};
+use pijs_protocol::wire::{Limits, RealmOptions, StateDelta, StreamAnswer, Task};
+use pijs_protocol::{Delivery, Message, Now, Seq, StreamDelta, Termination, Usage, Yield};
+use rquickjs::promise::PromiseState;
+use rquickjs::{Context, Ctx, Module, Object, Runtime, Value, qjs};
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 
-/// Answers the synchronous hostcalls of a running turn.
-pub trait SyncHost {
-    /// Runs one call to its end; the realm waits.
-    fn call(&mut self, call: HostCall) -> SyncReply;
+/// The module whose default export receives every task.
+const RUNTIME_MODULE: &str = "pi:runtime";
+
+/// Bytes that are allocated before the engine looks for cycles the first time; it then goes by what
+/// survived. Fixed, so that collections come at the same allocation in every run.
+const GC_THRESHOLD: usize = 4 << 20;
+
+/// How often one delta may alternate between *drain* and *resume*: more than any realm has handlers.
+const MAX_RESUMES: u32 = 10_000;
+
+/// One QuickJS runtime and context without `eval`, from start to termination.
+///
+/// Lives on one thread. Created with [`RealmOptions`], given its modules, started once, and then
+/// entered with one macrotask at a time:
+///
+/// ```no_run
+/// # use pijs_engine::{EngineRealm, SyncHost};
+/// # use pijs_protocol::{Delivery, Now, Termination, Yield, wire::RealmOptions};
+/// # use std::sync::Arc;
+/// # fn run(options: &RealmOptions, host_modules: Arc<pijs_artifact::Verified>, delivery: Delivery,
+/// #        host: &mut dyn SyncHost) -> Result<Yield, Box<dyn std::error::Error>> {
+/// let mut realm = EngineRealm::new(options)?;
+/// realm.add_modules(host_modules);
+/// realm.start(Now::default(), host)?;
+/// let done: Yield = realm.turn(delivery, host)?;
+/// # Ok(done)
+/// # }
+/// ```
+pub struct EngineRealm {
+    // Dropped in this order; `Drop` has released every other handle to a JavaScript value by then.
+    exports: Option<RuntimeExports>,
+    ended: Option<Termination>,
+    limits: Limits,
+    shared: Rc<Shared>,
+    context: Context,
+    _runtime: Runtime,
 }
 
-/// One QuickJS runtime and context.
-pub struct EngineRealm {}
-
-/// Stops a running turn from another thread.
-#[derive(Debug, Clone)]
-pub struct Interrupter {}
-
-impl Interrupter {
-    /// Ends the turn that is running now with `Timeout { quota: "deadline" }`; does nothing between turns.
-    pub fn interrupt(&self) {
-        unimplemented!()
-    }
+/// Why a turn could not be finished. The counters say whether it was the guest's doing.
+pub(crate) enum Fault {
+    /// Stopped by a limit, or by a bug that is already recorded.
+    Stopped,
+    /// Ours.
+    Bug(String),
 }
 
 impl EngineRealm {
     /// Creates a realm without modules.
+    ///
+    /// # Errors
+    ///
+    /// When the memory limit is too small for an empty context.
     pub fn new(options: &RealmOptions) -> Result<Self, EngineError> {
-        let _ = options;
-        unimplemented!()
+        let shared = Rc::new(Shared::new(options));
+        let failed = |error: rquickjs::Error| EngineError::new(format!("cannot create a realm: {error}"));
+        let runtime = Runtime::new_with_alloc(shared.meter.allocator()).map_err(failed)?;
+        runtime.set_max_stack_size(usize::try_from(options.limits.stack_bytes).unwrap_or(usize::MAX));
+        runtime.set_gc_threshold(GC_THRESHOLD);
+        let meter = Rc::clone(&shared);
+        runtime.set_interrupt_handler(Some(Box::new(move || meter.meter.poll())));
+        runtime.set_loader(ArtifactLoader(Rc::clone(&shared)), ArtifactLoader(Rc::clone(&shared)));
+        let tracker = Rc::clone(&shared);
+        runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, is_handled| {
+            tracker.rejections.track(&ctx, promise, reason, is_handled);
+        })));
+        let context = Context::custom::<Deterministic>(&runtime).map_err(failed)?;
+        let installed = context.with(|ctx| {
+            ctx.store_userdata(SharedHandle(Rc::clone(&shared)))?;
+            intrinsics::install(&ctx, &shared)
+        });
+        let realm =
+            Self { exports: None, ended: None, limits: options.limits.clone(), shared, context, _runtime: runtime };
+        // After `realm` exists, so that its `Drop` releases what `install` had saved.
+        installed.map_err(failed)?;
+        if realm.shared.meter.must_stop() {
+            return Err(EngineError::new("cannot create a realm: the memory limit is too small for an empty one"));
+        }
+        Ok(realm)
     }
 
     /// Makes the modules of an artifact importable: the host module set first, then the extension's artifact.
+    ///
+    /// The artifact stays shared; a module is loaded when it is first imported.
     pub fn add_modules(&mut self, modules: Arc<Verified>) {
-        let _ = modules;
-        unimplemented!()
+        self.shared.modules.borrow_mut().add(modules);
     }
 
-    /// Evaluates `pi:runtime`, whose exports receive every later task.
+    /// Evaluates `pi:runtime`, whose exports receive every later task. Call it once.
     pub fn start(&mut self, now: Now, host: &mut dyn SyncHost) -> Result<Yield, Termination> {
-        let _ = (now, host);
-        unimplemented!()
+        let (exports, done) = self.enter(now, self.limits.fuel, host, |ctx, realm| {
+            let exports = realm.load_runtime(ctx)?;
+            realm.drain(ctx, Some(&exports))?;
+            Ok((exports, StreamAnswer::Continue))
+        })?;
+        self.exports = Some(exports);
+        Ok(done)
     }
 
-    /// Runs one macrotask and drains its microtasks.
+    /// Runs one macrotask, drains its microtasks, and yields.
+    ///
+    /// # Errors
+    ///
+    /// The realm has ended: out of fuel, jobs or memory, interrupted, or by a bug of ours. Discard it.
     pub fn turn(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Result<Yield, Termination> {
-        let _ = (delivery, host);
-        unimplemented!()
+        let Delivery { seq, now, task, state } = delivery;
+        match task {
+            Task::Message(message) => {
+                let run = |ctx: &Ctx<'_>, realm: &Self| {
+                    let exports = realm.exports()?;
+                    realm.apply_state(ctx, state.as_ref())?;
+                    realm.deliver(ctx, exports, &message)?;
+                    realm.drain(ctx, Some(exports))?;
+                    Ok(((), StreamAnswer::Continue))
+                };
+                self.enter(now, self.limits.fuel, host, run).map(|((), done)| done)
+            }
+            Task::Stream(delta) => self.run_stream(seq, now, &delta, state.as_ref(), host),
+        }
     }
 
-    /// The same for a streamed delta, without building a message.
+    /// The same for a streamed delta, without building a message: what a provider's every token costs.
     pub fn stream(
         &mut self,
         seq: Seq,
@@ -59,12 +158,198 @@ impl EngineRealm {
         delta: &StreamDelta,
         host: &mut dyn SyncHost,
     ) -> Result<Yield, Termination> {
-        let _ = (seq, now, delta, host);
-        unimplemented!()
+        self.run_stream(seq, now, delta, None, host)
     }
 
-    /// A handle that stops a running turn.
+    /// A handle that stops a running turn from another thread.
     pub fn interrupter(&self) -> Interrupter {
-        unimplemented!()
+        self.shared.meter.interrupter()
     }
+
+    fn run_stream(
+        &mut self,
+        _seq: Seq,
+        now: Now,
+        delta: &StreamDelta,
+        state: Option<&StateDelta>,
+        host: &mut dyn SyncHost,
+    ) -> Result<Yield, Termination> {
+        let run = |ctx: &Ctx<'_>, realm: &Self| {
+            let exports = realm.exports()?;
+            realm.apply_state(ctx, state)?;
+            let mut answer = realm.settled(ctx, exports.stream(ctx, delta))?;
+            let mut resumes = 0;
+            while let Answer::Drain = answer {
+                realm.drain(ctx, Some(exports))?;
+                resumes += 1;
+                if resumes > MAX_RESUMES {
+                    return Err(Fault::Bug(format!("{RUNTIME_MODULE}: streamResume asked to drain without end")));
+                }
+                answer = realm.settled(ctx, exports.stream_resume(ctx))?;
+            }
+            realm.drain(ctx, Some(exports))?;
+            match answer {
+                Answer::Final(answer) => Ok(((), answer)),
+                Answer::Continue | Answer::Drain => Ok(((), StreamAnswer::Continue)),
+            }
+        };
+        self.enter(now, self.limits.stream_fuel, host, run).map(|((), done)| done)
+    }
+
+    /// Everything around a turn: counters, clock, the lent host, and the verdict of the counters.
+    fn enter<T>(
+        &mut self,
+        now: Now,
+        fuel: u64,
+        host: &mut dyn SyncHost,
+        body: impl FnOnce(&Ctx<'_>, &Self) -> Result<(T, StreamAnswer), Fault>,
+    ) -> Result<(T, Yield), Termination> {
+        if let Some(ended) = &self.ended {
+            return Err(ended.clone());
+        }
+        let shared = &*self.shared;
+        shared.meter.begin(fuel);
+        shared.clock.begin(now);
+        shared.draws.set(0);
+        let outcome = shared.host.lend(host, || {
+            catch_unwind(AssertUnwindSafe(|| self.context.with(|ctx| body(&ctx, self))))
+                .unwrap_or_else(|payload| Err(Fault::Bug(panic_message(payload.as_ref()))))
+        });
+        shared.meter.end();
+        shared.rejections.settle();
+        if let Err(Fault::Bug(detail)) = &outcome
+            && shared.meter.verdict().is_none()
+        {
+            shared.meter.report_bug(detail.clone());
+        }
+        if let Some(termination) = shared.meter.verdict() {
+            self.ended = Some(termination.clone());
+            return Err(termination);
+        }
+        let Ok((value, stream)) = outcome else {
+            unreachable!("a stopped turn has left a mark in the counters");
+        };
+        let messages = std::mem::take(&mut *shared.outbox.borrow_mut());
+        Ok((value, Yield { messages, stream, usage: self.usage() }))
+    }
+
+    fn usage(&self) -> Usage {
+        let meter = &self.shared.meter;
+        Usage {
+            jobs: meter.jobs(),
+            fuel: meter.fuel(),
+            clock_reads: self.shared.clock.reads(),
+            random_draws: self.shared.draws.get(),
+            heap_bytes: meter.heap_bytes(),
+        }
+    }
+
+    fn exports(&self) -> Result<&RuntimeExports, Fault> {
+        self.exports.as_ref().ok_or_else(|| Fault::Bug("a realm was entered before it was started".to_owned()))
+    }
+
+    fn apply_state(&self, ctx: &Ctx<'_>, delta: Option<&StateDelta>) -> Result<(), Fault> {
+        match delta {
+            Some(delta) => self.settled(ctx, self.shared.state.apply(ctx, delta)),
+            None => Ok(()),
+        }
+    }
+
+    fn deliver(&self, ctx: &Ctx<'_>, exports: &RuntimeExports, message: &Message) -> Result<(), Fault> {
+        let message = self.settled(ctx, message::to_js(ctx, message))?;
+        self.settled(ctx, exports.message(ctx, message))
+    }
+
+    /// Sorts out a failure: a limit that was reached, or an exception that left `pi:runtime`.
+    fn settled<T>(&self, ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> Result<T, Fault> {
+        result.map_err(|error| {
+            if self.shared.meter.must_stop() {
+                ctx.catch();
+                return Fault::Stopped;
+            }
+            Fault::Bug(match error {
+                rquickjs::Error::Exception => format!("{RUNTIME_MODULE} threw: {}", describe(&ctx.catch())),
+                other => format!("{RUNTIME_MODULE}: {other}"),
+            })
+        })
+    }
+
+    fn load_runtime(&self, ctx: &Ctx<'_>) -> Result<RuntimeExports, Fault> {
+        if self.exports.is_some() {
+            return Err(Fault::Bug("a realm was started twice".to_owned()));
+        }
+        let loading = self.settled(ctx, Module::import(ctx, RUNTIME_MODULE))?;
+        self.drain(ctx, None)?;
+        match loading.state() {
+            PromiseState::Pending => {
+                Err(Fault::Bug(format!("{RUNTIME_MODULE} awaits something at top level that no job brings")))
+            }
+            PromiseState::Resolved | PromiseState::Rejected => {
+                let namespace: Object<'_> =
+                    self.settled(ctx, loading.result().unwrap_or(Err(rquickjs::Error::Unknown)))?;
+                let exports: Value<'_> = self.settled(ctx, namespace.get("default"))?;
+                RuntimeExports::of(ctx, &exports)
+                    .map_err(|missing| Fault::Bug(format!("{RUNTIME_MODULE} has no function {missing}")))?
+                    .map_or_else(|error| self.settled(ctx, Err(error)), Ok)
+            }
+        }
+    }
+
+    /// Runs microtasks until none is left and every unhandled rejection was reported once.
+    fn drain(&self, ctx: &Ctx<'_>, exports: Option<&RuntimeExports>) -> Result<(), Fault> {
+        let meter = &self.shared.meter;
+        loop {
+            while is_job_pending(ctx) {
+                if meter.must_stop() || !meter.take_job() {
+                    return Err(Fault::Stopped);
+                }
+                if let Err(thrown) = run_job(ctx) {
+                    self.report(ctx, exports, thrown)?;
+                }
+            }
+            if meter.must_stop() {
+                return Err(Fault::Stopped);
+            }
+            if self.shared.rejections.is_empty() || exports.is_none() {
+                return Ok(());
+            }
+            for reason in self.settled(ctx, self.shared.rejections.take(ctx))? {
+                self.report(ctx, exports, reason)?;
+            }
+        }
+    }
+
+    /// Hands something that nobody handled to `pi:runtime`.
+    fn report<'js>(&self, ctx: &Ctx<'js>, exports: Option<&RuntimeExports>, reason: Value<'js>) -> Result<(), Fault> {
+        if self.shared.meter.must_stop() {
+            return Err(Fault::Stopped);
+        }
+        match exports {
+            Some(exports) => self.settled(ctx, exports.unhandled(ctx, reason)),
+            None => {
+                Err(Fault::Bug(format!("{RUNTIME_MODULE} threw while it was loaded: {}", values::describe(&reason))))
+            }
+        }
+    }
+}
+
+impl Drop for EngineRealm {
+    fn drop(&mut self) {
+        self.exports = None;
+        self.shared.release();
+    }
+}
+
+fn is_job_pending(ctx: &Ctx<'_>) -> bool {
+    // SAFETY: a live context has a live runtime; the call only looks at its queue.
+    unsafe { qjs::JS_IsJobPending(qjs::JS_GetRuntime(ctx.as_raw().as_ptr())) }
+}
+
+/// Runs one microtask; `Err` with what it threw, which only `queueMicrotask` jobs do.
+fn run_job<'js>(ctx: &Ctx<'js>) -> Result<(), Value<'js>> {
+    let mut origin = MaybeUninit::uninit();
+    // SAFETY: a live context has a live runtime; `origin` is written, and not read here: this runtime
+    // has one context, so an exception is pending in `ctx`.
+    let status = unsafe { qjs::JS_ExecutePendingJob(qjs::JS_GetRuntime(ctx.as_raw().as_ptr()), origin.as_mut_ptr()) };
+    if status < 0 { Err(ctx.catch()) } else { Ok(()) }
 }

@@ -1,0 +1,132 @@
+//! `callSync` and `send`: the two ways out of a realm.
+//!
+//! A synchronous call is answered before anything else happens; a message waits in the outbox for the
+//! end of the turn. Parameters of hostcalls are exact Unicode or refused; every other text that leaves
+//! has its lone surrogates replaced.
+
+use crate::natives::Call;
+use crate::values::{Reader, Surrogates, Unfit, bytes_to_js, string_to_js, to_js};
+use pijs_protocol::{Capability, ErrorCode, HostCall, HostcallError, Message};
+use rquickjs::{Ctx, Exception, Object, Result, Value};
+
+/// `callSync(method, capability, params, bytes?)`: `{output, bytes}`, or throws.
+pub(crate) fn call_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let ctx = call.ctx();
+    let mut reader = Reader::new(Surrogates::Refuse);
+    let params = reader.attach(&call.arg(3)).and_then(|()| reader.read_map(&call.arg(2)));
+    let params = match params {
+        Ok(params) => params,
+        Err(Unfit::Thrown(error)) => return Err(error),
+        Err(unfit) => return Err(refuse(ctx, &unfit)),
+    };
+    let shared = call.shared();
+    let request = HostCall {
+        call_id: shared.next_call_id(),
+        capability: Capability::new(call.text(1)?),
+        method: call.text(0)?,
+        params,
+        timeout_ms: None,
+        cancel_token: None,
+        context: None,
+        bytes: reader.bytes,
+    };
+    let call_id = request.call_id.clone();
+    let reply = shared.host.call(request).expect("code only runs inside a turn, which lends the host");
+    assert_eq!(reply.result.call_id, call_id, "a synchronous call was answered with the result of another");
+    shared.clock.set(reply.now);
+    if let Some(delta) = &reply.state {
+        shared.state.apply(ctx, delta)?;
+    }
+    if let Some(error) = &reply.result.error {
+        return Err(throw_hostcall_error(ctx, error));
+    }
+    let answer = Object::new(ctx.clone())?;
+    answer.set("output", to_js(ctx, &reply.result.output)?)?;
+    answer.set("bytes", bytes_to_js(ctx, &reply.result.bytes)?)?;
+    Ok(answer.into_value())
+}
+
+/// `send(message)`: queues `{type, payload}` for the end of the turn.
+pub(crate) fn send<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let ctx = call.ctx();
+    let message = call.arg(0);
+    let Some(object) = message.as_object() else {
+        return Err(Exception::throw_type(ctx, "send: expected {type, payload}"));
+    };
+    let kind: Value<'js> = object.get("type")?;
+    let is_call = kind.as_string().and_then(|kind| kind.to_string().ok()).as_deref() == Some("host_call");
+    let message = if is_call { host_call(object) } else { plain(object) };
+    match message {
+        Ok(message) => call.shared().outbox.borrow_mut().push(message),
+        Err(Malformed::Value(Unfit::Thrown(error))) => return Err(error),
+        Err(Malformed::Value(unfit)) if is_call => return Err(refuse(ctx, &unfit)),
+        Err(Malformed::Value(unfit)) => return Err(unfit.throw(ctx)),
+        Err(Malformed::Message(error)) => {
+            return Err(Exception::throw_type(ctx, &format!("send: not a protocol message: {error}")));
+        }
+    }
+    Ok(Value::new_undefined(ctx.clone()))
+}
+
+/// Why `send` refused.
+enum Malformed {
+    Value(Unfit),
+    Message(serde_json::Error),
+}
+
+impl From<Unfit> for Malformed {
+    fn from(unfit: Unfit) -> Self {
+        Self::Value(unfit)
+    }
+}
+
+fn plain(message: &Object<'_>) -> std::result::Result<Message, Malformed> {
+    let value = Reader::new(Surrogates::Replace).read(message.as_value())?.unwrap_or_default();
+    serde_json::from_value(value).map_err(Malformed::Message)
+}
+
+/// A request: parameters are strict, and `payload.bytes` are its attachments.
+fn host_call(message: &Object<'_>) -> std::result::Result<Message, Malformed> {
+    let thrown = |error: rquickjs::Error| Malformed::Value(Unfit::Thrown(error));
+    let payload: Value<'_> = message.get("payload").map_err(thrown)?;
+    let payload = payload.as_object().ok_or(Unfit::Shape("payload must be an object"))?;
+    let bytes: Value<'_> = payload.get("bytes").map_err(thrown)?;
+    let mut reader = Reader::new(Surrogates::Refuse);
+    reader.attach(&bytes)?;
+    let mut head = serde_json::Map::new();
+    for name in ["call_id", "capability", "method", "params", "timeout_ms", "cancel_token", "context"] {
+        let member: Value<'_> = payload.get(name).map_err(thrown)?;
+        if let Some(member) = reader.read(&member)? {
+            head.insert(name.to_owned(), member);
+        }
+    }
+    let mut call: HostCall = serde_json::from_value(head.into()).map_err(Malformed::Message)?;
+    call.bytes = reader.bytes;
+    Ok(Message::HostCall(call))
+}
+
+/// A value that cannot be a parameter: the refusal that the gate would give.
+fn refuse(ctx: &Ctx<'_>, unfit: &Unfit) -> rquickjs::Error {
+    let reason = match unfit {
+        Unfit::LoneSurrogate => "surrogate",
+        _ => "schema",
+    };
+    throw_hostcall_error(ctx, &HostcallError::invalid(reason, unfit.explain().unwrap_or("unreadable parameters")))
+}
+
+/// Throws an `Error` that carries the taxonomy: `code`, `retryable`, `details`.
+fn throw_hostcall_error(ctx: &Ctx<'_>, error: &HostcallError) -> rquickjs::Error {
+    match hostcall_error(ctx, error) {
+        Ok(thrown) => ctx.throw(thrown),
+        Err(error) => error,
+    }
+}
+
+fn hostcall_error<'js>(ctx: &Ctx<'js>, error: &HostcallError) -> Result<Value<'js>> {
+    let thrown = Exception::from_message(ctx.clone(), &error.message)?.into_object();
+    let code: ErrorCode = error.code;
+    thrown.set("code", string_to_js(ctx, code.as_str())?)?;
+    thrown.set("retryable", error.retryable)?;
+    thrown.set("details", crate::values::map_to_js(ctx, &error.details)?)?;
+    Ok(thrown.into_value())
+}

@@ -1,0 +1,203 @@
+//! What a fresh context has too much, and what has to read the driver instead of the machine.
+//!
+//! Left out when the context is made: `eval` and everything like it, `performance`, `WeakRef`,
+//! `FinalizationRegistry`. Removed here, because they come with the typed arrays: `SharedArrayBuffer`
+//! and `Atomics`. Replaced: `Date` without arguments, `Date.now`, `Math.random`. Adapted: `stack` of
+//! errors starts with `Name: message`, as extensions know it from Node.
+//!
+//! Local time is the process's: the engine asks the C library. The driver that promises a time zone
+//! sets `TZ` before the first thread starts.
+
+use crate::natives::{Call, function};
+use crate::shared::Shared;
+use crate::text;
+use crate::values::string_to_js;
+use rquickjs::context::intrinsic;
+use rquickjs::function::This;
+use rquickjs::{Ctx, Function, Object, Persistent, Result, Value, qjs};
+use std::rc::Rc;
+
+/// Everything of the language except what compiles source text and what reads the machine.
+pub(crate) type Deterministic = (
+    intrinsic::Date,
+    intrinsic::RegExpCompiler,
+    intrinsic::RegExp,
+    intrinsic::Json,
+    intrinsic::Proxy,
+    intrinsic::MapSet,
+    intrinsic::TypedArrays,
+    intrinsic::Promise,
+    intrinsic::DOMException,
+);
+
+/// Functions of the engine that ours call.
+#[derive(Clone)]
+pub(crate) struct Originals {
+    date: Persistent<Function<'static>>,
+    stack: Persistent<Function<'static>>,
+    capture_stack_trace: Persistent<Function<'static>>,
+    error_to_string: Persistent<Function<'static>>,
+}
+
+/// Adapts a fresh context, before any other code has run in it.
+pub(crate) fn install(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> Result<()> {
+    let globals = ctx.globals();
+    for name in ["SharedArrayBuffer", "Atomics", "performance", "WeakRef", "FinalizationRegistry"] {
+        globals.remove(name)?;
+    }
+    let math: Object<'_> = globals.get("Math")?;
+    define(&math, "random", function(ctx, shared, "random", random)?.into_value())?;
+
+    let date = install_date(ctx, shared, &globals)?;
+    let error: Object<'_> = globals.get("Error")?;
+    let prototype: Object<'_> = error.get("prototype")?;
+    let descriptor: Object<'_> = {
+        let class: Object<'_> = globals.get("Object")?;
+        let describe: Function<'_> = class.get("getOwnPropertyDescriptor")?;
+        describe.call((prototype.clone(), "stack"))?
+    };
+    let setter: Function<'_> = descriptor.get("set")?;
+    let stack: Function<'_> = descriptor.get("get")?;
+    let capture: Function<'_> = error.get("captureStackTrace")?;
+    let to_string: Function<'_> = prototype.get("toString")?;
+    *shared.originals.borrow_mut() = Some(Originals {
+        date: Persistent::save(ctx, date),
+        stack: Persistent::save(ctx, stack),
+        capture_stack_trace: Persistent::save(ctx, capture),
+        error_to_string: Persistent::save(ctx, to_string),
+    });
+    let getter = function(ctx, shared, "get stack", stack_with_header)?;
+    redefine_accessor(ctx, &prototype, "stack", getter, setter)?;
+    define(&error, "captureStackTrace", function(ctx, shared, "captureStackTrace", capture_stack_trace)?.into_value())
+}
+
+/// Replaces the constructor and `Date.now`; returns the original constructor.
+fn install_date<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, globals: &Object<'js>) -> Result<Function<'js>> {
+    let original: Function<'js> = globals.get("Date")?;
+    let date = function(ctx, shared, "Date", date)?;
+    date.set_constructor(true);
+    date.set_length(7)?;
+    let prototype: Object<'js> = original.get("prototype")?;
+    date.prop("prototype", prototype.clone())?;
+    for name in ["parse", "UTC"] {
+        define(&date, name, original.get(name)?)?;
+    }
+    define(&date, "now", function(ctx, shared, "now", date_now)?.into_value())?;
+    define(&prototype, "constructor", date.clone().into_value())?;
+    define(globals, "Date", date.into_value())?;
+    Ok(original)
+}
+
+/// Defines a property as built-ins are: writable, configurable, not enumerable.
+fn define<'js>(object: &Object<'js>, name: &str, value: Value<'js>) -> Result<()> {
+    object.prop(name, rquickjs::object::Property::from(value).writable().configurable())
+}
+
+fn redefine_accessor<'js>(
+    ctx: &Ctx<'js>,
+    object: &Object<'js>,
+    name: &str,
+    getter: Function<'js>,
+    setter: Function<'js>,
+) -> Result<()> {
+    let descriptor = Object::new(ctx.clone())?;
+    descriptor.set("get", getter)?;
+    descriptor.set("set", setter)?;
+    descriptor.set("configurable", true)?;
+    descriptor.set("enumerable", false)?;
+    let class: Object<'js> = ctx.globals().get("Object")?;
+    let define: Function<'js> = class.get("defineProperty")?;
+    define.call::<_, Value<'js>>((object.clone(), name, descriptor))?;
+    Ok(())
+}
+
+fn originals(call: &Call<'_, '_>) -> Originals {
+    call.shared().originals.borrow().clone().expect("installed before any code runs")
+}
+
+fn random<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    Ok(Value::new_float(call.ctx().clone(), call.shared().random()))
+}
+
+fn date_now<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    Ok(Value::new_float(call.ctx().clone(), call.shared().clock.epoch_ms()))
+}
+
+/// `new Date()` and `Date()` at the driver's time; every other form is the engine's own.
+fn date<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let original = originals(call).date.restore(call.ctx())?;
+    if !call.is_constructor() {
+        let now = construct(&original, original.as_value(), &[date_now(call)?])?;
+        let now = now.into_object().expect("Date constructs objects");
+        let to_string: Function<'js> = now.get("toString")?;
+        return to_string.call((This(now),));
+    }
+    let arguments: Vec<Value<'js>> =
+        if call.len() == 0 { vec![date_now(call)?] } else { (0..call.len()).map(|index| call.arg(index)).collect() };
+    construct(&original, &call.this(), &arguments)
+}
+
+/// `Reflect.construct(class, arguments, newTarget)`.
+fn construct<'js>(class: &Function<'js>, new_target: &Value<'js>, arguments: &[Value<'js>]) -> Result<Value<'js>> {
+    let ctx = class.ctx();
+    let mut raw: Vec<qjs::JSValue> = arguments.iter().map(Value::as_raw).collect();
+    let count = i32::try_from(raw.len()).expect("the engine passes fewer than 2^31 arguments");
+    // SAFETY: all values belong to this context and stay borrowed, so alive, during the call, which
+    // takes no ownership of its arguments; the result is ours.
+    let result = unsafe {
+        qjs::JS_CallConstructor2(ctx.as_raw().as_ptr(), class.as_raw(), new_target.as_raw(), count, raw.as_mut_ptr())
+    };
+    // SAFETY: `result` was just returned to us with its reference.
+    let result = unsafe { Value::from_raw(ctx.clone(), result) };
+    if result.is_exception() { Err(rquickjs::Error::Exception) } else { Ok(result) }
+}
+
+/// `error.stack`: the engine's frames under the line that Node puts above them.
+fn stack_with_header<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let ctx = call.ctx();
+    let originals = originals(call);
+    let frames: Value<'js> = originals.stack.restore(ctx)?.call((This(call.this()),))?;
+    // Anything but plain frames was made by the guest's own Error.prepareStackTrace.
+    let Some(plain) = frames.as_string().map(text::lossy).filter(|text| is_frames(text)) else {
+        return Ok(frames);
+    };
+    let header: Value<'js> = originals.error_to_string.restore(ctx)?.call((This(call.this()),))?;
+    let header = header.as_string().map(text::lossy).unwrap_or_default();
+    string_to_js(ctx, &with_header(&header, &plain))
+}
+
+/// `Error.captureStackTrace(target, above?)`, with the header line.
+fn capture_stack_trace<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let ctx = call.ctx();
+    let originals = originals(call);
+    let error: Value<'js> = ctx.globals().get("Error")?;
+    let capture = originals.capture_stack_trace.restore(ctx)?;
+    let above = call.arg(1);
+    if above.is_undefined() {
+        capture.call::<_, Value<'js>>((This(error), call.arg(0)))?;
+    } else {
+        capture.call::<_, Value<'js>>((This(error), call.arg(0), above))?;
+    }
+    let target = call.arg(0);
+    let Some(object) = target.as_object() else { return Ok(Value::new_undefined(ctx.clone())) };
+    let frames: Value<'js> = object.get("stack")?;
+    if let Some(plain) = frames.as_string().map(text::lossy).filter(|text| is_frames(text)) {
+        // Without a function to start above, the first frame is this very function.
+        let plain = match plain.split_once('\n') {
+            Some((first, rest)) if first.contains("captureStackTrace (native)") => rest.to_owned(),
+            _ => plain,
+        };
+        let header: Value<'js> = originals.error_to_string.restore(ctx)?.call((This(target.clone()),))?;
+        let header = header.as_string().map(text::lossy).unwrap_or_default();
+        define(object, "stack", string_to_js(ctx, &with_header(&header, &plain))?)?;
+    }
+    Ok(Value::new_undefined(ctx.clone()))
+}
+
+fn is_frames(text: &str) -> bool {
+    text.is_empty() || text.starts_with("    at ")
+}
+
+fn with_header(header: &str, frames: &str) -> String {
+    if frames.is_empty() { header.to_owned() } else { format!("{header}\n{}", frames.trim_end()) }
+}

@@ -1,0 +1,257 @@
+//! Memory, fuel, jobs and the polite stop: everything that can end a turn from outside the code it runs.
+//!
+//! The engine's own signals cannot be trusted to reach us: an out-of-memory exception may be a bare
+//! `null` and guest code may swallow it, and an interrupt leaves no trace in a job that was not
+//! awaited. So each limit leaves a mark in a counter of ours, and [`Meter::verdict`] reads the marks
+//! at the end of a turn, whatever the turn itself returned.
+//!
+//! | type | is |
+//! |---|---|
+//! | [`Meter`] | marks and counters of one realm |
+//! | [`LimitedAllocator`] | the engine's allocator: counts, refuses past the limit, marks the refusal |
+//! | [`Interrupter`] | the handle of another thread |
+//!
+//! Interrupt polls come every 10,000 loop edges or calls, counted by the engine, so fuel is the same
+//! on every machine. Allocation sizes go through Rust's layout, not the C library's, for the same reason.
+
+use pijs_protocol::Termination;
+use pijs_protocol::wire::Limits;
+use rquickjs::allocator::{Allocator, RustAllocator};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Stops a running turn from another thread.
+///
+/// A *polite* stop: it is seen at the next interrupt poll, and long native built-ins do not poll.
+#[derive(Debug, Clone)]
+pub struct Interrupter {
+    state: Arc<AtomicU8>,
+}
+
+const IDLE: u8 = 0;
+const RUNNING: u8 = 1;
+const STOPPED: u8 = 2;
+
+impl Interrupter {
+    fn new() -> Self {
+        Self { state: Arc::new(AtomicU8::new(IDLE)) }
+    }
+
+    /// Ends the turn that is running now with `Timeout { quota: "deadline" }`; does nothing between turns.
+    pub fn interrupt(&self) {
+        // Only a running turn can be stopped: a late watchdog must not hit the next one's start.
+        let _ = self.state.compare_exchange(RUNNING, STOPPED, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+/// Why the code of a turn has to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    Fuel,
+    Jobs,
+    Deadline,
+}
+
+/// Marks and counters of one realm.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    heap: Rc<Heap>,
+    interrupter: Interrupter,
+    jobs_limit: u32,
+    fuel_limit: Cell<u64>,
+    polls: Cell<u64>,
+    jobs: Cell<u32>,
+    stop: Cell<Option<Stop>>,
+    bug: RefCell<Option<String>>,
+}
+
+impl Meter {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            heap: Rc::new(Heap {
+                used: Cell::new(0),
+                limit: usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX),
+                refused: Cell::new(false),
+            }),
+            interrupter: Interrupter::new(),
+            jobs_limit: limits.jobs,
+            fuel_limit: Cell::new(limits.fuel),
+            polls: Cell::new(0),
+            jobs: Cell::new(0),
+            stop: Cell::new(None),
+            bug: RefCell::new(None),
+        }
+    }
+
+    pub(crate) fn allocator(&self) -> LimitedAllocator {
+        LimitedAllocator { heap: Rc::clone(&self.heap) }
+    }
+
+    pub(crate) fn interrupter(&self) -> Interrupter {
+        self.interrupter.clone()
+    }
+
+    /// Starts the counters of a turn.
+    pub(crate) fn begin(&self, fuel: u64) {
+        self.fuel_limit.set(fuel);
+        self.polls.set(0);
+        self.jobs.set(0);
+        self.interrupter.state.store(RUNNING, Ordering::Relaxed);
+    }
+
+    /// Ends the turn for the [`Interrupter`].
+    pub(crate) fn end(&self) {
+        self.interrupter.state.store(IDLE, Ordering::Relaxed);
+    }
+
+    /// The engine's interrupt handler; `true` ends the running code, uncatchably.
+    pub(crate) fn poll(&self) -> bool {
+        self.polls.set(self.polls.get() + 1);
+        if self.interrupter.state.load(Ordering::Relaxed) == STOPPED {
+            self.stop.set(Some(Stop::Deadline));
+        } else if self.polls.get() > self.fuel_limit.get() {
+            self.stop.set(Some(Stop::Fuel));
+        }
+        self.must_stop()
+    }
+
+    /// Counts a microtask; `false` when the turn has used up its jobs.
+    pub(crate) fn take_job(&self) -> bool {
+        if self.jobs.get() >= self.jobs_limit {
+            self.stop.set(Some(Stop::Jobs));
+            return false;
+        }
+        self.jobs.set(self.jobs.get() + 1);
+        true
+    }
+
+    /// Records a bug of ours; the first one is reported.
+    pub(crate) fn report_bug(&self, detail: String) {
+        self.bug.borrow_mut().get_or_insert(detail);
+    }
+
+    /// Whether nothing more may run.
+    pub(crate) fn must_stop(&self) -> bool {
+        self.stop.get().is_some() || self.heap.refused.get() || self.bug.borrow().is_some()
+    }
+
+    /// How the realm ended, if it did. Our own bug explains everything that follows from it, and
+    /// exhausted memory explains a stop.
+    pub(crate) fn verdict(&self) -> Option<Termination> {
+        if let Some(detail) = self.bug.borrow().clone() {
+            return Some(Termination::HostBug { detail });
+        }
+        if self.heap.refused.get() {
+            return Some(Termination::OutOfMemory);
+        }
+        let quota = match self.stop.get()? {
+            Stop::Fuel => "fuel",
+            Stop::Jobs => "jobs",
+            Stop::Deadline => "deadline",
+        };
+        Some(Termination::Timeout { quota: quota.to_owned() })
+    }
+
+    pub(crate) fn fuel(&self) -> u64 {
+        self.polls.get()
+    }
+
+    pub(crate) fn jobs(&self) -> u32 {
+        self.jobs.get()
+    }
+
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        self.heap.used.get() as u64
+    }
+}
+
+#[derive(Debug)]
+struct Heap {
+    used: Cell<usize>,
+    limit: usize,
+    refused: Cell<bool>,
+}
+
+impl Heap {
+    /// Whether `more` bytes beside what is used stay under the limit; marks a refusal.
+    fn admits(&self, more: usize) -> bool {
+        let fits = self.used.get().checked_add(more).is_some_and(|total| total <= self.limit);
+        if !fits {
+            self.refused.set(true);
+        }
+        fits
+    }
+}
+
+/// Rust's allocator behind the realm's memory limit.
+pub(crate) struct LimitedAllocator {
+    heap: Rc<Heap>,
+}
+
+impl LimitedAllocator {
+    /// Books a fresh allocation, or marks that the system had none.
+    fn booked(&self, ptr: *mut u8) -> *mut u8 {
+        if ptr.is_null() {
+            self.heap.refused.set(true);
+        } else {
+            // SAFETY: `ptr` was returned by `RustAllocator` a moment ago and is live.
+            let size = unsafe { RustAllocator::usable_size(ptr) };
+            self.heap.used.set(self.heap.used.get() + size);
+        }
+        ptr
+    }
+}
+
+// SAFETY: every pointer comes from `RustAllocator`, which upholds the trait's contract, or is null,
+// which the contract allows; sizes are only counted.
+unsafe impl Allocator for LimitedAllocator {
+    fn alloc(&mut self, size: usize) -> *mut u8 {
+        if !self.heap.admits(size) {
+            return std::ptr::null_mut();
+        }
+        self.booked(RustAllocator.alloc(size))
+    }
+
+    fn calloc(&mut self, count: usize, size: usize) -> *mut u8 {
+        match count.checked_mul(size) {
+            Some(0) => std::ptr::null_mut(),
+            Some(total) if self.heap.admits(total) => self.booked(RustAllocator.calloc(count, size)),
+            Some(_) => std::ptr::null_mut(),
+            None => {
+                self.heap.refused.set(true);
+                std::ptr::null_mut()
+            }
+        }
+    }
+
+    unsafe fn dealloc(&mut self, ptr: *mut u8) {
+        // SAFETY: the caller hands in a live pointer of this allocator, so of `RustAllocator`.
+        let size = unsafe { RustAllocator::usable_size(ptr) };
+        self.heap.used.set(self.heap.used.get() - size);
+        // SAFETY: as above; it is not used afterwards.
+        unsafe { RustAllocator.dealloc(ptr) }
+    }
+
+    unsafe fn realloc(&mut self, ptr: *mut u8, new_size: usize) -> *mut u8 {
+        // SAFETY: the caller hands in a live pointer of this allocator, so of `RustAllocator`.
+        let old_size = unsafe { RustAllocator::usable_size(ptr) };
+        if new_size > old_size && !self.heap.admits(new_size - old_size) {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: as above; on failure the old allocation stays and is still booked.
+        let moved = unsafe { RustAllocator.realloc(ptr, new_size) };
+        if moved.is_null() {
+            self.heap.refused.set(true);
+            return moved;
+        }
+        self.heap.used.set(self.heap.used.get() - old_size);
+        self.booked(moved)
+    }
+
+    unsafe fn usable_size(ptr: *mut u8) -> usize {
+        // SAFETY: the caller hands in a live pointer of this allocator, so of `RustAllocator`.
+        unsafe { RustAllocator::usable_size(ptr) }
+    }
+}

@@ -1,0 +1,244 @@
+//! Modules of a realm: what a specifier means, and bytecode from verified artifacts.
+//!
+//! A specifier means the added module of that name; `fs` and `node:fs` are the same; relative ones are
+//! taken against the importing module, inside its artifact. Nothing else resolves: no path, no URL,
+//! no file. Only host modules, the first artifact added, may import `pi:engine`.
+//!
+//! An artifact may bring `pijs:facade/NAME` modules. Its imports of host module NAME go there: that is
+//! how a name that a host module lacks is `undefined`, not a failure to link.
+
+use crate::natives::{Call, EngineModule, contained};
+use crate::shared::Shared;
+use pijs_artifact::Verified;
+use rquickjs::loader::{ImportAttributes, Loader, Resolver};
+use rquickjs::module::Declared;
+use rquickjs::promise::PromiseState;
+use rquickjs::{Ctx, Exception, JsLifetime, Module, Persistent, Result, Value};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Prefix of modules that stand before a host module; see the header.
+pub const FACADE_PREFIX: &str = "pijs:facade/";
+
+/// The native module.
+pub(crate) const ENGINE_MODULE: &str = "pi:engine";
+
+/// Index of the host module set among the added artifacts.
+const HOST_SET: usize = 0;
+
+/// Where a module is: which artifact, which module in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    artifact: usize,
+    module: usize,
+}
+
+/// A module that may be kept between turns.
+#[derive(Clone)]
+struct Loaded<'js>(Module<'js, Declared>);
+
+// SAFETY: `Module` is covariant data of its context, and `Changed` only swaps that one lifetime.
+unsafe impl<'js> JsLifetime<'js> for Loaded<'js> {
+    type Changed<'to> = Loaded<'to>;
+}
+
+/// The added artifacts and the modules that were loaded from them.
+#[derive(Default)]
+pub(crate) struct Modules {
+    artifacts: Vec<Arc<Verified>>,
+    places: BTreeMap<String, Place>,
+    /// The latest load of each module.
+    loaded: BTreeMap<String, Persistent<Loaded<'static>>>,
+}
+
+impl Modules {
+    /// Adds an artifact. Names that are already taken stay with the earlier one, so that an extension
+    /// cannot stand in for a host module.
+    pub(crate) fn add(&mut self, artifact: Arc<Verified>) {
+        let index = self.artifacts.len();
+        for (module, content) in artifact.artifact().modules.iter().enumerate() {
+            self.places.entry(content.specifier.clone()).or_insert(Place { artifact: index, module });
+        }
+        self.artifacts.push(artifact);
+    }
+
+    pub(crate) fn release(&mut self) {
+        self.loaded.clear();
+    }
+
+    /// The specifier of the module that `name` means in `base`, or why there is none.
+    fn resolve(&self, base: &str, name: &str) -> std::result::Result<String, String> {
+        let importer = self.places.get(base);
+        let from_host = base.is_empty() || importer.is_some_and(|place| place.artifact == HOST_SET);
+        if name == ENGINE_MODULE {
+            return if from_host {
+                Ok(name.to_owned())
+            } else {
+                Err("is the engine's own module; use the pi API instead".to_owned())
+            };
+        }
+        if name.starts_with("./") || name.starts_with("../") || name == "." || name == ".." {
+            let joined = join(base, name).ok_or("leaves the package")?;
+            let found =
+                self.places.get(&joined).filter(|place| importer.is_none_or(|of| of.artifact == place.artifact));
+            return found.map(|_| joined).ok_or_else(|| "is not in the artifact".to_owned());
+        }
+        if let Some(canonical) = self.bare(name) {
+            let facade = format!("{FACADE_PREFIX}{canonical}");
+            let own = self.places.get(&facade).filter(|place| importer.is_some_and(|of| of.artifact == place.artifact));
+            return Ok(if own.is_some() && base != facade { facade } else { canonical.to_owned() });
+        }
+        Err(if name.starts_with('/') || name.starts_with("file:") {
+            "is a path outside the package; import it relative to the package, so that it is compiled in"
+        } else if name.contains("://") || name.starts_with("data:") {
+            "is a URL; code is never fetched while it runs"
+        } else {
+            "is neither a host module nor in the artifact"
+        }
+        .to_owned())
+    }
+
+    /// The added module that a bare specifier means.
+    fn bare(&self, name: &str) -> Option<&str> {
+        let with_prefix = format!("node:{name}");
+        let candidates = [name, &with_prefix, name.strip_prefix("node:").unwrap_or(name)];
+        candidates.into_iter().find_map(|candidate| self.places.get_key_value(candidate)).map(|(key, _)| key.as_str())
+    }
+}
+
+/// Takes a relative specifier against the module `base`; `None` when it climbs out.
+fn join(base: &str, name: &str) -> Option<String> {
+    let mut segments: Vec<&str> = base.split('/').collect();
+    segments.pop();
+    for segment in name.split('/') {
+        match segment {
+            "." | "" => {}
+            ".." => {
+                segments.pop()?;
+            }
+            other => segments.push(other),
+        }
+    }
+    Some(segments.join("/"))
+}
+
+/// The realm's resolver and loader.
+pub(crate) struct ArtifactLoader(pub(crate) Rc<Shared>);
+
+impl Resolver for ArtifactLoader {
+    fn resolve<'js>(
+        &mut self,
+        ctx: &Ctx<'js>,
+        base: &str,
+        name: &str,
+        _attributes: Option<ImportAttributes<'js>>,
+    ) -> Result<String> {
+        contained(ctx, &self.0, || {
+            let resolved = self.0.modules.borrow().resolve(base, name);
+            resolved.map_err(|why| {
+                let importer = if base.is_empty() { "the host" } else { base };
+                not_found(ctx, &format!("Cannot find module '{name}' imported from {importer}: it {why}"))
+            })
+        })
+    }
+}
+
+impl Loader for ArtifactLoader {
+    fn load<'js>(
+        &mut self,
+        ctx: &Ctx<'js>,
+        name: &str,
+        _attributes: Option<ImportAttributes<'js>>,
+    ) -> Result<Module<'js, Declared>> {
+        contained(ctx, &self.0, || {
+            let module = load(ctx, &self.0, name)?;
+            self.0.modules.borrow_mut().loaded.insert(name.to_owned(), Persistent::save(ctx, Loaded(module.clone())));
+            Ok(module)
+        })
+    }
+}
+
+fn load<'js>(ctx: &Ctx<'js>, shared: &Shared, name: &str) -> Result<Module<'js, Declared>> {
+    if name == ENGINE_MODULE {
+        return Module::declare_def::<EngineModule, _>(ctx.clone(), name);
+    }
+    let (verified, place) = {
+        let modules = shared.modules.borrow();
+        let place = *modules.places.get(name).expect("only resolved names are loaded");
+        (Arc::clone(&modules.artifacts[place.artifact]), place)
+    };
+    let content = &verified.artifact().modules[place.module];
+    let Some(bytecode) = &content.bytecode else {
+        return Err(not_found(ctx, &format!("Cannot load module '{name}': it was not compiled")));
+    };
+    // SAFETY: the bytes are from a `Verified`: this process compiled them, or this installation's key
+    // authenticated them for this engine build. The engine copies what it keeps of them.
+    let module = unsafe { Module::load(ctx.clone(), bytecode) }?;
+    let embedded: String = module.name()?;
+    if embedded != name {
+        let message = format!("Cannot load module '{name}': its bytecode was compiled as '{embedded}'");
+        return Err(not_found(ctx, &message));
+    }
+    let url = if name.contains(':') { name.to_owned() } else { format!("pijs:///{name}") };
+    module.meta()?.set("url", url)?;
+    Ok(module)
+}
+
+fn not_found(ctx: &Ctx<'_>, message: &str) -> rquickjs::Error {
+    match Exception::from_message(ctx.clone(), message) {
+        Ok(error) => {
+            let error = error.into_object();
+            // The message says it all; a failure to add the code is the realm's lack of memory.
+            let _ = error.set("code", "ERR_MODULE_NOT_FOUND");
+            ctx.throw(error.into_value())
+        }
+        Err(error) => error,
+    }
+}
+
+/// `importSync(specifier)`: evaluates a module now and returns its namespace.
+///
+/// Fails when the module, or one that it imports, awaits at top level.
+pub(crate) fn import_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let ctx = call.ctx();
+    let shared = call.shared();
+    let specifier = call.text(0)?;
+    // This promise settles in a later job and nobody waits for it: the module's own tells more.
+    let promise = Module::import(ctx, specifier.as_str())?;
+    shared.rejections.silence(ctx, &promise);
+    if promise.state() == PromiseState::Rejected {
+        return promise.result::<Value<'js>>().unwrap_or(Err(rquickjs::Error::Exception));
+    }
+    let name = {
+        let modules = shared.modules.borrow();
+        modules
+            .resolve("", &specifier)
+            .map_err(|why| not_found(ctx, &format!("Cannot find module '{specifier}': it {why}")))?
+    };
+    // The engine found or loaded it just now, so the latest load is the live one.
+    let kept = shared.modules.borrow().loaded.get(&name).cloned();
+    let Loaded(module) = kept.expect("imported a moment ago").restore(ctx)?;
+    let (module, evaluated) = module.eval()?;
+    match evaluated.state() {
+        PromiseState::Resolved => Ok(module.namespace()?.into_value()),
+        PromiseState::Rejected => evaluated.result::<Value<'js>>().unwrap_or(Err(rquickjs::Error::Exception)),
+        PromiseState::Pending => Err(Exception::throw_message(
+            ctx,
+            &format!("Cannot import '{specifier}' synchronously: it awaits at top level; use await import()"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::join;
+
+    #[test]
+    fn relative_specifiers_stay_inside() {
+        assert_eq!(join("dist/a/main.js", "./b.js").as_deref(), Some("dist/a/b.js"));
+        assert_eq!(join("dist/a/main.js", "../b.js").as_deref(), Some("dist/b.js"));
+        assert_eq!(join("main.js", "./chunks/./x.js").as_deref(), Some("chunks/x.js"));
+        assert_eq!(join("main.js", "../x.js"), None);
+    }
+}

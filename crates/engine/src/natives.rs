@@ -1,0 +1,218 @@
+//! `pi:engine`: the native module through which TypeScript in the realm reaches the driver.
+//!
+//! Each export is a function of a [`Call`]. A panic in one is caught here, ends the realm as a host
+//! bug, and is never resumed in some later, unrelated exception.
+
+use crate::shared::{Shared, SharedHandle};
+use crate::{hostcall, loader, text, url, values};
+use rquickjs::function::{Params, RustFunction};
+use rquickjs::module::{Declarations, Exports, ModuleDef};
+use rquickjs::promise::PromiseState;
+use rquickjs::{Class, Coerced, Ctx, Exception, FromJs, Function, Object, Result, Value, qjs};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+/// A native function.
+pub(crate) type Native = for<'a, 'js> fn(&Call<'a, 'js>) -> Result<Value<'js>>;
+
+/// What `pi:engine` exports, `facts` aside.
+const EXPORTS: &[(&str, Native)] = &[
+    ("callSync", hostcall::call_sync),
+    ("decode", text::decode),
+    ("decodeUtf8", text::decode_utf8),
+    ("elapsedMs", |call| Ok(Value::new_float(call.ctx().clone(), call.shared().clock.elapsed_ms()))),
+    ("encodeUtf8", text::encode_utf8),
+    ("enqueueJob", enqueue_job),
+    ("epochMs", |call| Ok(Value::new_float(call.ctx().clone(), call.shared().clock.epoch_ms()))),
+    ("fillRandom", fill_random),
+    ("importSync", loader::import_sync),
+    ("nextCallId", |call| values::string_to_js(call.ctx(), call.shared().next_call_id().as_str())),
+    ("parseUrl", url::parse),
+    ("promiseState", promise_state),
+    ("random", |call| Ok(Value::new_float(call.ctx().clone(), call.shared().random()))),
+    ("send", hostcall::send),
+    ("setUrlPart", url::set_part),
+    ("state", |call| Ok(call.shared().state.object(call.ctx())?.into_value())),
+    ("toWellFormed", |call| values::string_to_js(call.ctx(), &call.text(0)?)),
+];
+
+/// One call of a native function.
+pub(crate) struct Call<'a, 'js> {
+    params: Params<'a, 'js>,
+    shared: &'a Shared,
+}
+
+impl<'js> Call<'_, 'js> {
+    pub(crate) fn ctx(&self) -> &Ctx<'js> {
+        self.params.ctx()
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        self.shared
+    }
+
+    /// `this`, or `new.target` in a constructor call.
+    pub(crate) fn this(&self) -> Value<'js> {
+        self.params.this()
+    }
+
+    pub(crate) fn is_constructor(&self) -> bool {
+        self.params.is_constructor()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.params.len()
+    }
+
+    /// An argument; `undefined` when it was not given.
+    pub(crate) fn arg(&self, index: usize) -> Value<'js> {
+        self.params.arg(index).unwrap_or_else(|| Value::new_undefined(self.ctx().clone()))
+    }
+
+    /// An argument as text: coerced, lone surrogates replaced.
+    pub(crate) fn text(&self, index: usize) -> Result<String> {
+        let Coerced(string) = Coerced::<rquickjs::String<'js>>::from_js(self.ctx(), self.arg(index))?;
+        Ok(text::lossy(&string))
+    }
+
+    /// The same; `None` for `undefined`.
+    pub(crate) fn optional_text(&self, index: usize) -> Result<Option<String>> {
+        if self.arg(index).is_undefined() { Ok(None) } else { self.text(index).map(Some) }
+    }
+
+    /// A copy of a `Uint8Array` argument.
+    pub(crate) fn bytes(&self, index: usize) -> Result<Vec<u8>> {
+        values::bytes_from_js(&self.arg(index))
+            .ok_or_else(|| Exception::throw_type(self.ctx(), "expected a Uint8Array that is not detached"))
+    }
+
+    /// Whether an argument is `true`.
+    pub(crate) fn flag(&self, index: usize) -> bool {
+        self.arg(index).as_bool().unwrap_or(false)
+    }
+}
+
+/// Makes a JavaScript function of a native one.
+pub(crate) fn function<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, name: &str, native: Native) -> Result<Function<'js>> {
+    let shared = Rc::clone(shared);
+    let body = move |params: Params<'_, 'js>| {
+        let ctx = params.ctx().clone();
+        contained(&ctx, &shared, || native(&Call { params, shared: &shared }))
+    };
+    let instance = Class::instance(ctx.clone(), RustFunction(Box::new(body)))?;
+    let function = Function::from_value(instance.into_value())?;
+    function.set_name(name)?;
+    Ok(function)
+}
+
+/// Runs native code; a panic ends the realm and cannot be caught by the guest.
+pub(crate) fn contained<'js, T>(ctx: &Ctx<'js>, shared: &Shared, body: impl FnOnce() -> Result<T>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(result) => result,
+        Err(payload) => {
+            shared.meter.report_bug(panic_message(payload.as_ref()));
+            Err(throw_uncatchable(ctx))
+        }
+    }
+}
+
+/// The text of a panic; the place is in what the panic hook printed.
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let text = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without a message");
+    format!("panic in native code: {text}")
+}
+
+/// Ends the running code: neither `catch` nor `finally` of the guest sees it.
+fn throw_uncatchable(ctx: &Ctx<'_>) -> rquickjs::Error {
+    let Ok(error) = Exception::from_message(ctx.clone(), "the realm has ended") else {
+        return rquickjs::Error::Exception;
+    };
+    let error = error.into_object().into_value();
+    // SAFETY: `error` is a live value of this context; the call only sets a flag on it.
+    unsafe { qjs::JS_SetUncatchableError(ctx.as_raw().as_ptr(), error.as_raw()) };
+    ctx.throw(error)
+}
+
+/// The module itself.
+pub(crate) struct EngineModule;
+
+impl ModuleDef for EngineModule {
+    fn declare<'js>(declarations: &Declarations<'js>) -> Result<()> {
+        for (name, _) in EXPORTS {
+            declarations.declare(*name)?;
+        }
+        declarations.declare("facts")?;
+        Ok(())
+    }
+
+    fn evaluate<'js>(ctx: &Ctx<'js>, exports: &Exports<'js>) -> Result<()> {
+        let shared = Rc::clone(&ctx.userdata::<SharedHandle>().ok_or(rquickjs::Error::Unknown)?.0);
+        for (name, native) in EXPORTS {
+            exports.export(*name, function(ctx, &shared, name, *native)?)?;
+        }
+        let facts = values::map_to_js(ctx, &shared.facts)?.into_value();
+        freeze(ctx, &facts)?;
+        exports.export("facts", facts)?;
+        Ok(())
+    }
+}
+
+/// Freezes a value that was built from JSON, and everything inside it.
+fn freeze<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<()> {
+    let Some(object) = value.as_object() else { return Ok(()) };
+    for member in object.values::<Value<'js>>() {
+        freeze(ctx, &member?)?;
+    }
+    let class: Object<'js> = ctx.globals().get("Object")?;
+    let freeze: Function<'js> = class.get("freeze")?;
+    freeze.call((value.clone(),))
+}
+
+fn enqueue_job<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let Some(job) = call.arg(0).into_function() else {
+        return Err(Exception::throw_type(call.ctx(), "enqueueJob: expected a function"));
+    };
+    job.defer(())?;
+    Ok(Value::new_undefined(call.ctx().clone()))
+}
+
+fn fill_random<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let target = call.arg(0);
+    let raw = target.as_object().and_then(|object| object.as_typed_array::<u8>()).and_then(|array| array.as_raw());
+    let Some(mut raw) = raw else {
+        return Err(Exception::throw_type(call.ctx(), "expected a Uint8Array that is not detached"));
+    };
+    // SAFETY: the pointer covers the array's live buffer and no JavaScript runs before the slice is
+    // dropped, so the buffer is neither moved nor aliased meanwhile.
+    call.shared().fill_random(unsafe { raw.as_mut() });
+    Ok(target)
+}
+
+/// `promiseState(p)`: `{state, value}`; anything that is no promise counts as fulfilled with itself.
+fn promise_state<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let ctx = call.ctx();
+    let answer = Object::new(ctx.clone())?;
+    let subject = call.arg(0);
+    let (state, value) = match subject.as_promise() {
+        None => ("fulfilled", subject.clone()),
+        Some(promise) => match promise.state() {
+            PromiseState::Pending => ("pending", Value::new_undefined(ctx.clone())),
+            PromiseState::Resolved => {
+                ("fulfilled", promise.result().unwrap_or_else(|| Ok(Value::new_undefined(ctx.clone())))?)
+            }
+            PromiseState::Rejected => {
+                // `result` throws the reason; it is data here.
+                let _ = promise.result::<Value<'js>>();
+                ("rejected", ctx.catch())
+            }
+        },
+    };
+    answer.set("state", state)?;
+    answer.set("value", value)?;
+    Ok(answer.into_value())
+}

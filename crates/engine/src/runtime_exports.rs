@@ -1,0 +1,122 @@
+//! The functions of `pi:runtime`, kept at hand between turns.
+
+use crate::values::{Reader, Surrogates, method, string_to_js};
+use pijs_protocol::wire::StreamAnswer;
+use pijs_protocol::{Handle, StreamDelta, StreamSource};
+use rquickjs::{Array, Ctx, Exception, Function, Persistent, Result, Value, qjs};
+
+type Kept = Persistent<Function<'static>>;
+
+/// What `pi:runtime` exports by default, and the strings that each delta passes.
+pub(crate) struct RuntimeExports {
+    message: Kept,
+    stream: Kept,
+    stream_resume: Kept,
+    unhandled: Kept,
+    sources: [Persistent<Value<'static>>; 3],
+}
+
+/// What `stream` or `streamResume` answered.
+pub(crate) enum Answer {
+    /// No handler objects, and none waits.
+    Continue,
+    /// A handler waits for microtasks: drain them and ask `streamResume`.
+    Drain,
+    /// Decided.
+    Final(StreamAnswer),
+}
+
+impl RuntimeExports {
+    /// Takes the functions; the outer error names one that is missing.
+    pub(crate) fn of<'js>(ctx: &Ctx<'js>, exports: &Value<'js>) -> std::result::Result<Result<Self>, &'static str> {
+        let function = |name: &'static str| -> std::result::Result<Kept, &'static str> {
+            let found = exports.as_object().and_then(|object| method(object, name)).ok_or(name)?;
+            Ok(Persistent::save(ctx, found))
+        };
+        let [message, stream, stream_resume, unhandled] =
+            [function("message")?, function("stream")?, function("streamResume")?, function("unhandled")?];
+        let source = |source: StreamSource| -> Result<Persistent<Value<'static>>> {
+            Ok(Persistent::save(ctx, string_to_js(ctx, source.as_str())?))
+        };
+        let sources = || -> Result<_> {
+            Ok([source(StreamSource::Text)?, source(StreamSource::Thinking)?, source(StreamSource::Tool)?])
+        };
+        Ok(sources().map(|sources| Self { message, stream, stream_resume, unhandled, sources }))
+    }
+
+    pub(crate) fn message<'js>(&self, ctx: &Ctx<'js>, message: Value<'js>) -> Result<()> {
+        self.message.clone().restore(ctx)?.call::<_, Value<'js>>((message,)).map(drop)
+    }
+
+    pub(crate) fn unhandled<'js>(&self, ctx: &Ctx<'js>, reason: Value<'js>) -> Result<()> {
+        self.unhandled.clone().restore(ctx)?.call::<_, Value<'js>>((reason,)).map(drop)
+    }
+
+    pub(crate) fn stream_resume(&self, ctx: &Ctx<'_>) -> Result<Answer> {
+        let answer: Value<'_> = self.stream_resume.clone().restore(ctx)?.call(())?;
+        read_answer(&answer)
+    }
+
+    /// `stream(chunk, source, stream, attempt, toolName, filePaths)`; the last two are `undefined`
+    /// when the delta names none. Allocates nothing but the chunk's JavaScript string.
+    pub(crate) fn stream(&self, ctx: &Ctx<'_>, delta: &StreamDelta) -> Result<Answer> {
+        let function = self.stream.clone().restore(ctx)?;
+        let chunk = string_to_js(ctx, &delta.chunk)?;
+        let source = self.sources[source_index(delta.source)].clone().restore(ctx)?;
+        let undefined = || Value::new_undefined(ctx.clone());
+        let tool_name = match &delta.tool_name {
+            Some(name) => string_to_js(ctx, name)?,
+            None => undefined(),
+        };
+        let file_paths = if delta.file_paths.is_empty() { undefined() } else { string_array(ctx, &delta.file_paths)? };
+        let number = |number: u32| Value::new_number(ctx.clone(), f64::from(number));
+        let arguments = [chunk, source, number(delta.stream), number(delta.attempt), tool_name, file_paths];
+        let mut raw = [0; 6].map(|_: u8| qjs::JS_UNDEFINED);
+        for (slot, argument) in raw.iter_mut().zip(&arguments) {
+            *slot = argument.as_raw();
+        }
+        // SAFETY: function and arguments belong to this context and `arguments` keeps them alive
+        // during the call, which takes no ownership of them; the result is ours.
+        let answer = unsafe {
+            let result = qjs::JS_Call(ctx.as_raw().as_ptr(), function.as_raw(), qjs::JS_UNDEFINED, 6, raw.as_mut_ptr());
+            Value::from_raw(ctx.clone(), result)
+        };
+        if answer.is_exception() {
+            return Err(rquickjs::Error::Exception);
+        }
+        read_answer(&answer)
+    }
+}
+
+fn source_index(source: StreamSource) -> usize {
+    match source {
+        StreamSource::Text => 0,
+        StreamSource::Thinking => 1,
+        StreamSource::Tool => 2,
+    }
+}
+
+fn string_array<'js>(ctx: &Ctx<'js>, texts: &[String]) -> Result<Value<'js>> {
+    let array = Array::new(ctx.clone())?;
+    for (index, text) in texts.iter().enumerate() {
+        array.set(index, string_to_js(ctx, text)?)?;
+    }
+    Ok(array.into_value())
+}
+
+fn read_answer(answer: &Value<'_>) -> Result<Answer> {
+    if answer.is_undefined() {
+        return Ok(Answer::Continue);
+    }
+    if answer.as_bool() == Some(false) {
+        return Ok(Answer::Drain);
+    }
+    let ctx = answer.ctx();
+    let json = Reader::new(Surrogates::Replace).read(answer).map_err(|unfit| unfit.throw(ctx))?.unwrap_or_default();
+    if let Some(handler) = json.get("late").and_then(serde_json::Value::as_u64).and_then(|n| u32::try_from(n).ok()) {
+        return Ok(Answer::Final(StreamAnswer::Late { handler: Handle(handler) }));
+    }
+    serde_json::from_value(json).map(Answer::Final).map_err(|error| {
+        Exception::throw_type(ctx, &format!("stream: expected undefined, false, abort, late or failed: {error}"))
+    })
+}

@@ -1,0 +1,130 @@
+//! What the native functions of one realm share with the realm itself.
+//!
+//! The engine owns the native functions, and they hold an `Rc` to [`Shared`]; the realm holds another.
+//! Persistent handles to JavaScript values live here and nowhere else in native code, because a
+//! closure that captured a value would hide it from the garbage collector. [`Shared::release`] lets
+//! go of them before the engine is freed.
+
+use crate::clock::Clock;
+use crate::intrinsics::Originals;
+use crate::limits::Meter;
+use crate::loader::Modules;
+use crate::rejections::Rejections;
+use crate::state::State;
+use pijs_protocol::wire::RealmOptions;
+use pijs_protocol::{CallId, HostCall, Message, SyncReply};
+use pijs_tick::Entropy;
+use rquickjs::JsLifetime;
+use serde_json::{Map, Value};
+use std::cell::{Cell, RefCell};
+use std::mem;
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+/// Answers the synchronous hostcalls of a running turn.
+pub trait SyncHost {
+    /// Runs one call to its end; the realm waits, and nothing else is delivered to it meanwhile.
+    fn call(&mut self, call: HostCall) -> SyncReply;
+}
+
+pub(crate) struct Shared {
+    pub(crate) meter: Meter,
+    pub(crate) clock: Clock,
+    pub(crate) entropy: RefCell<Entropy>,
+    pub(crate) draws: Cell<u32>,
+    pub(crate) outbox: RefCell<Vec<Message>>,
+    pub(crate) host: HostSlot,
+    pub(crate) facts: Map<String, Value>,
+    pub(crate) modules: RefCell<Modules>,
+    pub(crate) state: State,
+    pub(crate) rejections: Rejections,
+    pub(crate) originals: RefCell<Option<Originals>>,
+    calls: Cell<u64>,
+}
+
+impl Shared {
+    pub(crate) fn new(options: &RealmOptions) -> Self {
+        Self {
+            meter: Meter::new(&options.limits),
+            clock: Clock::new(options.clock_step_us),
+            entropy: RefCell::new(Entropy::seeded(options.seed)),
+            draws: Cell::new(0),
+            outbox: RefCell::new(Vec::new()),
+            host: HostSlot::default(),
+            facts: options.facts.clone(),
+            modules: RefCell::new(Modules::default()),
+            state: State::default(),
+            rejections: Rejections::default(),
+            originals: RefCell::new(None),
+            calls: Cell::new(0),
+        }
+    }
+
+    /// The next `host-N`; synchronous and awaited calls count together.
+    pub(crate) fn next_call_id(&self) -> CallId {
+        let number = self.calls.get() + 1;
+        self.calls.set(number);
+        CallId::new(format!("host-{number}"))
+    }
+
+    pub(crate) fn random(&self) -> f64 {
+        self.draws.set(self.draws.get() + 1);
+        self.entropy.borrow_mut().next_f64()
+    }
+
+    pub(crate) fn fill_random(&self, bytes: &mut [u8]) {
+        self.draws.set(self.draws.get() + 1);
+        self.entropy.borrow_mut().fill(bytes);
+    }
+
+    /// Lets go of every JavaScript value; the engine aborts the process when one outlives it.
+    pub(crate) fn release(&self) {
+        self.modules.borrow_mut().release();
+        self.state.release();
+        self.rejections.release();
+        self.originals.borrow_mut().take();
+    }
+}
+
+/// Where code that only has a `Ctx` finds the realm's [`Shared`].
+pub(crate) struct SharedHandle(pub(crate) Rc<Shared>);
+
+// SAFETY: holds nothing with the lifetime of a context; persistent handles are 'static by design.
+unsafe impl JsLifetime<'_> for SharedHandle {
+    type Changed<'to> = SharedHandle;
+}
+
+/// The host of the running turn, lent to the native functions for as long as it runs.
+#[derive(Default)]
+pub(crate) struct HostSlot {
+    lent: Cell<Option<NonNull<dyn SyncHost>>>,
+}
+
+impl HostSlot {
+    /// Lends `host` while `body` runs.
+    pub(crate) fn lend<R>(&self, host: &mut dyn SyncHost, body: impl FnOnce() -> R) -> R {
+        struct Return<'a>(&'a HostSlot);
+        impl Drop for Return<'_> {
+            fn drop(&mut self) {
+                self.0.lent.set(None);
+            }
+        }
+        let host: NonNull<dyn SyncHost + '_> = NonNull::from(host);
+        // SAFETY: only the lifetime changes. `Return` takes the pointer back before this function
+        // ends, also when `body` unwinds, so it is never used after the borrow it came from.
+        let host = unsafe { mem::transmute::<NonNull<dyn SyncHost + '_>, NonNull<dyn SyncHost + 'static>>(host) };
+        self.lent.set(Some(host));
+        let _return = Return(self);
+        body()
+    }
+
+    /// Calls the lent host; `None` outside a turn, and inside another call.
+    pub(crate) fn call(&self, call: HostCall) -> Option<SyncReply> {
+        let mut host = self.lent.take()?;
+        // SAFETY: the pointer is live, see `lend`, and unique: it was taken out of the slot, which
+        // is its only home, so a nested call finds none.
+        let reply = unsafe { host.as_mut() }.call(call);
+        self.lent.set(Some(host));
+        Some(reply)
+    }
+}

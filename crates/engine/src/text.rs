@@ -1,0 +1,114 @@
+//! Text across the boundary: JavaScript strings are UTF-16 and may hold lone surrogates, Rust's may not.
+//!
+//! The engine hands out a string with lone surrogates as three bytes each (`ED A0 80`), which is not
+//! UTF-8; viewing that as `str` would be undefined behaviour, so nothing here does. Also the
+//! realm's decoders, which are `encoding_rs`'s.
+
+use crate::natives::Call;
+use rquickjs::{Exception, Result, TypedArray, Value};
+
+/// The text, if it holds no lone surrogate.
+pub(crate) fn strict(string: &rquickjs::String<'_>) -> Option<String> {
+    string.to_string().ok()
+}
+
+/// The text with each lone surrogate replaced by U+FFFD, as `toWellFormed` does.
+pub(crate) fn lossy(string: &rquickjs::String<'_>) -> String {
+    if let Some(text) = strict(string) {
+        return text;
+    }
+    let Ok(raw) = string.clone().to_cstring() else { return String::new() };
+    // SAFETY: `raw` owns `len` bytes at `as_ptr` until it is dropped at the end of this function;
+    // they are read as bytes, never as `str`.
+    let bytes = unsafe { std::slice::from_raw_parts(raw.as_ptr().cast::<u8>(), raw.len()) };
+    well_formed(bytes)
+}
+
+/// Replaces each surrogate (`ED A0..BF xx`) in otherwise valid UTF-8.
+fn well_formed(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    let mut rest = bytes;
+    loop {
+        match std::str::from_utf8(rest) {
+            Ok(tail) => {
+                text.push_str(tail);
+                return text;
+            }
+            Err(error) => {
+                let (valid, bad) = rest.split_at(error.valid_up_to());
+                text.push_str(&String::from_utf8_lossy(valid));
+                text.push('\u{FFFD}');
+                rest = bad.get(3..).unwrap_or_default();
+            }
+        }
+    }
+}
+
+/// `encodeUtf8(string)`: a `Uint8Array`; lone surrogates become U+FFFD, as in `TextEncoder`.
+pub(crate) fn encode_utf8<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let text = call.text(0)?;
+    Ok(TypedArray::<u8>::new_copy(call.ctx().clone(), text.as_bytes())?.into_value())
+}
+
+/// `decodeUtf8(bytes, fatal, ignoreBOM)`.
+pub(crate) fn decode_utf8<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let bytes = call.bytes(0)?;
+    decode_with(call, encoding_rs::UTF_8, &bytes, call.flag(1), call.flag(2))
+}
+
+/// `decode(label, bytes, fatal, ignoreBOM)`; a label that the Encoding Standard does not know is a `RangeError`.
+pub(crate) fn decode<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let label = call.text(0)?;
+    let Some(encoding) = encoding_rs::Encoding::for_label_no_replacement(label.as_bytes()) else {
+        return Err(Exception::throw_range(call.ctx(), &format!("The \"{label}\" encoding is not supported")));
+    };
+    let bytes = call.bytes(1)?;
+    decode_with(call, encoding, &bytes, call.flag(2), call.flag(3))
+}
+
+fn decode_with<'js>(
+    call: &Call<'_, 'js>,
+    encoding: &'static encoding_rs::Encoding,
+    bytes: &[u8],
+    fatal: bool,
+    keep_bom: bool,
+) -> Result<Value<'js>> {
+    let ctx = call.ctx();
+    let bom = if keep_bom { 0 } else { bom_length(encoding, bytes) };
+    let body = &bytes[bom..];
+    let text = if fatal {
+        match encoding.decode_without_bom_handling_and_without_replacement(body) {
+            Some(text) => text,
+            None => {
+                let message = format!("The encoded data was not valid for encoding {}", name_of(encoding));
+                return Err(Exception::throw_type(ctx, &message));
+            }
+        }
+    } else {
+        encoding.decode_without_bom_handling(body).0
+    };
+    Ok(rquickjs::String::from_str(ctx.clone(), &text)?.into_value())
+}
+
+fn name_of(encoding: &'static encoding_rs::Encoding) -> String {
+    encoding.name().to_ascii_lowercase()
+}
+
+/// Length of a byte order mark that belongs to `encoding`.
+fn bom_length(encoding: &'static encoding_rs::Encoding, bytes: &[u8]) -> usize {
+    match encoding_rs::Encoding::for_bom(bytes) {
+        Some((found, length)) if found == encoding => length,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::well_formed;
+
+    #[test]
+    fn one_replacement_per_lone_surrogate() {
+        assert_eq!(well_formed(b"a\xED\xA0\x80b\xED\xBF\xBFc"), "a\u{FFFD}b\u{FFFD}c");
+        assert_eq!(well_formed("grüße 🦀".as_bytes()), "grüße 🦀");
+    }
+}

@@ -1,0 +1,286 @@
+//! JSON values and JavaScript values, both ways.
+//!
+//! To JavaScript, objects and arrays are built natively. From JavaScript, the rules are those of
+//! `JSON.stringify` (`toJSON`, undefined and function members left out, `NaN` is `null`), with two
+//! additions: a `Uint8Array` anywhere becomes an attachment, `{"$bytes": i}`, and lone surrogates are
+//! either refused or replaced, as [`Surrogates`] says. Reading may run guest code (getters,
+//! `toJSON`, proxies); it runs under the turn's limits like any other.
+
+use crate::text;
+use rquickjs::{Array, Coerced, Ctx, Exception, Filter, FromJs, Function, Object, TypedArray, Value};
+use rquickjs::{atom::PredefinedAtom, function::This};
+use serde_json::{Map, Number};
+
+/// Nesting that is certainly a cycle or an attack; `serde_json` itself stops at 128.
+const MAX_DEPTH: usize = 500;
+
+/// What happens to lone surrogates on their way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Surrogates {
+    /// The conversion fails with [`Unfit::LoneSurrogate`]: parameters of hostcalls.
+    Refuse,
+    /// Replaced by U+FFFD: everything else.
+    Replace,
+}
+
+/// Why a JavaScript value has no JSON form.
+#[derive(Debug)]
+pub(crate) enum Unfit {
+    /// Guest code threw while it was read; the exception is pending.
+    Thrown(rquickjs::Error),
+    /// A string with half a surrogate pair, which is no Unicode text.
+    LoneSurrogate,
+    /// Cyclic or absurdly deep.
+    TooDeep,
+    /// A BigInt.
+    BigInt,
+    /// Not of the expected shape.
+    Shape(&'static str),
+}
+
+impl Unfit {
+    /// One sentence for the guest; `None` when its own exception is pending.
+    pub(crate) fn explain(&self) -> Option<&'static str> {
+        match self {
+            Self::Thrown(_) => None,
+            Self::LoneSurrogate => {
+                Some("a string holds half a surrogate pair, which is no Unicode text; use toWellFormed() first")
+            }
+            Self::TooDeep => Some("a value is cyclic or nested more than 500 levels deep"),
+            Self::BigInt => Some("a BigInt has no JSON form; use a number or a string"),
+            Self::Shape(what) => Some(what),
+        }
+    }
+
+    /// As an exception of the guest: its own, or a `TypeError`.
+    pub(crate) fn throw(self, ctx: &Ctx<'_>) -> rquickjs::Error {
+        match (self.explain(), self) {
+            (_, Self::Thrown(error)) => error,
+            (explained, _) => Exception::throw_type(ctx, explained.unwrap_or_default()),
+        }
+    }
+}
+
+impl From<rquickjs::Error> for Unfit {
+    fn from(error: rquickjs::Error) -> Self {
+        Self::Thrown(error)
+    }
+}
+
+/// Builds the JavaScript form of a JSON value.
+pub(crate) fn to_js<'js>(ctx: &Ctx<'js>, value: &serde_json::Value) -> rquickjs::Result<Value<'js>> {
+    Ok(match value {
+        serde_json::Value::Null => Value::new_null(ctx.clone()),
+        serde_json::Value::Bool(value) => Value::new_bool(ctx.clone(), *value),
+        serde_json::Value::Number(number) => number_to_js(ctx, number),
+        serde_json::Value::String(text) => string_to_js(ctx, text)?,
+        serde_json::Value::Array(items) => {
+            let array = Array::new(ctx.clone())?;
+            for (index, item) in items.iter().enumerate() {
+                array.set(index, to_js(ctx, item)?)?;
+            }
+            array.into_value()
+        }
+        serde_json::Value::Object(members) => map_to_js(ctx, members)?.into_value(),
+    })
+}
+
+/// Builds an object from JSON members, in their order.
+///
+/// Members are defined, not assigned: a member called `__proto__` is data, not the prototype.
+pub(crate) fn map_to_js<'js>(
+    ctx: &Ctx<'js>,
+    members: &Map<String, serde_json::Value>,
+) -> rquickjs::Result<Object<'js>> {
+    let object = Object::new(ctx.clone())?;
+    for (name, member) in members {
+        let value = to_js(ctx, member)?;
+        if name == "__proto__" {
+            object
+                .prop(name.as_str(), rquickjs::object::Property::from(value).writable().enumerable().configurable())?;
+        } else {
+            object.set(name.as_str(), value)?;
+        }
+    }
+    Ok(object)
+}
+
+/// Builds a string.
+pub(crate) fn string_to_js<'js>(ctx: &Ctx<'js>, text: &str) -> rquickjs::Result<Value<'js>> {
+    Ok(rquickjs::String::from_str(ctx.clone(), text)?.into_value())
+}
+
+fn number_to_js<'js>(ctx: &Ctx<'js>, number: &Number) -> Value<'js> {
+    match number.as_i64().and_then(|integer| i32::try_from(integer).ok()) {
+        Some(integer) => Value::new_int(ctx.clone(), integer),
+        None => Value::new_float(ctx.clone(), number.as_f64().unwrap_or(f64::NAN)),
+    }
+}
+
+/// An array of `Uint8Array`s with copies of the attachments.
+pub(crate) fn bytes_to_js<'js>(ctx: &Ctx<'js>, attachments: &[Vec<u8>]) -> rquickjs::Result<Array<'js>> {
+    let array = Array::new(ctx.clone())?;
+    for (index, bytes) in attachments.iter().enumerate() {
+        array.set(index, TypedArray::<u8>::new_copy(ctx.clone(), bytes)?)?;
+    }
+    Ok(array)
+}
+
+/// Copies the content of a `Uint8Array`; `None` when the value is none, or is detached.
+pub(crate) fn bytes_from_js(value: &Value<'_>) -> Option<Vec<u8>> {
+    let array = value.as_object()?.as_typed_array::<u8>()?;
+    // SAFETY: the slice is copied at once; no JavaScript runs while it lives.
+    unsafe { array.as_bytes() }.map(<[u8]>::to_vec)
+}
+
+/// Reads values out of the realm and collects their attachments.
+pub(crate) struct Reader {
+    surrogates: Surrogates,
+    /// Attachments so far; `{"$bytes": i}` counts from the first of them.
+    pub(crate) bytes: Vec<Vec<u8>>,
+}
+
+impl Reader {
+    pub(crate) fn new(surrogates: Surrogates) -> Self {
+        Self { surrogates, bytes: Vec::new() }
+    }
+
+    /// The JSON form of a value; `None` for what `JSON.stringify` leaves out.
+    pub(crate) fn read(&mut self, value: &Value<'_>) -> Result<Option<serde_json::Value>, Unfit> {
+        self.read_at(value, 0)
+    }
+
+    /// The members of an object; `undefined` counts as an empty one.
+    pub(crate) fn read_map(&mut self, value: &Value<'_>) -> Result<Map<String, serde_json::Value>, Unfit> {
+        if value.is_undefined() {
+            return Ok(Map::new());
+        }
+        match self.read(value)? {
+            Some(serde_json::Value::Object(members)) => Ok(members),
+            _ => Err(Unfit::Shape("params must be an object")),
+        }
+    }
+
+    /// Takes an array of `Uint8Array`s as attachments; `undefined` counts as an empty one.
+    pub(crate) fn attach(&mut self, value: &Value<'_>) -> Result<(), Unfit> {
+        if value.is_undefined() {
+            return Ok(());
+        }
+        let array = value.as_array().ok_or(Unfit::Shape("bytes must be an array of Uint8Array"))?;
+        for item in array.iter::<Value<'_>>() {
+            let bytes = bytes_from_js(&item?).ok_or(Unfit::Shape("bytes must be an array of Uint8Array"))?;
+            self.bytes.push(bytes);
+        }
+        Ok(())
+    }
+
+    fn text(&self, string: &rquickjs::String<'_>) -> Result<String, Unfit> {
+        match self.surrogates {
+            Surrogates::Refuse => text::strict(string).ok_or(Unfit::LoneSurrogate),
+            Surrogates::Replace => Ok(text::lossy(string)),
+        }
+    }
+
+    fn read_at(&mut self, value: &Value<'_>, depth: usize) -> Result<Option<serde_json::Value>, Unfit> {
+        if depth > MAX_DEPTH {
+            return Err(Unfit::TooDeep);
+        }
+        if let Some(string) = value.as_string() {
+            return Ok(Some(self.text(string)?.into()));
+        }
+        if let Some(integer) = value.as_int() {
+            return Ok(Some(integer.into()));
+        }
+        if let Some(float) = value.as_float() {
+            return Ok(Some(number_from_js(float)));
+        }
+        if let Some(flag) = value.as_bool() {
+            return Ok(Some(flag.into()));
+        }
+        if value.is_null() {
+            return Ok(Some(serde_json::Value::Null));
+        }
+        if value.is_big_int() {
+            return Err(Unfit::BigInt);
+        }
+        if value.is_function() {
+            return Ok(None);
+        }
+        match value.as_object() {
+            Some(object) => self.read_object(object, depth),
+            // undefined and symbols
+            None => Ok(None),
+        }
+    }
+
+    fn read_object(&mut self, object: &Object<'_>, depth: usize) -> Result<Option<serde_json::Value>, Unfit> {
+        if object.is_typed_array::<u8>() {
+            let bytes = bytes_from_js(object.as_value()).ok_or(Unfit::Shape("a Uint8Array is detached"))?;
+            let index = self.bytes.len();
+            self.bytes.push(bytes);
+            return Ok(Some(serde_json::json!({ "$bytes": index })));
+        }
+        let to_json: Value<'_> = object.get(PredefinedAtom::ToJSON)?;
+        if let Some(to_json) = to_json.as_function() {
+            let replaced: Value<'_> = to_json.call((This(object.clone()),))?;
+            // Once only, as JSON.stringify does: what toJSON returns is read as plain data.
+            return match replaced.as_object() {
+                Some(plain) if !replaced.is_function() => self.read_members(plain, depth),
+                _ => self.read_at(&replaced, depth + 1),
+            };
+        }
+        self.read_members(object, depth)
+    }
+
+    fn read_members(&mut self, object: &Object<'_>, depth: usize) -> Result<Option<serde_json::Value>, Unfit> {
+        if let Some(array) = object.as_array() {
+            let mut items = Vec::new();
+            for item in array.iter::<Value<'_>>() {
+                items.push(self.read_at(&item?, depth + 1)?.unwrap_or_default());
+            }
+            return Ok(Some(items.into()));
+        }
+        let mut members = Map::new();
+        for key in object.own_keys::<Value<'_>>(Filter::new().string().enum_only()) {
+            let key = key?;
+            let name = self.text(key.as_string().ok_or(Unfit::Shape("a member name is no string"))?)?;
+            let member: Value<'_> = object.get(key)?;
+            if let Some(member) = self.read_at(&member, depth + 1)? {
+                members.insert(name, member);
+            }
+        }
+        Ok(Some(members.into()))
+    }
+}
+
+/// Whole numbers that are exact stay whole; what JSON cannot write is `null`.
+fn number_from_js(float: f64) -> serde_json::Value {
+    const EXACT: f64 = 9_007_199_254_740_991.0;
+    if float.trunc() == float && float.abs() <= EXACT {
+        #[expect(clippy::cast_possible_truncation, reason = "whole and within 53 bits")]
+        return serde_json::Value::from(float as i64);
+    }
+    Number::from_f64(float).map_or(serde_json::Value::Null, serde_json::Value::Number)
+}
+
+/// A thrown value in words, for reports of our own bugs: `Name: message` and the stack.
+pub(crate) fn describe(value: &Value<'_>) -> String {
+    let ctx = value.ctx();
+    let member = |name: &str| {
+        let found: Option<Value<'_>> = value.as_object().and_then(|object| object.get(name).ok());
+        found.and_then(Value::into_string).map(|string| text::lossy(&string)).filter(|text| !text.is_empty())
+    };
+    let described = member("stack").or_else(|| member("message")).or_else(|| {
+        let Coerced(string) = Coerced::<rquickjs::String<'_>>::from_js(ctx, value.clone()).ok()?;
+        Some(text::lossy(&string))
+    });
+    // Whatever a getter threw on the way is nobody's business any more.
+    let _ = ctx.catch();
+    described.unwrap_or_else(|| "a value without a text form".to_owned()).trim_end().to_owned()
+}
+
+/// A function member of an object.
+pub(crate) fn method<'js>(object: &Object<'js>, name: &str) -> Option<Function<'js>> {
+    let value: Value<'js> = object.get(name).ok()?;
+    value.into_function()
+}
