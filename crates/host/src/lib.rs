@@ -1,1 +1,65 @@
-//! See `docs/architecture.md`.
+//! Runs extensions: their lifecycle, registrations, events and streamed verdicts.
+//!
+//! A [`Host`] holds all extensions of a session. Each package has one realm behind the wire of
+//! [`pijs_realm::Realm`] and one [`pijs_tick::TickLoop`] that decides what the realm runs next. The
+//! host alone decides what crosses between realms and in which order: handlers of one event run
+//! one after the other in load order.
+//!
+//! | type | is |
+//! |---|---|
+//! | [`Host`] | all extensions of a session |
+//! | [`Package`] | a compiled package, ready to load |
+//! | [`Event`], [`Outcome`] | one event and what its handlers made of it |
+//! | [`StreamOutcome`], [`Verdict`] | the fate of one streamed delta |
+//! | [`Signal`] | the host's end of an `AbortSignal` |
+//! | [`ReadableState`] | what extensions read without asking |
+//! | [`Report`] | an error, strike or restart nobody is waiting for |
+//! | [`MODULES`] | the TypeScript every realm runs first |
+//!
+//! What always holds:
+//!
+//! * An extension's code runs only inside a turn, and a turn is never entered while another one of the
+//!   same realm runs; what a turn asks for is carried out after it.
+//! * Every call into a realm is answered exactly once, also when the realm is stopped.
+//! * A realm that was stopped is never entered again; a new one takes its place.
+//! * Effects go through the [`Dispatcher`](pijs_hostcall::Dispatcher), which the host only hands calls to.
+//!
+//! The host reads no clock and starts no thread. `examples/embed.rs` shows a whole program.
+
+#![warn(missing_docs)]
+
+mod call;
+mod ears;
+mod emit;
+pub mod events;
+mod extension;
+mod host;
+mod load;
+mod modules;
+mod options;
+mod outcome;
+mod package;
+mod position;
+mod record;
+mod registry;
+mod report;
+mod signal;
+mod state;
+mod stream;
+mod turn;
+
+pub use events::Event;
+pub use host::Host;
+pub use modules::{HostModule, MODULES};
+pub use options::{
+    HostBuilder, HostOptions, InThread, OpenError, OpenRealm, OpenedRealm, VerdictBudget, Watch, Watchdog,
+};
+pub use outcome::{
+    CallbackOutcome, CommandInfo, CommandOutcome, FlagInfo, Outcome, Owner, StreamOutcome, ToolInfo, ToolOutcome,
+    Verdict,
+};
+pub use package::{Entry, EntryReport, LoadError, LoadReport, Package};
+pub use position::PositionMap;
+pub use report::{Report, ReportKind, Reports};
+pub use signal::Signal;
+pub use state::ReadableState;

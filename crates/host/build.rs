@@ -1,0 +1,71 @@
+//! Embeds the TypeScript of the host modules.
+//!
+//! Each `index.txt` below `modules/` lists `specifier path`, one module a line, the path relative to
+//! the index. The result is one sorted table, so that the host module set is the same whatever
+//! order the indexes are found in.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("modules");
+    let mut modules = BTreeMap::new();
+    for index in indexes(&root)? {
+        println!("cargo::rerun-if-changed={}", index.display());
+        let folder = index.parent().ok_or("an index has a folder")?;
+        for (number, line) in fs::read_to_string(&index)?.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let place = format!("{}:{}", index.display(), number + 1);
+            let (specifier, path) = line.split_once(' ').ok_or(format!("{place}: expected `specifier path`"))?;
+            let file = folder.join(path.trim());
+            if !file.is_file() {
+                return Err(format!("{place}: {} does not exist", file.display()).into());
+            }
+            if modules.insert(specifier.to_owned(), file).is_some() {
+                return Err(format!("{place}: {specifier} is listed twice").into());
+            }
+        }
+    }
+
+    let mut table = String::from("&[\n");
+    for (specifier, file) in &modules {
+        println!("cargo::rerun-if-changed={}", file.display());
+        let shown = Path::new("modules").join(file.strip_prefix(&root)?);
+        writeln!(
+            table,
+            "    HostModule {{ specifier: {specifier:?}, path: {:?}, source: include_str!({:?}) }},",
+            shown.to_string_lossy().replace('\\', "/"),
+            file,
+        )?;
+    }
+    table.push(']');
+    fs::write(PathBuf::from(env::var("OUT_DIR")?).join("modules.rs"), table)?;
+    Ok(())
+}
+
+/// `modules/index.txt` and `modules/*/index.txt`, sorted. The folders are watched too, so that a
+/// new index is noticed.
+fn indexes(root: &Path) -> io::Result<Vec<PathBuf>> {
+    println!("cargo::rerun-if-changed={}", root.display());
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    for entry in fs::read_dir(root)? {
+        let path = entry?.path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "node_modules") {
+            folders.push(path);
+        }
+    }
+    for folder in folders {
+        let index = folder.join("index.txt");
+        if index.is_file() {
+            found.push(index);
+        }
+    }
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,253 @@
+/**
+ * `pi:pi/api`: the `pi` object, one per entry.
+ *
+ * Registrations go to the host as data; functions stay here under a handle. Actions are hostcalls and
+ * throw pi's message while the factory runs. Members of pi 0.87.1 that are not here yet exist and
+ * throw, see `pi:pi/unsupported`.
+ */
+
+import { facts, state } from "pi:engine";
+import { call, callSync, HostcallError } from "pi:hostcall";
+import { emit, listen } from "pi:pi/bus";
+import * as connectors from "pi:pi/connectors";
+import type { Entry } from "pi:pi/entry";
+import { sendError } from "pi:pi/errors";
+import { issueHandle } from "pi:pi/handles";
+import { sessionManager } from "pi:pi/session";
+import { addStreamHandler, removeStreamHandler } from "pi:pi/stream";
+import { ui } from "pi:pi/ui";
+import { defineUnsupported } from "pi:pi/unsupported";
+import type { AbortSignal } from "pi:web/abort";
+
+type Callable = (...args: any[]) => any;
+
+/** Members of a tool that cross as data: pi's name, and the wire's. */
+const TOOL_DATA: readonly (readonly [string, string])[] = [
+  ["label", "label"],
+  ["description", "description"],
+  ["parameters", "parameters"],
+  ["promptSnippet", "prompt_snippet"],
+  ["promptGuidelines", "prompt_guidelines"],
+  ["executionMode", "execution_mode"],
+  ["renderShell", "render_shell"],
+];
+
+/** Builds the object that the factory of an entry gets. */
+export function createApi(entry: Entry, ctx: object): object {
+  const api = {
+    on(event: string, handler: Callable, options?: { sources?: unknown }): () => void {
+      entry.assertUsable();
+      const name = String(event);
+      let handle: number;
+      const spec: Record<string, unknown> = { kind: "handler", event: name };
+      if (name === "stream_text") {
+        const added = addStreamHandler(entry.index, (payload, context) => handler(payload, context), ctx, options?.sources);
+        handle = added.handle;
+        spec.sources = added.sources;
+        entry.onFailure(() => removeStreamHandler(handle));
+      } else {
+        // The handler is looked up when it is called, as pi does: registering nothing is no error.
+        handle = issueHandle((payload: object, context: object) => handler(payload, context));
+      }
+      spec.handle = handle;
+      entry.register(spec as { kind: string });
+      let listens = true;
+      return () => {
+        if (!listens) return;
+        listens = false;
+        if (name === "stream_text") removeStreamHandler(handle);
+        entry.register({ kind: "handler_removed", handle });
+      };
+    },
+
+    registerTool(tool: Record<string, any>): void {
+      entry.assertUsable();
+      entry.register(toolSpec(tool, entry.path));
+    },
+
+    registerCommand(name: string, options: Record<string, any>): void {
+      entry.assertUsable();
+      const spec: Record<string, unknown> = {
+        kind: "command",
+        name: String(name),
+        handle: issueHandle((args: string, context: object) => options.handler(args, context)),
+      };
+      if (typeof options?.description === "string") spec.description = options.description;
+      if (typeof options?.getArgumentCompletions === "function") {
+        spec.completions = issueHandle((prefix: string) => options.getArgumentCompletions(prefix));
+      }
+      entry.register(spec as { kind: string });
+    },
+
+    registerFlag(name: string, options: { type: string; default?: boolean | string; description?: string }): void {
+      entry.assertUsable();
+      const value = options.default;
+      if (value !== undefined && typeof value !== options.type) {
+        throw new Error(`Invalid default for flag "${name}": expected ${options.type}, got ${typeof value}`);
+      }
+      entry.flags.set(name, value);
+      const spec: Record<string, unknown> = { kind: "flag", name: String(name), type: String(options.type) };
+      if (value !== undefined) spec.default = value;
+      if (typeof options.description === "string") spec.description = options.description;
+      entry.register(spec as { kind: string });
+    },
+
+    /** The flag's value; undefined unless this entry registered it. */
+    getFlag(name: string): boolean | string | undefined {
+      entry.assertUsable();
+      if (!entry.flags.has(name)) return undefined;
+      const values = state().set.flags;
+      return values && Object.hasOwn(values, name) ? values[name] : entry.flags.get(name);
+    },
+
+    registerShortcut(key: string, options: { description?: string; handler: Callable }): void {
+      entry.assertUsable();
+      const spec: Record<string, unknown> = {
+        kind: "shortcut",
+        key: String(key),
+        handle: issueHandle(() => options.handler(ctx)),
+      };
+      if (typeof options.description === "string") spec.description = options.description;
+      entry.register(spec as { kind: string });
+    },
+
+    registerMessageRenderer(customType: string, renderer: Callable): void {
+      entry.assertUsable();
+      entry.register({ kind: "message_renderer", custom_type: String(customType), handle: issueHandle(renderer) });
+    },
+
+    registerEntryRenderer(customType: string, renderer: Callable): void {
+      entry.assertUsable();
+      entry.register({ kind: "entry_renderer", custom_type: String(customType), handle: issueHandle(renderer) });
+    },
+
+    /** Runs a program. Never rejects: what could not run has code 1, and says why on stderr. */
+    async exec(command: string, args: string[] = [], options: { signal?: AbortSignal; timeout?: number; cwd?: string } = {}) {
+      entry.assertUsable();
+      const { signal, timeout, cwd } = options;
+      const params: Record<string, unknown> = { command, args: [...args], cwd: cwd ?? facts.cwd };
+      if (timeout !== undefined && timeout > 0) params.timeout = timeout;
+      try {
+        const { output } = await call("exec", "exec", params, { signal });
+        return { stdout: output.stdout ?? "", stderr: output.stderr ?? "", code: output.code ?? 0, killed: output.killed ?? false };
+      } catch (error) {
+        if (signal?.aborted) return { stdout: "", stderr: "", code: 0, killed: true };
+        if (error instanceof HostcallError) return { stdout: "", stderr: error.message, code: 1, killed: false };
+        throw error;
+      }
+    },
+
+    sendMessage(message: object, options?: object): void {
+      entry.assertReady();
+      inject("send_message", { message, options: options ?? {} }, entry.index);
+    },
+
+    sendUserMessage(content: unknown, options?: object): void {
+      entry.assertReady();
+      inject("send_user_message", { content, options: options ?? {} }, entry.index);
+    },
+
+    /** Keeps data in the session. It is there when this returns. */
+    appendEntry(customType: string, data?: unknown): void {
+      entry.assertReady();
+      callSync("session", "session", { op: "append_entry", customType, ...(data === undefined ? {} : { data }) });
+    },
+
+    getSessionName(): string | undefined {
+      entry.assertReady();
+      return sessionManager.getSessionName();
+    },
+
+    events: {
+      emit(channel: string, data?: unknown): void {
+        entry.assertUsable();
+        emit(channel, data, entry.index);
+      },
+      on(channel: string, listener: Callable): () => void {
+        entry.assertUsable();
+        const stop = listen(channel, listener, entry.index);
+        entry.onFailure(stop);
+        return stop;
+      },
+    },
+
+    // The connector surface of document 004.
+    tool: connectors.tool,
+    http: connectors.http,
+    fs: connectors.fs,
+    env: connectors.env,
+    log: connectors.log,
+    session: sessionManager,
+    ui,
+  };
+  defineUnsupported(
+    api,
+    "pi",
+    [
+      "getActiveTools",
+      "getAllTools",
+      "getCommands",
+      "getThinkingLevel",
+      "setActiveTools",
+      "setLabel",
+      "setModel",
+      "setSessionName",
+      "setThinkingLevel",
+    ],
+    () => entry.assertReady(),
+  );
+  defineUnsupported(api, "pi", ["registerMarkdownTransformer", "registerProvider", "unregisterProvider"], () =>
+    entry.assertUsable(),
+  );
+  // Document 004 calls it so.
+  return Object.assign(api, { registerSlashCommand: api.registerCommand });
+}
+
+/** Sends something into the conversation; a failure is an error of the extension, as under pi. */
+function inject(op: string, params: object, entry: number): void {
+  call("session", "session.inject", { op, ...params }).then(undefined, (error) => sendError(error, op, entry));
+}
+
+function toolSpec(tool: Record<string, any>, path: string): { kind: string } {
+  const parameters = tool.parameters;
+  if (typeof parameters !== "object" || parameters === null || Array.isArray(parameters)) {
+    throw new Error(`Tool "${tool.name}" registered by extension "${path}" must define an object parameter schema.`);
+  }
+  const spec: Record<string, unknown> = { kind: "tool", name: String(tool.name) };
+  const functions: { name: string; handle: number }[] = [];
+  const known = new Set(["name", ...TOOL_DATA.map(([name]) => name)]);
+  const others: string[] = [];
+  for (const [name, wire] of TOOL_DATA) {
+    if (tool[name] !== undefined && typeof tool[name] !== "function") spec[wire] = plain(tool[name]);
+  }
+  for (const name of memberNames(tool)) {
+    if (typeof tool[name] === "function") {
+      // Looked up when it is called, with the tool as `this`: spread built-ins rely on it.
+      functions.push({ name, handle: issueHandle((...args: unknown[]) => tool[name](...args)) });
+    } else if (!known.has(name) && tool[name] !== undefined) {
+      others.push(name);
+    }
+  }
+  functions.sort((a, b) => (a.name < b.name ? -1 : 1));
+  // A tool without `execute` registers, and fails when it is called.
+  const execute = functions.find(({ name }) => name === "execute")?.handle;
+  spec.handle = execute ?? issueHandle((...args: unknown[]) => tool.execute(...args));
+  spec.functions = functions;
+  spec.other_keys = others.sort();
+  return spec as { kind: string };
+}
+
+/** Own enumerable members, and the functions of a class instance. */
+function memberNames(tool: object): string[] {
+  const names = new Set(Object.keys(tool));
+  for (let proto = Object.getPrototypeOf(tool); proto && proto !== Object.prototype; proto = Object.getPrototypeOf(proto)) {
+    for (const name of Object.getOwnPropertyNames(proto)) if (name !== "constructor") names.add(name);
+  }
+  return [...names];
+}
+
+/** What `JSON.stringify` makes of a value: schemas carry symbols and undefined members. */
+function plain(value: unknown): unknown {
+  const text = JSON.stringify(value);
+  return text === undefined ? undefined : JSON.parse(text);
+}

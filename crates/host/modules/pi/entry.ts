@@ -1,0 +1,67 @@
+/**
+ * `pi:pi/entry`: one extension entry of the package while it lives in this realm.
+ *
+ * Registrations made while the factory runs are kept and sent with `ready`; when the factory fails
+ * they are dropped. Later ones are sent at once.
+ */
+
+import { send } from "pi:engine";
+
+export type Registration = { kind: string; [member: string]: unknown };
+
+export class Entry {
+  readonly index: number;
+  /** As it is shown in errors. */
+  readonly path: string;
+  state: "loading" | "active" | "failed" = "loading";
+  /** Flags this entry registered, with their defaults. */
+  readonly flags = new Map<string, boolean | string | undefined>();
+  #pending: Registration[] = [];
+  #undo: (() => void)[] = [];
+
+  constructor(index: number, path: string) {
+    this.index = index;
+    this.path = path;
+  }
+
+  /** Throws when the entry failed to load. */
+  assertUsable(): void {
+    if (this.state === "failed") {
+      throw new Error(`Extension "${this.path}" failed to load and its API is no longer active.`);
+    }
+  }
+
+  /** Throws while the factory runs: actions need a session. */
+  assertReady(): void {
+    this.assertUsable();
+    if (this.state === "loading") {
+      throw new Error(
+        "Extension runtime not initialized. Action methods cannot be called during extension loading.",
+      );
+    }
+  }
+
+  register(registration: Registration): void {
+    if (this.state === "loading") this.#pending.push(registration);
+    else send({ type: "register", payload: { entry: this.index, ready: false, registrations: [registration] } });
+  }
+
+  /** What to undo when the factory fails. */
+  onFailure(undo: () => void): void {
+    if (this.state === "loading") this.#undo.push(undo);
+  }
+
+  ready(): void {
+    this.state = "active";
+    this.#undo = [];
+    send({ type: "register", payload: { entry: this.index, ready: true, registrations: this.#pending } });
+    this.#pending = [];
+  }
+
+  fail(): void {
+    this.state = "failed";
+    for (const undo of this.#undo) undo();
+    this.#undo = [];
+    this.#pending = [];
+  }
+}

@@ -1,0 +1,50 @@
+/**
+ * `pi:pi/errors`: what was thrown, in the form the host reports it.
+ *
+ * Extensions may throw anything, with getters that throw in turn; building a report never does.
+ * Positions are those of the linked module; the host maps them to the source.
+ */
+
+import { send } from "pi:engine";
+
+export interface ErrorReport {
+  entry?: number;
+  phase: string;
+  name?: string;
+  message: string;
+  stack?: string;
+}
+
+/** A thrown value as a report. Only an Error has a name; anything else is its text. */
+export function errorReport(thrown: unknown, phase: string, entry?: number): ErrorReport {
+  const report: ErrorReport = { phase, message: text(() => messageOf(thrown)) };
+  if (entry !== undefined) report.entry = entry;
+  if (isError(thrown)) {
+    report.name = text(() => String(thrown.name));
+    const stack = text(() => (typeof thrown.stack === "string" ? thrown.stack : ""));
+    if (stack !== "") report.stack = stack;
+  }
+  return report;
+}
+
+/** Reports an error that no caller waits for. */
+export function sendError(thrown: unknown, phase: string, entry?: number): void {
+  send({ type: "error", payload: errorReport(thrown, phase, entry) });
+}
+
+/** pi's words for a thrown value: the message of an Error, else the value as text. */
+export function messageOf(thrown: unknown): string {
+  return isError(thrown) ? String(thrown.message) : String(thrown);
+}
+
+function isError(thrown: unknown): thrown is Error {
+  return thrown instanceof Error || thrown instanceof DOMException;
+}
+
+function text(read: () => string): string {
+  try {
+    return read().toWellFormed();
+  } catch {
+    return "(an error that cannot be shown)";
+  }
+}

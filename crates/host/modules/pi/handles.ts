@@ -1,0 +1,29 @@
+/**
+ * `pi:pi/handles`: functions stay here; the host names them by number.
+ *
+ * Numbers are issued in registration order and never again in this realm.
+ */
+
+type Callable = (...args: any[]) => unknown;
+
+const functions: Callable[] = [];
+
+/** Keeps a function and returns its handle. */
+export function issueHandle(callable: Callable): number {
+  return functions.push(callable) - 1;
+}
+
+/** The function behind a handle of this realm. */
+export function byHandle(handle: number): Callable {
+  const callable = functions[handle];
+  if (!callable) throw new Error(`handle ${handle} was never issued`);
+  return callable;
+}
+
+/** A copy of a value in which functions are `{"$handle": n}`, for values that carry functions out. */
+export function withHandles(value: unknown): unknown {
+  if (typeof value === "function") return { $handle: issueHandle(value as Callable) };
+  if (value === null || typeof value !== "object") return value;
+  if (Array.isArray(value)) return value.map(withHandles);
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, withHandles(member)]));
+}

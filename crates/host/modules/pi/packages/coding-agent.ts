@@ -1,0 +1,40 @@
+/**
+ * `@earendil-works/pi-coding-agent` and `@mariozechner/pi-coding-agent`: the values that extensions
+ * import from pi beside its types. A name that is not here is `undefined`, with a warning of `extc`.
+ */
+
+import { facts } from "pi:engine";
+
+/** The version of pi whose API this host reproduces. */
+export const VERSION = "0.87.1";
+/** Folder of settings inside a project. */
+export const CONFIG_DIR_NAME = ".pi";
+/** Limits of the built-in tools' output. */
+export const DEFAULT_MAX_LINES = 2000;
+export const DEFAULT_MAX_BYTES = 50 * 1024;
+
+/** The user's pi folder. */
+export function getAgentDir(): string {
+  return facts.agentDir ?? `${facts.homedir}/${CONFIG_DIR_NAME}/agent`;
+}
+
+/** Keeps the types of a tool definition; at run time it is the definition. */
+export function defineTool<T>(tool: T): T {
+  return tool;
+}
+
+interface ToolEvent {
+  toolName: string;
+}
+
+export function isToolCallEventType(toolName: string, event: ToolEvent): boolean {
+  return event.toolName === toolName;
+}
+
+export const isBashToolResult = (event: ToolEvent): boolean => event.toolName === "bash";
+export const isReadToolResult = (event: ToolEvent): boolean => event.toolName === "read";
+export const isEditToolResult = (event: ToolEvent): boolean => event.toolName === "edit";
+export const isWriteToolResult = (event: ToolEvent): boolean => event.toolName === "write";
+export const isGrepToolResult = (event: ToolEvent): boolean => event.toolName === "grep";
+export const isFindToolResult = (event: ToolEvent): boolean => event.toolName === "find";
+export const isLsToolResult = (event: ToolEvent): boolean => event.toolName === "ls";

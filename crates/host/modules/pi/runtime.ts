@@ -1,0 +1,218 @@
+/**
+ * `pi:runtime`: what the engine calls. One function per kind of task; none of them throws, whatever an
+ * extension does, since an exception that leaves this module is a bug of the host.
+ *
+ * Every task answers through messages: `register` or `error` for `load`, `event_result` for
+ * `event_hook`, and so on, in the turn in which the answer is known. A handler that answers without
+ * waiting is answered for in the same turn.
+ */
+
+import "pi:web";
+import { send } from "pi:engine";
+import { onResult, onTimer } from "pi:hostcall";
+import { createApi } from "pi:pi/api";
+import { deliver } from "pi:pi/bus";
+import { createCommandContext, createContext, withSystemPrompt } from "pi:pi/ctx";
+import { Entry } from "pi:pi/entry";
+import { errorReport, messageOf, sendError } from "pi:pi/errors";
+import { byHandle, withHandles } from "pi:pi/handles";
+import { abortSignal, signalOf } from "pi:pi/signals";
+import { removeStreamHandler, resume, stream } from "pi:pi/stream";
+import { runTicks } from "pi:web/ticks";
+
+interface Loaded {
+  entry: Entry;
+  ctx: object;
+  commandCtx: object;
+}
+
+const loaded: Loaded[] = [];
+
+/** Runs a function; its value, or that of its promise, or what went wrong, goes to one of two. */
+function settle(run: () => unknown, onValue: (value: any) => void, onError: (error: unknown) => void): void {
+  let result: any;
+  try {
+    result = run();
+    if (typeof result === "object" && result !== null && typeof result.then === "function") {
+      Promise.resolve(result).then(guardedAnswer(onValue, onError), onError);
+      return;
+    }
+  } catch (error) {
+    onError(error);
+    return;
+  }
+  guardedAnswer(onValue, onError)(result);
+}
+
+/** An answer that cannot be sent (a cycle, a getter that throws) is the extension's error. */
+function guardedAnswer(onValue: (value: any) => void, onError: (error: unknown) => void): (value: any) => void {
+  return (value) => {
+    try {
+      onValue(value);
+    } catch (error) {
+      onError(error);
+    }
+  };
+}
+
+function load(payload: { entry: number; module: string; path: string }): void {
+  const entry = new Entry(payload.entry, payload.path);
+  const ctx = createContext(entry.index);
+  loaded[entry.index] = { entry, ctx, commandCtx: createCommandContext(entry.index) };
+  const failed = (message: string, error?: unknown) => {
+    entry.fail();
+    const report = errorReport(error, "load", entry.index);
+    send({ type: "error", payload: { ...report, message: message.toWellFormed() } });
+  };
+  const threw = (error: unknown) => failed(`Failed to load extension: ${messageOf(error)}`, error);
+  settle(
+    () => import(payload.module),
+    (namespace: { default?: unknown }) => {
+      const factory = namespace.default;
+      if (typeof factory !== "function") {
+        failed(`Extension does not export a valid factory function: ${payload.path}`);
+        return;
+      }
+      settle(() => factory(createApi(entry, ctx)), () => entry.ready(), threw);
+    },
+    threw,
+  );
+}
+
+/** Members that are `{"$signal": n}` become the signal. */
+function revive(value: any): any {
+  const isSignal = typeof value === "object" && value !== null && typeof value.$signal === "number";
+  return isSignal ? signalOf(value.$signal) : value;
+}
+
+function eventHook(payload: {
+  event_id: string;
+  entry: number;
+  handle: number;
+  event: string;
+  payload: Record<string, any>;
+  mutable?: string[];
+}): void {
+  const event: Record<string, any> = { type: payload.event };
+  for (const key of Object.keys(payload.payload)) event[key] = revive(payload.payload[key]);
+  // The object that was handed in counts, not one the handler puts in its place: that is how pi's
+  // tool calls see changes of their input.
+  const before = (payload.mutable ?? []).map((key) => ({ key, value: event[key], text: JSON.stringify(event[key]) }));
+  const changed = () => {
+    const changes: Record<string, unknown> = {};
+    for (const { key, value, text } of before) {
+      const now = payload.event === "tool_call" ? value : event[key];
+      if (JSON.stringify(now) !== text) changes[key] = now;
+    }
+    return changes;
+  };
+  const { ctx } = loaded[payload.entry]!;
+  const context =
+    payload.event === "before_agent_start" ? withSystemPrompt(ctx, () => event.systemPrompt ?? "") : ctx;
+  const answer = (members: object) => {
+    send({ type: "event_result", payload: { event_id: payload.event_id, changed: changed(), ...members } });
+  };
+  settle(
+    () => byHandle(payload.handle)(event, context),
+    (value) => {
+      if (value === undefined) answer({});
+      else answer({ value: payload.event === "user_bash" ? withHandles(value) : value });
+    },
+    (error) => {
+      const report = errorReport(error, payload.event, payload.entry);
+      try {
+        answer({ error: report });
+      } catch {
+        // The changed members are what cannot be sent.
+        send({ type: "event_result", payload: { event_id: payload.event_id, error: report } });
+      }
+    },
+  );
+}
+
+function toolCall(payload: {
+  tool_call_id: string;
+  entry: number;
+  handle: number;
+  input: unknown;
+  signal?: number;
+}): void {
+  const id = payload.tool_call_id;
+  const signal = payload.signal === undefined ? undefined : signalOf(payload.signal);
+  const onUpdate = (partial: unknown) => send({ type: "tool_update", payload: { tool_call_id: id, partial: partial ?? null } });
+  settle(
+    () => byHandle(payload.handle)(id, payload.input, signal, onUpdate, loaded[payload.entry]!.ctx),
+    (output) => send({ type: "tool_result", payload: { tool_call_id: id, output: output ?? null, is_error: false } }),
+    (error) =>
+      send({
+        type: "tool_result",
+        payload: { tool_call_id: id, output: null, is_error: true, error: errorReport(error, "tool", payload.entry) },
+      }),
+  );
+}
+
+function slashCommand(payload: { slash_command_id: string; entry: number; handle: number; args: string }): void {
+  const id = payload.slash_command_id;
+  settle(
+    () => byHandle(payload.handle)(payload.args, loaded[payload.entry]!.commandCtx),
+    () => send({ type: "slash_result", payload: { slash_command_id: id } }),
+    (error) =>
+      send({
+        type: "slash_result",
+        payload: { slash_command_id: id, error: errorReport(error, "command", payload.entry) },
+      }),
+  );
+}
+
+function callback(payload: { callback_id: string; entry: number; handle: number; args: unknown[] }): void {
+  const id = payload.callback_id;
+  settle(
+    () => byHandle(payload.handle)(...payload.args),
+    (value) => send({ type: "callback_result", payload: { callback_id: id, ...(value === undefined ? {} : { value }) } }),
+    (error) =>
+      send({
+        type: "callback_result",
+        payload: { callback_id: id, error: errorReport(error, "callback", payload.entry) },
+      }),
+  );
+}
+
+const TASKS: Record<string, (payload: any) => void> = {
+  load,
+  event_hook: eventHook,
+  tool_call: toolCall,
+  slash_command: slashCommand,
+  callback,
+  host_result: onResult,
+  timer_fired: ({ timer }) => onTimer(timer),
+  signal_aborted: ({ signal }) => abortSignal(signal),
+  bus_event: ({ channel, data }) => deliver(channel, data),
+  handler_muted: ({ handler }) => removeStreamHandler(handler),
+};
+
+/** Which error a task's own exception is: those of timers and listeners belong to the extension. */
+const PHASES: Record<string, string> = { timer_fired: "timer", host_result: "hostcall", signal_aborted: "signal" };
+
+function message({ type, payload }: { type: string; payload: any }): void {
+  try {
+    TASKS[type]!(payload);
+  } catch (error) {
+    sendError(error, PHASES[type] ?? type, onlyEntry());
+  }
+  try {
+    runTicks();
+  } catch (error) {
+    sendError(error, "nextTick", onlyEntry());
+  }
+}
+
+function unhandled(reason: unknown): void {
+  sendError(reason, "unhandled_rejection", onlyEntry());
+}
+
+/** Code that runs by itself belongs to the entry, where there is one only. */
+function onlyEntry(): number | undefined {
+  return loaded.length === 1 ? 0 : undefined;
+}
+
+export default { message, stream, streamResume: resume, unhandled };

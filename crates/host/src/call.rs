@@ -1,0 +1,134 @@
+//! Tools, commands and callbacks: functions that stayed in a realm, called by name or handle.
+
+use crate::emit::{dropped, plain_error};
+use crate::extension::{Slot, ToolWaiter};
+use crate::host::Host;
+use crate::outcome::{CallbackOutcome, CommandOutcome, Owner, ToolOutcome};
+use crate::signal::Signal;
+use pijs_protocol::message::{Callback, Message, SlashCommand, ToolCall};
+use pijs_protocol::{EntryIndex, ExtensionId, Handle};
+use serde_json::Value;
+use std::rc::Rc;
+use tokio::sync::{mpsc, oneshot};
+
+impl Host {
+    /// Runs a tool of an extension.
+    ///
+    /// `input` are the validated arguments; `signal` is what `execute` gets as its signal; `on_update`
+    /// takes partial results as they come, all of them before this returns.
+    pub async fn call_tool(
+        &self,
+        name: &str,
+        tool_call_id: &str,
+        input: Value,
+        signal: Option<&Signal>,
+        mut on_update: impl FnMut(Value),
+    ) -> ToolOutcome {
+        let found = self.live_slots().into_iter().find_map(|slot| {
+            let found = slot
+                .cell
+                .borrow()
+                .registry
+                .tools()
+                .find(|(_, spec)| spec.name == name)
+                .map(|(entry, spec)| (entry, spec.handle));
+            found.map(|(entry, handle)| (slot, entry, handle))
+        });
+        let Some((slot, entry, handle)) = found else { return ToolOutcome::Unknown };
+        if slot.cell.borrow().pending.tools.contains_key(tool_call_id) {
+            let message = format!("Tool call id {tool_call_id} is in use by a call that has not ended");
+            return ToolOutcome::Threw(plain_error(entry, "tool", message));
+        }
+        let (updates, mut partials) = mpsc::unbounded_channel();
+        let (done, mut receiver) = oneshot::channel();
+        slot.cell.borrow_mut().pending.tools.insert(tool_call_id.to_owned(), ToolWaiter { updates, done });
+        let signal = signal.map(|signal| self.hand_in(&slot, signal));
+        let call =
+            ToolCall { tool_call_id: tool_call_id.to_owned(), entry, handle, name: name.to_owned(), input, signal };
+        self.send(&slot, Message::ToolCall(call));
+        let result = loop {
+            tokio::select! {
+                biased;
+                Some(partial) = partials.recv() => on_update(partial),
+                result = &mut receiver => break result.unwrap_or_else(|_| Err(dropped())),
+            }
+        };
+        // Updates that came in the same turn as the result are in the channel already.
+        while let Ok(partial) = partials.try_recv() {
+            on_update(partial);
+        }
+        match result {
+            Ok(result) => match result.error {
+                Some(error) => ToolOutcome::Threw(self.located(&slot, error)),
+                None if result.is_error => {
+                    ToolOutcome::Threw(plain_error(entry, "tool", "the tool failed without saying why".to_owned()))
+                }
+                None => ToolOutcome::Returned(result.output),
+            },
+            Err(reason) => ToolOutcome::Ended(reason),
+        }
+    }
+
+    /// Runs a slash command by the name to type ([`Host::commands`]); `args` is everything after the one
+    /// space that follows it.
+    pub async fn run_command(&self, name: &str, args: &str) -> CommandOutcome {
+        let Some(command) = self.commands().into_iter().find(|command| command.invocation == name) else {
+            return CommandOutcome::Unknown;
+        };
+        let Some(slot) = self.slot_of(&command.owner) else { return CommandOutcome::Unknown };
+        let id = format!("cmd-{}", self.next_call_number());
+        let (sender, receiver) = oneshot::channel();
+        slot.cell.borrow_mut().pending.commands.insert(id.clone(), sender);
+        let message = SlashCommand {
+            slash_command_id: id,
+            entry: command.owner.entry,
+            handle: command.spec.handle,
+            name: name.to_owned(),
+            args: args.to_owned(),
+        };
+        self.send(&slot, Message::SlashCommand(message));
+        match receiver.await.unwrap_or_else(|_| Err(dropped())) {
+            Ok(result) => match result.error {
+                Some(error) => CommandOutcome::Threw(self.located(&slot, error)),
+                None => CommandOutcome::Done,
+            },
+            Err(reason) => CommandOutcome::Ended(reason),
+        }
+    }
+
+    /// Calls a function that an extension handed over: completions of a command, a renderer.
+    ///
+    /// Handles belong to the realm that issued them; after a restart look them up again.
+    pub async fn call_back(
+        &self,
+        extension: &ExtensionId,
+        entry: EntryIndex,
+        handle: Handle,
+        args: Vec<Value>,
+    ) -> CallbackOutcome {
+        let owner = Owner { extension: extension.clone(), entry, path: String::new() };
+        let Some(slot) = self.slot_of(&owner) else { return CallbackOutcome::Gone };
+        let id = format!("cb-{}", self.next_call_number());
+        let (sender, receiver) = oneshot::channel();
+        slot.cell.borrow_mut().pending.callbacks.insert(id.clone(), sender);
+        self.send(&slot, Message::Callback(Callback { callback_id: id, entry, handle, args }));
+        match receiver.await.unwrap_or_else(|_| Err(dropped())) {
+            Ok(result) => match result.error {
+                Some(error) => CallbackOutcome::Threw(self.located(&slot, error)),
+                None => CallbackOutcome::Returned(result.value),
+            },
+            Err(reason) => CallbackOutcome::Ended(reason),
+        }
+    }
+
+    /// Queues a message and runs what is ready.
+    fn send(&self, slot: &Rc<Slot>, message: Message) {
+        self.post(slot, message);
+        self.ingest();
+        self.run_ready(slot);
+    }
+
+    fn slot_of(&self, owner: &Owner) -> Option<Rc<Slot>> {
+        self.live_slots().into_iter().find(|slot| *slot.cell.borrow().package.id() == owner.extension)
+    }
+}

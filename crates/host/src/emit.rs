@@ -1,0 +1,157 @@
+//! Events on their way through the handlers.
+//!
+//! Handlers are taken as they are registered when the event begins and called one after the other:
+//! packages in load order, then entries, then registrations, each awaited before the next. A handler
+//! that was removed meanwhile, or whose realm was replaced, is left out.
+
+use crate::events::{Event, Round, Step};
+use crate::extension::{Arrival, Slot};
+use crate::host::Host;
+use crate::outcome::Outcome;
+use crate::report::ReportKind;
+use pijs_protocol::message::{ErrorReport, EventHook, EventResult, Message};
+use pijs_protocol::{EntryIndex, EventId, Handle, Termination};
+use serde_json::{Map, Value};
+use std::rc::Rc;
+use tokio::sync::oneshot;
+
+/// One handler, as it was registered when the event began.
+struct Target {
+    slot: Rc<Slot>,
+    generation: u32,
+    entry: EntryIndex,
+    handle: Handle,
+}
+
+impl Host {
+    /// Says an event to all its handlers and combines their answers by the event's rule
+    /// ([`events::pi::EVENTS`](crate::events::pi::EVENTS)).
+    ///
+    /// Never fails: what a handler throws is reported ([`Host::reports`]) and the next one runs; for
+    /// `tool_call` and `user_bash` it is in [`Outcome::thrown`] instead.
+    pub async fn emit(&self, event: Event) -> Outcome {
+        if event.name() == "session_start" {
+            self.0.session_started.set(true);
+        }
+        for slot in self.slots() {
+            // One that is being restarted takes part as soon as it is back.
+            self.live(&slot).await;
+        }
+        let targets = self.live_slots().iter().flat_map(|slot| targets(slot, event.name())).collect();
+        self.go_round(&event, targets).await
+    }
+
+    /// Says an event to the handlers of one extension only.
+    pub(crate) async fn emit_to(&self, slot: &Rc<Slot>, event: &Event) -> Outcome {
+        let targets = targets(slot, event.name());
+        self.go_round(event, targets).await
+    }
+
+    async fn go_round(&self, event: &Event, targets: Vec<Target>) -> Outcome {
+        let mut round = Round::new(event);
+        for target in targets {
+            let slot = &target.slot;
+            let result = match self.call_handler(event, &round, &target).await {
+                Some(Ok(result)) => result,
+                // It was removed, or its realm is another one by now.
+                None => continue,
+                Some(Err(reason)) => stopped(&target, event, &reason),
+            };
+            let EventResult { error, .. } = &result;
+            let located = error.clone().map(|error| self.located(slot, error));
+            let path = slot.cell.borrow().path(Some(target.entry));
+            let taken = round.take(EventResult { error: located, ..result }, &path);
+            if let Some(error) = taken.error {
+                self.report(slot, Some(target.entry), ReportKind::Error(error));
+            }
+            if let Some(message) = taken.complaint {
+                let error = plain_error(target.entry, event.name(), message);
+                self.report(slot, Some(target.entry), ReportKind::Error(error));
+            }
+            if taken.step == Step::Stop {
+                break;
+            }
+        }
+        round.finish()
+    }
+
+    async fn call_handler(
+        &self,
+        event: &Event,
+        round: &Round,
+        target: &Target,
+    ) -> Option<Result<EventResult, Termination>> {
+        let slot = &target.slot;
+        {
+            let extension = slot.cell.borrow();
+            if extension.generation != target.generation || !extension.registry.knows_handler(target.handle) {
+                return None;
+            }
+        }
+        let mut payload = round.payload().clone();
+        for (key, signal) in event.signals() {
+            let number = self.hand_in(slot, signal);
+            payload.insert((*key).to_owned(), signal_ref(number));
+        }
+        let event_id = EventId(format!("evt-{}", self.next_event_number()));
+        let hook = EventHook {
+            event_id: event_id.clone(),
+            entry: target.entry,
+            handle: target.handle,
+            event: event.name().to_owned(),
+            payload,
+            mutable: round.mutable().iter().map(|member| (*member).to_owned()).collect(),
+        };
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut extension = slot.cell.borrow_mut();
+            extension.pending.events.insert(event_id, sender);
+            extension.ticks.enqueue(Arrival::Message(Message::EventHook(hook)));
+        }
+        self.ingest();
+        self.run_ready(slot);
+        // Whatever ends the realm answers first, so the sender is never just dropped.
+        Some(receiver.await.unwrap_or_else(|_| Err(dropped())))
+    }
+}
+
+/// Handlers of an event in one extension.
+fn targets(slot: &Rc<Slot>, event: &str) -> Vec<Target> {
+    let extension = slot.cell.borrow();
+    extension
+        .registry
+        .handlers(event)
+        .map(|(entry, spec)| Target {
+            slot: Rc::clone(slot),
+            generation: extension.generation,
+            entry,
+            handle: spec.handle,
+        })
+        .collect()
+}
+
+/// A realm that was stopped inside a handler answers as if the handler had thrown.
+fn stopped(target: &Target, event: &Event, reason: &Termination) -> EventResult {
+    EventResult {
+        event_id: EventId::new(""),
+        value: None,
+        changed: Map::new(),
+        error: Some(ErrorReport {
+            name: Some("Error".to_owned()),
+            ..plain_error(target.entry, event.name(), format!("the extension was {reason}"))
+        }),
+    }
+}
+
+pub(crate) fn plain_error(entry: EntryIndex, phase: &str, message: String) -> ErrorReport {
+    ErrorReport { entry: Some(entry), phase: phase.to_owned(), name: None, message, stack: None, position: None }
+}
+
+/// How a signal stands in a payload.
+fn signal_ref(number: u32) -> Value {
+    serde_json::json!({ "$signal": number })
+}
+
+pub(crate) fn dropped() -> Termination {
+    Termination::HostBug { detail: "a call into a realm was dropped without an answer".to_owned() }
+}

@@ -1,0 +1,159 @@
+//! Events: what is said to handlers, and how their answers become one.
+//!
+//! An [`Event`] is a name and an object. Who hears it and in which order is the host's business
+//! ([`Host::emit`](crate::Host::emit)); what its handlers may change and how their answers combine
+//! is the dialect's, here [`pi`]. A [`Round`] is one event on its way through its handlers, without
+//! any realm in sight.
+
+pub mod pi;
+
+use crate::outcome::Outcome;
+use crate::signal::Signal;
+use pi::{OnThrow, Rule};
+use pijs_protocol::message::{ErrorReport, EventResult};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+
+/// One event.
+///
+/// ```
+/// use pijs_host::Event;
+/// let event = Event::new("session_start").with("reason", "startup");
+/// assert_eq!(event.name(), "session_start");
+/// assert_eq!(event.payload()["reason"], "startup");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Event {
+    name: Cow<'static, str>,
+    payload: Map<String, Value>,
+    signals: Vec<(&'static str, Signal)>,
+}
+
+impl Event {
+    /// An event without members.
+    pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
+        Self { name: name.into(), payload: Map::new(), signals: Vec::new() }
+    }
+
+    /// Adds a member of the event object.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.payload.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Adds a member if there is a value; handlers see `undefined` otherwise.
+    #[must_use]
+    pub fn with_some(self, key: &str, value: Option<impl Into<Value>>) -> Self {
+        match value {
+            Some(value) => self.with(key, value),
+            None => self,
+        }
+    }
+
+    /// Adds a member that handlers see as an `AbortSignal`.
+    #[must_use]
+    pub fn with_signal(mut self, key: &'static str, signal: &Signal) -> Self {
+        self.signals.push((key, signal.clone()));
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its members, signals aside.
+    pub fn payload(&self) -> &Map<String, Value> {
+        &self.payload
+    }
+
+    pub(crate) fn signals(&self) -> &[(&'static str, Signal)] {
+        &self.signals
+    }
+}
+
+/// Whether the next handler is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Next,
+    Stop,
+}
+
+/// One event on its way through its handlers.
+pub(crate) struct Round {
+    rule: &'static Rule,
+    /// As the next handler sees it.
+    payload: Map<String, Value>,
+    answer: pi::Answer,
+    stopped: bool,
+    thrown: Option<ErrorReport>,
+}
+
+/// What taking an answer led to.
+pub(crate) struct Taken {
+    pub(crate) step: Step,
+    /// To be reported as an error of the extension.
+    pub(crate) complaint: Option<String>,
+    /// The error to be reported, unless the rule says that it is the caller's alone.
+    pub(crate) error: Option<ErrorReport>,
+}
+
+impl Round {
+    pub(crate) fn new(event: &Event) -> Self {
+        let rule = pi::rule_for(event.name());
+        Self { rule, payload: event.payload.clone(), answer: pi::Answer::new(), stopped: false, thrown: None }
+    }
+
+    pub(crate) fn payload(&self) -> &Map<String, Value> {
+        &self.payload
+    }
+
+    pub(crate) fn mutable(&self) -> &'static [&'static str] {
+        self.rule.mutable
+    }
+
+    /// Takes one handler's result. `path` names the extension in answers that say where they come from.
+    pub(crate) fn take(&mut self, result: EventResult, path: &str) -> Taken {
+        for (key, value) in result.changed {
+            if self.rule.mutable.contains(&key.as_str()) {
+                self.payload.insert(key, value);
+            }
+        }
+        if let Some(error) = result.error {
+            return self.threw(error);
+        }
+        let (step, complaint) = match result.value {
+            None => (Step::Next, None),
+            Some(value) => self.answer.take(self.rule, &mut self.payload, value, path),
+        };
+        self.stopped |= step == Step::Stop;
+        Taken { step, complaint, error: None }
+    }
+
+    fn threw(&mut self, error: ErrorReport) -> Taken {
+        match self.rule.on_throw {
+            OnThrow::Report => Taken { step: Step::Next, complaint: None, error: Some(error) },
+            OnThrow::Block => {
+                self.answer.block(&error);
+                self.stopped = true;
+                self.thrown = Some(error);
+                Taken { step: Step::Stop, complaint: None, error: None }
+            }
+            OnThrow::Fail => {
+                self.stopped = true;
+                self.thrown = Some(error.clone());
+                Taken { step: Step::Stop, complaint: None, error: Some(error) }
+            }
+        }
+    }
+
+    pub(crate) fn finish(self) -> Outcome {
+        Outcome {
+            answer: self.answer.finish(self.rule, &self.payload),
+            payload: self.payload,
+            stopped: self.stopped,
+            thrown: self.thrown,
+        }
+    }
+}

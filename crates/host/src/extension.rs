@@ -1,0 +1,186 @@
+//! One loaded package: its realm, its loop, what it registered, what it still owes.
+//!
+//! An [`Extension`] lives in a [`Slot`] for the whole session; realms come and go in it. Whatever
+//! stops a realm, [`Extension::take_down`] answers every call that was in flight, exactly once.
+//!
+//! The states:
+//!
+//! ```text
+//! Loading --all entries answered--> Live --realm ended--> Stopped --> Reviving --> Live
+//!                                                             \--too often--> Disabled
+//! ```
+
+use crate::ears::Ears;
+use crate::options::{OpenedRealm, Watch};
+use crate::package::Package;
+use crate::registry::Registry;
+use pijs_hostcall::{Caller, During};
+use pijs_protocol::manifest::CapabilityManifest;
+use pijs_protocol::message::{CallbackResult, ErrorReport, EventResult, Message, SlashResult, ToolResult};
+use pijs_protocol::{EntryIndex, EventId, Termination};
+use pijs_realm::Realm;
+use pijs_tick::{TickLoop, TickOptions};
+use serde_json::Value;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+/// What waits in a loop.
+pub(crate) enum Arrival {
+    /// A message.
+    Message(Message),
+    /// The delta that the caller of `Host::stream` holds.
+    Delta,
+}
+
+/// Where an extension stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// Its first realm loads the entries.
+    Loading,
+    /// It takes part.
+    Live,
+    /// Its realm was discarded; a new one is due.
+    Stopped,
+    /// The new realm loads the entries.
+    Reviving,
+    /// It is left out for the rest of the session.
+    Disabled,
+}
+
+/// The place of an extension in the session.
+pub(crate) struct Slot {
+    /// Position in load order.
+    pub(crate) index: usize,
+    pub(crate) cell: RefCell<Extension>,
+    /// Told when the status changes.
+    pub(crate) changed: Notify,
+}
+
+/// One loaded package.
+pub(crate) struct Extension {
+    pub(crate) package: Rc<Package>,
+    pub(crate) caller: Caller,
+    pub(crate) realm: Option<Box<dyn Realm>>,
+    pub(crate) stop: Option<Arc<dyn Fn() + Send + Sync>>,
+    pub(crate) watch: Option<Box<dyn Watch>>,
+    pub(crate) ticks: TickLoop<Arrival>,
+    /// Counts realms; what belongs to an earlier one is dropped.
+    pub(crate) generation: u32,
+    pub(crate) status: Status,
+    pub(crate) registry: Registry,
+    pub(crate) ears: Ears,
+    pub(crate) pending: Pending,
+    /// Version of the readable state that the realm has.
+    pub(crate) seen_state: u64,
+    pub(crate) restarts: u32,
+    /// Numbers of the signals that the realm was told about.
+    pub(crate) signals: BTreeSet<u32>,
+    max_timers: usize,
+}
+
+/// What callers wait for.
+#[derive(Default)]
+pub(crate) struct Pending {
+    pub(crate) load: Option<(EntryIndex, oneshot::Sender<Loaded>)>,
+    pub(crate) events: BTreeMap<EventId, oneshot::Sender<Result<EventResult, Termination>>>,
+    pub(crate) tools: BTreeMap<String, ToolWaiter>,
+    pub(crate) commands: BTreeMap<String, oneshot::Sender<Result<SlashResult, Termination>>>,
+    pub(crate) callbacks: BTreeMap<String, oneshot::Sender<Result<CallbackResult, Termination>>>,
+}
+
+/// The answer to `load`.
+pub(crate) enum Loaded {
+    Ready(Option<CapabilityManifest>),
+    Failed(ErrorReport),
+    Ended(Termination),
+}
+
+/// The caller of a tool.
+pub(crate) struct ToolWaiter {
+    pub(crate) updates: mpsc::UnboundedSender<Value>,
+    pub(crate) done: oneshot::Sender<Result<ToolResult, Termination>>,
+}
+
+impl Extension {
+    pub(crate) fn new(package: Rc<Package>, max_timers: usize) -> Self {
+        let caller = Caller::new(Arc::new(package.profile.clone()));
+        Self {
+            registry: Registry::with_entries(package.entries.len()),
+            package,
+            caller,
+            realm: None,
+            stop: None,
+            watch: None,
+            ticks: TickLoop::new(TickOptions { max_timers }),
+            generation: 0,
+            status: Status::Loading,
+            ears: Ears::default(),
+            pending: Pending::default(),
+            seen_state: 0,
+            restarts: 0,
+            signals: BTreeSet::new(),
+            max_timers,
+        }
+    }
+
+    /// Moves a new realm in.
+    pub(crate) fn move_in(&mut self, opened: OpenedRealm, watch: Option<Box<dyn Watch>>) {
+        self.realm = Some(opened.realm);
+        self.stop = Some(opened.stop);
+        self.watch = watch;
+    }
+
+    /// Discards the realm and answers everything that waited for it.
+    pub(crate) fn take_down(&mut self, reason: &Termination) {
+        self.realm = None;
+        self.stop = None;
+        self.watch = None;
+        self.generation += 1;
+        self.status = Status::Stopped;
+        self.ticks = TickLoop::new(TickOptions { max_timers: self.max_timers });
+        self.registry = Registry::with_entries(self.package.entries.len());
+        self.ears.deafen();
+        self.seen_state = 0;
+        self.signals.clear();
+        std::mem::take(&mut self.pending).end(reason);
+    }
+
+    /// The path to show for an entry, or the package's name.
+    pub(crate) fn path(&self, entry: Option<EntryIndex>) -> String {
+        entry
+            .and_then(|entry| self.package.entries.get(entry.0 as usize))
+            .map_or_else(|| self.package.name.clone(), |entry| entry.path.clone())
+    }
+
+    /// The caller as it stands in a verdict.
+    pub(crate) fn caller_in(&self, during: During) -> Caller {
+        match during {
+            During::Turn => self.caller.clone(),
+            During::Verdict => self.caller.clone().in_verdict(),
+        }
+    }
+}
+
+impl Pending {
+    /// Answers everybody with the end of the realm. Somebody who no longer listens is no error.
+    fn end(self, reason: &Termination) {
+        if let Some((_, waiter)) = self.load {
+            let _ = waiter.send(Loaded::Ended(reason.clone()));
+        }
+        for (_, waiter) in self.events {
+            let _ = waiter.send(Err(reason.clone()));
+        }
+        for (_, waiter) in self.tools {
+            let _ = waiter.done.send(Err(reason.clone()));
+        }
+        for (_, waiter) in self.commands {
+            let _ = waiter.send(Err(reason.clone()));
+        }
+        for (_, waiter) in self.callbacks {
+            let _ = waiter.send(Err(reason.clone()));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Loading a package, and loading it again after its realm was stopped.
+//!
+//! Entries are loaded strictly one after the other, each factory awaited, as pi does it. An entry that
+//! fails has registered nothing and the others live; a realm that ends while it loads takes the whole
+//! package with it.
+
+use crate::events::Event;
+use crate::extension::{Extension, Loaded, Slot, Status};
+use crate::host::Host;
+use crate::options::OpenError;
+use crate::package::{EntryReport, LoadError, LoadReport, Package};
+use crate::record;
+use crate::report::ReportKind;
+use crate::turn::SyncDoor;
+use pijs_hostcall::During;
+use pijs_protocol::message::{Load, Message};
+use pijs_protocol::wire::RealmOptions;
+use pijs_protocol::{EntryIndex, Termination};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::{Notify, oneshot};
+
+impl Host {
+    /// Loads a package: makes its realm and runs its entries' factories in order.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`] when the package as a whole does not run; it then takes no part in the session. An
+    /// entry whose factory throws is no error of this kind, see [`LoadReport::failures`].
+    pub async fn load(&self, package: Package) -> Result<LoadReport, LoadError> {
+        let id = package.id().clone();
+        if self.slots().iter().any(|slot| *slot.cell.borrow().package.id() == id) {
+            return Err(LoadError::Duplicate(id));
+        }
+        let max_timers = self.0.options.limits.timers as usize;
+        let slot = Rc::new(Slot {
+            index: self.0.slots.borrow().len(),
+            cell: RefCell::new(Extension::new(Rc::new(package), max_timers)),
+            changed: Notify::new(),
+        });
+        self.0.slots.borrow_mut().push(Rc::clone(&slot));
+
+        let conflicts = self.reports();
+        let loaded = self.load_realm(&slot).await;
+        let conflicts = conflicts
+            .drain()
+            .into_iter()
+            .filter(|report| report.extension == id)
+            .filter_map(|report| match report.kind {
+                ReportKind::Conflict { message } => Some(message),
+                _ => None,
+            })
+            .collect();
+        match loaded {
+            Ok(entries) => {
+                self.set_status(&slot, Status::Live);
+                Ok(LoadReport { extension: id, entries, conflicts })
+            }
+            Err(error) => {
+                self.set_status(&slot, Status::Disabled);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives a stopped extension a new realm. The entries are loaded again and told that the session
+    /// starts, reason `reload`.
+    pub(crate) async fn revive(&self, slot: &Rc<Slot>) {
+        match self.load_realm(slot).await {
+            Ok(entries) => {
+                for entry in entries {
+                    if let Some(error) = entry.error {
+                        self.report(slot, Some(entry.entry), ReportKind::Error(error));
+                    }
+                }
+                self.set_status(slot, Status::Live);
+                self.report(slot, None, ReportKind::Restarted);
+                if self.0.session_started.get() {
+                    self.emit_to(slot, &Event::new("session_start").with("reason", "reload")).await;
+                }
+            }
+            Err(error) => {
+                // What ended while loading would end again: `end` has counted it already.
+                if slot.cell.borrow().status != Status::Disabled {
+                    self.report(slot, None, ReportKind::Warning { message: error.to_string() });
+                    self.disable(slot);
+                }
+            }
+        }
+    }
+
+    /// The realm is gone: answers everybody who waits and sees to a new one.
+    pub(crate) fn end(&self, slot: &Rc<Slot>, reason: &Termination) {
+        let (id, restarts) = {
+            let mut extension = slot.cell.borrow_mut();
+            let was_loading = matches!(extension.status, Status::Loading | Status::Reviving);
+            extension.take_down(reason);
+            if was_loading {
+                // Whoever loads it decides what becomes of it.
+                extension.status = Status::Loading;
+            } else {
+                extension.restarts += 1;
+            }
+            (extension.package.id().clone(), extension.restarts)
+        };
+        self.0.dispatcher.end_extension(&id);
+        self.refresh_heard();
+        self.report(slot, None, ReportKind::Ended(reason.clone()));
+        record::ended(&self.0, &slot.cell.borrow().caller, reason);
+        if restarts > self.0.options.max_restarts {
+            self.disable(slot);
+        }
+        slot.changed.notify_waiters();
+        self.notify_driver();
+    }
+
+    fn disable(&self, slot: &Rc<Slot>) {
+        self.set_status(slot, Status::Disabled);
+        self.report(slot, None, ReportKind::Disabled);
+    }
+
+    fn set_status(&self, slot: &Rc<Slot>, status: Status) {
+        slot.cell.borrow_mut().status = status;
+        self.refresh_heard();
+        slot.changed.notify_waiters();
+    }
+
+    /// Waits until an extension takes part. `false`: it never will again.
+    pub(crate) async fn live(&self, slot: &Rc<Slot>) -> bool {
+        loop {
+            let changed = slot.changed.notified();
+            match slot.cell.borrow().status {
+                Status::Live => return true,
+                Status::Disabled => return false,
+                Status::Loading | Status::Stopped | Status::Reviving => {}
+            }
+            changed.await;
+        }
+    }
+
+    /// Opens a realm for a slot and loads all entries into it.
+    async fn load_realm(&self, slot: &Rc<Slot>) -> Result<Vec<EntryReport>, LoadError> {
+        let package = Rc::clone(&slot.cell.borrow().package);
+        let extension = package.id().clone();
+        self.open_realm(slot).map_err(|error| LoadError::Realm { extension: extension.clone(), error })?;
+        let mut reports = Vec::new();
+        for (index, entry) in (0..).zip(&package.entries) {
+            let index = EntryIndex(index);
+            let (sender, receiver) = oneshot::channel();
+            slot.cell.borrow_mut().pending.load = Some((index, sender));
+            let load = Load { entry: index, module: entry.module.clone(), path: entry.path.clone() };
+            self.post(slot, Message::Load(load));
+            self.ingest();
+            self.run_ready(slot);
+            let ended = |reason| LoadError::Ended { extension: extension.clone(), path: entry.path.clone(), reason };
+            let (error, manifest) = match receiver.await {
+                Ok(Loaded::Ready(manifest)) => (None, manifest),
+                Ok(Loaded::Failed(error)) => (Some(error), None),
+                Ok(Loaded::Ended(reason)) => return Err(ended(reason)),
+                Err(_) => unreachable!("a waiter is answered before it is dropped"),
+            };
+            record::loaded(&self.0, &slot.cell.borrow().caller, &entry.path, error.as_ref());
+            reports.push(EntryReport { entry: index, path: entry.path.clone(), error, manifest });
+        }
+        Ok(reports)
+    }
+
+    fn open_realm(&self, slot: &Rc<Slot>) -> Result<(), OpenError> {
+        let core = &*self.0;
+        let (caller, artifact) = {
+            let extension = slot.cell.borrow();
+            (extension.caller_in(During::Turn), Arc::clone(&extension.package.artifact))
+        };
+        let options = RealmOptions {
+            extension: caller.extension().clone(),
+            limits: core.options.limits.clone(),
+            seed: core.options.seed,
+            clock_step_us: core.options.clock_step_us,
+            time_zone: core.options.time_zone.clone(),
+            facts: core.options.facts.clone(),
+        };
+        let mut seen_state = 0;
+        let mut door = SyncDoor {
+            caller: &caller,
+            dispatcher: &core.dispatcher,
+            timer: core.timer.as_ref(),
+            state: &core.state,
+            seen_state: &mut seen_state,
+            patience: None,
+        };
+        let modules = vec![Arc::clone(&core.modules), artifact];
+        let mut opened = core.opener.open(&options, modules, core.timer.now(), &mut door)?;
+        let booted = std::mem::take(&mut opened.booted);
+        let watch = core.watchdog.as_ref().map(|watchdog| watchdog.watch(Arc::clone(&opened.stop)));
+        {
+            let mut extension = slot.cell.borrow_mut();
+            extension.move_in(opened, watch);
+            extension.seen_state = seen_state;
+        }
+        self.settle(slot, booted);
+        let active = core.active_signal.borrow().clone();
+        if let Some(signal) = active {
+            self.hand_in(slot, &signal);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,213 @@
+//! What a host is made of: [`HostBuilder`] and the services it takes.
+//!
+//! The host owns no clock, no thread and no engine. Time comes from the driver's [`Timer`], realms
+//! from an [`OpenRealm`], the kill at the end of the patience with a verdict from a [`Watchdog`].
+
+use crate::host::Host;
+use crate::state::ReadableState;
+use pijs_artifact::Verified;
+use pijs_hostcall::{Dispatcher, Timer};
+use pijs_protocol::wire::{Limits, RealmOptions};
+use pijs_protocol::{Now, Termination, Yield};
+use pijs_realm::{EngineError, Realm, SyncHost, ThreadRealm};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// Opens realms: in this thread, in a process, or for a test.
+pub trait OpenRealm {
+    /// Creates a realm, makes `modules` importable (host modules first) and evaluates `pi:runtime`.
+    fn open(
+        &self,
+        options: &RealmOptions,
+        modules: Vec<Arc<Verified>>,
+        now: Now,
+        host: &mut dyn SyncHost,
+    ) -> Result<OpenedRealm, OpenError>;
+}
+
+/// A realm that is ready for deliveries.
+pub struct OpenedRealm {
+    /// The realm.
+    pub realm: Box<dyn Realm>,
+    /// Stops a running turn, from any thread.
+    pub stop: Arc<dyn Fn() + Send + Sync>,
+    /// What `pi:runtime` had to say when it was evaluated.
+    pub booted: Yield,
+}
+
+/// A realm that could not be opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The engine could not be created.
+    Engine(EngineError),
+    /// `pi:runtime` did not survive its own evaluation.
+    Ended(Termination),
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Engine(error) => error.fmt(f),
+            Self::Ended(reason) => write!(f, "the realm's runtime {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Realms in the calling thread: the default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct InThread;
+
+impl OpenRealm for InThread {
+    fn open(
+        &self,
+        options: &RealmOptions,
+        modules: Vec<Arc<Verified>>,
+        now: Now,
+        host: &mut dyn SyncHost,
+    ) -> Result<OpenedRealm, OpenError> {
+        let mut realm = ThreadRealm::open(options, modules).map_err(OpenError::Engine)?;
+        let interrupter = realm.interrupter();
+        let booted = realm.boot(now, host).map_err(OpenError::Ended)?;
+        Ok(OpenedRealm { realm: Box::new(realm), stop: Arc::new(move || interrupter.interrupt()), booted })
+    }
+}
+
+/// Stops a realm that does not come back from a delta.
+///
+/// Fuel ends computation after about a second, wherever it runs. What fuel does not see is time spent
+/// outside the interpreter: a synchronous read of a slow disk, one long built-in. For that the driver
+/// may lend a thread. One [`Watch`] is made per realm; arming it happens twice per delta and has to
+/// cost next to nothing, so an implementation keeps a deadline in an atomic and looks at it now and then.
+pub trait Watchdog {
+    /// Watches one realm; `stop` ends its running turn.
+    fn watch(&self, stop: Arc<dyn Fn() + Send + Sync>) -> Box<dyn Watch>;
+}
+
+/// The watch over one realm. Dropping it ends it.
+pub trait Watch {
+    /// Calls `stop` unless [`Watch::disarm`] comes within so many microseconds.
+    fn arm(&self, within_us: u64);
+    /// The turn has come back.
+    fn disarm(&self);
+}
+
+/// How long a verdict may take.
+///
+/// The fuel of a delta is [`Limits::stream_fuel`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VerdictBudget {
+    /// A verdict that takes longer is reported, once per extension; the answer counts.
+    pub soft_us: u64,
+    /// A realm that has not answered by then is stopped, discarded and started again. Synchronous
+    /// I/O counts.
+    pub kill_us: u64,
+}
+
+impl Default for VerdictBudget {
+    /// 250 ms, 1.5 s.
+    fn default() -> Self {
+        Self { soft_us: 250_000, kill_us: 1_500_000 }
+    }
+}
+
+/// Everything a host is told when it is made.
+#[derive(Clone)]
+pub struct HostOptions {
+    /// Limits of each realm.
+    pub limits: Limits,
+    /// Seed of each realm's random numbers.
+    pub seed: u64,
+    /// Microseconds a realm's clock advances per read inside a turn.
+    pub clock_step_us: u32,
+    /// IANA time zone.
+    pub time_zone: String,
+    /// What `process`, `os` and `path` report in every realm.
+    pub facts: Map<String, Value>,
+    /// Patience with verdicts.
+    pub verdict: VerdictBudget,
+    /// Strikes after which a `stream_text` handler is no longer called.
+    pub max_strikes: u32,
+    /// Restarts of one extension in a session; past them it is switched off.
+    pub max_restarts: u32,
+    /// Macrotasks of one realm that run before other work of the thread gets a turn.
+    pub burst: usize,
+}
+
+impl Default for HostOptions {
+    /// Limits of [`Limits::default`], seed 1, a clock that advances 1 us per read, UTC, no facts,
+    /// three strikes, five restarts, bursts of 256.
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            seed: 1,
+            clock_step_us: 1,
+            time_zone: "UTC".to_owned(),
+            facts: Map::new(),
+            verdict: VerdictBudget::default(),
+            max_strikes: 3,
+            max_restarts: 5,
+            burst: 256,
+        }
+    }
+}
+
+/// Makes a [`Host`].
+pub struct HostBuilder {
+    pub(crate) modules: Arc<Verified>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) timer: Arc<dyn Timer>,
+    pub(crate) options: HostOptions,
+    pub(crate) opener: Box<dyn OpenRealm>,
+    pub(crate) watchdog: Option<Box<dyn Watchdog>>,
+    pub(crate) state: ReadableState,
+}
+
+impl HostBuilder {
+    pub(crate) fn new(modules: Arc<Verified>, dispatcher: Arc<Dispatcher>, timer: Arc<dyn Timer>) -> Self {
+        Self {
+            modules,
+            dispatcher,
+            timer,
+            options: HostOptions::default(),
+            opener: Box::new(InThread),
+            watchdog: None,
+            state: ReadableState::default(),
+        }
+    }
+
+    /// Replaces all options.
+    #[must_use]
+    pub fn options(mut self, options: HostOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Where realms come from; [`InThread`] unless told otherwise.
+    #[must_use]
+    pub fn realms(mut self, opener: impl OpenRealm + 'static) -> Self {
+        self.opener = Box::new(opener);
+        self
+    }
+
+    /// Lends a watchdog for verdicts. Without one only fuel and the time of synchronous hostcalls are
+    /// bounded.
+    #[must_use]
+    pub fn watchdog(mut self, watchdog: impl Watchdog + 'static) -> Self {
+        self.watchdog = Some(Box::new(watchdog));
+        self
+    }
+
+    /// The readable state, shared with the connectors that change it.
+    #[must_use]
+    pub fn state(mut self, state: ReadableState) -> Self {
+        self.state = state;
+        self
+    }
+
+    /// Makes the host. Call it on the thread that will run it.
+    pub fn build(self) -> Host {
+        Host::new(self)
+    }
+}

@@ -1,0 +1,152 @@
+//! What callers get back: answers of events, tools, commands and verdicts.
+
+use crate::package::Entry;
+use pijs_protocol::message::ErrorReport;
+use pijs_protocol::registration::{CommandSpec, FlagSpec, ToolSpec};
+use pijs_protocol::stream::Injection;
+use pijs_protocol::{EntryIndex, ExtensionId, Handle, Termination};
+use serde_json::{Map, Value};
+
+/// What became of an event after all its handlers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The event object as the last handler left it: changes in place included, where they count.
+    pub payload: Map<String, Value>,
+    /// The handlers' answers, combined as the event's rule says; `None` when none counts.
+    pub answer: Option<Value>,
+    /// Whether a handler ended the round: `block`, `cancel`, `handled`, or a throw where that blocks.
+    pub stopped: bool,
+    /// For events whose handlers' errors reach the caller (`tool_call`, `user_bash`): what was thrown.
+    pub thrown: Option<ErrorReport>,
+}
+
+impl Outcome {
+    /// A member of the answer.
+    pub fn answer_field(&self, key: &str) -> Option<&Value> {
+        self.answer.as_ref()?.get(key)
+    }
+}
+
+/// A streamed delta's fate.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamOutcome {
+    /// Goes on to screen, session and listeners.
+    Continue,
+    /// The attempt is over; the delta and everything before it in this attempt are discarded.
+    Abort(Verdict),
+}
+
+impl StreamOutcome {
+    /// The verdict, if there is one.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        match self {
+            Self::Continue => None,
+            Self::Abort(verdict) => Some(verdict),
+        }
+    }
+}
+
+/// An abort that counts: asked for by a handler, granted by the gate, written to the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Who.
+    pub extension: ExtensionId,
+    /// Which of its entries.
+    pub entry: EntryIndex,
+    /// The entry's path as it is shown.
+    pub path: String,
+    /// The handler, for the record.
+    pub handler: Handle,
+    /// What to inject before the retry; `None` ends the run.
+    pub retry: Option<Injection>,
+    /// Time spent on this delta, all handlers together.
+    pub latency_us: u64,
+}
+
+/// How a tool call ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolOutcome {
+    /// `{content, details, terminate?}` as the tool returned it.
+    Returned(Value),
+    /// It threw.
+    Threw(ErrorReport),
+    /// No extension has a tool of this name.
+    Unknown,
+    /// Its realm was stopped meanwhile.
+    Ended(Termination),
+}
+
+/// How a slash command ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CommandOutcome {
+    /// The handler has finished.
+    Done,
+    /// It threw.
+    Threw(ErrorReport),
+    /// No extension has a command of this name.
+    Unknown,
+    /// Its realm was stopped meanwhile.
+    Ended(Termination),
+}
+
+/// How a call of a function that stayed in a realm ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallbackOutcome {
+    /// What it returned; `None` for `undefined`.
+    Returned(Option<Value>),
+    /// It threw.
+    Threw(ErrorReport),
+    /// Its realm is no longer the one that made the function.
+    Gone,
+    /// Its realm was stopped meanwhile.
+    Ended(Termination),
+}
+
+/// Where something was registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// The package.
+    pub extension: ExtensionId,
+    /// Which of its entries.
+    pub entry: EntryIndex,
+    /// The entry's path as it is shown.
+    pub path: String,
+}
+
+impl Owner {
+    pub(crate) fn new(extension: &ExtensionId, entry: EntryIndex, known: &[Entry]) -> Self {
+        let path = known.get(entry.0 as usize).map_or_else(String::new, |entry| entry.path.clone());
+        Self { extension: extension.clone(), entry, path }
+    }
+}
+
+/// A tool the model may call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolInfo {
+    /// Who registered it.
+    pub owner: Owner,
+    /// What was registered.
+    pub spec: ToolSpec,
+}
+
+/// A slash command.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CommandInfo {
+    /// Name to type; `name:1`, `name:2`, ... when several extensions chose the same.
+    pub invocation: String,
+    /// Who registered it.
+    pub owner: Owner,
+    /// What was registered.
+    pub spec: CommandSpec,
+}
+
+/// A command line flag.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlagInfo {
+    /// Who registered it.
+    pub owner: Owner,
+    /// What was registered.
+    pub spec: FlagSpec,
+    /// Its value now.
+    pub value: Option<Value>,
+}

@@ -1,0 +1,129 @@
+//! What can be loaded, and what came of it.
+
+use crate::position::PositionMap;
+use pijs_artifact::Verified;
+use pijs_hostcall::Profile;
+use pijs_protocol::manifest::CapabilityManifest;
+use pijs_protocol::message::ErrorReport;
+use pijs_protocol::{EntryIndex, ExtensionId, Termination};
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A compiled package: what one realm runs.
+pub struct Package {
+    /// Id, folder and artifact hash, as the gate and the ledger know it.
+    pub profile: Profile,
+    /// Name shown when no entry is to blame.
+    pub name: String,
+    /// Bytecode of all entries and what they import.
+    pub artifact: Arc<Verified>,
+    /// Extension entries in the order they are loaded.
+    pub entries: Vec<Entry>,
+    /// From bundle positions to source positions.
+    pub positions: Option<Rc<dyn PositionMap>>,
+}
+
+impl Package {
+    /// A package whose entries are those its artifact lists.
+    pub fn new(profile: Profile, artifact: Arc<Verified>) -> Self {
+        let metadata = &artifact.artifact().metadata;
+        let entries = metadata.entries.iter().map(|path| Entry { module: path.clone(), path: path.clone() }).collect();
+        Self { profile, name: metadata.name.clone(), entries, positions: None, artifact }
+    }
+
+    /// Uses `positions` for errors.
+    #[must_use]
+    pub fn with_positions(mut self, positions: Rc<dyn PositionMap>) -> Self {
+        self.positions = Some(positions);
+        self
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &ExtensionId {
+        &self.profile.extension
+    }
+}
+
+/// One extension entry of a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Module specifier inside the artifact.
+    pub module: String,
+    /// Path shown in errors, as the user knows it.
+    pub path: String,
+}
+
+/// What came of loading a package: which entries run, which failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadReport {
+    /// The package.
+    pub extension: ExtensionId,
+    /// In load order. One that failed has registered nothing; the others live.
+    pub entries: Vec<EntryReport>,
+    /// Name conflicts with what was loaded earlier; the earlier one keeps the name.
+    pub conflicts: Vec<String>,
+}
+
+impl LoadReport {
+    /// Entries that failed, with what they threw.
+    pub fn failures(&self) -> impl Iterator<Item = (&str, &ErrorReport)> {
+        self.entries.iter().filter_map(|entry| Some((entry.path.as_str(), entry.error.as_ref()?)))
+    }
+}
+
+/// What came of one entry.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EntryReport {
+    /// Which.
+    pub entry: EntryIndex,
+    /// Its path as it is shown.
+    pub path: String,
+    /// Why it does not run, with the position in its source.
+    pub error: Option<ErrorReport>,
+    /// What its manifest asked for, where it registered one.
+    pub manifest: Option<CapabilityManifest>,
+}
+
+/// Why a package as a whole could not be loaded. The session goes on without it.
+#[derive(Debug)]
+pub enum LoadError {
+    /// A package with this id is loaded already.
+    Duplicate(ExtensionId),
+    /// No realm could be made for it.
+    Realm {
+        /// The package.
+        extension: ExtensionId,
+        /// What the engine said.
+        error: crate::options::OpenError,
+    },
+    /// It was stopped while it loaded: out of fuel, out of memory.
+    Ended {
+        /// The package.
+        extension: ExtensionId,
+        /// Entry that was being loaded.
+        path: String,
+        /// Why.
+        reason: Termination,
+    },
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Duplicate(id) => write!(f, "{id} is loaded already"),
+            Self::Realm { extension, error } => write!(f, "{extension}: no realm could be made: {error}"),
+            Self::Ended { path, reason, .. } => write!(f, "Failed to load extension \"{path}\": {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Duplicate(_) => None,
+            Self::Realm { error, .. } => Some(error),
+            Self::Ended { reason, .. } => Some(reason),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! From bundle positions to source positions.
+//!
+//! A realm reports stacks with the positions of the linked module it runs. [`PositionMap`], which
+//! `extc` implements over the artifact's source maps, says where that is in the author's file;
+//! [`translate`] applies it to a whole error before anyone sees it.
+
+use pijs_protocol::message::{ErrorReport, Position};
+
+/// Says where a position of a compiled module is in the source.
+pub trait PositionMap {
+    /// `line` and `column` are 1-based. `None`: the module is not the extension's own, or the place
+    /// has no mapping.
+    fn source_position(&self, module: &str, line: u32, column: u32) -> Option<Position>;
+}
+
+/// Replaces bundle positions in `error.stack` and fills in `error.position` with the innermost frame
+/// that is in the extension's source. Frames that do not map stay as they are.
+pub(crate) fn translate(mut error: ErrorReport, map: Option<&dyn PositionMap>) -> ErrorReport {
+    let (Some(map), Some(stack)) = (map, error.stack.as_deref()) else { return error };
+    let mut innermost = None;
+    let mut lines = Vec::new();
+    for line in stack.lines() {
+        match frame(line).and_then(|frame| Some((map.source_position(frame.module, frame.line, frame.column)?, frame)))
+        {
+            Some((place, frame)) => {
+                lines.push(format!("{}{}:{}:{}{}", frame.before, place.file, place.line, place.column, frame.after));
+                innermost.get_or_insert(place);
+            }
+            None => lines.push(line.to_owned()),
+        }
+    }
+    error.position = error.position.or(innermost);
+    error.stack = Some(lines.join("\n"));
+    error
+}
+
+/// `    at name (module:line:column)` or `    at module:line:column`, taken apart.
+struct Frame<'a> {
+    before: &'a str,
+    module: &'a str,
+    line: u32,
+    column: u32,
+    after: &'a str,
+}
+
+fn frame(text: &str) -> Option<Frame<'_>> {
+    let after_start = text.trim_end().strip_suffix(')').map_or(text.trim_end().len(), str::len);
+    let (head, after) = text.split_at(after_start);
+    let start = match head.rfind('(') {
+        Some(open) if !after.is_empty() => open + 1,
+        _ => head.find("at ")? + 3,
+    };
+    let (before, place) = head.split_at(start);
+    let mut parts = place.rsplitn(3, ':');
+    let column = parts.next()?.parse().ok()?;
+    let line = parts.next()?.parse().ok()?;
+    let module = parts.next().filter(|module| !module.is_empty())?;
+    Some(Frame { before, module, line, column, after })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Shift;
+
+    impl PositionMap for Shift {
+        fn source_position(&self, module: &str, line: u32, column: u32) -> Option<Position> {
+            (module == "entry:main.js").then(|| Position { file: "src/main.ts".into(), line: line + 10, column })
+        }
+    }
+
+    fn error(stack: &str) -> ErrorReport {
+        ErrorReport {
+            entry: None,
+            phase: "load".into(),
+            name: Some("Error".into()),
+            message: "boom".into(),
+            stack: Some(stack.into()),
+            position: None,
+        }
+    }
+
+    #[test]
+    fn frames_of_the_extension_get_source_positions() {
+        let stack =
+            "    at fs (pi:web:3:1)\n    at boom (entry:main.js:2:7)\n    at entry:main.js:5:1\n    at native\n";
+        let mapped = translate(error(stack), Some(&Shift));
+        assert_eq!(
+            mapped.stack.as_deref(),
+            Some("    at fs (pi:web:3:1)\n    at boom (src/main.ts:12:7)\n    at src/main.ts:15:1\n    at native")
+        );
+        let place = mapped.position.expect("a frame mapped");
+        assert_eq!((place.file.as_str(), place.line, place.column), ("src/main.ts", 12, 7), "the innermost one");
+    }
+
+    #[test]
+    fn lines_that_are_no_frames_stay() {
+        for stack in ["", "at", "    at <anonymous>", "    at x (native)", ":::", "at a:b:c"] {
+            let mapped = translate(error(stack), Some(&Shift));
+            assert_eq!(mapped.stack.as_deref(), Some(stack));
+            assert_eq!(mapped.position, None);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What the host has to say while extensions run: errors, strikes, restarts, warnings.
+//!
+//! A [`Report`] is a fact about one extension that no caller is waiting for. Front ends subscribe
+//! with [`Host::reports`](crate::Host::reports) and show them their own way; the same facts that
+//! belong into the ledger are written there by the dispatcher.
+
+use pijs_protocol::log::LogEntry;
+use pijs_protocol::message::ErrorReport;
+use pijs_protocol::{ExtensionId, StreamSource, Termination};
+use std::collections::VecDeque;
+use std::fmt;
+use std::rc::Rc;
+use std::{cell::RefCell, future::poll_fn, task::Poll, task::Waker};
+
+/// One fact about one extension.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// The extension.
+    pub extension: ExtensionId,
+    /// The entry's path as it is shown to people; the package's name when no entry is to blame.
+    pub path: String,
+    /// What happened.
+    pub kind: ReportKind,
+}
+
+/// What a [`Report`] says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ReportKind {
+    /// A handler, tool, command, timer or callback threw, or a promise was rejected unhandled.
+    /// Positions are those of the source.
+    Error(ErrorReport),
+    /// Something is off and the extension goes on: an unknown event name, a name that a host
+    /// module lacks, a call that was not granted.
+    Warning {
+        /// One sentence.
+        message: String,
+    },
+    /// A tool or flag name is taken; the first one loaded keeps it.
+    Conflict {
+        /// `Tool "x" conflicts with PATH`, as pi words it.
+        message: String,
+    },
+    /// Console output, or `pi.log`.
+    Log(LogEntry),
+    /// A `stream_text` handler threw, answered nonsense or ran out of time.
+    Strike {
+        /// How many this session, this one included.
+        count: u32,
+        /// Whether the handler is no longer called.
+        muted: bool,
+    },
+    /// A `stream_text` handler waits for I/O, so its answers come too late and count as *continue*.
+    /// Said once per handler.
+    LateVerdict,
+    /// A verdict took longer than the soft budget. Said once per extension.
+    SlowVerdict {
+        /// How long.
+        elapsed_us: u64,
+        /// On which kind of delta.
+        source: StreamSource,
+    },
+    /// The realm was discarded.
+    Ended(Termination),
+    /// A new realm took the place of a discarded one; all entries are loaded again.
+    Restarted,
+    /// The extension was stopped too often and is left out for the rest of the session.
+    Disabled,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = &self.path;
+        match &self.kind {
+            ReportKind::Error(error) => {
+                write!(f, "Extension \"{path}\" error: {}", error.message)?;
+                match &error.position {
+                    Some(place) => write!(f, " ({}:{}:{})", place.file, place.line, place.column),
+                    None => Ok(()),
+                }
+            }
+            ReportKind::Warning { message } | ReportKind::Conflict { message } => {
+                write!(f, "Extension \"{path}\": {message}")
+            }
+            ReportKind::Log(entry) => write!(f, "{path}: {}", entry.message),
+            ReportKind::Strike { count, muted: false } => {
+                write!(f, "Extension \"{path}\": stream_text handler, strike {count}")
+            }
+            ReportKind::Strike { count, muted: true } => {
+                write!(f, "Extension \"{path}\": stream_text handler, strike {count}; it is no longer called")
+            }
+            ReportKind::LateVerdict => write!(
+                f,
+                "Extension \"{path}\": a stream_text handler waits for I/O; its answers come too late and count as continue"
+            ),
+            ReportKind::SlowVerdict { elapsed_us, source } => write!(
+                f,
+                "Extension \"{path}\": stream_text took {} ms for one {} delta",
+                elapsed_us / 1000,
+                source.as_str()
+            ),
+            ReportKind::Ended(reason) => write!(f, "Extension \"{path}\" {reason}"),
+            ReportKind::Restarted => write!(f, "Extension \"{path}\" was restarted"),
+            ReportKind::Disabled => {
+                write!(f, "Extension \"{path}\" was stopped too often and is switched off for this session")
+            }
+        }
+    }
+}
+
+/// A subscription to reports, from the moment it was made.
+///
+/// Holds at most [`Reports::CAPACITY`] unread ones; the oldest make room, and [`Reports::lost`]
+/// counts them.
+#[derive(Clone)]
+pub struct Reports(Rc<RefCell<Inbox>>);
+
+#[derive(Default)]
+struct Inbox {
+    unread: VecDeque<Report>,
+    lost: u64,
+    waker: Option<Waker>,
+}
+
+impl Reports {
+    /// Unread reports a subscription keeps.
+    pub const CAPACITY: usize = 4096;
+
+    pub(crate) fn new() -> Self {
+        Self(Rc::default())
+    }
+
+    pub(crate) fn push(&self, report: Report) {
+        let mut inbox = self.0.borrow_mut();
+        if inbox.unread.len() == Self::CAPACITY {
+            inbox.unread.pop_front();
+            inbox.lost += 1;
+        }
+        inbox.unread.push_back(report);
+        if let Some(waker) = inbox.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Whether somebody besides the host still holds the subscription.
+    pub(crate) fn is_wanted(&self) -> bool {
+        Rc::strong_count(&self.0) > 1
+    }
+
+    /// Takes everything unread, oldest first.
+    pub fn drain(&self) -> Vec<Report> {
+        self.0.borrow_mut().unread.drain(..).collect()
+    }
+
+    /// Waits for the next report.
+    pub async fn next(&self) -> Report {
+        poll_fn(|cx| {
+            let mut inbox = self.0.borrow_mut();
+            match inbox.unread.pop_front() {
+                Some(report) => Poll::Ready(report),
+                None => {
+                    inbox.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// How many reports made room for newer ones.
+    pub fn lost(&self) -> u64 {
+        self.0.borrow().lost
+    }
+}

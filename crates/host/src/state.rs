@@ -1,0 +1,181 @@
+//! The readable state: what `getEntries`, `isIdle`, `model` and their like answer from.
+//!
+//! One versioned snapshot per session. Every realm keeps a copy and is brought up to date by the
+//! difference since the version it has seen, with each delivery and with each answer to a
+//! synchronous hostcall; reading it costs no hostcall and no ledger line. [`ReadableState`] is
+//! `Send`, so that a connector which appends a session entry can publish it before its call returns.
+//!
+//! Always holds: versions only grow; applying [`ReadableState::since`] to a copy of that version
+//! yields the current snapshot.
+
+use pijs_protocol::wire::{EntriesDelta, StateDelta};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The session state that extensions read without asking.
+///
+/// Members the pi dialect reads: `cwd`, `mode`, `hasUI`, `isIdle`, `hasPendingMessages`, `model`,
+/// `scopedModels`, `thinkingLevel`, `systemPrompt`, `contextUsage`, `projectTrusted`, `session`
+/// (`{id, file, dir, header, leafId}`), and `flags`, which the host keeps itself.
+///
+/// ```
+/// use pijs_host::ReadableState;
+/// let state = ReadableState::default();
+/// let before = state.version();
+/// state.set("isIdle", true);
+/// let difference = state.since(before).expect("something changed");
+/// assert_eq!(difference.set["isIdle"], true);
+/// assert!(state.since(state.version()).is_none());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct ReadableState(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Mirrors `Snapshot::version`, so that an unchanged state costs one load per delta.
+    version: AtomicU64,
+    snapshot: Mutex<Snapshot>,
+}
+
+#[derive(Debug, Default)]
+struct Snapshot {
+    version: u64,
+    /// Member to (version of its last change, value).
+    members: BTreeMap<String, (u64, Value)>,
+    entries: Vec<Value>,
+    /// Cuts and appends since the start: (version, number of entries kept from before).
+    cuts: Vec<(u64, usize)>,
+}
+
+impl ReadableState {
+    /// The current version; 0 is the empty state.
+    pub fn version(&self) -> u64 {
+        self.0.version.load(Ordering::Acquire)
+    }
+
+    /// Replaces a member. Setting an equal value changes nothing.
+    pub fn set(&self, key: &str, value: impl Into<Value>) {
+        let value = value.into();
+        let mut snapshot = self.lock();
+        if snapshot.members.get(key).is_some_and(|(_, known)| *known == value) {
+            return;
+        }
+        let version = self.advance(&mut snapshot);
+        snapshot.members.insert(key.to_owned(), (version, value));
+    }
+
+    /// A member's value.
+    pub fn get(&self, key: &str) -> Option<Value> {
+        self.lock().members.get(key).map(|(_, value)| value.clone())
+    }
+
+    /// Cuts the session's entry list to `delta.keep` and appends.
+    pub fn change_entries(&self, delta: EntriesDelta) {
+        let mut snapshot = self.lock();
+        let keep = delta.keep.min(snapshot.entries.len());
+        if keep == snapshot.entries.len() && delta.append.is_empty() {
+            return;
+        }
+        let version = self.advance(&mut snapshot);
+        snapshot.entries.truncate(keep);
+        snapshot.entries.extend(delta.append);
+        // A later, deeper cut makes earlier ones that keep more redundant, so the list stays short:
+        // appends at the end leave one record per version only while nobody has read them.
+        while snapshot.cuts.last().is_some_and(|(_, earlier)| *earlier >= keep) {
+            snapshot.cuts.pop();
+        }
+        snapshot.cuts.push((version, keep));
+    }
+
+    /// What a copy of version `seen` lacks; `None` when it is current.
+    pub fn since(&self, seen: u64) -> Option<StateDelta> {
+        if self.version() == seen {
+            return None;
+        }
+        let snapshot = self.lock();
+        let set: Map<String, Value> = snapshot
+            .members
+            .iter()
+            .filter(|(_, (version, _))| *version > seen)
+            .map(|(key, (_, value))| (key.clone(), value.clone()))
+            .collect();
+        // The copy keeps what no change since then has touched. `cuts` rises in both members.
+        let first = snapshot.cuts.partition_point(|(version, _)| *version <= seen);
+        let entries = snapshot
+            .cuts
+            .get(first)
+            .map(|(_, keep)| EntriesDelta { keep: *keep, append: snapshot.entries[*keep..].to_vec() });
+        Some(StateDelta { version: snapshot.version, set, entries })
+    }
+
+    fn advance(&self, snapshot: &mut Snapshot) -> u64 {
+        snapshot.version += 1;
+        self.0.version.store(snapshot.version, Ordering::Release);
+        snapshot.version
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Snapshot> {
+        // A panic while holding the lock cannot leave a half-made change that matters: each is one
+        // insertion after the version moved.
+        self.0.snapshot.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn apply(copy: &mut (u64, Vec<Value>), state: &ReadableState) {
+        if let Some(delta) = state.since(copy.0) {
+            copy.0 = delta.version;
+            if let Some(entries) = delta.entries {
+                copy.1.truncate(entries.keep);
+                copy.1.extend(entries.append);
+            }
+        }
+    }
+
+    fn change(keep: usize, append: &[u32]) -> EntriesDelta {
+        EntriesDelta { keep, append: append.iter().map(|n| json!(n)).collect() }
+    }
+
+    #[test]
+    fn a_copy_is_brought_up_to_date_from_any_version() {
+        let changes =
+            [change(0, &[1, 2]), change(2, &[3]), change(1, &[4, 5]), change(3, &[6]), change(0, &[]), change(0, &[7])];
+        for start in 0..=changes.len() {
+            let state = ReadableState::default();
+            let mut copy = (0, Vec::new());
+            for (index, delta) in changes.iter().enumerate() {
+                if index == start {
+                    apply(&mut copy, &state);
+                }
+                state.change_entries(delta.clone());
+            }
+            apply(&mut copy, &state);
+            assert_eq!(copy.1, [json!(7)], "copy taken before change {start}");
+        }
+    }
+
+    #[test]
+    fn appends_send_only_what_is_new() {
+        let state = ReadableState::default();
+        state.change_entries(change(0, &[1, 2, 3]));
+        let seen = state.version();
+        state.change_entries(change(3, &[4]));
+        let delta = state.since(seen).expect("changed");
+        assert_eq!(delta.entries, Some(change(3, &[4])));
+    }
+
+    #[test]
+    fn an_equal_value_is_no_change() {
+        let state = ReadableState::default();
+        state.set("mode", "print");
+        let seen = state.version();
+        state.set("mode", "print");
+        assert!(state.since(seen).is_none());
+    }
+}

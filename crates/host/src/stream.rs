@@ -1,0 +1,163 @@
+//! The verdict on a streamed delta.
+//!
+//! [`Host::stream`] goes through the realms in load order; each gets the delta as one macrotask, after
+//! what is queued there already (I5), and the first abort wins. What can go wrong is never the model's
+//! problem: a throw, nonsense, an answer that waits for I/O or a realm that does not come back all
+//! count as *continue*, and are reported.
+//!
+//! | what a handler does | counts as | strike |
+//! |---|---|---|
+//! | returns nothing, or no `abort` | continue | |
+//! | `abort: true`, capability `verdict` granted | abort | |
+//! | `abort: true`, not granted | continue, reported | |
+//! | throws, or answers nonsense | continue, reported; later handlers run | yes |
+//! | returns a promise that needs I/O | continue, reported once per handler | |
+//! | takes longer than the soft budget | as answered; reported once per extension | |
+//! | runs out of fuel or time | continue, reported; the realm is restarted | all that hear the source |
+//!
+//! Nothing is allocated for a delta nobody hears.
+
+use crate::ears;
+use crate::extension::{Arrival, Slot, Status};
+use crate::host::{Host, Ticked};
+use crate::outcome::{StreamOutcome, Verdict};
+use crate::record::{self, Abort};
+use crate::report::ReportKind;
+use pijs_protocol::message::{ErrorReport, Message};
+use pijs_protocol::stream::StreamVerdict;
+use pijs_protocol::wire::StreamAnswer;
+use pijs_protocol::{Handle, StreamDelta};
+use std::rc::Rc;
+
+impl Host {
+    /// Asks the handlers about a delta, before anybody else sees it.
+    ///
+    /// Synchronous: the provider's stream does not advance until the answer is in. Ask
+    /// [`Host::hears`] first; it is the one branch a delta costs when nobody listens.
+    pub fn stream(&self, delta: &StreamDelta) -> StreamOutcome {
+        if !self.hears(delta.source) {
+            return StreamOutcome::Continue;
+        }
+        self.ingest();
+        let begin_us = self.0.timer.now().elapsed_us;
+        let bit = ears::bit(delta.source);
+        // By index: looking at one slot after the other holds no borrow and copies no list.
+        let mut index = 0;
+        while let Some(slot) = self.slot(index) {
+            index += 1;
+            let listens = {
+                let extension = slot.cell.borrow();
+                extension.status == Status::Live && extension.ears.mask() & bit != 0
+            };
+            if !listens {
+                continue;
+            }
+            if let Some(verdict) = self.ask(&slot, delta)
+                && let Some(verdict) = self.grant(&slot, delta, verdict, begin_us)
+            {
+                return StreamOutcome::Abort(verdict);
+            }
+        }
+        StreamOutcome::Continue
+    }
+
+    /// Lets one extension answer.
+    fn ask(&self, slot: &Rc<Slot>, delta: &StreamDelta) -> Option<StreamVerdict> {
+        let budget = self.0.options.verdict;
+        let begin_us = self.0.timer.now().elapsed_us;
+        {
+            let mut extension = slot.cell.borrow_mut();
+            extension.ticks.enqueue(Arrival::Delta);
+            if let Some(watch) = &extension.watch {
+                watch.arm(budget.kill_us);
+            }
+        }
+        // Everything that was queued before the delta runs first; the delta is in the queue, so the
+        // loop comes to it or the realm ends.
+        let answer = loop {
+            match self.tick(slot, Some(delta)) {
+                Ticked::Ran => {}
+                Ticked::Answered(answer) => break Some(answer),
+                Ticked::Ended | Ticked::Idle => break None,
+            }
+        };
+        let elapsed_us = self.0.timer.now().elapsed_us.saturating_sub(begin_us);
+        let first_slow = {
+            let mut extension = slot.cell.borrow_mut();
+            if let Some(watch) = &extension.watch {
+                watch.disarm();
+            }
+            answer.is_some() && elapsed_us > budget.soft_us && extension.ears.first_slow()
+        };
+        if first_slow {
+            self.report(slot, None, ReportKind::SlowVerdict { elapsed_us, source: delta.source });
+        }
+        match answer {
+            Some(StreamAnswer::Continue) => None,
+            Some(StreamAnswer::Abort(verdict)) => Some(verdict),
+            Some(StreamAnswer::Late { handler }) => {
+                self.stream_fault(slot, handler, None);
+                None
+            }
+            Some(StreamAnswer::Failed { handler, error }) => {
+                self.stream_fault(slot, handler, Some(error));
+                None
+            }
+            // The strike was counted when the realm ended.
+            None => None,
+        }
+    }
+
+    /// Asks the gate whether an abort counts, and writes it to the ledger.
+    fn grant(&self, slot: &Rc<Slot>, delta: &StreamDelta, asked: StreamVerdict, begin_us: u64) -> Option<Verdict> {
+        let latency_us = self.0.timer.now().elapsed_us.saturating_sub(begin_us);
+        let (caller, extension, path) = {
+            let extension = slot.cell.borrow();
+            (
+                extension.caller_in(pijs_hostcall::During::Verdict),
+                extension.package.id().clone(),
+                extension.path(Some(asked.entry)),
+            )
+        };
+        let StreamVerdict { entry, handler, retry } = asked;
+        let abort = Abort { delta, entry, path: &path, latency_us, retry: retry.as_ref() };
+        match record::verdict(&self.0, &caller, &abort) {
+            Ok(()) => Some(Verdict { extension, entry, path, handler, retry, latency_us }),
+            Err(refusal) => {
+                let message = format!("its verdict does not count: {refusal}");
+                self.report(slot, Some(entry), ReportKind::Warning { message });
+                None
+            }
+        }
+    }
+
+    /// Counts a strike against everybody who heard the delta on which the realm ended.
+    pub(crate) fn strike_the_stopped(&self, slot: &Rc<Slot>, delta: &StreamDelta) {
+        let strikes = slot.cell.borrow_mut().ears.strike_all(delta.source, self.0.options.max_strikes);
+        for strike in strikes {
+            let kind = ReportKind::Strike { count: strike.count, muted: strike.muted };
+            self.report(slot, Some(strike.entry), kind);
+        }
+    }
+
+    /// A handler threw, or (without an error) waits for I/O.
+    pub(crate) fn stream_fault(&self, slot: &Rc<Slot>, handler: Handle, error: Option<ErrorReport>) {
+        let Some(error) = error else {
+            let first = slot.cell.borrow_mut().ears.first_late(handler);
+            if let Some(entry) = first {
+                self.report(slot, Some(entry), ReportKind::LateVerdict);
+            }
+            return;
+        };
+        let error = self.located(slot, error);
+        self.report(slot, error.entry, ReportKind::Error(error.clone()));
+        let strike = slot.cell.borrow_mut().ears.strike(handler, self.0.options.max_strikes);
+        let Some(strike) = strike else { return };
+        let kind = ReportKind::Strike { count: strike.count, muted: strike.muted };
+        self.report(slot, Some(strike.entry), kind);
+        if strike.muted {
+            self.post(slot, Message::HandlerMuted { handler });
+            self.refresh_heard();
+        }
+    }
+}
