@@ -8,6 +8,7 @@
 import { coded, invalidArgType, outOfRange } from "pi:node/errors";
 import { checkedEncoding, decodeText, encodeText, knownEncoding, textLength } from "pi:node/buffer/codec";
 import { defineNumbers } from "pi:node/buffer/numbers";
+import { atob as decodeBase64, btoa as encodeBase64 } from "pi:web/base64";
 import { Blob as BlobClass, File as FileClass } from "pi:web/blob";
 
 export const kMaxLength = 2 ** 31 - 1;
@@ -15,8 +16,8 @@ export const constants = { MAX_LENGTH: kMaxLength, MAX_STRING_LENGTH: 2 ** 29 - 
 export const INSPECT_MAX_BYTES = 50;
 export const Blob = BlobClass;
 export const File = FileClass;
-export const atob = globalThis.atob;
-export const btoa = globalThis.btoa;
+export const atob = decodeBase64;
+export const btoa = encodeBase64;
 
 const BYTES = "an instance of Buffer or Uint8Array";
 

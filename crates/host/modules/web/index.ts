@@ -40,6 +40,7 @@ defineHidden(globalThis, {
 
 const LAZY: Record<string, string[]> = {
   "pi:web/encoding": ["TextEncoder", "TextDecoder"],
+  "pi:web/base64": ["atob", "btoa"],
   "pi:web/url": ["URL", "URLSearchParams"],
   "pi:web/clone": ["structuredClone"],
   "pi:web/performance": ["performance", "Performance"],

@@ -1,0 +1,20 @@
+/** `node:dns`: can be imported and extended; using it says what to do instead. */
+
+import promises from "node:dns/promises";
+import { refuse } from "pi:node/refuse";
+
+const refused = refuse("node:dns", "the host resolves names itself when fetch is called", [
+  "lookup", "lookupService", "resolve", "resolve4", "resolve6", "resolveAny", "resolveCaa", "resolveCname", "resolveMx", "resolveNaptr",
+  "resolveNs", "resolvePtr", "resolveSoa", "resolveSrv", "resolveTxt", "reverse", "setServers", "getServers", "setDefaultResultOrder",
+  "getDefaultResultOrder", "Resolver",
+]);
+
+export const {
+  lookup, lookupService, resolve, resolve4, resolve6, resolveAny, resolveCaa, resolveCname, resolveMx, resolveNaptr, resolveNs,
+  resolvePtr, resolveSoa, resolveSrv, resolveTxt, reverse, setServers, getServers, setDefaultResultOrder, getDefaultResultOrder,
+  Resolver,
+} = refused;
+
+export { default as promises } from "node:dns/promises";
+
+export default { ...refused, promises };

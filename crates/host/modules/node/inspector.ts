@@ -1,0 +1,18 @@
+/** `node:inspector`: can be imported and extended; using it says what to do instead. */
+
+import { refuse } from "pi:node/refuse";
+
+const refused = refuse("node:inspector", "debug with a tape: pi replay", [
+  "open", "close", "Session", "waitForDebugger",
+]);
+
+export const {
+  open, close, Session, waitForDebugger,
+} = refused;
+
+export function url(): undefined {
+  return undefined;
+}
+export const console: undefined = undefined;
+
+export default { ...refused, url, console };

@@ -1,0 +1,13 @@
+/** `node:repl`: can be imported and extended; using it says what to do instead. */
+
+import { refuse } from "pi:node/refuse";
+
+const refused = refuse("node:repl", "a realm never compiles source text at run time", [
+  "start", "REPLServer", "Recoverable",
+]);
+
+export const {
+  start, REPLServer, Recoverable,
+} = refused;
+
+export default refused;

@@ -1,0 +1,13 @@
+/** `node:test`: can be imported and extended; using it says what to do instead. */
+
+import { refuse } from "pi:node/refuse";
+
+const refused = refuse("node:test", "run tests with a test runner outside pi", [
+  "test", "it", "describe", "suite", "before", "after", "beforeEach", "afterEach", "run", "mock",
+]);
+
+export const {
+  test, it, describe, suite, before, after, beforeEach, afterEach, run, mock,
+} = refused;
+
+export default refused;

@@ -1,0 +1,13 @@
+/** `node:trace_events`: can be imported and extended; using it says what to do instead. */
+
+import { refuse } from "pi:node/refuse";
+
+const refused = refuse("node:trace_events", "record a tape instead", [
+  "createTracing", "getEnabledCategories",
+]);
+
+export const {
+  createTracing, getEnabledCategories,
+} = refused;
+
+export default refused;

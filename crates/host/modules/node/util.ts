@@ -1,0 +1,164 @@
+/** `node:util`. The heavy parts stand in `pi:node/util/...`. */
+
+import { importSync } from "pi:engine";
+import { checkFunction, coded, invalidArgType } from "pi:node/errors";
+import { constants } from "pi:node/os/constants";
+import { deepEqual } from "pi:node/util/equal";
+import { format as formatText, formatWithOptions as formatTextWith } from "pi:node/util/format";
+import { inspect as inspectValue } from "pi:node/util/inspect";
+import { parseArgs as parseArguments } from "pi:node/util/parseargs";
+import typeChecks from "node:util/types";
+import { TextDecoder as Decoder, TextEncoder as Encoder } from "pi:web/encoding";
+import { guarded, queueTick } from "pi:web/ticks";
+
+export const inspect = inspectValue;
+export const format = formatText;
+export const formatWithOptions = formatTextWith;
+export const parseArgs = parseArguments;
+export const types = typeChecks;
+export const TextDecoder = Decoder;
+export const TextEncoder = Encoder;
+
+const CUSTOM = Symbol.for("nodejs.util.promisify.custom");
+
+type AnyFunction = (...args: any[]) => any;
+
+/** A function that takes a callback last, as one that returns a promise. */
+function promisifyFunction(original: AnyFunction): AnyFunction {
+  checkFunction("original", original);
+  const custom = (original as any)[CUSTOM];
+  if (custom) {
+    checkFunction("util.promisify.custom", custom);
+    return Object.defineProperty(custom, CUSTOM, { value: custom, configurable: true }) as AnyFunction;
+  }
+  function promisified(this: unknown, ...args: unknown[]): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      Reflect.apply(original, this, [...args, (error: unknown, value: unknown) => (error ? reject(error) : resolve(value))]);
+    });
+  }
+  Object.setPrototypeOf(promisified, Object.getPrototypeOf(original));
+  Object.defineProperty(promisified, CUSTOM, { value: promisified, configurable: true });
+  const own = Object.getOwnPropertyDescriptors(original) as Record<PropertyKey, PropertyDescriptor>;
+  for (const key of Reflect.ownKeys(own)) {
+    if (key !== "prototype") Object.defineProperty(promisified, key, { ...own[key as string], configurable: true });
+  }
+  return promisified;
+}
+export const promisify = Object.assign(promisifyFunction, { custom: CUSTOM });
+
+/** A function that returns a promise, as one that takes a callback last. */
+export function callbackify(original: AnyFunction): AnyFunction {
+  checkFunction("original", original);
+  return function callbackified(this: unknown, ...args: any[]): void {
+    const done = args.pop();
+    checkFunction("last argument", done);
+    Promise.resolve(Reflect.apply(original, this, args)).then(
+      (value) => queueTick(() => done(null, value)),
+      (reason) => queueTick(() => done(reason || Object.assign(coded(Error, "ERR_FALSY_VALUE_REJECTION", "Promise was rejected with falsy value"), { reason }))),
+    );
+  };
+}
+
+export function inherits(constructor: any, parent: any): void {
+  checkFunction("ctor", constructor);
+  checkFunction("superCtor", parent);
+  if (parent.prototype === undefined) throw invalidArgType("superCtor.prototype", "of type object", parent.prototype);
+  Object.defineProperty(constructor, "super_", { value: parent, writable: true, configurable: true });
+  Object.setPrototypeOf(constructor.prototype, parent.prototype);
+}
+
+/** Warns once, at the first call. */
+export function deprecate<F extends AnyFunction>(original: F, message: string, code?: string): F {
+  let warned = false;
+  function deprecated(this: unknown, ...args: unknown[]): unknown {
+    if (!warned) {
+      warned = true;
+      importSync("node:process").default.emitWarning(message, "DeprecationWarning", code);
+    }
+    return new.target ? Reflect.construct(original, args, new.target) : Reflect.apply(original, this, args);
+  }
+  Object.setPrototypeOf(deprecated, original);
+  if (original.prototype) deprecated.prototype = original.prototype;
+  return deprecated as unknown as F;
+}
+
+export function isDeepStrictEqual(a: unknown, b: unknown): boolean {
+  return deepEqual(a, b, true);
+}
+
+const CONTROL = /[\u001B\u009B][[\]()#;?]*(?:(?:(?:(?:;[-a-zA-Z\d/#&.:=?%@~_]+)*|[a-zA-Z\d]+(?:;[-a-zA-Z\d/#&.:=?%@~_]*)*)?(?:\u0007|\u001B\u005C|\u009C))|(?:(?:\d{1,4}(?:;\d{0,4})*)?[\dA-PR-TZcf-nq-uy=><~]))/g;
+
+export function stripVTControlCharacters(text: string): string {
+  if (typeof text !== "string") throw invalidArgType("str", "of type string", text);
+  return text.replace(CONTROL, "");
+}
+
+export function styleText(style: string | string[], text: string): string {
+  if (typeof text !== "string") throw invalidArgType("text", "of type string", text);
+  let left = "";
+  let right = "";
+  for (const name of Array.isArray(style) ? style : [style]) {
+    const codes = inspect.colors[name];
+    if (codes === undefined) {
+      const known = Object.keys(inspect.colors).map((color) => `'${color}'`).join(", ");
+      throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'format' must be one of: ${known}. Received ${inspect(name)}`);
+    }
+    left += `\u001b[${codes[0]}m`;
+    right = `\u001b[${codes[1]}m${right}`;
+  }
+  return `${left}${text}${right}`;
+}
+
+export function toUSVString(text: string): string {
+  return String(text).toWellFormed();
+}
+
+export function getSystemErrorName(errno: number): string | undefined {
+  return Object.keys(constants.errno).find((name) => constants.errno[name] === -errno);
+}
+export function getSystemErrorMap(): Map<number, [string, string]> {
+  return new Map(Object.entries(constants.errno).map(([name, errno]) => [-errno, [name, name]]));
+}
+
+/** Logging that NODE_DEBUG would turn on; it is off in a realm. */
+export function debuglog(): AnyFunction & { enabled: boolean } {
+  return Object.assign(() => undefined, { enabled: false });
+}
+export const debug = debuglog;
+
+/** Resolves when the signal fires. */
+export function aborted(signal: any, _resource: unknown): Promise<void> {
+  return new Promise((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", () => guarded(resolve), { once: true })));
+}
+
+export class MIMEType {
+  constructor() {
+    throw coded(Error, "ERR_FEATURE_UNAVAILABLE_ON_PLATFORM", "util.MIMEType is not available in a PiJS realm: parse the header's text");
+  }
+}
+
+// Old checks, still imported by old packages.
+export const isArray = Array.isArray;
+export const isBoolean = (value: unknown) => typeof value === "boolean";
+export const isNull = (value: unknown) => value === null;
+export const isNullOrUndefined = (value: unknown) => value === null || value === undefined;
+export const isNumber = (value: unknown) => typeof value === "number";
+export const isString = (value: unknown) => typeof value === "string";
+export const isSymbol = (value: unknown) => typeof value === "symbol";
+export const isUndefined = (value: unknown) => value === undefined;
+export const isRegExp = types.isRegExp;
+export const isObject = (value: unknown) => typeof value === "object" && value !== null;
+export const isDate = types.isDate;
+export const isError = (value: unknown) => value instanceof Error;
+export const isFunction = (value: unknown) => typeof value === "function";
+export const isPrimitive = (value: unknown) => value === null || (typeof value !== "object" && typeof value !== "function");
+export function _extend<T extends object>(target: T, source: object | null | undefined): T {
+  return typeof source === "object" && source !== null ? Object.assign(target, source) : target;
+}
+
+export default {
+  inspect, format, formatWithOptions, parseArgs, types, TextDecoder, TextEncoder, promisify, callbackify, inherits, deprecate,
+  isDeepStrictEqual, stripVTControlCharacters, styleText, toUSVString, getSystemErrorName, getSystemErrorMap, debuglog, debug, aborted,
+  MIMEType, isArray, isBoolean, isNull, isNullOrUndefined, isNumber, isString, isSymbol, isUndefined, isRegExp, isObject, isDate, isError,
+  isFunction, isPrimitive, _extend,
+};

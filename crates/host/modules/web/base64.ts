@@ -1,0 +1,19 @@
+/** `pi:web/base64`: atob and btoa (HTML standard). */
+
+import { decodeText, encodeText } from "pi:node/buffer/codec";
+
+export function btoa(data: unknown): string {
+  const text = String(data);
+  if (/[^\0-\xff]/.test(text)) throw new DOMException("Invalid character", "InvalidCharacterError");
+  return decodeText(encodeText(text, "latin1"), "base64");
+}
+
+/** White space is ignored; missing padding is fine, wrong padding and foreign characters are not. */
+export function atob(data: unknown): string {
+  let text = String(data).replace(/[\t\n\f\r ]/g, "");
+  if (text.length % 4 === 0) text = text.replace(/={1,2}$/, "");
+  if (text.length % 4 === 1 || /[^A-Za-z0-9+/]/.test(text)) {
+    throw new DOMException("The string to be decoded is not correctly encoded.", "InvalidCharacterError");
+  }
+  return decodeText(encodeText(text, "base64"), "latin1");
+}
