@@ -39,6 +39,11 @@ impl Interrupter {
         Self { state: Arc::new(AtomicU8::new(IDLE)) }
     }
 
+    /// Whether the realm is gone; a watchdog may stop watching.
+    pub fn is_orphaned(&self) -> bool {
+        Arc::strong_count(&self.state) == 1
+    }
+
     /// Ends the turn that is running now with `Timeout { quota: "deadline" }`; does nothing between turns.
     pub fn interrupt(&self) {
         // Only a running turn can be stopped: a late watchdog must not hit the next one's start.

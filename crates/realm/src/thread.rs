@@ -3,17 +3,18 @@
 use crate::{Patience, Progress, Realm};
 use pijs_artifact::Verified;
 use pijs_engine::{EngineError, EngineRealm, Interrupter, SyncHost};
-use pijs_protocol::wire::RealmOptions;
-use pijs_protocol::{Delivery, Now, Seq, StreamDelta, Termination, Yield};
+use pijs_protocol::wire::{RealmOptions, Usage};
+use pijs_protocol::{Delivery, Message, Now, Seq, StreamDelta, Termination, Yield};
 use std::sync::Arc;
 
 /// Runs the engine on the calling thread: lowest latency, no kill from outside.
 ///
 /// Values cross as the typed structs they are, without encoding. A turn is always finished when
-/// [`Realm::start`] returns.
+/// [`Realm::start`] returns. The runtime module is evaluated with the first task, as part of its turn.
 pub struct ThreadRealm {
     engine: EngineRealm,
     interrupter: Interrupter,
+    started: bool,
 }
 
 impl ThreadRealm {
@@ -24,23 +25,31 @@ impl ThreadRealm {
             engine.add_modules(artifact);
         }
         let interrupter = engine.interrupter();
-        Ok(Self { engine, interrupter })
-    }
-
-    /// Evaluates the runtime; call it once, before the first delivery.
-    pub fn boot(&mut self, now: Now, host: &mut dyn SyncHost) -> Result<Yield, Termination> {
-        self.engine.start(now, host)
+        Ok(Self { engine, interrupter, started: false })
     }
 
     /// A handle that stops a running turn from another thread.
     pub fn interrupter(&self) -> Interrupter {
         self.interrupter.clone()
     }
+
+    /// Evaluates the runtime before the first task; what it yielded belongs to that task's turn.
+    fn boot(&mut self, now: Now, host: &mut dyn SyncHost) -> Result<Option<Yield>, Termination> {
+        if self.started {
+            return Ok(None);
+        }
+        self.started = true;
+        self.engine.start(now, host).map(Some)
+    }
 }
 
 impl Realm for ThreadRealm {
     fn start(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Progress {
-        match self.engine.turn(delivery, host) {
+        let turn = self.boot(delivery.now, host).and_then(|boot| {
+            let done = self.engine.turn(delivery, host)?;
+            Ok(joined(boot, done))
+        });
+        match turn {
             Ok(done) => Progress::Yielded(done),
             Err(termination) => Progress::Ended(termination),
         }
@@ -59,10 +68,27 @@ impl Realm for ThreadRealm {
         delta: &StreamDelta,
         host: &mut dyn SyncHost,
     ) -> Result<Yield, Termination> {
-        self.engine.stream(seq, now, delta, host)
+        let boot = self.boot(now, host)?;
+        let done = self.engine.stream(seq, now, delta, host)?;
+        Ok(joined(boot, done))
     }
 
     fn interrupt(&self) {
         self.interrupter.interrupt();
     }
+}
+
+/// Two yields of one turn: messages in order, consumption added up.
+fn joined(boot: Option<Yield>, mut done: Yield) -> Yield {
+    let Some(boot) = boot else { return done };
+    let mut messages: Vec<Message> = boot.messages;
+    messages.append(&mut done.messages);
+    let usage = Usage {
+        jobs: boot.usage.jobs + done.usage.jobs,
+        fuel: boot.usage.fuel + done.usage.fuel,
+        clock_reads: boot.usage.clock_reads + done.usage.clock_reads,
+        random_draws: boot.usage.random_draws + done.usage.random_draws,
+        heap_bytes: done.usage.heap_bytes,
+    };
+    Yield { messages, stream: done.stream, usage }
 }

@@ -1,0 +1,138 @@
+//! Code that does not want to end.
+
+use crate::support::{Guest, Sources, call, delta};
+use pijs_engine::EngineRealm;
+use pijs_protocol::Termination;
+use pijs_protocol::wire::Limits;
+use std::thread;
+use std::time::Duration;
+
+const HOSTILE: Sources<'static> = &[("main.js", include_str!("../fixtures/guests/hostile.js"))];
+
+/// Small enough for tests, large enough for an honest turn.
+fn tight() -> Limits {
+    Limits { memory_bytes: 8 << 20, fuel: 200, stream_fuel: 50, jobs: 1000, ..Limits::default() }
+}
+
+fn end_of(export: &str) -> Termination {
+    let mut guest = Guest::with(HOSTILE, tight());
+    guest.turn(export, &[]).expect_err("the limit ends the realm")
+}
+
+fn timeout(quota: &str) -> Termination {
+    Termination::Timeout { quota: quota.to_owned() }
+}
+
+#[test]
+fn an_endless_loop_runs_out_of_fuel() {
+    assert_eq!(end_of("loop"), timeout("fuel"));
+}
+
+#[test]
+fn an_interrupt_is_not_catchable() {
+    assert_eq!(end_of("catchLoop"), timeout("fuel"));
+}
+
+#[test]
+fn a_microtask_flood_runs_out_of_jobs() {
+    assert_eq!(end_of("microtasks"), timeout("jobs"));
+}
+
+#[test]
+fn a_catastrophic_regexp_runs_out_of_fuel() {
+    assert_eq!(end_of("regexp"), timeout("fuel"));
+}
+
+#[test]
+fn exhausted_memory_ends_the_realm() {
+    assert_eq!(end_of("memory"), Termination::OutOfMemory);
+}
+
+#[test]
+fn exhausted_memory_ends_the_realm_even_when_the_exception_was_swallowed() {
+    assert_eq!(end_of("memorySwallowed"), Termination::OutOfMemory);
+    assert_eq!(end_of("oneHugeString"), Termination::OutOfMemory);
+}
+
+#[test]
+fn runaway_recursion_is_an_ordinary_error_of_the_guest() {
+    let mut guest = Guest::with(HOSTILE, tight());
+    assert_eq!(guest.ask("recursion", &[]), "RangeError");
+}
+
+#[test]
+fn a_realm_that_ended_answers_every_entry_with_its_end() {
+    let mut guest = Guest::with(HOSTILE, tight());
+    let ended = guest.turn("loop", &[]).expect_err("out of fuel");
+    assert_eq!(guest.turn("recursion", &[]), Err(ended.clone()));
+    assert_eq!(guest.stream(&delta("x")), Err(ended));
+}
+
+#[test]
+fn fuel_is_counted_per_turn_and_the_same_each_time() {
+    let used = || {
+        let mut guest = Guest::new(&[("main.js", "export const spin = (n) => { for (let i = 0; i < n; i++); };")]);
+        [1_000_000, 1_000_000].map(|n| guest.turn("spin", &[n.into()]).expect("within its fuel").usage.fuel)
+    };
+    let [first, second] = used();
+    assert!(first > 50, "a million rounds are about a hundred polls, not {first}");
+    assert!(second.abs_diff(first) <= 1, "the counter starts anew: {first}, {second}");
+    assert_eq!(used(), [first, second]);
+}
+
+#[test]
+fn another_thread_can_stop_a_running_turn() {
+    let mut guest = Guest::with(HOSTILE, Limits { fuel: u64::MAX, ..Limits::default() });
+    let interrupter = guest.realm.interrupter();
+    let watchdog = thread::spawn(move || {
+        // The turn begins at an unknown moment; an interrupt before it does nothing, so ask until it ended.
+        while !interrupter_done(&interrupter) {
+            interrupter.interrupt();
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
+    assert_eq!(guest.turn("interrupted", &[]), Err(timeout("deadline")));
+    drop(guest);
+    watchdog.join().expect("the watchdog sees the end");
+}
+
+/// Whether the realm of this handle is gone: it holds the only other reference.
+fn interrupter_done(interrupter: &pijs_engine::Interrupter) -> bool {
+    interrupter.is_orphaned()
+}
+
+#[test]
+fn an_interrupt_between_turns_does_nothing() {
+    let mut guest = Guest::with(HOSTILE, tight());
+    guest.realm.interrupter().interrupt();
+    assert_eq!(guest.ask("recursion", &[]), "RangeError");
+}
+
+#[test]
+fn a_realm_needs_memory_for_an_empty_context() {
+    let options = crate::support::options(Limits { memory_bytes: 10_000, ..Limits::default() });
+    let refused = EngineRealm::new(&options).err().expect("10 KB hold no context");
+    assert!(refused.to_string().contains("cannot create a realm"), "{refused}");
+}
+
+#[test]
+fn a_delta_has_fuel_of_its_own() {
+    let mut guest = Guest::with(
+        &[("main.js", include_str!("../fixtures/guests/deltas.js"))],
+        Limits { fuel: u64::MAX, stream_fuel: 20, ..Limits::default() },
+    );
+    assert_eq!(guest.stream(&delta("spin")), Err(timeout("fuel")));
+}
+
+#[test]
+fn an_unstarted_realm_refuses_a_delivery_as_a_host_bug() {
+    let mut realm = EngineRealm::new(&crate::support::options(Limits::default())).expect("a realm");
+    let delivery = pijs_protocol::Delivery {
+        seq: pijs_protocol::Seq(1),
+        now: crate::support::NOW,
+        task: pijs_protocol::wire::Task::Message(call("x", &[])),
+        state: None,
+    };
+    let ended = realm.turn(delivery, &mut crate::support::Answers::default()).expect_err("not started");
+    assert!(matches!(&ended, Termination::HostBug { detail } if detail.contains("before it was started")), "{ended}");
+}

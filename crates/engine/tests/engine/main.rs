@@ -1,0 +1,11 @@
+//! The engine against small guests, through its public API alone.
+//!
+//! `fixtures/runtime.js` stands for `pi:runtime`; each guest in `fixtures/guests` is one artifact.
+
+mod boundary;
+mod compiling;
+mod determinism;
+mod limits;
+mod loading;
+mod streaming;
+mod support;
