@@ -59,7 +59,7 @@ function fromAny(value: any, second?: any, length?: number): Buffer {
       if (typeof text === "string") return fromAny(text, second);
     }
   }
-  throw invalidArgType("first", "of type string or an instance of Buffer, ArrayBuffer, or Array or an Array-like Object", value);
+  throw invalidArgType("first argument", "of type string or an instance of Buffer, ArrayBuffer, or Array or an Array-like Object", value);
 }
 
 function bytesOf(value: unknown, name: string): Uint8Array {
@@ -108,7 +108,7 @@ class BufferClass extends Uint8Array {
   }
   static concat(list: readonly Uint8Array[], total?: number): Buffer {
     if (!Array.isArray(list)) throw invalidArgType("list", "an instance of Array", list);
-    const size = total ?? list.reduce((sum, item) => sum + item.length, 0);
+    const size = total ?? list.reduce((sum, item, index) => sum + bytesOf(item, `list[${index}]`).length, 0);
     const all = allocate(size, "length");
     let at = 0;
     for (const [index, item] of list.entries()) {
@@ -226,18 +226,13 @@ class BufferClass extends Uint8Array {
   }
 
   swap16(): this {
-    return this.#swap(2);
+    return swap(this, 2);
   }
   swap32(): this {
-    return this.#swap(4);
+    return swap(this, 4);
   }
   swap64(): this {
-    return this.#swap(8);
-  }
-  #swap(size: number): this {
-    if (this.length % size !== 0) throw coded(RangeError, "ERR_INVALID_BUFFER_SIZE", `Buffer size must be a multiple of ${size * 8}-bits`);
-    for (let at = 0; at < this.length; at += size) Uint8Array.prototype.subarray.call(this, at, at + size).reverse();
-    return this;
+    return swap(this, 8);
   }
 
   [Symbol.for("nodejs.util.inspect.custom")](): string {
@@ -246,6 +241,12 @@ class BufferClass extends Uint8Array {
     const tail = more > 0 ? ` ... ${more} more byte${more > 1 ? "s" : ""}` : "";
     return `<${this.constructor.name}${shown ? ` ${shown}` : ""}${tail}>`;
   }
+}
+
+function swap<B extends Uint8Array>(buffer: B, size: number): B {
+  if (buffer.length % size !== 0) throw coded(RangeError, "ERR_INVALID_BUFFER_SIZE", `Buffer size must be a multiple of ${size * 8}-bits`);
+  for (let at = 0; at < buffer.length; at += size) Uint8Array.prototype.subarray.call(buffer, at, at + size).reverse();
+  return buffer;
 }
 
 /** Position of a byte, a text or bytes in `buffer`, searching from `offset` in the given direction. */

@@ -31,7 +31,7 @@ export function received(value: unknown): string {
 
 /** ERR_INVALID_ARG_TYPE. `expected` continues "must be": `of type string`, `an instance of Buffer`. */
 export function invalidArgType(name: string, expected: string, value: unknown): TypeError & { code: string } {
-  const what = name.includes(" ") || name.includes(".") ? (name.includes(".") ? `"${name}" property` : name) : `"${name}" argument`;
+  const what = name.includes(" ") ? name : name.includes(".") ? `"${name}" property` : `"${name}" argument`;
   return coded(TypeError, "ERR_INVALID_ARG_TYPE", `The ${what} must be ${expected}.${received(value)}`);
 }
 

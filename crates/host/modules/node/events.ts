@@ -277,8 +277,8 @@ export function on(emitter: any, name: Name, options: WaitOptions & { close?: Na
   const finish = () => {
     if (ended) return;
     ended = true;
-    emitter.removeListener(name, heard);
     emitter.removeListener("error", fail);
+    emitter.removeListener(name, heard);
     for (const closing of options.close ?? []) emitter.removeListener(closing, finish);
     signal?.removeEventListener("abort", aborted);
     for (const next of waiting.splice(0)) next.resolve({ value: undefined, done: true });

@@ -21,7 +21,7 @@ export function type(): string {
   return machineFacts.type ?? ({ darwin: "Darwin", win32: "Windows_NT" }[platform()] ?? "Linux");
 }
 export function homedir(): string {
-  const home = facts.env?.HOME ?? facts.home;
+  const home = facts.env?.HOME ?? facts.homedir;
   if (typeof home !== "string" || home === "") {
     throw coded(Error, "ERR_SYSTEM_ERROR", "A system error occurred: uv_os_homedir returned ENOENT (the host told no home directory)");
   }

@@ -146,7 +146,7 @@ const posixMembers = {
   basename(path: string, suffix?: string): string {
     if (suffix !== undefined) checkString("suffix", suffix);
     checkString("path", path);
-    return basenameOf(path, suffix, 0, POSIX);
+    return suffix === path ? "" : basenameOf(path, suffix, 0, POSIX);
   },
 
   extname(path: string): string {
@@ -297,7 +297,7 @@ const windowsMembers = {
   basename(path: string, suffix?: string): string {
     if (suffix !== undefined) checkString("suffix", suffix);
     checkString("path", path);
-    return basenameOf(path, suffix, /^[A-Za-z]:/.test(path) ? 2 : 0, WINDOWS);
+    return suffix === path ? "" : basenameOf(path, suffix, /^[A-Za-z]:/.test(path) ? 2 : 0, WINDOWS);
   },
 
   extname(path: string): string {

@@ -127,9 +127,14 @@ export function parse(input: string, parseQueryString: boolean = false, slashesD
     url.protocol = scheme[1]!.toLowerCase();
     rest = rest.slice(scheme[1]!.length);
   }
-  if (rest.startsWith("//") && (scheme || slashesDenoteHost) && url.protocol !== "javascript:") {
-    url.slashes = true;
-    rest = rest.slice(2);
+  const slashes = rest.startsWith("//") && (scheme !== null || slashesDenoteHost);
+  // `mailto:a@b` has a host as well: only the usual protocols need slashes for it.
+  const bare = scheme !== null && !SLASHED.has(url.protocol!);
+  if ((slashes || bare) && url.protocol !== "javascript:") {
+    if (slashes) {
+      url.slashes = true;
+      rest = rest.slice(2);
+    }
     const end = rest.search(/[/\\]/);
     let authority = end < 0 ? rest : rest.slice(0, end);
     rest = end < 0 ? "" : rest.slice(end).replaceAll("\\", "/");

@@ -7,6 +7,7 @@
  */
 
 import { enqueueJob } from "pi:engine";
+import { checkFunction } from "pi:node/errors";
 import { AbortController, AbortSignal } from "pi:web/abort";
 import { console } from "pi:web/console";
 import { CustomEvent, Event, EventTarget } from "pi:web/events";
@@ -15,9 +16,7 @@ import { guarded } from "pi:web/ticks";
 import { clearImmediate, clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "pi:web/timers";
 
 function queueMicrotask(callback: () => void): void {
-  if (typeof callback !== "function") {
-    throw Object.assign(new TypeError('The "callback" argument must be of type function.'), { code: "ERR_INVALID_ARG_TYPE" });
-  }
+  checkFunction("callback", callback);
   enqueueJob(() => guarded(callback));
 }
 

@@ -9,6 +9,7 @@
  */
 
 import { send } from "pi:engine";
+import { checkFunction } from "pi:node/errors";
 
 type Callback = (...args: any[]) => void;
 
@@ -25,10 +26,7 @@ abstract class Timer {
   _referenced = true;
 
   constructor(callback: Callback, args: unknown[]) {
-    if (typeof callback !== "function") {
-      const error = new TypeError(`The "callback" argument must be of type function. Received ${describe(callback)}`);
-      throw Object.assign(error, { code: "ERR_INVALID_ARG_TYPE" });
-    }
+    checkFunction("callback", callback);
     this._callback = callback;
     this._args = args;
   }
@@ -140,8 +138,4 @@ export function fireTimer(id: number): void {
   if (!timer) return;
   if (!timer._repeats) armed.delete(id);
   timer._callback.apply(timer, timer._args);
-}
-
-function describe(value: unknown): string {
-  return value === null || value === undefined ? String(value) : `type ${typeof value}`;
 }

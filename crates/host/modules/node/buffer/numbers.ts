@@ -54,7 +54,7 @@ function checkRange(value: number, size: number, signed: boolean): void {
   const high = signed ? 2 ** (bits - 1) - 1 : 2 ** bits - 1;
   if (!(value < low) && !(value > high)) return;
   const power = signed ? bits - 1 : bits;
-  const range = size > 3 ? (signed ? `>= -(2 ** ${power}) and < 2 ** ${power}` : `>= 0 and < 2 ** ${power}`) : `>= ${low} and <= ${high}`;
+  const range = size > 4 ? (signed ? `>= -(2 ** ${power}) and < 2 ** ${power}` : `>= 0 and < 2 ** ${power}`) : `>= ${low} and <= ${high}`;
   throw outOfRange("value", range, value);
 }
 

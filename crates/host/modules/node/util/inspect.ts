@@ -116,7 +116,6 @@ interface Form {
   keys: PropertyKey[];
   base: string;
   array: boolean;
-  brackets: boolean;
 }
 
 class Inspection implements Page {
@@ -197,7 +196,7 @@ class Inspection implements Page {
     this.#seen.push(value);
     this.deepest = depth + 1;
     const entries = form.entries();
-    for (const key of form.keys) entries.push(this.#property(value, key, depth + 1, form.brackets));
+    for (const key of form.keys) entries.push(this.#property(value, key, depth + 1));
     this.#seen.pop();
     let base = form.base;
     const index = this.#circular?.get(value);
@@ -225,14 +224,14 @@ class Inspection implements Page {
   #form(value: any, name: string | null, tag: string, depth: number): string | Form {
     const { showHidden } = this.options;
     const make = (open: string, close: string, entries: () => string[], keys: PropertyKey[], more: Partial<Form> = {}): Form => ({
-      braces: [open, close], entries, keys, base: "", array: false, brackets: false, ...more,
+      braces: [open, close], entries, keys, base: "", array: false, ...more,
     });
     const none = () => [];
     if (Array.isArray(value)) {
       const prefix = name !== "Array" || tag !== "" ? prefixOf(name, tag, "Array", `(${value.length})`) : "";
       const keys = this.#keys(value, true);
       if (value.length === 0 && keys.length === 0) return `${prefix}[]`;
-      return make(`${prefix}[`, "]", () => this.#items(value, depth + 1), keys, { array: true, brackets: true });
+      return make(`${prefix}[`, "]", () => this.#items(value, depth + 1), keys, { array: true });
     }
     if (value instanceof Set) {
       const keys = this.#keys(value);
@@ -252,7 +251,7 @@ class Inspection implements Page {
       const keys = this.#keys(array, true);
       const prefix = prefixOf(name, tag, name === null ? typed : "", `(${array.length})`);
       if (array.length === 0 && keys.length === 0 && !showHidden) return `${prefix}[]`;
-      return make(`${prefix}[`, "]", () => this.#numbers(array), keys, { array: true, brackets: true });
+      return make(`${prefix}[`, "]", () => this.#numbers(array), keys, { array: true });
     }
     if (tag === "Map Iterator" || tag === "Set Iterator") return make(`[${tag}] {`, "}", none, this.#keys(value));
     const keys = this.#keys(value);
@@ -261,7 +260,7 @@ class Inspection implements Page {
       return keys.length === 0 ? this.stylize(base, "special") : make("{", "}", none, keys, { base });
     }
     if (Object.prototype.toString.call(value) === "[object Arguments]") {
-      return make("[Arguments] [", "]", () => this.#items(value, depth + 1), keys.filter((key) => typeof key === "symbol" || !isIndex(String(key))), { array: true, brackets: true });
+      return make("[Arguments] {", "}", none, keys);
     }
     const beyond = this.options.depth !== null && depth > this.options.depth;
     if (value instanceof RegExp) {
@@ -311,7 +310,7 @@ class Inspection implements Page {
     let at = 0;
     for (; at < value.length && entries.length < shown; at++) {
       if (Object.hasOwn(value, at)) {
-        entries.push(this.#property(value, String(at), depth, true, true));
+        entries.push(this.#property(value, String(at), depth, true));
         continue;
       }
       let end = at;
@@ -370,7 +369,7 @@ class Inspection implements Page {
     return result;
   }
 
-  #property(owner: any, key: PropertyKey, depth: number, brackets: boolean, item: boolean = false): string {
+  #property(owner: any, key: PropertyKey, depth: number, item: boolean = false): string {
     const descriptor = Object.getOwnPropertyDescriptor(owner, key) ?? { value: owner[key], configurable: true, enumerable: true };
     let shown: string;
     if ("value" in descriptor || descriptor.get === undefined && descriptor.set === undefined) {
@@ -382,7 +381,6 @@ class Inspection implements Page {
     } else {
       shown = this.#accessor(owner, descriptor, depth);
     }
-    void brackets;
     if (item) return shown;
     return `${this.#keyText(key, descriptor.enumerable !== false)}: ${shown}`;
   }

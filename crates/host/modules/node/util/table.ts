@@ -23,11 +23,7 @@ export function table(rows: any, columns?: string[]): string {
     return [key, ...cells, ...(plainValues ? [record ? "" : shown(value)] : [])];
   });
   const widths = head.map((title, at) => Math.max(title.length, ...body.map((row) => row[at]!.length)) + 2);
-  const centred = (text: string, width: number) => {
-    const left = Math.floor((width - text.length) / 2);
-    return " ".repeat(left) + text + " ".repeat(width - text.length - left);
-  };
-  const line = (cells: string[]) => `│${cells.map((cell, at) => centred(cell, widths[at]!)).join("│")}│`;
+  const line = (cells: string[]) => `│${cells.map((cell, at) => ` ${cell}`.padEnd(widths[at]!)).join("│")}│`;
   const rule = (left: string, middle: string, right: string) => left + widths.map((width) => "─".repeat(width)).join(middle) + right;
   return [rule("┌", "┬", "┐"), line(head), rule("├", "┼", "┤"), ...body.map(line), rule("└", "┴", "┘")].join("\n");
 }

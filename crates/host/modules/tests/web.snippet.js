@@ -1,0 +1,32 @@
+const attempt = (body) => { try { return body(); } catch (error) { return `${error.name} ${error.code}: ${error.message}`; } };
+const source = { d: new Date(5), r: /x/gi, m: new Map([["k", { deep: new Set([1]) }]]), e: new RangeError("bad"), u: new Uint8Array([1, 2]), b: 5n, n: null, un: undefined, list: [1, , 3], o: Object(3) };
+source.self = source; source.list.push(source.m);
+const copy = structuredClone(source);
+console.log(copy.self === copy, copy.list[3] === copy.m, copy.m !== source.m, copy.m.get("k").deep.has(1), copy.d.getTime(), String(copy.r), copy.e instanceof RangeError, copy.e.message, copy.u, copy.b, copy.n, "un" in copy, 1 in copy.list, copy.o);
+class P { constructor() { this.v = 1; } get w() { return 2; } } console.log(structuredClone(new P()), structuredClone({ get g() { return 4; } }), structuredClone("x"), structuredClone(new Error("m", { cause: { c: 1 } })).cause);
+console.log(attempt(() => structuredClone(() => 1)), attempt(() => structuredClone({ s: Symbol("x") })), attempt(() => structuredClone(Promise.resolve())), attempt(() => structuredClone(new WeakMap())));
+const shared = new ArrayBuffer(8); const views = structuredClone({ a: new Uint8Array(shared, 2, 3), b: new DataView(shared) }); console.log(views.a.buffer === views.b.buffer, views.a.byteOffset, views.a.length);
+const moved = new ArrayBuffer(4); const taken = structuredClone(moved, { transfer: [moved] }); console.log(moved.byteLength, taken.byteLength);
+
+const controller = new AbortController(); const { signal } = controller; const seen = [];
+signal.addEventListener("abort", (event) => seen.push(event.type, event.target === signal)); signal.onabort = () => seen.push("on"); controller.abort(); controller.abort("again");
+console.log(seen, signal.aborted, signal.reason.name, signal.reason.message, signal.reason.code, attempt(() => signal.throwIfAborted()), signal);
+const first = new AbortController(); const second = new AbortController(); const any = AbortSignal.any([first.signal, second.signal]); second.abort("why"); console.log(any.aborted, any.reason, AbortSignal.abort("r").reason, AbortSignal.any([]).aborted, AbortSignal.any([AbortSignal.abort(1)]).reason);
+const target = new EventTarget(); const order = []; const once = () => order.push("once"); target.addEventListener("x", once, { once: true }); target.addEventListener("x", { handleEvent(e) { order.push("object", this !== undefined, e.type); } }); target.addEventListener("x", (e) => { order.push("stop"); e.stopImmediatePropagation(); }); target.addEventListener("x", () => order.push("never"));
+console.log(target.dispatchEvent(new Event("x")), target.dispatchEvent(new Event("x", { cancelable: true })), order);
+target.addEventListener("y", (e) => e.preventDefault()); console.log(target.dispatchEvent(new Event("y", { cancelable: true })), target.dispatchEvent(new Event("y")), new CustomEvent("c", { detail: 5 }).detail);
+
+const log = [];
+setTimeout(() => log.push("timeout 2"), 2); setTimeout(() => log.push("timeout 1"), 1); setTimeout((a, b) => log.push("args", a, b), 1, "A", "B"); const cleared = setTimeout(() => log.push("cleared"), 1); clearTimeout(cleared);
+const byNumber = setTimeout(() => log.push("by number"), 1); clearTimeout(+byNumber);
+let count = 0; const interval = setInterval(() => { log.push(`interval ${++count}`); if (count === 3) clearInterval(interval); }, 4);
+queueMicrotask(() => log.push("microtask")); Promise.resolve().then(() => log.push("promise"));
+console.log(typeof cleared.ref, cleared.hasRef(), cleared.unref() === cleared, cleared.hasRef(), typeof +cleared, attempt(() => setTimeout("x")));
+const headers = new Headers({ "X-B": "1", a: " 2 " }); headers.append("x-b", "3"); headers.append("Set-Cookie", "a=1"); headers.append("set-cookie", "b=2"); console.log([...headers], headers.get("X-b"), headers.has("A"), headers.getSetCookie(), attempt(() => new Headers({ "bad name": "x" })).startsWith("TypeError"));
+const response = new Response(JSON.stringify({ a: 1 }), { status: 201, headers: { "content-type": "application/json" } }); const twin = response.clone(); console.log(response.ok, response.status, await response.json(), response.bodyUsed, await twin.text(), await response.text().catch((e) => e.name), Response.json({ b: 2 }).headers.get("content-type"));
+const request = new Request("http://x/y", { method: "post", body: new URLSearchParams({ q: "1 2" }) }); console.log(request.method, request.url, request.headers.get("content-type"), await request.text(), attempt(() => new Request("http://x", { body: "b" })).startsWith("TypeError"), attempt(() => new Request("nope")).startsWith("TypeError"));
+const blob = new Blob(["ab", new Uint8Array([99])], { type: "Text/Plain" }); console.log(blob.size, blob.type, await blob.text(), await blob.slice(1, 2).text(), new File(["x"], "n.txt").name); const form = new FormData(); form.append("k", "v"); form.append("f", new Blob(["z"]), "f.bin"); console.log(form.get("k"), form.get("f").name, [...form.keys()]);
+console.log(typeof performance.now(), typeof crypto.randomUUID(), crypto.randomUUID().length, crypto.getRandomValues(new Uint8Array(4)).length, globalThis === global, typeof process.nextTick);
+await new Promise((resolve) => setTimeout(resolve, 40)); console.log(log);
+const timed = AbortSignal.timeout(3); setTimeout(() => {}, 50); await new Promise((resolve) => timed.addEventListener("abort", resolve)); console.log(timed.reason.name, timed.reason.message);
+const ticks = []; await new Promise((resolve) => setTimeout(() => { Promise.resolve().then(() => ticks.push("promise")); process.nextTick((x) => ticks.push(`tick ${x}`), 1); process.nextTick(() => { ticks.push("tick 2"); process.nextTick(() => ticks.push("tick 3")); }); setTimeout(resolve, 5); }, 1)); console.log(ticks);
