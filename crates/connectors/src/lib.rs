@@ -1,1 +1,38 @@
-//! See `docs/architecture.md`.
+//! What allowed calls do: files, programs, servers, environment, and the doors to agent and user.
+//!
+//! Each connector implements [`pijs_hostcall::Connector`]. None has authority of its own:
+//! [`fs::FsConnector`] reaches files through a [`system::FileSystem`], [`exec::ExecConnector`] runs
+//! programs with an environment it is given, [`http::HttpConnector`] connects to vetted
+//! addresses, and [`ports`] are traits that the agent or an embedder implements. What a
+//! connector resolves further (a link, a redirect, a program's name) it asks the request's
+//! permit about. Parameters and answers are those of [`pijs_hostcall::vocabulary`].
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`fs`] | Node's file verbs over directory handles |
+//! | [`system`] | the file system itself: the operating system's, or one in memory |
+//! | [`exec`] | programs without a shell, killed with everything they started |
+//! | [`http`] | requests to vetted addresses, redirects checked hop by hop |
+//! | [`env`] | environment variables by name |
+//! | [`log`] | an extension's own log lines |
+//! | [`timer`] | waiting |
+//! | [`ports`] | UI, session, tools, events and modules: traits the agent implements |
+//!
+//! [`Connectors`] puts them together for a [`Dispatcher`](pijs_hostcall::Dispatcher).
+
+#![warn(missing_docs)]
+
+pub mod env;
+pub mod exec;
+pub mod fs;
+pub mod http;
+pub mod log;
+pub mod ports;
+pub mod system;
+pub mod timer;
+
+mod block;
+mod params;
+mod set;
+
+pub use set::Connectors;

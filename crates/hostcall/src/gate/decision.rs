@@ -108,6 +108,12 @@ impl Reason {
         }
     }
 
+    /// The error of a refusal that a connector noticed while resolving. `subject` is what the
+    /// caller wrote, so that the words do not depend on what is there.
+    pub fn refusal(self, capability: &str, method: &str, subject: &str) -> HostcallError {
+        refusal(capability, self, method, subject)
+    }
+
     /// Whether a person could say otherwise.
     pub fn can_be_asked(self) -> bool {
         matches!(self, Self::NoGrant | Self::Scope)

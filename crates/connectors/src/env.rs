@@ -1,0 +1,41 @@
+//! Environment variables, by name.
+//!
+//! Values are those the host read at its start. A variable that may not be read looks like one
+//! that is not set only when the gate let the call through for others; otherwise the call is
+//! denied.
+
+use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
+use pijs_protocol::HostcallError;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// Answers `env.get`.
+#[derive(Debug, Clone)]
+pub struct EnvConnector {
+    variables: BTreeMap<String, String>,
+}
+
+impl EnvConnector {
+    /// Serves these variables.
+    pub fn new(variables: BTreeMap<String, String>) -> Self {
+        Self { variables }
+    }
+}
+
+impl Connector for EnvConnector {
+    fn call(&self, request: Request, _sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        let answer = self.call_sync(&request);
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
+        let names = request.params.get("names").and_then(Value::as_array).into_iter().flatten();
+        let mut values = Map::new();
+        for name in names.filter_map(Value::as_str) {
+            if let (Ok(()), Some(value)) = (request.permit.env(name), self.variables.get(name)) {
+                values.insert(name.to_owned(), Value::from(value.as_str()));
+            }
+        }
+        Ok(Output::new(serde_json::json!({ "values": values })))
+    }
+}

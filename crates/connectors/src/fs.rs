@@ -1,0 +1,144 @@
+//! Node's file verbs, over directory handles.
+//!
+//! A path of a call is made absolute by name (as the gate did), mapped to the longest known
+//! root, and then walked by handle ([`walk`]): a link on the way is read and followed by us,
+//! after the permit agreed to where it points. What is finally touched is one name in an open
+//! folder, so nothing that moves meanwhile can make it another place.
+//!
+//! Synchronous calls run here and now; asynchronous ones on a thread for blocking work. Open
+//! files belong to their extension and are closed when its realm ends.
+
+use crate::system::{Dir, FileSystem};
+use pijs_hostcall::connector::cancelled;
+use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Permit, Request};
+use pijs_protocol::{ErrorCode, ExtensionId, HostcallError};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+mod content;
+mod error;
+mod handles;
+mod look;
+mod tree;
+mod walk;
+
+pub(crate) use error::words as error_words;
+use handles::Handles;
+
+/// Serves the `fs` method.
+pub struct FsConnector {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    system: Arc<dyn FileSystem>,
+    /// Folders opened once, by the name the host gave them.
+    roots: Mutex<BTreeMap<PathBuf, Arc<dyn Dir>>>,
+    handles: Mutex<BTreeMap<ExtensionId, Handles>>,
+}
+
+impl FsConnector {
+    /// Serves the files of `system`.
+    pub fn new(system: Arc<dyn FileSystem>) -> Self {
+        Self { inner: Arc::new(Inner { system, roots: Mutex::default(), handles: Mutex::default() }) }
+    }
+}
+
+impl Connector for FsConnector {
+    fn call(&self, request: Request, _sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        let inner = Arc::clone(&self.inner);
+        Box::pin(async move {
+            match tokio::task::spawn_blocking(move || inner.run(&request)).await {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    Err(HostcallError::new(ErrorCode::Internal, format!("fs: {error}")).with("reason", "invariant"))
+                }
+            }
+        })
+    }
+
+    fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
+        self.inner.run(request)
+    }
+
+    fn end_extension(&self, extension: &ExtensionId) {
+        self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
+    }
+}
+
+impl Inner {
+    fn run(&self, request: &Request) -> Result<Output, HostcallError> {
+        if request.cancel.is_cancelled() {
+            return Err(cancelled("fs"));
+        }
+        let op = crate::params::text(request, "op")?;
+        match op {
+            "open" => self.open(request),
+            "close" => self.close(request),
+            "read" => self.read(request),
+            "write" => self.write(request),
+            "fstat" => self.fstat(request),
+            "ftruncate" => self.ftruncate(request),
+            "fsync" => self.fsync(request),
+            "readFile" => self.read_file(request),
+            "writeFile" => self.write_file(request, "w"),
+            "appendFile" => self.write_file(request, "a"),
+            "truncate" => self.truncate(request),
+            "copyFile" => self.copy_file(request),
+            "stat" => self.stat(request, true),
+            "lstat" => self.stat(request, false),
+            "readdir" | "opendir" => self.readdir(request, op),
+            "readlink" => self.readlink(request),
+            "realpath" => self.realpath(request),
+            "access" => self.access(request),
+            "exists" => self.exists(request),
+            "mkdir" => self.mkdir(request),
+            "mkdtemp" => self.mkdtemp(request),
+            "rm" => self.rm(request),
+            "rmdir" => self.rmdir(request),
+            "unlink" => self.unlink(request),
+            "rename" => self.rename(request),
+            "link" => self.link(request),
+            "symlink" => self.symlink(request),
+            "chmod" => self.chmod(request),
+            "utimes" => self.utimes(request),
+            "cp" => self.cp(request),
+            other => Err(HostcallError::invalid(
+                "unsupported",
+                format!("fs.{other} is not available; poll with fs.stat instead"),
+            )
+            .with("op", other)),
+        }
+    }
+
+    /// The longest root that holds `path`, opened once.
+    fn root_for(&self, permit: &Permit, path: &Path) -> std::io::Result<(PathBuf, Arc<dyn Dir>)> {
+        let places = permit.places();
+        let mut candidates: Vec<&Path> =
+            [Some(&*places.project), Some(&*places.agent_dir), Some(&*places.temp), permit.package_root()]
+                .into_iter()
+                .flatten()
+                .filter(|root| path.starts_with(root))
+                .collect();
+        candidates.sort_by_key(|root| std::cmp::Reverse(root.as_os_str().len()));
+        for root in candidates {
+            // One that does not exist is reached, or missed, from the next longer down.
+            if let Ok(dir) = self.root(root) {
+                return Ok((root.to_owned(), dir));
+            }
+        }
+        let top = Path::new("/");
+        Ok((top.to_owned(), self.root(top)?))
+    }
+
+    fn root(&self, path: &Path) -> std::io::Result<Arc<dyn Dir>> {
+        let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dir) = roots.get(path) {
+            return Ok(Arc::clone(dir));
+        }
+        let dir = self.system.open_root(path)?;
+        roots.insert(path.to_owned(), Arc::clone(&dir));
+        Ok(dir)
+    }
+}

@@ -1,0 +1,167 @@
+//! Verbs on whole contents: read, write, append, truncate, copy.
+
+use super::Inner;
+use super::error::{At, EEXIST, Failure, code, too_large};
+use super::walk::Last;
+use crate::params;
+use crate::system::{File, Kind, OpenHow};
+use pijs_hostcall::connector::cancelled;
+use pijs_hostcall::derive::OpenFlags;
+use pijs_hostcall::{Access, Output, Request};
+use pijs_protocol::HostcallError;
+use serde_json::{Value, json};
+use std::io;
+
+/// Largest file that is read or copied as a whole.
+const LARGEST: u64 = 128 << 20;
+/// Size of one step of a copy.
+const STEP: usize = 256 << 10;
+
+impl Inner {
+    pub(super) fn read_file(&self, request: &Request) -> Result<Output, HostcallError> {
+        let data = if request.params.contains_key("fd") {
+            let handle = self.handle(request, "read")?;
+            let mut file = handle.file();
+            read_all(&mut **file, request, "")?
+        } else {
+            let path = params::text(request, "path")?;
+            let flags = OpenFlags { read: true, ..OpenFlags::default() };
+            let mut file =
+                self.open_path(request, path, flags).map_err(|failure| failure.at(&At::path("open", path)))?;
+            read_all(&mut *file, request, path)?
+        };
+        match params::text_or_none(request, "encoding")? {
+            Some("utf8" | "utf-8") => {
+                // Bytes that are no UTF-8 become U+FFFD, as in Node.
+                let text = String::from_utf8(data)
+                    .unwrap_or_else(|bytes| String::from_utf8_lossy(bytes.as_bytes()).into_owned());
+                Ok(Output::new(json!({ "text": text })))
+            }
+            _ => Ok(Output::new(Value::Null).with_bytes("data", data)),
+        }
+    }
+
+    /// `writeFile` and `appendFile`.
+    pub(super) fn write_file(&self, request: &Request, usual: &str) -> Result<Output, HostcallError> {
+        let data = params::bytes(request, "data")?;
+        if request.params.contains_key("fd") {
+            let handle = self.handle(request, "write")?;
+            if !handle.flags.write {
+                return Err(super::error::bad_handle("write"));
+            }
+            let mut file = handle.file();
+            write_all(&mut **file, &data).map_err(|error| At::handle("write").io(&error))?;
+            return Ok(Output::empty());
+        }
+        let path = params::text(request, "path")?;
+        let usual = Value::from(usual);
+        let flags = OpenFlags::parse(request.params.get("flag").or(Some(&usual)))?;
+        let mut file = self.open_path(request, path, flags).map_err(|failure| failure.at(&At::path("open", path)))?;
+        write_all(&mut *file, &data).map_err(|error| At::path("write", path).io(&error))?;
+        Ok(Output::empty())
+    }
+
+    pub(super) fn truncate(&self, request: &Request) -> Result<Output, HostcallError> {
+        let path = params::text(request, "path")?;
+        let len = params::whole_or_none(request, "len")?.unwrap_or(0);
+        let flags = OpenFlags { write: true, ..OpenFlags::default() };
+        let mut file = self.open_path(request, path, flags).map_err(|failure| failure.at(&At::path("open", path)))?;
+        file.set_len(len).map_err(|error| At::path("truncate", path).io(&error))?;
+        Ok(Output::empty())
+    }
+
+    pub(super) fn copy_file(&self, request: &Request) -> Result<Output, HostcallError> {
+        let (from, to) = (params::text(request, "from")?, params::text(request, "to")?);
+        let exclusive = params::flag(request, "exclusive")?;
+        let at = At::both("copyfile", from, to);
+        let places = request.permit.places();
+        let (from, to) = (places.node_path(from)?, places.node_path(to)?);
+        let copied = self
+            .walk(&request.permit, &from, Access::Read, Last::Follow)
+            .and_then(|from| Ok((from, self.walk(&request.permit, &to, Access::Write, Last::Follow)?)))
+            .and_then(|(from, to)| {
+                if from.real == to.real {
+                    return if exclusive { Err(code(EEXIST).into()) } else { Ok(()) };
+                }
+                copy(&*from.dir, from.named()?, &*to.dir, to.named()?, exclusive, request)
+            });
+        copied.map_err(|failure| failure.at(&at))?;
+        Ok(Output::empty())
+    }
+}
+
+/// Copies one regular file between open folders.
+pub(super) fn copy(
+    from: &dyn crate::system::Dir,
+    name: &std::ffi::OsStr,
+    to: &dyn crate::system::Dir,
+    to_name: &std::ffi::OsStr,
+    exclusive: bool,
+    request: &Request,
+) -> Result<(), Failure> {
+    let reading = OpenHow { flags: OpenFlags { read: true, ..OpenFlags::default() }, mode: 0 };
+    let mut source = from.open(name, reading)?;
+    let stat = source.stat()?;
+    if stat.kind() != Kind::File {
+        return Err(code(super::error::EISDIR).into());
+    }
+    let writing = OpenFlags { write: true, create: true, truncate: true, exclusive, ..OpenFlags::default() };
+    let mut target = to.open(to_name, OpenHow { flags: writing, mode: stat.mode & 0o777 })?;
+    let mut step = vec![0; STEP];
+    loop {
+        if request.cancel.is_cancelled() {
+            return Err(io::Error::from(io::ErrorKind::Interrupted).into());
+        }
+        match source.read(None, &mut step)? {
+            0 => return Ok(()),
+            read => write_all(&mut *target, &step[..read])?,
+        }
+    }
+}
+
+fn read_all(file: &mut dyn File, request: &Request, path: &str) -> Result<Vec<u8>, HostcallError> {
+    let at = At { syscall: "read", path: (!path.is_empty()).then_some(path), dest: None };
+    let stat = file.stat().map_err(|error| at.io(&error))?;
+    if stat.kind() == Kind::Dir {
+        return Err(At::handle("read").io(&code(super::error::EISDIR)));
+    }
+    if stat.size > LARGEST {
+        return Err(too_large(path, LARGEST));
+    }
+    // One byte more than announced: the usual file is read, and seen to end, in two calls.
+    let mut data = vec![0; usize::try_from(stat.size).unwrap_or(0) + 1];
+    let mut filled = 0;
+    loop {
+        if request.cancel.is_cancelled() {
+            return Err(cancelled("fs"));
+        }
+        let read = match file.read(None, &mut data[filled..]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            other => other.map_err(|error| at.io(&error))?,
+        };
+        filled += read;
+        if read == 0 {
+            data.truncate(filled);
+            return Ok(data);
+        }
+        if filled as u64 > LARGEST {
+            return Err(too_large(path, LARGEST));
+        }
+        if filled == data.len() {
+            // It grows while it is read.
+            data.resize(data.len() + STEP, 0);
+        }
+    }
+}
+
+pub(super) fn write_all(file: &mut dyn File, mut data: &[u8]) -> io::Result<()> {
+    while !data.is_empty() {
+        match file.write(None, data) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => data = &data[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

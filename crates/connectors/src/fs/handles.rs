@@ -1,0 +1,142 @@
+//! Open files of an extension, and the verbs on them.
+
+use super::Inner;
+use super::error::{At, EMFILE, Failure, bad_handle, code};
+use super::look::stat_value;
+use super::walk::Last;
+use crate::params;
+use crate::system::{File, OpenHow};
+use pijs_hostcall::derive::OpenFlags;
+use pijs_hostcall::{Access, Output, Request};
+use pijs_protocol::HostcallError;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Files an extension may have open.
+const MOST_OPEN: usize = 1024;
+/// Numbers below are standard input, output and error, which an extension does not have.
+const FIRST: u32 = 3;
+/// Largest single read.
+const LONGEST_READ: u64 = 64 << 20;
+
+/// The open files of one extension, by number.
+#[derive(Default)]
+pub(super) struct Handles {
+    open: BTreeMap<u32, Handle>,
+}
+
+/// One open file.
+#[derive(Clone)]
+pub(super) struct Handle {
+    pub(super) flags: OpenFlags,
+    file: Arc<Mutex<Box<dyn File>>>,
+}
+
+impl Handle {
+    pub(super) fn file(&self) -> MutexGuard<'_, Box<dyn File>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    pub(super) fn open(&self, request: &Request) -> Result<Output, HostcallError> {
+        let path = params::text(request, "path")?;
+        let at = At::path("open", path);
+        let flags = OpenFlags::parse(request.params.get("flags"))?;
+        let file = self.open_path(request, path, flags).map_err(|failure| failure.at(&at))?;
+        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let handles = handles.entry(request.caller.extension().clone()).or_default();
+        if handles.open.len() >= MOST_OPEN {
+            return Err(at.io(&code(EMFILE)));
+        }
+        // The lowest free number, as the system would give.
+        let fd = (FIRST..).zip(handles.open.keys()).find(|(free, used)| free != *used).map(|(free, _)| free);
+        #[expect(clippy::cast_possible_truncation, reason = "at most MOST_OPEN are open")]
+        let fd = fd.unwrap_or(FIRST + handles.open.len() as u32);
+        handles.open.insert(fd, Handle { flags, file: Arc::new(Mutex::new(file)) });
+        Ok(Output::new(json!({ "fd": fd })))
+    }
+
+    /// Opens by path, following links by our own walk.
+    pub(super) fn open_path(&self, request: &Request, path: &str, flags: OpenFlags) -> Result<Box<dyn File>, Failure> {
+        let mode = params::whole_or_none(request, "mode").ok().flatten().unwrap_or(0o666);
+        #[expect(clippy::cast_possible_truncation, reason = "permission bits")]
+        let how = OpenHow { flags, mode: mode as u32 & 0o777 };
+        let absolute = request.permit.places().node_path(path).map_err(|_| code(super::error::EINVAL))?;
+        let access = if flags.writes() { Access::Write } else { Access::Read };
+        // An exclusive creation does not look behind a link, as the system does not.
+        let last = if flags.nofollow || flags.exclusive { Last::Keep } else { Last::Follow };
+        let reached = self.walk(&request.permit, &absolute, access, last)?;
+        if flags.writes() && flags.read {
+            let reading = request.permit.path(Access::Read, &reached.real);
+            reading.map_err(|reason| Failure::Denied("read", reason))?;
+        }
+        match &reached.name {
+            Some(name) => Ok(reached.dir.open(name, how)?),
+            None => Err(code(super::error::EISDIR).into()),
+        }
+    }
+
+    pub(super) fn handle(&self, request: &Request, syscall: &'static str) -> Result<Handle, HostcallError> {
+        let fd = params::whole(request, "fd")?;
+        let handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        u32::try_from(fd)
+            .ok()
+            .and_then(|fd| handles.get(request.caller.extension())?.open.get(&fd).cloned())
+            .ok_or_else(|| bad_handle(syscall))
+    }
+
+    pub(super) fn close(&self, request: &Request) -> Result<Output, HostcallError> {
+        let fd = params::whole(request, "fd")?;
+        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed =
+            u32::try_from(fd).ok().and_then(|fd| handles.get_mut(request.caller.extension())?.open.remove(&fd));
+        closed.map(|_| Output::empty()).ok_or_else(|| bad_handle("close"))
+    }
+
+    pub(super) fn read(&self, request: &Request) -> Result<Output, HostcallError> {
+        let handle = self.handle(request, "read")?;
+        let length = params::whole(request, "length")?.min(LONGEST_READ);
+        let position = params::whole_or_none(request, "position")?;
+        if !handle.flags.read {
+            return Err(bad_handle("read"));
+        }
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let mut data = vec![0; length];
+        let read = handle.file().read(position, &mut data).map_err(|error| At::handle("read").io(&error))?;
+        data.truncate(read);
+        Ok(Output::new(json!({ "bytesRead": read })).with_bytes("data", data))
+    }
+
+    pub(super) fn write(&self, request: &Request) -> Result<Output, HostcallError> {
+        let handle = self.handle(request, "write")?;
+        let data = params::bytes(request, "data")?;
+        let position = params::whole_or_none(request, "position")?;
+        if !handle.flags.write {
+            return Err(bad_handle("write"));
+        }
+        let written = handle.file().write(position, &data).map_err(|error| At::handle("write").io(&error))?;
+        Ok(Output::new(json!({ "bytesWritten": written })))
+    }
+
+    pub(super) fn fstat(&self, request: &Request) -> Result<Output, HostcallError> {
+        let stat = self.handle(request, "fstat")?.file().stat().map_err(|error| At::handle("fstat").io(&error))?;
+        Ok(Output::new(stat_value(&stat)))
+    }
+
+    pub(super) fn ftruncate(&self, request: &Request) -> Result<Output, HostcallError> {
+        let handle = self.handle(request, "ftruncate")?;
+        let len = params::whole_or_none(request, "len")?.unwrap_or(0);
+        if !handle.flags.write {
+            return Err(At::handle("ftruncate").io(&code(super::error::EINVAL)));
+        }
+        handle.file().set_len(len).map_err(|error| At::handle("ftruncate").io(&error))?;
+        Ok(Output::empty())
+    }
+
+    pub(super) fn fsync(&self, request: &Request) -> Result<Output, HostcallError> {
+        self.handle(request, "fsync")?.file().sync().map_err(|error| At::handle("fsync").io(&error))?;
+        Ok(Output::new(Value::Object(Map::new())))
+    }
+}

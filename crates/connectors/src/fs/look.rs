@@ -1,0 +1,136 @@
+//! Verbs that only look.
+
+use super::Inner;
+use super::error::{At, ENOENT, Failure, code};
+use super::walk::{Last, Reached};
+use crate::params;
+use crate::system::{Dir, Kind, Stat};
+use pijs_hostcall::{Access, Output, Request};
+use pijs_protocol::HostcallError;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Most entries of one recursive listing, and how deep it goes.
+const MOST_ENTRIES: usize = 1_000_000;
+const DEEPEST: usize = 256;
+
+impl Inner {
+    /// Walks to `params[key]` for reading.
+    pub(super) fn reach(&self, request: &Request, key: &str, access: Access, last: Last) -> Result<Reached, Failure> {
+        let path = params::text(request, key).map_err(|_| code(super::error::EINVAL))?;
+        let absolute = request.permit.places().node_path(path).map_err(|_| code(super::error::EINVAL))?;
+        self.walk(&request.permit, &absolute, access, last)
+    }
+
+    pub(super) fn stat(&self, request: &Request, follow: bool) -> Result<Output, HostcallError> {
+        let (syscall, last) = if follow { ("stat", Last::Follow) } else { ("lstat", Last::Keep) };
+        let at = At::path(syscall, params::text(request, "path")?);
+        let stat = self.reach(request, "path", Access::Read, last).and_then(|reached| Ok(reached.lstat()?));
+        Ok(Output::new(stat_value(&stat.map_err(|failure| failure.at(&at))?)))
+    }
+
+    pub(super) fn exists(&self, request: &Request) -> Result<Output, HostcallError> {
+        let found = self.reach(request, "path", Access::Read, Last::Follow).and_then(|reached| Ok(reached.lstat()?));
+        Ok(Output::new(json!({ "exists": found.is_ok() })))
+    }
+
+    pub(super) fn access(&self, request: &Request) -> Result<Output, HostcallError> {
+        let at = At::path("access", params::text(request, "path")?);
+        let mode = params::whole_or_none(request, "mode")?.unwrap_or(0);
+        #[expect(clippy::cast_possible_truncation, reason = "three bits")]
+        let bits = (mode & 7) as u32;
+        let found = self.reach(request, "path", Access::Read, Last::Follow).and_then(|reached| {
+            match &reached.name {
+                Some(name) => reached.dir.access(name, bits)?,
+                None => drop(reached.dir.stat()?),
+            }
+            if bits & 2 != 0 {
+                // What the system would allow and the gate would not is not writable.
+                let writing = request.permit.path(Access::Write, &reached.real);
+                writing.map_err(|reason| Failure::Denied("write", reason))?;
+            }
+            Ok(())
+        });
+        found.map_err(|failure| failure.at(&at))?;
+        Ok(Output::empty())
+    }
+
+    pub(super) fn readlink(&self, request: &Request) -> Result<Output, HostcallError> {
+        let at = At::path("readlink", params::text(request, "path")?);
+        let target = self
+            .reach(request, "path", Access::Read, Last::Keep)
+            .and_then(|reached| Ok(reached.dir.readlink(reached.named()?)?));
+        let target = target.map_err(|failure| failure.at(&at))?;
+        Ok(Output::new(json!({ "target": target.to_string_lossy() })))
+    }
+
+    pub(super) fn realpath(&self, request: &Request) -> Result<Output, HostcallError> {
+        let at = At::path("realpath", params::text(request, "path")?);
+        let reached = self.reach(request, "path", Access::Read, Last::Follow).and_then(|reached| {
+            reached.lstat()?;
+            Ok(reached)
+        });
+        let reached = reached.map_err(|failure| failure.at(&at))?;
+        Ok(Output::new(json!({ "path": reached.real.to_string_lossy() })))
+    }
+
+    pub(super) fn readdir(&self, request: &Request, op: &str) -> Result<Output, HostcallError> {
+        let syscall = if op == "opendir" { "opendir" } else { "scandir" };
+        let at = At::path(syscall, params::text(request, "path")?);
+        let recursive = params::flag(request, "recursive")?;
+        let listed = self.reach(request, "path", Access::Read, Last::Follow).and_then(|reached| {
+            let dir = reached.as_dir()?;
+            let mut entries = Vec::new();
+            list(&dir, "", recursive, 0, &mut entries, &|folder| {
+                let real = reached.real.join(folder);
+                !request.cancel.is_cancelled() && request.permit.path(Access::Read, &real).is_ok()
+            })?;
+            Ok(entries)
+        });
+        let entries = listed.map_err(|failure| failure.at(&at))?;
+        Ok(Output::new(json!({ "entries": entries })))
+    }
+}
+
+/// Lists a folder, and what `may_enter` allows below it; links are listed and not followed.
+fn list(
+    dir: &Arc<dyn Dir>,
+    parent: &str,
+    recursive: bool,
+    depth: usize,
+    out: &mut Vec<Value>,
+    may_enter: &dyn Fn(&str) -> bool,
+) -> std::io::Result<()> {
+    for (name, kind) in dir.entries()? {
+        if out.len() >= MOST_ENTRIES {
+            return Err(code(super::error::EFBIG));
+        }
+        let shown = name.to_string_lossy();
+        out.push(json!({ "name": shown, "parent": parent, "kind": kind.as_str() }));
+        if recursive && kind == Kind::Dir && depth < DEEPEST {
+            let below = if parent.is_empty() { shown.into_owned() } else { format!("{parent}/{shown}") };
+            if !may_enter(&below) {
+                continue;
+            }
+            match dir.child(&name) {
+                Ok(child) => list(&child, &below, recursive, depth + 1, out, may_enter)?,
+                // It went away meanwhile.
+                Err(error) if error.raw_os_error() == Some(ENOENT) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A stat as the vocabulary has it.
+pub(super) fn stat_value(stat: &Stat) -> Value {
+    json!({
+        "kind": stat.kind().as_str(),
+        "dev": stat.dev, "ino": stat.ino, "mode": stat.mode, "nlink": stat.nlink,
+        "uid": stat.uid, "gid": stat.gid, "rdev": stat.rdev, "size": stat.size,
+        "blksize": stat.blksize, "blocks": stat.blocks,
+        "atimeMs": stat.atime_ms, "mtimeMs": stat.mtime_ms,
+        "ctimeMs": stat.ctime_ms, "birthtimeMs": stat.birthtime_ms,
+    })
+}

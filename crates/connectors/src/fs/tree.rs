@@ -1,0 +1,335 @@
+//! Verbs that make, move and remove names.
+
+use super::Inner;
+use super::content::copy;
+use super::error::{At, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EPERM, Failure, code};
+use super::walk::{Last, Reached};
+use crate::params;
+use crate::system::{Dir, Kind};
+use pijs_hostcall::{Access, Output, Request};
+use pijs_protocol::HostcallError;
+use serde_json::json;
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// How deep a tree may be that is removed or copied.
+const DEEPEST: usize = 256;
+/// Tries for a temporary name that is free.
+const MOST_TRIES: usize = 100;
+
+impl Inner {
+    fn reach_to_write(&self, request: &Request, key: &str) -> Result<Reached, Failure> {
+        self.reach(request, key, Access::Write, Last::Keep)
+    }
+
+    pub(super) fn mkdir(&self, request: &Request) -> Result<Output, HostcallError> {
+        let path = params::text(request, "path")?;
+        let at = At::path("mkdir", path);
+        #[expect(clippy::cast_possible_truncation, reason = "permission bits")]
+        let mode = (params::whole_or_none(request, "mode")?.unwrap_or(0o777) & 0o777) as u32;
+        if !params::flag(request, "recursive")? {
+            let made = self.reach_to_write(request, "path").and_then(|reached| match &reached.name {
+                Some(name) => Ok(reached.dir.mkdir(name, mode)?),
+                None => Err(code(EEXIST).into()),
+            });
+            made.map_err(|failure| failure.at(&at))?;
+            return Ok(Output::empty());
+        }
+        let absolute = request.permit.places().node_path(path)?;
+        let first = self.mkdir_all(request, &absolute, mode).map_err(|failure| failure.at(&at))?;
+        Ok(match first {
+            Some(first) => Output::new(json!({ "first": first.to_string_lossy() })),
+            None => Output::empty(),
+        })
+    }
+
+    /// Makes `path` and what is missing above it; the first folder made.
+    fn mkdir_all(&self, request: &Request, path: &Path, mode: u32) -> Result<Option<std::path::PathBuf>, Failure> {
+        let mut missing = vec![path];
+        let mut first = None;
+        // Each round makes a folder or learns of one more that is missing above.
+        while let Some(next) = missing.last().copied() {
+            let made =
+                self.walk(&request.permit, next, Access::Write, Last::Follow).and_then(|reached| match &reached.name {
+                    None => Ok(false),
+                    Some(name) => match reached.dir.mkdir(name, mode) {
+                        Ok(()) => Ok(true),
+                        Err(error) if error.raw_os_error() == Some(EEXIST) => match reached.lstat()?.kind() {
+                            Kind::Dir => Ok(false),
+                            _ if next == path => Err(code(EEXIST).into()),
+                            _ => Err(code(ENOTDIR).into()),
+                        },
+                        Err(error) => Err(error.into()),
+                    },
+                });
+            match made {
+                Ok(made) => {
+                    if made && first.is_none() {
+                        first = Some(next.to_owned());
+                    }
+                    missing.pop();
+                }
+                Err(Failure::Io(error)) if error.raw_os_error() == Some(ENOENT) => match next.parent() {
+                    Some(parent) => missing.push(parent),
+                    None => return Err(error.into()),
+                },
+                // What is above exists and is not ours to write: then it need not be made.
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(first)
+    }
+
+    pub(super) fn mkdtemp(&self, request: &Request) -> Result<Output, HostcallError> {
+        let prefix = params::text(request, "prefix")?;
+        let shown = format!("{prefix}XXXXXX");
+        let at = At::path("mkdtemp", &shown);
+        for _ in 0..MOST_TRIES {
+            let path = format!("{prefix}{}", self.system.random_name());
+            let absolute = request.permit.places().node_path(&path)?;
+            let made = self
+                .walk(&request.permit, &absolute, Access::Write, Last::Keep)
+                .and_then(|reached| Ok(reached.dir.mkdir(reached.named()?, 0o700)?));
+            match made {
+                Ok(()) => return Ok(Output::new(json!({ "path": path }))),
+                Err(Failure::Io(error)) if error.raw_os_error() == Some(EEXIST) => {}
+                Err(failure) => return Err(failure.at(&at)),
+            }
+        }
+        Err(at.io(&code(EEXIST)))
+    }
+
+    pub(super) fn rmdir(&self, request: &Request) -> Result<Output, HostcallError> {
+        let at = At::path("rmdir", params::text(request, "path")?);
+        let done = self.reach_to_write(request, "path").and_then(|reached| Ok(reached.dir.rmdir(reached.named()?)?));
+        done.map_err(|failure| failure.at(&at))?;
+        Ok(Output::empty())
+    }
+
+    pub(super) fn unlink(&self, request: &Request) -> Result<Output, HostcallError> {
+        let at = At::path("unlink", params::text(request, "path")?);
+        let done = self.reach_to_write(request, "path").and_then(|reached| Ok(reached.dir.unlink(reached.named()?)?));
+        done.map_err(|failure| failure.at(&at))?;
+        Ok(Output::empty())
+    }
+
+    pub(super) fn rm(&self, request: &Request) -> Result<Output, HostcallError> {
+        let at = At::path("rm", params::text(request, "path")?);
+        let (recursive, force) = (params::flag(request, "recursive")?, params::flag(request, "force")?);
+        let done = self.reach_to_write(request, "path").and_then(|reached| {
+            let name = reached.named()?;
+            match reached.dir.lstat(name)?.kind() {
+                Kind::Dir if !recursive => Err(code(EISDIR).into()),
+                Kind::Dir => remove_tree(&*reached.dir, name, &reached.real, request, 0),
+                _ => Ok(reached.dir.unlink(name)?),
+            }
+        });
+        match done {
+            Err(Failure::Io(error)) if force && error.raw_os_error() == Some(ENOENT) => {}
+            Err(Failure::Io(error)) if error.raw_os_error() == Some(EISDIR) && !recursive => {
+                let mut result = at.io(&error);
+                result = result.with("node", "ERR_FS_EISDIR");
+                return Err(result);
+            }
+            other => other.map_err(|failure| failure.at(&at))?,
+        }
+        Ok(Output::empty())
+    }
+
+    pub(super) fn rename(&self, request: &Request) -> Result<Output, HostcallError> {
+        let at = At::both("rename", params::text(request, "from")?, params::text(request, "to")?);
+        let done = self.reach_to_write(request, "from").and_then(|from| {
+            let to = self.reach_to_write(request, "to")?;
+            let (from_name, to_name) = (from.named()?, to.named()?);
+            if from.dir.lstat(from_name)?.kind() == Kind::Dir {
+                // A folder takes what is in it along: nothing protected may ride.
+                check_tree(&*from.dir.child(from_name)?, &from.real, request, 0)?;
+            }
+            Ok(from.dir.rename(from_name, &*to.dir, to_name)?)
+        });
+        done.map_err(|failure| failure.at(&at))?;
+        Ok(Output::empty())
+    }
+
+    pub(super) fn link(&self, request: &Request) -> Result<Output, HostcallError> {
+        let at = At::both("link", params::text(request, "from")?, params::text(request, "to")?);
+        let done = self.reach_to_write(request, "from").and_then(|from| {
+            let to = self.reach_to_write(request, "to")?;
+            if from.lstat()?.kind() != Kind::File {
+                return Err(code(EPERM).into());
+            }
+            Ok(from.dir.link(from.named()?, &*to.dir, to.named()?)?)
+        });
+        done.map_err(|failure| failure.at(&at))?;
+        Ok(Output::empty())
+    }
+
+    /// The target was decided where it points seen from the link's place; whoever follows the
+    /// link through us is asked again.
+    pub(super) fn symlink(&self, request: &Request) -> Result<Output, HostcallError> {
+        let target = params::text(request, "target")?;
+        let at = At::both("symlink", target, params::text(request, "path")?);
+        let done = self.reach_to_write(request, "path").and_then(|reached| {
+            let folder = reached.real.parent().unwrap_or(&reached.real);
+            let names = pijs_hostcall::places::normal(folder, Path::new(target));
+            let reading = request.permit.path(Access::Read, &names);
+            reading.map_err(|reason| Failure::Denied("read", reason))?;
+            Ok(reached.dir.symlink(Path::new(target), reached.named()?)?)
+        });
+        done.map_err(|failure| failure.at(&at))?;
+        Ok(Output::empty())
+    }
+
+    pub(super) fn chmod(&self, request: &Request) -> Result<Output, HostcallError> {
+        let at = At::path("chmod", params::text(request, "path")?);
+        #[expect(clippy::cast_possible_truncation, reason = "permission bits")]
+        let mode = (params::whole(request, "mode")? & 0o7777) as u32;
+        let done = self
+            .reach(request, "path", Access::Write, Last::Follow)
+            .and_then(|reached| Ok(reached.dir.chmod(reached.named()?, mode)?));
+        done.map_err(|failure| failure.at(&at))?;
+        Ok(Output::empty())
+    }
+
+    pub(super) fn utimes(&self, request: &Request) -> Result<Output, HostcallError> {
+        let at = At::path("utime", params::text(request, "path")?);
+        let (atime, mtime) = (params::number(request, "atimeMs")?, params::number(request, "mtimeMs")?);
+        let done = self
+            .reach(request, "path", Access::Write, Last::Follow)
+            .and_then(|reached| Ok(reached.dir.utimes(reached.named()?, atime, mtime)?));
+        done.map_err(|failure| failure.at(&at))?;
+        Ok(Output::empty())
+    }
+
+    pub(super) fn cp(&self, request: &Request) -> Result<Output, HostcallError> {
+        let (from, to) = (params::text(request, "from")?, params::text(request, "to")?);
+        let at = At::both("cp", from, to);
+        let options = CopyOptions {
+            recursive: params::flag(request, "recursive")?,
+            // Node's default is to replace.
+            force: !request.params.contains_key("force") || params::flag(request, "force")?,
+            error_on_exist: params::flag(request, "errorOnExist")?,
+        };
+        let done = self.reach(request, "from", Access::Read, Last::Keep).and_then(|from| {
+            let to = self.reach_to_write(request, "to")?;
+            if to.real.starts_with(&from.real) {
+                // Into itself, or onto itself.
+                return Err(code(EINVAL).into());
+            }
+            copy_tree(&Place::of(&from)?, &Place::of(&to)?, options, request, 0)
+        });
+        done.map_err(|failure| failure.at(&at))?;
+        Ok(Output::empty())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct CopyOptions {
+    recursive: bool,
+    force: bool,
+    error_on_exist: bool,
+}
+
+/// A name in an open folder, with its whole name.
+struct Place<'a> {
+    dir: &'a dyn Dir,
+    name: &'a OsStr,
+    real: std::path::PathBuf,
+}
+
+impl<'a> Place<'a> {
+    fn of(reached: &'a Reached) -> Result<Self, Failure> {
+        Ok(Self { dir: &*reached.dir, name: reached.named()?, real: reached.real.clone() })
+    }
+}
+
+fn allowed(request: &Request, access: Access, path: &Path) -> Result<(), Failure> {
+    request.permit.path(access, path).map_err(|reason| Failure::Denied(access.capability(), reason))
+}
+
+fn deeper(request: &Request, depth: usize) -> Result<(), Failure> {
+    if request.cancel.is_cancelled() {
+        return Err(std::io::Error::from(std::io::ErrorKind::Interrupted).into());
+    }
+    if depth > DEEPEST { Err(code(super::error::EFBIG).into()) } else { Ok(()) }
+}
+
+/// Removes a folder with what is in it, asking about every name.
+fn remove_tree(dir: &dyn Dir, name: &OsStr, real: &Path, request: &Request, depth: usize) -> Result<(), Failure> {
+    deeper(request, depth)?;
+    allowed(request, Access::Write, real)?;
+    let folder = dir.child(name)?;
+    for (entry, kind) in folder.entries()? {
+        let below = real.join(&entry);
+        if kind == Kind::Dir {
+            remove_tree(&*folder, &entry, &below, request, depth + 1)?;
+        } else {
+            allowed(request, Access::Write, &below)?;
+            folder.unlink(&entry)?;
+        }
+    }
+    Ok(dir.rmdir(name)?)
+}
+
+/// Asks about every name of a tree that is about to be moved.
+fn check_tree(dir: &dyn Dir, real: &Path, request: &Request, depth: usize) -> Result<(), Failure> {
+    deeper(request, depth)?;
+    for (entry, kind) in dir.entries()? {
+        let below = real.join(&entry);
+        allowed(request, Access::Write, &below)?;
+        if kind == Kind::Dir {
+            check_tree(&*dir.child(&entry)?, &below, request, depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+fn copy_tree(
+    from: &Place<'_>,
+    to: &Place<'_>,
+    options: CopyOptions,
+    request: &Request,
+    depth: usize,
+) -> Result<(), Failure> {
+    deeper(request, depth)?;
+    allowed(request, Access::Read, &from.real)?;
+    allowed(request, Access::Write, &to.real)?;
+    let existing = to.dir.lstat(to.name).ok().map(|stat| stat.kind());
+    match from.dir.lstat(from.name)?.kind() {
+        Kind::Dir => {
+            if !options.recursive {
+                return Err(code(EISDIR).into());
+            }
+            match existing {
+                None => to.dir.mkdir(to.name, 0o777)?,
+                Some(Kind::Dir) => {}
+                Some(_) => return Err(code(ENOTDIR).into()),
+            }
+            let (source, target) = (from.dir.child(from.name)?, to.dir.child(to.name)?);
+            for (entry, _) in source.entries()? {
+                let below = Place { dir: &*source, name: &entry, real: from.real.join(&entry) };
+                let there = Place { dir: &*target, name: &entry, real: to.real.join(&entry) };
+                copy_tree(&below, &there, options, request, depth + 1)?;
+            }
+            Ok(())
+        }
+        kind @ (Kind::File | Kind::Symlink) => {
+            match existing {
+                Some(Kind::Dir) => return Err(code(EISDIR).into()),
+                Some(_) if !options.force => {
+                    return if options.error_on_exist { Err(code(EEXIST).into()) } else { Ok(()) };
+                }
+                Some(_) => to.dir.unlink(to.name)?,
+                None => {}
+            }
+            if kind == Kind::Symlink {
+                let target = from.dir.readlink(from.name)?;
+                let folder = to.real.parent().unwrap_or(&to.real);
+                allowed(request, Access::Read, &pijs_hostcall::places::normal(folder, &target))?;
+                return Ok(to.dir.symlink(&target, to.name)?);
+            }
+            copy(from.dir, from.name, to.dir, to.name, true, request)
+        }
+        _ => Err(code(EINVAL).into()),
+    }
+}

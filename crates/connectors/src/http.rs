@@ -1,0 +1,375 @@
+//! Requests to servers, at vetted addresses.
+//!
+//! A name is resolved by us and refused when any of its addresses is not public ([`address`]); a
+//! literal address that is not public needs a grant that names it with its port. Redirects are
+//! followed by us, hop by hop, through the same checks. No proxy, no cookies, no connection
+//! shared between extensions; TLS by rustls with the platform's roots.
+
+use crate::params;
+use address::PublicResolver;
+use pijs_hostcall::connector::{cancelled, deadline};
+use pijs_hostcall::derive::HttpTarget;
+use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Reason, Request};
+use pijs_protocol::{ErrorCode, ExtensionId, HostcallError};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, Response, Url};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+pub mod address;
+
+/// Limits of requests.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// Until a connection stands.
+    pub connect_timeout: Duration,
+    /// Between two pieces of a response.
+    pub idle_timeout: Duration,
+    /// For the whole request, where the caller sets no shorter one.
+    pub total_timeout: Duration,
+    /// Size of a body after decompression.
+    pub body_bytes: usize,
+    /// Redirects that are followed.
+    pub redirects: usize,
+    /// Sent when the extension sets none.
+    pub user_agent: String,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(15),
+            idle_timeout: Duration::from_secs(120),
+            total_timeout: Duration::from_secs(600),
+            body_bytes: 64 << 20,
+            redirects: 5,
+            user_agent: concat!("pijs/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+/// Serves the `http` method.
+pub struct HttpConnector {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: HttpOptions,
+    /// One each: connections are not shared between extensions.
+    clients: Mutex<BTreeMap<ExtensionId, Client>>,
+}
+
+impl HttpConnector {
+    /// Sends requests within these limits.
+    pub fn new(options: HttpOptions) -> Self {
+        Self { inner: Arc::new(Inner { options, clients: Mutex::default() }) }
+    }
+}
+
+impl Connector for HttpConnector {
+    fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        let inner = Arc::clone(&self.inner);
+        Box::pin(async move {
+            let sink = params::flag(&request, "stream")?.then_some(sink);
+            inner
+                .client(request.caller.extension())
+                .and_then(|client| Ok((client, Hop::first(&request)?)))
+                .map(|(client, hop)| async move { inner.bounded(&client, &request, hop, sink).await })?
+                .await
+        })
+    }
+
+    fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
+        // A client of its own: the shared one lives on the runtime of the asynchronous calls.
+        let client = self.inner.build()?;
+        let hop = Hop::first(request)?;
+        crate::block::on(self.inner.bounded(&client, request, hop, None))
+    }
+
+    fn end_extension(&self, extension: &ExtensionId) {
+        self.inner.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
+    }
+}
+
+/// One request of a chain of redirects.
+struct Hop {
+    url: Url,
+    method: Method,
+    headers: HeaderMap,
+    body: Option<Vec<u8>>,
+}
+
+impl Hop {
+    fn first(request: &Request) -> Result<Self, HostcallError> {
+        let url = Url::parse(params::text(request, "url")?)
+            .map_err(|error| HostcallError::invalid("url", format!("http: {error}")))?;
+        let method = params::text_or_none(request, "method")?.unwrap_or("GET");
+        let method = match Method::from_bytes(method.to_ascii_uppercase().as_bytes()) {
+            Ok(Method::CONNECT | Method::TRACE) | Err(_) => {
+                return Err(HostcallError::invalid("schema", format!("http: the method {method:?} is not available")));
+            }
+            Ok(method) => method,
+        };
+        let body = params::bytes_or_none(request, "body")?.map(std::borrow::Cow::into_owned);
+        Ok(Self { url, method, headers: headers(request)?, body })
+    }
+
+    /// The request a redirect asks for.
+    fn redirected(mut self, status: u16, to: Url) -> Self {
+        let rewrites = match status {
+            303 => self.method != Method::HEAD,
+            301 | 302 => self.method == Method::POST,
+            _ => false,
+        };
+        if rewrites {
+            self.method = Method::GET;
+            self.body = None;
+            for name in ["content-type", "content-encoding", "content-language", "content-location"] {
+                self.headers.remove(name);
+            }
+        }
+        if self.url.origin() != to.origin() {
+            let secret: Vec<HeaderName> = self
+                .headers
+                .keys()
+                .filter(|name| pijs_hostcall::ledger::is_secret_key(name.as_str()))
+                .cloned()
+                .collect();
+            for name in secret {
+                self.headers.remove(name);
+            }
+        }
+        self.url = to;
+        self
+    }
+}
+
+/// Headers of the call. Those that belong to the connection are the client's.
+fn headers(request: &Request) -> Result<HeaderMap, HostcallError> {
+    const DROPPED: &[&str] = &["connection", "content-length", "keep-alive"];
+    const FORBIDDEN: &[&str] = &["expect", "host", "te", "trailer", "transfer-encoding", "upgrade"];
+    let pairs: Vec<(&str, &str)> = match request.params.get("headers") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Object(members)) => {
+            { members.iter().map(|(name, value)| value.as_str().map(|value| (&**name, value))).collect::<Option<_>>() }
+                .ok_or_else(bad_headers)?
+        }
+        Some(Value::Array(pairs)) => pairs
+            .iter()
+            .map(|pair| match pair.as_array().map(Vec::as_slice) {
+                Some([Value::String(name), Value::String(value)]) => Some((&**name, &**value)),
+                _ => None,
+            })
+            .collect::<Option<_>>()
+            .ok_or_else(bad_headers)?,
+        Some(_) => return Err(bad_headers()),
+    };
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        let lower = name.to_ascii_lowercase();
+        if DROPPED.contains(&&*lower) {
+            continue;
+        }
+        if FORBIDDEN.contains(&&*lower) || lower.starts_with("proxy-") {
+            return Err(HostcallError::invalid("schema", format!("http: the header {name:?} belongs to the host")));
+        }
+        let bad = || HostcallError::invalid("schema", format!("http: {name:?} is not a header, or its value is none"));
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+        headers.append(name, HeaderValue::from_str(value).map_err(|_| bad())?);
+    }
+    Ok(headers)
+}
+
+fn bad_headers() -> HostcallError {
+    HostcallError::invalid("schema", "http: `headers` is neither an object of strings nor an array of pairs")
+}
+
+impl Inner {
+    fn client(&self, extension: &ExtensionId) -> Result<Client, HostcallError> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(extension) {
+            return Ok(client.clone());
+        }
+        let client = self.build()?;
+        clients.insert(extension.clone(), client.clone());
+        Ok(client)
+    }
+
+    fn build(&self) -> Result<Client, HostcallError> {
+        Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .dns_resolver(Arc::new(PublicResolver))
+            .connect_timeout(self.options.connect_timeout)
+            .read_timeout(self.options.idle_timeout)
+            .user_agent(&self.options.user_agent)
+            .build()
+            .map_err(|error| failure(&error, "client"))
+    }
+
+    async fn bounded(
+        &self,
+        client: &Client,
+        request: &Request,
+        hop: Hop,
+        sink: Option<ChunkSink>,
+    ) -> Result<Output, HostcallError> {
+        let limit = request.timeout_ms.map_or(self.options.total_timeout, Duration::from_millis);
+        tokio::select! {
+            biased;
+            () = request.cancel.cancelled() => Err(cancelled("http")),
+            outcome = tokio::time::timeout(limit, self.exchange(client, request, hop, sink)) => outcome
+                .unwrap_or_else(|_| Err(deadline("http", u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)))),
+        }
+    }
+
+    async fn exchange(
+        &self,
+        client: &Client,
+        request: &Request,
+        mut hop: Hop,
+        sink: Option<ChunkSink>,
+    ) -> Result<Output, HostcallError> {
+        let mode = params::text_or_none(request, "redirect")?.unwrap_or("follow");
+        let mut followed = 0;
+        let response = loop {
+            self.check(request, &hop.url)?;
+            let mut sending = client.request(hop.method.clone(), hop.url.clone()).headers(hop.headers.clone());
+            if let Some(body) = &hop.body {
+                sending = sending.body(body.clone());
+            }
+            let response = sending.send().await.map_err(|error| failure(&error, hop.url.as_str()))?;
+            let status = response.status().as_u16();
+            let location = response.headers().get("location").and_then(|value| value.to_str().ok());
+            let (true, Some(location)) = (matches!(status, 301 | 302 | 303 | 307 | 308), location) else {
+                break response;
+            };
+            match mode {
+                "manual" => break response,
+                "follow" => {}
+                _ => return Err(io("EREDIRECT", &format!("{} redirects to {location}", hop.url))),
+            }
+            if followed == self.options.redirects {
+                return Err(io("ETOOMANYREDIRECTS", &format!("more than {} redirects", self.options.redirects)));
+            }
+            followed += 1;
+            let to = hop
+                .url
+                .join(location)
+                .map_err(|error| io("EREDIRECT", &format!("{} redirects to {location:?}: {error}", hop.url)))?;
+            if hop.url.scheme() == "https" && to.scheme() == "http" {
+                return Err(Reason::Scope.refusal("http", "http", &format!("a redirect from https to {to}")));
+            }
+            hop = hop.redirected(status, to);
+        };
+        self.receive(request, response, hop.url, followed > 0, sink).await
+    }
+
+    /// What every hop goes through: the scheme, the host, and the address if it is literal.
+    fn check(&self, request: &Request, url: &Url) -> Result<(), HostcallError> {
+        let target = HttpTarget::of(url)?;
+        let subject = || format!("{}://{}:{}", target.scheme, target.host, target.port);
+        let permit = &request.permit;
+        let allowed = permit.host(target.scheme, &target.host, target.port);
+        allowed.map_err(|reason| reason.refusal("http", "http", &subject()))?;
+        let literal = match url.host() {
+            Some(url::Host::Ipv4(address)) => Some(address.into()),
+            Some(url::Host::Ipv6(address)) => Some(address.into()),
+            _ => None,
+        };
+        match literal {
+            Some(literal) if !address::is_public(literal) && !permit.names_address(literal, target.port) => {
+                Err(Reason::BlockedAddress.refusal("http", "http", &subject()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn receive(
+        &self,
+        request: &Request,
+        mut response: Response,
+        url: Url,
+        redirected: bool,
+        sink: Option<ChunkSink>,
+    ) -> Result<Output, HostcallError> {
+        let head = json!({
+            "status": response.status().as_u16(),
+            "statusText": response.status().canonical_reason().unwrap_or_default(),
+            "headers": response
+                .headers()
+                .iter()
+                .map(|(name, value)| json!([name.as_str(), String::from_utf8_lossy(value.as_bytes())]))
+                .collect::<Vec<_>>(),
+            "url": url.as_str(),
+            "redirected": redirected,
+        });
+        if let Some(sink) = &sink {
+            sink.send(Output::new(head.clone()))?;
+        }
+        let (mut body, mut size) = (Vec::new(), 0_usize);
+        while let Some(piece) = response.chunk().await.map_err(|error| failure(&error, url.as_str()))? {
+            size += piece.len();
+            if size > self.options.body_bytes {
+                return Err(io("EFBIG", &format!("the response of {url} is over {} bytes", self.options.body_bytes)));
+            }
+            if request.cancel.is_cancelled() {
+                return Err(cancelled("http"));
+            }
+            match &sink {
+                Some(sink) => sink.send(Output::default().with_bytes("body", piece.to_vec()))?,
+                None => body.extend_from_slice(&piece),
+            }
+        }
+        Ok(match sink {
+            Some(_) => Output::empty(),
+            None => Output::new(head).with_bytes("body", body),
+        })
+    }
+}
+
+fn io(errno: &str, message: &str) -> HostcallError {
+    HostcallError::io(errno, "fetch", format!("http: {message}"))
+}
+
+/// Finds the cause that says most: an address we refused, the system's error, a timeout.
+fn failure(error: &reqwest::Error, url: &str) -> HostcallError {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    let mut deepest = error.to_string();
+    while let Some(at) = cause {
+        if at.is::<address::Blocked>() {
+            return Reason::BlockedAddress.refusal("http", "http", url);
+        }
+        if let Some(system) = at.downcast_ref::<std::io::Error>()
+            && system.raw_os_error().is_some()
+        {
+            let (name, words) = network_words(system);
+            return io(name, &format!("{name}: {words}, {url}")).retryable();
+        }
+        deepest = at.to_string();
+        cause = at.source();
+    }
+    if error.is_timeout() {
+        return HostcallError::new(ErrorCode::Timeout, format!("http: no answer in time: {url}"))
+            .with("reason", "deadline")
+            .retryable();
+    }
+    let errno = if error.is_connect() { "ECONNFAILED" } else { "EPROTO" };
+    io(errno, &format!("{deepest}: {url}"))
+}
+
+fn network_words(error: &std::io::Error) -> (&'static str, &'static str) {
+    use rustix::io::Errno;
+    match Errno::from_io_error(error) {
+        Some(Errno::CONNREFUSED) => ("ECONNREFUSED", "connection refused"),
+        Some(Errno::CONNRESET) => ("ECONNRESET", "connection reset by peer"),
+        Some(Errno::CONNABORTED) => ("ECONNABORTED", "connection aborted"),
+        Some(Errno::HOSTUNREACH) => ("EHOSTUNREACH", "host is unreachable"),
+        Some(Errno::NETUNREACH) => ("ENETUNREACH", "network is unreachable"),
+        Some(Errno::TIMEDOUT) => ("ETIMEDOUT", "connection timed out"),
+        _ => crate::fs::error_words(error),
+    }
+}

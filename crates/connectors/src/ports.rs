@@ -1,0 +1,380 @@
+//! Doors to the agent and to the user: traits that the agent, or an embedder, implements.
+//!
+//! A port gets a call whose op is an enum and whose other members are the op's own JSON; it is
+//! called only for what the gate allowed. A connector without a port is not registered, so the
+//! extension is told that the method is not available in this host.
+//!
+//! ```
+//! use pijs_connectors::ports::{PortAnswer, SessionCall, SessionOp, SessionPort, unsupported};
+//! use pijs_hostcall::{Caller, CancelToken};
+//!
+//! struct NoModel;
+//!
+//! impl SessionPort for NoModel {
+//!     fn call(&self, caller: &Caller, call: SessionCall, _cancel: CancelToken) -> PortAnswer {
+//!         let answer = match call.op {
+//!             SessionOp::WaitForIdle => Ok(serde_json::json!({})),
+//!             other => Err(unsupported("session", other.as_str(), "this host has no model")),
+//!         };
+//!         let _ = caller;
+//!         Box::pin(std::future::ready(answer))
+//!     }
+//! }
+//! ```
+
+use pijs_hostcall::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Permit, Request};
+use pijs_protocol::{ErrorCode, HostcallError};
+use serde_json::{Map, Value};
+use std::marker::PhantomData;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A port's answer, in time.
+pub type PortAnswer = BoxFuture<'static, Result<Value, HostcallError>>;
+
+macro_rules! ops {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name { $($(#[$variant_doc])* $variant),* }
+
+        impl $name {
+            /// All of them, in the order of this list.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The name on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),* }
+            }
+
+            fn parse(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|op| op.as_str() == name)
+            }
+        }
+    };
+}
+
+ops! {
+    /// What an extension can ask of the session.
+    SessionOp {
+        /// `message {customType, content, display, details}, options {triggerTurn?, deliverAs?}`.
+        SendMessage = "send_message",
+        /// `content, options {deliverAs?}`.
+        SendUserMessage = "send_user_message",
+        /// `customType, data`.
+        AppendEntry = "append_entry",
+        /// `name`.
+        SetSessionName = "set_session_name",
+        /// `entryId, label`.
+        SetLabel = "set_label",
+        /// `names`.
+        SetActiveTools = "set_active_tools",
+        /// `model`; the answer is `{ok}`.
+        SetModel = "set_model",
+        /// `level`.
+        SetThinkingLevel = "set_thinking_level",
+        /// Stops the current run.
+        Abort = "abort",
+        /// Ends the program.
+        Shutdown = "shutdown",
+        /// `options {customInstructions?}`.
+        Compact = "compact",
+        /// `options`; the answer is `{cancelled}`.
+        NewSession = "new_session",
+        /// `entryId, options`; the answer is `{cancelled}`.
+        Fork = "fork",
+        /// `targetId, options`; the answer is `{cancelled}`.
+        NavigateTree = "navigate_tree",
+        /// `path, options`; the answer is `{cancelled}`.
+        SwitchSession = "switch_session",
+        /// Loads extensions and resources again.
+        Reload = "reload",
+        /// Answers when no run is going on.
+        WaitForIdle = "wait_for_idle",
+    }
+}
+
+ops! {
+    /// What an extension can ask of the user interface. Dialogs answer `{value}`; the others `{}`.
+    UiOp {
+        /// `title, options, timeout?`; `{value}` or `{}`.
+        Select = "select",
+        /// `title, message, timeout?`; `{value: bool}`.
+        Confirm = "confirm",
+        /// `title, placeholder?, timeout?`; `{value}` or `{}`.
+        Input = "input",
+        /// `title, prefill?`; `{value}` or `{}`.
+        Editor = "editor",
+        /// A component that stays in the realm; `handle, options`.
+        Custom = "custom",
+        /// `message, type?` (`info`, `warning`, `error`).
+        Notify = "notify",
+        /// `key, text?`.
+        SetStatus = "set_status",
+        /// `key, content?, options?`.
+        SetWidget = "set_widget",
+        /// `title`.
+        SetTitle = "set_title",
+        /// `handle?`.
+        SetHeader = "set_header",
+        /// `handle?`.
+        SetFooter = "set_footer",
+        /// `message?`.
+        SetWorkingMessage = "set_working_message",
+        /// `text`.
+        SetEditorText = "set_editor_text",
+        /// The answer is `{text}`.
+        GetEditorText = "get_editor_text",
+        /// `text`.
+        PasteToEditor = "paste_to_editor",
+        /// `theme`; the answer is `{success, error?}`.
+        SetTheme = "set_theme",
+    }
+}
+
+ops! {
+    /// What an extension can ask about tools.
+    ToolsOp {
+        /// All tools: `{tools: [...]}`.
+        List = "list",
+        /// Names of the active ones: `{tools: [...]}`.
+        Active = "active",
+    }
+}
+
+/// A call to the session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionCall {
+    /// What.
+    pub op: SessionOp,
+    /// The op's members, without `op`.
+    pub params: Map<String, Value>,
+}
+
+/// A call to the user interface.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UiCall {
+    /// What.
+    pub op: UiOp,
+    /// The op's members, without `op`.
+    pub params: Map<String, Value>,
+}
+
+/// A call about tools.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolsCall {
+    /// What.
+    pub op: ToolsOp,
+}
+
+/// A call of a tool by an extension.
+#[derive(Debug, Clone)]
+pub struct ToolCall {
+    /// Its name, exactly as derived and decided.
+    pub name: String,
+    /// Its input.
+    pub input: Value,
+    /// The path that was decided, absolute, for the built-in file tools.
+    pub path: Option<PathBuf>,
+    /// What the caller may touch: a tool asks it about every file it really reaches.
+    pub permit: Permit,
+}
+
+/// An emission on the event bus.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventsCall {
+    /// Channel.
+    pub channel: String,
+    /// Payload.
+    pub data: Value,
+}
+
+/// A module that was not in the artifact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModuleCall {
+    /// As the code wrote it.
+    pub specifier: String,
+    /// Specifier of the importing module.
+    pub referrer: String,
+}
+
+macro_rules! port {
+    ($(#[$doc:meta])* $name:ident($call:ident)) => {
+        $(#[$doc])*
+        pub trait $name: Send + Sync {
+            /// Answers a call. `cancel` fires when nobody waits any more.
+            fn call(&self, caller: &Caller, call: $call, cancel: CancelToken) -> PortAnswer;
+
+            /// Answers a synchronous call; the default refuses.
+            fn call_sync(&self, caller: &Caller, call: $call) -> Result<Value, HostcallError> {
+                let _ = (caller, call);
+                Err(HostcallError::invalid("sync", "this call has no synchronous form; await it"))
+            }
+        }
+
+        impl Port<$call> for dyn $name {
+            fn answer(&self, caller: &Caller, call: $call, cancel: CancelToken) -> PortAnswer {
+                self.call(caller, call, cancel)
+            }
+
+            fn answer_sync(&self, caller: &Caller, call: $call) -> Result<Value, HostcallError> {
+                self.call_sync(caller, call)
+            }
+        }
+    };
+}
+
+port! {
+    /// The session, as the agent keeps it.
+    SessionPort(SessionCall)
+}
+port! {
+    /// Dialogs and notices.
+    UiPort(UiCall)
+}
+port! {
+    /// Tools that extensions call.
+    ToolPort(ToolCall)
+}
+port! {
+    /// The list of tools.
+    ToolsPort(ToolsCall)
+}
+port! {
+    /// The event bus between realms.
+    EventsPort(EventsCall)
+}
+port! {
+    /// Compiles modules on demand.
+    ModulePort(ModuleCall)
+}
+
+/// What all ports have in common; implemented for each of them.
+pub trait Port<C>: Send + Sync {
+    /// Answers a call.
+    fn answer(&self, caller: &Caller, call: C, cancel: CancelToken) -> PortAnswer;
+    /// Answers a synchronous call.
+    fn answer_sync(&self, caller: &Caller, call: C) -> Result<Value, HostcallError>;
+}
+
+/// A call that can be read from a request.
+pub trait FromRequest: Sized + Send {
+    /// Reads it; `invalid_request` when a member is missing.
+    fn from_request(request: &Request) -> Result<Self, HostcallError>;
+}
+
+/// Forwards the calls of a method to a port.
+pub struct PortConnector<C, P: ?Sized> {
+    port: Arc<P>,
+    call: PhantomData<fn(C)>,
+}
+
+impl<C, P: ?Sized> PortConnector<C, P> {
+    /// Forwards to `port`.
+    pub fn new(port: Arc<P>) -> Self {
+        Self { port, call: PhantomData }
+    }
+}
+
+impl<C: FromRequest + 'static, P: Port<C> + ?Sized + 'static> Connector for PortConnector<C, P> {
+    fn call(&self, request: Request, _sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        let answer =
+            C::from_request(&request).map(|call| self.port.answer(&request.caller, call, request.cancel.clone()));
+        Box::pin(async move { answer?.await.map(Output::new) })
+    }
+
+    fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
+        self.port.answer_sync(&request.caller, C::from_request(request)?).map(Output::new)
+    }
+}
+
+/// The error of an op that a port does not serve: names it and says why.
+pub fn unsupported(method: &str, op: &str, why: &str) -> HostcallError {
+    HostcallError::new(ErrorCode::InvalidRequest, format!("{method}.{op} is not available: {why}"))
+        .with("reason", "unsupported")
+        .with("op", op)
+}
+
+fn op<T>(request: &Request, parse: impl Fn(&str) -> Option<T>) -> Result<T, HostcallError> {
+    let name = crate::params::text(request, "op")?;
+    parse(name).ok_or_else(|| {
+        HostcallError::invalid("schema", format!("{}: there is no operation {name:?}", request.method)).with("op", name)
+    })
+}
+
+fn members(request: &Request) -> Map<String, Value> {
+    let mut members = request.params.clone();
+    members.shift_remove("op");
+    members
+}
+
+impl FromRequest for SessionCall {
+    fn from_request(request: &Request) -> Result<Self, HostcallError> {
+        Ok(Self { op: op(request, SessionOp::parse)?, params: members(request) })
+    }
+}
+
+impl FromRequest for UiCall {
+    fn from_request(request: &Request) -> Result<Self, HostcallError> {
+        Ok(Self { op: op(request, UiOp::parse)?, params: members(request) })
+    }
+}
+
+impl FromRequest for ToolsCall {
+    fn from_request(request: &Request) -> Result<Self, HostcallError> {
+        Ok(Self { op: op(request, ToolsOp::parse)? })
+    }
+}
+
+impl FromRequest for ToolCall {
+    fn from_request(request: &Request) -> Result<Self, HostcallError> {
+        let required = pijs_hostcall::derive(&request.method, &request.params)?;
+        let path = match required.subject {
+            pijs_hostcall::Subject::Paths(used, _) => Some(request.permit.places().absolute(used)?),
+            _ => None,
+        };
+        Ok(Self {
+            name: crate::params::text(request, "name")?.to_owned(),
+            input: request.params.get("input").cloned().unwrap_or_default(),
+            path,
+            permit: request.permit.clone(),
+        })
+    }
+}
+
+impl FromRequest for EventsCall {
+    fn from_request(request: &Request) -> Result<Self, HostcallError> {
+        Ok(Self {
+            channel: crate::params::text(request, "channel")?.to_owned(),
+            data: request.params.get("data").cloned().unwrap_or_default(),
+        })
+    }
+}
+
+impl FromRequest for ModuleCall {
+    fn from_request(request: &Request) -> Result<Self, HostcallError> {
+        Ok(Self {
+            specifier: crate::params::text(request, "specifier")?.to_owned(),
+            referrer: crate::params::text(request, "referrer")?.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ops_are_those_of_the_vocabulary() {
+        let mut session: Vec<_> = pijs_hostcall::vocabulary::SESSION_OPS.iter().map(|(name, _)| *name).collect();
+        let mut ours: Vec<_> = SessionOp::ALL.iter().map(|op| op.as_str()).collect();
+        session.sort_unstable();
+        ours.sort_unstable();
+        assert_eq!(session, ours);
+        let mut ui = pijs_hostcall::vocabulary::UI_OPS.to_vec();
+        let mut ours: Vec<_> = UiOp::ALL.iter().map(|op| op.as_str()).collect();
+        ui.sort_unstable();
+        ours.sort_unstable();
+        assert_eq!(ui, ours);
+    }
+}

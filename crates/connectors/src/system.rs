@@ -1,0 +1,195 @@
+//! The file system behind the `fs` connector: folders by handle, one name at a time.
+//!
+//! [`Dir`] never follows a symbolic link and never takes a path, only a name in itself; that is
+//! what makes the resolver in [`crate::fs`] safe against everything that moves while it walks.
+//! [`OsFileSystem`] is the operating system's; an embedder may bring another.
+
+use std::any::Any;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[cfg(unix)]
+mod os;
+#[cfg(not(unix))]
+#[path = "system/os_unsupported.rs"]
+mod os;
+
+pub use os::OsFileSystem;
+
+/// Opens folders by absolute path: the only place where a path is resolved by the system.
+pub trait FileSystem: Send + Sync {
+    /// Opens a folder that the host itself named. Links in the path are followed.
+    fn open_root(&self, path: &Path) -> io::Result<Arc<dyn Dir>>;
+
+    /// Random letters for temporary names.
+    fn random_name(&self) -> String;
+}
+
+/// An open folder. Every `name` is one component: no slash, not `.` or `..`.
+pub trait Dir: Send + Sync {
+    /// Opens a folder inside. A symbolic link is an error (`ELOOP` or `ENOTDIR`).
+    fn child(&self, name: &OsStr) -> io::Result<Arc<dyn Dir>>;
+
+    /// Opens a folder several levels down, under the same rule.
+    fn descend(&self, names: &[&OsStr]) -> io::Result<Option<Arc<dyn Dir>>> {
+        let mut at: Option<Arc<dyn Dir>> = None;
+        for name in names {
+            let next = match &at {
+                None => self.child(name)?,
+                Some(dir) => dir.child(name)?,
+            };
+            at = Some(next);
+        }
+        Ok(at)
+    }
+
+    /// Opens a file. A symbolic link is `ELOOP`; anything but a regular file is refused by the
+    /// caller, so opening one must not block.
+    fn open(&self, name: &OsStr, how: OpenHow) -> io::Result<Box<dyn File>>;
+
+    /// What `name` is, a link itself if it is one.
+    fn lstat(&self, name: &OsStr) -> io::Result<Stat>;
+
+    /// What this folder is.
+    fn stat(&self) -> io::Result<Stat>;
+
+    /// Names and kinds, sorted by name.
+    fn entries(&self) -> io::Result<Vec<(OsString, Kind)>>;
+
+    /// Makes a folder.
+    fn mkdir(&self, name: &OsStr, mode: u32) -> io::Result<()>;
+
+    /// Removes an empty folder.
+    fn rmdir(&self, name: &OsStr) -> io::Result<()>;
+
+    /// Removes anything but a folder.
+    fn unlink(&self, name: &OsStr) -> io::Result<()>;
+
+    /// Moves `name` to `to_name` in `to`.
+    fn rename(&self, name: &OsStr, to: &dyn Dir, to_name: &OsStr) -> io::Result<()>;
+
+    /// Gives the file `name` another name.
+    fn link(&self, name: &OsStr, to: &dyn Dir, to_name: &OsStr) -> io::Result<()>;
+
+    /// Makes a symbolic link.
+    fn symlink(&self, target: &Path, name: &OsStr) -> io::Result<()>;
+
+    /// Where a symbolic link points.
+    fn readlink(&self, name: &OsStr) -> io::Result<PathBuf>;
+
+    /// Sets permission bits of a file or folder, never through a link.
+    fn chmod(&self, name: &OsStr, mode: u32) -> io::Result<()>;
+
+    /// Sets access and modification time (milliseconds since 1970), never through a link.
+    fn utimes(&self, name: &OsStr, atime_ms: f64, mtime_ms: f64) -> io::Result<()>;
+
+    /// Whether the process may do this at `name`: Node's bits 4 read, 2 write, 1 execute.
+    fn access(&self, name: &OsStr, bits: u32) -> io::Result<()>;
+
+    /// For [`Dir::rename`] and [`Dir::link`] to recognise their own kind.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// How to open a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenHow {
+    /// Node's flags.
+    pub flags: pijs_hostcall::derive::OpenFlags,
+    /// Permission bits of a file that is made.
+    pub mode: u32,
+}
+
+/// An open file.
+pub trait File: Send {
+    /// Reads at a place, or where the last sequential read ended. 0 at the end.
+    fn read(&mut self, at: Option<u64>, into: &mut [u8]) -> io::Result<usize>;
+    /// Writes at a place, or where the last sequential write ended.
+    fn write(&mut self, at: Option<u64>, data: &[u8]) -> io::Result<usize>;
+    /// What it is.
+    fn stat(&self) -> io::Result<Stat>;
+    /// Cuts or extends.
+    fn set_len(&mut self, len: u64) -> io::Result<()>;
+    /// To the disk.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// What a name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Dir,
+    /// A symbolic link.
+    Symlink,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    Char,
+    /// A block device.
+    Block,
+}
+
+impl Kind {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Dir => "dir",
+            Self::Symlink => "symlink",
+            Self::Fifo => "fifo",
+            Self::Socket => "socket",
+            Self::Char => "char",
+            Self::Block => "block",
+        }
+    }
+
+    /// The kind in a `st_mode`.
+    pub fn of_mode(mode: u32) -> Self {
+        match mode & 0o170_000 {
+            0o040_000 => Self::Dir,
+            0o120_000 => Self::Symlink,
+            0o010_000 => Self::Fifo,
+            0o140_000 => Self::Socket,
+            0o020_000 => Self::Char,
+            0o060_000 => Self::Block,
+            _ => Self::File,
+        }
+    }
+}
+
+/// Everything Node's `Stats` holds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(missing_docs, reason = "the fields of stat(2), times in milliseconds")]
+pub struct Stat {
+    pub dev: u64,
+    pub ino: u64,
+    pub mode: u32,
+    pub nlink: u64,
+    pub uid: u32,
+    pub gid: u32,
+    pub rdev: u64,
+    pub size: u64,
+    pub blksize: u64,
+    pub blocks: u64,
+    pub atime_ms: f64,
+    pub mtime_ms: f64,
+    pub ctime_ms: f64,
+    pub birthtime_ms: f64,
+}
+
+impl Stat {
+    /// What it is.
+    pub fn kind(&self) -> Kind {
+        Kind::of_mode(self.mode)
+    }
+}
+
+/// An error of this kind, as the system would give it.
+pub(crate) fn errno(code: i32) -> io::Error {
+    io::Error::from_raw_os_error(code)
+}

@@ -1,0 +1,321 @@
+//! The operating system's files, through handles and single names.
+//!
+//! Every open says *no follow* and *no blocking*. Several levels at once go through `openat2`
+//! where the kernel has it: beneath the folder, no links, no magic links; elsewhere name by
+//! name, which is the same rule.
+
+use super::{Dir, File, FileSystem, Kind, OpenHow, Stat};
+use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::any::Any;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Largest folder that is listed.
+const MOST_ENTRIES: usize = 1_000_000;
+
+/// The operating system's files.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OsFileSystem;
+
+impl OsFileSystem {
+    /// The file system of this process.
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl FileSystem for OsFileSystem {
+    fn open_root(&self, path: &Path) -> io::Result<Arc<dyn Dir>> {
+        let fd = fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Arc::new(OsDir { fd }))
+    }
+
+    fn random_name(&self) -> String {
+        const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+        let bytes = uuid::Uuid::new_v4().into_bytes();
+        bytes.iter().take(6).map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect()
+    }
+}
+
+struct OsDir {
+    fd: OwnedFd,
+}
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl Dir for OsDir {
+    fn child(&self, name: &OsStr) -> io::Result<Arc<dyn Dir>> {
+        let fd = fs::openat(&self.fd, single(name)?, FOLDER, Mode::empty())?;
+        Ok(Arc::new(Self { fd }))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn descend(&self, names: &[&OsStr]) -> io::Result<Option<Arc<dyn Dir>>> {
+        use rustix::fs::ResolveFlags;
+        if names.len() < 2 {
+            return names.first().map(|name| self.child(name)).transpose();
+        }
+        let mut path = PathBuf::new();
+        for name in names {
+            path.push(single(name)?);
+        }
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        match fs::openat2(&self.fd, &path, FOLDER, Mode::empty(), beneath) {
+            Ok(fd) => Ok(Some(Arc::new(Self { fd }))),
+            // An old kernel, or a sandbox around us that does not know the call.
+            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => {
+                let mut at = self.child(names[0])?;
+                for name in &names[1..] {
+                    at = at.child(name)?;
+                }
+                Ok(Some(at))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn open(&self, name: &OsStr, how: OpenHow) -> io::Result<Box<dyn File>> {
+        let flags = how.flags;
+        let mut bits = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        bits |= match (flags.read, flags.write) {
+            (true, true) => OFlags::RDWR,
+            (false, true) => OFlags::WRONLY,
+            _ => OFlags::RDONLY,
+        };
+        for (wanted, bit) in [
+            (flags.append, OFlags::APPEND),
+            (flags.create, OFlags::CREATE),
+            (flags.exclusive, OFlags::EXCL),
+            (flags.directory, OFlags::DIRECTORY),
+        ] {
+            if wanted {
+                bits |= bit;
+            }
+        }
+        let fd = fs::openat(&self.fd, single(name)?, bits, Mode::from_raw_mode(how.mode & 0o7777))?;
+        let found = convert(&fs::fstat(&fd)?);
+        match found.kind() {
+            Kind::File => {}
+            Kind::Dir if flags.write => return Err(Errno::ISDIR.into()),
+            // A folder may be opened and looked at; reading it gives EISDIR, as in Node.
+            Kind::Dir => {}
+            // Pipes, sockets and devices are doors to other processes.
+            _ => return Err(Errno::OPNOTSUPP.into()),
+        }
+        if flags.truncate && found.kind() == Kind::File {
+            fs::ftruncate(&fd, 0)?;
+        }
+        Ok(Box::new(OsFile { file: fd.into() }))
+    }
+
+    fn lstat(&self, name: &OsStr) -> io::Result<Stat> {
+        stat_at(&self.fd, single(name)?)
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        Ok(convert(&fs::fstat(&self.fd)?))
+    }
+
+    fn entries(&self) -> io::Result<Vec<(OsString, Kind)>> {
+        let mut entries = Vec::new();
+        for entry in fs::Dir::read_from(&self.fd)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            if entries.len() >= MOST_ENTRIES {
+                return Err(Errno::OVERFLOW.into());
+            }
+            let kind = match entry.file_type() {
+                fs::FileType::RegularFile => Kind::File,
+                fs::FileType::Directory => Kind::Dir,
+                fs::FileType::Symlink => Kind::Symlink,
+                fs::FileType::Fifo => Kind::Fifo,
+                fs::FileType::Socket => Kind::Socket,
+                fs::FileType::CharacterDevice => Kind::Char,
+                fs::FileType::BlockDevice => Kind::Block,
+                // Some file systems do not say; one that went away meanwhile is left out.
+                fs::FileType::Unknown => match stat_at(&self.fd, name) {
+                    Ok(stat) => stat.kind(),
+                    Err(_) => continue,
+                },
+            };
+            entries.push((name.to_owned(), kind));
+        }
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(entries)
+    }
+
+    fn mkdir(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+        Ok(fs::mkdirat(&self.fd, single(name)?, Mode::from_raw_mode(mode & 0o7777))?)
+    }
+
+    fn rmdir(&self, name: &OsStr) -> io::Result<()> {
+        Ok(fs::unlinkat(&self.fd, single(name)?, AtFlags::REMOVEDIR)?)
+    }
+
+    fn unlink(&self, name: &OsStr) -> io::Result<()> {
+        Ok(fs::unlinkat(&self.fd, single(name)?, AtFlags::empty())?)
+    }
+
+    fn rename(&self, name: &OsStr, to: &dyn Dir, to_name: &OsStr) -> io::Result<()> {
+        Ok(fs::renameat(&self.fd, single(name)?, &same_kind(to)?.fd, single(to_name)?)?)
+    }
+
+    fn link(&self, name: &OsStr, to: &dyn Dir, to_name: &OsStr) -> io::Result<()> {
+        // Without a flag a link is linked itself, not what it points to.
+        Ok(fs::linkat(&self.fd, single(name)?, &same_kind(to)?.fd, single(to_name)?, AtFlags::empty())?)
+    }
+
+    fn symlink(&self, target: &Path, name: &OsStr) -> io::Result<()> {
+        Ok(fs::symlinkat(target, &self.fd, single(name)?)?)
+    }
+
+    fn readlink(&self, name: &OsStr) -> io::Result<PathBuf> {
+        let target = fs::readlinkat(&self.fd, single(name)?, Vec::new())?;
+        Ok(PathBuf::from(OsStr::from_bytes(target.to_bytes())))
+    }
+
+    fn chmod(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+        // Through a handle: changing by name would follow a link that was swapped in. A file
+        // that its owner can neither read nor write keeps its bits.
+        let bits = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let open = |access| fs::openat(&self.fd, single(name)?, bits | access, Mode::empty());
+        let fd = match open(OFlags::RDONLY) {
+            Err(Errno::ACCESS) => open(OFlags::WRONLY)?,
+            other => other?,
+        };
+        if !matches!(convert(&fs::fstat(&fd)?).kind(), Kind::File | Kind::Dir) {
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        // No set-user-id, set-group-id bits: they are doors for others.
+        Ok(fs::fchmod(&fd, Mode::from_raw_mode(mode & 0o1777))?)
+    }
+
+    fn utimes(&self, name: &OsStr, atime_ms: f64, mtime_ms: f64) -> io::Result<()> {
+        let times = fs::Timestamps { last_access: timespec(atime_ms), last_modification: timespec(mtime_ms) };
+        Ok(fs::utimensat(&self.fd, single(name)?, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    fn access(&self, name: &OsStr, bits: u32) -> io::Result<()> {
+        let mut access = fs::Access::EXISTS;
+        for (bit, what) in [(4, fs::Access::READ_OK), (2, fs::Access::WRITE_OK), (1, fs::Access::EXEC_OK)] {
+            if bits & bit != 0 {
+                access |= what;
+            }
+        }
+        Ok(fs::accessat(&self.fd, single(name)?, access, AtFlags::EACCESS)?)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// A name that is one component and nothing else: the belief all of this rests on.
+fn single(name: &OsStr) -> Result<&OsStr, Errno> {
+    let bytes = name.as_bytes();
+    if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.contains(&b'/') || bytes.contains(&0) {
+        return Err(Errno::INVAL);
+    }
+    Ok(name)
+}
+
+fn same_kind(dir: &dyn Dir) -> io::Result<&OsDir> {
+    dir.as_any().downcast_ref().ok_or_else(|| Errno::XDEV.into())
+}
+
+struct OsFile {
+    file: std::fs::File,
+}
+
+impl File for OsFile {
+    fn read(&mut self, at: Option<u64>, into: &mut [u8]) -> io::Result<usize> {
+        match at {
+            Some(at) => std::os::unix::fs::FileExt::read_at(&self.file, into, at),
+            None => io::Read::read(&mut self.file, into),
+        }
+    }
+
+    fn write(&mut self, at: Option<u64>, data: &[u8]) -> io::Result<usize> {
+        match at {
+            Some(at) => std::os::unix::fs::FileExt::write_at(&self.file, data, at),
+            None => io::Write::write(&mut self.file, data),
+        }
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        Ok(convert(&fs::fstat(&self.file)?))
+    }
+
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn stat_at(fd: &OwnedFd, name: &OsStr) -> io::Result<Stat> {
+    use rustix::fs::StatxFlags;
+    let mut stat = convert(&fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?);
+    // Only statx knows when a file was born; file systems that do not keep it say so.
+    if let Ok(more) = fs::statx(fd, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BTIME)
+        && more.stx_mask & StatxFlags::BTIME.bits() != 0
+    {
+        stat.birthtime_ms = millis(more.stx_btime.tv_sec, u64::from(more.stx_btime.tv_nsec));
+    }
+    Ok(stat)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn stat_at(fd: &OwnedFd, name: &OsStr) -> io::Result<Stat> {
+    Ok(convert(&fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?))
+}
+
+#[expect(
+    clippy::unnecessary_cast,
+    clippy::useless_conversion,
+    reason = "the widths of these fields differ between platforms"
+)]
+fn convert(stat: &fs::Stat) -> Stat {
+    let ctime_ms = millis(stat.st_ctime as i64, stat.st_ctime_nsec as u64);
+    let mtime_ms = millis(stat.st_mtime as i64, stat.st_mtime_nsec as u64);
+    Stat {
+        dev: stat.st_dev as u64,
+        ino: stat.st_ino as u64,
+        mode: u32::from(stat.st_mode),
+        nlink: stat.st_nlink as u64,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        rdev: stat.st_rdev as u64,
+        size: stat.st_size as u64,
+        blksize: stat.st_blksize as u64,
+        blocks: stat.st_blocks as u64,
+        atime_ms: millis(stat.st_atime as i64, stat.st_atime_nsec as u64),
+        mtime_ms,
+        ctime_ms,
+        // The nearest that stat(2) has.
+        birthtime_ms: ctime_ms.min(mtime_ms),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "milliseconds as JavaScript has them")]
+fn millis(seconds: i64, nanos: u64) -> f64 {
+    seconds as f64 * 1000.0 + nanos as f64 / 1_000_000.0
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "file times fit; saturating is what is wanted beyond")]
+fn timespec(ms: f64) -> fs::Timespec {
+    let seconds = (ms / 1000.0).floor();
+    let nanos = ((ms - seconds * 1000.0) * 1_000_000.0).round().clamp(0.0, 999_999_999.0);
+    fs::Timespec { tv_sec: seconds as i64, tv_nsec: nanos as i64 as _ }
+}

@@ -1,0 +1,51 @@
+//! Waiting, for code that sleeps with `Atomics.wait`.
+
+use crate::params;
+use pijs_hostcall::connector::cancelled;
+use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request, Timer};
+use pijs_protocol::HostcallError;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest wait of one call, milliseconds: a synchronous one holds up its whole realm.
+const LONGEST_MS: u64 = 10 * 60 * 1000;
+
+/// Answers `timer.sleep`.
+pub struct TimerConnector {
+    timer: Arc<dyn Timer>,
+}
+
+impl TimerConnector {
+    /// Waits by this timer.
+    pub fn new(timer: Arc<dyn Timer>) -> Self {
+        Self { timer }
+    }
+}
+
+fn duration(request: &Request) -> Result<Duration, HostcallError> {
+    let ms = params::whole(request, "ms")?;
+    if ms > LONGEST_MS {
+        return Err(HostcallError::invalid("too_large", format!("timer: more than {LONGEST_MS} ms")));
+    }
+    Ok(Duration::from_millis(ms))
+}
+
+impl Connector for TimerConnector {
+    fn call(&self, request: Request, _sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        let wait = duration(&request).map(|duration| self.timer.sleep(duration));
+        Box::pin(async move {
+            wait?.await;
+            Ok(Output::empty())
+        })
+    }
+
+    /// The realm waits, and its thread with it.
+    fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
+        let duration = duration(request)?;
+        if request.cancel.is_cancelled() {
+            return Err(cancelled("timer"));
+        }
+        std::thread::sleep(duration);
+        Ok(Output::empty())
+    }
+}
