@@ -389,8 +389,12 @@ impl Host {
             return;
         }
         self.carry_out(slot, done.messages);
-        // A sink that fails keeps the lines and is offered them again; the gate refuses what needs a
-        // ledger meanwhile.
+        self.flush_ledger();
+    }
+
+    /// Writes what the ledger has queued. A sink that fails keeps the lines and is offered them again;
+    /// the dispatcher refuses what must be written first.
+    pub(crate) fn flush_ledger(&self) {
         if let Err(error) = self.0.dispatcher.ledger().flush() {
             tracing::warn!(%error, "the ledger cannot be written");
         }

@@ -108,6 +108,7 @@ impl Host {
         self.refresh_heard();
         self.report(slot, None, ReportKind::Ended(reason.clone()));
         record::ended(&self.0, &slot.cell.borrow().caller, reason);
+        self.flush_ledger();
         if restarts > self.0.options.max_restarts {
             self.disable(slot);
         }
@@ -161,6 +162,7 @@ impl Host {
                 Err(_) => unreachable!("a waiter is answered before it is dropped"),
             };
             record::loaded(&self.0, &slot.cell.borrow().caller, &entry.path, error.as_ref());
+            self.flush_ledger();
             reports.push(EntryReport { entry: index, path: entry.path.clone(), error, manifest });
         }
         Ok(reports)

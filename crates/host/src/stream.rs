@@ -121,7 +121,9 @@ impl Host {
         };
         let StreamVerdict { entry, handler, retry } = asked;
         let abort = Abort { delta, entry, path: &path, latency_us, retry: retry.as_ref() };
-        match record::verdict(&self.0, &caller, &abort) {
+        let counts = record::verdict(&self.0, &caller, &abort);
+        self.flush_ledger();
+        match counts {
             Ok(()) => Some(Verdict { extension, entry, path, handler, retry, latency_us }),
             Err(refusal) => {
                 let message = format!("its verdict does not count: {refusal}");

@@ -1,0 +1,129 @@
+//! Events: order, combination, isolation.
+
+use crate::lab::Lab;
+use pijs_host::{Event, Signal};
+use serde_json::json;
+
+const BOTH: &[&str] = &["handlers-a", "handlers-b"];
+
+#[test]
+fn handlers_run_one_after_the_other_and_an_exception_stops_nobody() {
+    let lab = Lab::new();
+    lab.run(async {
+        lab.load(BOTH).await;
+        lab.host.emit(Event::new("agent_start")).await;
+        assert_eq!(lab.logs(), ["a1", "a3", "b1"]);
+        assert_eq!(lab.complaints(), ["Extension \"handlers-a/index.ts\" error: a2 broke (handlers-a/index.ts:10:9)"]);
+    });
+}
+
+#[test]
+fn a_tool_call_is_changed_in_place_and_not_by_replacing_it() {
+    let lab = Lab::new();
+    lab.run(async {
+        lab.load(BOTH).await;
+        let event = Event::new("tool_call").with("toolName", "read").with("input", json!({ "path": "x" }));
+        let outcome = lab.host.emit(event).await;
+        assert_eq!(outcome.payload["input"], json!({ "path": "x", "seen": ["a", "b"] }));
+        assert_eq!(outcome.answer, None);
+    });
+}
+
+#[test]
+fn a_tool_call_is_blocked_by_an_answer_and_by_an_exception() {
+    let lab = Lab::new();
+    lab.run(async {
+        lab.load(BOTH).await;
+        for (tool, reason, thrown) in [("forbidden", "a says no", false), ("explode", "not this one", true)] {
+            let outcome = lab.host.emit(Event::new("tool_call").with("toolName", tool).with("input", json!({}))).await;
+            assert_eq!(outcome.answer, Some(json!({ "block": true, "reason": reason })));
+            assert_eq!((outcome.stopped, outcome.thrown.is_some()), (true, thrown));
+            assert_eq!(outcome.payload["input"]["seen"], json!(["a"]), "the second extension is not asked");
+        }
+        assert!(lab.complaints().is_empty(), "nothing is reported, as under pi");
+    });
+}
+
+#[test]
+fn input_is_transformed_in_a_chain_and_handled_by_one() {
+    let lab = Lab::new();
+    lab.run(async {
+        lab.load(BOTH).await;
+        let go = lab.host.emit(Event::new("input").with("text", "go")).await;
+        assert_eq!(go.answer, Some(json!({ "action": "transform", "text": "go a b" })));
+        let stop = lab.host.emit(Event::new("input").with("text", "stop")).await;
+        assert_eq!(stop.answer, Some(json!({ "action": "handled" })));
+        let nobody = lab.host.emit(Event::new("resources_discover")).await;
+        assert_eq!(nobody.answer, None);
+    });
+}
+
+#[test]
+fn the_system_prompt_is_chained_and_messages_are_collected() {
+    let lab = Lab::new();
+    lab.run(async {
+        lab.load(BOTH).await;
+        let outcome = lab.host.emit(Event::new("before_agent_start").with("systemPrompt", "base")).await;
+        let answer = outcome.answer.expect("both answer");
+        assert_eq!(answer["systemPrompt"], "base+a+b");
+        assert_eq!(answer["messages"][0]["content"], "base");
+        assert_eq!(answer["messages"][1]["content"], "base+a", "getSystemPrompt sees the chain");
+    });
+}
+
+#[test]
+fn a_message_keeps_its_role() {
+    let lab = Lab::new();
+    lab.run(async {
+        lab.load(BOTH).await;
+        let message = json!({ "role": "assistant", "content": [] });
+        let outcome = lab.host.emit(Event::new("message_end").with("message", message.clone())).await;
+        assert_eq!((outcome.answer, &outcome.payload["message"]), (None, &message));
+        assert_eq!(
+            lab.complaints(),
+            ["Extension \"handlers-a/index.ts\" error: message_end handlers must return a message with the same role"]
+        );
+    });
+}
+
+#[test]
+fn the_state_is_read_without_asking_and_is_fresh_after_a_call() {
+    let lab = Lab::new();
+    lab.run(async {
+        lab.load(&["reads-state"]).await;
+        let first = json!({ "type": "custom", "id": "e1", "parentId": null, "timestamp": "" });
+        lab.host.session_entries(pijs_protocol::wire::EntriesDelta { keep: 0, append: vec![first] });
+        lab.host.set_state("isIdle", false);
+        lab.host.emit(Event::new("session_start").with("reason", "startup")).await;
+        assert_eq!(lab.logs(), ["1 -> 2, idle false, cwd /project", "e1,e2"]);
+        assert_eq!(lab.calls.lock().expect("no panic").len(), 1, "only the append asked the host");
+    });
+}
+
+#[test]
+fn the_bus_calls_its_own_realm_at_once_and_the_others_afterwards() {
+    let lab = Lab::new();
+    lab.run(async {
+        lab.load(&["bus-talks", "bus-hears"]).await;
+        lab.host.emit(Event::new("session_start").with("reason", "startup")).await;
+        lab.until_log("other ear: hello").await;
+        assert_eq!(lab.logs(), ["own ear: hello", "emitted", "own ear: with a function", "other ear: hello"]);
+        assert_eq!(lab.complaints().len(), 1);
+        assert!(lab.complaints()[0].contains("functions cannot be sent to other extensions"), "{:?}", lab.complaints());
+    });
+}
+
+#[test]
+fn the_signal_of_the_run_is_live() {
+    let lab = Lab::new();
+    lab.run(async {
+        lab.load(&["watches-signal"]).await;
+        let signal = Signal::new();
+        lab.host.emit(Event::new("agent_start")).await;
+        lab.host.set_signal(Some(&signal));
+        lab.host.emit(Event::new("agent_start")).await;
+        signal.abort();
+        lab.host.emit(Event::new("agent_start")).await;
+        assert_eq!(lab.logs(), ["signal undefined", "signal false", "signal true"]);
+    });
+}

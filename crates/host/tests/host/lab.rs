@@ -1,0 +1,254 @@
+//! A host in a box: fixtures as packages, a clock that jumps, connectors that answer from a table.
+
+use pijs_artifact::Verified;
+use pijs_extc::{HostSource, SourceMaps};
+use pijs_host::{Entry, Host, HostOptions, LoadError, LoadReport, Package, ReadableState, Report, ReportKind, Reports};
+use pijs_hostcall::{
+    BoxFuture, ChunkSink, Connector, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, MemorySink, Output,
+    Places, Policy, Profile, Request, Timer,
+};
+use pijs_protocol::wire::EntriesDelta;
+use pijs_protocol::{HostcallError, Now, StreamDelta, StreamSource};
+use pijs_tick::{Clock, VirtualClock};
+use serde_json::{Value, json};
+use std::future::poll_fn;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::Poll;
+use std::time::Duration;
+
+/// A clock that jumps to the next deadline once everything else has had its turn.
+pub struct JumpingTimer(Arc<VirtualClock>);
+
+/// Turns that others get before the clock jumps; a connector of these tests needs fewer.
+const POLITENESS: u32 = 64;
+
+impl Timer for JumpingTimer {
+    fn now(&self) -> Now {
+        self.0.now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        let clock = Arc::clone(&self.0);
+        let target = clock.now().elapsed_us + u64::try_from(duration.as_micros()).expect("a short sleep");
+        let mut left = POLITENESS;
+        Box::pin(poll_fn(move |cx| {
+            if left > 0 {
+                left -= 1;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            clock.advance_to_us(target);
+            Poll::Ready(())
+        }))
+    }
+}
+
+/// A host with its surroundings.
+pub struct Lab {
+    pub host: Host,
+    pub ledger: Arc<MemorySink>,
+    pub clock: Arc<VirtualClock>,
+    /// `method params` of every call that reached a connector.
+    pub calls: Arc<Mutex<Vec<String>>>,
+    gate: Gate,
+    grants: Vec<&'static str>,
+    reports: Reports,
+    seen: std::cell::RefCell<Vec<Report>>,
+}
+
+/// What the model-facing capabilities of a file named with `-e` are, and `exec` for the fake one.
+const GRANTS: &[&str] = &["verdict", "exec", "session", "session.inject", "session.control"];
+
+impl Lab {
+    pub fn new() -> Self {
+        Self::with(HostOptions::default(), GRANTS)
+    }
+
+    pub fn with(options: HostOptions, grants: &[&'static str]) -> Self {
+        let clock = Arc::new(VirtualClock::starting_at(1_767_323_045_000));
+        let timer = Arc::new(JumpingTimer(Arc::clone(&clock)));
+        let ledger = MemorySink::new();
+        let gate =
+            Gate::builder(Policy::default(), Places::new("/project", "/home", "/home/.pi/agent", "/tmp")).build();
+        let state = ReadableState::default();
+        state.set("cwd", "/project");
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let connector = Arc::new(Table { calls: Arc::clone(&calls), state: state.clone(), clock: Arc::clone(&clock) });
+        let mut dispatcher = Dispatcher::builder(
+            gate.clone(),
+            Ledger::new(LedgerOptions { session_id: "test".into(), ..LedgerOptions::default() }, ledger.clone()),
+            timer.clone(),
+        );
+        for method in ["exec", "session", "ui"] {
+            dispatcher = dispatcher.connector(method, connector.clone());
+        }
+        let host =
+            Host::builder(host_modules(), Arc::new(dispatcher.build()), timer).options(options).state(state).build();
+        let reports = host.reports();
+        Self { host, ledger, clock, calls, gate, grants: grants.to_vec(), reports, seen: Default::default() }
+    }
+
+    /// Loads `fixtures/extensions/NAME/index.ts` for each name, one package each, in order.
+    pub async fn load(&self, names: &[&str]) {
+        for name in names {
+            let report = self.try_load(&[name]).await.expect("the package loads");
+            let failures: Vec<_> = report.failures().collect();
+            assert!(failures.is_empty(), "{name}: {failures:?}");
+        }
+    }
+
+    /// Loads one package with these fixtures as its entries.
+    pub async fn try_load(&self, names: &[&str]) -> Result<LoadReport, LoadError> {
+        let package = package(names);
+        let grants: Vec<Grant> = self.grants.iter().map(|name| Grant::any(format!("test:{name}"), *name)).collect();
+        self.gate.set_grants(&package.profile, &grants, Evidence::default()).expect("valid grants");
+        self.host.load(package).await
+    }
+
+    /// Everything reported so far.
+    pub fn reported(&self) -> Vec<Report> {
+        let mut seen = self.seen.borrow_mut();
+        seen.extend(self.reports.drain());
+        seen.clone()
+    }
+
+    /// Console lines so far.
+    pub fn logs(&self) -> Vec<String> {
+        self.reported()
+            .into_iter()
+            .filter_map(|report| match report.kind {
+                ReportKind::Log(entry) => Some(entry.message),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Everything else that was reported, as people read it.
+    pub fn complaints(&self) -> Vec<String> {
+        self.reported()
+            .into_iter()
+            .filter(|report| !matches!(report.kind, ReportKind::Log(_)))
+            .map(|report| report.to_string())
+            .collect()
+    }
+
+    /// Forgets what was reported so far.
+    pub fn forget(&self) {
+        self.reported();
+        self.seen.borrow_mut().clear();
+    }
+
+    /// Waits until something is reported that matches, for at most this many reports.
+    pub async fn until(&self, wanted: impl Fn(&Report) -> bool) {
+        for _ in 0..1000 {
+            if self.reported().iter().any(&wanted) {
+                return;
+            }
+            let report = self.reports.next().await;
+            self.seen.borrow_mut().push(report);
+        }
+        panic!("not reported: {:#?}", self.complaints());
+    }
+
+    /// Waits for a console line.
+    pub async fn until_log(&self, line: &str) {
+        self.until(|report| matches!(&report.kind, ReportKind::Log(entry) if entry.message == line)).await;
+    }
+
+    /// Ledger lines of an event.
+    pub fn ledger_lines(&self, event: &str) -> Vec<Value> {
+        self.ledger.lines().into_iter().filter(|line| line["event"] == event).collect()
+    }
+
+    /// Runs a future with the driver beside it.
+    pub fn run<F: Future>(&self, work: F) -> F::Output {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime for a test");
+        runtime.block_on(self.host.run(work))
+    }
+}
+
+/// A delta of the first attempt.
+pub fn text(chunk: &str) -> StreamDelta {
+    delta(1, StreamSource::Text, chunk)
+}
+
+pub fn delta(attempt: u32, source: StreamSource, chunk: &str) -> StreamDelta {
+    StreamDelta { attempt, source, stream: 0, chunk: chunk.into(), tool_name: None, file_paths: Vec::new() }
+}
+
+/// Answers every call: `exec` echoes, `session.append_entry` publishes an entry before it returns.
+struct Table {
+    calls: Arc<Mutex<Vec<String>>>,
+    state: ReadableState,
+    clock: Arc<VirtualClock>,
+}
+
+impl Table {
+    fn answer(&self, request: &Request) -> Result<Output, HostcallError> {
+        let params = Value::Object(request.params.clone());
+        self.calls.lock().expect("no test panics here").push(format!("{} {params}", request.method));
+        match (request.method.as_str(), params["op"].as_str()) {
+            ("exec", _) => {
+                let command = params["command"].as_str().unwrap_or_default();
+                Ok(Output::new(json!({ "stdout": format!("ran {command}"), "stderr": "", "code": 0, "killed": false })))
+            }
+            ("session", Some("append_entry")) => {
+                let entry =
+                    json!({ "type": "custom", "id": "e2", "parentId": "e1", "timestamp": "", "data": params["data"] });
+                self.state.change_entries(EntriesDelta { keep: 1, append: vec![entry] });
+                // A disk that takes its time, on the clock that the host sees.
+                match params["customType"].as_str() {
+                    Some("takes 500 ms") => self.clock.advance_us(500_000),
+                    Some("takes 2000 ms") => self.clock.advance_us(2_000_000),
+                    _ => {}
+                }
+                Ok(Output::empty())
+            }
+            _ => Ok(Output::empty()),
+        }
+    }
+}
+
+impl Connector for Table {
+    fn call(&self, request: Request, _sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        let answer = self.answer(&request);
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            answer
+        })
+    }
+
+    fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
+        self.answer(request)
+    }
+}
+
+/// The host module set, compiled once for all tests.
+pub fn host_modules() -> Arc<Verified> {
+    static SET: OnceLock<Arc<Verified>> = OnceLock::new();
+    Arc::clone(SET.get_or_init(|| pijs_extc::host_modules(None).expect("the host modules compile")))
+}
+
+/// A package of fixtures, compiled file by file.
+fn package(names: &[&str]) -> Package {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/extensions");
+    let files: Vec<(String, String)> = names
+        .iter()
+        .map(|name| {
+            let path = format!("{name}/index.ts");
+            let source = std::fs::read_to_string(root.join(&path)).expect("a fixture of this name");
+            (path, source)
+        })
+        .collect();
+    let sources: Vec<HostSource<'_>> =
+        files.iter().map(|(path, source)| HostSource { specifier: path, source, path }).collect();
+    let artifact = pijs_extc::compile_host_modules(&sources, None).expect("the fixture compiles");
+    let maps = SourceMaps::new(artifact.artifact());
+    let mut package = Package::new(Profile::new(format!("path:{}", names.join("+")).as_str()), artifact)
+        .with_positions(Rc::new(maps));
+    package.name = names.join("+");
+    package.entries = files.iter().map(|(path, _)| Entry { module: path.clone(), path: path.clone() }).collect();
+    package
+}

@@ -1,0 +1,8 @@
+//! The host with real realms and real host modules, and a driver that owns time.
+
+mod calls;
+mod events;
+mod lab;
+mod load;
+mod stopped;
+mod stream;
