@@ -1,1 +1,62 @@
-//! See `docs/architecture.md`.
+//! The agent: turns, providers, tool calls, streamed verdicts, sessions, built-in tools.
+//!
+//! An [`Agent`] takes a prompt, asks a model, shows every delta to extensions before anybody else
+//! sees it, runs the tools the model calls, and writes the session. It owns the order of things;
+//! what runs extensions ([`Extensions`]), what answers ([`provider::Provider`]), what shows
+//! ([`FrontEnd`]) and what files and processes are ([`system::ToolSystem`]) comes from outside.
+//!
+//! | type | is |
+//! |---|---|
+//! | [`Agent`], [`AgentOptions`] | runs a session |
+//! | [`Outcome`], [`Ending`] | how a prompt ended |
+//! | [`AgentControl`] | the part of a running session that others may touch, from any thread |
+//! | [`Extensions`] | the seam to whatever runs extensions |
+//! | [`provider::Provider`] | a model: `script:FILE`, `openai/NAME`, `anthropic/NAME` |
+//! | [`session::Session`] | pi's JSONL, version 3 |
+//! | [`AgentEvent`], [`FrontEnd`] | what is seen, and by whom |
+//! | [`Ambient`] | time, waiting and randomness |
+//!
+//! What always holds:
+//!
+//! * A delta reaches session, front end and `message_update` only after every verdict on it.
+//! * A discarded attempt is nowhere: the conversation is read from the session, and only complete
+//!   messages get there.
+//! * A tool call whose arguments did not arrive whole is not run, and neither is one of a reply that
+//!   failed.
+//! * Nothing here reads the environment, the clock or randomness on its own.
+
+#![warn(missing_docs)]
+
+mod agent;
+mod ambient;
+mod attempt;
+mod context;
+mod control;
+mod events;
+mod extensions;
+mod front_end;
+pub mod message;
+mod partial;
+mod paths;
+pub mod provider;
+mod run;
+pub mod session;
+pub mod system;
+mod system_prompt;
+mod tool_calls;
+pub mod tools;
+mod verdicts;
+
+#[cfg(test)]
+mod testing;
+
+pub use agent::{Agent, AgentError, AgentOptions, Ending, InputSource, Outcome};
+pub use ambient::{Ambient, Clock, Randomness, Sleeper, Wait, iso};
+pub use control::{AgentControl, ControlError, DeliverAs, Pending, VERDICT_TYPE};
+pub use events::{AgentEvent, Update, UpdateKind, VerdictAction, VerdictEvent};
+pub use extensions::{
+    Abort, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, NoExtensions, NoState, StateSink, StreamFate,
+    ToolFate, ToolRun,
+};
+pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, TextFrontEnd};
+pub use verdicts::{VerdictCaps, VerdictTotals};

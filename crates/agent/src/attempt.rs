@@ -1,0 +1,237 @@
+//! One attempt: one request, its stream, and the verdict on every delta.
+//!
+//! The order of things for a delta is the crate's main promise. First
+//! [`Extensions::hears`](crate::extensions::Extensions::hears), one branch; then, only if somebody
+//! does, [`Extensions::stream`](crate::extensions::Extensions::stream), while the provider's stream
+//! stands still; then, only if it goes on, the partial message, the extensions' `message_update` and
+//! the front end. On *abort* the attempt's own token is cancelled and the provider's stream dropped
+//! before anything else happens.
+
+use crate::agent::{Agent, AgentError};
+use crate::context;
+use crate::events::{AgentEvent, VerdictAction, VerdictEvent};
+use crate::extensions::{Abort, Event, StreamFate};
+use crate::message::{AssistantMessage, Message, StopReason};
+use crate::partial::{Partial, Step};
+use crate::provider::{ErrorKind, ProviderError, ProviderEvent, Request};
+use futures_util::StreamExt;
+use pijs_protocol::{StreamDelta, StreamSource};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use tokio_util::sync::CancellationToken;
+
+/// How an attempt ended.
+#[expect(clippy::large_enum_variant, reason = "one value per request")]
+pub(crate) enum Attempt {
+    /// With a message: complete, failed or aborted by the person.
+    Reply(Reply),
+    /// With a verdict: there is no message.
+    Discarded(Abort),
+}
+
+/// A message and what the loop must know of it.
+pub(crate) struct Reply {
+    pub(crate) message: AssistantMessage,
+    /// Calls whose arguments cannot be read, by id, with what is wrong.
+    pub(crate) bad_arguments: BTreeMap<String, String>,
+    /// Why it failed.
+    pub(crate) error: Option<ProviderError>,
+}
+
+/// One delta on its way.
+struct Delta<'a> {
+    attempt: u32,
+    source: StreamSource,
+    stream: u32,
+    partial: &'a mut Partial,
+}
+
+impl Agent {
+    /// Sends the conversation to the model and takes its reply.
+    pub(crate) async fn attempt(&self, run: &CancellationToken) -> Result<Attempt, AgentError> {
+        let attempt = self.next_attempt();
+        let cancel = run.child_token();
+        let payload = self.payload().await;
+        let mut partial = Partial::new(self.provider.model(), self.now());
+        let mut started = false;
+        let mut stream = self.provider.send(payload, cancel.clone());
+        let ending = loop {
+            let Some(event) = stream.next().await else {
+                break Err(ProviderError::new(ErrorKind::Network, "the reply ended before it was complete"));
+            };
+            let event = match event {
+                Ok(event) => event,
+                Err(error) => break Err(error),
+            };
+            let (source, index, chunk) = match event {
+                ProviderEvent::Retrying { attempt, delay, reason } => {
+                    let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+                    self.emit(AgentEvent::AutoRetryStart { attempt, delay_ms, error_message: &reason }).await?;
+                    continue;
+                }
+                ProviderEvent::Response { status, headers } => {
+                    self.notify("after_provider_response", || {
+                        Event::new("after_provider_response")
+                            .with("status", status)
+                            .with("headers", serde_json::to_value(&headers).expect("string keys"))
+                    })
+                    .await;
+                    self.start_message(&partial, &mut started).await?;
+                    continue;
+                }
+                ProviderEvent::Text(chunk) => (StreamSource::Text, 0, chunk),
+                ProviderEvent::Thinking(chunk) => (StreamSource::Thinking, 0, chunk),
+                ProviderEvent::ToolCall { index, id, name, arguments } => {
+                    match partial.begin_call(index, id, name) {
+                        Ok(steps) => self.show(&partial, &steps).await?,
+                        Err(error) => break Err(error),
+                    }
+                    (StreamSource::Tool, index, arguments)
+                }
+                ProviderEvent::ThinkingSignature(signature) => {
+                    partial.sign_thinking(signature);
+                    continue;
+                }
+                ProviderEvent::BlockEnd => {
+                    let steps = partial.close();
+                    self.show(&partial, &steps).await?;
+                    continue;
+                }
+                ProviderEvent::Usage(usage) => {
+                    partial.message.usage = usage;
+                    continue;
+                }
+                ProviderEvent::Done(stop) => break Ok(stop),
+            };
+            if chunk.is_empty() {
+                continue;
+            }
+            let (chunk, verdict) = self.judge(Delta { attempt, source, stream: index, partial: &mut partial }, chunk);
+            if let Some((verdict, abort)) = verdict {
+                if verdict.action == VerdictAction::Remind {
+                    self.emit(AgentEvent::StreamVerdict(&verdict)).await?;
+                } else {
+                    cancel.cancel();
+                    drop(stream);
+                    let tokens_burned = partial.tokens(chunk.len());
+                    drop((partial, chunk));
+                    self.verdicts.borrow_mut().burned(tokens_burned);
+                    self.emit(AgentEvent::StreamVerdict(&verdict)).await?;
+                    self.emit(AgentEvent::MessageDiscarded {
+                        attempt,
+                        reason: "stream_verdict",
+                        extension: &verdict.extension,
+                        tokens_burned,
+                    })
+                    .await?;
+                    return Ok(Attempt::Discarded(abort));
+                }
+            }
+            let steps = match source {
+                StreamSource::Text => partial.push_text(chunk),
+                StreamSource::Thinking => partial.push_thinking(chunk),
+                StreamSource::Tool => partial.push_arguments(index, chunk),
+            };
+            self.show(&partial, &steps).await?;
+        };
+        drop(stream);
+        self.start_message(&partial, &mut started).await?;
+        self.finish(partial, ending).await.map(Attempt::Reply)
+    }
+
+    /// The body of the request, after `context` and `before_provider_request`.
+    async fn payload(&self) -> Value {
+        let mut messages = self.control.with_session(|session| context::messages(&session.branch(None)));
+        if self.extensions.has_handlers("context") {
+            let event = Event::new("context").with("messages", serde_json::to_value(&messages).expect("string keys"));
+            let outcome = self.extensions.emit(event).await;
+            let changed = outcome.field("messages").or(outcome.payload.get("messages")).cloned();
+            if let Some(Ok(changed)) = changed.map(serde_json::from_value) {
+                messages = changed;
+            }
+        }
+        let request = Request {
+            system: self.system_prompt.borrow().clone(),
+            messages: context::request_messages(&messages),
+            tools: self.tools.descriptions(&*self.extensions),
+        };
+        let payload = self.provider.payload(&request);
+        if !self.extensions.has_handlers("before_provider_request") {
+            return payload;
+        }
+        let event = Event::new("before_provider_request").with("payload", payload.clone());
+        let outcome = self.extensions.emit(event).await;
+        outcome.answer.or_else(|| outcome.payload.get("payload").cloned()).unwrap_or(payload)
+    }
+
+    /// Asks the handlers. The chunk is lent to them and comes back.
+    fn judge(&self, delta: Delta<'_>, chunk: String) -> (String, Option<(VerdictEvent, Abort)>) {
+        if !self.extensions.hears(delta.source) {
+            return (chunk, None);
+        }
+        let (tool_name, file_paths) = match delta.source {
+            StreamSource::Tool => delta.partial.tool_facts(delta.stream, &chunk),
+            _ => (None, Vec::new()),
+        };
+        let shown = StreamDelta {
+            attempt: delta.attempt,
+            source: delta.source,
+            stream: delta.stream,
+            chunk,
+            tool_name,
+            file_paths,
+        };
+        let fate = self.extensions.stream(&shown);
+        let StreamFate::Abort(abort) = fate else { return (shown.chunk, None) };
+        let Some(action) = self.verdicts.borrow_mut().decide(&abort) else { return (shown.chunk, None) };
+        let verdict = VerdictEvent {
+            extension: abort.extension.clone(),
+            source: delta.source,
+            offset: delta.partial.offset(delta.source, delta.stream),
+            latency_us: abort.latency_us,
+            attempt: delta.attempt,
+            action,
+        };
+        (shown.chunk, Some((verdict, abort)))
+    }
+
+    async fn finish(
+        &self,
+        mut partial: Partial,
+        ending: Result<StopReason, ProviderError>,
+    ) -> Result<Reply, AgentError> {
+        let (message, bad_arguments, error) = match ending {
+            Ok(stop) => {
+                let (steps, bad) = partial.finish();
+                self.show(&partial, &steps).await?;
+                let mut message = partial.message;
+                message.stop_reason = stop;
+                (message, bad, None)
+            }
+            Err(error) => {
+                // What was let through stays, marked; its tool calls never run.
+                let mut message = partial.message;
+                let cancelled = error.kind() == ErrorKind::Cancelled;
+                message.stop_reason = if cancelled { StopReason::Aborted } else { StopReason::Error };
+                message.error_message =
+                    Some(if cancelled { "Request was aborted".to_owned() } else { error.to_string() });
+                (message, BTreeMap::new(), Some(error))
+            }
+        };
+        Ok(Reply { message, bad_arguments, error })
+    }
+
+    async fn start_message(&self, partial: &Partial, started: &mut bool) -> Result<(), AgentError> {
+        if !std::mem::replace(started, true) {
+            self.emit(AgentEvent::MessageStart { message: &Message::Assistant(partial.message.clone()) }).await?;
+        }
+        Ok(())
+    }
+
+    async fn show(&self, partial: &Partial, steps: &[Step]) -> Result<(), AgentError> {
+        for step in steps {
+            self.emit(AgentEvent::MessageUpdate { message: &partial.message, update: partial.update(step) }).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! What front ends see: pi's agent events, and the two of the streamed verdict.
+//!
+//! The stream is consistent whatever a verdict does: each `message_start` of an assistant message is
+//! followed by updates and then by exactly one of `message_end` and `message_discarded`. The delta
+//! that tripped a verdict is in no event.
+
+use crate::message::{AssistantMessage, Message, ToolCall, ToolResultMessage};
+use crate::session::Header;
+use pijs_protocol::StreamSource;
+use serde_json::{Map, Value, json};
+
+/// One event of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AgentEvent<'a> {
+    /// The first line of json mode: the session's header.
+    Session(&'a Header),
+    /// A run begins.
+    AgentStart,
+    /// A run has ended.
+    AgentEnd {
+        /// What it added to the conversation.
+        messages: &'a [Message],
+    },
+    /// A turn begins: one reply of the model and its tools.
+    TurnStart {
+        /// 0 for the first of a run.
+        index: u32,
+        /// Milliseconds since 1970.
+        timestamp: u64,
+    },
+    /// A turn has ended.
+    TurnEnd {
+        /// 0 for the first of a run.
+        index: u32,
+        /// The reply.
+        message: &'a Message,
+        /// What its tools answered.
+        tool_results: &'a [ToolResultMessage],
+    },
+    /// A message begins.
+    MessageStart {
+        /// As far as it is there.
+        message: &'a Message,
+    },
+    /// More of an assistant message was let through.
+    MessageUpdate {
+        /// All of it so far.
+        message: &'a AssistantMessage,
+        /// What is new.
+        update: Update<'a>,
+    },
+    /// A message is complete and part of the conversation.
+    MessageEnd {
+        /// The message.
+        message: &'a Message,
+    },
+    /// A tool is about to be checked and run.
+    ToolExecutionStart {
+        /// Id from the model.
+        tool_call_id: &'a str,
+        /// Name of the tool.
+        tool_name: &'a str,
+        /// As the model gave them.
+        args: &'a Value,
+    },
+    /// A tool has a partial result.
+    ToolExecutionUpdate {
+        /// Id from the model.
+        tool_call_id: &'a str,
+        /// Name of the tool.
+        tool_name: &'a str,
+        /// As the model gave them.
+        args: &'a Value,
+        /// `{content, details}`.
+        partial_result: &'a Value,
+    },
+    /// A tool has ended.
+    ToolExecutionEnd {
+        /// Id from the model.
+        tool_call_id: &'a str,
+        /// Name of the tool.
+        tool_name: &'a str,
+        /// `{content, details}`.
+        result: &'a Value,
+        /// Whether it failed.
+        is_error: bool,
+    },
+    /// The provider failed and is asked again.
+    AutoRetryStart {
+        /// 1 for the first.
+        attempt: u32,
+        /// How long is waited.
+        delay_ms: u64,
+        /// What went wrong.
+        error_message: &'a str,
+    },
+    /// A handler asked for an abort.
+    StreamVerdict(&'a VerdictEvent),
+    /// The reply that a verdict stopped is forgotten: it is no part of the conversation.
+    MessageDiscarded {
+        /// Counts attempts of the session.
+        attempt: u32,
+        /// `stream_verdict`.
+        reason: &'a str,
+        /// Whose verdict.
+        extension: &'a str,
+        /// Output tokens that were paid for and thrown away; estimated when the provider did not say.
+        tokens_burned: u64,
+    },
+}
+
+/// What is new in an assistant message.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Update<'a> {
+    /// Position of the block.
+    pub index: usize,
+    /// What happened to it.
+    pub kind: UpdateKind<'a>,
+}
+
+/// What happened to a block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(missing_docs, reason = "pi's assistantMessageEvent types, with its own words")]
+pub enum UpdateKind<'a> {
+    TextStart,
+    TextDelta(&'a str),
+    TextEnd(&'a str),
+    ThinkingStart,
+    ThinkingDelta(&'a str),
+    ThinkingEnd(&'a str),
+    ToolCallStart,
+    ToolCallDelta(&'a str),
+    ToolCallEnd(&'a ToolCall),
+}
+
+/// `stream_verdict`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerdictEvent {
+    /// Whose handler.
+    pub extension: String,
+    /// Which kind of delta tripped it.
+    pub source: StreamSource,
+    /// How much of this source had been let through, in UTF-16 units: `accumulated.length` before
+    /// the delta that tripped.
+    pub offset: usize,
+    /// Time in handlers on that delta.
+    pub latency_us: u64,
+    /// Counts attempts of the session.
+    pub attempt: u32,
+    /// What the agent did about it.
+    pub action: VerdictAction,
+}
+
+/// What the agent did about a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VerdictAction {
+    /// Discarded, injected, tried again.
+    Retry,
+    /// Discarded, and the run ended: the handler gave nothing to inject.
+    Stop,
+    /// A cap was reached: the text was let through and the content goes with the next request.
+    Remind,
+}
+
+impl VerdictAction {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Stop => "stop",
+            Self::Remind => "remind",
+        }
+    }
+}
+
+impl AgentEvent<'_> {
+    /// pi's name of the event.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Session(_) => "session",
+            Self::AgentStart => "agent_start",
+            Self::AgentEnd { .. } => "agent_end",
+            Self::TurnStart { .. } => "turn_start",
+            Self::TurnEnd { .. } => "turn_end",
+            Self::MessageStart { .. } => "message_start",
+            Self::MessageUpdate { .. } => "message_update",
+            Self::MessageEnd { .. } => "message_end",
+            Self::ToolExecutionStart { .. } => "tool_execution_start",
+            Self::ToolExecutionUpdate { .. } => "tool_execution_update",
+            Self::ToolExecutionEnd { .. } => "tool_execution_end",
+            Self::AutoRetryStart { .. } => "auto_retry_start",
+            Self::StreamVerdict(_) => "stream_verdict",
+            Self::MessageDiscarded { .. } => "message_discarded",
+        }
+    }
+
+    /// The name under which extensions hear it, if they do.
+    pub fn extension_event(&self) -> Option<&'static str> {
+        match self {
+            Self::Session(_) | Self::AutoRetryStart { .. } | Self::StreamVerdict(_) | Self::MessageDiscarded { .. } => {
+                None
+            }
+            other => Some(other.name()),
+        }
+    }
+
+    /// The members without `type`, as extensions get them.
+    pub fn payload(&self) -> Map<String, Value> {
+        let value = match self {
+            Self::Session(header) => json!(header),
+            Self::AgentStart => json!({}),
+            Self::AgentEnd { messages } => json!({"messages": messages}),
+            Self::TurnStart { index, timestamp } => json!({"turnIndex": index, "timestamp": timestamp}),
+            Self::TurnEnd { index, message, tool_results } => {
+                let results: Vec<Value> =
+                    tool_results.iter().map(|result| Message::ToolResult(result.clone()).to_value()).collect();
+                json!({"turnIndex": index, "message": message, "toolResults": results})
+            }
+            Self::MessageStart { message } | Self::MessageEnd { message } => json!({"message": message}),
+            Self::MessageUpdate { message, update } => {
+                let partial = Message::Assistant((*message).clone()).to_value();
+                let mut event = update.to_map();
+                event.insert("partial".to_owned(), partial.clone());
+                json!({"message": partial, "assistantMessageEvent": event})
+            }
+            Self::ToolExecutionStart { tool_call_id, tool_name, args } => {
+                json!({"toolCallId": tool_call_id, "toolName": tool_name, "args": args})
+            }
+            Self::ToolExecutionUpdate { tool_call_id, tool_name, args, partial_result } => {
+                json!({"toolCallId": tool_call_id, "toolName": tool_name, "args": args, "partialResult": partial_result})
+            }
+            Self::ToolExecutionEnd { tool_call_id, tool_name, result, is_error } => {
+                json!({"toolCallId": tool_call_id, "toolName": tool_name, "result": result, "isError": is_error})
+            }
+            Self::AutoRetryStart { attempt, delay_ms, error_message } => {
+                json!({"attempt": attempt, "delayMs": delay_ms, "errorMessage": error_message})
+            }
+            Self::StreamVerdict(verdict) => json!({
+                "extension": verdict.extension, "source": verdict.source, "offset": verdict.offset,
+                "latency_us": verdict.latency_us, "attempt": verdict.attempt, "action": verdict.action.as_str(),
+            }),
+            Self::MessageDiscarded { attempt, reason, extension, tokens_burned } => json!({
+                "attempt": attempt, "reason": reason, "extension": extension, "tokens_burned": tokens_burned,
+            }),
+        };
+        match value {
+            Value::Object(members) => members,
+            _ => unreachable!("every payload is an object"),
+        }
+    }
+
+    /// The event as one line of json mode, without the line break.
+    pub fn to_json(&self) -> String {
+        let mut line = Map::new();
+        line.insert("type".to_owned(), self.name().into());
+        line.extend(self.payload());
+        Value::Object(line).to_string()
+    }
+}
+
+impl Update<'_> {
+    fn to_map(self) -> Map<String, Value> {
+        let (kind, extra) = match self.kind {
+            UpdateKind::TextStart => ("text_start", None),
+            UpdateKind::TextDelta(delta) => ("text_delta", Some(("delta", json!(delta)))),
+            UpdateKind::TextEnd(content) => ("text_end", Some(("content", json!(content)))),
+            UpdateKind::ThinkingStart => ("thinking_start", None),
+            UpdateKind::ThinkingDelta(delta) => ("thinking_delta", Some(("delta", json!(delta)))),
+            UpdateKind::ThinkingEnd(content) => ("thinking_end", Some(("content", json!(content)))),
+            UpdateKind::ToolCallStart => ("toolcall_start", None),
+            UpdateKind::ToolCallDelta(delta) => ("toolcall_delta", Some(("delta", json!(delta)))),
+            UpdateKind::ToolCallEnd(call) => {
+                ("toolcall_end", Some(("toolCall", json!(crate::message::Block::ToolCall(call.clone())))))
+            }
+        };
+        let mut map = Map::new();
+        map.insert("type".to_owned(), kind.into());
+        map.insert("contentIndex".to_owned(), self.index.into());
+        map.extend(extra.map(|(key, value)| (key.to_owned(), value)));
+        map
+    }
+}

@@ -1,0 +1,203 @@
+//! What the agent needs of extensions, and nothing more.
+//!
+//! [`Extensions`] is the seam between the loop and whatever runs extensions. [`crate::host`]
+//! implements it for [`pijs_host::Host`]; [`NoExtensions`] is a session without any; the tests use
+//! a fake. Handlers are called in load order, one after the other, and their answers are already
+//! combined by pi's rules when they arrive here.
+//!
+//! A payload is built only after [`Extensions::has_handlers`] said that somebody listens.
+
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+use pijs_protocol::StreamDelta;
+use pijs_protocol::StreamSource;
+use pijs_protocol::stream::Injection;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+/// Runs extensions for the agent.
+pub trait Extensions {
+    /// Whether some handler listens to this event.
+    fn has_handlers(&self, event: &str) -> bool;
+    /// Calls the handlers of an event.
+    fn emit(&self, event: Event) -> LocalBoxFuture<'_, EventOutcome>;
+    /// Whether some `stream_text` handler hears this source. One branch: asked for every delta.
+    fn hears(&self, source: StreamSource) -> bool;
+    /// Shows a delta to the handlers and waits for their verdict. The stream stands still meanwhile.
+    fn stream(&self, delta: &StreamDelta) -> StreamFate;
+    /// Tools of all extensions, in load order.
+    fn tools(&self) -> Vec<ExtensionTool>;
+    /// Runs a tool.
+    fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate>;
+    /// Whether a slash command of this name exists.
+    fn has_command(&self, name: &str) -> bool;
+    /// Runs a slash command to its end.
+    fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate>;
+    /// The signal of the run that begins, or `None` when one has ended: `ctx.signal`.
+    fn set_signal(&self, cancel: Option<CancellationToken>);
+}
+
+/// An event for the handlers of one name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// pi's name.
+    pub name: &'static str,
+    /// The event object without `type`.
+    pub payload: Map<String, Value>,
+}
+
+impl Event {
+    /// An event without members.
+    pub fn new(name: &'static str) -> Self {
+        Self { name, payload: Map::new() }
+    }
+
+    /// Adds a member.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.payload.insert(key.to_owned(), value.into());
+        self
+    }
+}
+
+/// What became of an event.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct EventOutcome {
+    /// The event object as the last handler left it, where changes in place count.
+    pub payload: Map<String, Value>,
+    /// The combined answer.
+    pub answer: Option<Value>,
+}
+
+impl EventOutcome {
+    /// A member of the answer.
+    pub fn field(&self, key: &str) -> Option<&Value> {
+        self.answer.as_ref()?.get(key)
+    }
+}
+
+/// The fate of a streamed delta.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamFate {
+    /// It goes on.
+    Continue,
+    /// The attempt is over.
+    Abort(Abort),
+}
+
+/// A handler asked for an abort.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Abort {
+    /// Whose handler.
+    pub extension: String,
+    /// What to inject before the retry; without it the run ends.
+    pub retry: Option<Injection>,
+    /// Time spent in handlers on this delta.
+    pub latency_us: u64,
+}
+
+/// A tool of an extension.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExtensionTool {
+    /// Name the model uses.
+    pub name: String,
+    /// What the model is told.
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub parameters: Value,
+    /// Whether calls of this tool must not run beside others.
+    pub sequential: bool,
+    /// One line for the list of available tools.
+    pub prompt_snippet: Option<String>,
+    /// Bullets for the guidelines.
+    pub prompt_guidelines: Vec<String>,
+}
+
+/// One run of an extension's tool.
+pub struct ToolRun<'a> {
+    /// Name of the tool.
+    pub name: &'a str,
+    /// Id from the model.
+    pub tool_call_id: &'a str,
+    /// Validated arguments.
+    pub input: Value,
+    /// Ends it.
+    pub cancel: CancellationToken,
+    /// Takes partial results.
+    pub on_update: Box<dyn FnMut(Value) + 'a>,
+}
+
+/// How a tool run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolFate {
+    /// `{content, details, terminate?}`.
+    Returned(Value),
+    /// It threw this.
+    Threw(String),
+}
+
+/// How a slash command ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CommandFate {
+    /// It is done.
+    Done,
+    /// It threw this; already reported.
+    Threw(String),
+}
+
+/// A session without extensions.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoExtensions;
+
+impl Extensions for NoExtensions {
+    fn has_handlers(&self, _event: &str) -> bool {
+        false
+    }
+
+    fn emit(&self, event: Event) -> LocalBoxFuture<'_, EventOutcome> {
+        async move { EventOutcome { payload: event.payload, answer: None } }.boxed_local()
+    }
+
+    fn hears(&self, _source: StreamSource) -> bool {
+        false
+    }
+
+    fn stream(&self, _delta: &StreamDelta) -> StreamFate {
+        StreamFate::Continue
+    }
+
+    fn tools(&self) -> Vec<ExtensionTool> {
+        Vec::new()
+    }
+
+    fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate> {
+        async move { ToolFate::Threw(format!("Tool {} not found", call.name)) }.boxed_local()
+    }
+
+    fn has_command(&self, _name: &str) -> bool {
+        false
+    }
+
+    fn run_command<'a>(&'a self, name: &'a str, _args: &'a str) -> LocalBoxFuture<'a, CommandFate> {
+        async move { CommandFate::Threw(format!("no command /{name}")) }.boxed_local()
+    }
+
+    fn set_signal(&self, _cancel: Option<CancellationToken>) {}
+}
+
+/// Takes what extensions read without asking: the readable state of the host.
+pub trait StateSink: Send + Sync {
+    /// Replaces a member (`isIdle`, `model`, `session`, ...).
+    fn set(&self, key: &str, value: Value);
+    /// Cuts the list of session entries to `keep` and appends.
+    fn change_entries(&self, keep: usize, append: Vec<Value>);
+}
+
+/// Nobody reads it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoState;
+
+impl StateSink for NoState {
+    fn set(&self, _key: &str, _value: Value) {}
+    fn change_entries(&self, _keep: usize, _append: Vec<Value>) {}
+}

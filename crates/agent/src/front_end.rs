@@ -1,0 +1,76 @@
+//! Where events go: json lines, or the final text.
+
+use crate::events::AgentEvent;
+use crate::message::{Message, StopReason};
+use std::io::{self, Write};
+
+/// Shows a session to somebody.
+pub trait FrontEnd {
+    /// Takes an event. An error ends the run: nobody is looking any more.
+    fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()>;
+}
+
+/// Json mode: one event a line, flushed, with pi's names.
+#[derive(Debug)]
+pub struct JsonFrontEnd<W> {
+    out: W,
+}
+
+impl<W: Write> JsonFrontEnd<W> {
+    /// Writes to `out`.
+    pub fn new(out: W) -> Self {
+        Self { out }
+    }
+}
+
+impl<W: Write> FrontEnd for JsonFrontEnd<W> {
+    fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()> {
+        let mut line = event.to_json();
+        line.push('\n');
+        self.out.write_all(line.as_bytes())?;
+        self.out.flush()
+    }
+}
+
+/// Text mode: the text of the last assistant message, once, when the run has ended, as `pi -p` does.
+///
+/// What goes wrong is not printed here: the caller reads it from the run's outcome.
+#[derive(Debug)]
+pub struct TextFrontEnd<W> {
+    out: W,
+}
+
+impl<W: Write> TextFrontEnd<W> {
+    /// Writes to `out`.
+    pub fn new(out: W) -> Self {
+        Self { out }
+    }
+}
+
+impl<W: Write> FrontEnd for TextFrontEnd<W> {
+    fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()> {
+        let AgentEvent::AgentEnd { messages } = event else { return Ok(()) };
+        let last = messages.iter().rev().find_map(|message| match message {
+            Message::Assistant(message) => Some(message),
+            _ => None,
+        });
+        let Some(last) = last.filter(|last| !matches!(last.stop_reason, StopReason::Error | StopReason::Aborted))
+        else {
+            return Ok(());
+        };
+        for text in last.content.iter().filter_map(|block| block.as_text()) {
+            writeln!(self.out, "{text}")?;
+        }
+        self.out.flush()
+    }
+}
+
+/// Shows nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoFrontEnd;
+
+impl FrontEnd for NoFrontEnd {
+    fn event(&mut self, _event: &AgentEvent<'_>) -> io::Result<()> {
+        Ok(())
+    }
+}

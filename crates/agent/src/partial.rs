@@ -1,0 +1,288 @@
+//! An assistant message in the making.
+//!
+//! [`Partial`] takes what was let through of a provider's events, in order, and says what changed as
+//! [`Step`]s, from which updates for front ends are read. A verdict drops it whole: nothing of it is
+//! anywhere else.
+
+use crate::events::{Update, UpdateKind};
+use crate::message::{AssistantMessage, Block, StopReason, TextBlock, ThinkingBlock, ToolCall, Usage};
+use crate::paths::ArgumentPaths;
+use crate::provider::{ErrorKind, Model, ProviderError};
+use pijs_protocol::StreamSource;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// Tool calls taken from one reply; more is a model, or a server, gone wild.
+const MAX_CALLS: usize = 128;
+
+/// What changed.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// A block began.
+    Start(usize),
+    /// Text was added to a block.
+    Delta(usize, String),
+    /// A block is complete.
+    End(usize),
+}
+
+pub(crate) struct Partial {
+    pub(crate) message: AssistantMessage,
+    /// The text or thinking block that the next piece continues.
+    open: Option<usize>,
+    calls: Vec<Call>,
+    text_units: usize,
+    thinking_units: usize,
+}
+
+struct Call {
+    /// The provider's number.
+    index: u32,
+    /// Where its block is.
+    block: usize,
+    /// The arguments' JSON text.
+    json: String,
+    units: usize,
+    paths: ArgumentPaths,
+}
+
+impl Partial {
+    pub(crate) fn new(model: &Model, timestamp: u64) -> Self {
+        let message = AssistantMessage {
+            content: Vec::new(),
+            api: model.api.clone(),
+            provider: model.provider.clone(),
+            model: model.id.clone(),
+            usage: Usage::default(),
+            stop_reason: StopReason::Stop,
+            error_message: None,
+            timestamp,
+            extra: Map::new(),
+        };
+        Self { message, open: None, calls: Vec::new(), text_units: 0, thinking_units: 0 }
+    }
+
+    /// UTF-16 units let through so far of one stream.
+    pub(crate) fn offset(&self, source: StreamSource, stream: u32) -> usize {
+        match source {
+            StreamSource::Text => self.text_units,
+            StreamSource::Thinking => self.thinking_units,
+            StreamSource::Tool => self.call(stream).map_or(0, |call| call.units),
+        }
+    }
+
+    /// Output tokens so far, at four bytes a token when the provider has not counted yet.
+    pub(crate) fn tokens(&self, dropped: usize) -> u64 {
+        let bytes: usize = self
+            .message
+            .content
+            .iter()
+            .map(|block| match block {
+                Block::Text(block) => block.text.len(),
+                Block::Thinking(block) => block.thinking.len(),
+                _ => 0,
+            })
+            .sum::<usize>()
+            + self.calls.iter().map(|call| call.json.len()).sum::<usize>()
+            + dropped;
+        self.message.usage.output.max(bytes.div_ceil(4) as u64)
+    }
+
+    /// Name and paths of a tool call, this piece of its arguments included.
+    pub(crate) fn tool_facts(&mut self, index: u32, chunk: &str) -> (Option<String>, Vec<String>) {
+        let Some(call) = self.calls.iter_mut().find(|call| call.index == index) else { return (None, Vec::new()) };
+        call.paths.catch_up(&call.json);
+        call.paths.push(chunk);
+        let name = match &self.message.content[call.block] {
+            Block::ToolCall(call) => Some(call.name.clone()),
+            _ => None,
+        };
+        (name, call.paths.found().to_vec())
+    }
+
+    pub(crate) fn push_text(&mut self, chunk: String) -> Vec<Step> {
+        self.text_units += chunk.encode_utf16().count();
+        let open = self.open.filter(|at| matches!(self.message.content[*at], Block::Text(_)));
+        let (at, mut steps) = self.continue_or_begin(open, || Block::Text(TextBlock::default()));
+        if let Block::Text(block) = &mut self.message.content[at] {
+            block.text.push_str(&chunk);
+        }
+        steps.push(Step::Delta(at, chunk));
+        steps
+    }
+
+    pub(crate) fn push_thinking(&mut self, chunk: String) -> Vec<Step> {
+        self.thinking_units += chunk.encode_utf16().count();
+        let open = self.open.filter(|at| matches!(self.message.content[*at], Block::Thinking(_)));
+        let (at, mut steps) = self.continue_or_begin(open, || Block::Thinking(ThinkingBlock::default()));
+        if let Block::Thinking(block) = &mut self.message.content[at] {
+            block.thinking.push_str(&chunk);
+        }
+        steps.push(Step::Delta(at, chunk));
+        steps
+    }
+
+    /// A signature belongs to the latest thinking block.
+    pub(crate) fn sign_thinking(&mut self, signature: String) {
+        let latest = self.message.content.iter_mut().rev().find_map(|block| match block {
+            Block::Thinking(block) => Some(block),
+            _ => None,
+        });
+        if let Some(block) = latest {
+            block.thinking_signature.get_or_insert_default().push_str(&signature);
+        }
+    }
+
+    /// Begins a tool call unless it is known. A missing or repeated id is replaced, since two calls
+    /// must not share one.
+    pub(crate) fn begin_call(
+        &mut self,
+        index: u32,
+        id: Option<String>,
+        name: Option<String>,
+    ) -> Result<Vec<Step>, ProviderError> {
+        if self.call(index).is_some() {
+            return Ok(Vec::new());
+        }
+        if self.calls.len() == MAX_CALLS {
+            return Err(ProviderError::new(
+                ErrorKind::TooLarge,
+                format!("the reply has more than {MAX_CALLS} tool calls"),
+            ));
+        }
+        let taken = |id: &str| self.message.tool_calls().any(|call| call.id == id);
+        let id = match id {
+            Some(id) if !id.is_empty() && !taken(&id) => id,
+            other => {
+                let stem = other.filter(|id| !id.is_empty()).unwrap_or_else(|| "call".to_owned());
+                (1..=MAX_CALLS + 1)
+                    .map(|n| format!("{stem}_{n}"))
+                    .find(|id| !taken(id))
+                    .expect("fewer calls than candidates")
+            }
+        };
+        let mut steps = self.close();
+        let block = self.message.content.len();
+        let call =
+            ToolCall { id, name: name.unwrap_or_default(), arguments: Value::Object(Map::new()), extra: Map::new() };
+        self.message.content.push(Block::ToolCall(call));
+        self.calls.push(Call { index, block, json: String::new(), units: 0, paths: ArgumentPaths::default() });
+        steps.push(Step::Start(block));
+        Ok(steps)
+    }
+
+    pub(crate) fn push_arguments(&mut self, index: u32, chunk: String) -> Vec<Step> {
+        let Some(call) = self.calls.iter_mut().find(|call| call.index == index) else { return Vec::new() };
+        call.units += chunk.encode_utf16().count();
+        call.json.push_str(&chunk);
+        vec![Step::Delta(call.block, chunk)]
+    }
+
+    /// Ends the open text or thinking block.
+    pub(crate) fn close(&mut self) -> Vec<Step> {
+        self.open.take().map(Step::End).into_iter().collect()
+    }
+
+    /// Ends everything. Arguments that are no JSON object stay empty; the calls they belong to are
+    /// returned with what is wrong, by id, and must not run.
+    pub(crate) fn finish(&mut self) -> (Vec<Step>, BTreeMap<String, String>) {
+        let mut steps = self.close();
+        let mut bad = BTreeMap::new();
+        for call in &self.calls {
+            let Block::ToolCall(block) = &mut self.message.content[call.block] else { continue };
+            let text = if call.json.trim().is_empty() { "{}" } else { call.json.as_str() };
+            match serde_json::from_str(text) {
+                Ok(Value::Object(arguments)) => block.arguments = Value::Object(arguments),
+                Ok(_) => {
+                    bad.insert(block.id.clone(), "they are no JSON object".to_owned());
+                }
+                Err(error) => {
+                    bad.insert(block.id.clone(), error.to_string());
+                }
+            }
+            steps.push(Step::End(call.block));
+        }
+        (steps, bad)
+    }
+
+    /// What front ends are told about a step.
+    pub(crate) fn update<'a>(&'a self, step: &'a Step) -> Update<'a> {
+        let (Step::Start(index) | Step::Delta(index, _) | Step::End(index)) = *step;
+        let kind = match (&self.message.content[index], step) {
+            (Block::Text(_), Step::Start(_)) => UpdateKind::TextStart,
+            (Block::Text(_), Step::Delta(_, delta)) => UpdateKind::TextDelta(delta),
+            (Block::Text(block), Step::End(_)) => UpdateKind::TextEnd(&block.text),
+            (Block::Thinking(_), Step::Start(_)) => UpdateKind::ThinkingStart,
+            (Block::Thinking(_), Step::Delta(_, delta)) => UpdateKind::ThinkingDelta(delta),
+            (Block::Thinking(block), Step::End(_)) => UpdateKind::ThinkingEnd(&block.thinking),
+            (Block::ToolCall(_), Step::Start(_)) => UpdateKind::ToolCallStart,
+            (Block::ToolCall(_), Step::Delta(_, delta)) => UpdateKind::ToolCallDelta(delta),
+            (Block::ToolCall(call), Step::End(_)) => UpdateKind::ToolCallEnd(call),
+            (Block::Image { .. } | Block::Other(_), _) => unreachable!("a partial message holds no such block"),
+        };
+        Update { index, kind }
+    }
+
+    fn continue_or_begin(&mut self, open: Option<usize>, block: impl FnOnce() -> Block) -> (usize, Vec<Step>) {
+        if let Some(at) = open {
+            return (at, Vec::with_capacity(1));
+        }
+        let mut steps = self.close();
+        let at = self.message.content.len();
+        self.message.content.push(block());
+        self.open = Some(at);
+        steps.push(Step::Start(at));
+        (at, steps)
+    }
+
+    fn call(&self, index: u32) -> Option<&Call> {
+        self.calls.iter().find(|call| call.index == index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn partial() -> Partial {
+        let model = Model { provider: "p".into(), id: "m".into(), api: "a".into(), system_anywhere: true };
+        Partial::new(&model, 1)
+    }
+
+    #[test]
+    fn arguments_that_are_cut_anywhere_never_count_as_a_call() {
+        let whole = r#"{"a":{"b":[1,"x"]}}"#;
+        for cut in 1..whole.len() {
+            let mut partial = partial();
+            partial.begin_call(0, Some("1".into()), Some("t".into())).unwrap();
+            partial.push_arguments(0, whole[..cut].to_owned());
+            let (_, bad) = partial.finish();
+            assert!(bad.contains_key("1"), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn repeated_and_missing_ids_are_told_apart_and_a_flood_is_refused() {
+        let mut partial = partial();
+        for index in 0..128 {
+            partial.begin_call(index, Some("same".into()).filter(|_| index % 2 == 0), Some("t".into())).unwrap();
+        }
+        let ids: std::collections::BTreeSet<_> = partial.message.tool_calls().map(|call| call.id.clone()).collect();
+        assert_eq!(ids.len(), 128);
+        assert_eq!(partial.begin_call(128, None, None).unwrap_err().kind(), ErrorKind::TooLarge);
+    }
+
+    #[test]
+    fn text_and_thinking_that_take_turns_make_blocks_of_their_own() {
+        let mut partial = partial();
+        partial.push_thinking("a".into());
+        partial.push_text("b".into());
+        partial.push_text("c😀".into());
+        partial.close();
+        partial.push_text("d".into());
+        let texts: Vec<_> = partial.message.content.iter().filter_map(Block::as_text).collect();
+        assert_eq!(texts, ["bc😀", "d"]);
+        assert_eq!(partial.offset(StreamSource::Text, 0), 5);
+        assert_eq!(partial.offset(StreamSource::Thinking, 0), 1);
+    }
+}

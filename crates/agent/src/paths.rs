@@ -1,0 +1,140 @@
+//! The paths that a tool call names, read from its arguments while they stream.
+//!
+//! One pass over the JSON text, however it is cut: strings under a key such as `path` or
+//! `file_path` count, also in lists. Text that is no JSON finds nothing and does no harm.
+
+/// Keys whose strings are paths.
+const KEYS: &[&str] = &["path", "paths", "file", "files", "file_path", "filePath", "filename", "fileName"];
+/// A longer string is no path.
+const MAX_PATH: usize = 4096;
+/// Deeper nesting is not looked at.
+const MAX_DEPTH: usize = 64;
+
+#[derive(Debug, Default)]
+pub(crate) struct ArgumentPaths {
+    /// Bytes seen.
+    seen: usize,
+    /// `true` for an object, `false` for a list.
+    containers: Vec<bool>,
+    /// Whether the next string is a key.
+    key_next: bool,
+    /// Whether the latest key names paths.
+    wanted: bool,
+    in_string: bool,
+    escaped: bool,
+    /// The current string as it is written, when it matters.
+    capture: Option<String>,
+    found: Vec<String>,
+}
+
+impl ArgumentPaths {
+    /// Reads what came by unseen; `all` is the whole text so far.
+    pub(crate) fn catch_up(&mut self, all: &str) {
+        if let Some(rest) = all.get(self.seen..) {
+            self.push(rest);
+        }
+    }
+
+    /// Reads the next piece.
+    pub(crate) fn push(&mut self, piece: &str) {
+        self.seen += piece.len();
+        for c in piece.chars() {
+            if self.in_string {
+                self.string(c);
+            } else {
+                self.structure(c);
+            }
+        }
+    }
+
+    /// Paths in the order they were named.
+    pub(crate) fn found(&self) -> &[String] {
+        &self.found
+    }
+
+    fn structure(&mut self, c: char) {
+        match c {
+            '"' => {
+                self.in_string = true;
+                self.capture = (self.key_next || self.wanted).then(String::new);
+            }
+            '{' | '[' if self.containers.len() < MAX_DEPTH => {
+                self.containers.push(c == '{');
+                self.key_next = c == '{';
+                self.wanted &= c == '[';
+            }
+            '}' | ']' => {
+                self.containers.pop();
+                self.wanted = false;
+            }
+            ',' => {
+                let in_object = self.containers.last() == Some(&true);
+                self.key_next = in_object;
+                self.wanted &= !in_object;
+            }
+            ':' => self.key_next = false,
+            _ => {}
+        }
+    }
+
+    fn string(&mut self, c: char) {
+        if c == '"' && !self.escaped {
+            self.in_string = false;
+            self.end_of_string();
+            return;
+        }
+        self.escaped = c == '\\' && !self.escaped;
+        if let Some(capture) = &mut self.capture {
+            capture.push(c);
+            if capture.len() > MAX_PATH {
+                self.capture = None;
+            }
+        }
+    }
+
+    fn end_of_string(&mut self) {
+        let Some(text) = self.capture.take().and_then(|raw| serde_json::from_str::<String>(&format!("\"{raw}\"")).ok())
+        else {
+            if self.key_next {
+                self.wanted = false;
+            }
+            return;
+        };
+        if self.key_next {
+            self.wanted = KEYS.contains(&text.as_str());
+        } else if !self.found.contains(&text) {
+            self.found.push(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(json: &str) -> Vec<String> {
+        let mut whole = ArgumentPaths::default();
+        whole.push(json);
+        let mut bytewise = ArgumentPaths::default();
+        for (at, c) in json.char_indices() {
+            bytewise.catch_up(&json[..at]);
+            bytewise.push(&json[at..at + c.len_utf8()]);
+        }
+        assert_eq!(whole.found(), bytewise.found());
+        whole.found
+    }
+
+    #[test]
+    fn strings_under_path_keys_are_found_in_any_cutting() {
+        assert_eq!(found(r#"{"content":"path","path":"a\"b.ts","x":{"file_path":"c"}}"#), ["a\"b.ts", "c"]);
+        assert_eq!(found(r#"{"paths":["a","b"],"other":["c"],"edits":[{"path":"d","oldText":"e"}]}"#), ["a", "b", "d"]);
+        assert_eq!(found(r#"{"path":"x"}"#), ["x"]);
+    }
+
+    #[test]
+    fn an_unfinished_or_broken_text_finds_only_whole_strings() {
+        assert_eq!(found(r#"{"path":"unfini"#), Vec::<String>::new());
+        assert_eq!(found(r#"]]}}"path":"x"#), Vec::<String>::new());
+        assert_eq!(found(&"[".repeat(1000)), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,329 @@
+//! Sending a request over HTTP: back-off, limits, and the reply as provider events.
+//!
+//! [`Endpoint::send`] is one request with its retries. Retries happen only before the first byte
+//! of a reply: on a connection that could not be made, and on the statuses of [`is_retriable`].
+//! After that a failure is the reply's end, so nothing is ever delivered twice. A refused key is
+//! never tried again.
+//!
+//! What a server can do to us is bounded by [`HttpOptions`]: silence, duration, line, body, and
+//! the wait it may ask for.
+
+use super::sse::{self, SseLimits};
+use super::{ErrorKind, ProviderError, ProviderEvent, ProviderStream, cancellable};
+use crate::ambient::{Ambient, Wait};
+use async_stream::stream;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use reqwest::StatusCode;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::time::Duration;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc2822;
+use tokio_util::sync::CancellationToken;
+
+/// Limits of one request.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// Silence after which a reply counts as stalled.
+    pub idle: Duration,
+    /// Time after which a reply is cut whatever it does.
+    pub total: Duration,
+    /// Bytes.
+    pub sse: SseLimits,
+    /// Retries after the first try.
+    pub retries: u32,
+    /// First wait; doubles each time, up to 32 times this, less a random share of up to a half.
+    pub backoff: Duration,
+    /// Longest `Retry-After` that is honoured.
+    pub retry_after_cap: Duration,
+    /// Proxy for all requests. The environment is not consulted.
+    pub proxy: Option<String>,
+    /// One more certificate authority, PEM.
+    pub certificate: Option<Vec<u8>>,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            idle: Duration::from_secs(120),
+            total: Duration::from_secs(3600),
+            sse: SseLimits::default(),
+            retries: 4,
+            backoff: Duration::from_secs(1),
+            retry_after_cap: Duration::from_secs(300),
+            proxy: None,
+            certificate: None,
+        }
+    }
+}
+
+/// Turns the events of one reply into provider events.
+pub(super) trait Decode: Send + 'static {
+    /// Takes one event. After it produced [`ProviderEvent::Done`], nothing more is given.
+    fn event(&mut self, data: &str, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError>;
+    /// The body has ended.
+    fn end(&mut self, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError>;
+}
+
+/// Where requests of one provider go.
+#[derive(Debug, Clone)]
+pub(super) struct Endpoint {
+    client: reqwest::Client,
+    url: String,
+    headers: HeaderMap,
+    options: HttpOptions,
+    ambient: Ambient,
+}
+
+impl Endpoint {
+    pub(super) fn new(
+        url: String,
+        headers: HeaderMap,
+        options: &HttpOptions,
+        ambient: &Ambient,
+    ) -> Result<Self, ProviderError> {
+        // A redirect would carry the key to a place nobody named.
+        let mut builder = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(options.idle)
+            .no_proxy();
+        let bad = |what: &str, error: reqwest::Error| {
+            ProviderError::new(ErrorKind::Network, format!("{what}: {}", chain(&error)))
+        };
+        if let Some(proxy) = &options.proxy {
+            builder = builder.proxy(reqwest::Proxy::all(proxy).map_err(|error| bad("the proxy setting", error))?);
+        }
+        if let Some(pem) = &options.certificate {
+            let certificate =
+                reqwest::Certificate::from_pem(pem).map_err(|error| bad("the extra certificate", error))?;
+            builder = builder.add_root_certificate(certificate);
+        }
+        let client = builder.build().map_err(|error| bad("cannot set up HTTP", error))?;
+        Ok(Self { client, url, headers, options: options.clone(), ambient: ambient.clone() })
+    }
+
+    /// One request; the connection lives as long as the stream.
+    pub(super) fn send<D: Decode>(&self, payload: Value, mut decoder: D, cancel: CancellationToken) -> ProviderStream {
+        let endpoint = self.clone();
+        let reply = stream! {
+            let mut tries = 0;
+            let response = loop {
+                let failure = match endpoint.post(&payload).await {
+                    Ok(response) if response.status().is_success() => break response,
+                    Ok(response) => endpoint.refused(response).await,
+                    Err(failure) => failure,
+                };
+                if failure.retry.is_none() || tries == endpoint.options.retries {
+                    yield Err(failure.error);
+                    return;
+                }
+                tries += 1;
+                let delay = failure.retry.flatten().unwrap_or_else(|| endpoint.backoff(tries));
+                yield Ok(ProviderEvent::Retrying { attempt: tries, delay, reason: failure.error.to_string() });
+                endpoint.ambient.sleeper.sleep(Wait::Backoff, delay).await;
+            };
+            yield Ok(ProviderEvent::Response { status: response.status().as_u16(), headers: header_map(response.headers()) });
+            if let Err(error) = endpoint.check_type(response.headers()) {
+                yield Err(error);
+                return;
+            }
+            let body = endpoint.body(response).boxed();
+            let mut events = sse::events(body, endpoint.options.sse);
+            let mut out = Vec::new();
+            loop {
+                let event = events.next().await;
+                let ended = event.is_none();
+                let decoded = match event {
+                    Some(Ok(event)) => decoder.event(&event.data, &mut out),
+                    Some(Err(error)) => Err(error),
+                    None => decoder.end(&mut out),
+                };
+                for event in out.drain(..) {
+                    let done = matches!(event, ProviderEvent::Done(_));
+                    yield Ok(event);
+                    if done {
+                        return;
+                    }
+                }
+                if let Err(error) = decoded {
+                    yield Err(error);
+                    return;
+                }
+                if ended {
+                    return;
+                }
+            }
+        };
+        cancellable(reply.boxed(), cancel)
+    }
+
+    async fn post(&self, payload: &Value) -> Result<reqwest::Response, Failure> {
+        let request = self.client.post(&self.url).headers(self.headers.clone()).json(payload).send();
+        let idle = self.ambient.sleeper.sleep(Wait::Idle, self.options.idle);
+        tokio::select! {
+            response = request => response.map_err(|error| {
+                let message = format!("no answer from {}: {}", self.url, chain(&error));
+                let retry = (!error.is_builder()).then_some(None);
+                Failure { error: ProviderError::new(ErrorKind::Network, message), retry }
+            }),
+            () = idle => Err(Failure { error: self.stalled(), retry: None }),
+        }
+    }
+
+    /// What a status that is not a success means. Reads a little of the body for the message.
+    async fn refused(&self, response: reqwest::Response) -> Failure {
+        let status = response.status();
+        let retry = is_retriable(status)
+            .then(|| retry_after(response.headers(), self.ambient.clock.epoch_ms()))
+            .map(|asked| asked.map(|delay| delay.min(self.options.retry_after_cap)));
+        let said = self.excerpt(response).await;
+        let message = format!("{} answered {status}: {said}", self.url);
+        let (kind, help) = match status.as_u16() {
+            401 | 403 => (ErrorKind::Auth, Some("check the API key")),
+            404 => (ErrorKind::NotFound, Some("check the model's name and --base-url")),
+            429 => (ErrorKind::RateLimited, None),
+            300..=399 => (ErrorKind::Rejected, Some("redirects are not followed; give the final --base-url")),
+            408 | 409 | 500.. => (ErrorKind::Unavailable, None),
+            _ => (ErrorKind::Rejected, None),
+        };
+        let error = ProviderError::new(kind, message).with_status(status.as_u16());
+        Failure { error: help.map_or(error.clone(), |help| error.with_help(help)), retry }
+    }
+
+    /// The first part of an error body, on one line: `error.message` where it is JSON.
+    async fn excerpt(&self, response: reqwest::Response) -> String {
+        const TAKEN: usize = 64 << 10;
+        const SHOWN: usize = 300;
+        let mut bytes = Vec::new();
+        let mut body = self.body(response).boxed();
+        while let Some(Ok(chunk)) = body.next().await {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() >= TAKEN {
+                break;
+            }
+        }
+        let said = serde_json::from_slice::<Value>(&bytes)
+            .ok()
+            .and_then(|body| body.pointer("/error/message").and_then(Value::as_str).map(str::to_owned))
+            .unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned());
+        let line: String = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        if line.is_empty() { "no message".to_owned() } else { line.chars().take(SHOWN).collect() }
+    }
+
+    fn check_type(&self, headers: &HeaderMap) -> Result<(), ProviderError> {
+        let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if media.starts_with("text/html") || media.starts_with("application/json") {
+            let message = format!("{} answered with {media}, not with an event stream", self.url);
+            return Err(ProviderError::new(ErrorKind::Malformed, message).with_help("check --base-url"));
+        }
+        Ok(())
+    }
+
+    /// The body's chunks, watched for silence and for the total time.
+    fn body(&self, response: reqwest::Response) -> impl Stream<Item = Result<Bytes, ProviderError>> + Send + use<> {
+        let endpoint = self.clone();
+        stream! {
+            let mut chunks = response.bytes_stream();
+            let mut total = endpoint.ambient.sleeper.sleep(Wait::Idle, endpoint.options.total);
+            loop {
+                let idle = endpoint.ambient.sleeper.sleep(Wait::Idle, endpoint.options.idle);
+                tokio::select! {
+                    biased;
+                    chunk = chunks.next() => match chunk {
+                        None => return,
+                        Some(Ok(chunk)) => yield Ok(chunk),
+                        Some(Err(error)) => {
+                            let message = format!("the reply of {} broke off: {}", endpoint.url, chain(&error));
+                            yield Err(ProviderError::new(ErrorKind::Network, message));
+                            return;
+                        }
+                    },
+                    () = idle => {
+                        yield Err(endpoint.stalled());
+                        return;
+                    }
+                    () = &mut total => {
+                        let message = format!("the reply of {} took longer than {:?}", endpoint.url, endpoint.options.total);
+                        yield Err(ProviderError::new(ErrorKind::Stalled, message));
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn stalled(&self) -> ProviderError {
+        ProviderError::new(ErrorKind::Stalled, format!("{} sent nothing for {:?}", self.url, self.options.idle))
+    }
+
+    fn backoff(&self, tries: u32) -> Duration {
+        let full = self.options.backoff * 2u32.pow((tries - 1).min(5));
+        full.mul_f64(1.0 - self.ambient.fraction() / 2.0)
+    }
+}
+
+/// Why a try failed. `retry`: not at all, after our own wait, or after the server's.
+struct Failure {
+    error: ProviderError,
+    retry: Option<Option<Duration>>,
+}
+
+/// Statuses after which the same request may succeed: the model has not begun.
+pub fn is_retriable(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 409 | 429 | 500 | 502 | 503 | 504 | 529)
+}
+
+/// `Retry-After` as seconds or as a date; anything else counts as absent.
+fn retry_after(headers: &HeaderMap, now_ms: u64) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = value.parse::<u64>() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = OffsetDateTime::parse(value, &Rfc2822).ok()?;
+    let at_ms = u64::try_from(date.unix_timestamp()).ok()?.saturating_mul(1000);
+    Some(Duration::from_millis(at_ms.saturating_sub(now_ms)))
+}
+
+fn header_map(headers: &HeaderMap) -> BTreeMap<String, String> {
+    headers
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+        .collect()
+}
+
+/// An error with its causes, without the address, which the message names already.
+fn chain(error: &reqwest::Error) -> String {
+    let mut text = String::new();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    if text.is_empty() { "the request failed".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date_and_garbage_is_ignored() {
+        let at = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, value.parse().unwrap());
+            retry_after(&headers, 1_445_412_470_000)
+        };
+        assert_eq!(at("0"), Some(Duration::ZERO));
+        assert_eq!(at("1000000000"), Some(Duration::from_secs(1_000_000_000)));
+        assert_eq!(at("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::from_secs(10)));
+        assert_eq!(at("Wed, 21 Oct 2005 07:28:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(at("soon"), None);
+        assert_eq!(at("-1"), None);
+    }
+}

@@ -1,0 +1,329 @@
+//! Models: what a provider is, and the ways to open one.
+//!
+//! A [`Provider`] turns a [`Request`] into the body of its wire format ([`Provider::payload`]) and a
+//! body into a stream of [`ProviderEvent`]s ([`Provider::send`]). The two are apart because
+//! extensions may rewrite the body in between (`before_provider_request`).
+//!
+//! What always holds of a stream: any number of [`ProviderEvent::Retrying`] come first, then one
+//! [`ProviderEvent::Response`]; the last one is [`ProviderEvent::Done`] or an error; after either it ends. Text in deltas is well formed (halves
+//! of surrogate pairs are joined first). **Dropping the stream drops the connection at once.**
+//! Cancelling the token ends it with [`ErrorKind::Cancelled`].
+//!
+//! | module | speaks |
+//! |---|---|
+//! | [`script`] | JSON lines in a file; no network |
+//! | [`openai`] | chat completions, any compatible endpoint |
+//! | [`anthropic`] | the Messages API |
+//! | [`http`] | what the two have in common: sending, back-off, limits |
+//! | [`sse`] | server-sent events with limits |
+//! | [`surrogates`] | joining halves of surrogate pairs |
+
+pub mod anthropic;
+pub mod http;
+pub mod openai;
+pub mod script;
+pub mod sse;
+pub mod surrogates;
+
+use crate::ambient::Ambient;
+use crate::message::{Block, StopReason, Usage};
+use async_stream::stream;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Something that answers requests of the agent.
+pub trait Provider {
+    /// What is spoken to.
+    fn model(&self) -> &Model;
+    /// The body of this request in the provider's wire format.
+    fn payload(&self, request: &Request) -> Value;
+    /// Sends a body. Nothing happens before the stream is polled.
+    fn send(&self, payload: Value, cancel: CancellationToken) -> ProviderStream;
+}
+
+/// What [`Provider::send`] returns.
+pub type ProviderStream = BoxStream<'static, Result<ProviderEvent, ProviderError>>;
+
+/// A model and what the agent must know of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Model {
+    /// `openai`, `anthropic`, `script`.
+    pub provider: String,
+    /// Model id, or the script's file name.
+    pub id: String,
+    /// Wire format, pi's name for it.
+    pub api: String,
+    /// Whether a system message may stand in the middle of a conversation.
+    pub system_anywhere: bool,
+}
+
+/// What the model is given.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Request {
+    /// System prompt.
+    pub system: String,
+    /// The conversation.
+    pub messages: Vec<RequestMessage>,
+    /// What it may call.
+    pub tools: Vec<ToolDescription>,
+}
+
+/// One message of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RequestMessage {
+    /// From the person or an extension.
+    User(Vec<Block>),
+    /// Injected in the middle of the conversation. A provider without such messages sends
+    /// [`marked`] text as a user message.
+    System(String),
+    /// From the model.
+    Assistant(Vec<Block>),
+    /// From a tool.
+    ToolResult {
+        /// The call it answers.
+        tool_call_id: String,
+        /// Name of the tool.
+        tool_name: String,
+        /// Text and images.
+        content: Vec<Block>,
+        /// Whether the tool failed.
+        is_error: bool,
+    },
+}
+
+/// The form of injected system text for a provider that takes no system message there.
+///
+/// The mark tells the model that the person did not type this.
+pub fn marked(text: &str) -> String {
+    format!("<system-reminder>\n{text}\n</system-reminder>")
+}
+
+/// A tool as the model is told about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolDescription {
+    /// Name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub parameters: Value,
+}
+
+/// One event of a reply.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ProviderEvent {
+    /// The request failed and will be sent again.
+    Retrying {
+        /// 1 for the first retry.
+        attempt: u32,
+        /// How long is waited.
+        delay: Duration,
+        /// What went wrong.
+        reason: String,
+    },
+    /// The provider has begun to answer.
+    Response {
+        /// HTTP status; 200 for a script.
+        status: u16,
+        /// Header names in lower case.
+        headers: BTreeMap<String, String>,
+    },
+    /// Prose. Continues the current text block, or begins one.
+    Text(String),
+    /// Reasoning. Continues the current thinking block, or begins one.
+    Thinking(String),
+    /// What the provider wants back with the current thinking block.
+    ThinkingSignature(String),
+    /// A piece of a tool call. Calls may interleave.
+    ToolCall {
+        /// Distinguishes the calls of one reply.
+        index: u32,
+        /// Set on the first piece.
+        id: Option<String>,
+        /// Set on the first piece.
+        name: Option<String>,
+        /// A piece of the arguments' JSON text, possibly empty.
+        arguments: String,
+    },
+    /// The current text or thinking block is complete: what follows begins another.
+    BlockEnd,
+    /// Counts so far; a later one replaces an earlier one.
+    Usage(Usage),
+    /// The reply is complete.
+    Done(StopReason),
+}
+
+/// What kind of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The key is missing or was refused: 401, 403. Never retried.
+    Auth,
+    /// No such model or endpoint: 404.
+    NotFound,
+    /// The provider refused the request: other 4xx.
+    Rejected,
+    /// 429, and retries did not help.
+    RateLimited,
+    /// 5xx, and retries did not help.
+    Unavailable,
+    /// The connection failed or broke.
+    Network,
+    /// Nothing arrived for too long.
+    Stalled,
+    /// What arrived is not the wire format.
+    Malformed,
+    /// More arrived than is taken.
+    TooLarge,
+    /// The provider reported an error inside the stream.
+    Provider,
+    /// The script has no line for this request, or cannot be read.
+    Script,
+    /// The token was cancelled.
+    Cancelled,
+}
+
+impl ErrorKind {
+    /// Stable code for machine output.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auth => "provider_auth",
+            Self::NotFound => "provider_not_found",
+            Self::Rejected => "provider_rejected",
+            Self::RateLimited => "provider_rate_limited",
+            Self::Unavailable => "provider_unavailable",
+            Self::Network => "provider_network",
+            Self::Stalled => "provider_stalled",
+            Self::Malformed => "provider_malformed",
+            Self::TooLarge => "provider_too_large",
+            Self::Provider => "provider_error",
+            Self::Script => "provider_script",
+            Self::Cancelled => "provider_cancelled",
+        }
+    }
+}
+
+/// Why a reply failed: what, on which thing, whose move it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderError {
+    kind: ErrorKind,
+    message: String,
+    help: Option<String>,
+    status: Option<u16>,
+}
+
+impl ProviderError {
+    /// An error with its sentence.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), help: None, status: None }
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Adds the HTTP status.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// What kind of failure.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// HTTP status, if one was received.
+    pub fn status(&self) -> Option<u16> {
+        self.status
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+}
+
+impl fmt::Display for ProviderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(help) = &self.help {
+            write!(f, " ({help})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ProviderError {}
+
+/// Where models are reached and with which keys. The agent never reads the environment: the
+/// command line puts `OPENAI_API_KEY` and `ANTHROPIC_API_KEY` in here.
+#[derive(Clone, Default)]
+pub struct ProviderOptions {
+    /// Replaces the provider's own address, `http://127.0.0.1:8080/v1`.
+    pub base_url: Option<String>,
+    /// Key for `openai/NAME`.
+    pub openai_key: Option<String>,
+    /// Key for `anthropic/NAME`.
+    pub anthropic_key: Option<String>,
+    /// Time limits, sizes, retries.
+    pub http: http::HttpOptions,
+}
+
+impl fmt::Debug for ProviderOptions {
+    /// Keys are not shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderOptions")
+            .field("base_url", &self.base_url)
+            .field("http", &self.http)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens the provider that `--model` names: `script:FILE`, `openai/NAME` or `anthropic/NAME`.
+///
+/// Fails when the name has another form, when the script cannot be read, or when a key is missing.
+pub fn open(model: &str, options: &ProviderOptions, ambient: &Ambient) -> Result<Arc<dyn Provider>, ProviderError> {
+    if let Some(file) = model.strip_prefix("script:") {
+        return Ok(Arc::new(script::Script::open(&PathBuf::from(file), ambient.clone())?));
+    }
+    match model.split_once('/') {
+        Some(("openai", id)) if !id.is_empty() => Ok(Arc::new(openai::OpenAi::new(id, options, ambient)?)),
+        Some(("anthropic", id)) if !id.is_empty() => Ok(Arc::new(anthropic::Anthropic::new(id, options, ambient)?)),
+        _ => Err(ProviderError::new(ErrorKind::NotFound, format!("no model {model:?}"))
+            .with_help("use script:FILE, openai/NAME or anthropic/NAME")),
+    }
+}
+
+/// Ends a stream with [`ErrorKind::Cancelled`] when the token is cancelled, and drops what is
+/// behind it before saying so.
+fn cancellable(inner: ProviderStream, cancel: CancellationToken) -> ProviderStream {
+    stream! {
+        let mut inner = inner;
+        loop {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {
+                    drop(inner);
+                    yield Err(ProviderError::new(ErrorKind::Cancelled, "the request was cancelled"));
+                    return;
+                }
+                event = inner.next() => match event {
+                    Some(event) => yield event,
+                    None => return,
+                },
+            }
+        }
+    }
+    .boxed()
+}

@@ -1,0 +1,232 @@
+//! `script:FILE`: a model that says what a file tells it, so that everything runs offline.
+//!
+//! The file is JSON lines; the n-th line answers the n-th request:
+//!
+//! ```json
+//! {"events": [{"text": "Hel"}, {"text": "lo"}, {"delay_ms": 5}], "stop": "end_turn"}
+//! {"events": [{"tool_call": {"id": "1", "name": "ls", "arguments": "{}"}}], "stop": "tool_use"}
+//! ```
+//!
+//! Each event is one delta; pieces of one tool call share its id. `{"error": "..."}` ends the
+//! reply with an error. The whole file is read and checked when the script is opened.
+
+use super::surrogates::{Joiner, Wtf8};
+use super::{
+    ErrorKind, Model, Provider, ProviderError, ProviderEvent, ProviderStream, Request, RequestMessage, cancellable,
+};
+use crate::ambient::{Ambient, Wait};
+use crate::message::{Block, StopReason};
+use async_stream::stream;
+use futures_util::StreamExt;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// A scripted model. The position in the script is shared by all requests of a session.
+pub struct Script {
+    model: Model,
+    replies: Vec<Reply>,
+    next: AtomicUsize,
+    ambient: Ambient,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reply {
+    events: Vec<Event>,
+    stop: Option<Stop>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Event {
+    Text(Wtf8),
+    Thinking(Wtf8),
+    ToolCall(Piece),
+    DelayMs(u64),
+    Error(String),
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Piece {
+    id: String,
+    name: String,
+    #[serde(default)]
+    arguments: Wtf8,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Stop {
+    EndTurn,
+    ToolUse,
+    Length,
+}
+
+impl Script {
+    /// Reads and checks a script.
+    pub fn open(path: &Path, ambient: Ambient) -> Result<Self, ProviderError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            ProviderError::new(ErrorKind::Script, format!("cannot read the script {name}: {error}"))
+                .with_help("--model script:FILE names a file of JSON lines")
+        })?;
+        Self::parse(&name, &text, ambient)
+    }
+
+    /// Checks the text of a script. Blank lines are left out.
+    pub fn parse(name: &str, text: &str, ambient: Ambient) -> Result<Self, ProviderError> {
+        let mut replies = Vec::new();
+        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            replies.push(serde_json::from_str(line).map_err(|error| {
+                ProviderError::new(ErrorKind::Script, format!("{name}, line {}: {error}", index + 1))
+                    .with_help(r#"a line is {"events": [{"text": "..."}], "stop": "end_turn"}"#)
+            })?);
+        }
+        let model = Model {
+            provider: "script".to_owned(),
+            id: name.to_owned(),
+            api: "script".to_owned(),
+            system_anywhere: true,
+        };
+        Ok(Self { model, replies, next: AtomicUsize::new(0), ambient })
+    }
+}
+
+impl Provider for Script {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn payload(&self, request: &Request) -> Value {
+        let messages: Vec<Value> = request.messages.iter().map(message).collect();
+        let tools: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+        json!({"model": self.model.id, "system": request.system, "tools": tools, "messages": messages})
+    }
+
+    fn send(&self, _payload: Value, cancel: CancellationToken) -> ProviderStream {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let reply = self.replies.get(number).cloned();
+        let (name, lines) = (self.model.id.clone(), self.replies.len());
+        let sleeper = self.ambient.sleeper.clone();
+        let replies = stream! {
+            let Some(reply) = reply else {
+                yield Err(ProviderError::new(
+                    ErrorKind::Script,
+                    format!("the script {name} has {lines} lines, and this is request {}", number + 1),
+                ).with_help("add a line for each request the session makes"));
+                return;
+            };
+            yield Ok(ProviderEvent::Response { status: 200, headers: BTreeMap::new() });
+            let mut text = Joiner::default();
+            let mut thinking = Joiner::default();
+            let mut calls: Vec<(String, Joiner)> = Vec::new();
+            for event in reply.events {
+                match event {
+                    Event::Text(piece) => yield Ok(ProviderEvent::Text(text.push(&piece))),
+                    Event::Thinking(piece) => yield Ok(ProviderEvent::Thinking(thinking.push(&piece))),
+                    Event::ToolCall(piece) => yield Ok(tool_call(&mut calls, piece)),
+                    Event::DelayMs(ms) => sleeper.sleep(Wait::Script, Duration::from_millis(ms)).await,
+                    Event::Error(message) => {
+                        yield Err(ProviderError::new(ErrorKind::Provider, message));
+                        return;
+                    }
+                }
+            }
+            if let Some(rest) = thinking.finish() {
+                yield Ok(ProviderEvent::Thinking(rest));
+            }
+            if let Some(rest) = text.finish() {
+                yield Ok(ProviderEvent::Text(rest));
+            }
+            yield Ok(ProviderEvent::Done(match reply.stop {
+                Some(Stop::EndTurn) => StopReason::Stop,
+                Some(Stop::ToolUse) => StopReason::ToolUse,
+                Some(Stop::Length) => StopReason::Length,
+                None if calls.is_empty() => StopReason::Stop,
+                None => StopReason::ToolUse,
+            }));
+        };
+        cancellable(replies.boxed(), cancel)
+    }
+}
+
+fn tool_call(calls: &mut Vec<(String, Joiner)>, piece: Piece) -> ProviderEvent {
+    let known = calls.iter().position(|(id, _)| *id == piece.id);
+    let index = known.unwrap_or_else(|| {
+        calls.push((piece.id.clone(), Joiner::default()));
+        calls.len() - 1
+    });
+    let arguments = calls[index].1.push(&piece.arguments);
+    let first = known.is_none();
+    ProviderEvent::ToolCall {
+        index: u32::try_from(index).expect("a script line has fewer than 2^32 events"),
+        id: first.then_some(piece.id),
+        name: first.then_some(piece.name),
+        arguments,
+    }
+}
+
+fn message(message: &RequestMessage) -> Value {
+    match message {
+        RequestMessage::User(content) => json!({"role": "user", "content": content}),
+        RequestMessage::System(text) => json!({"role": "system", "content": [Block::text(text.clone())]}),
+        RequestMessage::Assistant(content) => json!({"role": "assistant", "content": content}),
+        RequestMessage::ToolResult { tool_call_id, tool_name, content, is_error } => json!({
+            "role": "toolResult", "toolCallId": tool_call_id, "toolName": tool_name, "content": content, "isError": is_error,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn run(script: &Script) -> Vec<Result<ProviderEvent, ProviderError>> {
+        script.send(Value::Null, CancellationToken::new()).collect().await
+    }
+
+    #[tokio::test]
+    async fn the_second_line_answers_the_second_request_and_the_third_has_none() {
+        let text = "{\"events\":[{\"text\":\"a\\ud83d\"},{\"text\":\"\\ude00\"}]}\n\n{\"events\":[{\"tool_call\":{\"id\":\"x\",\"name\":\"ls\",\"arguments\":\"{\"}},{\"tool_call\":{\"id\":\"x\",\"name\":\"ls\",\"arguments\":\"}\"}}]}\n";
+        let script = Script::parse("s", text, Ambient::system()).unwrap();
+        let first = run(&script).await;
+        assert_eq!(first[1], Ok(ProviderEvent::Text("a".to_owned())));
+        assert_eq!(first[2], Ok(ProviderEvent::Text("😀".to_owned())));
+        assert_eq!(first[3], Ok(ProviderEvent::Done(StopReason::Stop)));
+        let second = run(&script).await;
+        assert_eq!(
+            second[2],
+            Ok(ProviderEvent::ToolCall { index: 0, id: None, name: None, arguments: "}".to_owned() })
+        );
+        assert_eq!(second[3], Ok(ProviderEvent::Done(StopReason::ToolUse)));
+        let third = run(&script).await;
+        let error = third[0].as_ref().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Script);
+        assert!(error.to_string().contains("request 3"), "{error}");
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        let error = Script::parse("s.jsonl", "{\"events\":[]}\n{\"event\":[]}", Ambient::system()).err().unwrap();
+        assert!(error.to_string().starts_with("s.jsonl, line 2"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_token_ends_a_reply_that_waits() {
+        let script =
+            Script::parse("s", r#"{"events":[{"text":"a"},{"delay_ms":3600000}]}"#, Ambient::system()).unwrap();
+        let cancel = CancellationToken::new();
+        let mut stream = script.send(Value::Null, cancel.clone());
+        assert!(stream.next().await.unwrap().is_ok());
+        assert!(stream.next().await.unwrap().is_ok());
+        cancel.cancel();
+        assert_eq!(stream.next().await.unwrap().unwrap_err().kind(), ErrorKind::Cancelled);
+        assert!(stream.next().await.is_none());
+    }
+}

@@ -1,0 +1,216 @@
+//! What the built-in tools work on: files and a shell.
+//!
+//! [`ToolSystem`] is the seam; [`OsToolSystem`] is the machine. This is the only file of the crate
+//! that reads a project's files or starts a process.
+
+use crate::ambient::{Ambient, Wait};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use process_wrap::tokio::{CommandWrap, KillOnDrop, ProcessGroup};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// How long pipes are still read after the shell has ended, in case a child keeps them open.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Files and a shell.
+pub trait ToolSystem: Send + Sync {
+    /// All of a file.
+    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<u8>>>;
+    /// Replaces or creates a file, and the directories above it.
+    fn write<'a>(&'a self, path: &'a Path, bytes: Vec<u8>) -> BoxFuture<'a, io::Result<()>>;
+    /// What is at a path, symbolic links followed.
+    fn kind<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Kind>>;
+    /// What is in a directory, sorted by name; links are not followed.
+    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<Listed>>>;
+    /// Runs a command line and all it starts, until it ends or is stopped.
+    fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellEnd>>;
+    /// Keeps something for the person to look at; returns where.
+    fn keep(&self, name: String, bytes: Vec<u8>) -> BoxFuture<'_, io::Result<PathBuf>>;
+}
+
+/// What is at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A link, a device, a socket.
+    Other,
+}
+
+/// One thing in a directory.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// Whether it is a regular file.
+    pub is_file: bool,
+}
+
+/// A command line to run.
+#[derive(Debug)]
+pub struct Shell {
+    /// For `bash -c`.
+    pub command: String,
+    /// Where.
+    pub cwd: PathBuf,
+    /// After how long it is killed.
+    pub timeout: Option<Duration>,
+    /// Kills it.
+    pub cancel: CancellationToken,
+    /// Takes what it prints, both streams in the order they arrive.
+    pub output: mpsc::Sender<Vec<u8>>,
+}
+
+/// How a command line ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShellEnd {
+    /// With this code; `None` after a signal.
+    Exited(Option<i32>),
+    /// Its time was up.
+    TimedOut,
+    /// The token was cancelled.
+    Cancelled,
+}
+
+/// The machine.
+#[derive(Debug, Clone)]
+pub struct OsToolSystem {
+    ambient: Ambient,
+    temporary: PathBuf,
+}
+
+impl OsToolSystem {
+    /// `temporary` is where long outputs are kept.
+    pub fn new(ambient: Ambient, temporary: PathBuf) -> Self {
+        Self { ambient, temporary }
+    }
+}
+
+impl ToolSystem for OsToolSystem {
+    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<u8>>> {
+        tokio::fs::read(path).boxed()
+    }
+
+    fn write<'a>(&'a self, path: &'a Path, bytes: Vec<u8>) -> BoxFuture<'a, io::Result<()>> {
+        async move {
+            if let Some(parent) = path.parent() {
+                tokio::fs::create_dir_all(parent).await?;
+            }
+            tokio::fs::write(path, bytes).await
+        }
+        .boxed()
+    }
+
+    fn kind<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Kind>> {
+        async move {
+            let metadata = tokio::fs::metadata(path).await?;
+            Ok(if metadata.is_dir() {
+                Kind::Directory
+            } else if metadata.is_file() {
+                Kind::File
+            } else {
+                Kind::Other
+            })
+        }
+        .boxed()
+    }
+
+    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<Listed>>> {
+        async move {
+            let mut reader = tokio::fs::read_dir(path).await?;
+            let mut listed = Vec::new();
+            while let Some(item) = reader.next_entry().await? {
+                let kind = item.file_type().await?;
+                listed.push(Listed {
+                    name: item.file_name().to_string_lossy().into_owned(),
+                    is_directory: kind.is_dir(),
+                    is_file: kind.is_file(),
+                });
+            }
+            listed.sort();
+            Ok(listed)
+        }
+        .boxed()
+    }
+
+    fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellEnd>> {
+        run_shell(shell, self.ambient.clone()).boxed()
+    }
+
+    fn keep(&self, name: String, bytes: Vec<u8>) -> BoxFuture<'_, io::Result<PathBuf>> {
+        async move {
+            let path = self.temporary.join(name);
+            tokio::fs::write(&path, bytes).await?;
+            Ok(path)
+        }
+        .boxed()
+    }
+}
+
+/// The command leads a process group of its own, so that what it started dies with it.
+async fn run_shell(shell: Shell, ambient: Ambient) -> io::Result<ShellEnd> {
+    let mut command = CommandWrap::with_new("bash", |command| {
+        command
+            .arg("-c")
+            .arg(&shell.command)
+            .current_dir(&shell.cwd)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+    });
+    command.wrap(ProcessGroup::leader()).wrap(KillOnDrop);
+    let mut child = command.spawn()?;
+    let stdout = child.stdout().take().expect("stdout was piped");
+    let stderr = child.stderr().take().expect("stderr was piped");
+    let output = shell.output;
+    let reading = async {
+        tokio::join!(pump(stdout, output.clone()), pump(stderr, output.clone()));
+    };
+    tokio::pin!(reading);
+    let timeout = async {
+        match shell.timeout {
+            Some(limit) => ambient.sleeper.sleep(Wait::Tool, limit).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(timeout);
+    let mut read_all = false;
+    let end = loop {
+        tokio::select! {
+            status = child.wait() => break ShellEnd::Exited(status?.code()),
+            () = &mut reading, if !read_all => read_all = true,
+            () = &mut timeout => break ShellEnd::TimedOut,
+            () = shell.cancel.cancelled() => break ShellEnd::Cancelled,
+        }
+    };
+    if !matches!(end, ShellEnd::Exited(_)) {
+        child.start_kill()?;
+        child.wait().await?;
+    }
+    if !read_all {
+        tokio::select! {
+            () = &mut reading => {}
+            () = ambient.sleeper.sleep(Wait::Tool, GRACE) => {}
+        }
+    }
+    Ok(end)
+}
+
+async fn pump(mut from: impl AsyncRead + Unpin, to: mpsc::Sender<Vec<u8>>) {
+    let mut buffer = vec![0; 16 << 10];
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        if to.send(buffer[..count].to_vec()).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The tool calls of one reply, in pi's order.
+//!
+//! Each call in turn: `tool_execution_start` with the raw arguments, lookup, validation, `tool_call`
+//! handlers, which may change the input or block. Then all that may run, run side by side (or one
+//! by one when a tool asks for it), each followed by its `tool_result` handlers and
+//! `tool_execution_end`. The results are returned in the order of the calls.
+//!
+//! A call whose arguments did not arrive whole, or do not fit the tool, never reaches a handler.
+
+use crate::agent::{Agent, AgentError};
+use crate::events::AgentEvent;
+use crate::extensions::Event;
+use crate::message::{AssistantMessage, Block, Content, ToolCall, ToolResultMessage};
+use crate::run::may_call_tools;
+use crate::tools::{Tool, ToolOutput, validate};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// What the calls of a reply came to.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) results: Vec<ToolResultMessage>,
+    /// Whether every result asks to end the run.
+    pub(crate) terminate: bool,
+}
+
+/// A call after the checks.
+enum Prepared {
+    Run { tool: Tool, input: Value },
+    Done(Finished),
+}
+
+/// A result on its way to the model.
+#[derive(Debug, Clone)]
+struct Finished {
+    content: Value,
+    details: Option<Value>,
+    is_error: bool,
+    terminate: bool,
+}
+
+impl Finished {
+    fn failed(message: impl Into<String>) -> Self {
+        Self { content: json!([Block::text(message)]), details: Some(json!({})), is_error: true, terminate: false }
+    }
+
+    fn to_value(&self) -> Value {
+        let mut value = json!({"content": self.content});
+        if let Some(details) = &self.details {
+            value["details"] = details.clone();
+        }
+        value
+    }
+}
+
+impl Agent {
+    /// Runs the tools that a reply calls.
+    pub(crate) async fn run_tools(
+        &self,
+        message: &AssistantMessage,
+        bad_arguments: &BTreeMap<String, String>,
+        cancel: &CancellationToken,
+    ) -> Result<Batch, AgentError> {
+        let calls: Vec<&ToolCall> = message.tool_calls().collect();
+        if calls.is_empty() || !may_call_tools(message) {
+            return Ok(Batch::default());
+        }
+        let sequential = calls
+            .iter()
+            .any(|call| self.tools.find(&call.name, &*self.extensions).is_some_and(|tool| tool.sequential()));
+        let mut finished = Vec::new();
+        if sequential {
+            for call in &calls {
+                let prepared = self.prepare(call, bad_arguments, cancel).await?;
+                finished.push(self.complete(call, prepared, cancel).await?);
+            }
+        } else {
+            let mut running = Vec::new();
+            for call in &calls {
+                let prepared = self.prepare(call, bad_arguments, cancel).await?;
+                running.push(self.complete(call, prepared, cancel));
+            }
+            for result in join_all(running).await {
+                finished.push(result?);
+            }
+        }
+        let terminate = finished.iter().all(|result| result.terminate);
+        let results = calls.iter().zip(finished).map(|(call, result)| self.result_message(call, result)).collect();
+        Ok(Batch { results, terminate })
+    }
+
+    /// Steps one to six of a call.
+    async fn prepare(
+        &self,
+        call: &ToolCall,
+        bad_arguments: &BTreeMap<String, String>,
+        cancel: &CancellationToken,
+    ) -> Result<Prepared, AgentError> {
+        self.emit(AgentEvent::ToolExecutionStart {
+            tool_call_id: &call.id,
+            tool_name: &call.name,
+            args: &call.arguments,
+        })
+        .await?;
+        if let Some(problem) = bad_arguments.get(&call.id) {
+            let message = format!("The arguments of tool \"{}\" cannot be read: {problem}. It was not run.", call.name);
+            return Ok(Prepared::Done(Finished::failed(message)));
+        }
+        let Some(tool) = self.tools.find(&call.name, &*self.extensions) else {
+            return Ok(Prepared::Done(Finished::failed(format!("Tool {} not found", call.name))));
+        };
+        let input = match validate::arguments(&call.name, tool.parameters(), &call.arguments) {
+            Ok(input) => input,
+            Err(message) => return Ok(Prepared::Done(Finished::failed(message))),
+        };
+        let input = match self.intercept(call, input).await {
+            Ok(input) => input,
+            Err(reason) => return Ok(Prepared::Done(Finished::failed(reason))),
+        };
+        if cancel.is_cancelled() {
+            return Ok(Prepared::Done(Finished::failed("Operation aborted")));
+        }
+        Ok(Prepared::Run { tool, input })
+    }
+
+    /// `tool_call`: the input as handlers left it, or why the call is blocked.
+    async fn intercept(&self, call: &ToolCall, input: Value) -> Result<Value, String> {
+        if !self.extensions.has_handlers("tool_call") {
+            return Ok(input);
+        }
+        let event = Event::new("tool_call")
+            .with("toolName", call.name.as_str())
+            .with("toolCallId", call.id.as_str())
+            .with("input", input.clone());
+        let mut outcome = self.extensions.emit(event).await;
+        if outcome.field("block").is_some_and(|block| *block == Value::Bool(true)) {
+            let reason = outcome.field("reason").and_then(Value::as_str).filter(|reason| !reason.is_empty());
+            return Err(reason.unwrap_or("Tool execution was blocked").to_owned());
+        }
+        Ok(outcome.payload.remove("input").unwrap_or(input))
+    }
+
+    /// Steps seven to ten.
+    async fn complete(
+        &self,
+        call: &ToolCall,
+        prepared: Prepared,
+        cancel: &CancellationToken,
+    ) -> Result<Finished, AgentError> {
+        let finished = match prepared {
+            Prepared::Done(finished) => finished,
+            Prepared::Run { tool, input } => {
+                let executed = self.execute(call, tool, input.clone(), cancel).await?;
+                self.review(call, input, executed).await
+            }
+        };
+        self.emit(AgentEvent::ToolExecutionEnd {
+            tool_call_id: &call.id,
+            tool_name: &call.name,
+            result: &finished.to_value(),
+            is_error: finished.is_error,
+        })
+        .await?;
+        Ok(finished)
+    }
+
+    /// Runs the tool and passes its partial results on; all of them are out before the result.
+    async fn execute(
+        &self,
+        call: &ToolCall,
+        tool: Tool,
+        input: Value,
+        cancel: &CancellationToken,
+    ) -> Result<Finished, AgentError> {
+        let (sender, mut updates) = mpsc::unbounded_channel();
+        let on_update = Box::new(move |update| {
+            // The receiver outlives the tool; a late update has no one to go to.
+            let _ = sender.send(update);
+        });
+        let running =
+            self.tools.run(&tool, &self.options, &*self.extensions, &call.id, input, cancel.clone(), on_update);
+        tokio::pin!(running);
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                Some(update) = updates.recv() => self.update(call, &update).await?,
+                outcome = &mut running => break outcome,
+            }
+        };
+        while let Ok(update) = updates.try_recv() {
+            self.update(call, &update).await?;
+        }
+        Ok(match outcome {
+            Ok(ToolOutput { content, details, terminate }) => Finished { content, details, is_error: false, terminate },
+            Err(message) => Finished::failed(message),
+        })
+    }
+
+    async fn update(&self, call: &ToolCall, partial_result: &Value) -> Result<(), AgentError> {
+        self.emit(AgentEvent::ToolExecutionUpdate {
+            tool_call_id: &call.id,
+            tool_name: &call.name,
+            args: &call.arguments,
+            partial_result,
+        })
+        .await
+    }
+
+    /// `tool_result`: handlers replace single fields, and may turn failure into success and back.
+    async fn review(&self, call: &ToolCall, input: Value, mut result: Finished) -> Finished {
+        if !self.extensions.has_handlers("tool_result") {
+            return result;
+        }
+        let mut event = Event::new("tool_result")
+            .with("toolName", call.name.as_str())
+            .with("toolCallId", call.id.as_str())
+            .with("input", input)
+            .with("content", result.content.clone());
+        if let Some(details) = &result.details {
+            event = event.with("details", details.clone());
+        }
+        let outcome = self.extensions.emit(event.with("isError", result.is_error)).await;
+        let replaced = |key: &str| outcome.field(key).filter(|value| !value.is_null()).cloned();
+        if let Some(content) = replaced("content") {
+            result.content = content;
+        }
+        if let Some(details) = replaced("details") {
+            result.details = Some(details);
+        }
+        if let Some(is_error) = replaced("isError").and_then(|value| value.as_bool()) {
+            result.is_error = is_error;
+        }
+        result
+    }
+
+    fn result_message(&self, call: &ToolCall, result: Finished) -> ToolResultMessage {
+        let content = serde_json::from_value::<Content>(result.content.clone())
+            .unwrap_or_else(|_| Content::Text(result.content.to_string()));
+        ToolResultMessage {
+            tool_call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            content,
+            details: result.details,
+            is_error: result.is_error,
+            timestamp: self.now(),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Tools the model may call: the seven built-in ones, and those of extensions.
+//!
+//! A [`ToolSet`] says which are active and finds one by name; an extension's tool with a built-in
+//! name replaces it. Each built-in tool has a file of its own with pi's inputs and details; all of
+//! them work over a [`ToolSystem`] and know no operating system.
+
+mod bash;
+mod edit;
+mod find;
+mod grep;
+mod ls;
+mod read;
+pub mod truncate;
+pub mod validate;
+mod walk;
+mod write;
+
+use crate::agent::AgentOptions;
+use crate::extensions::{ExtensionTool, Extensions, ToolFate, ToolRun};
+use crate::message::Block;
+use crate::provider::ToolDescription;
+use crate::system::ToolSystem;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use tokio_util::sync::CancellationToken;
+
+/// A built-in tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Builtin {
+    /// Reads a file.
+    Read,
+    /// Runs a command line.
+    Bash,
+    /// Replaces parts of a file.
+    Edit,
+    /// Writes a file.
+    Write,
+    /// Searches in files.
+    Grep,
+    /// Searches file names.
+    Find,
+    /// Lists a directory.
+    Ls,
+}
+
+impl Builtin {
+    /// All, in the order the model is told about them.
+    pub const ALL: [Self; 7] = [Self::Read, Self::Bash, Self::Edit, Self::Write, Self::Grep, Self::Find, Self::Ls];
+    /// Those that are active unless something else is asked for.
+    pub const DEFAULT: [Self; 4] = [Self::Read, Self::Bash, Self::Edit, Self::Write];
+
+    /// Name the model uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Bash => "bash",
+            Self::Edit => "edit",
+            Self::Write => "write",
+            Self::Grep => "grep",
+            Self::Find => "find",
+            Self::Ls => "ls",
+        }
+    }
+
+    /// The tool of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+
+    fn texts(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Read => (read::DESCRIPTION, "Read file contents"),
+            Self::Bash => (bash::DESCRIPTION, "Run shell commands"),
+            Self::Edit => (edit::DESCRIPTION, "Replace exact text in a file"),
+            Self::Write => (write::DESCRIPTION, "Create or overwrite files"),
+            Self::Grep => (grep::DESCRIPTION, "Search file contents, respecting .gitignore"),
+            Self::Find => (find::DESCRIPTION, "Find files by glob, respecting .gitignore"),
+            Self::Ls => (ls::DESCRIPTION, "List a directory"),
+        }
+    }
+
+    /// JSON Schema of the input.
+    pub fn parameters(self) -> Value {
+        match self {
+            Self::Read => read::parameters(),
+            Self::Bash => bash::parameters(),
+            Self::Edit => edit::parameters(),
+            Self::Write => write::parameters(),
+            Self::Grep => grep::parameters(),
+            Self::Find => find::parameters(),
+            Self::Ls => ls::parameters(),
+        }
+    }
+
+    /// Runs the tool on validated input. An error is what the model is told.
+    pub async fn run(self, context: &mut ToolContext<'_>, input: Value) -> Result<ToolOutput, String> {
+        match self {
+            Self::Read => read::run(context, parse(input)?).await,
+            Self::Bash => bash::run(context, parse(input)?).await,
+            Self::Edit => edit::run(context, parse(input)?).await,
+            Self::Write => write::run(context, parse(input)?).await,
+            Self::Grep => grep::run(context, parse(input)?).await,
+            Self::Find => find::run(context, parse(input)?).await,
+            Self::Ls => ls::run(context, parse(input)?).await,
+        }
+    }
+}
+
+fn parse<T: DeserializeOwned>(input: Value) -> Result<T, String> {
+    // A `tool_call` handler may have changed the input after validation.
+    serde_json::from_value(input).map_err(|error| format!("the tool's input does not fit: {error}"))
+}
+
+/// What a built-in tool works with.
+pub struct ToolContext<'a> {
+    /// Files and shell.
+    pub system: &'a dyn ToolSystem,
+    /// Relative paths start here.
+    pub cwd: &'a Path,
+    /// Ends the tool.
+    pub cancel: CancellationToken,
+    /// Names what is kept beside the result.
+    pub tool_call_id: &'a str,
+    /// Takes partial results.
+    pub on_update: &'a mut dyn FnMut(Value),
+}
+
+impl ToolContext<'_> {
+    /// A path as the model gave it, seen from the working directory.
+    fn path(&self, given: &str) -> PathBuf {
+        self.cwd.join(given.strip_prefix('@').unwrap_or(given))
+    }
+}
+
+/// What a tool returned.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolOutput {
+    /// Blocks for the model, as JSON: extensions return what they like.
+    pub content: Value,
+    /// For people and extensions.
+    pub details: Option<Value>,
+    /// Whether the run may end.
+    pub terminate: bool,
+}
+
+impl ToolOutput {
+    fn text(text: impl Into<String>) -> Self {
+        Self { content: json!([Block::text(text)]), details: None, terminate: false }
+    }
+
+    fn with_details(mut self, details: Value) -> Self {
+        // pi leaves empty details out.
+        self.details = Some(details).filter(|details| details.as_object().is_none_or(|members| !members.is_empty()));
+        self
+    }
+}
+
+/// A tool that was found.
+#[derive(Debug, Clone)]
+pub enum Tool {
+    /// One of ours.
+    Builtin(Builtin, Value),
+    /// An extension's.
+    Extension(Box<ExtensionTool>),
+}
+
+impl Tool {
+    fn builtin(tool: Builtin) -> Self {
+        Self::Builtin(tool, tool.parameters())
+    }
+
+    /// Name the model uses.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Builtin(tool, _) => tool.name(),
+            Self::Extension(tool) => &tool.name,
+        }
+    }
+
+    /// JSON Schema of the input.
+    pub fn parameters(&self) -> &Value {
+        match self {
+            Self::Builtin(_, parameters) => parameters,
+            Self::Extension(tool) => &tool.parameters,
+        }
+    }
+
+    /// Whether it must not run beside others.
+    pub fn sequential(&self) -> bool {
+        matches!(self, Self::Extension(tool) if tool.sequential)
+    }
+
+    /// One line for the system prompt.
+    pub fn prompt_snippet(&self) -> Option<String> {
+        match self {
+            Self::Builtin(tool, _) => Some(tool.texts().1.to_owned()),
+            Self::Extension(tool) => {
+                tool.prompt_snippet.as_ref().map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+            }
+        }
+    }
+
+    /// Bullets for the system prompt.
+    pub fn prompt_guidelines(&self) -> &[String] {
+        match self {
+            Self::Builtin(..) => &[],
+            Self::Extension(tool) => &tool.prompt_guidelines,
+        }
+    }
+
+    fn description(&self) -> ToolDescription {
+        let description = match self {
+            Self::Builtin(tool, _) => tool.texts().0.to_owned(),
+            Self::Extension(tool) => tool.description.clone(),
+        };
+        ToolDescription { name: self.name().to_owned(), description, parameters: self.parameters().clone() }
+    }
+}
+
+/// Which tools the model may call.
+#[derive(Debug, Clone)]
+pub struct ToolSet {
+    only: Option<Vec<String>>,
+}
+
+impl ToolSet {
+    /// `only` names the active tools; `None` takes the default ones and all of extensions.
+    pub fn new(only: Option<Vec<String>>) -> Self {
+        Self { only }
+    }
+
+    /// Active tools: built-in ones first, then those of extensions in load order.
+    pub fn active(&self, extensions: &dyn Extensions) -> Vec<Tool> {
+        let theirs = extensions.tools();
+        let wanted =
+            |name: &str, default: bool| self.only.as_ref().map_or(default, |only| only.iter().any(|one| one == name));
+        let ours = Builtin::ALL
+            .into_iter()
+            .filter(|tool| !theirs.iter().any(|theirs| theirs.name == tool.name()))
+            .filter(|tool| wanted(tool.name(), Builtin::DEFAULT.contains(tool)));
+        let mut tools: Vec<Tool> = ours.map(Tool::builtin).collect();
+        for tool in theirs {
+            let first = !tools.iter().any(|known| known.name() == tool.name);
+            if first && wanted(&tool.name, true) {
+                tools.push(Tool::Extension(Box::new(tool)));
+            }
+        }
+        tools
+    }
+
+    /// Names of the active tools.
+    pub fn active_names(&self, extensions: &dyn Extensions) -> Vec<String> {
+        self.active(extensions).iter().map(|tool| tool.name().to_owned()).collect()
+    }
+
+    pub(crate) fn find(&self, name: &str, extensions: &dyn Extensions) -> Option<Tool> {
+        self.active(extensions).into_iter().find(|tool| tool.name() == name)
+    }
+
+    pub(crate) fn descriptions(&self, extensions: &dyn Extensions) -> Vec<ToolDescription> {
+        self.active(extensions).iter().map(Tool::description).collect()
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one caller; a struct would only rename them")]
+    pub(crate) async fn run(
+        &self,
+        tool: &Tool,
+        options: &AgentOptions,
+        extensions: &dyn Extensions,
+        tool_call_id: &str,
+        input: Value,
+        cancel: CancellationToken,
+        mut on_update: Box<dyn FnMut(Value)>,
+    ) -> Result<ToolOutput, String> {
+        match tool {
+            Tool::Builtin(tool, _) => {
+                let mut context = ToolContext {
+                    system: &*options.system,
+                    cwd: &options.cwd,
+                    cancel,
+                    tool_call_id,
+                    on_update: &mut *on_update,
+                };
+                tool.run(&mut context, input).await
+            }
+            Tool::Extension(tool) => {
+                let run = ToolRun { name: &tool.name, tool_call_id, input, cancel, on_update };
+                match extensions.call_tool(run).await {
+                    ToolFate::Returned(value) => extension_output(value),
+                    ToolFate::Threw(message) => Err(message),
+                }
+            }
+        }
+    }
+}
+
+/// What an extension's tool returned, taken as it is; only an object can be a result.
+fn extension_output(value: Value) -> Result<ToolOutput, String> {
+    let Value::Object(mut members) = value else {
+        return Err("The tool returned no result object".to_owned());
+    };
+    let terminate = members.get("terminate").is_some_and(|value| *value == Value::Bool(true));
+    let content = members.remove("content").unwrap_or_else(|| json!([]));
+    Ok(ToolOutput { content, details: members.remove("details"), terminate })
+}
+
+#[cfg(test)]
+mod tests;

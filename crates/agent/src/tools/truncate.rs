@@ -1,0 +1,167 @@
+//! Cutting text to what a model should be given: 2,000 lines or 50 KB, whichever is less.
+//!
+//! Only whole lines are kept. [`head`] keeps the beginning (files), [`tail`] the end (commands).
+
+use serde::Serialize;
+
+/// Lines.
+pub const MAX_LINES: usize = 2000;
+/// Bytes.
+pub const MAX_BYTES: usize = 50 * 1024;
+
+/// What was kept, in pi's words: the `truncation` member of details.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Truncation {
+    /// What was kept.
+    pub content: String,
+    /// Whether something was not.
+    pub truncated: bool,
+    /// Which limit was reached.
+    pub truncated_by: Option<Limit>,
+    /// Lines there were.
+    pub total_lines: usize,
+    /// Bytes there were.
+    pub total_bytes: usize,
+    /// Lines kept.
+    pub output_lines: usize,
+    /// Bytes kept.
+    pub output_bytes: usize,
+    /// Whether the last line alone was too long and is cut at its beginning ([`tail`]).
+    pub last_line_partial: bool,
+    /// Whether the first line alone was too long, so that nothing is kept ([`head`]).
+    pub first_line_exceeds_limit: bool,
+    /// The limit.
+    pub max_lines: usize,
+    /// The limit.
+    pub max_bytes: usize,
+}
+
+/// A limit of [`Truncation`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Limit {
+    /// [`MAX_LINES`].
+    Lines,
+    /// [`MAX_BYTES`].
+    Bytes,
+}
+
+/// Keeps the beginning.
+pub fn head(text: &str) -> Truncation {
+    head_of(text, MAX_LINES)
+}
+
+/// Keeps the beginning, with another limit on lines.
+pub fn head_of(text: &str, max_lines: usize) -> Truncation {
+    let lines: Vec<&str> = text.split('\n').collect();
+    let (count, limit) = fitting(lines.iter(), max_lines);
+    let count = count.min(lines.len());
+    let mut kept = result(text, lines.len(), lines[..count].join("\n"), count, limit);
+    kept.max_lines = max_lines;
+    kept.first_line_exceeds_limit = count == 0;
+    kept
+}
+
+/// Keeps the end. A last line that is too long alone is cut at its beginning.
+pub fn tail(text: &str) -> Truncation {
+    let lines: Vec<&str> = text.split('\n').collect();
+    let (count, limit) = fitting(lines.iter().rev(), MAX_LINES);
+    let count = count.min(lines.len());
+    if count == 0 {
+        let last = lines.last().expect("a split has a last part");
+        let mut from = last.len() - MAX_BYTES;
+        while !last.is_char_boundary(from) {
+            from += 1;
+        }
+        let mut kept = result(text, lines.len(), last[from..].to_owned(), 1, Some(Limit::Bytes));
+        kept.last_line_partial = true;
+        return kept;
+    }
+    result(text, lines.len(), lines[lines.len() - count..].join("\n"), count, limit)
+}
+
+/// How many of these lines fit, and which limit stops the next one.
+fn fitting<'a>(lines: impl ExactSizeIterator<Item = &'a &'a str>, max_lines: usize) -> (usize, Option<Limit>) {
+    let mut bytes = 0;
+    for (count, line) in lines.enumerate() {
+        if count == max_lines {
+            return (count, Some(Limit::Lines));
+        }
+        bytes += line.len() + usize::from(count > 0);
+        if bytes > MAX_BYTES {
+            return (count, Some(Limit::Bytes));
+        }
+    }
+    (usize::MAX, None)
+}
+
+fn result(text: &str, total_lines: usize, content: String, output_lines: usize, limit: Option<Limit>) -> Truncation {
+    Truncation {
+        truncated: limit.is_some(),
+        truncated_by: limit,
+        total_lines,
+        total_bytes: text.len(),
+        output_lines,
+        output_bytes: content.len(),
+        content,
+        last_line_partial: false,
+        first_line_exceeds_limit: false,
+        max_lines: MAX_LINES,
+        max_bytes: MAX_BYTES,
+    }
+}
+
+/// `50.0KB`, as pi writes sizes.
+pub fn size(bytes: usize) -> String {
+    const KB: f64 = 1024.0;
+    #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
+    let bytes_f = bytes as f64;
+    if bytes < 1024 {
+        format!("{bytes}B")
+    } else if bytes < 1024 * 1024 {
+        format!("{:.1}KB", bytes_f / KB)
+    } else {
+        format!("{:.1}MB", bytes_f / KB / KB)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_text_is_kept_whole() {
+        for text in ["", "a", "a\nb\n"] {
+            assert_eq!(head(text).content, text);
+            assert_eq!(tail(text).content, text);
+            assert!(!head(text).truncated && !tail(text).truncated);
+        }
+    }
+
+    #[test]
+    fn the_2001st_line_is_cut_at_either_end() {
+        let text: Vec<String> = (1..=2001).map(|n| n.to_string()).collect();
+        let text = text.join("\n");
+        let (head, tail) = (head(&text), tail(&text));
+        assert_eq!((head.truncated_by, head.output_lines, head.total_lines), (Some(Limit::Lines), 2000, 2001));
+        assert!(head.content.ends_with("\n2000"));
+        assert!(tail.content.starts_with("2\n"));
+    }
+
+    #[test]
+    fn only_whole_lines_fit_into_the_bytes() {
+        let text = ["x".repeat(MAX_BYTES - 1), "yy".to_owned()].join("\n");
+        assert_eq!(head(&text).output_lines, 1);
+        assert_eq!(tail(&text).content, "yy");
+        assert_eq!(head(&text).truncated_by, Some(Limit::Bytes));
+    }
+
+    #[test]
+    fn one_line_that_is_too_long_keeps_nothing_or_its_end() {
+        let text = "é".repeat(MAX_BYTES);
+        assert!(head(&text).first_line_exceeds_limit && head(&text).content.is_empty());
+        let tail = tail(&text);
+        assert!(tail.last_line_partial && tail.output_bytes <= MAX_BYTES && tail.content.starts_with('é'));
+    }
+}
