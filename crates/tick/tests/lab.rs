@@ -1,0 +1,110 @@
+//! The lab goes through every order of completions and timers, and what it finds can be run again.
+
+use pijs_protocol::{Now, Seq, TimerId};
+use pijs_tick::lab::{Chooser, Effects, Exploration, Explored, Lab, Step, explore, replay};
+use pijs_tick::{Guest, Macrotask, TickOptions};
+use std::collections::BTreeSet;
+
+/// Writes down what it is given; its first turn also sets a timer.
+#[derive(Default)]
+struct Names(Vec<String>);
+
+impl Guest<&'static str> for Names {
+    type Output = Effects<&'static str>;
+
+    fn turn(&mut self, _: Seq, _: Now, task: Macrotask<&'static str>) -> Self::Output {
+        self.0.push(match task {
+            Macrotask::Arrival(name) => name.to_owned(),
+            Macrotask::Timer(TimerId(id)) => format!("timer {id}"),
+        });
+        let timers = if self.0.len() == 1 { vec![(TimerId(1), 5.0, false)] } else { Vec::new() };
+        Effects { timers, ..Effects::default() }
+    }
+}
+
+fn run(chooser: &mut Chooser) -> Vec<String> {
+    let mut lab = Lab::new(chooser, TickOptions::default());
+    let mut guest = Names::default();
+    for name in ["read", "exec", "http"] {
+        lab.begin(name);
+    }
+    lab.run(&mut guest, 100).expect("four macrotasks and a timer");
+    guest.0
+}
+
+#[test]
+fn every_order_is_tried() {
+    let mut orders = BTreeSet::new();
+    let explored = explore(Exploration::default(), |chooser| {
+        orders.insert(run(chooser));
+        Ok(())
+    })
+    .expect("nothing fails");
+    assert!(explored.complete, "{explored:?}");
+    // Three completions in any order, and the timer anywhere after the first of them.
+    assert_eq!(orders.len(), 6 * 3);
+    assert!(orders.iter().all(|order| order.len() == 4), "{orders:?}");
+}
+
+#[test]
+fn a_failing_schedule_is_a_string_that_fails_again() {
+    let test = |chooser: &mut Chooser| {
+        let order = run(chooser);
+        if order == ["http", "timer 1", "exec", "read"] { Err(format!("bad order {order:?}")) } else { Ok(()) }
+    };
+    let failure = explore(Exploration::default(), test).expect_err("that order is possible");
+    let text = failure.schedule.to_string();
+    assert!(failure.to_string().contains(&text), "{failure}");
+    assert_eq!(replay(&text, test), Err(failure.message));
+    assert_eq!(replay("lab1:", test), Ok(()), "the first of all schedules is another one");
+}
+
+#[test]
+fn a_panic_counts_as_a_failure() {
+    let failure = explore(Exploration::default(), |chooser| {
+        assert_eq!(chooser.choose(3), 0, "a belief");
+        Ok(())
+    })
+    .expect_err("the second schedule decides otherwise");
+    assert_eq!(failure.schedule.to_string(), "lab1:1");
+    assert!(failure.message.contains("a belief"), "{}", failure.message);
+}
+
+#[test]
+fn too_many_schedules_are_drawn_from_the_seed() {
+    let options = Exploration { exhaustive: 5, seeded: 50, seed: 3 };
+    let mut first = Vec::new();
+    let mut second = Vec::new();
+    for runs in [&mut first, &mut second] {
+        let explored = explore(options, |chooser| {
+            runs.push(run(chooser));
+            Ok(())
+        });
+        assert_eq!(explored, Ok(Explored { schedules: 55, complete: false }));
+    }
+    assert_eq!(first, second, "the same seed draws the same schedules");
+    assert!(first[5..].iter().collect::<BTreeSet<_>>().len() > 5, "the draws differ from one another");
+}
+
+#[test]
+fn a_schedule_of_another_test_is_refused() {
+    let message = replay("lab1:9", |chooser| {
+        run(chooser);
+        Ok(())
+    });
+    assert!(message.as_ref().is_err_and(|message| message.contains("another test")), "{message:?}");
+    assert!(replay("1.2", |_| Ok(())).is_err_and(|message| message.contains("no schedule")));
+}
+
+#[test]
+fn time_passes_only_when_the_schedule_says_so() {
+    explore(Exploration::default(), |chooser| {
+        let mut lab = Lab::new(chooser, TickOptions::default());
+        lab.begin("read");
+        let steps = lab.run(&mut Names::default(), 100).expect("it ends");
+        let advances: Vec<_> = steps.iter().filter(|step| matches!(step, Step::Advanced { .. })).collect();
+        assert_eq!(advances, [&Step::Advanced { elapsed_us: 5_000 }]);
+        Ok(())
+    })
+    .expect("one operation and one timer");
+}
