@@ -25,11 +25,18 @@ pub struct Package {
 }
 
 impl Package {
-    /// A package whose entries are those its artifact lists.
+    /// A package whose entries are those its artifact lists: `extc` writes the module of entry *i* as
+    /// module *i*.
     pub fn new(profile: Profile, artifact: Arc<Verified>) -> Self {
-        let metadata = &artifact.artifact().metadata;
-        let entries = metadata.entries.iter().map(|path| Entry { module: path.clone(), path: path.clone() }).collect();
-        Self { profile, name: metadata.name.clone(), entries, positions: None, artifact }
+        let contents = artifact.artifact();
+        let entries = contents
+            .metadata
+            .entries
+            .iter()
+            .zip(&contents.modules)
+            .map(|(path, module)| Entry { module: module.specifier.clone(), path: path.clone() })
+            .collect();
+        Self { profile, name: contents.metadata.name.clone(), entries, positions: None, artifact }
     }
 
     /// Uses `positions` for errors.

@@ -1,6 +1,7 @@
 //! The host with real realms and real host modules, and a driver that owns time.
 
 mod calls;
+mod embed;
 mod events;
 mod lab;
 mod load;

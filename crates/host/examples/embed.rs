@@ -1,0 +1,78 @@
+//! Embeds the host: pi-ttsr judges a reply, with files, answers and time that this program provides.
+
+use pijs_extc::{BuildOptions, Input, SourceMaps, build, host_modules};
+use pijs_host::{Event, Host, Package, StreamOutcome};
+use pijs_hostcall::*;
+use pijs_protocol::{HostcallError, Now, StreamDelta};
+use serde_json::{from_value, json};
+use std::{rc::Rc, sync::Arc, time::Duration, time::Instant};
+
+const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/packages/pi-ttsr");
+const RULE: &[u8] = b"---\ntrigger: \"console\\\\.log\"\n---\nUse the project's logger, never console.log.\n";
+
+/// Everything of this program that the host gets to see.
+struct Mine(Instant);
+
+/// A file system with one rule in it: what `node:fs` of the extension ends in.
+impl Connector for Mine {
+    fn call(&self, request: Request, _: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        let member = |key| request.params.get(key).and_then(|value| value.as_str()).unwrap_or_default();
+        let answer = match (member("op"), member("path")) {
+            ("readdir", "/project/.pi/rules") => {
+                Ok(Output::new(json!({ "entries": [{ "name": "logger.md", "parent": "", "kind": "file" }] })))
+            }
+            ("stat", "/project/.pi/rules/logger.md") => Ok(Output::new(json!({ "kind": "file", "size": RULE.len() }))),
+            ("readFile", "/project/.pi/rules/logger.md") => Ok(Output::default().with_bytes("data", RULE.to_vec())),
+            (op, path) => Err(HostcallError::io("ENOENT", op, format!("ENOENT: no such file or directory, {path}"))),
+        };
+        Box::pin(async { answer })
+    }
+}
+
+/// The answer of somebody who trusts nobody: what is not granted below is denied.
+impl Prompter for Mine {
+    fn ask(&self, _: Question) -> BoxFuture<'static, Answer> {
+        Box::pin(async { Answer::Deny })
+    }
+}
+
+impl Timer for Mine {
+    fn now(&self) -> Now {
+        Now { epoch_ms: 1_767_323_045_000, elapsed_us: self.0.elapsed().as_micros() as u64 }
+    }
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+pub(crate) async fn judge(reply: &[&str], mut say: impl FnMut(String)) -> Result<(), Box<dyn std::error::Error>> {
+    let mine = Arc::new(Mine(Instant::now()));
+    let artifact = Arc::new(build(&Input::at(PACKAGE), &BuildOptions::default())?.artifact);
+    let maps = Rc::new(SourceMaps::new(artifact.artifact()));
+    let package = Package::new(Profile::new("path:pi-ttsr"), artifact).with_positions(maps);
+
+    let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
+    let places = Places::new("/project", "/home", "/home/.pi/agent", "/tmp");
+    let gate = Gate::builder(Policy::default(), places).prompter(mine.clone()).build();
+    gate.set_grants(&package.profile, &[Grant::any("mine", "verdict")], Evidence::default())?;
+    let dispatcher = Dispatcher::builder(gate, ledger, mine.clone()).connector("fs", mine.clone()).build();
+
+    let host = Host::builder(host_modules(None)?, Arc::new(dispatcher), mine).build();
+    host.set_state("cwd", "/project");
+    host.run(host.load(package)).await?;
+    host.run(host.emit(Event::new("session_start").with("reason", "startup"))).await;
+    for chunk in reply {
+        let delta: StreamDelta = from_value(json!({ "attempt": 1, "source": "text", "stream": 0, "chunk": chunk }))?;
+        match host.stream(&delta) {
+            StreamOutcome::Continue => say(format!("{chunk:?} may be shown")),
+            StreamOutcome::Abort(verdict) => say(format!("{chunk:?} is stopped: {:?}", verdict.retry)),
+        }
+    }
+    Ok(())
+}
+
+#[tokio::main(flavor = "current_thread")]
+#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    judge(&["Here it is: ", "`conso", "le.lo", "g(1)`"], |line| println!("{line}")).await
+}
