@@ -73,15 +73,9 @@ pub(crate) async fn resolve(
     while !level.is_empty() {
         let missing: BTreeSet<PackageName> =
             level.iter().filter(|edge| !documents.contains_key(&edge.name)).map(|edge| edge.name.clone()).collect();
-        let fetched: Vec<_> = stream::iter(missing)
-            .map(async |name| {
-                let document = registry.document(&name).await;
-                (name, document)
-            })
-            .buffered(PARALLEL_DOCUMENTS)
-            .collect()
-            .await;
-        documents.extend(fetched);
+        let requests: Vec<_> = missing.iter().map(|name| registry.document(name)).collect();
+        let fetched: Vec<_> = stream::iter(requests).buffered(PARALLEL_DOCUMENTS).collect().await;
+        documents.extend(missing.into_iter().zip(fetched));
 
         let mut next = Vec::new();
         for edge in level {

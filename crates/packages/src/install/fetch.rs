@@ -98,6 +98,14 @@ impl Staged {
 }
 
 impl Installer {
+    async fn download<'a>(&self, wanted: &'a Wanted) -> Result<Download<'a>> {
+        let subject = format!("npm:{}@{}", wanted.name, wanted.version);
+        let bytes = self.registry.tarball(&wanted.name, &wanted.tarball).await?;
+        let sha512 = integrity::verify(&subject, &bytes, wanted.integrity.as_deref())?;
+        let files = unpack(&bytes, &self.limits).map_err(|error| error.within(&subject))?;
+        Ok(Download { wanted, subject, sha512, files })
+    }
+
     pub(super) async fn fetch(&self, store: &Store, name: &PackageName, plan: &Plan) -> Result<Staged> {
         let staging = store.stage("install-")?;
         let folder = staging.path().join("package");
@@ -106,15 +114,8 @@ impl Installer {
             .map_err(|error| PackageError::io("open it", &folder, error))?;
 
         self.progress.step(&format!("downloading {name}"));
-        let mut downloads = stream::iter(&plan.0)
-            .map(async |wanted| {
-                let subject = format!("npm:{}@{}", wanted.name, wanted.version);
-                let bytes = self.registry.tarball(&wanted.name, &wanted.tarball).await?;
-                let sha512 = integrity::verify(&subject, &bytes, wanted.integrity.as_deref())?;
-                let files = unpack(&bytes, &self.limits).map_err(|error| error.within(&subject))?;
-                Ok::<_, PackageError>((wanted, subject, sha512, files))
-            })
-            .buffered(PARALLEL_DOWNLOADS);
+        let downloads: Vec<_> = plan.0.iter().map(|wanted| self.download(wanted)).collect();
+        let mut downloads = stream::iter(downloads).buffered(PARALLEL_DOWNLOADS);
 
         let mut manifest = None;
         let mut warnings = Vec::new();
@@ -122,7 +123,7 @@ impl Installer {
         let mut tree = Sha256::new();
         let mut bytes = 0;
         while let Some(download) = downloads.next().await {
-            let (wanted, subject, sha512, files) = download?;
+            let Download { wanted, subject, sha512, files } = download?;
             bytes += files.size();
             if bytes > self.limits.tree {
                 return Err(PackageError::new(
@@ -172,6 +173,14 @@ impl Installer {
             names: plan.names().cloned().collect(),
         })
     }
+}
+
+/// A tarball that was verified, then unpacked in memory.
+struct Download<'a> {
+    wanted: &'a Wanted,
+    subject: String,
+    sha512: String,
+    files: Unpacked,
 }
 
 /// The tarball is the package that was asked for, and brings along only what it declares.
