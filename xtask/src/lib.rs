@@ -1,0 +1,12 @@
+//! What `cargo xtask` does, as a library, so that tests can run it.
+
+pub mod codegen;
+pub mod rules;
+
+use std::path::PathBuf;
+
+/// The workspace's folder.
+pub fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("xtask is a folder of the workspace").to_path_buf()
+}

@@ -1,0 +1,246 @@
+//! The rules on who may use what, checked from `cargo metadata`, `Cargo.lock` and the sources; no network needed.
+//!
+//! - **Directions.** A crate of ours uses crates of lower layers only ([`LAYERS`]); normal and build dependencies
+//!   count, those of tests do not.
+//! - **The engine's room.** Only `pijs-engine` names rquickjs; there is exactly one `rquickjs-sys`; only the engine's
+//!   sources say `unsafe`.
+//! - **Foreign crates.** None of [`BANNED`], and each under a licence of [`LICENCES`]. `deny.toml` holds the same
+//!   lists for cargo-deny, which looks up advisories besides; a test compares them.
+
+use anyhow::{Context, Result};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Layers from the bottom up, as in `docs/architecture.md`.
+pub const LAYERS: &[&[&str]] = &[
+    &["pijs-protocol"],
+    &["pijs-artifact", "pijs-tick"],
+    &["pijs-engine", "pijs-hostcall", "pijs-rules"],
+    &["pijs-connectors", "pijs-realm"],
+    &["pijs-host"],
+    // extc is used by packages, both are below the programs.
+    &["pijs-agent", "pijs-extc"],
+    &["pijs-packages"],
+    &["pijs-cli", "pijs-conformance", "xtask"],
+    &["pijs-tests"],
+];
+
+/// Crates that must not be anywhere in the tree.
+pub const BANNED: &[&str] = &["asupersync", "pi_agent_rust", "swc_bundler", "birdcage", "tokio-tar", "command-group"];
+
+/// Licences a foreign crate may be under.
+pub const LICENCES: &[&str] = &[
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "CDLA-Permissive-2.0",
+    "ISC",
+    "MIT",
+    "MIT-0",
+    "MPL-2.0",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// A broken rule.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Violation {
+    /// Crate or file.
+    pub place: String,
+    /// What it does and what it may do.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.what)
+    }
+}
+
+fn violation(place: impl Into<String>, what: impl Into<String>) -> Violation {
+    Violation { place: place.into(), what: what.into() }
+}
+
+/// The workspace as cargo sees it.
+pub struct Workspace {
+    metadata: Metadata,
+}
+
+impl Workspace {
+    /// Asks cargo, without a network and without changing the lock file.
+    pub fn read() -> Result<Self> {
+        let metadata = MetadataCommand::new()
+            .manifest_path(crate::root().join("Cargo.toml"))
+            .other_options(["--locked".to_owned(), "--offline".to_owned()])
+            .exec()
+            .context("cargo metadata; run `cargo fetch --locked` once if a crate is missing")?;
+        Ok(Self { metadata })
+    }
+
+    /// How many packages there are, foreign ones included.
+    pub fn packages(&self) -> usize {
+        self.metadata.packages.len()
+    }
+
+    /// All broken rules, sorted.
+    pub fn violations(&self) -> Result<Vec<Violation>> {
+        let mut found = BTreeSet::new();
+        for package in self.metadata.workspace_packages() {
+            let used: Vec<&str> = package
+                .dependencies
+                .iter()
+                .filter(|dependency| dependency.kind != DependencyKind::Development)
+                .map(|dependency| dependency.name.as_str())
+                .collect();
+            found.extend(directions(&package.name, &used));
+            found.extend(unsafe_words(package)?);
+        }
+        let names: Vec<&str> = self.metadata.packages.iter().map(|package| package.name.as_str()).collect();
+        found.extend(foreign(&names));
+        let ours = &self.metadata.workspace_members;
+        for package in self.metadata.packages.iter().filter(|package| !ours.contains(&package.id)) {
+            if !package.license.as_deref().is_some_and(licensed) {
+                let licence = package.license.as_deref().unwrap_or("no licence expression");
+                found.insert(violation(
+                    format!("{} {}", package.name, package.version),
+                    format!("is under {licence}; allowed are {}", LICENCES.join(", ")),
+                ));
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
+}
+
+/// Directions of one crate, and who may name the engine's library.
+pub fn directions(name: &str, used: &[&str]) -> Vec<Violation> {
+    let layer = |name: &str| LAYERS.iter().position(|crates| crates.contains(&name));
+    let Some(own) = layer(name) else {
+        return vec![violation(name, "is in no layer; put it into docs/architecture.md and xtask/src/rules.rs")];
+    };
+    let mut found = Vec::new();
+    for dependency in used {
+        if layer(dependency).is_some_and(|other| other >= own) {
+            found.push(violation(name, format!("uses {dependency}, which is not in a lower layer")));
+        }
+        if dependency.starts_with("rquickjs") && name != "pijs-engine" {
+            found.push(violation(name, format!("uses {dependency}; only pijs-engine may")));
+        }
+    }
+    found
+}
+
+/// Rules on the set of all packages in the tree.
+pub fn foreign(names: &[&str]) -> Vec<Violation> {
+    let mut found: Vec<_> = BANNED
+        .iter()
+        .filter(|banned| names.contains(banned))
+        .map(|banned| violation(*banned, "must not be in the tree; `cargo tree -i` says who brought it"))
+        .collect();
+    let engines = names.iter().filter(|name| **name == "rquickjs-sys").count();
+    if engines != 1 {
+        found.push(violation("rquickjs-sys", format!("is in the tree {engines} times, must be there once")));
+    }
+    found
+}
+
+/// Whether a licence expression can be satisfied with [`LICENCES`]: of a list joined by OR one, by AND all.
+pub fn licensed(expression: &str) -> bool {
+    let expression = expression.trim();
+    if let Some(parts) = split(expression, &[" OR ", "/"]) {
+        return parts.iter().any(|part| licensed(part));
+    }
+    if let Some(parts) = split(expression, &[" AND "]) {
+        return parts.iter().all(|part| licensed(part));
+    }
+    match expression.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')) {
+        Some(inner) => licensed(inner),
+        None => LICENCES.contains(&expression),
+    }
+}
+
+/// Splits at a separator that stands outside parentheses; `None` when there is none.
+fn split<'a>(expression: &'a str, separators: &[&str]) -> Option<Vec<&'a str>> {
+    let mut parts = Vec::new();
+    let (mut depth, mut start, mut at) = (0_usize, 0, 0);
+    while let Some(rest) = expression.get(at..) {
+        let Some(first) = rest.chars().next() else { break };
+        match first {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        match separators.iter().find(|separator| depth == 0 && rest.starts_with(**separator)) {
+            Some(separator) => {
+                parts.push(&expression[start..at]);
+                at += separator.len();
+                start = at;
+            }
+            None => at += first.len_utf8(),
+        }
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    parts.push(&expression[start..]);
+    Some(parts)
+}
+
+/// Sources of a package that say `unsafe`, unless it is the engine.
+fn unsafe_words(package: &Package) -> Result<Vec<Violation>> {
+    if package.name.as_str() == "pijs-engine" {
+        return Ok(Vec::new());
+    }
+    let root = package.manifest_path.parent().expect("a manifest is in a folder").as_std_path();
+    let mut found = Vec::new();
+    for file in sources(root)? {
+        let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+        for (number, line) in (1..).zip(text.lines()) {
+            if says_unsafe(line) {
+                let place = file.strip_prefix(crate::root()).unwrap_or(&file).display();
+                found.push(violation(format!("{place}:{number}"), "says unsafe; only pijs-engine may"));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a line opens something unsafe. Comments and strings do not count, nor do names such as `unsafe_code`.
+pub fn says_unsafe(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    ["unsafe {", "unsafe fn ", "unsafe impl ", "unsafe extern ", "unsafe trait ", "#[unsafe("].iter().any(|word| {
+        code.match_indices(word).any(|(at, _)| {
+            let before = &code[..at];
+            before.matches('"').count() % 2 == 0 && !before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
+        })
+    })
+}
+
+/// Rust files of a package, sorted; `target` and hidden folders are not entered.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))? {
+            let entry = entry?;
+            let (path, name) = (entry.path(), entry.file_name());
+            let hidden = name.to_string_lossy().starts_with('.');
+            if entry.file_type()?.is_dir() {
+                if !hidden && name != "target" && name != "node_modules" {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

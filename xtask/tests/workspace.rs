@@ -1,0 +1,91 @@
+//! The workspace keeps its own rules, and each rule can be broken.
+
+use xtask::rules::{BANNED, LICENCES, Violation, Workspace, directions, foreign, licensed, says_unsafe};
+
+#[test]
+fn the_workspace_keeps_its_rules() {
+    let violations = Workspace::read().and_then(|workspace| workspace.violations()).expect("cargo metadata");
+    let listed: Vec<String> = violations.iter().map(Violation::to_string).collect();
+    assert!(listed.is_empty(), "\n{}", listed.join("\n"));
+}
+
+#[test]
+fn the_schemas_are_those_of_the_types() {
+    xtask::codegen::check().expect("schema/ is up to date");
+}
+
+#[test]
+fn a_dependency_upwards_or_sideways_is_named() {
+    assert!(directions("pijs-host", &["pijs-tick", "pijs-protocol", "serde"]).is_empty());
+    for (name, used) in [("pijs-tick", "pijs-host"), ("pijs-hostcall", "pijs-engine"), ("pijs-tick", "pijs-artifact")] {
+        let found = directions(name, &[used]);
+        assert!(matches!(&found[..], [one] if one.place == name && one.what.contains(used)), "{found:?}");
+    }
+}
+
+#[test]
+fn a_crate_without_a_layer_is_named() {
+    assert_eq!(directions("pijs-new", &[]).len(), 1);
+}
+
+#[test]
+fn only_the_engine_names_rquickjs() {
+    assert!(directions("pijs-engine", &["rquickjs"]).is_empty());
+    assert_eq!(directions("pijs-realm", &["rquickjs-core"]).len(), 1);
+}
+
+#[test]
+fn banned_crates_and_a_second_engine_are_named() {
+    assert!(foreign(&["serde", "rquickjs-sys"]).is_empty());
+    for banned in BANNED {
+        assert_eq!(foreign(&["rquickjs-sys", banned]).len(), 1, "{banned}");
+    }
+    assert_eq!(foreign(&["rquickjs-sys", "rquickjs-sys"]).len(), 1);
+    assert_eq!(foreign(&[]).len(), 1);
+}
+
+#[test]
+fn licence_expressions_are_read_as_spdx() {
+    for good in [
+        "MIT",
+        "MIT OR GPL-3.0",
+        "MIT/Apache-2.0",
+        "(MIT OR Apache-2.0) AND Unicode-3.0",
+        "Apache-2.0 WITH LLVM-exception",
+    ] {
+        assert!(licensed(good), "{good}");
+    }
+    for bad in ["", "GPL-3.0", "MIT AND GPL-3.0", "(GPL-3.0 OR AGPL-3.0) AND MIT", "LGPL-2.1-or-later"] {
+        assert!(!licensed(bad), "{bad}");
+    }
+}
+
+#[test]
+fn unsafe_is_seen_where_it_opens_something() {
+    for line in [
+        "unsafe { f() }",
+        "    let x = unsafe { f() };",
+        "pub unsafe fn f() {",
+        "unsafe impl Send for X {}",
+        "#[unsafe(no_mangle)]",
+    ] {
+        assert!(says_unsafe(line), "{line}");
+    }
+    for line in ["// unsafe { f() }", "#![deny(unsafe_code)]", r#"let text = "unsafe { f() }";"#, "not_unsafe {"] {
+        assert!(!says_unsafe(line), "{line}");
+    }
+}
+
+/// cargo-deny and the offline check must not tell different stories.
+#[test]
+fn deny_toml_lists_the_same_crates_and_licences() {
+    let text = std::fs::read_to_string(xtask::root().join("deny.toml")).expect("deny.toml");
+    let section = |name: &str| {
+        let (_, rest) = text.split_once(&format!("\n{name} = [\n")).expect(name);
+        let (list, _) = rest.split_once("\n]").expect("the list ends");
+        let entries: Vec<String> = list.lines().filter_map(|line| Some(line.split('"').nth(1)?.to_owned())).collect();
+        entries
+    };
+    assert_eq!(section("allow"), LICENCES);
+    assert_eq!(section("deny"), BANNED);
+}
