@@ -144,6 +144,7 @@ impl AgentControl {
         if message.custom_type == VERDICT_TYPE {
             return Err(ControlError::Refused(format!("the custom type {VERDICT_TYPE:?} is reserved")));
         }
+        let message = CustomMessage { timestamp: self.0.ambient.clock.epoch_ms(), ..message };
         let mut inner = self.lock();
         match deliver_as {
             Some(DeliverAs::NextTurn) => inner.queues.next_turn.push(message),
@@ -322,7 +323,7 @@ mod tests {
             content: "c".into(),
             display: true,
             details: None,
-            timestamp: 1,
+            timestamp: testing::NOW_MS,
         }
     }
 

@@ -33,8 +33,12 @@ pub trait Extensions {
     fn has_command(&self, name: &str) -> bool;
     /// Runs a slash command to its end.
     fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate>;
-    /// The signal of the run that begins, or `None` when one has ended: `ctx.signal`.
-    fn set_signal(&self, cancel: Option<CancellationToken>);
+    /// A run begins: `ctx.signal` is a new one.
+    fn run_began(&self);
+    /// The run was aborted: `ctx.signal` fires.
+    fn run_aborted(&self);
+    /// The run has ended: there is no `ctx.signal`.
+    fn run_ended(&self);
 }
 
 /// An event for the handlers of one name.
@@ -182,7 +186,9 @@ impl Extensions for NoExtensions {
         async move { CommandFate::Threw(format!("no command /{name}")) }.boxed_local()
     }
 
-    fn set_signal(&self, _cancel: Option<CancellationToken>) {}
+    fn run_began(&self) {}
+    fn run_aborted(&self) {}
+    fn run_ended(&self) {}
 }
 
 /// Takes what extensions read without asking: the readable state of the host.

@@ -33,10 +33,21 @@ impl Agent {
         }
         let cancel = CancellationToken::new();
         self.control.begin_run(cancel.clone());
-        self.extensions.set_signal(Some(cancel.clone()));
-        let mut run = Run { cancel, messages: Vec::new(), reply: None };
-        let ending = self.turns(&mut run, prompts).await;
-        self.extensions.set_signal(None);
+        self.extensions.run_began();
+        let mut run = Run { cancel: cancel.clone(), messages: Vec::new(), reply: None };
+        let ending = {
+            let turns = self.turns(&mut run, prompts);
+            tokio::pin!(turns);
+            tokio::select! {
+                biased;
+                ending = &mut turns => ending,
+                () = cancel.cancelled() => {
+                    self.extensions.run_aborted();
+                    turns.await
+                }
+            }
+        };
+        self.extensions.run_ended();
         self.control.end_run();
         let ending = ending?;
         self.emit(AgentEvent::AgentEnd { messages: &run.messages }).await?;

@@ -1,1 +1,161 @@
+use super::*;
+use crate::system::OsToolSystem;
+use crate::testing;
+use std::fs;
+use std::time::{Duration, Instant};
 
+struct Project {
+    directory: tempfile::TempDir,
+    cancel: CancellationToken,
+}
+
+impl Project {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = directory.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        Self { directory, cancel: CancellationToken::new() }
+    }
+
+    async fn run(&self, tool: Builtin, input: Value) -> Result<(String, Option<Value>), String> {
+        let system = OsToolSystem::new(testing::ambient(), self.directory.path().to_owned());
+        let mut context = ToolContext {
+            system: &system,
+            cwd: self.directory.path(),
+            cancel: self.cancel.clone(),
+            tool_call_id: "call_1",
+            on_update: &mut |_| {},
+        };
+        let output = tool.run(&mut context, input).await?;
+        Ok((output.content[0]["text"].as_str().unwrap().to_owned(), output.details))
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.directory.path().join(path)).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn read_gives_lines_from_an_offset_and_says_what_is_left() {
+    let project = Project::new(&[("a.txt", "1\n2\n3\n4")]);
+    let (text, details) = project.run(Builtin::Read, json!({"path": "a.txt", "offset": 2, "limit": 2})).await.unwrap();
+    assert_eq!(text, "2\n3\n\n[1 more lines in file. Use offset=4 to continue.]");
+    assert_eq!(details, None);
+    let error = project.run(Builtin::Read, json!({"path": "a.txt", "offset": 9})).await.unwrap_err();
+    assert!(error.contains("beyond end of file (4 lines total)"), "{error}");
+    let long: Vec<String> = (1..=2001).map(|n| n.to_string()).collect();
+    fs::write(project.directory.path().join("long"), long.join("\n")).unwrap();
+    let (text, details) = project.run(Builtin::Read, json!({"path": "long"})).await.unwrap();
+    assert!(text.ends_with("[Showing lines 1-2000 of 2001. Use offset=2001 to continue.]"));
+    assert_eq!(details.unwrap()["truncation"]["truncatedBy"], "lines");
+}
+
+#[tokio::test]
+async fn write_creates_directories() {
+    let project = Project::new(&[]);
+    project.run(Builtin::Write, json!({"path": "a/b.txt", "content": "é"})).await.unwrap();
+    assert_eq!(project.read("a/b.txt"), "é");
+}
+
+#[tokio::test]
+async fn edit_matches_the_file_as_it_was_and_keeps_its_line_ends_and_mark() {
+    let project = Project::new(&[("a.txt", "\u{feff}one\r\ntwo\r\nthree\r\n")]);
+    let edits = json!([{"oldText": "two\nthree", "newText": "2\n3"}, {"oldText": "one", "newText": "two"}]);
+    let (_, details) = project.run(Builtin::Edit, json!({"path": "a.txt", "edits": edits})).await.unwrap();
+    assert_eq!(project.read("a.txt"), "\u{feff}two\r\n2\r\n3\r\n");
+    assert_eq!(details.unwrap()["firstChangedLine"], 1);
+}
+
+#[tokio::test]
+async fn edit_refuses_what_is_not_unique_absent_overlapping_or_the_same() {
+    let text = "aa b aa";
+    let project = Project::new(&[("a.txt", text)]);
+    for (edits, word) in [
+        (json!([{"oldText": "aa", "newText": "x"}]), "2 occurrences"),
+        (json!([{"oldText": "zz", "newText": "x"}]), "Could not find"),
+        (json!([{"oldText": "a b", "newText": "x"}, {"oldText": "b a", "newText": "y"}]), "overlap"),
+        (json!([{"oldText": "b", "newText": "b"}]), "identical"),
+    ] {
+        let error = project.run(Builtin::Edit, json!({"path": "a.txt", "edits": edits})).await.unwrap_err();
+        assert!(error.contains(word), "{error}");
+    }
+    assert_eq!(project.read("a.txt"), text);
+}
+
+#[tokio::test]
+async fn bash_gives_both_streams_and_names_the_code() {
+    let project = Project::new(&[]);
+    let (text, _) = project.run(Builtin::Bash, json!({"command": "echo out; echo err >&2"})).await.unwrap();
+    assert!(text.contains("out\n") && text.contains("err\n"), "{text}");
+    let error = project.run(Builtin::Bash, json!({"command": "echo bad; exit 3"})).await.unwrap_err();
+    assert!(error.starts_with("bad\n") && error.ends_with("Command exited with code 3"), "{error}");
+}
+
+#[tokio::test]
+async fn bash_kills_what_a_command_started_when_its_time_is_up() {
+    let project = Project::new(&[]);
+    let begun = Instant::now();
+    let command = "(while true; do echo x >> alive; sleep 0.01; done) & wait";
+    let error = project.run(Builtin::Bash, json!({"command": command, "timeout": 0.3})).await.unwrap_err();
+    assert!(error.ends_with("Command timed out after 0.3 seconds"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    let length = project.read("alive").len();
+    assert!(length > 0);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(project.read("alive").len(), length, "the child died with the shell");
+}
+
+#[tokio::test]
+async fn bash_keeps_the_end_of_a_long_output_and_says_where_all_of_it_is() {
+    let project = Project::new(&[]);
+    let (text, details) = project.run(Builtin::Bash, json!({"command": "seq 3000"})).await.unwrap();
+    assert!(text.contains("\n3000\n") && !text.contains("\n900\n"), "{text}");
+    let path = details.unwrap()["fullOutputPath"].as_str().unwrap().to_owned();
+    assert!(fs::read_to_string(path).unwrap().starts_with("1\n2\n"));
+}
+
+const TREE: &[(&str, &str)] = &[
+    (".gitignore", "*.log\n/out\n!keep.log\n"),
+    ("b.rs", "fn b() {}\n// find me\n"),
+    ("out/c.rs", "find me\n"),
+    ("src/a.rs", "first\nfind me\nlast\n"),
+    ("src/x.log", "find me\n"),
+    ("src/keep.log", "find me\n"),
+];
+
+#[tokio::test]
+async fn grep_respects_gitignore_globs_and_context() {
+    let project = Project::new(TREE);
+    let (text, _) = project.run(Builtin::Grep, json!({"pattern": "find.me"})).await.unwrap();
+    assert_eq!(text, "b.rs:2: // find me\nsrc/a.rs:2: find me\nsrc/keep.log:1: find me");
+    let (text, _) =
+        project.run(Builtin::Grep, json!({"pattern": "find me", "glob": "src/*.rs", "context": 1})).await.unwrap();
+    assert_eq!(text, "src/a.rs-1- first\nsrc/a.rs:2: find me\nsrc/a.rs-3- last");
+    let (text, _) =
+        project.run(Builtin::Grep, json!({"pattern": "FIND.ME", "ignoreCase": true, "literal": true})).await.unwrap();
+    assert_eq!(text, "No matches found");
+    let (_, details) = project.run(Builtin::Grep, json!({"pattern": "find", "limit": 1})).await.unwrap();
+    assert_eq!(details.unwrap()["matchLimitReached"], 1);
+}
+
+#[tokio::test]
+async fn find_matches_names_or_paths() {
+    let project = Project::new(TREE);
+    let (text, _) = project.run(Builtin::Find, json!({"pattern": "*.rs"})).await.unwrap();
+    assert_eq!(text, "b.rs\nsrc/a.rs");
+    let (text, _) = project.run(Builtin::Find, json!({"pattern": "src/*"})).await.unwrap();
+    assert_eq!(text, "src/a.rs\nsrc/keep.log");
+}
+
+#[tokio::test]
+async fn ls_marks_directories_and_stops_at_its_limit() {
+    let project = Project::new(TREE);
+    let (text, _) = project.run(Builtin::Ls, json!({})).await.unwrap();
+    assert_eq!(text, ".gitignore\nb.rs\nout/\nsrc/");
+    let (text, details) = project.run(Builtin::Ls, json!({"limit": 1})).await.unwrap();
+    assert!(text.starts_with(".gitignore\n\n[1 entries limit reached"), "{text}");
+    assert_eq!(details.unwrap()["entryLimitReached"], 1);
+}

@@ -1,0 +1,273 @@
+//! The two wire formats over loopback HTTP, as a server sees them.
+
+use crate::support::{Fake, World, inject};
+use pijs_agent::provider::http::HttpOptions;
+use pijs_agent::provider::sse::SseLimits;
+use pijs_agent::provider::{ErrorKind, ProviderOptions};
+use pijs_agent::{Ending, Outcome, VerdictCaps};
+use pijs_protocol::StreamSource;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+/// What the server does with one request.
+#[derive(Clone)]
+enum Reply {
+    /// A status, one more header, a body.
+    Status(u16, &'static str, &'static str),
+    /// An event stream of these chunks, then the end.
+    Stream(Vec<String>),
+    /// An event stream of these chunks, then silence until the client goes.
+    Hang(Vec<String>),
+}
+
+/// A server and what it saw.
+struct Server {
+    url: String,
+    bodies: Arc<Mutex<Vec<Value>>>,
+    /// One message for each hanging request whose client went away.
+    gone: mpsc::UnboundedReceiver<()>,
+}
+
+async fn serve(replies: Vec<Reply>) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let (sender, gone) = mpsc::unbounded_channel();
+    let seen = bodies.clone();
+    tokio::spawn(async move {
+        for reply in replies {
+            let (stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(answer(stream, reply, seen.clone(), sender.clone()));
+        }
+    });
+    Server { url, bodies, gone }
+}
+
+async fn answer(mut stream: TcpStream, reply: Reply, bodies: Arc<Mutex<Vec<Value>>>, gone: mpsc::UnboundedSender<()>) {
+    let body = read_request(&mut stream).await;
+    bodies.lock().unwrap().push(body);
+    match reply {
+        Reply::Status(status, header, body) => {
+            let head = format!(
+                "HTTP/1.1 {status} X\r\n{header}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                body.len()
+            );
+            stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+        }
+        Reply::Stream(chunks) => {
+            start(&mut stream, &chunks).await;
+            stream.write_all(b"0\r\n\r\n").await.unwrap();
+        }
+        Reply::Hang(chunks) => {
+            start(&mut stream, &chunks).await;
+            // Nothing more is sent, so this read ends only when the client closes.
+            let mut rest = [0; 16];
+            while matches!(stream.read(&mut rest).await, Ok(1..)) {}
+            gone.send(()).unwrap();
+        }
+    }
+}
+
+async fn start(stream: &mut TcpStream, chunks: &[String]) {
+    let head =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    for chunk in chunks {
+        stream.write_all(format!("{:x}\r\n{chunk}\r\n", chunk.len()).as_bytes()).await.unwrap();
+    }
+}
+
+async fn read_request(stream: &mut TcpStream) -> Value {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let count = stream.read(&mut buffer).await.unwrap();
+        bytes.extend_from_slice(&buffer[..count]);
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some(at) = text.find("\r\n\r\n") {
+            let length = text[..at]
+                .lines()
+                .find_map(|line| {
+                    line.to_ascii_lowercase().strip_prefix("content-length: ").and_then(|n| n.parse::<usize>().ok())
+                })
+                .unwrap_or(0);
+            if bytes.len() >= at + 4 + length {
+                return serde_json::from_slice(&bytes[at + 4..]).unwrap();
+            }
+        }
+        assert!(count > 0, "the client went before its request was complete");
+    }
+}
+
+fn openai(texts: &[&str]) -> Vec<String> {
+    texts
+        .iter()
+        .map(|text| format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"content": text}}]})))
+        .collect()
+}
+
+fn openai_done(texts: &[&str]) -> Vec<String> {
+    let mut chunks = openai(texts);
+    chunks.push(
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n".to_owned(),
+    );
+    chunks
+}
+
+fn anthropic(texts: &[&str]) -> Vec<String> {
+    let mut chunks = vec![
+        "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":3}}}\n\n"
+            .to_owned(),
+        "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"
+            .to_owned(),
+    ];
+    chunks.extend(texts.iter().map(|text| {
+        format!(
+            "data: {}\n\n",
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}})
+        )
+    }));
+    chunks
+}
+
+fn anthropic_done(texts: &[&str]) -> Vec<String> {
+    let mut chunks = anthropic(texts);
+    chunks.push("data: {\"type\":\"content_block_stop\",\"index\":0}\n\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":2}}\n\ndata: {\"type\":\"message_stop\"}\n\n".to_owned());
+    chunks
+}
+
+fn trips_once() -> Fake {
+    let mut fired = false;
+    Fake::default().judges(&[StreamSource::Text], move |_, text| {
+        (text.contains("TRIP") && !std::mem::replace(&mut fired, true)).then(|| inject("RULE"))
+    })
+}
+
+fn world(model: &str, server: &Server, fake: Fake) -> World {
+    let http = HttpOptions {
+        idle: Duration::from_millis(300),
+        backoff: Duration::from_millis(1),
+        sse: SseLimits { line: 10_000, body: 100_000 },
+        ..HttpOptions::default()
+    };
+    let options = ProviderOptions {
+        base_url: Some(server.url.clone()),
+        openai_key: Some("k".to_owned()),
+        anthropic_key: Some("k".to_owned()),
+        http,
+    };
+    World::with(model, fake, &options, VerdictCaps::default())
+}
+
+async fn ask(reply: Vec<Reply>) -> (Outcome, Server, World) {
+    let server = serve(reply).await;
+    let world = world("openai/m", &server, Fake::default());
+    let outcome = world.agent.prompt("go").await.unwrap();
+    (outcome, server, world)
+}
+
+fn kind(outcome: &Outcome) -> ErrorKind {
+    match &outcome.ending {
+        Ending::Failed(error) => error.kind(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn openai_gets_the_injection_as_a_system_message_and_loses_the_connection_at_once() {
+    let mut server = serve(vec![Reply::Hang(openai(&["junk", " TRIP"])), Reply::Stream(openai_done(&["clean"]))]).await;
+    let world = world("openai/m", &server, trips_once());
+    let outcome = world.agent.prompt("go").await.unwrap();
+    assert_eq!(outcome.message.unwrap().text(), "clean");
+    tokio::time::timeout(Duration::from_secs(10), server.gone.recv())
+        .await
+        .expect("the connection was closed")
+        .unwrap();
+    let bodies = server.bodies.lock().unwrap().clone();
+    assert_eq!(bodies.len(), 2);
+    assert!(!bodies[1].to_string().contains("junk") && !bodies[1].to_string().contains("TRIP"), "{}", bodies[1]);
+    let messages = bodies[1]["messages"].as_array().unwrap();
+    assert_eq!(messages.last().unwrap(), &json!({"role": "system", "content": "RULE"}));
+}
+
+#[tokio::test]
+async fn anthropic_gets_the_injection_as_a_marked_user_message() {
+    let mut server =
+        serve(vec![Reply::Hang(anthropic(&["junk", " TRIP"])), Reply::Stream(anthropic_done(&["clean"]))]).await;
+    let world = world("anthropic/m", &server, trips_once());
+    let outcome = world.agent.prompt("go").await.unwrap();
+    let message = outcome.message.unwrap();
+    assert_eq!(message.text(), "clean");
+    assert_eq!(message.usage.total_tokens, 5);
+    tokio::time::timeout(Duration::from_secs(10), server.gone.recv())
+        .await
+        .expect("the connection was closed")
+        .unwrap();
+    let bodies = server.bodies.lock().unwrap().clone();
+    assert!(!bodies[1].to_string().contains("junk"), "{}", bodies[1]);
+    let content = bodies[1]["messages"][0]["content"].as_array().unwrap();
+    assert_eq!(bodies[1]["messages"][0]["role"], "user");
+    assert_eq!(content[1]["text"], "<system-reminder>\nRULE\n</system-reminder>");
+}
+
+#[tokio::test]
+async fn a_429_is_tried_again() {
+    let (outcome, server, world) = ask(vec![
+        Reply::Status(429, "Retry-After: 0", "{}"),
+        Reply::Status(503, "X-A: b", "later"),
+        Reply::Stream(openai_done(&["ok"])),
+    ])
+    .await;
+    assert_eq!(outcome.message.unwrap().text(), "ok");
+    assert_eq!(server.bodies.lock().unwrap().len(), 3);
+    assert_eq!(world.events_of("auto_retry_start").len(), 2);
+}
+
+#[tokio::test]
+async fn a_refused_key_is_not_tried_again() {
+    let (outcome, server, _) = ask(vec![
+        Reply::Status(401, "X-A: b", r#"{"error":{"message":"bad key"}}"#),
+        Reply::Stream(openai_done(&["no"])),
+    ])
+    .await;
+    assert_eq!(kind(&outcome), ErrorKind::Auth);
+    assert!(outcome.message.unwrap().error_message.unwrap().contains("bad key"));
+    assert_eq!(server.bodies.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_unknown_model_is_named() {
+    let (outcome, ..) = ask(vec![Reply::Status(404, "X-A: b", "no such model")]).await;
+    assert_eq!(kind(&outcome), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn what_is_no_event_stream_is_malformed() {
+    let (outcome, ..) = ask(vec![Reply::Status(200, "Content-Type: text/html", "<html>")]).await;
+    assert_eq!(kind(&outcome), ErrorKind::Malformed);
+    let (outcome, ..) = ask(vec![Reply::Stream(vec!["data: {\"choices\":[{\n\n".to_owned()])]).await;
+    assert_eq!(kind(&outcome), ErrorKind::Malformed);
+}
+
+#[tokio::test]
+async fn a_line_that_is_too_long_is_refused() {
+    let (outcome, ..) = ask(vec![Reply::Stream(vec!["data: ".to_owned() + &"x".repeat(20_000)])]).await;
+    assert_eq!(kind(&outcome), ErrorKind::TooLarge);
+}
+
+#[tokio::test]
+async fn silence_ends_the_reply_and_keeps_what_came() {
+    let (outcome, ..) = ask(vec![Reply::Hang(openai(&["partial"]))]).await;
+    assert_eq!(kind(&outcome), ErrorKind::Stalled);
+    assert_eq!(outcome.message.unwrap().text(), "partial");
+}
+
+#[tokio::test]
+async fn a_reply_that_breaks_off_is_incomplete() {
+    let (outcome, ..) = ask(vec![Reply::Stream(openai(&["partial"]))]).await;
+    assert_eq!(kind(&outcome), ErrorKind::Network);
+}

@@ -1,0 +1,7 @@
+//! The agent from outside: scripted and loopback models, fake extensions, real sessions.
+
+mod http;
+mod order;
+mod support;
+mod tools;
+mod verdicts;

@@ -1,0 +1,160 @@
+//! The order of events, commands, input, and what goes into a request.
+
+use crate::support::{Fake, World, fixture};
+use pijs_agent::message::CustomMessage;
+use pijs_agent::{DeliverAs, Ending};
+use serde_json::{Value, json};
+
+const ALL: &[&str] = &[
+    "session_start",
+    "resources_discover",
+    "input",
+    "before_agent_start",
+    "agent_start",
+    "turn_start",
+    "message_start",
+    "message_end",
+    "context",
+    "before_provider_request",
+    "after_provider_response",
+    "tool_execution_start",
+    "tool_call",
+    "tool_result",
+    "tool_execution_end",
+    "turn_end",
+    "agent_end",
+    "session_shutdown",
+];
+
+fn custom(text: &str) -> CustomMessage {
+    CustomMessage { custom_type: "t".into(), content: text.into(), display: true, details: None, timestamp: 0 }
+}
+
+#[tokio::test]
+async fn events_come_in_pis_order() {
+    let fake = ALL.iter().fold(Fake::default(), |fake, event| fake.on(event, |_| None));
+    let world = World::new(&fixture("abort-on-third-delta.jsonl"), fake);
+    world.agent.start("startup").await.unwrap();
+    world.agent.prompt("go").await.unwrap();
+    world.agent.shutdown("quit").await;
+    assert_eq!(
+        *world.fake.emitted.borrow(),
+        [
+            "session_start",
+            "resources_discover",
+            "input",
+            "before_agent_start",
+            "agent_start",
+            "turn_start",
+            "message_start",
+            "message_end",
+            "context",
+            "before_provider_request",
+            "after_provider_response",
+            "message_start",
+            "message_end",
+            "turn_end",
+            "agent_end",
+            "session_shutdown",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_command_takes_the_text_with_its_arguments_untrimmed_and_an_unknown_one_goes_to_the_model() {
+    let world = World::new(&fixture("abort-on-third-delta.jsonl"), Fake::default());
+    let outcome = world.agent.prompt("/known  a b ").await.unwrap();
+    assert!(matches!(outcome.ending, Ending::Handled));
+    assert_eq!(*world.fake.emitted.borrow(), ["/known[ a b ]"]);
+    assert!(world.payloads().is_empty());
+    world.agent.prompt("/other x").await.unwrap();
+    assert!(world.payloads()[0].to_string().contains("/other x"));
+}
+
+#[tokio::test]
+async fn input_is_transformed_or_taken() {
+    let fake = Fake::default().on("input", |event| match event.payload["text"].as_str().unwrap() {
+        "mine" => Some(json!({"action": "handled"})),
+        text => Some(json!({"action": "transform", "text": text.to_uppercase()})),
+    });
+    let world = World::new(&fixture("abort-on-third-delta.jsonl"), fake);
+    assert!(matches!(world.agent.prompt("mine").await.unwrap().ending, Ending::Handled));
+    world.agent.prompt("loud").await.unwrap();
+    assert!(world.payloads()[0].to_string().contains("LOUD"));
+}
+
+#[tokio::test]
+async fn handlers_change_prompt_context_and_body() {
+    let fake = Fake::default()
+        .on("before_agent_start", |_| {
+            Some(json!({"systemPrompt": "OTHER", "messages": [{"customType": "x", "content": "ADDED", "display": true}]}))
+        })
+        .on("context", |event| {
+            let mut messages = event.payload["messages"].clone();
+            messages.as_array_mut().unwrap().retain(|message| message["role"] != "user");
+            Some(json!({"messages": messages}))
+        })
+        .on("before_provider_request", |event| {
+            let mut payload = event.payload["payload"].clone();
+            payload["marked"] = true.into();
+            Some(payload)
+        });
+    let world = World::new(&fixture("abort-on-third-delta.jsonl"), fake);
+    world.agent.prompt("SAID").await.unwrap();
+    let body = &world.payloads()[0];
+    assert_eq!(body["system"], "OTHER");
+    assert_eq!(body["marked"], true);
+    assert!(body.to_string().contains("ADDED") && !body.to_string().contains("SAID"), "{body}");
+    assert!(world.session_text().contains("SAID"), "the session keeps what was said");
+}
+
+#[tokio::test]
+async fn a_message_end_handler_replaces_what_is_kept_unless_it_changes_the_role() {
+    let fake = Fake::default().on("message_end", |event| {
+        let mut message = event.payload["message"].clone();
+        if message["role"] == "user" {
+            message["role"] = "assistant".into();
+        } else {
+            message["content"] = json!([{"type": "text", "text": "REPLACED"}]);
+        }
+        Some(json!({"message": message}))
+    });
+    let world = World::new(&fixture("abort-on-third-delta.jsonl"), fake);
+    let outcome = world.agent.prompt("SAID").await.unwrap();
+    assert_eq!(outcome.message.unwrap().text(), "REPLACED");
+    assert!(world.session_text().contains("SAID") && !world.session_text().contains("never-sent"));
+}
+
+#[tokio::test]
+async fn messages_for_the_next_turn_follow_the_prompt_and_a_trigger_starts_a_run() {
+    let world = World::new(&fixture("abort-on-third-delta.jsonl"), Fake::default());
+    world.control.send_message(custom("LATER"), Some(DeliverAs::NextTurn), false).unwrap();
+    world.agent.prompt("FIRST").await.unwrap();
+    let messages = world.payloads()[0]["messages"].to_string();
+    assert!(messages.find("FIRST").unwrap() < messages.find("LATER").unwrap(), "{messages}");
+    world.control.send_message(custom("TRIGGER"), None, true).unwrap();
+    assert!(world.agent.settle().await.unwrap().is_some());
+    assert!(world.payloads()[1].to_string().contains("TRIGGER"));
+}
+
+#[tokio::test]
+async fn a_failed_reply_is_kept_and_marked_and_its_tools_do_not_run() {
+    let fake = Fake::default().with_tools(&["fast"], |_, _| panic!("must not run"));
+    let world = World::new(&fixture("fails-midway.jsonl"), fake);
+    let outcome = world.agent.prompt("go").await.unwrap();
+    assert!(matches!(&outcome.ending, Ending::Failed(error) if error.to_string() == "overloaded"), "{outcome:?}");
+    let last = world.events_of("message_end").pop().unwrap();
+    assert_eq!(last["message"]["stopReason"], "error");
+    assert_eq!(last["message"]["content"][0]["text"], "partial");
+    let names: Vec<Value> = world.events().iter().map(|event| event["type"].clone()).rev().take(2).collect();
+    assert_eq!(names, ["agent_end", "turn_end"]);
+}
+
+#[tokio::test]
+async fn a_script_that_has_no_more_lines_is_named() {
+    let world = World::new(&fixture("fails-midway.jsonl"), Fake::default());
+    world.agent.prompt("one").await.unwrap();
+    let outcome = world.agent.prompt("two").await.unwrap();
+    let Ending::Failed(error) = outcome.ending else { panic!("{:?}", outcome.ending) };
+    assert!(error.to_string().contains("has 1 lines, and this is request 2"), "{error}");
+}

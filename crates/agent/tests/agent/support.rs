@@ -1,0 +1,256 @@
+//! A session of one test: a model that is recorded, extensions that are closures, a front end that
+//! is read back.
+
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+use pijs_agent::provider::{self, Model, Provider, ProviderOptions, ProviderStream, Request};
+use pijs_agent::session::Session;
+use pijs_agent::system::OsToolSystem;
+use pijs_agent::{
+    Abort, Agent, AgentControl, AgentOptions, Ambient, CommandFate, Event, EventOutcome, ExtensionTool, Extensions,
+    JsonFrontEnd, NoState, StreamFate, ToolFate, ToolRun, VerdictCaps,
+};
+use pijs_protocol::stream::{Injection, InjectionRole};
+use pijs_protocol::{StreamDelta, StreamSource};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/agent").join(name);
+    format!("script:{}", path.display())
+}
+
+pub(crate) fn inject(content: &str) -> Option<Injection> {
+    Some(Injection { content: content.to_owned(), role: InjectionRole::System })
+}
+
+type Handler = Box<dyn Fn(&Event) -> EventOutcome>;
+type Judge = Box<dyn FnMut(&StreamDelta, &str) -> Option<Option<Injection>>>;
+type RunTool = Box<dyn Fn(String, Value) -> LocalBoxFuture<'static, ToolFate>>;
+
+/// Extensions made of closures.
+#[derive(Default)]
+pub(crate) struct Fake {
+    handlers: BTreeMap<&'static str, Handler>,
+    judge: RefCell<Option<Judge>>,
+    sources: Vec<StreamSource>,
+    accumulated: RefCell<BTreeMap<(u32, StreamSource, u32), String>>,
+    tools: Vec<ExtensionTool>,
+    run_tool: Option<RunTool>,
+    /// Names of events in the order they were emitted.
+    pub(crate) emitted: RefCell<Vec<String>>,
+    /// Every delta that was judged.
+    pub(crate) judged: RefCell<Vec<String>>,
+}
+
+impl Fake {
+    /// Handles an event; `None` is no answer.
+    pub(crate) fn on(mut self, event: &'static str, handler: impl Fn(&Event) -> Option<Value> + 'static) -> Self {
+        let handler = move |event: &Event| EventOutcome { payload: event.payload.clone(), answer: handler(event) };
+        self.handlers.insert(event, Box::new(handler));
+        self
+    }
+
+    /// Handles an event and changes its payload in place.
+    pub(crate) fn changes(
+        mut self,
+        event: &'static str,
+        handler: impl Fn(&mut serde_json::Map<String, Value>) + 'static,
+    ) -> Self {
+        let handler = move |event: &Event| {
+            let mut payload = event.payload.clone();
+            handler(&mut payload);
+            EventOutcome { payload, answer: None }
+        };
+        self.handlers.insert(event, Box::new(handler));
+        self
+    }
+
+    /// Judges deltas of these sources with the text so far.
+    pub(crate) fn judges(
+        mut self,
+        sources: &[StreamSource],
+        judge: impl FnMut(&StreamDelta, &str) -> Option<Option<Injection>> + 'static,
+    ) -> Self {
+        self.sources = sources.to_vec();
+        self.judge = RefCell::new(Some(Box::new(judge)));
+        self
+    }
+
+    pub(crate) fn with_tools(
+        mut self,
+        names: &[&str],
+        run: impl Fn(String, Value) -> LocalBoxFuture<'static, ToolFate> + 'static,
+    ) -> Self {
+        self.tools = names
+            .iter()
+            .map(|name| ExtensionTool {
+                name: (*name).to_owned(),
+                description: "a test tool".to_owned(),
+                parameters: json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}),
+                sequential: false,
+                prompt_snippet: None,
+                prompt_guidelines: Vec::new(),
+            })
+            .collect();
+        self.run_tool = Some(Box::new(run));
+        self
+    }
+}
+
+impl Extensions for Fake {
+    fn has_handlers(&self, event: &str) -> bool {
+        self.handlers.contains_key(event)
+    }
+
+    fn emit(&self, event: Event) -> LocalBoxFuture<'_, EventOutcome> {
+        async move {
+            self.emitted.borrow_mut().push(event.name.to_owned());
+            self.handlers[event.name](&event)
+        }
+        .boxed_local()
+    }
+
+    fn hears(&self, source: StreamSource) -> bool {
+        self.sources.contains(&source)
+    }
+
+    fn stream(&self, delta: &StreamDelta) -> StreamFate {
+        self.judged.borrow_mut().push(delta.chunk.clone());
+        let mut accumulated = self.accumulated.borrow_mut();
+        let text = accumulated.entry((delta.attempt, delta.source, delta.stream)).or_default();
+        text.push_str(&delta.chunk);
+        match self.judge.borrow_mut().as_mut().expect("a judge was given")(delta, text) {
+            None => StreamFate::Continue,
+            Some(retry) => StreamFate::Abort(Abort { extension: "path:fake".to_owned(), retry, latency_us: 7 }),
+        }
+    }
+
+    fn tools(&self) -> Vec<ExtensionTool> {
+        self.tools.clone()
+    }
+
+    fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate> {
+        self.run_tool.as_ref().expect("a tool was given")(call.name.to_owned(), call.input)
+    }
+
+    fn has_command(&self, name: &str) -> bool {
+        name == "known"
+    }
+
+    fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate> {
+        self.emitted.borrow_mut().push(format!("/{name}[{args}]"));
+        std::future::ready(CommandFate::Done).boxed_local()
+    }
+
+    fn run_began(&self) {}
+    fn run_aborted(&self) {}
+    fn run_ended(&self) {}
+}
+
+/// Writes down what a provider was sent.
+struct Recorder {
+    inner: Arc<dyn Provider>,
+    payloads: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Provider for Recorder {
+    fn model(&self) -> &Model {
+        self.inner.model()
+    }
+
+    fn payload(&self, request: &Request) -> Value {
+        self.inner.payload(request)
+    }
+
+    fn send(&self, payload: Value, cancel: CancellationToken) -> ProviderStream {
+        self.payloads.lock().unwrap().push(payload.clone());
+        self.inner.send(payload, cancel)
+    }
+}
+
+#[derive(Clone, Default)]
+struct Written(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A session under test.
+pub(crate) struct World {
+    pub(crate) agent: Agent,
+    pub(crate) fake: Rc<Fake>,
+    pub(crate) control: AgentControl,
+    directory: tempfile::TempDir,
+    payloads: Arc<Mutex<Vec<Value>>>,
+    written: Written,
+}
+
+impl World {
+    pub(crate) fn new(model: &str, fake: Fake) -> Self {
+        Self::with(model, fake, &ProviderOptions::default(), VerdictCaps::default())
+    }
+
+    pub(crate) fn with(model: &str, fake: Fake, provider_options: &ProviderOptions, caps: VerdictCaps) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let ambient = Ambient::system();
+        let provider = provider::open(model, provider_options, &ambient).unwrap();
+        let payloads = Arc::new(Mutex::new(Vec::new()));
+        let provider = Arc::new(Recorder { inner: provider, payloads: payloads.clone() });
+        let session =
+            Session::open(&directory.path().join("session.jsonl"), directory.path(), ambient.clone()).unwrap();
+        let control = AgentControl::new(session, Arc::new(NoState), ambient.clone());
+        let options = AgentOptions {
+            cwd: directory.path().to_owned(),
+            system_prompt: Some("You are a test.".to_owned()),
+            tools: None,
+            mode: "json".to_owned(),
+            has_ui: false,
+            caps,
+            max_turns: 20,
+            system: Arc::new(OsToolSystem::new(ambient.clone(), directory.path().to_owned())),
+            ambient,
+        };
+        let fake = Rc::new(fake);
+        let written = Written::default();
+        let front_end = Box::new(JsonFrontEnd::new(written.clone()));
+        let agent = Agent::new(options, fake.clone(), provider, control.clone(), front_end);
+        Self { agent, fake, control, directory, payloads, written }
+    }
+
+    /// Events so far.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let bytes = self.written.0.borrow();
+        std::str::from_utf8(&bytes).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    pub(crate) fn events_of(&self, kind: &str) -> Vec<Value> {
+        self.events().into_iter().filter(|event| event["type"] == kind).collect()
+    }
+
+    /// Bodies of the requests so far.
+    pub(crate) fn payloads(&self) -> Vec<Value> {
+        self.payloads.lock().unwrap().clone()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn session_text(&self) -> String {
+        std::fs::read_to_string(self.path("session.jsonl")).unwrap()
+    }
+}
