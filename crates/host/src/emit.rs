@@ -4,10 +4,11 @@
 //! packages in load order, then entries, then registrations, each awaited before the next. A handler
 //! that was removed meanwhile, or whose realm was replaced, is left out.
 
-use crate::events::{Event, Round, Step};
+use crate::events::{Event, Round, Step, Taken};
 use crate::extension::{Arrival, Slot};
 use crate::host::Host;
 use crate::outcome::Outcome;
+use crate::record;
 use crate::report::ReportKind;
 use pijs_protocol::message::{ErrorReport, EventHook, EventResult, Message};
 use pijs_protocol::{EntryIndex, EventId, Handle, Termination};
@@ -59,8 +60,20 @@ impl Host {
             };
             let EventResult { error, .. } = &result;
             let located = error.clone().map(|error| self.located(slot, error));
+            let result = EventResult { error: located, ..result };
             let path = slot.cell.borrow().path(Some(target.entry));
-            let taken = round.take(EventResult { error: located, ..result }, &path);
+            let taken = match self.refused(&round, &target, &result) {
+                None => round.take(result, &path),
+                Some(capability) => {
+                    let message = format!(
+                        "its answer to \"{}\" does not count: the capability \"{capability}\" is not granted",
+                        event.name()
+                    );
+                    self.report(slot, Some(target.entry), ReportKind::Warning { message });
+                    // What it threw is an error like any other, and blocks nothing.
+                    Taken { step: Step::Next, complaint: None, error: result.error }
+                }
+            };
             if let Some(error) = taken.error {
                 self.report(slot, Some(target.entry), ReportKind::Error(error));
             }
@@ -73,6 +86,19 @@ impl Host {
             }
         }
         round.finish()
+    }
+
+    /// The capability that this result would need and its extension does not hold.
+    fn refused(&self, round: &Round, target: &Target, result: &EventResult) -> Option<&'static str> {
+        let capability = round.capability()?;
+        let says_nothing = result.changed.is_empty()
+            && result.error.is_none()
+            && result.value.as_ref().is_none_or(|value| value.is_null() || *value == Value::Bool(false));
+        if says_nothing {
+            return None;
+        }
+        let allowed = record::may(&self.0, &target.slot.cell.borrow().caller, capability);
+        (!allowed).then_some(capability)
     }
 
     async fn call_handler(

@@ -401,7 +401,12 @@ impl Host {
     }
 
     fn carry_out(&self, slot: &Rc<Slot>, messages: Vec<Message>) {
+        let generation = slot.cell.borrow().generation;
         for message in messages {
+            if slot.cell.borrow().generation != generation {
+                // One of them ended the realm; what it asked for after that is void.
+                return;
+            }
             match message {
                 Message::HostCall(call) => self.start_call(slot, call),
                 Message::HostCallCancel { call_id } => {

@@ -50,6 +50,17 @@ pub(crate) fn verdict(core: &Core, caller: &Caller, abort: &Abort<'_>) -> Result
     Err(format!("the capability \"{VERDICT}\" is not granted ({reason})"))
 }
 
+/// Whether an extension holds a model-facing capability; a refusal is recorded.
+pub(crate) fn may(core: &Core, caller: &Caller, capability: &'static str) -> bool {
+    let decision = core.dispatcher.gate().holds(caller, capability);
+    if !decision.allowed {
+        let reason = decision.reason.map_or("denied", pijs_hostcall::Reason::as_str);
+        let data = json!({ "capability": capability, "reason": reason });
+        event(core, caller, Level::Warn, "event_hook.denied", "an answer does not count", data);
+    }
+    decision.allowed
+}
+
 /// An entry has been loaded, or has failed to.
 pub(crate) fn loaded(core: &Core, caller: &Caller, path: &str, error: Option<&ErrorReport>) {
     match error {

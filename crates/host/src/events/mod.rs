@@ -113,6 +113,11 @@ impl Round {
         self.rule.mutable
     }
 
+    /// What an extension must hold for its answer to count.
+    pub(crate) fn capability(&self) -> Option<&'static str> {
+        self.rule.capability
+    }
+
     /// Takes one handler's result. `path` names the extension in answers that say where they come from.
     pub(crate) fn take(&mut self, result: EventResult, path: &str) -> Taken {
         for (key, value) in result.changed {

@@ -18,6 +18,9 @@ pub struct Rule {
     pub combine: Combine,
     /// What an exception does.
     pub on_throw: OnThrow,
+    /// What an extension must hold for its answers and changes to count; `None` where they are
+    /// ignored anyway or only steer the extension's own session commands.
+    pub capability: Option<&'static str>,
 }
 
 /// How the answers of several handlers become one.
@@ -63,11 +66,22 @@ pub enum OnThrow {
 }
 
 const fn quiet(name: &'static str) -> Rule {
-    Rule { name, mutable: &[], combine: Combine::Ignore, on_throw: OnThrow::Report }
+    rule(name, &[], Combine::Ignore)
 }
 
 const fn rule(name: &'static str, mutable: &'static [&'static str], combine: Combine) -> Rule {
-    Rule { name, mutable, combine, on_throw: OnThrow::Report }
+    Rule { name, mutable, combine, on_throw: OnThrow::Report, capability: None }
+}
+
+impl Rule {
+    /// The same, for extensions that hold a capability.
+    const fn held_by(self, capability: &'static str) -> Self {
+        Self { capability: Some(capability), ..self }
+    }
+
+    const fn on_throw(self, on_throw: OnThrow) -> Self {
+        Self { on_throw, ..self }
+    }
 }
 
 /// Fields of a tool's result that handlers may replace one by one.
@@ -80,19 +94,19 @@ pub const EVENTS: &[Rule] = &[
     quiet("agent_end"),
     quiet("agent_settled"),
     quiet("agent_start"),
-    rule("before_agent_start", &["systemPromptOptions"], Combine::AgentStart),
-    rule("before_provider_headers", &["headers"], Combine::Ignore),
-    rule("before_provider_request", &["payload"], Combine::ReplaceWhole("payload")),
+    rule("before_agent_start", &["systemPromptOptions"], Combine::AgentStart).held_by("prompt.modify"),
+    rule("before_provider_headers", &["headers"], Combine::Ignore).held_by("provider"),
+    rule("before_provider_request", &["payload"], Combine::ReplaceWhole("payload")).held_by("provider"),
     rule("cache_warming_decision", &[], Combine::Chain(&["action"])),
-    rule("context", &["messages"], Combine::Replace("messages")),
-    rule("context_with_system", &["messages"], Combine::Replace("messages")),
-    rule("input", &[], Combine::Input),
+    rule("context", &["messages"], Combine::Replace("messages")).held_by("context.modify"),
+    rule("context_with_system", &["messages"], Combine::Replace("messages")).held_by("context.modify"),
+    rule("input", &[], Combine::Input).held_by("context.modify"),
     quiet("mcp_servers_change"),
     rule("message_end", &[], Combine::ReplaceMessage),
     quiet("message_start"),
     quiet("message_update"),
     quiet("model_select"),
-    rule("project_trust", &[], Combine::FirstDecided),
+    rule("project_trust", &[], Combine::FirstDecided).held_by("trust"),
     quiet("provider_stream_event"),
     rule("resources_discover", &[], Combine::Collect(&["skillPaths", "promptPaths", "themePaths"])),
     rule("session_before_compact", &[], Combine::LastUntil("cancel")),
@@ -106,16 +120,16 @@ pub const EVENTS: &[Rule] = &[
     quiet("session_start"),
     quiet("session_tree"),
     quiet("thinking_level_select"),
-    Rule { name: "tool_call", mutable: &["input"], combine: Combine::LastUntil("block"), on_throw: OnThrow::Block },
+    rule("tool_call", &["input"], Combine::LastUntil("block")).on_throw(OnThrow::Block).held_by("tool.modify"),
     quiet("tool_execution_end"),
     quiet("tool_execution_start"),
     quiet("tool_execution_update"),
-    rule("tool_result", RESULT_FIELDS, Combine::Fields(RESULT_FIELDS)),
+    rule("tool_result", RESULT_FIELDS, Combine::Fields(RESULT_FIELDS)).held_by("tool.modify"),
     rule("turn_end", &[], Combine::Chain(&["entries", "continue"])),
     quiet("turn_start"),
     quiet("ui_prompt_end"),
     quiet("ui_prompt_start"),
-    Rule { name: "user_bash", mutable: &[], combine: Combine::First, on_throw: OnThrow::Fail },
+    rule("user_bash", &[], Combine::First).on_throw(OnThrow::Fail).held_by("tool.modify"),
 ];
 
 /// The event that only [`Host::stream`](crate::Host::stream) fires.
@@ -317,5 +331,69 @@ fn is_truthy(value: &Value) -> bool {
         Value::Number(number) => number.as_f64().is_some_and(|number| number != 0.0),
         Value::String(text) => !text.is_empty(),
         Value::Array(_) | Value::Object(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_so_that_it_can_be_searched() {
+        assert!(EVENTS.is_sorted_by(|a, b| a.name < b.name));
+        for rule in EVENTS {
+            assert_eq!(rule_for(rule.name), rule);
+        }
+        assert!(is_known("stream_text") && !is_known("nonsense"));
+    }
+
+    fn round(event: &str, payload: Value, answers: &[Value]) -> (Option<Value>, Map<String, Value>) {
+        let rule = rule_for(event);
+        let mut payload = payload.as_object().cloned().unwrap_or_default();
+        let mut answer = Answer::new();
+        for value in answers {
+            if answer.take(rule, &mut payload, value.clone(), "x.ts").0 == Step::Stop {
+                break;
+            }
+        }
+        (answer.finish(rule, &payload), payload)
+    }
+
+    #[test]
+    fn the_last_truthy_answer_wins_until_one_cancels() {
+        let (answer, _) = round("session_before_switch", json!({}), &[json!({ "a": 1 }), json!(null), json!(false)]);
+        assert_eq!(answer, Some(json!({ "a": 1 })));
+        let (answer, _) =
+            round("session_before_fork", json!({}), &[json!({ "cancel": true }), json!({ "cancel": false })]);
+        assert_eq!(answer, Some(json!({ "cancel": true })));
+    }
+
+    #[test]
+    fn fields_of_a_result_are_replaced_one_by_one_and_null_is_a_value() {
+        let event = json!({ "content": [1], "details": { "a": 1 }, "isError": false });
+        let (answer, _) =
+            round("tool_result", event.clone(), &[json!({ "isError": true }), json!({ "details": null })]);
+        assert_eq!(answer, Some(json!({ "content": [1], "details": null, "isError": true })));
+        assert_eq!(round("tool_result", event, &[json!({ "other": 1 })]).0, None);
+    }
+
+    #[test]
+    fn lists_are_collected_with_where_they_come_from() {
+        let answers = [json!({ "skillPaths": ["a"] }), json!({ "skillPaths": [], "themePaths": ["b"] })];
+        let (answer, _) = round("resources_discover", json!({}), &answers);
+        let item = |path: &str| json!({ "path": path, "extensionPath": "x.ts" });
+        assert_eq!(answer, Some(json!({ "skillPaths": [item("a")], "themePaths": [item("b")] })));
+    }
+
+    #[test]
+    fn a_whole_payload_is_replaced_and_the_next_handler_sees_it() {
+        let (answer, payload) = round("before_provider_request", json!({ "payload": 1 }), &[json!({ "b": 2 })]);
+        assert_eq!((answer, &payload["payload"]), (Some(json!({ "b": 2 })), &json!({ "b": 2 })));
+    }
+
+    #[test]
+    fn trust_is_decided_by_the_first_who_decides() {
+        let answers = [json!({ "trusted": "undecided" }), json!({ "trusted": "no" }), json!({ "trusted": "yes" })];
+        assert_eq!(round("project_trust", json!({}), &answers).0, Some(json!({ "trusted": "no" })));
     }
 }

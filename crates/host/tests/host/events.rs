@@ -1,7 +1,7 @@
 //! Events: order, combination, isolation.
 
 use crate::lab::Lab;
-use pijs_host::{Event, Signal};
+use pijs_host::{Event, HostOptions, Signal};
 use serde_json::json;
 
 const BOTH: &[&str] = &["handlers-a", "handlers-b"];
@@ -41,6 +41,24 @@ fn a_tool_call_is_blocked_by_an_answer_and_by_an_exception() {
             assert_eq!(outcome.payload["input"]["seen"], json!(["a"]), "the second extension is not asked");
         }
         assert!(lab.complaints().is_empty(), "nothing is reported, as under pi");
+    });
+}
+
+#[test]
+fn an_answer_without_the_capability_is_ignored_and_blocks_nothing() {
+    let lab = Lab::with(HostOptions::default(), &["context.modify"]);
+    lab.run(async {
+        lab.load(BOTH).await;
+        for tool in ["forbidden", "explode"] {
+            let event = Event::new("tool_call").with("toolName", tool).with("input", json!({ "seen": [] }));
+            let outcome = lab.host.emit(event).await;
+            assert_eq!((outcome.answer, outcome.stopped, outcome.thrown), (None, false, None));
+            assert_eq!(outcome.payload["input"], json!({ "seen": [] }));
+        }
+        let refusals = lab.complaints().iter().filter(|line| line.contains("\"tool.modify\" is not granted")).count();
+        assert_eq!(refusals, 4, "{:?}", lab.complaints());
+        let input = lab.host.emit(Event::new("input").with("text", "go")).await;
+        assert_eq!(input.answer_field("text").expect("granted"), "go a b");
     });
 }
 

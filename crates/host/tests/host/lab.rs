@@ -58,8 +58,17 @@ pub struct Lab {
     seen: std::cell::RefCell<Vec<Report>>,
 }
 
-/// What the model-facing capabilities of a file named with `-e` are, and `exec` for the fake one.
-const GRANTS: &[&str] = &["verdict", "exec", "session", "session.inject", "session.control"];
+/// The model-facing capabilities, and `exec` for the fake one.
+const GRANTS: &[&str] = &[
+    "verdict",
+    "exec",
+    "session",
+    "session.inject",
+    "session.control",
+    "context.modify",
+    "tool.modify",
+    "prompt.modify",
+];
 
 impl Lab {
     pub fn new() -> Self {
