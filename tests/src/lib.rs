@@ -1,1 +1,34 @@
-//! See `docs/architecture.md`.
+//! What end-to-end tests share.
+//!
+//! [`validate`] holds a value against a schema of `schema/`, which is generated from the types: whatever a test run
+//! puts on a wire, into a ledger or beside an artifact must pass.
+
+use serde_json::Value;
+use std::path::Path;
+
+/// Checks a value against `schema/NAME`; `name` is the file's name, with or without `.schema.json`.
+///
+/// ```
+/// let manifest = serde_json::json!({ "schema": "pi.ext.cap.v1", "capabilities": [] });
+/// pijs_tests::validate("pi.ext.cap.v1", &manifest)?;
+/// assert!(pijs_tests::validate("pi.ext.cap.v1", &serde_json::json!({})).is_err());
+/// # Ok::<(), String>(())
+/// ```
+///
+/// # Errors
+///
+/// One line for each place where the value is not what the schema says.
+///
+/// # Panics
+///
+/// When there is no such schema.
+pub fn validate(name: &str, value: &Value) -> Result<(), String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schema");
+    let file = if name.ends_with(".json") { name.to_owned() } else { format!("{name}.schema.json") };
+    let text = std::fs::read_to_string(folder.join(&file)).unwrap_or_else(|error| panic!("schema/{file}: {error}"));
+    let schema: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("schema/{file}: {error}"));
+    let validator = jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("schema/{file}: {error}"));
+    let wrong: Vec<String> =
+        validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(format!("not a {name}:\n{}", wrong.join("\n"))) }
+}
