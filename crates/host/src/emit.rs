@@ -132,7 +132,7 @@ impl Host {
         {
             let mut extension = slot.cell.borrow_mut();
             extension.pending.events.insert(event_id, sender);
-            extension.ticks.enqueue(Arrival::Message(Message::EventHook(hook)));
+            extension.ticks.enqueue(Arrival::Message(Box::new(Message::EventHook(hook))));
         }
         self.ingest();
         self.run_ready(slot);

@@ -29,8 +29,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 /// What waits in a loop.
 pub(crate) enum Arrival {
-    /// A message.
-    Message(Message),
+    /// A message; boxed, so that a delta moves no more than it needs.
+    Message(Box<Message>),
     /// The delta that the caller of `Host::stream` holds.
     Delta,
 }

@@ -306,7 +306,11 @@ impl Host {
     /// Runs what is ready, extension by extension, at most one burst each. Whether anything ran.
     pub(crate) fn pump(&self) -> bool {
         self.ingest();
-        self.slots().iter().fold(false, |busy, slot| self.run_ready(slot) || busy)
+        let mut is_busy = false;
+        for slot in self.slots() {
+            is_busy |= self.run_ready(&slot);
+        }
+        is_busy
     }
 
     /// Runs what is ready in one extension, at most one burst. Whether anything ran.
@@ -331,7 +335,7 @@ impl Host {
             let mut extension = slot.cell.borrow_mut();
             // An answer to a realm that is gone has nobody to go to.
             if extension.generation == generation && extension.realm.is_some() {
-                extension.ticks.enqueue(Arrival::Message(Message::HostResult(result)));
+                extension.ticks.enqueue(Arrival::Message(Box::new(Message::HostResult(result))));
             }
         }
     }
@@ -448,7 +452,7 @@ impl Host {
                 }
                 Message::StreamFault { handler, error } => self.stream_fault(slot, handler, error),
                 Message::BusEmit(event) => self.relay(slot, event),
-                Message::Log(entry) => self.report(slot, None, ReportKind::Log(entry)),
+                Message::Log(entry) => self.report(slot, None, ReportKind::Log(Box::new(entry))),
                 Message::Error(error) => self.realm_error(slot, error),
                 stray @ (Message::Load(_)
                 | Message::ToolCall(_)
@@ -600,7 +604,7 @@ impl Host {
     pub(crate) fn post(&self, slot: &Rc<Slot>, message: Message) {
         let mut extension = slot.cell.borrow_mut();
         if extension.realm.is_some() {
-            extension.ticks.enqueue(Arrival::Message(message));
+            extension.ticks.enqueue(Arrival::Message(Box::new(message)));
             self.0.wake.notify_one();
         }
     }

@@ -41,7 +41,7 @@ pub enum ReportKind {
         message: String,
     },
     /// Console output, or `pi.log`.
-    Log(LogEntry),
+    Log(Box<LogEntry>),
     /// A `stream_text` handler threw, answered nonsense or ran out of time.
     Strike {
         /// How many this session, this one included.

@@ -2,7 +2,7 @@
 //!
 //! An [`Event`] is a name and an object. Who hears it and in which order is the host's business
 //! ([`Host::emit`](crate::Host::emit)); what its handlers may change and how their answers combine
-//! is the dialect's, here [`pi`]. A [`Round`] is one event on its way through its handlers, without
+//! is the dialect's, here [`pi`]. A `Round` is one event on its way through its handlers, without
 //! any realm in sight.
 
 pub mod pi;
