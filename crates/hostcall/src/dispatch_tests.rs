@@ -1,1 +1,277 @@
+use super::*;
+use crate::connector::{Output, Profile};
+use crate::ledger::{LedgerOptions, MemorySink, verify};
+use crate::places::Places;
+use crate::policy::{Grant, Policy};
+use crate::prompt::{Answer, Prompter, Question};
+use pijs_protocol::{Capability, ErrorCode};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+struct Ticks(AtomicU64);
+
+impl Timer for Ticks {
+    fn now(&self) -> Now {
+        let elapsed_us = self.0.fetch_add(10, Ordering::Relaxed);
+        Now { epoch_ms: 1_700_000_000_000, elapsed_us }
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// Does what `params.do` says; counts how often it was reached.
+#[derive(Default)]
+struct Probe(AtomicUsize);
+
+impl Connector for Probe {
+    fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move {
+            match request.params.get("do").and_then(Value::as_str) {
+                Some("hang") => std::future::pending().await,
+                Some("panic") => panic!("the connector has a bug"),
+                Some("stream") => {
+                    for n in 0..3 {
+                        sink.send(Output::new(json!({ "n": n })))?;
+                    }
+                    Ok(Output::empty())
+                }
+                _ => Ok(Output::new(json!({"ok": true}))),
+            }
+        })
+    }
+
+    fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        assert_ne!(request.params.get("do"), Some(&json!("panic")), "the connector has a bug");
+        Ok(Output::new(json!({"ok": true})))
+    }
+}
+
+struct Answers(Mutex<Vec<Answer>>, AtomicUsize);
+
+impl Prompter for Answers {
+    fn ask(&self, _question: Question) -> BoxFuture<'static, Answer> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        let answer = self.0.lock().unwrap().pop().unwrap_or(Answer::NoPerson);
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+struct World {
+    dispatcher: Dispatcher,
+    sink: Arc<MemorySink>,
+    probe: Arc<Probe>,
+    caller: Caller,
+    answers: Arc<Answers>,
+}
+
+fn world(mode: Mode, grants: &[Grant], answers: &[Answer]) -> World {
+    let places = Places::new("/work/app", "/home/me", "/home/me/.pi/agent", "/tmp");
+    let policy = Policy { mode, ..Policy::default() };
+    let answers = Arc::new(Answers(Mutex::new(answers.iter().rev().copied().collect()), AtomicUsize::new(0)));
+    let gate = Gate::builder(policy, places).prompter(answers.clone()).build();
+    let profile = Arc::new(Profile::new("path:/x"));
+    gate.set_grants(&profile, grants, Default::default()).unwrap();
+    let sink = MemorySink::new();
+    let ledger = Ledger::new(LedgerOptions { session_id: "s1".into(), ..Default::default() }, sink.clone());
+    let probe = Arc::new(Probe::default());
+    let mut builder = Dispatcher::builder(gate, ledger, Arc::new(Ticks(AtomicU64::new(0))));
+    for method in ["fs", "exec", "session", "ui"] {
+        builder = builder.connector(method, probe.clone());
+    }
+    World {
+        dispatcher: builder.quotas(Quotas { in_flight: 3, ..Quotas::default() }).build(),
+        sink,
+        probe,
+        caller: Caller::new(profile),
+        answers,
+    }
+}
+
+fn call(id: &str, capability: &str, method: &str, params: Value) -> HostCall {
+    HostCall {
+        call_id: id.into(),
+        capability: Capability::new(capability),
+        method: method.into(),
+        params: params.as_object().unwrap().clone(),
+        timeout_ms: None,
+        cancel_token: None,
+        context: None,
+        bytes: Vec::new(),
+    }
+}
+
+fn reason(result: &HostResult) -> &str {
+    result.error.as_ref().and_then(|error| error.details.get("reason")?.as_str()).unwrap_or("none")
+}
+
+impl World {
+    async fn run(&self, call: HostCall) -> Vec<HostResult> {
+        let results = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&results);
+        self.dispatcher.call(&self.caller, call, move |result| into.lock().unwrap().push(result)).await;
+        let mut results = results.lock().unwrap();
+        std::mem::take(&mut *results)
+    }
+
+    /// Every start has exactly one end, and the chain holds.
+    fn ends(&self) -> Vec<Value> {
+        self.dispatcher.ledger().flush().unwrap();
+        verify(&*self.sink.bytes()).unwrap();
+        let lines = self.sink.lines();
+        let count = |event: &str, id: &Value| {
+            lines.iter().filter(|line| line["event"] == event && line["correlation"]["host_call_id"] == *id).count()
+        };
+        let starts: Vec<_> = lines.iter().filter(|line| line["event"] == "host_call.start").collect();
+        for start in &starts {
+            let id = &start["correlation"]["host_call_id"];
+            assert_eq!(count("host_call.end", id), count("host_call.start", id), "{id}");
+        }
+        lines.into_iter().filter(|line| line["event"] == "host_call.end").collect()
+    }
+}
+
+#[test]
+fn a_claimed_capability_is_compared_and_never_used() {
+    let world = world(Mode::Permissive, &[], &[]);
+    for claimed in ["read", "log", "Exec", "exec ", ""] {
+        let result = world.dispatcher.call_sync(&world.caller, call("c", claimed, "exec", json!({"command": "ls"})));
+        assert_eq!(reason(&result), "capability_mismatch", "{claimed:?}");
+    }
+    assert_eq!(world.probe.0.load(Ordering::Relaxed), 0);
+    assert_eq!(world.ends().len(), 5);
+}
+
+#[test]
+fn an_ungranted_effect_never_reaches_its_connector() {
+    let world = world(Mode::Strict, &[], &[]);
+    let result = world.dispatcher.call_sync(&world.caller, call("c", "exec", "exec", json!({"command": "ls"})));
+    assert_eq!((result.error.as_ref().unwrap().code, reason(&result)), (ErrorCode::Denied, "no_grant"));
+    assert_eq!(world.probe.0.load(Ordering::Relaxed), 0);
+    let read = world.dispatcher.call_sync(&world.caller, call("d", "read", "fs", json!({"op": "stat", "path": "x"})));
+    assert!(!read.is_error);
+    assert_eq!(world.ends().len(), 2);
+}
+
+#[test]
+fn a_panicking_connector_is_an_internal_result() {
+    let world = world(Mode::Permissive, &[], &[]);
+    let result =
+        world.dispatcher.call_sync(&world.caller, call("c", "ui", "ui", json!({"op": "notify", "do": "panic"})));
+    assert_eq!((result.error.as_ref().unwrap().code, reason(&result)), (ErrorCode::Internal, "invariant"));
+    assert_eq!(world.ends()[0]["data"]["error"]["code"], "internal");
+}
+
+#[tokio::test]
+async fn chunks_are_numbered_and_the_answer_is_the_last() {
+    let world = world(Mode::Permissive, &[], &[]);
+    let results = world.run(call("c", "ui", "ui", json!({"op": "notify", "do": "stream"}))).await;
+    let chunks: Vec<_> =
+        results.iter().map(|result| result.chunk.clone().unwrap()).map(|c| (c.index, c.is_last)).collect();
+    assert_eq!(chunks, [(0, false), (1, false), (2, false), (3, true)]);
+    assert_eq!(world.ends().len(), 1);
+}
+
+#[tokio::test]
+async fn panic_deadline_and_cancellation_each_end_a_call_once() {
+    let world = world(Mode::Permissive, &[], &[]);
+    let hang = |id: &str| call(id, "ui", "ui", json!({"op": "notify", "do": "hang"}));
+    let results = world.run(call("p", "ui", "ui", json!({"op": "notify", "do": "panic"}))).await;
+    assert_eq!(reason(&results[0]), "invariant");
+    let results = world.run(HostCall { timeout_ms: Some(5), ..hang("t") }).await;
+    assert_eq!((results.len(), reason(&results[0])), (1, "deadline"));
+    let caller = world.caller.clone();
+    let cancelling = async {
+        tokio::task::yield_now().await;
+        world.dispatcher.cancel(caller.extension(), &"c".into());
+        world.dispatcher.cancel(caller.extension(), &"c".into());
+    };
+    let (results, ()) = tokio::join!(world.run(hang("c")), cancelling);
+    assert_eq!((results.len(), reason(&results[0])), (1, "cancelled"));
+    assert_eq!(world.ends().len(), 3);
+    assert_eq!(world.dispatcher.in_flight(caller.extension()), 0);
+}
+
+#[tokio::test]
+async fn a_dropped_call_and_an_ended_extension_are_answered_once() {
+    let world = world(Mode::Permissive, &[], &[]);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let start = |id: &str| {
+        let seen = Arc::clone(&seen);
+        world.dispatcher.call(
+            &world.caller,
+            call(id, "ui", "ui", json!({"op": "notify", "do": "hang"})),
+            move |result| {
+                seen.lock().unwrap().push(result.call_id.0.clone());
+            },
+        )
+    };
+    drop(start("a"));
+    let (b, c) = (start("b"), start("c"));
+    world.dispatcher.end_extension(world.caller.extension());
+    b.await;
+    drop(c);
+    assert_eq!(*seen.lock().unwrap(), ["a", "b", "c"]);
+    assert_eq!(world.ends().len(), 3);
+}
+
+#[tokio::test]
+async fn ids_are_unique_in_flight_and_the_number_of_calls_is_limited() {
+    let world = world(Mode::Permissive, &[], &[]);
+    let hang = |id: &str| {
+        world.dispatcher.call(&world.caller, call(id, "ui", "ui", json!({"op": "notify", "do": "hang"})), |_| {})
+    };
+    let running = [hang("a"), hang("b")];
+    let again = world.run(call("a", "ui", "ui", json!({"op": "notify"}))).await;
+    assert_eq!(reason(&again[0]), "duplicate_id");
+    assert_eq!(world.dispatcher.in_flight(world.caller.extension()), 2);
+    let third = hang("c");
+    let over = world.run(call("d", "ui", "ui", json!({"op": "notify"}))).await;
+    assert_eq!(reason(&over[0]), "quota");
+    drop((running, third));
+    assert_eq!(world.dispatcher.in_flight(world.caller.extension()), 0);
+    world.ends();
+}
+
+#[tokio::test]
+async fn a_person_is_asked_once_and_an_answer_for_the_session_holds() {
+    let world = world(Mode::Prompt, &[], &[Answer::Deny, Answer::AllowOnce, Answer::AllowSubject, Answer::DenyAlways]);
+    let exec = |id: &str, command: &str| call(id, "exec", "exec", json!({"command": command}));
+    assert_eq!(reason(&world.run(exec("1", "ls")).await[0]), "user");
+    assert!(!world.run(exec("2", "ls")).await[0].is_error);
+    assert!(!world.run(exec("3", "ls")).await[0].is_error);
+    assert!(!world.run(exec("4", "ls")).await[0].is_error, "the subject was allowed for the session");
+    assert_eq!(reason(&world.run(exec("5", "rm")).await[0]), "user");
+    assert_eq!(reason(&world.run(exec("6", "rm")).await[0]), "policy", "never means never");
+    assert_eq!(world.answers.1.load(Ordering::Relaxed), 4);
+    world.ends();
+}
+
+#[tokio::test]
+async fn a_verdict_does_not_wait_for_a_person() {
+    let world = world(Mode::Prompt, &[], &[Answer::AllowCapability]);
+    let caller = world.caller.clone().in_verdict();
+    let result = world.dispatcher.call_sync(&caller, call("c", "exec", "exec", json!({"command": "ls"})));
+    assert_eq!(reason(&result), "non_interactive");
+    assert_eq!(world.answers.1.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn the_ledger_holds_hashes_and_no_parameters() {
+    let world = world(Mode::Permissive, &[], &[]);
+    world.dispatcher.call_sync(
+        &world.caller,
+        call("c", "session.inject", "session", json!({"op": "send_message", "content": "canary-7f3a"})),
+    );
+    world.ends();
+    let text = String::from_utf8(world.sink.bytes()).unwrap();
+    assert!(!text.contains("canary-7f3a"));
+    let start = world.sink.lines().into_iter().find(|line| line["event"] == "host_call.start").unwrap();
+    assert_eq!(start["data"]["params_hash"].as_str().unwrap().len(), 64);
+    for line in world.sink.lines() {
+        serde_json::from_value::<pijs_protocol::log::LogEntry>(line).unwrap();
+    }
+}

@@ -1,1 +1,123 @@
+use super::*;
+use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+fn ledger(options: LedgerOptions, sink: Arc<dyn LedgerSink>) -> (Ledger, Caller) {
+    (Ledger::new(options, sink), Caller::new(Arc::new(Profile::new("path:/x"))))
+}
+
+fn five_lines() -> Vec<u8> {
+    let sink = MemorySink::new();
+    let (ledger, caller) = ledger(LedgerOptions::default(), sink.clone());
+    for n in 0..5 {
+        let now = Now { epoch_ms: 1_770_087_662_123 + n, elapsed_us: n };
+        ledger.event(now, &caller, Level::Info, "test", "line", Map::from_iter([("n".to_owned(), json!(n))]));
+    }
+    ledger.flush().unwrap();
+    sink.bytes()
+}
+
+#[test]
+fn any_changed_byte_removed_repeated_or_moved_line_is_named() {
+    let good = five_lines();
+    let verified = verify(&*good).unwrap();
+    assert_eq!((verified.lines, verified.torn), (5, false));
+    let lines: Vec<&[u8]> = good.split_inclusive(|byte| *byte == b'\n').collect();
+    let broken = |order: &[usize]| {
+        verify(&*order.iter().flat_map(|at| lines[*at].to_vec()).collect::<Vec<_>>()).unwrap_err().line
+    };
+    assert_eq!(broken(&[0, 2, 3, 4]), 2);
+    assert_eq!(broken(&[1, 2, 3, 4]), 1);
+    assert_eq!(broken(&[0, 1, 1, 2]), 3);
+    assert_eq!(broken(&[0, 2, 1, 3]), 2);
+    for at in 0..good.len() {
+        let mut changed = good.clone();
+        changed[at] ^= 1;
+        let result = verify(&*changed);
+        // Only the last line feed may go unnoticed as such: the line then counts as torn.
+        assert!(result.is_err() || result.is_ok_and(|verified| verified.torn || verified.lines != 5), "byte {at}");
+    }
+}
+
+#[test]
+fn a_cut_off_end_is_seen_by_who_noted_the_head() {
+    let good = five_lines();
+    let whole = verify(&*good).unwrap();
+    let torn = verify(&good[..good.len() - 10]).unwrap();
+    assert_eq!((torn.lines, torn.torn), (4, true));
+    assert_ne!(torn.head, whole.head);
+}
+
+#[test]
+fn a_chain_goes_on_where_it_ended() {
+    let sink = MemorySink::new();
+    let (first, caller) = ledger(LedgerOptions::default(), sink.clone());
+    first.event(Now::default(), &caller, Level::Info, "a", "", Map::new());
+    first.flush().unwrap();
+    let (second, caller) = ledger(LedgerOptions { head: first.head(), ..LedgerOptions::default() }, sink.clone());
+    second.event(Now::default(), &caller, Level::Info, "b", "", Map::new());
+    drop(second);
+    assert_eq!(verify(&*sink.bytes()).unwrap().lines, 2);
+}
+
+#[test]
+fn extensions_cannot_write_the_hosts_fields_or_leak_known_secrets() {
+    let sink = MemorySink::new();
+    let options = LedgerOptions { secrets: vec!["hunter2-canary".into()], ..LedgerOptions::default() };
+    let (ledger, caller) = ledger(options, sink.clone());
+    let data = json!({"chain": {"seq": 9}, "apiKey": "x", "note": "\"}\n{ hunter2-canary"});
+    ledger.extension_log(
+        Now::default(),
+        &caller,
+        Level::Warn,
+        "extension.log",
+        "a\nb hunter2-canary",
+        data.as_object().unwrap().clone(),
+    );
+    ledger.flush().unwrap();
+    assert_eq!(verify(&*sink.bytes()).unwrap().lines, 1);
+    let line = &sink.lines()[0];
+    assert_eq!(line["data"]["extension"]["apiKey"], "[REDACTED]");
+    assert_eq!(line["data"]["chain"]["seq"], 0);
+    assert_eq!(line["ts"], "1970-01-01T00:00:00.000Z");
+    assert!(!String::from_utf8(sink.bytes()).unwrap().contains("hunter2"));
+}
+
+#[test]
+fn an_oversized_line_says_what_it_left_out() {
+    let sink = MemorySink::new();
+    let (ledger, caller) = ledger(LedgerOptions::default(), sink.clone());
+    ledger.event(
+        Now::default(),
+        &caller,
+        Level::Info,
+        "big",
+        "",
+        Map::from_iter([("x".to_owned(), json!("y".repeat(100_000)))]),
+    );
+    ledger.flush().unwrap();
+    assert!(sink.lines()[0]["data"]["omitted_bytes"].as_u64().unwrap() > 100_000);
+    assert!(sink.bytes().len() < LONGEST_LINE);
+    verify(&*sink.bytes()).unwrap();
+}
+
+struct Failing(AtomicBool, Arc<MemorySink>);
+
+impl LedgerSink for Failing {
+    fn append(&self, lines: &[u8]) -> io::Result<()> {
+        if self.0.load(Ordering::Relaxed) { Err(io::ErrorKind::StorageFull.into()) } else { self.1.append(lines) }
+    }
+}
+
+#[test]
+fn what_a_failing_sink_did_not_take_is_offered_again() {
+    let memory = MemorySink::new();
+    let sink = Arc::new(Failing(AtomicBool::new(true), memory.clone()));
+    let (ledger, caller) = ledger(LedgerOptions::default(), sink.clone());
+    ledger.event(Now::default(), &caller, Level::Info, "a", "", Map::new());
+    assert!(ledger.flush().is_err());
+    sink.0.store(false, Ordering::Relaxed);
+    ledger.event(Now::default(), &caller, Level::Info, "b", "", Map::new());
+    ledger.flush().unwrap();
+    assert_eq!(verify(&*memory.bytes()).unwrap().lines, 2);
+}
