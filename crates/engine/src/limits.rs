@@ -75,11 +75,7 @@ pub(crate) struct Meter {
 impl Meter {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
-            heap: Rc::new(Heap {
-                used: Cell::new(0),
-                limit: usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX),
-                refused: Cell::new(false),
-            }),
+            heap: Rc::new(Heap { used: Cell::new(0), limit: Cell::new(usize::MAX), refused: Cell::new(false) }),
             interrupter: Interrupter::new(),
             jobs_limit: limits.jobs,
             fuel_limit: Cell::new(limits.fuel),
@@ -88,6 +84,16 @@ impl Meter {
             stop: Cell::new(None),
             bug: RefCell::new(None),
         }
+    }
+
+    /// Puts the memory limit into force; `false` when what is there already exceeds it.
+    ///
+    /// Not before the context exists: the engine does not survive running out of memory while it
+    /// builds one.
+    pub(crate) fn limit_memory(&self, limits: &Limits) -> bool {
+        let limit = usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX);
+        self.heap.limit.set(limit);
+        self.heap.used.get() <= limit
     }
 
     pub(crate) fn allocator(&self) -> LimitedAllocator {
@@ -175,14 +181,14 @@ impl Meter {
 #[derive(Debug)]
 struct Heap {
     used: Cell<usize>,
-    limit: usize,
+    limit: Cell<usize>,
     refused: Cell<bool>,
 }
 
 impl Heap {
     /// Whether `more` bytes beside what is used stay under the limit; marks a refusal.
     fn admits(&self, more: usize) -> bool {
-        let fits = self.used.get().checked_add(more).is_some_and(|total| total <= self.limit);
+        let fits = self.used.get().checked_add(more).is_some_and(|total| total <= self.limit.get());
         if !fits {
             self.refused.set(true);
         }

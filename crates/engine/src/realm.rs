@@ -104,7 +104,7 @@ impl EngineRealm {
             Self { exports: None, ended: None, limits: options.limits.clone(), shared, context, _runtime: runtime };
         // After `realm` exists, so that its `Drop` releases what `install` had saved.
         installed.map_err(failed)?;
-        if realm.shared.meter.must_stop() {
+        if !realm.shared.meter.limit_memory(&options.limits) {
             return Err(EngineError::new("cannot create a realm: the memory limit is too small for an empty one"));
         }
         Ok(realm)

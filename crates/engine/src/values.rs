@@ -11,8 +11,9 @@ use rquickjs::{Array, Coerced, Ctx, Exception, Filter, FromJs, Function, Object,
 use rquickjs::{atom::PredefinedAtom, function::This};
 use serde_json::{Map, Number};
 
-/// Nesting that is certainly a cycle or an attack; `serde_json` itself stops at 128.
-const MAX_DEPTH: usize = 500;
+/// Deepest nesting that leaves a realm. `serde_json` reads 128 levels back from a tape, and a message
+/// around the value takes a few; deeper ones are cycles or attacks, and recursion here costs host stack.
+const MAX_DEPTH: usize = 120;
 
 /// What happens to lone surrogates on their way out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl Unfit {
             Self::LoneSurrogate => {
                 Some("a string holds half a surrogate pair, which is no Unicode text; use toWellFormed() first")
             }
-            Self::TooDeep => Some("a value is cyclic or nested more than 500 levels deep"),
+            Self::TooDeep => Some("a value is cyclic or nested more than 120 levels deep"),
             Self::BigInt => Some("a BigInt has no JSON form; use a number or a string"),
             Self::Shape(what) => Some(what),
         }
