@@ -24,7 +24,7 @@ use pijs_hostcall::{Dispatcher, During, Timer};
 use pijs_protocol::message::{BusEvent, ErrorReport, Message};
 use pijs_protocol::registration::{Register, Registration};
 use pijs_protocol::wire::StreamAnswer;
-use pijs_protocol::{EntryIndex, HostCall, HostResult, StreamDelta, StreamSource, Termination, Yield};
+use pijs_protocol::{EntryIndex, HostCall, HostResult, Now, StreamDelta, StreamSource, Termination, Yield};
 use pijs_tick::{CompletionQueue, CompletionSink, Tick, completion_queue};
 use serde_json::{Map, Value};
 use std::cell::{Cell, RefCell};
@@ -316,7 +316,7 @@ impl Host {
     /// Runs what is ready in one extension, at most one burst. Whether anything ran.
     pub(crate) fn run_ready(&self, slot: &Rc<Slot>) -> bool {
         for ran in 0..self.0.options.burst {
-            match self.tick(slot, None) {
+            match self.tick(slot, self.0.timer.now(), None) {
                 Ticked::Idle => return ran > 0,
                 Ticked::Ended => return true,
                 Ticked::Ran | Ticked::Answered(_) => {}
@@ -341,9 +341,8 @@ impl Host {
     }
 
     /// Runs at most one macrotask of one extension and carries out what it asked for.
-    pub(crate) fn tick(&self, slot: &Rc<Slot>, delta: Option<&StreamDelta>) -> Ticked {
+    pub(crate) fn tick(&self, slot: &Rc<Slot>, now: Now, delta: Option<&StreamDelta>) -> Ticked {
         let core = &*self.0;
-        let now = core.timer.now();
         let ticked = {
             let mut extension = slot.cell.borrow_mut();
             let during = if delta.is_some() { During::Verdict } else { During::Turn };

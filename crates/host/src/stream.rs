@@ -26,7 +26,7 @@ use crate::report::ReportKind;
 use pijs_protocol::message::{ErrorReport, Message};
 use pijs_protocol::stream::StreamVerdict;
 use pijs_protocol::wire::StreamAnswer;
-use pijs_protocol::{Handle, StreamDelta};
+use pijs_protocol::{Handle, Now, StreamDelta};
 use std::rc::Rc;
 
 impl Host {
@@ -39,7 +39,8 @@ impl Host {
             return StreamOutcome::Continue;
         }
         self.ingest();
-        let begin_us = self.0.timer.now().elapsed_us;
+        let begin = self.0.timer.now();
+        let mut now = begin;
         let bit = ears::bit(delta.source);
         // By index: looking at one slot after the other holds no borrow and copies no list.
         let mut index = 0;
@@ -52,8 +53,10 @@ impl Host {
             if !listens {
                 continue;
             }
-            if let Some(verdict) = self.ask(&slot, delta)
-                && let Some(verdict) = self.grant(&slot, delta, verdict, begin_us)
+            let asked = self.ask(&slot, delta, &mut now);
+            if let Some(verdict) = asked
+                && let Some(verdict) =
+                    self.grant(&slot, delta, verdict, now.elapsed_us.saturating_sub(begin.elapsed_us))
             {
                 return StreamOutcome::Abort(verdict);
             }
@@ -61,10 +64,11 @@ impl Host {
         StreamOutcome::Continue
     }
 
-    /// Lets one extension answer.
-    fn ask(&self, slot: &Rc<Slot>, delta: &StreamDelta) -> Option<StreamVerdict> {
+    /// Lets one extension answer. `now` is the time before and, on return, the time after: the clock
+    /// is read once per extension and delta.
+    fn ask(&self, slot: &Rc<Slot>, delta: &StreamDelta, now: &mut Now) -> Option<StreamVerdict> {
         let budget = self.0.options.verdict;
-        let begin_us = self.0.timer.now().elapsed_us;
+        let begin_us = now.elapsed_us;
         {
             let mut extension = slot.cell.borrow_mut();
             extension.ticks.enqueue(Arrival::Delta);
@@ -75,13 +79,14 @@ impl Host {
         // Everything that was queued before the delta runs first; the delta is in the queue, so the
         // loop comes to it or the realm ends.
         let answer = loop {
-            match self.tick(slot, Some(delta)) {
-                Ticked::Ran => {}
+            match self.tick(slot, *now, Some(delta)) {
+                Ticked::Ran => *now = self.0.timer.now(),
                 Ticked::Answered(answer) => break Some(answer),
                 Ticked::Ended | Ticked::Idle => break None,
             }
         };
-        let elapsed_us = self.0.timer.now().elapsed_us.saturating_sub(begin_us);
+        *now = self.0.timer.now();
+        let elapsed_us = now.elapsed_us.saturating_sub(begin_us);
         let first_slow = {
             let mut extension = slot.cell.borrow_mut();
             if let Some(watch) = &extension.watch {
@@ -109,8 +114,7 @@ impl Host {
     }
 
     /// Asks the gate whether an abort counts, and writes it to the ledger.
-    fn grant(&self, slot: &Rc<Slot>, delta: &StreamDelta, asked: StreamVerdict, begin_us: u64) -> Option<Verdict> {
-        let latency_us = self.0.timer.now().elapsed_us.saturating_sub(begin_us);
+    fn grant(&self, slot: &Rc<Slot>, delta: &StreamDelta, asked: StreamVerdict, latency_us: u64) -> Option<Verdict> {
         let (caller, extension, path) = {
             let extension = slot.cell.borrow();
             (

@@ -13,7 +13,9 @@ fn handlers_run_one_after_the_other_and_an_exception_stops_nobody() {
         lab.load(BOTH).await;
         lab.host.emit(Event::new("agent_start")).await;
         assert_eq!(lab.logs(), ["a1", "a3", "b1"]);
-        assert_eq!(lab.complaints(), ["Extension \"handlers-a/index.ts\" error: a2 broke (handlers-a/index.ts:10:9)"]);
+        let complaints = lab.complaints();
+        let place = "Extension \"handlers-a/index.ts\" error: a2 broke (handlers-a/index.ts:10:";
+        assert!(complaints.len() == 1 && complaints[0].starts_with(place), "{complaints:?}");
     });
 }
 
