@@ -131,6 +131,12 @@ pub(crate) enum Command {
     /// What is loaded, and what it may do
     #[command(subcommand)]
     Ext(ExtCommand),
+    /// Let this folder's own .pi settings and extensions count
+    Trust {
+        /// No longer
+        #[arg(long)]
+        remove: bool,
+    },
     /// Watch a rule abort and retry a streaming reply; needs no network, no key, no set-up
     Demo {
         /// Machine output
@@ -150,9 +156,6 @@ pub(crate) struct InstallArgs {
     /// npm registry to ask instead of the configured one
     #[arg(long, value_name = "URL")]
     pub(crate) registry: Option<String>,
-    /// Grant what the scan found without asking
-    #[arg(short, long)]
-    pub(crate) yes: bool,
     /// Machine output
     #[arg(long)]
     pub(crate) json: bool,

@@ -35,13 +35,15 @@ fn a_missing_extension_is_named() {
 #[test]
 fn a_syntax_error_shows_the_place() {
     let world = World::new();
-    with_extension(&world, "export default function (pi) {\n  const x = ;\n}\n").failed(1, &["ext.ts", "const x = ;", "BD_SYNTAX"]);
+    with_extension(&world, "export default function (pi) {\n  const x = ;\n}\n")
+        .failed(1, &["ext.ts", "const x = ;", "BD_SYNTAX"]);
 }
 
 #[test]
 fn an_import_that_cannot_be_resolved_shows_the_place() {
     let world = World::new();
-    with_extension(&world, "import { a } from './missing';\nexport default () => a;\n").failed(1, &["ext.ts", "./missing", "BD_RESOLVE"]);
+    with_extension(&world, "import { a } from './missing';\nexport default () => a;\n")
+        .failed(1, &["ext.ts", "./missing", "BD_RESOLVE"]);
 }
 
 #[test]
@@ -57,7 +59,8 @@ fn a_factory_that_throws_is_reported_with_its_typescript_position() {
 #[test]
 fn a_default_export_that_is_no_function_is_refused() {
     let world = World::new();
-    with_extension(&world, "export default { name: 'x' };\n").failed(1, &["ext.ts", "does not export a valid factory function"]);
+    with_extension(&world, "export default { name: 'x' };\n")
+        .failed(1, &["ext.ts", "does not export a valid factory function"]);
     with_extension(&world, "export const x = 1;\n").failed(1, &["does not export a valid factory function"]);
 }
 
@@ -84,7 +87,8 @@ fn provider_failures_are_told_apart() {
     ask(plain(401, r#"{"error":{"message":"Incorrect API key"}}"#)).failed(1, &["401", "OPENAI_API_KEY"]);
     ask(plain(404, r#"{"error":{"message":"no such model"}}"#)).failed(1, &["404", "no such model"]);
     ask(vec![Reply::Stream(vec!["data: {not json\n\n".into()])]).failed(1, &["malformed"]);
-    ask(vec![Reply::Stream(vec!["data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hal\"}}]}\n\n".into()])]).failed(1, &["ended"]);
+    ask(vec![Reply::Stream(vec!["data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hal\"}}]}\n\n".into()])])
+        .failed(1, &["ended"]);
 }
 
 #[test]

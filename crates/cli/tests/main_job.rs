@@ -43,7 +43,8 @@ fn world_with_rule() -> World {
 #[test]
 fn the_delta_that_completes_the_match_is_never_seen() {
     let world = world_with_rule();
-    let model = world.script(&[&["import x fr", "om '@old", "-sdk", "/core'; more"], &["import x from '@new-sdk/core'"]]);
+    let model =
+        world.script(&[&["import x fr", "om '@old", "-sdk", "/core'; more"], &["import x from '@new-sdk/core'"]]);
     let run = world.ttsr(&model, &[]);
     let events = run.succeeded().events();
 
@@ -54,7 +55,10 @@ fn the_delta_that_completes_the_match_is_never_seen() {
     assert_eq!(verdicts[0]["offset"], "import x from '@old-sdk".len());
     assert_eq!(run.events_of("message_discarded").len(), 1);
 
-    let before: Vec<&Value> = events.iter().take_while(|event| event["type"] != "stream_verdict" && event["type"] != "message_discarded").collect();
+    let before: Vec<&Value> = events
+        .iter()
+        .take_while(|event| event["type"] != "stream_verdict" && event["type"] != "message_discarded")
+        .collect();
     let let_through: Vec<String> = text_deltas(&before.into_iter().cloned().collect::<Vec<_>>());
     assert_eq!(let_through.concat(), "import x from '@old-sdk");
     assert!(!run.stdout.contains("/core'; more"), "the delta that tripped reached a listener");
@@ -84,7 +88,18 @@ fn the_rule_is_in_the_next_request_once_and_the_junk_is_not_openai() {
         Reply::StreamThenStall(support::open_openai(&["junk-7319 from '@old", "-sdk/core'"])),
         Reply::Stream(openai(&["clean"])),
     ]);
-    let mut command = world.command(&["-p", "x", "--model", "openai/m", "--mode", "json", "-e", &support::pi_ttsr(), "--base-url", &format!("{}/v1", server.url)]);
+    let mut command = world.command(&[
+        "-p",
+        "x",
+        "--model",
+        "openai/m",
+        "--mode",
+        "json",
+        "-e",
+        &support::pi_ttsr(),
+        "--base-url",
+        &format!("{}/v1", server.url),
+    ]);
     command.env("OPENAI_API_KEY", "k");
     let run = support::run(command);
     assert_eq!(final_text(&run.succeeded().events()), "clean");
@@ -94,7 +109,12 @@ fn the_rule_is_in_the_next_request_once_and_the_junk_is_not_openai() {
     assert_eq!(requests[0].0, "/v1/chat/completions");
     assert!(!mentions(&requests[0].1, "TTSR RULE"));
     assert!(!mentions(&requests[1].1, "junk-7319") && !mentions(&requests[1].1, SECRET));
-    let injected: Vec<&Value> = requests[1].1["messages"].as_array().expect("messages").iter().filter(|message| mentions(message, "TTSR RULE: no-old-sdk")).collect();
+    let injected: Vec<&Value> = requests[1].1["messages"]
+        .as_array()
+        .expect("messages")
+        .iter()
+        .filter(|message| mentions(message, "TTSR RULE: no-old-sdk"))
+        .collect();
     assert_eq!(injected.len(), 1);
     assert_eq!(injected[0]["role"], "system", "this wire takes system messages in mid-conversation");
     assert_eq!(server.closed_early(), 1, "the aborted stream's connection was dropped");
@@ -107,7 +127,18 @@ fn the_rule_is_in_the_next_request_once_and_the_junk_is_not_anthropic() {
         Reply::StreamThenStall(support::open_anthropic(&["junk-7319 from '@old", "-sdk/core'"])),
         Reply::Stream(anthropic(&["clean"])),
     ]);
-    let mut command = world.command(&["-p", "x", "--model", "anthropic/m", "--mode", "json", "-e", &support::pi_ttsr(), "--base-url", &server.url]);
+    let mut command = world.command(&[
+        "-p",
+        "x",
+        "--model",
+        "anthropic/m",
+        "--mode",
+        "json",
+        "-e",
+        &support::pi_ttsr(),
+        "--base-url",
+        &server.url,
+    ]);
     command.env("ANTHROPIC_API_KEY", "k");
     let run = support::run(command);
     assert_eq!(final_text(&run.succeeded().events()), "clean");
@@ -116,7 +147,12 @@ fn the_rule_is_in_the_next_request_once_and_the_junk_is_not_anthropic() {
     assert_eq!(requests.len(), 2);
     assert_eq!(requests[0].0, "/v1/messages");
     assert!(!mentions(&requests[1].1, "junk-7319") && !mentions(&requests[1].1, SECRET));
-    let injected: Vec<&Value> = requests[1].1["messages"].as_array().expect("messages").iter().filter(|message| mentions(message, "TTSR RULE: no-old-sdk")).collect();
+    let injected: Vec<&Value> = requests[1].1["messages"]
+        .as_array()
+        .expect("messages")
+        .iter()
+        .filter(|message| mentions(message, "TTSR RULE: no-old-sdk"))
+        .collect();
     assert_eq!(injected.len(), 1);
     assert_eq!(injected[0]["role"], "user", "this wire has no system role in mid-conversation");
     assert_eq!(server.closed_early(), 1, "the aborted stream's connection was dropped");

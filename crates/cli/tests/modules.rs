@@ -31,10 +31,16 @@ fn check(files: &[(&str, &str)], expected: &str) {
 fn a_commonjs_dependency() {
     check(
         &[
-            ("index.ts", "import shout, { whisper } from 'loud';\nimport { report } from './report.ts';\nexport default (pi) => report(pi, () => shout('a') + whisper('B'));"),
+            (
+                "index.ts",
+                "import shout, { whisper } from 'loud';\nimport { report } from './report.ts';\nexport default (pi) => report(pi, () => shout('a') + whisper('B'));",
+            ),
             ("package.json", r#"{"name":"x","version":"1.0.0","dependencies":{"loud":"1.0.0"}}"#),
             ("node_modules/loud/package.json", r#"{"name":"loud","version":"1.0.0","main":"./main.js"}"#),
-            ("node_modules/loud/main.js", "const { up } = require('./up');\nmodule.exports = (s) => up(s) + '!';\nmodule.exports.whisper = (s) => s.toLowerCase();"),
+            (
+                "node_modules/loud/main.js",
+                "const { up } = require('./up');\nmodule.exports = (s) => up(s) + '!';\nmodule.exports.whisper = (s) => s.toLowerCase();",
+            ),
             ("node_modules/loud/up.js", "exports.up = (s) => s.toUpperCase();"),
         ],
         "A!b",
@@ -45,9 +51,15 @@ fn a_commonjs_dependency() {
 fn an_esm_dependency_with_an_exports_map() {
     check(
         &[
-            ("index.ts", "import { twice } from 'maths/twice';\nimport { report } from './report.js';\nexport default (pi) => report(pi, () => twice(21));"),
+            (
+                "index.ts",
+                "import { twice } from 'maths/twice';\nimport { report } from './report.js';\nexport default (pi) => report(pi, () => twice(21));",
+            ),
             ("package.json", r#"{"name":"x","version":"1.0.0","dependencies":{"maths":"1.0.0"}}"#),
-            ("node_modules/maths/package.json", r#"{"name":"maths","version":"1.0.0","type":"module","exports":{"./twice":{"import":"./src/twice.mjs"}}}"#),
+            (
+                "node_modules/maths/package.json",
+                r#"{"name":"maths","version":"1.0.0","type":"module","exports":{"./twice":{"import":"./src/twice.mjs"}}}"#,
+            ),
             ("node_modules/maths/src/twice.mjs", "export const twice = (n) => n * 2;"),
         ],
         "42",
@@ -58,7 +70,10 @@ fn an_esm_dependency_with_an_exports_map() {
 fn a_dynamic_import() {
     check(
         &[
-            ("index.ts", "import { report } from './report';\nexport default (pi) => report(pi, async () => (await import('./later.ts')).value);"),
+            (
+                "index.ts",
+                "import { report } from './report';\nexport default (pi) => report(pi, async () => (await import('./later.ts')).value);",
+            ),
             ("later.ts", "export const value: string = 'later';"),
         ],
         "later",
@@ -68,7 +83,10 @@ fn a_dynamic_import() {
 #[test]
 fn top_level_await() {
     check(
-        &[("index.ts", "import { report } from './report';\nconst value = await Promise.resolve('awaited');\nexport default (pi) => report(pi, () => value);")],
+        &[(
+            "index.ts",
+            "import { report } from './report';\nconst value = await Promise.resolve('awaited');\nexport default (pi) => report(pi, () => value);",
+        )],
         "awaited",
     );
 }
@@ -97,7 +115,10 @@ export default (pi) => report(pi, () => new Box(Colour.Green).show() + Shapes.si
 fn json_and_commonjs_entries() {
     check(
         &[
-            ("index.ts", "import data from './data.json';\nimport old = require('./old.cjs');\nimport { report } from './report';\nexport default (pi) => report(pi, () => data.n + old.n);"),
+            (
+                "index.ts",
+                "import data from './data.json';\nimport old = require('./old.cjs');\nimport { report } from './report';\nexport default (pi) => report(pi, () => data.n + old.n);",
+            ),
             ("data.json", r#"{"n": 40}"#),
             ("old.cjs", "exports.n = 2;"),
         ],

@@ -53,7 +53,10 @@ fn a_handler_that_throws_is_reported_and_muted_after_three_strikes() {
     let run = ask(
         &world,
         &[&["a", "b", "c", "d", "e"]],
-        &[("bad", "let calls = 0;\nexport default (pi: any) => {\n  pi.on('stream_text', () => { calls++; throw new Error('oops ' + calls); });\n};\n")],
+        &[(
+            "bad",
+            "let calls = 0;\nexport default (pi: any) => {\n  pi.on('stream_text', () => { calls++; throw new Error('oops ' + calls); });\n};\n",
+        )],
     );
     assert_eq!(final_text(run.succeeded()), "abcde");
     assert!(run.stderr.contains("oops 1") && run.stderr.contains("bad.ts:3"), "{}", run.stderr);
@@ -67,7 +70,10 @@ fn a_handler_that_never_returns_is_stopped_and_the_session_goes_on() {
         &world,
         &[&["a", "b BAD", " c"], &["fine"]],
         &[
-            ("stuck", "export default (pi) => { pi.on('stream_text', ({ chunk }) => { if (chunk === 'a') { try { for (;;); } catch {} } }); };"),
+            (
+                "stuck",
+                "export default (pi) => { pi.on('stream_text', ({ chunk }) => { if (chunk === 'a') { try { for (;;); } catch {} } }); };",
+            ),
             ("good", &abort_on("BAD", "not BAD")),
         ],
     );
@@ -81,9 +87,12 @@ fn a_promise_that_settles_without_waiting_counts() {
     let run = ask(
         &world,
         &[&["so BAD"], &["fine"]],
-        &[("quick", "export default (pi) => { let n = 0; pi.on('stream_text', async ({ chunk }) => {
+        &[(
+            "quick",
+            "export default (pi) => { let n = 0; pi.on('stream_text', async ({ chunk }) => {
             await null; await Promise.resolve();
-            if (n++ === 0 && chunk.includes('BAD')) return { abort: true, retry: { content: 'no' } }; }); };")],
+            if (n++ === 0 && chunk.includes('BAD')) return { abort: true, retry: { content: 'no' } }; }); };",
+        )],
     );
     assert_eq!(run.succeeded().events_of("message_discarded").len(), 1, "{}", run.stderr);
     assert_eq!(final_text(&run), "fine");
@@ -110,7 +119,10 @@ fn an_abort_without_retry_ends_the_run() {
     let run = ask(
         &world,
         &[&["a", "STOP", "b"], &["never asked"]],
-        &[("stop", "export default (pi) => { pi.on('stream_text', ({ chunk }) => chunk === 'STOP' ? { abort: true } : undefined); };")],
+        &[(
+            "stop",
+            "export default (pi) => { pi.on('stream_text', ({ chunk }) => chunk === 'STOP' ? { abort: true } : undefined); };",
+        )],
     );
     assert_eq!(run.events_of("message_discarded").len(), 1, "{}", run.stdout);
     assert!(!run.stdout.contains("never asked"));
@@ -132,7 +144,8 @@ fn other_sources_are_heard_when_asked_for() {
       }, { sources: ['text', 'thinking', 'tool'] }); };";
     let path = world.write("project/all.ts", source).display().to_string();
     let run = world.pi(&["-p", "x", "--mode", "json", "--model", &model, "-e", &path]);
-    let sources: Vec<Value> = run.succeeded().events_of("stream_verdict").into_iter().map(|verdict| verdict["source"].clone()).collect();
+    let sources: Vec<Value> =
+        run.succeeded().events_of("stream_verdict").into_iter().map(|verdict| verdict["source"].clone()).collect();
     assert_eq!(sources, ["thinking", "tool"]);
     assert!(run.stdout.contains("do not write x.ts"), "{}", run.stdout);
     assert!(!world.project().join("x.ts").exists(), "the aborted call did not run");
@@ -154,7 +167,10 @@ fn nonsense_answers_are_no_verdict() {
     let run = ask(
         &world,
         &[&["a", "b"]],
-        &[("odd", "let n = 0; export default (pi) => { pi.on('stream_text', () => [{ abort: 'yes' }, { abort: true, retry: { content: 7 } }][n++]); };")],
+        &[(
+            "odd",
+            "let n = 0; export default (pi) => { pi.on('stream_text', () => [{ abort: 'yes' }, { abort: true, retry: { content: 7 } }][n++]); };",
+        )],
     );
     assert_eq!(final_text(run.succeeded()), "ab");
     assert!(run.stderr.contains("odd"), "{}", run.stderr);

@@ -33,8 +33,13 @@ impl ThreadRealm {
         self.interrupter.clone()
     }
 
+    /// Evaluates the runtime now, ahead of the first task. Later calls yield nothing.
+    pub fn boot(&mut self, now: Now, host: &mut dyn SyncHost) -> Result<Yield, Termination> {
+        self.boot_once(now, host).map(Option::unwrap_or_default)
+    }
+
     /// Evaluates the runtime before the first task; what it yielded belongs to that task's turn.
-    fn boot(&mut self, now: Now, host: &mut dyn SyncHost) -> Result<Option<Yield>, Termination> {
+    fn boot_once(&mut self, now: Now, host: &mut dyn SyncHost) -> Result<Option<Yield>, Termination> {
         if self.started {
             return Ok(None);
         }
@@ -45,7 +50,7 @@ impl ThreadRealm {
 
 impl Realm for ThreadRealm {
     fn start(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Progress {
-        let turn = self.boot(delivery.now, host).and_then(|boot| {
+        let turn = self.boot_once(delivery.now, host).and_then(|boot| {
             let done = self.engine.turn(delivery, host)?;
             Ok(joined(boot, done))
         });
@@ -68,7 +73,7 @@ impl Realm for ThreadRealm {
         delta: &StreamDelta,
         host: &mut dyn SyncHost,
     ) -> Result<Yield, Termination> {
-        let boot = self.boot(now, host)?;
+        let boot = self.boot_once(now, host)?;
         let done = self.engine.stream(seq, now, delta, host)?;
         Ok(joined(boot, done))
     }

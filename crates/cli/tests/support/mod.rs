@@ -31,7 +31,8 @@ impl Run {
         self.stdout
             .lines()
             .map(|line| {
-                serde_json::from_str(line).unwrap_or_else(|error| panic!("not an event: {error}\n{line}\n{}", self.stderr))
+                serde_json::from_str(line)
+                    .unwrap_or_else(|error| panic!("not an event: {error}\n{line}\n{}", self.stderr))
             })
             .collect()
     }
@@ -248,7 +249,11 @@ fn serve(stream: TcpStream, reply: &Reply, seen: &Mutex<Seen>) -> std::io::Resul
     let mut out = stream;
     let (blocks, stall) = match reply {
         Reply::Plain(status, headers, body) => {
-            write!(out, "HTTP/1.1 {status} X\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())?;
+            write!(
+                out,
+                "HTTP/1.1 {status} X\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            )?;
             return Ok(());
         }
         Reply::Stream(blocks) => (blocks, false),
@@ -306,7 +311,9 @@ pub fn open_anthropic(deltas: &[&str]) -> Vec<String> {
     let open = json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "text", "text": "" } });
     let mut blocks = vec![anthropic_block(&start), anthropic_block(&open)];
     blocks.extend(deltas.iter().map(|text| {
-        anthropic_block(&json!({ "type": "content_block_delta", "index": 0, "delta": { "type": "text_delta", "text": text } }))
+        anthropic_block(
+            &json!({ "type": "content_block_delta", "index": 0, "delta": { "type": "text_delta", "text": text } }),
+        )
     }));
     blocks
 }

@@ -1,0 +1,68 @@
+//! What the process was started with, read once: folders, variables, terminal.
+
+use crate::failure::{Failure, Result};
+use pijs_packages::{Dirs, NpmConfig};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// The surroundings of one run. Nothing else in the program reads the environment.
+#[derive(Debug, Clone)]
+pub(crate) struct Environment {
+    pub(crate) dirs: Dirs,
+    pub(crate) temp: PathBuf,
+    /// Variables that are valid text.
+    pub(crate) variables: BTreeMap<String, String>,
+    pub(crate) stderr_is_terminal: bool,
+    pub(crate) stdin_is_terminal: bool,
+}
+
+impl Environment {
+    pub(crate) fn capture() -> Result<Self> {
+        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        let variables: BTreeMap<String, String> = std::env::vars_os().filter_map(text).collect();
+        let cwd = std::env::current_dir()
+            .and_then(|cwd| cwd.canonicalize())
+            .map_err(|error| Failure::failed(format!("the working folder cannot be used: {error}")))?;
+        let home =
+            variables.get("HOME").filter(|home| Path::new(home).is_absolute()).map(PathBuf::from).ok_or_else(|| {
+                Failure::failed("HOME is not set to an absolute path").help("set HOME to your home folder")
+            })?;
+        let agent_dir = match variables.get("PI_CODING_AGENT_DIR").filter(|dir| !dir.is_empty()) {
+            Some(dir) => match dir.strip_prefix("~/") {
+                Some(rest) => home.join(rest),
+                None => cwd.join(dir),
+            },
+            None => home.join(".pi/agent"),
+        };
+        let canonical = |path: PathBuf| path.canonicalize().unwrap_or(path);
+        let temp = canonical(variables.get("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from));
+        Ok(Self {
+            dirs: Dirs { agent_dir: canonical(agent_dir), cwd, home: canonical(home) },
+            temp,
+            variables,
+            stderr_is_terminal: std::io::stderr().is_terminal(),
+            stdin_is_terminal: std::io::stdin().is_terminal(),
+        })
+    }
+
+    /// A variable that is set to something.
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Registries and tokens: the user's `.npmrc`, then `--registry`. The project's own file is not read.
+    pub(crate) fn npm_config(&self, registry: Option<&str>) -> Result<NpmConfig> {
+        let path = self.variable("NPM_CONFIG_USERCONFIG").map_or_else(|| self.dirs.home.join(".npmrc"), PathBuf::from);
+        let config = match std::fs::read_to_string(&path) {
+            Ok(text) => NpmConfig::parse(&text, &|name| self.variable(name).map(str::to_owned))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => NpmConfig::default(),
+            Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
+        };
+        Ok(match registry {
+            Some(url) => config.with_registry(url)?,
+            None => config,
+        })
+    }
+}

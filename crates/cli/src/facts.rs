@@ -1,0 +1,41 @@
+//! What realms are told about the machine: `process`, `node:os` and `node:path` read it, nothing else.
+
+use crate::environment::Environment;
+use pijs_hostcall::vocabulary::PLAIN_ENV;
+use serde_json::{Map, Value, json};
+
+/// Facts for every realm of a session. Variables beyond the plain ones are asked for one by one, through
+/// the gate.
+pub(crate) fn facts(environment: &Environment) -> Map<String, Value> {
+    let plain: Map<String, Value> = PLAIN_ENV
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), environment.variables.get(*name)?.clone().into())))
+        .collect();
+    let platform = match std::env::consts::OS {
+        "macos" => "darwin",
+        "windows" => "win32",
+        other => other,
+    };
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        "x86" => "ia32",
+        other => other,
+    };
+    let members = json!({
+        "cwd": environment.dirs.cwd,
+        "homedir": environment.dirs.home,
+        "tmpdir": environment.temp,
+        "agentDir": environment.dirs.agent_dir,
+        "platform": platform,
+        "arch": arch,
+        "pid": std::process::id(),
+        "argv": ["pi", "pi"],
+        "env": plain,
+        "pijs": env!("CARGO_PKG_VERSION"),
+    });
+    match members {
+        Value::Object(members) => members,
+        _ => unreachable!("written as an object"),
+    }
+}

@@ -1,0 +1,76 @@
+//! A failed run: what to tell the user, and the exit code.
+
+use pijs_extc::BuildFailure;
+use pijs_packages::PackageError;
+use std::fmt;
+
+/// Result of the command.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// One message for people. It is printed once, to stderr, at the end of `main`.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    message: String,
+    help: Option<String>,
+}
+
+/// Exit codes of `pi`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// The thing asked for failed.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// Refused by policy.
+    Refused = 3,
+    /// Stopped by Ctrl-C.
+    Interrupted = 130,
+}
+
+impl Failure {
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Failed, message: message.into(), help: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, message: message.into(), help: None }
+    }
+
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Refused, message: message.into(), help: None }
+    }
+
+    pub(crate) fn interrupted() -> Self {
+        Self { exit: Exit::Interrupted, message: "interrupted".to_owned(), help: None }
+    }
+
+    /// Says what to do next.
+    #[must_use]
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        match &self.help {
+            Some(help) => write!(f, "\n  help: {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<PackageError> for Failure {
+    fn from(error: PackageError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+impl From<BuildFailure> for Failure {
+    fn from(failure: BuildFailure) -> Self {
+        Self::failed(failure.to_string())
+    }
+}

@@ -1,0 +1,142 @@
+//! From the scan, the settings and the command line to what the gate is told.
+
+use crate::args::{PolicyMode, RunArgs};
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use pijs_hostcall::{Grant, Mode, Policy};
+use pijs_protocol::Capability;
+use pijs_protocol::manifest::{CapabilityManifest, Scope};
+use serde::Deserialize;
+
+/// The part of `settings.json` that concerns extensions: document 004, section 4.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Settings {
+    extensions: Extensions,
+}
+
+/// `extensions` is pi's list of paths, or an object with our policy; only the latter matters here.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Extensions {
+    Policy { policy: PolicySettings },
+    Other(serde::de::IgnoredAny),
+}
+
+impl Default for Extensions {
+    fn default() -> Self {
+        Self::Other(serde::de::IgnoredAny)
+    }
+}
+
+/// `extensions.policy`.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(default)]
+pub(crate) struct PolicySettings {
+    #[serde(flatten)]
+    policy: Policy,
+    /// Heap of a realm, in MiB.
+    pub(crate) max_memory_mb: Option<u64>,
+}
+
+/// What the user decided for this run.
+pub(crate) struct Decided {
+    pub(crate) policy: Policy,
+    pub(crate) max_memory_mb: Option<u64>,
+    allowed: Vec<Grant>,
+}
+
+impl Decided {
+    /// Settings of the user, then the command line.
+    pub(crate) fn new(environment: &Environment, args: &RunArgs) -> Result<Self> {
+        let settings = settings(environment)?;
+        let mut policy = settings.policy;
+        match args.policy {
+            Some(PolicyMode::Strict) => policy.mode = Mode::Strict,
+            Some(PolicyMode::Prompt) => policy.mode = Mode::Prompt,
+            Some(PolicyMode::Permissive) => policy.mode = Mode::Permissive,
+            None => {}
+        }
+        policy.deny_caps.extend(args.deny.iter().map(Capability::new));
+        let allowed = args.allow.iter().map(|text| allow(text)).collect::<Result<_>>()?;
+        Ok(Self { policy, max_memory_mb: settings.max_memory_mb, allowed })
+    }
+
+    /// What one extension holds: the model-facing part of what the scan found, and `--allow`.
+    pub(crate) fn grants(&self, found: &CapabilityManifest) -> Vec<Grant> {
+        let capabilities: Vec<Capability> =
+            found.capabilities.iter().map(|request| request.capability.clone()).collect();
+        Grant::for_named_file(&capabilities).into_iter().chain(self.allowed.iter().cloned()).collect()
+    }
+}
+
+fn settings(environment: &Environment) -> Result<PolicySettings> {
+    let path = environment.dirs.agent_dir.join("settings.json");
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(PolicySettings::default()),
+        Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
+    };
+    let settings: Settings = serde_json::from_str(&text).map_err(|error| {
+        Failure::failed(format!("{}: {error}", path.display())).help("correct the file, or remove it")
+    })?;
+    Ok(match settings.extensions {
+        Extensions::Policy { policy } => policy,
+        Extensions::Other(_) => PolicySettings::default(),
+    })
+}
+
+/// `CAP[:SCOPE]`: the scope is a path pattern, a host, a program or a variable, as the capability says.
+fn allow(text: &str) -> Result<Grant> {
+    let (capability, scope) = match text.split_once(':') {
+        Some((capability, scope)) => (capability, Some(scope)),
+        None => (text, None),
+    };
+    if capability.is_empty() {
+        return Err(Failure::usage(format!("--allow {text}: a capability is missing")).help("write --allow exec:git"));
+    }
+    let id = format!("--allow {text}");
+    let Some(scope) = scope else {
+        return Ok(Grant::any(id, capability));
+    };
+    let one = || Some(vec![scope.to_owned()]);
+    let scope = match capability {
+        "read" | "write" => Scope { paths: one(), ..Scope::default() },
+        "http" => Scope { hosts: one(), ..Scope::default() },
+        "exec" => Scope { commands: one(), ..Scope::default() },
+        "env" => Scope { env: one(), ..Scope::default() },
+        other => {
+            return Err(Failure::usage(format!("--allow {text}: {other} takes no scope"))
+                .help(format!("write --allow {other}")));
+        }
+    };
+    Ok(Grant::scoped(id, capability, scope))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_is_read_as_the_capability_says() {
+        let grant = allow("exec:git status").expect("well-formed");
+        assert_eq!(grant.scope.expect("scoped").commands, Some(vec!["git status".to_owned()]));
+        let grant = allow("http:api.github.com:8443").expect("well-formed");
+        assert_eq!(grant.scope.expect("scoped").hosts, Some(vec!["api.github.com:8443".to_owned()]));
+        assert_eq!(allow("write").expect("well-formed").scope, None);
+        assert!(allow(":x").is_err() && allow("ui:x").is_err());
+    }
+
+    #[test]
+    fn pi_s_own_list_of_extensions_is_no_policy() {
+        let settings: Settings = serde_json::from_str(r#"{"extensions": ["./a.ts"], "theme": "dark"}"#).expect("valid");
+        assert!(matches!(settings.extensions, Extensions::Other(_)));
+        let settings: Settings = serde_json::from_str(
+            r#"{"extensions": {"policy": {"mode": "strict", "max_memory_mb": 64, "deny_caps": ["exec"]}}}"#,
+        )
+        .expect("valid");
+        let Extensions::Policy { policy } = settings.extensions else { panic!("a policy") };
+        assert_eq!(policy.policy.mode, Mode::Strict);
+        assert_eq!(policy.max_memory_mb, Some(64));
+    }
+}

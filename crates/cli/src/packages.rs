@@ -1,0 +1,223 @@
+//! `pi install`, `pi remove`, `pi list`.
+
+use crate::args::{InstallArgs, RemoveArgs};
+use crate::compile::{Compiler, input_of};
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::output::{clean, stderr, stdout};
+use crate::trust::Trust;
+use indicatif::{ProgressBar, ProgressStyle};
+use pijs_packages::{
+    BuildInput, Built, DiscoverOptions, Discovery, InstallCode, Installed, Installer, PackageEntry, PackageError,
+    Progress, Scope, resolve_extensions,
+};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `pi install SOURCE`.
+pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Result<()> {
+    let installed = install_quietly(environment, args).await?;
+    for warning in &installed.warnings {
+        stderr(&format!("warning: {}", clean(warning)));
+    }
+    if args.json {
+        let document = json!({
+            "id": installed.id, "source": installed.source, "version": installed.version, "path": installed.path,
+            "entries": installed.entries, "dependencies": installed.dependencies, "warnings": installed.warnings,
+        });
+        stdout(&document.to_string());
+        return Ok(());
+    }
+    let version = installed.version.as_deref().map(|version| format!(" {version}")).unwrap_or_default();
+    stderr(&format!("installed {}{version}", clean(&installed.id)));
+    stderr(&format!("  {} in {}", entries(installed.entries.len()), clean(&installed.path.display().to_string())));
+    if installed.dependencies > 0 {
+        stderr(&format!("  with {} dependencies; none of their scripts was run", installed.dependencies));
+    }
+    if args.local && !Trust::read(environment)?.covers(&environment.dirs.cwd) {
+        stderr("note: packages of this folder are loaded once you run: pi trust");
+    }
+    Ok(())
+}
+
+/// Installs and says nothing about it.
+pub(crate) async fn install_quietly(environment: &Environment, args: &InstallArgs) -> Result<Installed> {
+    let compiler = Compiler::new();
+    let builder = move |input: &BuildInput| -> pijs_packages::Result<Built> {
+        let built = compiler.build(&input_of(&input.id, &input.root, &input.entries)).map_err(|failure| {
+            PackageError::new(InstallCode::Build, input.id.clone(), format!("it does not build\n{failure}"))
+        })?;
+        Ok(Built { warnings: built.diagnostics.iter().map(ToString::to_string).collect() })
+    };
+    let npm = environment.npm_config(args.registry.as_deref())?;
+    let progress = Arc::new(Bar::new(environment));
+    let installer = Installer::new(environment.dirs.clone(), npm, Arc::new(builder))?.progress(progress.clone());
+    let installed = installer.install(&args.source, scope(args.local)).await;
+    progress.finish();
+    Ok(installed?)
+}
+
+pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()> {
+    let removed = reader(environment)?.remove(&args.source, scope(args.local))?;
+    stderr(&format!("removed {}", clean(&removed.id)));
+    Ok(())
+}
+
+pub(crate) fn list(environment: &Environment, json: bool) -> Result<()> {
+    let listed = reader(environment)?.list()?;
+    if json {
+        let documents: Vec<_> = listed
+            .iter()
+            .map(|package| {
+                json!({
+                    "id": package.id, "scope": scope_name(package.scope), "source": package.source,
+                    "version": package.version, "path": package.path, "present": package.present,
+                })
+            })
+            .collect();
+        stdout(&serde_json::Value::from(documents).to_string());
+        return Ok(());
+    }
+    if listed.is_empty() {
+        stderr("no packages; install one with: pi install SOURCE");
+    }
+    for package in listed {
+        let version = package.version.unwrap_or_else(|| "-".to_owned());
+        let missing = if package.present { "" } else { "  (missing: install it again)" };
+        let line = format!(
+            "{:<8} {} {version}  {}{missing}",
+            scope_name(package.scope),
+            package.source,
+            package.path.display()
+        );
+        stdout(&clean(&line));
+    }
+    Ok(())
+}
+
+/// `pi ext list`: what a session would load here, in load order.
+pub(crate) fn loaded(environment: &Environment, named: Vec<String>, as_json: bool) -> Result<()> {
+    let found = discovered(environment, named)?;
+    if as_json {
+        let documents: Vec<_> = found.packages.iter().map(|package| json!({
+            "id": package.id, "root": package.root, "entries": package.entries, "origin": format!("{:?}", package.origin),
+        })).collect();
+        stdout(&serde_json::Value::from(documents).to_string());
+        return Ok(());
+    }
+    for package in &found.packages {
+        stdout(&clean(package.id.as_str()));
+        for entry in &package.entries {
+            stdout(&format!("  {}", clean(&entry.display().to_string())));
+        }
+    }
+    if found.packages.is_empty() {
+        stderr("no extensions; install one with: pi install SOURCE, or name one with: -e PATH");
+    }
+    Ok(())
+}
+
+/// `pi ext show`: what a package may ask for and what the scan has to say.
+pub(crate) fn show(environment: &Environment, which: &str, as_json: bool) -> Result<()> {
+    let found = discovered(environment, Vec::new())?;
+    let named = |package: &&PackageEntry| {
+        package.id.as_str() == which || package.id.as_str().strip_prefix("npm:") == Some(which)
+    };
+    let package = match found.packages.iter().find(named) {
+        Some(package) => package.clone(),
+        None => discovered(environment, vec![which.to_owned()])?
+            .packages
+            .first()
+            .cloned()
+            .ok_or_else(|| Failure::failed(format!("{which}: no such extension")).help("pi ext list names them"))?,
+    };
+    let output = Compiler::new().build(&input_of(package.id.as_str(), &package.root, &package.entries))?;
+    let metadata = output.metadata();
+    let limits = pijs_protocol::wire::Limits::default();
+    if as_json {
+        stdout(&json!({ "id": package.id, "root": package.root, "artifact": metadata, "limits": limits }).to_string());
+        return Ok(());
+    }
+    stdout(&format!("{} {} ({})", clean(&metadata.name), clean(&metadata.version), clean(package.id.as_str())));
+    for entry in &metadata.entries {
+        stdout(&format!("  entry       {}", clean(entry)));
+    }
+    for request in &metadata.capabilities.capabilities {
+        let scope = request.scope.as_ref().map(|scope| format!(" {}", json!(scope))).unwrap_or_default();
+        stdout(&format!("  capability  {}{}", request.capability, clean(&scope)));
+    }
+    stdout(&format!(
+        "  limits      {} MiB heap, {} KiB stack, {} timers",
+        limits.memory_bytes >> 20,
+        limits.stack_bytes >> 10,
+        limits.timers
+    ));
+    for finding in &metadata.findings {
+        stdout(&clean(&format!(
+            "  {:?} {}  {}:{}  {}",
+            finding.class, finding.code, finding.file, finding.line, finding.message
+        )));
+    }
+    Ok(())
+}
+
+fn discovered(environment: &Environment, named: Vec<String>) -> Result<Discovery> {
+    let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
+    let mut found =
+        resolve_extensions(&DiscoverOptions { dirs: environment.dirs.clone(), named, only_named: false, trusted });
+    match found.problems.pop() {
+        Some(problem) => Err(problem.into()),
+        None => Ok(found),
+    }
+}
+
+/// An installer that builds nothing: for listing and removing.
+fn reader(environment: &Environment) -> Result<Installer> {
+    let builder = |_: &BuildInput| -> pijs_packages::Result<Built> { Ok(Built::default()) };
+    Ok(Installer::new(environment.dirs.clone(), environment.npm_config(None)?, Arc::new(builder))?)
+}
+
+fn scope(local: bool) -> Scope {
+    if local { Scope::Project } else { Scope::User }
+}
+
+fn scope_name(scope: Scope) -> &'static str {
+    match scope {
+        Scope::User => "user",
+        Scope::Project => "project",
+    }
+}
+
+fn entries(count: usize) -> String {
+    if count == 1 { "1 extension".to_owned() } else { format!("{count} extensions") }
+}
+
+/// Progress on a terminal; nothing in a pipe.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new(environment: &Environment) -> Self {
+        if !environment.stderr_is_terminal {
+            return Self(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::new_spinner();
+        bar.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("a constant template"));
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Self(bar)
+    }
+
+    fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+impl Progress for Bar {
+    fn step(&self, what: &str) {
+        self.0.set_message(clean(what));
+    }
+
+    fn done(&self, done: usize, total: usize) {
+        self.0.set_message(format!("{done} of {total} packages"));
+    }
+}

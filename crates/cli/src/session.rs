@@ -1,0 +1,387 @@
+//! `pi -p`: puts a session together and asks the model.
+//!
+//! The order: find extensions, compile them, make the gate and the host, load, open the model, run.
+//! Whatever goes wrong before the model is asked ends the run with one message.
+
+use crate::args::{ExtensionFlag, Isolation, Mode, RunArgs};
+use crate::compile::{Compiler, input_of};
+use crate::environment::Environment;
+use crate::facts::facts;
+use crate::failure::{Failure, Result};
+use crate::grants::Decided;
+use crate::ledger_file::LedgerFile;
+use crate::output::{clean, stderr};
+use crate::system::{SystemTimer, WatchThread};
+use crate::terminal::Terminal;
+use crate::trust::Trust;
+use pijs_agent::host::HostExtensions;
+use pijs_agent::ports::NoUi;
+use pijs_agent::provider::{self, ErrorKind, ProviderOptions};
+use pijs_agent::session::Session;
+use pijs_agent::system::OsToolSystem;
+use pijs_agent::{Agent, AgentControl, AgentOptions, Ambient, Ending, FrontEnd, JsonFrontEnd, Outcome, TextFrontEnd};
+use pijs_connectors::exec::ExecOptions;
+use pijs_connectors::http::HttpOptions;
+use pijs_connectors::ports::UiPort;
+use pijs_connectors::{Connectors, system::OsFileSystem};
+use pijs_extc::SourceMaps;
+use pijs_host::{Entry, Host, HostOptions, Package, ReadableState, Report, ReportKind};
+use pijs_hostcall::vocabulary::PLAIN_ENV;
+use pijs_hostcall::{Dispatcher, Evidence, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Timer};
+use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, resolve_extensions};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Everything of one session. Made by [`assemble`], on the thread that runs it.
+pub(crate) struct Assembled {
+    pub(crate) host: Host,
+    pub(crate) agent: Agent,
+    pub(crate) ledger: Ledger,
+}
+
+/// What a session is made of, apart from the surroundings.
+pub(crate) struct Setup {
+    pub(crate) args: RunArgs,
+    pub(crate) flags: Vec<ExtensionFlag>,
+    pub(crate) front_end: Box<dyn FrontEnd>,
+    /// In place of the ledger's file.
+    pub(crate) ledger: Option<Arc<dyn LedgerSink>>,
+}
+
+/// `pi -p PROMPT`.
+pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
+    check_usage(&args)?;
+    let prompt = args.prompt.join(" ");
+    let front_end: Box<dyn FrontEnd> = match args.mode {
+        Mode::Json => Box::new(JsonFrontEnd::new(std::io::stdout())),
+        Mode::Text | Mode::Rpc => Box::new(TextFrontEnd::new(std::io::stdout())),
+    };
+    let session = assemble(environment, Setup { args, flags, front_end, ledger: None }).await?;
+    let control = session.agent.control().clone();
+    let interrupted = async {
+        let _ = tokio::signal::ctrl_c().await;
+        control.abort();
+        // A second one does not wait for the run to wind down.
+        let _ = tokio::signal::ctrl_c().await;
+    };
+    let host = session.host.clone();
+    let result = tokio::select! {
+        result = host.run(session.run(&prompt)) => result,
+        () = interrupted => Err(Failure::interrupted()),
+    };
+    session.finish();
+    result
+}
+
+fn check_usage(args: &RunArgs) -> Result<()> {
+    if args.mode == Mode::Rpc {
+        return Err(Failure::usage("--mode rpc is not there yet").help("use --mode text or --mode json"));
+    }
+    if !args.print {
+        return Err(Failure::usage("the terminal mode is not there yet").help(
+            "answer one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or see what this is with: pi demo",
+        ));
+    }
+    if args.isolation == Isolation::Process {
+        return Err(Failure::usage("--isolation process is not there yet").help("use --isolation thread, the default"));
+    }
+    if args.model.is_none() {
+        return Err(Failure::usage("no model").help(MODELS));
+    }
+    Ok(())
+}
+
+const MODELS: &str = "choose one with --model:\n        script:FILE       a recorded reply, offline\n        openai/NAME       any compatible endpoint; key in OPENAI_API_KEY, address in --base-url\n        anthropic/NAME    key in ANTHROPIC_API_KEY";
+
+/// Builds everything and loads the extensions.
+pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<Assembled> {
+    let Setup { args, flags, front_end, ledger: sink } = setup;
+    let ambient = Ambient::system();
+    let model = args.model.as_deref().ok_or_else(|| Failure::usage("no model").help(MODELS))?;
+    let provider = provider::open(model, &provider_options(environment, &args), &ambient).map_err(|error| {
+        let unknown = error.kind() == ErrorKind::NotFound && !model.starts_with("script:");
+        if unknown { Failure::usage(error.to_string()).help(MODELS) } else { Failure::failed(error.to_string()) }
+    })?;
+
+    let compiler = Compiler::new();
+    let discovery = discover(environment, &args)?;
+    let timer = Arc::new(SystemTimer::new());
+    let state = ReadableState::default();
+    let session = open_session(environment, &args, &ambient)?;
+    let session_id = session.header().id.clone();
+    let control = AgentControl::new(session, Arc::new(state.clone()), ambient.clone());
+
+    let has_ui = args.mode == Mode::Text && environment.stdin_is_terminal && environment.stderr_is_terminal;
+    let decided = Decided::new(environment, &args)?;
+    let sink = sink.unwrap_or_else(|| Arc::new(LedgerFile::new(ledger_path(environment, &session_id))));
+    let secrets = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"].iter().filter_map(|name| environment.variable(name));
+    let ledger = Ledger::new(
+        LedgerOptions { session_id, secrets: secrets.map(str::to_owned).collect(), ..LedgerOptions::default() },
+        sink,
+    );
+    let dispatcher = Arc::new(dispatcher(environment, &decided, &ledger, &control, has_ui, timer.clone()));
+
+    let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer)
+        .options(host_options(environment, &decided, &ambient))
+        .state(state)
+        .watchdog(
+            WatchThread::start().map_err(|error| Failure::failed(format!("no thread to watch verdicts: {error}")))?,
+        )
+        .build();
+    let reports = host.reports();
+    for found in &discovery.packages {
+        load(&host, &dispatcher, &compiler, &decided, found).await?;
+    }
+    set_flags(&host, flags)?;
+    tokio::task::spawn_local(async move {
+        loop {
+            show(&reports.next().await);
+        }
+    });
+
+    let agent = Agent::new(
+        AgentOptions {
+            cwd: environment.dirs.cwd.clone(),
+            system_prompt: args.system_prompt.clone(),
+            tools: None,
+            mode: if args.mode == Mode::Json { "json" } else { "print" }.to_owned(),
+            has_ui,
+            caps: Default::default(),
+            max_turns: 100,
+            system: Arc::new(OsToolSystem::new(ambient.clone(), environment.temp.clone())),
+            ambient,
+        },
+        Rc::new(HostExtensions::new(host.clone())),
+        provider,
+        control,
+        front_end,
+    );
+    Ok(Assembled { host, agent, ledger })
+}
+
+impl Assembled {
+    /// Opens the session, answers the prompt, closes the session.
+    pub(crate) async fn run(&self, prompt: &str) -> Result<()> {
+        self.agent.start("startup").await.map_err(|error| Failure::failed(error.to_string()))?;
+        let outcome = self.agent.prompt(prompt).await;
+        self.agent.shutdown("quit").await;
+        judge(outcome.map_err(|error| Failure::failed(error.to_string()))?)
+    }
+
+    /// Writes what is still queued for the ledger; its file reports its own failure.
+    pub(crate) fn finish(&self) {
+        let _ = self.ledger.flush();
+    }
+}
+
+fn judge(outcome: Outcome) -> Result<()> {
+    match outcome.ending {
+        Ending::Done | Ending::Handled => Ok(()),
+        Ending::Stopped { extension } => {
+            stderr(&format!("{}: stopped the reply", clean(&extension)));
+            Ok(())
+        }
+        Ending::CommandFailed(message) => Err(Failure::failed(clean(&message))),
+        Ending::Aborted => Err(Failure::interrupted()),
+        Ending::Failed(error) => Err(Failure::failed(clean(&error.to_string()))),
+        Ending::TooManyTurns(turns) => {
+            Err(Failure::failed(format!("the model was still calling tools after {turns} turns")))
+        }
+    }
+}
+
+/// Extensions in load order. What was named on the command line has to be there; the rest is reported.
+fn discover(environment: &Environment, args: &RunArgs) -> Result<Discovery> {
+    let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
+    let mut discovery = resolve_extensions(&DiscoverOptions {
+        dirs: environment.dirs.clone(),
+        named: args.extensions.clone(),
+        only_named: args.no_extensions,
+        trusted,
+    });
+    if let Some(problem) = discovery.problems.pop() {
+        return Err(problem.into());
+    }
+    if discovery.untrusted {
+        stderr("note: this folder brings extensions of its own; they are not loaded until you run: pi trust");
+    }
+    Ok(discovery)
+}
+
+async fn load(
+    host: &Host,
+    dispatcher: &Dispatcher,
+    compiler: &Compiler,
+    decided: &Decided,
+    found: &PackageEntry,
+) -> Result<()> {
+    let output = compiler.build(&input_of(found.id.as_str(), &found.root, &found.entries))?;
+    let metadata = output.metadata();
+    let mut profile = Profile::new(found.id.as_str()).at(&found.root);
+    profile.artifact_id = Some(metadata.artifact.clone());
+    let grants = decided.grants(&metadata.capabilities);
+    dispatcher
+        .gate()
+        .set_grants(&profile, &grants, Evidence::default())
+        .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
+
+    let maps = SourceMaps::new(output.artifact.artifact());
+    let mut package = Package::new(profile, Arc::new(output.artifact)).with_positions(Rc::new(maps));
+    package.entries = wanted_entries(found, &metadata.entries);
+    let report = host.load(package).await.map_err(|error| Failure::failed(clean(&error.to_string())))?;
+    if let Some((path, error)) = report.failures().next() {
+        let place = error
+            .position
+            .as_ref()
+            .map(|at| format!("\n  at {}:{}:{}", at.file, at.line, at.column))
+            .unwrap_or_default();
+        return Err(Failure::failed(clean(&format!("Failed to load extension \"{path}\": {}{place}", error.message))));
+    }
+    for conflict in &report.conflicts {
+        stderr(&format!("warning: {}", clean(conflict)));
+    }
+    Ok(())
+}
+
+/// The entries that discovery chose, as modules of the artifact: entry *i* is `ext:/i/index.js`.
+fn wanted_entries(found: &PackageEntry, compiled: &[String]) -> Vec<Entry> {
+    compiled
+        .iter()
+        .enumerate()
+        .filter(|(_, path)| found.entries.iter().any(|wanted| wanted.ends_with(path)))
+        .map(|(index, path)| Entry {
+            module: format!("ext:/{index}/index.js"),
+            path: found
+                .entries
+                .iter()
+                .find(|wanted| wanted.ends_with(path))
+                .map_or_else(|| path.clone(), |wanted| wanted.display().to_string()),
+        })
+        .collect()
+}
+
+fn set_flags(host: &Host, flags: Vec<ExtensionFlag>) -> Result<()> {
+    let registered = host.flags();
+    for flag in flags {
+        let Some(known) = registered.iter().find(|known| known.spec.name == flag.name) else {
+            return Err(Failure::failed(format!("Unknown option: --{}", clean(&flag.name)))
+                .help("pi --help lists the options; extensions may register more"));
+        };
+        let value = match (known.spec.flag_type.as_str(), flag.value) {
+            ("boolean", _) => Value::Bool(true),
+            (_, Some(value)) => Value::String(value),
+            (_, None) => {
+                return Err(Failure::failed(format!("Extension flag \"--{}\" requires a value", clean(&flag.name))));
+            }
+        };
+        host.set_flag(&flag.name, value);
+    }
+    Ok(())
+}
+
+fn dispatcher(
+    environment: &Environment,
+    decided: &Decided,
+    ledger: &Ledger,
+    control: &AgentControl,
+    has_ui: bool,
+    timer: Arc<dyn Timer>,
+) -> Dispatcher {
+    let dirs = &environment.dirs;
+    let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &environment.temp);
+    let terminal = Terminal::default();
+    let mut gate = Gate::builder(decided.policy.clone(), places);
+    if environment.stdin_is_terminal && environment.stderr_is_terminal {
+        gate = gate.prompter(Arc::new(terminal.clone()));
+    }
+    let ui: Arc<dyn UiPort> = if has_ui { Arc::new(terminal) } else { Arc::new(NoUi) };
+    let child =
+        PLAIN_ENV.iter().filter_map(|name| Some(((*name).to_owned(), environment.variables.get(*name)?.clone())));
+    let connectors = Connectors::new()
+        .fs(Arc::new(OsFileSystem::new()))
+        .exec(ExecOptions::new(child.collect()))
+        .http(HttpOptions::default())
+        .env(environment.variables.clone())
+        .log(ledger.clone(), Arc::clone(&timer))
+        .timer(Arc::clone(&timer))
+        .ui(ui)
+        .session(Arc::new(control.clone()));
+    Dispatcher::builder(gate.build(), ledger.clone(), timer).connectors(connectors.into_methods()).build()
+}
+
+fn host_options(environment: &Environment, decided: &Decided, ambient: &Ambient) -> HostOptions {
+    let mut options = HostOptions { facts: facts(environment), ..HostOptions::default() };
+    let mut seed = [0; 8];
+    ambient.random.fill(&mut seed);
+    options.seed = u64::from_le_bytes(seed);
+    if let Some(megabytes) = decided.max_memory_mb {
+        options.limits.memory_bytes = megabytes << 20;
+    }
+    options
+}
+
+fn provider_options(environment: &Environment, args: &RunArgs) -> ProviderOptions {
+    let key = |name| environment.variable(name).map(str::to_owned);
+    let mut options = ProviderOptions {
+        base_url: args.base_url.clone(),
+        openai_key: key("OPENAI_API_KEY"),
+        anthropic_key: key("ANTHROPIC_API_KEY"),
+        ..ProviderOptions::default()
+    };
+    options.http.proxy = key("HTTPS_PROXY").or_else(|| key("https_proxy"));
+    options
+}
+
+fn open_session(environment: &Environment, args: &RunArgs, ambient: &Ambient) -> Result<Session> {
+    let cwd = &environment.dirs.cwd;
+    let folder = session_folder(environment, cwd);
+    let opened = if args.no_session {
+        Ok(Session::in_memory(cwd, ambient.clone()))
+    } else if let Some(file) = &args.session {
+        Session::open(&cwd.join(file), cwd, ambient.clone())
+    } else if args.continue_session {
+        Session::open_latest(&folder, cwd, ambient.clone())
+            .map(|latest| latest.unwrap_or_else(|| Session::create_in(&folder, cwd, ambient.clone())))
+    } else {
+        Ok(Session::create_in(&folder, cwd, ambient.clone()))
+    };
+    opened.map_err(|error| Failure::failed(error.to_string()))
+}
+
+/// pi's folder for the sessions of a working folder.
+fn session_folder(environment: &Environment, cwd: &Path) -> PathBuf {
+    if let Some(folder) = environment.variable("PI_CODING_AGENT_SESSION_DIR") {
+        return cwd.join(folder);
+    }
+    let name: String = cwd
+        .display()
+        .to_string()
+        .trim_start_matches('/')
+        .chars()
+        .map(|c| if matches!(c, '/' | '\\' | ':') { '-' } else { c })
+        .collect();
+    environment.dirs.agent_dir.join("sessions").join(format!("--{name}--"))
+}
+
+fn ledger_path(environment: &Environment, session_id: &str) -> PathBuf {
+    let folder = match environment.variable("PI_EXTENSION_LOG_DIR") {
+        Some(folder) => environment.dirs.cwd.join(folder),
+        None => environment.dirs.agent_dir.join("logs/extensions"),
+    };
+    folder.join(format!("{session_id}.jsonl"))
+}
+
+/// A report on stderr, one line.
+fn show(report: &Report) {
+    let level = match &report.kind {
+        ReportKind::Log(_) | ReportKind::Restarted => "",
+        ReportKind::Warning { .. }
+        | ReportKind::Conflict { .. }
+        | ReportKind::LateVerdict
+        | ReportKind::SlowVerdict { .. } => "warning: ",
+        _ => "error: ",
+    };
+    stderr(&format!("{level}{}", clean(&report.to_string())));
+}

@@ -1,0 +1,115 @@
+//! A person at a terminal: capability questions and dialogs of extensions, line by line on stderr.
+
+use crate::output::{clean, stderr};
+use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, unsupported};
+use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
+use pijs_protocol::HostcallError;
+use serde_json::{Value, json};
+use std::io::{BufRead, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Asks on stderr, reads from stdin. One question at a time; end of input means no.
+#[derive(Clone, Default)]
+pub(crate) struct Terminal {
+    one_at_a_time: Arc<Mutex<()>>,
+}
+
+impl Terminal {
+    /// Shows `lines` and reads one line; `None` at the end of input.
+    fn ask(&self, lines: &str) -> Option<String> {
+        let _turn = self.one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = std::io::stderr().lock();
+        write!(out, "{}", clean(lines)).and_then(|()| out.flush()).ok()?;
+        let mut line = String::new();
+        match std::io::stdin().lock().read_line(&mut line) {
+            Ok(0) | Err(_) => None,
+            Ok(_) => Some(line.trim().to_owned()),
+        }
+    }
+
+    async fn ask_off_thread(self, lines: String) -> Option<String> {
+        tokio::task::spawn_blocking(move || self.ask(&lines)).await.ok().flatten()
+    }
+}
+
+impl Prompter for Terminal {
+    fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
+        let warnings: String = question.warnings.iter().map(|warning| format!("  note: {warning}\n")).collect();
+        let text = format!(
+            "\n{} asks to {}:\n  {}\n{warnings}allow? [y]es this once, [s]ame thing for this session, [a]ll of it for this session, [N]o, ne[v]er: ",
+            question.extension, question.what, question.subject
+        );
+        let terminal = self.clone();
+        Box::pin(async move {
+            match terminal.ask_off_thread(text).await.map(|line| line.to_lowercase()).as_deref() {
+                Some("y" | "yes") => Answer::AllowOnce,
+                Some("s" | "same") => Answer::AllowSubject,
+                Some("a" | "all") => Answer::AllowCapability,
+                Some("v" | "never") => Answer::DenyAlways,
+                Some(_) => Answer::Deny,
+                None => Answer::NoPerson,
+            }
+        })
+    }
+}
+
+impl UiPort for Terminal {
+    fn call(&self, caller: &Caller, call: UiCall, _cancel: CancelToken) -> PortAnswer {
+        let who = caller.extension().to_string();
+        let text = |key: &str| call.params.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let terminal = self.clone();
+        match call.op {
+            UiOp::Select => {
+                let options: Vec<String> = call
+                    .params
+                    .get("options")
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|option| option.as_str().map(str::to_owned))
+                    .collect();
+                let list: String =
+                    options.iter().enumerate().map(|(at, option)| format!("  {}. {option}\n", at + 1)).collect();
+                let question = format!("\n{who}: {}\n{list}number, or empty to cancel: ", text("title"));
+                Box::pin(async move {
+                    let line = terminal.ask_off_thread(question).await.unwrap_or_default();
+                    let chosen = line.parse::<usize>().ok().and_then(|number| options.get(number.checked_sub(1)?));
+                    Ok(chosen.map_or_else(|| json!({}), |chosen| json!({ "value": chosen })))
+                })
+            }
+            UiOp::Confirm => {
+                let question = format!("\n{who}: {}\n{}\n[y/N]: ", text("title"), text("message"));
+                Box::pin(async move {
+                    let line = terminal.ask_off_thread(question).await.unwrap_or_default();
+                    Ok(json!({ "value": matches!(line.to_lowercase().as_str(), "y" | "yes") }))
+                })
+            }
+            UiOp::Input => {
+                let question = format!("\n{who}: {}\n{}> ", text("title"), text("placeholder"));
+                Box::pin(async move {
+                    let line = terminal.ask_off_thread(question).await.filter(|line| !line.is_empty());
+                    Ok(line.map_or_else(|| json!({}), |line| json!({ "value": line })))
+                })
+            }
+            op => Box::pin(std::future::ready(told(&who, op, &call))),
+        }
+    }
+
+    fn call_sync(&self, caller: &Caller, call: UiCall) -> Result<Value, HostcallError> {
+        told(caller.extension().as_str(), call.op, &call)
+    }
+}
+
+/// What needs no answer.
+fn told(who: &str, op: UiOp, call: &UiCall) -> Result<Value, HostcallError> {
+    match op {
+        UiOp::Notify | UiOp::SetStatus => {
+            let shown = call.params.get("message").or_else(|| call.params.get("text")).and_then(Value::as_str);
+            if let Some(shown) = shown {
+                stderr(&format!("{}: {}", clean(who), clean(shown)));
+            }
+            Ok(json!({}))
+        }
+        other => Err(unsupported("ui", other.as_str(), "the terminal mode with components is not there yet")),
+    }
+}
