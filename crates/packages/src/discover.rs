@@ -125,10 +125,8 @@ impl Finder<'_> {
     }
 
     fn named(&mut self, text: &str) -> Result<()> {
-        let path = local_path(text, &self.dirs.cwd, &self.dirs.home);
-        // Whatever exists under the name is meant, also without a leading `./`: pi's `-e` takes paths first.
-        let source =
-            if path.exists() { Source::Path(path) } else { Source::parse(text, &self.dirs.cwd, &self.dirs.home)? };
+        // As in settings, and unlike `pi install`: without `npm:` it is a path.
+        let source = Source::from_settings(text, &self.dirs.cwd, &self.dirs.home)?;
         match source {
             Source::Path(path) => self.path(&path, Origin::Named),
             Source::Npm { name, .. } => {

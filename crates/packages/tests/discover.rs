@@ -1,5 +1,6 @@
 //! What a session loads, in which order, and what it does not.
 
+#[expect(dead_code, reason = "each test binary uses its own part")]
 mod support;
 
 use pijs_packages::{DiscoverOptions, Discovery, InstallCode, Origin, Scope, resolve_extensions};

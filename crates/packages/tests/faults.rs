@@ -3,6 +3,7 @@
 //! Failing: everything is as before. Killed (a real process, `abort`): the package is whole, old or new, settings and
 //! lock can be read, and the next install completes.
 
+#[expect(dead_code, reason = "each test binary uses its own part")]
 mod support;
 
 use pijs_packages::{Faults, Installer, Scope, Step};

@@ -1,7 +1,5 @@
 //! A throw-away home and project, and an npm registry on loopback.
 
-#![expect(dead_code, reason = "each test binary uses its own part")]
-
 pub(crate) mod registry;
 
 use pijs_packages::{BuildInput, Built, Dirs, Installer, NpmConfig, PackageError, Scope};
