@@ -194,6 +194,22 @@ impl Diagnostic {
         self
     }
 
+    /// Points at a 1-based line and column of a file's source.
+    #[must_use]
+    pub(crate) fn at_line(self, file: &str, source: &Arc<str>, line: u32, column: u32) -> Self {
+        let before: usize = source.split_inclusive('\n').take(line.saturating_sub(1) as usize).map(str::len).sum();
+        let units = column.saturating_sub(1) as usize;
+        let mut seen = 0;
+        let rest = &source[before.min(source.len())..];
+        let within = rest.char_indices().find(|(_, character)| {
+            let found = seen >= units;
+            seen += character.len_utf16();
+            found
+        });
+        let start = before + within.map_or(rest.len(), |(at, _)| at);
+        self.at(file, source, start, start + 1)
+    }
+
     /// The stable name of the problem.
     pub fn code(&self) -> Code {
         self.code

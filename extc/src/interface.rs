@@ -15,16 +15,66 @@ use crate::limits::Limits;
 use crate::parse::parse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
-use swc_core::ecma::ast::{Decl, ExportSpecifier, ModuleDecl, ModuleExportName, ModuleItem, ObjectPatProp, Pat, Program};
+use swc_core::ecma::ast::{
+    Decl, ExportSpecifier, ModuleDecl, ModuleExportName, ModuleItem, ObjectPatProp, Pat, Program,
+};
 
 /// Node's builtin modules, as they are imported without a scheme.
 const BUILTINS: &[&str] = &[
-    "assert", "assert/strict", "async_hooks", "buffer", "child_process", "cluster", "console", "constants", "crypto",
-    "dgram", "diagnostics_channel", "dns", "dns/promises", "domain", "events", "fs", "fs/promises", "http", "http2",
-    "https", "inspector", "inspector/promises", "module", "net", "os", "path", "path/posix", "path/win32", "perf_hooks",
-    "process", "punycode", "querystring", "readline", "readline/promises", "repl", "stream", "stream/consumers",
-    "stream/promises", "stream/web", "string_decoder", "sys", "timers", "timers/promises", "tls", "trace_events", "tty",
-    "url", "util", "util/types", "v8", "vm", "wasi", "worker_threads", "zlib",
+    "assert",
+    "assert/strict",
+    "async_hooks",
+    "buffer",
+    "child_process",
+    "cluster",
+    "console",
+    "constants",
+    "crypto",
+    "dgram",
+    "diagnostics_channel",
+    "dns",
+    "dns/promises",
+    "domain",
+    "events",
+    "fs",
+    "fs/promises",
+    "http",
+    "http2",
+    "https",
+    "inspector",
+    "inspector/promises",
+    "module",
+    "net",
+    "os",
+    "path",
+    "path/posix",
+    "path/win32",
+    "perf_hooks",
+    "process",
+    "punycode",
+    "querystring",
+    "readline",
+    "readline/promises",
+    "repl",
+    "stream",
+    "stream/consumers",
+    "stream/promises",
+    "stream/web",
+    "string_decoder",
+    "sys",
+    "timers",
+    "timers/promises",
+    "tls",
+    "trace_events",
+    "tty",
+    "url",
+    "util",
+    "util/types",
+    "v8",
+    "vm",
+    "wasi",
+    "worker_threads",
+    "zlib",
 ];
 
 /// pi's packages and the sub-paths that pi's loader serves.
@@ -204,7 +254,9 @@ impl Exports {
             ModuleDecl::ExportNamed(named) => {
                 for specifier in &named.specifiers {
                     match specifier {
-                        ExportSpecifier::Named(named) => self.add(&text(named.exported.as_ref().unwrap_or(&named.orig))),
+                        ExportSpecifier::Named(named) => {
+                            self.add(&text(named.exported.as_ref().unwrap_or(&named.orig)))
+                        }
                         ExportSpecifier::Namespace(namespace) => self.add(&text(&namespace.name)),
                         ExportSpecifier::Default(default) => self.add(&default.exported.sym),
                     }
@@ -213,7 +265,9 @@ impl Exports {
             ModuleDecl::ExportDecl(export) => match &export.decl {
                 Decl::Class(class) => self.add(&class.ident.sym),
                 Decl::Fn(function) => self.add(&function.ident.sym),
-                Decl::Var(variables) => variables.decls.iter().for_each(|declarator| self.add_pattern(&declarator.name)),
+                Decl::Var(variables) => {
+                    variables.decls.iter().for_each(|declarator| self.add_pattern(&declarator.name))
+                }
                 Decl::TsEnum(decl) => self.add(&decl.id.sym),
                 Decl::TsModule(decl) => {
                     if let Some(ident) = decl.id.as_ident() {
@@ -282,7 +336,9 @@ mod tests {
 
     #[test]
     fn names_that_only_look_like_host_modules_are_ordinary() {
-        for specifier in ["sqlite", "fs-extra", "buffer/", "typebox-extra", "@sinclair/other", "@mariozechner/pi", "./fs"] {
+        for specifier in
+            ["sqlite", "fs-extra", "buffer/", "typebox-extra", "@sinclair/other", "@mariozechner/pi", "./fs"]
+        {
             assert_eq!(HostName::of(specifier), None, "{specifier}");
         }
         assert_eq!(HostName::of("typebox/type"), Some(HostName::UnknownSubPath));
@@ -297,7 +353,11 @@ mod tests {
                 path: "a.ts",
                 source: "export const { x, y: [z] } = f(); export enum E {} export interface I {} export default 1; export { q as r };",
             },
-            HostSource { specifier: "typebox", path: "b.ts", source: "export * from 'node:a'; export * as ns from 'node:a';" },
+            HostSource {
+                specifier: "typebox",
+                path: "b.ts",
+                source: "export * from 'node:a'; export * as ns from 'node:a';",
+            },
         ]);
         for name in ["x", "z", "E", "default", "r"] {
             assert!(host.has_export("node:a", name), "{name}");

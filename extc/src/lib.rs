@@ -6,21 +6,49 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`host`] | compiles the host module set |
+//! | `resolve` | finds the package and its extension entries |
+//! | `tree` | reads the files of one package, and no others |
+//! | `parse` | text to syntax tree (swc) |
+//! | `scan` | imports, capabilities, findings, places to edit |
+//! | `rewrite` | module locations and created requires, in the author's text |
+//! | `interface` | which host modules exist, under one spelling each |
+//! | `link` | modules to chunks (rolldown); the only place that names it |
+//! | `imports` | what chunks take from the host |
+//! | `emit` | chunks to bytecode |
+//! | `build` | the pipeline |
+//! | `cache`, `record` | finished artifacts, and how a hit is found without linking |
+//! | `host`, `strip` | the host module set |
+//! | `maps` | from a position in a chunk to the author's file |
+//!
+//! What always holds: the same input gives the same bytes, whatever the folder it lies in; nothing
+//! outside the package is read into an artifact; no script of a package runs.
 
 #![warn(missing_docs)]
 
+mod build;
 mod cache;
+pub mod cli;
 mod diagnostics;
 mod emit;
 mod host;
+mod imports;
+mod interface;
 mod limits;
+mod link;
 mod maps;
 mod parse;
+mod record;
+mod resolve;
+mod rewrite;
+mod scan;
 mod strip;
+mod tree;
 
+pub use build::{BuildOptions, BuildOutput, CheckOptions, CheckOutput, build, check};
 pub use cache::Cache;
 pub use diagnostics::{BuildFailure, Code, Diagnostic, Place, Severity, sanitise};
 pub use host::{HostSource, compile_host_modules, host_modules};
+pub use interface::HostInterface;
 pub use limits::Limits;
 pub use maps::SourceMaps;
+pub use resolve::Input;

@@ -29,21 +29,18 @@ impl Default for Limits {
 }
 
 /// Stack of the compiler's threads. Address space, not memory: pages are taken when they are reached.
-///
-/// Measured in a debug build, the deepest descent that [`Limits`] lets through takes about half.
-pub(crate) const STACK_BYTES: usize = 1 << 30;
+pub(crate) const STACK_BYTES: usize = 256 << 20;
 
-/// Runs a phase on a thread whose stack fits what [`check_nesting`] lets through.
+/// Runs a phase on threads whose stacks fit what [`check_nesting`] lets through.
+///
+/// A pool of our own: what the bundler does in parallel stays on these threads too.
 pub(crate) fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| {
-        std::thread::Builder::new()
-            .name("extc".to_owned())
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, work)
-            .expect("the system can start one more thread")
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    rayon::ThreadPoolBuilder::new()
+        .stack_size(STACK_BYTES)
+        .thread_name(|index| format!("extc-{index}"))
+        .build()
+        .expect("the system can start a few threads")
+        .install(work)
 }
 
 /// Refuses source that nests beyond the caps, without parsing it.

@@ -1,3 +1,12 @@
-//! The `extc` command.
+//! The `extc` command; see `pijs_extc::cli`.
 
-fn main() {}
+use std::io;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match pijs_extc::cli::run(std::env::args_os(), &mut io::stdout().lock(), &mut io::stderr()) {
+        Ok(code) => ExitCode::from(code),
+        // Nobody is left to tell: the reader of our output is gone.
+        Err(_) => ExitCode::FAILURE,
+    }
+}

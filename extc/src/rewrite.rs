@@ -55,6 +55,10 @@ pub(crate) fn rewrite(file: &str, source: &str, edits: &[Edit]) -> Option<(Strin
         text.update(offset(edit.start), offset(edit.end), edit.text.clone())
             .expect("the scan's edits are inside the text and do not overlap");
     }
-    let map = text.source_map(SourceMapOptions { source: file.into(), hires: string_wizard::Hires::Boundary, ..Default::default() });
+    let map = text.source_map(SourceMapOptions {
+        source: file.into(),
+        hires: string_wizard::Hires::Boundary,
+        ..Default::default()
+    });
     Some((text.to_string(), map))
 }

@@ -10,7 +10,7 @@
 mod install;
 mod key;
 
-pub(crate) use key::Key;
+pub(crate) use key::{Key, KeyBuilder};
 
 use pijs_artifact::{InstallKey, Mac, Verified, sign};
 use serde::Serialize;

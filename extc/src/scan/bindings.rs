@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use swc_core::common::Mark;
 use swc_core::ecma::ast::{
-    BinaryOp, CallExpr, Callee, Expr, Id, Ident, ImportDecl, ImportSpecifier, Lit, MemberExpr, MemberProp, ModuleExportName,
-    ObjectPatProp, Pat, PropName, VarDeclKind, VarDeclarator,
+    BinaryOp, CallExpr, Callee, Expr, Id, Ident, ImportDecl, ImportSpecifier, Lit, MemberExpr, MemberProp,
+    ModuleExportName, ObjectPatProp, Pat, PropName, VarDeclKind, VarDeclarator,
 };
 
 /// What a name stands for.

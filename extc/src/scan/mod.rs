@@ -78,6 +78,3 @@ pub(crate) struct ScanOptions<'a> {
 pub(crate) fn scan(parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
     walk::walk(parsed, options)
 }
-
-#[cfg(test)]
-mod tests;

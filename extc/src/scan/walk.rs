@@ -19,11 +19,7 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
     GLOBALS.set(&Globals::new(), || {
         let (unresolved, top_level) = (Mark::new(), Mark::new());
         resolver(unresolved, top_level, true).process(&mut parsed.program);
-        let mut names = Names {
-            bindings: Bindings::new(unresolved),
-            created: HashSet::new(),
-            api: HashSet::new(),
-        };
+        let mut names = Names { bindings: Bindings::new(unresolved), created: HashSet::new(), api: HashSet::new() };
         parsed.program.visit_with(&mut names);
         let source = parsed.source.clone();
         let mut walker = Walker {

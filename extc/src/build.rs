@@ -1,0 +1,255 @@
+//! The pipeline: resolve → parse, scan, rewrite, link → emit, with the cache around it.
+//!
+//! Each entry of a package is linked by itself, so that it gets its own instances of the modules it
+//! shares with others, as under pi. Its chunks are named `ext:/INDEX/FILE`; the entry itself is
+//! `ext:/INDEX/index.js`, and entry *i* is module *i* of the artifact.
+
+use crate::cache::{Cache, Key};
+use crate::diagnostics::{BuildFailure, Code, Diagnostic, Severity};
+use crate::emit::compile_modules;
+use crate::imports::{HostImports, check_names, host_imports};
+use crate::interface::HostInterface;
+use crate::limits::{Limits, with_large_stack};
+use crate::link::{Chunk, LinkOptions, Modules, link};
+use crate::maps::PositionTable;
+use crate::record::{self, Record};
+use crate::resolve::{Input, Package, resolve};
+use crate::scan::Uses;
+use crate::tree::SourceTree;
+use pijs_artifact::{Artifact, Module, Verified, digest, encode};
+use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
+use std::sync::Arc;
+
+/// Settings of [`build`].
+#[derive(Debug, Clone)]
+pub struct BuildOptions {
+    /// Shorten the bundled source. Bytecode does not get smaller by it; off by default.
+    pub minify: bool,
+    /// Where finished artifacts are kept; `None` compiles every time.
+    pub cache: Option<Cache>,
+    /// The host modules that imports are checked against.
+    pub host: HostInterface,
+    /// Caps on the input.
+    pub limits: Limits,
+}
+
+impl Default for BuildOptions {
+    fn default() -> Self {
+        Self { minify: false, cache: None, host: HostInterface::embedded(), limits: Limits::default() }
+    }
+}
+
+/// A finished build.
+#[derive(Debug)]
+pub struct BuildOutput {
+    /// Ready to load.
+    pub artifact: Verified,
+    /// The encoded artifact: what `extc build -o` writes as `extension.artifact`.
+    pub bytes: Vec<u8>,
+    /// Remarks, in the order of files and lines.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Whether it came from the cache.
+    pub cached: bool,
+}
+
+impl BuildOutput {
+    /// What `extc build -o` writes as `artifact.json`: the metadata, with the digest of the file.
+    pub fn metadata(&self) -> ArtifactMetadata {
+        ArtifactMetadata { artifact: digest(&self.bytes), ..self.artifact.artifact().metadata.clone() }
+    }
+}
+
+/// Settings of [`check`].
+#[derive(Debug, Clone)]
+pub struct CheckOptions {
+    /// The host modules that imports are checked against.
+    pub host: HostInterface,
+    /// Caps on the input.
+    pub limits: Limits,
+}
+
+impl Default for CheckOptions {
+    fn default() -> Self {
+        Self { host: HostInterface::embedded(), limits: Limits::default() }
+    }
+}
+
+/// What [`check`] found out.
+#[derive(Debug)]
+pub struct CheckOutput {
+    /// The metadata that a build would write, unless it would fail.
+    pub metadata: Option<ArtifactMetadata>,
+    /// Errors first, then remarks in the order of files and lines.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl CheckOutput {
+    /// The worst of what was found; a package that cannot be built is blocked.
+    pub fn verdict(&self) -> Verdict {
+        verdict(&self.diagnostics)
+    }
+}
+
+/// Compiles a package or an extension file to a loadable artifact.
+///
+/// # Errors
+///
+/// Everything that is wrong with the input, at once. Remarks that do not stop a build are in the
+/// output's diagnostics.
+pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, BuildFailure> {
+    let package = resolve(input)?;
+    let request = record::request(&package, options);
+    let tree = open(&package, options.limits)?;
+    if let Some(cache) = &options.cache
+        && let Some(hit) = record::lookup(cache, &request, &package, &tree, options)
+    {
+        return Ok(hit);
+    }
+    let modules = Arc::new(Modules::new(open(&package, options.limits)?, options.host.clone()));
+    let artifact = with_large_stack(|| {
+        let linked = link_all(&package, &modules, options.minify)?;
+        emit(linked, &modules)
+    })?;
+    let bytes = encode(&artifact);
+    let mut diagnostics = modules.diagnostics();
+    if let Some(cache) = &options.cache {
+        let record = Record::new(&modules);
+        if let Err(error) = record.store(cache, &request, &package, modules.tree(), options, &bytes) {
+            let message = format!("the artifact cache {} cannot be written: {error}", cache.dir().display());
+            diagnostics.push(Diagnostic::new(Code::Cache, message).help("every start compiles again until it can"));
+        }
+    }
+    Ok(BuildOutput { artifact: Verified::compiled_here(artifact), bytes, diagnostics, cached: false })
+}
+
+/// Looks at a package without building it: verdict, capabilities, places.
+pub fn check(input: &Input, options: &CheckOptions) -> CheckOutput {
+    let checked = resolve(input).map_err(BuildFailure::from).and_then(|package| {
+        let modules = Arc::new(Modules::new(open(&package, options.limits)?, options.host.clone()));
+        let linked = with_large_stack(|| link_all(&package, &modules, false))?;
+        Ok((linked.metadata, modules.diagnostics()))
+    });
+    match checked {
+        Ok((metadata, diagnostics)) => CheckOutput { metadata: Some(metadata), diagnostics },
+        Err(failure) => CheckOutput { metadata: None, diagnostics: failure.diagnostics().to_vec() },
+    }
+}
+
+fn open(package: &Package, limits: Limits) -> Result<SourceTree, Diagnostic> {
+    SourceTree::open(&package.root, &package.dependencies, limits)
+        .map_err(|error| Diagnostic::new(Code::Read, format!("{}: {error}", package.root.display())))
+}
+
+/// All entries, linked; bytecode is still missing.
+struct Linked {
+    metadata: ArtifactMetadata,
+    modules: Vec<Module>,
+}
+
+fn link_all(package: &Package, modules: &Arc<Modules>, minify: bool) -> Result<Linked, BuildFailure> {
+    let mut linked: Vec<Vec<Chunk>> = Vec::with_capacity(package.entries.len());
+    for entry in &package.entries {
+        let chunks = link(modules, entry, LinkOptions { minify });
+        linked.extend(chunks);
+    }
+    let mut imports = HostImports::new();
+    for chunks in &linked {
+        for (module, names) in host_imports(chunks, modules.tree().limits()) {
+            imports.entry(module).or_default().extend(names);
+        }
+    }
+    check_names(modules, &imports);
+    let diagnostics = modules.diagnostics();
+    if diagnostics.iter().any(|diagnostic| diagnostic.severity() == Severity::Error) {
+        return Err(BuildFailure::new(diagnostics));
+    }
+    let mut uses = Uses::default();
+    modules.for_each_scan(|_, scan| uses.merge(&scan.uses));
+    let inputs = modules.tree().inputs();
+    let metadata = ArtifactMetadata {
+        schema: ARTIFACT_SCHEMA.to_owned(),
+        name: package.name.clone(),
+        version: package.version.clone(),
+        engine: pijs_engine::engine_build(),
+        artifact: String::new(),
+        cache_key: content_key(package, &linked, modules.host()).to_string(),
+        entries: package.entries.iter().map(|entry| name_of(modules.tree(), entry)).collect(),
+        inputs: inputs.into_iter().map(|(name, file)| (name, format!("sha256:{}", hex::encode(file.sha256)))).collect(),
+        capabilities: uses.to_manifest(),
+        host_imports: imports.into_iter().map(|(module, names)| (module, names.into_iter().collect())).collect(),
+        verdict: verdict(&diagnostics),
+        findings: diagnostics.iter().filter_map(Diagnostic::to_finding).collect(),
+    };
+    Ok(Linked { metadata, modules: in_order(linked) })
+}
+
+/// Entries first, in manifest order; then the other chunks of each.
+fn in_order(linked: Vec<Vec<Chunk>>) -> Vec<Module> {
+    let mut entries = Vec::new();
+    let mut shared = Vec::new();
+    for (index, chunks) in linked.into_iter().enumerate() {
+        for (position, chunk) in chunks.into_iter().enumerate() {
+            let module = Module {
+                specifier: format!("ext:/{index}/{}", chunk.file),
+                source: chunk.code,
+                source_map: chunk.map,
+                bytecode: None,
+            };
+            if position == 0 { entries.push(module) } else { shared.push(module) }
+        }
+    }
+    entries.append(&mut shared);
+    entries
+}
+
+fn emit(linked: Linked, modules: &Modules) -> Result<Artifact, BuildFailure> {
+    let Linked { metadata, modules: mut emitted } = linked;
+    if let Err(error) = compile_modules(&mut emitted) {
+        let diagnostic = Diagnostic::new(Code::Emit, format!("the engine refuses this: {}", error.message))
+            .help("please report it with the source; another way to write the line may help until it is mended");
+        let place = emitted
+            .iter()
+            .find(|module| module.specifier == error.specifier)
+            .and_then(|module| PositionTable::parse(module.source_map.as_deref()?))
+            .and_then(|table| table.original(error.line, error.column.max(1)));
+        return Err(match place {
+            Some(place) => modules
+                .with_scan(&place.file, |scan| {
+                    diagnostic.clone().at_line(&place.file, &scan.source, place.line, place.column)
+                })
+                .unwrap_or_else(|| diagnostic.in_file(&place.file)),
+            None => diagnostic.in_file(&error.specifier),
+        }
+        .into());
+    }
+    Ok(Artifact { metadata, modules: emitted })
+}
+
+pub(crate) fn name_of(tree: &SourceTree, path: &std::path::Path) -> String {
+    tree.locate(path).map_or_else(|| path.display().to_string(), |located| located.name)
+}
+
+fn content_key(package: &Package, linked: &[Vec<Chunk>], host: &HostInterface) -> Key {
+    let mut key = Key::builder("artifact");
+    key.field(&package.manifest);
+    key.field(host.fingerprint());
+    for chunks in linked {
+        key.field(&(chunks.len() as u64).to_le_bytes());
+        for chunk in chunks {
+            key.field(chunk.file.as_bytes());
+            key.field(chunk.code.as_bytes());
+        }
+    }
+    key.finish()
+}
+
+fn verdict(diagnostics: &[Diagnostic]) -> Verdict {
+    diagnostics
+        .iter()
+        .map(|diagnostic| match diagnostic.severity() {
+            Severity::Warning => Verdict::Warning,
+            Severity::Blocked | Severity::Error => Verdict::Blocked,
+        })
+        .max()
+        .unwrap_or(Verdict::Compatible)
+}

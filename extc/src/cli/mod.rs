@@ -1,0 +1,201 @@
+//! The `extc` command: arguments in, text or JSON out.
+//!
+//! Everything it does is a call of the library; this module parses arguments, prints, and chooses the
+//! exit code: 0 done, 1 the input has errors, 2 wrong usage, 3 refused by `--strict`. With `--json`
+//! one JSON document goes to standard output and nothing else; words for people go to standard error.
+
+mod inspect;
+mod report;
+
+use crate::{BuildOptions, Cache, CheckOptions, Code, Diagnostic, Input, build, check};
+use clap::{Parser, Subcommand};
+use pijs_protocol::artifact::Verdict;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The thing asked for failed.
+const FAILED: u8 = 1;
+/// Refused by policy: `--strict`.
+const REFUSED: u8 = 3;
+
+const EXAMPLES: &str = "\
+Examples:
+  extc check ./my-extension          what works, what is constrained, what is blocked
+  extc build ./my-extension -o out   writes out/extension.artifact and out/artifact.json
+  extc build hello.ts                compiles one file, to see that it does
+  extc inspect out/extension.artifact
+
+Exit codes: 0 done, 1 the input has errors, 2 usage, 3 refused by --strict.";
+
+/// Compiles pi extensions: TypeScript or JavaScript in, an artifact out.
+#[derive(Debug, Parser)]
+#[command(name = "extc", version, about, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Compile a package folder or an extension file.
+    Build {
+        /// Package folder, or one .ts or .js file.
+        input: PathBuf,
+        /// Write extension.artifact and artifact.json into this folder.
+        #[arg(short, long, value_name = "DIR")]
+        out: Option<PathBuf>,
+        /// Shorten the bundled source.
+        #[arg(long)]
+        minify: bool,
+        /// Compile again even if nothing changed, and keep nothing.
+        #[arg(long)]
+        no_cache: bool,
+        /// Print the metadata as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what works, what is constrained and what is blocked, with places.
+    Check {
+        /// Package folder, or one .ts or .js file.
+        input: PathBuf,
+        /// Exit with 3 if anything is blocked or constrained.
+        #[arg(long)]
+        strict: bool,
+        /// Print the result as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show header, digests, capabilities and modules of an artifact.
+    Inspect {
+        /// An extension.artifact file.
+        artifact: PathBuf,
+        /// Print the result as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs the command and returns its exit code.
+///
+/// `arguments` includes the program's name; `out` and `err` are standard output and standard error.
+///
+/// # Errors
+///
+/// Only if `out` or `err` cannot be written.
+pub fn run(arguments: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
+    let command = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments.command,
+        Err(error) => {
+            let text = error.render();
+            if error.use_stderr() {
+                write!(err, "{text}")?
+            } else {
+                write!(out, "{text}")?
+            }
+            return Ok(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    match command {
+        Command::Build { input, out: folder, minify, no_cache, json } => {
+            let mut remarks = Vec::new();
+            let options = BuildOptions { minify, cache: cache(no_cache, &mut remarks), ..BuildOptions::default() };
+            run_build(&input, folder.as_deref(), &options, remarks, json, out, err)
+        }
+        Command::Check { input, strict, json } => run_check(&input, strict, json, out, err),
+        Command::Inspect { artifact, json } => inspect::run(&artifact, json, out, err),
+    }
+}
+
+fn cache(off: bool, remarks: &mut Vec<Diagnostic>) -> Option<Cache> {
+    if off {
+        return None;
+    }
+    Cache::user()
+        .map_err(|error| {
+            let message = format!("no artifact cache: {error}");
+            remarks.push(Diagnostic::new(Code::Cache, message).help("every build compiles again until there is one"));
+        })
+        .ok()
+}
+
+fn run_build(
+    input: &Path,
+    folder: Option<&Path>,
+    options: &BuildOptions,
+    mut remarks: Vec<Diagnostic>,
+    json: bool,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> io::Result<u8> {
+    let built = match build(&Input::at(input), options) {
+        Ok(built) => built,
+        Err(failure) => {
+            remarks.extend_from_slice(failure.diagnostics());
+            report::diagnostics(&remarks, json, out, err)?;
+            return Ok(FAILED);
+        }
+    };
+    remarks.extend_from_slice(&built.diagnostics);
+    let metadata = built.metadata();
+    if let Some(folder) = folder
+        && let Err(error) = write_files(folder, &built.bytes, &report::pretty(&metadata))
+    {
+        let diagnostic = Diagnostic::new(Code::Read, format!("{}: {error}", folder.display()));
+        report::diagnostics(&[diagnostic], json, out, err)?;
+        return Ok(FAILED);
+    }
+    if json {
+        out.write_all(report::pretty(&metadata).as_bytes())?;
+        return Ok(0);
+    }
+    report::diagnostics(&remarks, false, out, err)?;
+    let modules = built.artifact.artifact().modules.len();
+    let size = built.bytes.len().div_ceil(1024);
+    let source = if built.cached { ", unchanged" } else { "" };
+    writeln!(err, "{} {}: {modules} modules, {size} KB{source}", metadata.name, metadata.version)?;
+    report::capabilities(&metadata, err)?;
+    if let Some(folder) = folder {
+        writeln!(err, "wrote {}", folder.join("extension.artifact").display())?;
+    }
+    Ok(0)
+}
+
+/// Both files by temporary name and rename, so that a reader never sees half of one.
+fn write_files(folder: &Path, artifact: &[u8], metadata: &str) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    for (name, bytes) in [("extension.artifact", artifact), ("artifact.json", metadata.as_bytes())] {
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(bytes)?;
+        file.persist(folder.join(name))?;
+    }
+    Ok(())
+}
+
+fn run_check(input: &Path, strict: bool, json: bool, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
+    let checked = check(&Input::at(input), &CheckOptions::default());
+    let verdict = checked.verdict();
+    if json {
+        let diagnostics: Vec<_> = checked.diagnostics.iter().map(Diagnostic::to_json).collect();
+        let value = serde_json::json!({
+            "verdict": verdict,
+            "name": checked.metadata.as_ref().map(|metadata| &metadata.name),
+            "entries": checked.metadata.as_ref().map(|metadata| &metadata.entries),
+            "capabilities": checked.metadata.as_ref().map(|metadata| &metadata.capabilities.capabilities),
+            "host_imports": checked.metadata.as_ref().map(|metadata| &metadata.host_imports),
+            "diagnostics": diagnostics,
+        });
+        out.write_all(report::pretty(&value).as_bytes())?;
+    } else {
+        report::diagnostics(&checked.diagnostics, false, out, err)?;
+        if let Some(metadata) = &checked.metadata {
+            writeln!(out, "{} {}: {}", metadata.name, metadata.version, report::verdict(verdict))?;
+            report::capabilities(metadata, out)?;
+        }
+    }
+    Ok(match (&checked.metadata, verdict) {
+        (None, _) => FAILED,
+        (Some(_), Verdict::Warning | Verdict::Blocked) if strict => REFUSED,
+        _ => 0,
+    })
+}

@@ -1,0 +1,114 @@
+//! What linked chunks take from the host: read from the bundle itself, after unused code is gone.
+
+use crate::diagnostics::{Code, Diagnostic};
+use crate::interface::HostName;
+use crate::limits::Limits;
+use crate::link::{Chunk, Modules};
+use crate::parse::parse;
+use std::collections::{BTreeMap, BTreeSet};
+use swc_core::ecma::ast::{
+    CallExpr, Callee, ExportAll, ExportSpecifier, Expr, ImportDecl, ImportSpecifier, Lit, ModuleExportName,
+    NamedExport, Str,
+};
+use swc_core::ecma::visit::{Visit, VisitWith};
+
+/// Host modules by specifier, with the names taken from each; `*` where it may be any.
+pub(crate) type HostImports = BTreeMap<String, BTreeSet<String>>;
+
+/// Reads the host imports of chunks.
+pub(crate) fn host_imports(chunks: &[Chunk], limits: &Limits) -> HostImports {
+    let mut collect = Collect::default();
+    // Bundles of many modules are larger than a file of one, and nest no deeper.
+    let limits = Limits { file_bytes: limits.total_bytes, ..*limits };
+    for chunk in chunks {
+        if let Ok(parsed) = parse(&chunk.file, &chunk.code, &limits) {
+            parsed.program.visit_with(&mut collect);
+        }
+    }
+    collect.imports
+}
+
+/// Notes every imported name that the host module does not export.
+pub(crate) fn check_names(modules: &Modules, imports: &HostImports) {
+    let mut found = Vec::new();
+    for (module, names) in imports {
+        for name in names.iter().filter(|name| *name != "*" && !modules.host().has_export(module, name)) {
+            modules.for_each_scan(|file, scan| {
+                let sites = scan.imports.iter().filter(|site| match HostName::of(&site.specifier) {
+                    Some(HostName::Builtin(specifier) | HostName::Package(specifier)) => specifier == *module,
+                    _ => false,
+                });
+                for imported in sites.flat_map(|site| &site.names).filter(|imported| imported.name == *name) {
+                    let message = format!("`{module}` of PiJS has no `{name}`; it is undefined");
+                    found.push(
+                        Diagnostic::new(Code::MissingExport, message)
+                            .help("check the spelling; what uses it fails when it runs")
+                            .at(file, &scan.source, imported.start, imported.end),
+                    );
+                }
+            });
+        }
+    }
+    found.into_iter().for_each(|diagnostic| modules.note(diagnostic));
+}
+
+#[derive(Default)]
+struct Collect {
+    imports: HostImports,
+}
+
+impl Collect {
+    /// The names taken from a host module; `None` for another chunk.
+    fn names(&mut self, source: &Str) -> Option<&mut BTreeSet<String>> {
+        let specifier = source.value.to_string_lossy().into_owned();
+        (!specifier.starts_with('.')).then(|| self.imports.entry(specifier).or_default())
+    }
+}
+
+impl Visit for Collect {
+    fn visit_import_decl(&mut self, import: &ImportDecl) {
+        let Some(names) = self.names(&import.src) else { return };
+        for specifier in &import.specifiers {
+            names.insert(match specifier {
+                ImportSpecifier::Named(named) => {
+                    named.imported.as_ref().map_or_else(|| named.local.sym.to_string(), text)
+                }
+                ImportSpecifier::Default(_) => "default".to_owned(),
+                ImportSpecifier::Namespace(_) => "*".to_owned(),
+            });
+        }
+    }
+
+    fn visit_named_export(&mut self, export: &NamedExport) {
+        let Some(names) = export.src.as_ref().and_then(|source| self.names(source)) else { return };
+        for specifier in &export.specifiers {
+            names.insert(match specifier {
+                ExportSpecifier::Named(named) => text(&named.orig),
+                ExportSpecifier::Namespace(_) | ExportSpecifier::Default(_) => "*".to_owned(),
+            });
+        }
+    }
+
+    fn visit_export_all(&mut self, export: &ExportAll) {
+        if let Some(names) = self.names(&export.src) {
+            names.insert("*".to_owned());
+        }
+    }
+
+    fn visit_call_expr(&mut self, call: &CallExpr) {
+        if let (Callee::Import(_), Some(first)) = (&call.callee, call.args.first())
+            && let Expr::Lit(Lit::Str(source)) = first.expr.as_ref()
+            && let Some(names) = self.names(source)
+        {
+            names.insert("*".to_owned());
+        }
+        call.visit_children_with(self);
+    }
+}
+
+fn text(name: &ModuleExportName) -> String {
+    match name {
+        ModuleExportName::Ident(ident) => ident.sym.to_string(),
+        ModuleExportName::Str(literal) => literal.value.to_string_lossy().into_owned(),
+    }
+}

@@ -1,0 +1,211 @@
+//! Link: the modules of one entry to a few chunks, by rolldown.
+//!
+//! The only place that names the bundler. Code splitting stays on, so that what is imported
+//! dynamically is loaded when it is needed; nothing is minified unless asked for, since the engine's
+//! bytecode does not get smaller by it. A name that a module does not export is `undefined`, as
+//! under pi's loader: the first run reports such names, a second one fills them in.
+//!
+//! Everything runs on one thread of our own pool, whose stacks fit what the limits let through, so
+//! that neither order nor depth depends on the machine.
+
+mod plugin;
+mod virtuals;
+
+pub(crate) use plugin::Modules;
+
+use crate::diagnostics::{Code, Diagnostic};
+use oxc_sourcemap::SourceMap;
+use plugin::LinkPlugin;
+use rolldown::{
+    AttachDebugInfo, Bundler, BundlerOptions, BundlerTransformOptions, CommentsOptions, DecoratorOptions,
+    ExperimentalOptions, InputItem, OutputFormat, Platform, RawMinifyOptions, ResolveOptions, SourceMapType, TsConfig,
+};
+use rolldown_common::Output;
+use rolldown_error::{BuildDiagnostic, EventKind};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// Where rolldown believes it writes; only source maps show it, and they are made relative again.
+const OUT_DIR: &str = "dist";
+
+/// Settings of one run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LinkOptions {
+    pub(crate) minify: bool,
+}
+
+/// One linked module of an entry.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    /// `index.js` for the entry, other names for shared and dynamically imported parts.
+    pub(crate) file: String,
+    pub(crate) code: String,
+    /// Sources are names inside the package.
+    pub(crate) map: Option<String>,
+}
+
+/// Links one entry. The entry's chunk comes first, the others by name.
+///
+/// Diagnostics go to `modules`; `None` when there are errors among them.
+pub(crate) fn link(modules: &Arc<Modules>, entry: &Path, options: LinkOptions) -> Option<Vec<Chunk>> {
+    match run(modules, entry, options, false) {
+        Ok(chunks) => Some(chunks),
+        Err(errors) => {
+            let (absent, other): (Vec<_>, Vec<_>) =
+                errors.into_iter().partition(|error| matches!(error.kind(), EventKind::MissingExportError));
+            for error in &absent {
+                modules.note(missing_export(modules, error));
+            }
+            if !other.is_empty() {
+                for error in &other {
+                    modules.note(link_error(modules, error));
+                }
+                return None;
+            }
+            run(modules, entry, options, true)
+                .map_err(|errors| errors.iter().for_each(|error| modules.note(link_error(modules, error))))
+                .ok()
+        }
+    }
+}
+
+fn run(
+    modules: &Arc<Modules>,
+    entry: &Path,
+    options: LinkOptions,
+    shim: bool,
+) -> Result<Vec<Chunk>, Vec<BuildDiagnostic>> {
+    let package = modules.tree().package().to_owned();
+    let plugin = Arc::new(LinkPlugin { modules: Arc::clone(modules) });
+    let settings = settings(&package, entry, options, shim);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers can be made");
+    let output = runtime.block_on(async {
+        let mut bundler = Bundler::with_plugins(settings, vec![plugin]).map_err(|errors| errors.into_vec())?;
+        bundler.generate().await.map_err(|errors| errors.into_vec())
+    })?;
+    let mut chunks: Vec<_> = output
+        .assets
+        .into_iter()
+        .filter_map(|asset| match asset {
+            Output::Chunk(chunk) => Some(chunk),
+            Output::Asset(_) => None,
+        })
+        .collect();
+    chunks.sort_by(|a, b| b.is_entry.cmp(&a.is_entry).then_with(|| a.filename.cmp(&b.filename)));
+    Ok(chunks
+        .iter()
+        .map(|chunk| Chunk {
+            file: chunk.filename.to_string(),
+            code: chunk.code.clone(),
+            map: chunk.map.as_ref().map(|map| portable_map(modules, map.clone())),
+        })
+        .collect())
+}
+
+fn settings(package: &Path, entry: &Path, options: LinkOptions, shim: bool) -> BundlerOptions {
+    let list = |items: &[&str]| items.iter().map(|&item| item.to_owned()).collect::<Vec<_>>();
+    BundlerOptions {
+        input: Some(vec![InputItem {
+            name: Some("index".to_owned()),
+            import: entry.to_str().expect("the resolver checked that paths are UTF-8").to_owned(),
+        }]),
+        cwd: Some(package.to_owned()),
+        dir: Some(OUT_DIR.to_owned()),
+        // Adds the `node` condition, and keeps `require` apart from `import`.
+        platform: Some(Platform::Node),
+        format: Some(OutputFormat::Esm),
+        entry_filenames: Some("[name].js".to_owned().into()),
+        chunk_filenames: Some("[name].js".to_owned().into()),
+        shim_missing_exports: Some(shim),
+        sourcemap: Some(SourceMapType::Hidden),
+        sourcemap_exclude_sources: Some(true),
+        minify: Some(RawMinifyOptions::Bool(options.minify)),
+        comments: Some(CommentsOptions { legal: false, annotation: false, jsdoc: false }),
+        // A package's tsconfig says how its author checks it, and may point anywhere.
+        tsconfig: Some(TsConfig::Auto(false)),
+        resolve: Some(ResolveOptions {
+            // Neither `import` nor `require`: rolldown adds the one that fits each import.
+            condition_names: Some(list(&["module-sync"])),
+            main_fields: Some(list(&["main"])),
+            extensions: Some(list(&[".ts", ".tsx", ".mts", ".cts", ".mjs", ".js", ".cjs", ".jsx", ".json"])),
+            extension_alias: Some(vec![
+                (".js".to_owned(), list(&[".js", ".ts", ".tsx", ".jsx"])),
+                (".jsx".to_owned(), list(&[".jsx", ".tsx"])),
+                (".mjs".to_owned(), list(&[".mjs", ".mts"])),
+                (".cjs".to_owned(), list(&[".cjs", ".cts"])),
+            ]),
+            ..Default::default()
+        }),
+        transform: Some(BundlerTransformOptions {
+            // pi's loader compiles decorators the legacy way; the engine has none.
+            decorator: Some(DecoratorOptions { legacy: Some(true), ..Default::default() }),
+            ..Default::default()
+        }),
+        experimental: Some(ExperimentalOptions {
+            // Region comments would carry paths.
+            attach_debug_info: Some(AttachDebugInfo::None),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+/// Source names inside the package in place of paths, so that the map is the same everywhere.
+fn portable_map(modules: &Modules, mut map: SourceMap<'static>) -> String {
+    let out = modules.tree().package().join(OUT_DIR);
+    let sources: Vec<String> = map
+        .get_sources()
+        .map(|source| {
+            let path = normal(&out.join(source));
+            modules.tree().locate(&path).map_or_else(|| "(extc)".to_owned(), |located| located.name)
+        })
+        .collect();
+    map.set_sources(sources);
+    map.to_json_string()
+}
+
+/// Takes `.` and `..` off by name: the path was made by joining, nothing in it is a link.
+fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+fn missing_export(modules: &Modules, error: &BuildDiagnostic) -> Diagnostic {
+    let title = error.to_string();
+    let name = title.split('"').nth(1).unwrap_or_default().to_owned();
+    let exporter = error.exporter().unwrap_or_default();
+    let from = modules.tree().locate(Path::new(&exporter)).map_or_else(|| exporter.clone(), |located| located.name);
+    let diagnostic =
+        Diagnostic::new(Code::MissingExport, format!("`{from}` does not export `{name}`; it is undefined"))
+            .help("check the spelling; a type needs `import type`");
+    let Some(importer) = error.id().and_then(|id| modules.tree().locate(Path::new(&id))) else { return diagnostic };
+    let placed = modules.with_scan(&importer.name, |scan| {
+        let named = scan.imports.iter().flat_map(|site| &site.names).find(|imported| imported.name == name)?;
+        Some(diagnostic.clone().at(&importer.name, &scan.source, named.start, named.end))
+    });
+    placed.flatten().unwrap_or_else(|| diagnostic.in_file(&importer.name))
+}
+
+fn link_error(modules: &Modules, error: &BuildDiagnostic) -> Diagnostic {
+    let shown = error.to_diagnostic();
+    let code = if matches!(error.kind(), EventKind::ParseError) { Code::Syntax } else { Code::Link };
+    let diagnostic = Diagnostic::new(code, error.to_string());
+    let Some((file, line, column, _)) = shown.get_primary_location() else { return diagnostic };
+    let name = modules.tree().locate(&modules.tree().package().join(&file)).map_or(file, |located| located.name);
+    let placed = modules.with_scan(&name, |scan| {
+        // Back from line and column to an offset, so that the author's text is shown.
+        let start =
+            scan.source.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum::<usize>() + column;
+        diagnostic.clone().at(&name, &scan.source, start, start + 1)
+    });
+    placed.unwrap_or_else(|| diagnostic.in_file(&name))
+}

@@ -1,0 +1,325 @@
+//! The hooks that rolldown calls: where an import leads, what a file holds, how it is rewritten.
+//!
+//! Hooks never fail a build by themselves. They note a diagnostic and answer with a module that
+//! throws, so that one run finds everything; the linker looks at the notes when it is done.
+
+use super::virtuals::{Virtual, is_virtual};
+use crate::diagnostics::{Code, Diagnostic};
+use crate::interface::{HostInterface, HostName};
+use crate::parse::parse;
+use crate::rewrite::{Location, location, rewrite};
+use crate::scan::{ModuleScan, ScanOptions, scan};
+use crate::tree::{Located, SourceTree};
+use oxc_sourcemap::SourceMap;
+use rolldown::ModuleType;
+use rolldown_common::side_effects::HookSideEffects;
+use rolldown_common::{ImportKind, RUNTIME_MODULE_KEY, ResolvedExternal};
+use rolldown_plugin::{
+    HookLoadArgs, HookLoadOutput, HookLoadReturn, HookResolveIdArgs, HookResolveIdOutput, HookResolveIdReturn,
+    HookTransformArgs, HookTransformOutput, HookTransformReturn, HookUsage, Plugin, PluginContext,
+    PluginContextResolveOptions, SharedLoadPluginContext, SharedTransformPluginContext,
+};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Shared by all runs over one package: a module is read, parsed and scanned once.
+#[derive(Debug)]
+pub(crate) struct Modules {
+    tree: SourceTree,
+    host: HostInterface,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By name inside the package.
+    scanned: BTreeMap<String, Scanned>,
+    /// In the order they were found; sorted before anyone sees them.
+    diagnostics: Vec<Diagnostic>,
+}
+
+#[derive(Debug)]
+struct Scanned {
+    scan: ModuleScan,
+    rewritten: Option<(String, SourceMap<'static>)>,
+}
+
+impl Modules {
+    pub(crate) fn new(tree: SourceTree, host: HostInterface) -> Self {
+        Self { tree, host, state: Mutex::default() }
+    }
+
+    pub(crate) fn tree(&self) -> &SourceTree {
+        &self.tree
+    }
+
+    pub(crate) fn host(&self) -> &HostInterface {
+        &self.host
+    }
+
+    /// What the hooks noted, without repetition, in the order of files and lines.
+    pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
+        let mut found = self.state().diagnostics.clone();
+        found.sort_by(|a, b| a.place().cmp(&b.place()).then_with(|| a.code().cmp(&b.code())));
+        found.dedup();
+        found
+    }
+
+    pub(crate) fn note(&self, diagnostic: Diagnostic) {
+        self.state().diagnostics.push(diagnostic);
+    }
+
+    /// The scan of every module that was read, by name.
+    pub(crate) fn for_each_scan(&self, mut see: impl FnMut(&str, &ModuleScan)) {
+        for (name, scanned) in &self.state().scanned {
+            see(name, &scanned.scan);
+        }
+    }
+
+    /// The scan of one module.
+    pub(crate) fn with_scan<T>(&self, name: &str, see: impl FnOnce(&ModuleScan) -> T) -> Option<T> {
+        self.state().scanned.get(name).map(|scanned| see(&scanned.scan))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Whoever panicked left whole entries behind: each insert is one step.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Points a diagnostic at the import of `specifier` in `importer`.
+    fn place(&self, diagnostic: Diagnostic, importer: Option<&str>, specifier: &str) -> Diagnostic {
+        let Some(located) = importer.and_then(|importer| self.tree.locate(Path::new(importer))) else {
+            return diagnostic;
+        };
+        let placed = self.with_scan(&located.name, |scan| {
+            let site = scan.imports.iter().find(|site| site.specifier == specifier)?;
+            Some(diagnostic.clone().at(&located.name, &scan.source, site.start, site.end))
+        });
+        placed.flatten().unwrap_or_else(|| diagnostic.in_file(&located.name))
+    }
+
+    /// Notes what is wrong with an import. Only a static one ends the build: others may never run.
+    fn refuse(&self, args: &HookResolveIdArgs<'_>, diagnostic: Diagnostic, code: &'static str) -> HookResolveIdOutput {
+        let message = diagnostic.message().to_owned();
+        let diagnostic = if args.kind == ImportKind::Import { diagnostic } else { diagnostic.blocked() };
+        self.note(self.place(diagnostic, args.importer, args.specifier));
+        missing(code, message)
+    }
+
+    fn resolve_host(&self, args: &HookResolveIdArgs<'_>, name: HostName) -> HookResolveIdOutput {
+        let (specifier, builtin) = match name {
+            HostName::Builtin(specifier) => (specifier, true),
+            HostName::Package(specifier) => (specifier, false),
+            HostName::UnknownSubPath => return self.resolve_missing(args, "pi's loader serves no such path"),
+        };
+        // The bundler's own runtime needs it before any helper exists, so it is never wrapped.
+        let from_runtime = args.importer == Some(RUNTIME_MODULE_KEY);
+        if !self.host.has_module(&specifier) && !from_runtime {
+            self.note(
+                self.place(
+                    Diagnostic::new(Code::Unresolved, format!("PiJS has no `{specifier}`"))
+                        .help("what needs it throws when it runs; `extc check` lists every such place"),
+                    args.importer,
+                    args.specifier,
+                ),
+            );
+            return missing("ERR_UNKNOWN_BUILTIN_MODULE", format!("No such module in PiJS: {specifier}"));
+        }
+        if args.kind == ImportKind::Require && !from_runtime {
+            return virtual_module(&Virtual::Required { specifier, builtin });
+        }
+        HookResolveIdOutput {
+            id: specifier.into(),
+            external: Some(ResolvedExternal::Bool(true)),
+            normalize_external_id: Some(false),
+            // Without this every bundle would keep an import that nobody uses.
+            side_effects: Some(HookSideEffects::False),
+            package_json_path: None,
+        }
+    }
+
+    /// A package or host path that is not there: its evaluation throws, as under Node.
+    fn resolve_missing(&self, args: &HookResolveIdArgs<'_>, why: &str) -> HookResolveIdOutput {
+        let message = format!("`{}` is not installed: {why}", args.specifier);
+        let diagnostic = Diagnostic::new(Code::Unresolved, message)
+            .help("add it to `dependencies`; until then what imports it throws MODULE_NOT_FOUND when it runs");
+        self.note(self.place(diagnostic, args.importer, args.specifier));
+        missing("MODULE_NOT_FOUND", format!("Cannot find module '{}'", args.specifier))
+    }
+
+    /// What is refused by its spelling alone.
+    fn refuse_by_name(&self, args: &HookResolveIdArgs<'_>) -> Option<HookResolveIdOutput> {
+        let specifier = args.specifier;
+        let scheme = specifier.split_once(':').map(|(scheme, _)| scheme).filter(|scheme| {
+            scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+        });
+        let diagnostic = match scheme {
+            Some("http" | "https") => Diagnostic::new(Code::Escape, "code is not imported from the network")
+                .help("install the package and import it by name"),
+            Some("data") => Diagnostic::new(Code::Escape, "`data:` imports are not supported")
+                .help("put the module into a file of the package"),
+            Some("file") => Diagnostic::new(Code::Escape, "imports by `file:` URL are not supported")
+                .help("use a path relative to the importing file"),
+            Some("pi") => Diagnostic::new(Code::Escape, format!("`{specifier}` is internal to the host"))
+                .help("use the API that the extension's function receives"),
+            Some(_) => return Some(self.resolve_missing(args, "its scheme belongs to another runtime")),
+            None if specifier.starts_with('/') || specifier.starts_with('\\') => {
+                Diagnostic::new(Code::Escape, "imports by absolute path are not supported")
+                    .help("use a path relative to the importing file")
+            }
+            None => return None,
+        };
+        Some(self.refuse(args, diagnostic, "ERR_ACCESS_DENIED"))
+    }
+
+    /// Accepts a file that the resolver found, if it is the package's.
+    fn accept(&self, args: &HookResolveIdArgs<'_>, path: &str) -> Option<HookResolveIdOutput> {
+        if is_virtual(path) {
+            return None;
+        }
+        if self.tree.locate(Path::new(path)).is_none() {
+            let diagnostic = Diagnostic::new(Code::Escape, format!("`{}` leads out of the package", args.specifier))
+                .help("copy the file into the package, or publish it as a package and depend on it");
+            return Some(self.refuse(args, diagnostic, "ERR_ACCESS_DENIED"));
+        }
+        let extension = Path::new(path).extension().and_then(|extension| extension.to_str());
+        match extension {
+            Some("node") => Some(missing("ERR_DLOPEN_FAILED", format!("Native addons are off: {}", args.specifier))),
+            extension if module_type(extension).is_none() => {
+                let diagnostic = Diagnostic::new(Code::Resolve, format!("`{}` is not a module", args.specifier))
+                    .help("read it with `fs.readFileSync(new URL(\"...\", import.meta.url))`");
+                Some(self.refuse(args, diagnostic, "ERR_UNKNOWN_FILE_EXTENSION"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Reads a file; source is scanned on the way.
+    fn load_file(&self, path: &str, located: &Located) -> Result<(String, ModuleType), Diagnostic> {
+        let bytes = self.tree.read(Path::new(path))?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Diagnostic::new(Code::Read, "not UTF-8 text").in_file(&located.name))?;
+        let kind = module_type(Path::new(path).extension().and_then(|extension| extension.to_str()))
+            .expect("the resolver refused other files");
+        if matches!(kind, ModuleType::Json) {
+            crate::limits::check_nesting(&located.name, &Arc::from(text.as_str()), self.tree.limits())?;
+            return Ok((text, kind));
+        }
+        if let Some(text) = self.with_scan(&located.name, |scan| scan.source.to_string()) {
+            return Ok((text, kind));
+        }
+        let parsed = parse(&located.name, &text, self.tree.limits())?;
+        let scan = scan(parsed, ScanOptions { file: &located.name, dependency: located.dependency });
+        let text = scan.source.to_string();
+        let rewritten = rewrite(&located.name, &text, &scan.edits);
+        let mut state = self.state();
+        state.diagnostics.extend(scan.findings.iter().cloned());
+        state.scanned.insert(located.name.clone(), Scanned { scan, rewritten });
+        Ok((text, kind))
+    }
+}
+
+/// By suffix; `None` for files that are not modules.
+fn module_type(extension: Option<&str>) -> Option<ModuleType> {
+    Some(match extension {
+        Some("ts" | "mts" | "cts") => ModuleType::Ts,
+        Some("tsx") => ModuleType::Tsx,
+        Some("jsx") => ModuleType::Jsx,
+        Some("js" | "mjs" | "cjs") | None => ModuleType::Js,
+        Some("json") => ModuleType::Json,
+        Some(_) => return None,
+    })
+}
+
+fn missing(code: &'static str, message: String) -> HookResolveIdOutput {
+    virtual_module(&Virtual::Missing { code, message })
+}
+
+fn virtual_module(module: &Virtual) -> HookResolveIdOutput {
+    HookResolveIdOutput::from_id(module.id())
+}
+
+/// The plugin of one run.
+#[derive(Debug)]
+pub(super) struct LinkPlugin {
+    pub(super) modules: Arc<Modules>,
+}
+
+impl Plugin for LinkPlugin {
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("pijs")
+    }
+
+    async fn resolve_id(&self, ctx: &PluginContext, args: &HookResolveIdArgs<'_>) -> HookResolveIdReturn {
+        if args.is_entry {
+            return Ok(Some(HookResolveIdOutput::from_id(args.specifier)));
+        }
+        if is_virtual(args.specifier) {
+            return Ok(None);
+        }
+        if let Some(name) = HostName::of(args.specifier) {
+            return Ok(Some(self.modules.resolve_host(args, name)));
+        }
+        if let Some(refused) = self.modules.refuse_by_name(args) {
+            return Ok(Some(refused));
+        }
+        let options = PluginContextResolveOptions { import_kind: args.kind, ..Default::default() };
+        match ctx.resolve(args.specifier, args.importer, Some(options)).await? {
+            Ok(found) => Ok(Some(
+                self.modules
+                    .accept(args, found.id.as_str())
+                    .unwrap_or_else(|| HookResolveIdOutput::from_resolved_id(found)),
+            )),
+            Err(_) if args.specifier.starts_with('.') => {
+                let diagnostic = Diagnostic::new(Code::Resolve, format!("there is no `{}`", args.specifier))
+                    .help("check the spelling and that the file is part of the package");
+                Ok(Some(self.modules.refuse(args, diagnostic, "MODULE_NOT_FOUND")))
+            }
+            Err(_) => Ok(Some(self.modules.resolve_missing(args, "no such package, or it does not offer this path"))),
+        }
+    }
+
+    async fn load(&self, _: SharedLoadPluginContext, args: &HookLoadArgs<'_>) -> HookLoadReturn {
+        if let Some(source) = Virtual::source(args.id) {
+            return Ok(Some(HookLoadOutput {
+                code: source.into(),
+                side_effects: Some(if source_throws(args.id) { HookSideEffects::True } else { HookSideEffects::False }),
+                // Stated, because a specifier that ends in `.json` would choose another loader.
+                module_type: Some(ModuleType::Js),
+                map: None,
+            }));
+        }
+        let Some(located) = self.modules.tree.locate(Path::new(args.id)).filter(|_| !is_virtual(args.id)) else {
+            return Ok(None);
+        };
+        let (code, module_type) = self.modules.load_file(args.id, &located).unwrap_or_else(|diagnostic| {
+            self.modules.note(diagnostic);
+            (String::new(), ModuleType::Empty)
+        });
+        Ok(Some(HookLoadOutput { code: code.into(), module_type: Some(module_type), ..Default::default() }))
+    }
+
+    async fn transform(&self, _: SharedTransformPluginContext, args: &HookTransformArgs<'_>) -> HookTransformReturn {
+        if args.id == RUNTIME_MODULE_KEY {
+            // `require` of a computed name starts at the package, not at a chunk that lies nowhere.
+            let code = args.code.replace("import.meta.url", &format!("{}.url", location("", Location::Object)));
+            return Ok(Some(HookTransformOutput { code: Some(code), ..Default::default() }));
+        }
+        let Some(located) = self.modules.tree.locate(Path::new(args.id)).filter(|_| !is_virtual(args.id)) else {
+            return Ok(None);
+        };
+        let state = self.modules.state();
+        let rewritten = state.scanned.get(&located.name).and_then(|scanned| scanned.rewritten.clone());
+        Ok(rewritten.map(|(code, map)| HookTransformOutput { code: Some(code), map: map.into(), ..Default::default() }))
+    }
+
+    fn register_hook_usage(&self) -> HookUsage {
+        HookUsage::ResolveId | HookUsage::Load | HookUsage::Transform
+    }
+}
+
+fn source_throws(id: &str) -> bool {
+    id.contains(":missing:")
+}

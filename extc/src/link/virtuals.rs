@@ -1,0 +1,60 @@
+//! Modules that exist only for the bundler: host modules behind `require`, and modules that are not there.
+
+use std::fmt::Write as _;
+
+/// Ids start with NUL, as bundlers mark modules that no file backs.
+const PREFIX: &str = "\0pijs:";
+
+/// A module made up by the linker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Virtual {
+    /// What `require` of a host module returns. `default`: Node's builtins have one, packages do not.
+    Required { specifier: String, builtin: bool },
+    /// Throws when it is evaluated: a static import fails at load, a guarded `require` or `import()`
+    /// fails where it stands, as under Node.
+    Missing { code: &'static str, message: String },
+}
+
+impl Virtual {
+    pub(super) fn id(&self) -> String {
+        match self {
+            Virtual::Required { specifier, builtin: true } => format!("{PREFIX}require-builtin:{specifier}"),
+            Virtual::Required { specifier, builtin: false } => format!("{PREFIX}require-package:{specifier}"),
+            Virtual::Missing { code, message } => format!("{PREFIX}missing:{code}:{message}"),
+        }
+    }
+
+    /// Reads an id back into the source of its module.
+    pub(super) fn source(id: &str) -> Option<String> {
+        let (kind, rest) = id.strip_prefix(PREFIX)?.split_once(':')?;
+        Some(match kind {
+            "require-builtin" => {
+                let specifier = quoted(rest);
+                format!(
+                    "import * as ns from {specifier};\nconst value = ns.default ?? ns;\nexport {{ value as 'module.exports' }};\n"
+                )
+            }
+            "require-package" => {
+                format!("import * as ns from {};\nexport {{ ns as 'module.exports' }};\n", quoted(rest))
+            }
+            "missing" => {
+                let (code, message) = rest.split_once(':')?;
+                let mut source = String::from("module.exports = (() => {\n");
+                let (message, code) = (quoted(message), quoted(code));
+                let _ = writeln!(source, "  throw Object.assign(new Error({message}), {{ code: {code} }});");
+                source.push_str("})();\n");
+                source
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Whether an id is the linker's own, or the bundler's.
+pub(super) fn is_virtual(id: &str) -> bool {
+    id.starts_with('\0')
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
