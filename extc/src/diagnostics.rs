@@ -190,7 +190,7 @@ impl Diagnostic {
         let end = floor_boundary(source, end).max(start);
         let (line, column) = line_column(source, start);
         self.place = Some(Place { file: sanitise(file), line, column });
-        self.excerpt = Some(Excerpt { source: Arc::clone(source), start, length: end - start });
+        self.excerpt = Some(Excerpt { source: harmless(source), start, length: end - start });
         self
     }
 
@@ -277,6 +277,19 @@ impl Diagnostic {
             message: self.message.clone(),
             help: self.help.clone(),
         })
+    }
+
+    /// For a terminal or a log: code, excerpt with a caret, help.
+    pub fn render(&self, colour: bool) -> String {
+        let theme = if colour { miette::GraphicalTheme::unicode() } else { miette::GraphicalTheme::unicode_nocolor() };
+        let mut text = String::new();
+        if let (None, Some(place)) = (&self.excerpt, &self.place) {
+            text = format!("{}:{}:{}\n", place.file, place.line, place.column);
+        }
+        miette::GraphicalReportHandler::new_themed(theme)
+            .render_report(&mut text, self)
+            .expect("writing to a string cannot fail");
+        text
     }
 
     /// The form `--json` prints.
@@ -368,6 +381,11 @@ impl BuildFailure {
         &self.diagnostics
     }
 
+    /// All of it for a terminal or a log: code, excerpt with a caret, help.
+    pub fn render(&self, colour: bool) -> String {
+        self.diagnostics.iter().map(|diagnostic| diagnostic.render(colour)).collect::<Vec<_>>().join("\n")
+    }
+
     /// The error that ended the build.
     pub fn first(&self) -> &Diagnostic {
         self.diagnostics.first().expect("a failed build has at least one error")
@@ -404,6 +422,23 @@ pub fn sanitise(text: &str) -> String {
         }
     }
     out
+}
+
+/// The same text with every character that could drive a terminal replaced by a visible one of the same
+/// length, so that offsets still hold.
+fn harmless(source: &Arc<str>) -> Arc<str> {
+    let bad = |character: char| (character.is_control() && !matches!(character, '\n' | '\t')) || is_hidden(character);
+    if !source.contains(bad) {
+        return Arc::clone(source);
+    }
+    let replaced = source.chars().map(|character| match character.len_utf8() {
+        _ if !bad(character) => character,
+        1 => '?',
+        2 => '¿',
+        3 => '\u{fffd}',
+        _ => '\u{1f6ab}',
+    });
+    replaced.collect::<String>().into()
 }
 
 /// Characters that change how a line reads without being seen: bidirectional controls, zero-width

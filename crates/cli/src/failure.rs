@@ -22,8 +22,6 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
-    /// Refused by policy.
-    Refused = 3,
     /// Stopped by Ctrl-C.
     Interrupted = 130,
 }
@@ -35,10 +33,6 @@ impl Failure {
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, message: message.into(), help: None }
-    }
-
-    pub(crate) fn refused(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Refused, message: message.into(), help: None }
     }
 
     pub(crate) fn interrupted() -> Self {
@@ -71,6 +65,7 @@ impl From<PackageError> for Failure {
 
 impl From<BuildFailure> for Failure {
     fn from(failure: BuildFailure) -> Self {
-        Self::failed(failure.to_string())
+        let colour = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        Self::failed(format!("it does not build\n\n{}", failure.render(colour)))
     }
 }

@@ -46,7 +46,11 @@ pub(crate) async fn install_quietly(environment: &Environment, args: &InstallArg
     let compiler = Compiler::new();
     let builder = move |input: &BuildInput| -> pijs_packages::Result<Built> {
         let built = compiler.build(&input_of(&input.id, &input.root, &input.entries)).map_err(|failure| {
-            PackageError::new(InstallCode::Build, input.id.clone(), format!("it does not build\n{failure}"))
+            PackageError::new(
+                InstallCode::Build,
+                input.id.clone(),
+                format!("it does not build\n\n{}", failure.render(false)),
+            )
         })?;
         Ok(Built { warnings: built.diagnostics.iter().map(ToString::to_string).collect() })
     };

@@ -25,7 +25,7 @@ use pijs_connectors::http::HttpOptions;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
 use pijs_extc::SourceMaps;
-use pijs_host::{Entry, Host, HostOptions, Package, ReadableState, Report, ReportKind};
+use pijs_host::{Entry, Host, HostOptions, Package, ReadableState, Report, ReportKind, Reports};
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{Dispatcher, Evidence, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Timer};
 use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, resolve_extensions};
@@ -39,6 +39,7 @@ pub(crate) struct Assembled {
     pub(crate) host: Host,
     pub(crate) agent: Agent,
     pub(crate) ledger: Ledger,
+    reports: Reports,
 }
 
 /// What a session is made of, apart from the surroundings.
@@ -135,9 +136,10 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         load(&host, &dispatcher, &compiler, &decided, found).await?;
     }
     set_flags(&host, flags)?;
+    let shown = reports.clone();
     tokio::task::spawn_local(async move {
         loop {
-            show(&reports.next().await);
+            show(&shown.next().await);
         }
     });
 
@@ -158,7 +160,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         control,
         front_end,
     );
-    Ok(Assembled { host, agent, ledger })
+    Ok(Assembled { host, agent, ledger, reports })
 }
 
 impl Assembled {
@@ -170,8 +172,10 @@ impl Assembled {
         judge(outcome.map_err(|error| Failure::failed(error.to_string()))?)
     }
 
-    /// Writes what is still queued for the ledger; its file reports its own failure.
+    /// Shows the reports and writes the ledger lines that are still queued; its file reports its own
+    /// failure.
     pub(crate) fn finish(&self) {
+        self.reports.drain().iter().for_each(show);
         let _ = self.ledger.flush();
     }
 }
@@ -185,7 +189,13 @@ fn judge(outcome: Outcome) -> Result<()> {
         }
         Ending::CommandFailed(message) => Err(Failure::failed(clean(&message))),
         Ending::Aborted => Err(Failure::interrupted()),
-        Ending::Failed(error) => Err(Failure::failed(clean(&error.to_string()))),
+        Ending::Failed(error) => {
+            let failure = Failure::failed(clean(&error.to_string()));
+            Err(match error.kind() {
+                ErrorKind::Auth => failure.help("check OPENAI_API_KEY or ANTHROPIC_API_KEY, and --base-url"),
+                _ => failure,
+            })
+        }
         Ending::TooManyTurns(turns) => {
             Err(Failure::failed(format!("the model was still calling tools after {turns} turns")))
         }

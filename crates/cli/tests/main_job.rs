@@ -6,7 +6,7 @@ mod support;
 use serde_json::Value;
 use support::{ModelServer, Reply, World, anthropic, openai};
 
-const SECRET: &str = "old-sdk";
+const SECRET: &str = "'@old";
 
 /// Everything the front end saw after the first `message_discarded`.
 fn after_discard(events: &[Value]) -> &[Value] {

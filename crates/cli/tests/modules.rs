@@ -7,7 +7,7 @@ use support::{Run, World};
 /// Loads one extension, lets it answer through `pi.registerCommand`, and returns what it notified.
 fn answer(world: &World, path: &str) -> Run {
     let model = world.script(&[&["hi"]]);
-    world.pi(&["-p", "/answer", "--model", &model, "--mode", "json", "-e", path])
+    world.pi(&["-p", "/answer", "--model", &model, "--mode", "json", "--allow", "write", "-e", path])
 }
 
 const REPORT: &str = "import { writeFileSync } from 'node:fs';

@@ -17,6 +17,7 @@ use pijs_protocol::message::{Load, Message};
 use pijs_protocol::wire::RealmOptions;
 use pijs_protocol::{EntryIndex, Termination};
 use std::cell::RefCell;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::{Notify, oneshot};
@@ -174,13 +175,18 @@ impl Host {
             let extension = slot.cell.borrow();
             (extension.caller_in(During::Turn), Arc::clone(&extension.package.artifact))
         };
+        let mut facts = core.options.facts.clone();
+        if let Some(root) = caller.profile.package_root.as_deref().and_then(Path::to_str) {
+            // Where `import.meta.url` and `__dirname` of the package's modules are.
+            facts.insert("packageRoot".to_owned(), root.into());
+        }
         let options = RealmOptions {
             extension: caller.extension().clone(),
             limits: core.options.limits.clone(),
             seed: core.options.seed,
             clock_step_us: core.options.clock_step_us,
             time_zone: core.options.time_zone.clone(),
-            facts: core.options.facts.clone(),
+            facts,
         };
         let mut seen_state = 0;
         let mut door = SyncDoor {

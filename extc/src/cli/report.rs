@@ -17,19 +17,9 @@ pub(super) fn diagnostics(
         let list: Vec<_> = diagnostics.iter().map(Diagnostic::to_json).collect();
         return out.write_all(pretty(&serde_json::json!({ "diagnostics": list })).as_bytes());
     }
-    let theme = if io::IsTerminal::is_terminal(&io::stderr()) {
-        miette::GraphicalTheme::unicode()
-    } else {
-        miette::GraphicalTheme::unicode_nocolor()
-    };
-    let handler = miette::GraphicalReportHandler::new_themed(theme);
+    let colour = io::IsTerminal::is_terminal(&io::stderr());
     for diagnostic in diagnostics {
-        let mut text = String::new();
-        if let (None, Some(place)) = (miette::Diagnostic::source_code(diagnostic), diagnostic.place()) {
-            text.push_str(&format!("{}:{}:{}\n", place.file, place.line, place.column));
-        }
-        handler.render_report(&mut text, diagnostic).map_err(io::Error::other)?;
-        writeln!(err, "{text}")?;
+        writeln!(err, "{}", diagnostic.render(colour))?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@
  */
 
 import "pi:web";
+import "pi:pi/location";
 import { send } from "pi:engine";
 import { onResult, onTimer } from "pi:hostcall";
 import { createApi } from "pi:pi/api";

@@ -224,7 +224,8 @@ function verdict(handler: StreamHandler, result: any): RoundAnswer {
   try {
     if (result === undefined || result === null || result === false) return undefined;
     if (typeof result !== "object") throw nonsense(`it returned ${typeof result}`);
-    if (!result.abort) return undefined;
+    if (result.abort === undefined || result.abort === null || result.abort === false) return undefined;
+    if (result.abort !== true) throw nonsense(`abort is ${typeof result.abort}`);
     const abort: { entry: number; handler: number; retry?: Injection } = { entry: handler.entry, handler: handler.handle };
     const retry = result.retry;
     if (retry !== undefined && retry !== null) {
