@@ -70,7 +70,7 @@ fn open_needs_write_whenever_anything_could_change() {
     ] {
         assert_eq!(capability("fs", json!({"op": "open", "path": "a", "flags": flags})), Ok("write"), "{flags}");
     }
-    for flags in [json!("q"), json!("rx"), json!("rw"), json!(""), json!(3), json!(1 << 40), json!(-1), json!([])] {
+    for flags in [json!("q"), json!("rx"), json!("rw"), json!(""), json!(3), json!(1_u64 << 40), json!(-1), json!([])] {
         assert_eq!(
             capability("fs", json!({"op": "open", "path": "a", "flags": flags})),
             Err("schema".into()),
