@@ -1,0 +1,126 @@
+//! Installing by name and by folder, then using what was installed.
+
+mod support;
+
+#[path = "../../packages/tests/support/registry.rs"]
+#[expect(dead_code, reason = "these tests use a part of it")]
+mod registry;
+
+use registry::{Registry, integrity};
+use serde_json::{Value, json};
+use std::path::Path;
+use support::{World, fixture};
+
+fn registry() -> Registry {
+    Registry::start().with_fixtures(Path::new(&fixture("packages")))
+}
+
+fn listed(world: &World) -> Vec<Value> {
+    serde_json::from_str(&world.pi(&["list", "--json"]).succeeded().stdout).expect("a list")
+}
+
+#[test]
+fn a_package_of_the_registry_works_until_it_is_removed() {
+    let world = World::new();
+    let registry = registry();
+    world.rule("no-bad", "trigger: BAD", "Not BAD.");
+    let model = world.script(&[&["so BAD"], &["fine"]]);
+    let ask = || world.pi(&["-p", "x", "--model", &model, "--mode", "json"]);
+
+    world.pi(&["install", "pi-ttsr", "--registry", &registry.url()]).succeeded();
+    let list = listed(&world);
+    assert_eq!((list.len(), &list[0]["version"], &list[0]["scope"]), (1, &json!("1.0.0"), &json!("user")));
+    assert_eq!(ask().succeeded().events_of("message_discarded").len(), 1);
+
+    world.pi(&["remove", "pi-ttsr"]).succeeded();
+    assert_eq!(listed(&world), Vec::<Value>::new());
+    assert_eq!(ask().succeeded().events_of("message_discarded").len(), 0);
+}
+
+#[test]
+fn the_users_npmrc_names_the_registry_and_ranges_are_resolved() {
+    let world = World::new();
+    let registry = registry();
+    registry.publish_extension("ranged", "1.2.0", json!({}));
+    registry.publish_extension("ranged", "1.9.0", json!({}));
+    registry.publish_extension("ranged", "2.0.0", json!({}));
+    world.write("home/.npmrc", format!("registry={}\n", registry.url()));
+    world.pi(&["install", "npm:ranged@^1.2.0"]).succeeded();
+    assert_eq!(listed(&world)[0]["version"], "1.9.0");
+}
+
+#[test]
+fn packages_with_commonjs_and_esm_dependencies_run() {
+    let world = World::new();
+    let registry = registry();
+    let model = world.script(&[&["hi"]]);
+    for (package, command) in [("greets-cjs", "greet"), ("greets-esm", "paint")] {
+        world.pi(&["install", package, "--registry", &registry.url()]).succeeded();
+        let shown = world.pi(&["ext", "show", package]);
+        assert!(shown.succeeded().stdout.contains("commands"), "{}", shown.stdout);
+        let run = world.pi(&["-p", &format!("/{command} x"), "--model", &model, "--mode", "json"]);
+        run.succeeded();
+        assert_eq!(run.events_of("agent_start").len(), 0, "the command took the prompt: {}", run.stdout);
+    }
+}
+
+#[test]
+fn a_folder_is_used_where_it_lies() {
+    let world = World::new();
+    world.write("project/mine/package.json", r#"{"name":"mine","version":"0.1.0","pi":{"extensions":["./a.ts"]}}"#);
+    world.write(
+        "project/mine/a.ts",
+        "export default (pi: any) => pi.on('stream_text', (e: any) => e.chunk === 'BAD' ? { abort: true } : undefined);",
+    );
+    world.pi(&["install", "./mine"]).succeeded();
+    let model = world.script(&[&["so ", "BAD"]]);
+    let run = world.pi(&["-p", "x", "--model", &model, "--mode", "json"]);
+    assert_eq!(run.succeeded().events_of("message_discarded").len(), 1);
+    assert_eq!(
+        listed(&world)[0]["path"],
+        world.project().join("mine").canonicalize().expect("there").display().to_string()
+    );
+}
+
+#[test]
+fn a_package_that_does_not_build_leaves_the_old_version_working() {
+    let world = World::new();
+    let registry = registry();
+    world.rule("no-bad", "trigger: BAD", "Not BAD.");
+    world.pi(&["install", "pi-ttsr", "--registry", &registry.url()]).succeeded();
+    let broken = json!({"name": "pi-ttsr", "version": "2.0.0", "pi": {"extensions": ["./index.ts"]}});
+    registry.publish(broken, &[("index.ts", "export default function (pi) {\n  const = 1;\n}\n")]);
+    world
+        .pi(&["install", "pi-ttsr", "--registry", &registry.url()])
+        .failed(1, &["pi-ttsr", "BD_SYNTAX", "const = 1;", "index.ts:2"]);
+    assert_eq!(listed(&world)[0]["version"], "1.0.0");
+    let model = world.script(&[&["so BAD"], &["fine"]]);
+    let run = world.pi(&["-p", "x", "--model", &model, "--mode", "json"]);
+    assert_eq!(run.succeeded().events_of("message_discarded").len(), 1);
+}
+
+#[test]
+fn bytes_that_do_not_match_their_digest_are_refused() {
+    let world = World::new();
+    let registry = registry();
+    registry.edit("pi-ttsr", |document| {
+        document["versions"]["1.0.0"]["dist"]["integrity"] = integrity(b"something else").into();
+    });
+    world.pi(&["install", "pi-ttsr", "--registry", &registry.url()]).failed(1, &["pi-ttsr", "IN_INTEGRITY"]);
+    assert_eq!(listed(&world), Vec::<Value>::new());
+}
+
+#[test]
+fn a_project_package_counts_once_the_folder_is_trusted() {
+    let world = World::new();
+    let registry = registry();
+    world.rule("no-bad", "trigger: BAD", "Not BAD.");
+    world.pi(&["install", "-l", "pi-ttsr", "--registry", &registry.url()]).succeeded();
+    let model = world.script(&[&["so BAD"], &["fine"]]);
+    let ask = || world.pi(&["-p", "x", "--model", &model, "--mode", "json"]);
+    let before = ask();
+    assert_eq!(before.succeeded().events_of("message_discarded").len(), 0);
+    assert!(before.stderr.contains("pi trust"), "{}", before.stderr);
+    world.pi(&["trust"]).succeeded();
+    assert_eq!(ask().succeeded().events_of("message_discarded").len(), 1);
+}
