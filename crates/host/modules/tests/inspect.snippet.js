@@ -46,7 +46,7 @@ show([1], { showHidden: true }); show(Object.defineProperty({}, "hid", { value: 
 show({ "a b": 1, valid_id: 2, "1x": 3, __proto__x: 4 }); show([undefined, null, , "x"]); show({ f: function () {}, g: () => {}, h: class {} });
 
 console.log(format("%s %d %i %f %j %o %O %%", "str", 42, 42.9, "1.5", { a: 1 }, [1], { b: { c: {} } }));
-console.log(format("%s", null), format("%s", undefined), format("%s", { a: 1 }), format("%s", [1, [2, [3]]]), format("%s", Symbol("x")), format("%s", -0), format("%s", 5n), format("%s", new A()), format("%s", { toString: () => "own" }), format("%s", () => 1));
+console.log(format("%s", null), format("%s", undefined), format("%s", { a: 1 }), format("%s", [1, [2, [3]]]), format("%s", Symbol("x")), format("%s", -0), format("%s", 5n), format("%s", new A()), format("%s", { toString: () => "own" }));
 console.log(format("a", "b", { c: 1 }), format(1, 2, "3"), format("%d", "x"), format("100%"), format("%s"), format("%x", 1), format("%c styled", "css"), format("%%s", 1), format("%s %s", "one"));
 console.log("multi", { a: 1 }, [1, 2], "x", null); console.log(); console.log("%s is %d", "it", 3, "extra");
 console.log(util.isDeepStrictEqual({ a: [1, new Map([["x", new Set([1])]])] }, { a: [1, new Map([["x", new Set([1])]])] }), util.isDeepStrictEqual([1], ["1"]), util.isDeepStrictEqual(NaN, NaN), util.isDeepStrictEqual(0, -0), util.isDeepStrictEqual(new Date(1), new Date(1)), util.isDeepStrictEqual(new Set([{ a: 1 }]), new Set([{ a: 1 }])), util.isDeepStrictEqual({ a: undefined }, {}));

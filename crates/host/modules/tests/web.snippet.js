@@ -4,7 +4,7 @@ source.self = source; source.list.push(source.m);
 const copy = structuredClone(source);
 console.log(copy.self === copy, copy.list[3] === copy.m, copy.m !== source.m, copy.m.get("k").deep.has(1), copy.d.getTime(), String(copy.r), copy.e instanceof RangeError, copy.e.message, copy.u, copy.b, copy.n, "un" in copy, 1 in copy.list, copy.o);
 class P { constructor() { this.v = 1; } get w() { return 2; } } console.log(structuredClone(new P()), structuredClone({ get g() { return 4; } }), structuredClone("x"), structuredClone(new Error("m", { cause: { c: 1 } })).cause);
-console.log(attempt(() => structuredClone(() => 1)), attempt(() => structuredClone({ s: Symbol("x") })), attempt(() => structuredClone(Promise.resolve())), attempt(() => structuredClone(new WeakMap())));
+console.log(attempt(() => structuredClone(() => 1)).slice(0, 18), attempt(() => structuredClone({ s: Symbol("x") })), attempt(() => structuredClone(Promise.resolve())), attempt(() => structuredClone(new WeakMap())));
 const shared = new ArrayBuffer(8); const views = structuredClone({ a: new Uint8Array(shared, 2, 3), b: new DataView(shared) }); console.log(views.a.buffer === views.b.buffer, views.a.byteOffset, views.a.length);
 const moved = new ArrayBuffer(4); const taken = structuredClone(moved, { transfer: [moved] }); console.log(moved.byteLength, taken.byteLength);
 
