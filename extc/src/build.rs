@@ -7,7 +7,7 @@
 use crate::cache::{Cache, Key};
 use crate::diagnostics::{BuildFailure, Code, Diagnostic, Severity};
 use crate::emit::compile_modules;
-use crate::imports::{HostImports, check_names, host_imports};
+use crate::imports::{HostImports, check_names, facades, host_imports};
 use crate::interface::HostInterface;
 use crate::limits::{Limits, with_large_stack};
 use crate::link::{Chunk, LinkOptions, Modules, link};
@@ -166,6 +166,7 @@ fn link_all(package: &Package, modules: &Arc<Modules>, minify: bool) -> Result<L
     let mut uses = Uses::default();
     modules.for_each_scan(|_, scan| uses.merge(&scan.uses));
     let inputs = modules.tree().inputs();
+    let facades = facades(modules.host(), &imports);
     let metadata = ArtifactMetadata {
         schema: ARTIFACT_SCHEMA.to_owned(),
         name: package.name.clone(),
@@ -180,7 +181,9 @@ fn link_all(package: &Package, modules: &Arc<Modules>, minify: bool) -> Result<L
         verdict: verdict(&diagnostics),
         findings: diagnostics.iter().filter_map(Diagnostic::to_finding).collect(),
     };
-    Ok(Linked { metadata, modules: in_order(linked) })
+    let mut modules = in_order(linked);
+    modules.extend(facades);
+    Ok(Linked { metadata, modules })
 }
 
 /// Entries first, in manifest order; then the other chunks of each.

@@ -1,10 +1,13 @@
 //! What linked chunks take from the host: read from the bundle itself, after unused code is gone.
 
 use crate::diagnostics::{Code, Diagnostic};
-use crate::interface::HostName;
+use crate::interface::{HostInterface, HostName};
 use crate::limits::Limits;
 use crate::link::{Chunk, Modules};
 use crate::parse::parse;
+use pijs_artifact::Module;
+use pijs_engine::FACADE_PREFIX;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use swc_core::ecma::ast::{
     CallExpr, Callee, ExportAll, ExportSpecifier, Expr, ImportDecl, ImportSpecifier, Lit, ModuleExportName,
@@ -50,6 +53,47 @@ pub(crate) fn check_names(modules: &Modules, imports: &HostImports) {
         }
     }
     found.into_iter().for_each(|diagnostic| modules.note(diagnostic));
+}
+
+/// Modules through which the artifact imports host modules that lack some of the names it takes: those are
+/// undefined then, as under pi's loader, where the engine alone would refuse to link.
+///
+/// ```text
+/// import { real, gone } from "node:fs"   goes to   pijs:facade/node:fs
+///
+/// export * from "node:fs";
+/// export { default } from "node:fs";
+/// let absent; export { absent as gone };
+/// ```
+pub(crate) fn facades(host: &HostInterface, imports: &HostImports) -> Vec<Module> {
+    let mut facades = Vec::new();
+    for (module, names) in imports.iter().filter(|(module, _)| host.has_module(module)) {
+        let absent: Vec<&str> =
+            names.iter().map(String::as_str).filter(|name| *name != "*" && !host.has_export(module, name)).collect();
+        if absent.is_empty() {
+            continue;
+        }
+        let from = Value::from(module.as_str());
+        let mut source = format!("export * from {from};\n");
+        if host.has_export(module, "default") {
+            source.push_str(&format!("export {{ default }} from {from};\n"));
+        }
+        source.push_str("let absent;\n");
+        for name in absent {
+            match name {
+                // As under pi's loader: a module without a default is its own.
+                "default" => source.push_str(&format!("import * as all from {from};\nexport {{ all as default }};\n")),
+                name => source.push_str(&format!("export {{ absent as {} }};\n", Value::from(name))),
+            }
+        }
+        facades.push(Module {
+            specifier: format!("{FACADE_PREFIX}{module}"),
+            source,
+            source_map: None,
+            bytecode: None,
+        });
+    }
+    facades
 }
 
 #[derive(Default)]

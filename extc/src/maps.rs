@@ -10,7 +10,7 @@ use pijs_protocol::message::Position;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-pub use crate::diagnostics::Place;
+use crate::diagnostics::Place;
 
 /// Maps positions of an artifact's modules.
 ///

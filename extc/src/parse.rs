@@ -7,7 +7,6 @@
 use crate::diagnostics::{Code, Diagnostic};
 use crate::limits::{Limits, check_nesting};
 use std::sync::Arc;
-use swc_core::common::comments::SingleThreadedComments;
 use swc_core::common::{BytePos, FileName, SourceMap, Span, Spanned, sync::Lrc};
 use swc_core::ecma::ast::{EsVersion, Program};
 use swc_core::ecma::parser::{EsSyntax, Syntax, TsSyntax, parse_file_as_program};
@@ -15,7 +14,6 @@ use swc_core::ecma::parser::{EsSyntax, Syntax, TsSyntax, parse_file_as_program};
 /// A parsed file; positions of its tree become byte offsets through [`range`](Self::range).
 pub(crate) struct Parsed {
     pub(crate) program: Program,
-    pub(crate) comments: SingleThreadedComments,
     pub(crate) source_map: Lrc<SourceMap>,
     /// Exactly the text that was parsed: what offsets count in.
     pub(crate) source: Arc<str>,
@@ -40,15 +38,14 @@ pub(crate) fn parse(file: &str, source: &str, limits: &Limits) -> Result<Parsed,
     check_nesting(file, &source, limits)?;
     let source_map: Lrc<SourceMap> = Lrc::default();
     let text = source_map.new_source_file(FileName::Custom(file.to_owned()).into(), source.to_string());
-    let comments = SingleThreadedComments::default();
     let mut recovered = Vec::new();
-    let parsed = parse_file_as_program(&text, syntax(file), EsVersion::latest(), Some(&comments), &mut recovered);
+    let parsed = parse_file_as_program(&text, syntax(file), EsVersion::latest(), None, &mut recovered);
     let base = text.start_pos;
     let program = parsed.map_err(|error| {
         let (start, end) = offsets(base, error.span());
         Diagnostic::new(Code::Syntax, error.kind().msg()).at(file, &source, start, end)
     })?;
-    Ok(Parsed { program, comments, source_map, source, base })
+    Ok(Parsed { program, source_map, source, base })
 }
 
 /// `.ts`, `.mts`, `.cts` are TypeScript, `.tsx` with JSX; anything else is JavaScript with JSX.
