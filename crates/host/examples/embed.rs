@@ -57,7 +57,7 @@ pub(crate) async fn judge(reply: &[&str], mut say: impl FnMut(String)) -> Result
     gate.set_grants(&package.profile, &[Grant::any("mine", "verdict")], Evidence::default())?;
     let dispatcher = Dispatcher::builder(gate, ledger, mine.clone()).connector("fs", mine.clone()).build();
 
-    let host = Host::builder(host_modules(None)?, Arc::new(dispatcher), mine).build();
+    let host = Host::builder(host_modules(None)?, Arc::new(dispatcher), mine).fact("homedir", "/home").build();
     host.set_state("cwd", "/project");
     host.run(host.load(package)).await?;
     host.run(host.emit(Event::new("session_start").with("reason", "startup"))).await;

@@ -184,6 +184,14 @@ impl HostBuilder {
         self
     }
 
+    /// Adds a fact that `process`, `os` and `path` report in every realm: `cwd`, `homedir`, `tmpdir`,
+    /// `agentDir`, `platform`, `arch`, `pid`, `argv`, `env`.
+    #[must_use]
+    pub fn fact(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.options.facts.insert(name.to_owned(), value.into());
+        self
+    }
+
     /// Where realms come from; [`InThread`] unless told otherwise.
     #[must_use]
     pub fn realms(mut self, opener: impl OpenRealm + 'static) -> Self {
