@@ -174,3 +174,18 @@ export default (pi) => report(pi, async () => {
         "héllo|héllo|héllo|ENOENT:open|http://h/a/b?x=1#y|2|2|{ a: 1 }|true|false|true|false|aGk=",
     );
 }
+
+#[test]
+fn names_that_a_host_module_lacks_are_undefined() {
+    check(
+        &[(
+            "index.ts",
+            "import { noSuch, getAgentDir } from '@earendil-works/pi-coding-agent';
+import fs, { nope, existsSync } from 'node:fs';
+import host from '@mariozechner/pi-coding-agent';
+import { report } from './report';
+export default (pi) => report(pi, () => [noSuch, nope, typeof getAgentDir, typeof existsSync, typeof fs.readFileSync, typeof host.getAgentDir].join());",
+        )],
+        ",,function,function,function,function",
+    );
+}
