@@ -19,7 +19,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 /// A clock that jumps to the next deadline once everything else has had its turn.
-pub struct JumpingTimer(Arc<VirtualClock>);
+pub(crate) struct JumpingTimer(Arc<VirtualClock>);
 
 /// Turns that others get before the clock jumps; a connector of these tests needs fewer.
 const POLITENESS: u32 = 64;
@@ -46,12 +46,12 @@ impl Timer for JumpingTimer {
 }
 
 /// A host with its surroundings.
-pub struct Lab {
-    pub host: Host,
-    pub ledger: Arc<MemorySink>,
-    pub clock: Arc<VirtualClock>,
+pub(crate) struct Lab {
+    pub(crate) host: Host,
+    pub(crate) ledger: Arc<MemorySink>,
+    pub(crate) clock: Arc<VirtualClock>,
     /// `method params` of every call that reached a connector.
-    pub calls: Arc<Mutex<Vec<String>>>,
+    pub(crate) calls: Arc<Mutex<Vec<String>>>,
     gate: Gate,
     grants: Vec<&'static str>,
     reports: Reports,
@@ -71,11 +71,11 @@ const GRANTS: &[&str] = &[
 ];
 
 impl Lab {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(HostOptions::default(), GRANTS)
     }
 
-    pub fn with(options: HostOptions, grants: &[&'static str]) -> Self {
+    pub(crate) fn with(options: HostOptions, grants: &[&'static str]) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(1_767_323_045_000));
         let timer = Arc::new(JumpingTimer(Arc::clone(&clock)));
         let ledger = MemorySink::new();
@@ -100,7 +100,7 @@ impl Lab {
     }
 
     /// Loads `fixtures/extensions/NAME/index.ts` for each name, one package each, in order.
-    pub async fn load(&self, names: &[&str]) {
+    pub(crate) async fn load(&self, names: &[&str]) {
         for name in names {
             let report = self.try_load(&[name]).await.expect("the package loads");
             let failures: Vec<_> = report.failures().collect();
@@ -109,7 +109,7 @@ impl Lab {
     }
 
     /// Loads one package with these fixtures as its entries.
-    pub async fn try_load(&self, names: &[&str]) -> Result<LoadReport, LoadError> {
+    pub(crate) async fn try_load(&self, names: &[&str]) -> Result<LoadReport, LoadError> {
         let package = package(names);
         let grants: Vec<Grant> = self.grants.iter().map(|name| Grant::any(format!("test:{name}"), *name)).collect();
         self.gate.set_grants(&package.profile, &grants, Evidence::default()).expect("valid grants");
@@ -117,14 +117,14 @@ impl Lab {
     }
 
     /// Everything reported so far.
-    pub fn reported(&self) -> Vec<Report> {
+    pub(crate) fn reported(&self) -> Vec<Report> {
         let mut seen = self.seen.borrow_mut();
         seen.extend(self.reports.drain());
         seen.clone()
     }
 
     /// Console lines so far.
-    pub fn logs(&self) -> Vec<String> {
+    pub(crate) fn logs(&self) -> Vec<String> {
         self.reported()
             .into_iter()
             .filter_map(|report| match report.kind {
@@ -135,7 +135,7 @@ impl Lab {
     }
 
     /// Everything else that was reported, as people read it.
-    pub fn complaints(&self) -> Vec<String> {
+    pub(crate) fn complaints(&self) -> Vec<String> {
         self.reported()
             .into_iter()
             .filter(|report| !matches!(report.kind, ReportKind::Log(_)))
@@ -144,13 +144,13 @@ impl Lab {
     }
 
     /// Forgets what was reported so far.
-    pub fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.reported();
         self.seen.borrow_mut().clear();
     }
 
     /// Waits until something is reported that matches, for at most this many reports.
-    pub async fn until(&self, wanted: impl Fn(&Report) -> bool) {
+    pub(crate) async fn until(&self, wanted: impl Fn(&Report) -> bool) {
         for _ in 0..1000 {
             if self.reported().iter().any(&wanted) {
                 return;
@@ -162,28 +162,28 @@ impl Lab {
     }
 
     /// Waits for a console line.
-    pub async fn until_log(&self, line: &str) {
+    pub(crate) async fn until_log(&self, line: &str) {
         self.until(|report| matches!(&report.kind, ReportKind::Log(entry) if entry.message == line)).await;
     }
 
     /// Ledger lines of an event.
-    pub fn ledger_lines(&self, event: &str) -> Vec<Value> {
+    pub(crate) fn ledger_lines(&self, event: &str) -> Vec<Value> {
         self.ledger.lines().into_iter().filter(|line| line["event"] == event).collect()
     }
 
     /// Runs a future with the driver beside it.
-    pub fn run<F: Future>(&self, work: F) -> F::Output {
+    pub(crate) fn run<F: Future>(&self, work: F) -> F::Output {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime for a test");
         runtime.block_on(self.host.run(work))
     }
 }
 
 /// A delta of the first attempt.
-pub fn text(chunk: &str) -> StreamDelta {
+pub(crate) fn text(chunk: &str) -> StreamDelta {
     delta(1, StreamSource::Text, chunk)
 }
 
-pub fn delta(attempt: u32, source: StreamSource, chunk: &str) -> StreamDelta {
+pub(crate) fn delta(attempt: u32, source: StreamSource, chunk: &str) -> StreamDelta {
     StreamDelta { attempt, source, stream: 0, chunk: chunk.into(), tool_name: None, file_paths: Vec::new() }
 }
 
@@ -235,7 +235,7 @@ impl Connector for Table {
 }
 
 /// The host module set, compiled once for all tests.
-pub fn host_modules() -> Arc<Verified> {
+pub(crate) fn host_modules() -> Arc<Verified> {
     static SET: OnceLock<Arc<Verified>> = OnceLock::new();
     Arc::clone(SET.get_or_init(|| pijs_extc::host_modules(None).expect("the host modules compile")))
 }
