@@ -14,20 +14,20 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A home and a project of one test, gone when it ends.
-pub struct World {
+pub(crate) struct World {
     dir: tempfile::TempDir,
 }
 
 /// What one run of `pi` left behind.
-pub struct Run {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Run {
     /// Events of `--mode json`; every line of stdout has to be one.
-    pub fn events(&self) -> Vec<Value> {
+    pub(crate) fn events(&self) -> Vec<Value> {
         self.stdout
             .lines()
             .map(|line| {
@@ -38,19 +38,19 @@ impl Run {
     }
 
     /// Events of one type, in order.
-    pub fn events_of(&self, kind: &str) -> Vec<Value> {
+    pub(crate) fn events_of(&self, kind: &str) -> Vec<Value> {
         self.events().into_iter().filter(|event| event["type"] == kind).collect()
     }
 
     #[track_caller]
-    pub fn succeeded(&self) -> &Self {
+    pub(crate) fn succeeded(&self) -> &Self {
         assert_eq!(self.code, 0, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         self
     }
 
     /// Asserts an exit code and that the message names all of `words`.
     #[track_caller]
-    pub fn failed(&self, code: i32, words: &[&str]) -> &Self {
+    pub(crate) fn failed(&self, code: i32, words: &[&str]) -> &Self {
         assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         for word in words {
             assert!(self.stderr.contains(word), "{word:?} is missing in:\n{}", self.stderr);
@@ -63,44 +63,44 @@ impl Run {
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let world = Self { dir: tempfile::tempdir().expect("a temporary directory") };
         fs::create_dir_all(world.project()).expect("project");
         fs::create_dir_all(world.home()).expect("home");
         world
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    pub fn project(&self) -> PathBuf {
+    pub(crate) fn project(&self) -> PathBuf {
         self.dir.path().join("project")
     }
 
-    pub fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.dir.path().join("home")
     }
 
     /// Writes a file below the test's directory (`project/...`, `home/...`) and returns its path.
-    pub fn write(&self, path: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write(&self, path: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.dir.path().join(path);
         fs::create_dir_all(path.parent().expect("below the test's directory")).expect("directories");
         fs::write(&path, text).expect("file");
         path
     }
 
-    pub fn read(&self, path: &str) -> String {
+    pub(crate) fn read(&self, path: &str) -> String {
         fs::read_to_string(self.dir.path().join(path)).expect("file")
     }
 
     /// A project rule for pi-ttsr.
-    pub fn rule(&self, name: &str, frontmatter: &str, body: &str) {
+    pub(crate) fn rule(&self, name: &str, frontmatter: &str, body: &str) {
         self.write(&format!("project/.pi/rules/{name}.md"), format!("---\n{frontmatter}\n---\n{body}\n"));
     }
 
     /// A script for `--model script:FILE`, one reply a line, each a list of text deltas.
-    pub fn script(&self, replies: &[&[&str]]) -> String {
+    pub(crate) fn script(&self, replies: &[&[&str]]) -> String {
         let lines: Vec<String> = replies
             .iter()
             .map(|deltas| {
@@ -111,12 +111,12 @@ impl World {
         self.raw_script(&lines.join("\n"))
     }
 
-    pub fn raw_script(&self, text: &str) -> String {
+    pub(crate) fn raw_script(&self, text: &str) -> String {
         format!("script:{}", self.write("model.jsonl", text).display())
     }
 
     /// The command, in the project, with nothing of this machine's environment.
-    pub fn command(&self, args: &[impl AsRef<OsStr>]) -> Command {
+    pub(crate) fn command(&self, args: &[impl AsRef<OsStr>]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pi"));
         command
             .args(args)
@@ -130,12 +130,12 @@ impl World {
         command
     }
 
-    pub fn pi(&self, args: &[impl AsRef<OsStr>]) -> Run {
+    pub(crate) fn pi(&self, args: &[impl AsRef<OsStr>]) -> Run {
         run(self.command(args))
     }
 
     /// `pi -p x --mode json` with pi-ttsr, under a model.
-    pub fn ttsr(&self, model: &str, more: &[&str]) -> Run {
+    pub(crate) fn ttsr(&self, model: &str, more: &[&str]) -> Run {
         let package = pi_ttsr();
         let mut args = vec!["-p", "x", "--model", model, "--mode", "json", "-e", &package];
         args.extend(more);
@@ -144,7 +144,7 @@ impl World {
 }
 
 /// Runs a command to its end and collects what it printed.
-pub fn run(mut command: Command) -> Run {
+pub(crate) fn run(mut command: Command) -> Run {
     let output = command.output().expect("pi starts");
     Run {
         code: output.status.code().unwrap_or(-1),
@@ -159,18 +159,18 @@ fn cache() -> PathBuf {
 }
 
 /// The packaged pi-ttsr.
-pub fn pi_ttsr() -> String {
+pub(crate) fn pi_ttsr() -> String {
     fixture("packages/pi-ttsr")
 }
 
-pub fn fixture(path: &str) -> String {
+pub(crate) fn fixture(path: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
     root.join(path).canonicalize().expect("fixture").display().to_string()
 }
 
 /// One answer of the model server.
 #[derive(Clone)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// Status 200 and these SSE blocks, one write each.
     Stream(Vec<String>),
     /// The same, then silence until the client goes away.
@@ -180,8 +180,8 @@ pub enum Reply {
 }
 
 /// A model on loopback. Requests are answered in order, one connection each.
-pub struct ModelServer {
-    pub url: String,
+pub(crate) struct ModelServer {
+    pub(crate) url: String,
     seen: Arc<Mutex<Seen>>,
 }
 
@@ -192,7 +192,7 @@ struct Seen {
 }
 
 impl ModelServer {
-    pub fn start(replies: Vec<Reply>) -> Self {
+    pub(crate) fn start(replies: Vec<Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
         let seen = Arc::new(Mutex::new(Seen::default()));
@@ -207,16 +207,16 @@ impl ModelServer {
     }
 
     /// Request paths and bodies so far.
-    pub fn requests(&self) -> Vec<(String, Value)> {
+    pub(crate) fn requests(&self) -> Vec<(String, Value)> {
         self.seen.lock().expect("no panic while held").requests.clone()
     }
 
-    pub fn bodies(&self) -> Vec<Value> {
+    pub(crate) fn bodies(&self) -> Vec<Value> {
         self.requests().into_iter().map(|(_, body)| body).collect()
     }
 
     /// How many answers the client walked away from.
-    pub fn closed_early(&self) -> usize {
+    pub(crate) fn closed_early(&self) -> usize {
         self.seen.lock().expect("no panic while held").closed_early
     }
 }
@@ -275,7 +275,7 @@ fn serve(stream: TcpStream, reply: &Reply, seen: &Mutex<Seen>) -> std::io::Resul
 }
 
 /// SSE blocks of an OpenAI-compatible reply.
-pub fn openai(deltas: &[&str]) -> Vec<String> {
+pub(crate) fn openai(deltas: &[&str]) -> Vec<String> {
     let mut blocks = open_openai(deltas);
     blocks.push(format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] })));
     blocks.push("data: [DONE]\n\n".to_owned());
@@ -283,7 +283,7 @@ pub fn openai(deltas: &[&str]) -> Vec<String> {
 }
 
 /// The same without an end.
-pub fn open_openai(deltas: &[&str]) -> Vec<String> {
+pub(crate) fn open_openai(deltas: &[&str]) -> Vec<String> {
     deltas
         .iter()
         .map(|text| format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": { "content": text } }] })))
@@ -291,7 +291,7 @@ pub fn open_openai(deltas: &[&str]) -> Vec<String> {
 }
 
 /// SSE blocks of an Anthropic Messages reply.
-pub fn anthropic(deltas: &[&str]) -> Vec<String> {
+pub(crate) fn anthropic(deltas: &[&str]) -> Vec<String> {
     let mut blocks = open_anthropic(deltas);
     for event in [
         json!({ "type": "content_block_stop", "index": 0 }),
@@ -304,7 +304,7 @@ pub fn anthropic(deltas: &[&str]) -> Vec<String> {
 }
 
 /// The same without an end.
-pub fn open_anthropic(deltas: &[&str]) -> Vec<String> {
+pub(crate) fn open_anthropic(deltas: &[&str]) -> Vec<String> {
     let start = json!({ "type": "message_start", "message": {
         "id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": "m",
         "usage": { "input_tokens": 10, "output_tokens": 1 } } });
