@@ -13,6 +13,7 @@ use crate::packages;
 use crate::session::{self, Setup};
 use pijs_agent::message::Message;
 use pijs_agent::{AgentEvent, FrontEnd, UpdateKind};
+use pijs_host::VerdictTime;
 use pijs_hostcall::MemorySink;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -75,7 +76,7 @@ pub(crate) async fn run(environment: &Environment, as_json: bool) -> Result<()> 
     host.run(session.run(PROMPT)).await?;
     session.finish();
 
-    let story = Story::of(&seen, &ledger.lines())?;
+    let story = Story::of(&seen, &ledger.lines(), session.host.verdict_time())?;
     if as_json {
         stdout(&story.to_json().to_string());
     } else {
@@ -155,10 +156,11 @@ struct Story {
     calls: BTreeMap<String, usize>,
     denied: usize,
     verdict_us: u64,
+    time: VerdictTime,
 }
 
 impl Story {
-    fn of(seen: &Seen, ledger: &[Value]) -> Result<Self> {
+    fn of(seen: &Seen, ledger: &[Value], time: VerdictTime) -> Result<Self> {
         let shown = seen.0.lock().unwrap_or_else(PoisonError::into_inner);
         let missing = |what: &str| Failure::failed(format!("the demonstration did not show {what}"));
         let [discarded, reply] = shown.attempts.as_slice() else {
@@ -191,6 +193,7 @@ impl Story {
             denied,
             verdict_us: verdict["latency_us"].as_u64().unwrap_or(0),
             verdict,
+            time,
         })
     }
 
@@ -216,10 +219,11 @@ impl Story {
         let total: usize = self.calls.values().sum();
         let by: Vec<String> = self.calls.iter().map(|(capability, count)| format!("{count} {capability}")).collect();
         stdout(&format!(
-            "\nhostcalls: {total} ({}), {} denied, all in the ledger\ntime in the verdict that fell: {} us",
+            "\nhostcalls: {total} ({}), {} denied, all in the ledger\ntime in verdicts: {} us for {} deltas",
             by.join(", "),
             self.denied,
-            self.verdict_us
+            self.time.elapsed_us,
+            self.time.deltas
         ));
         stdout(
             "\nNext: pi install ./fixtures/packages/pi-ttsr, write rules to .pi/rules/*.md, and use --model anthropic/NAME or openai/NAME.",
@@ -231,6 +235,7 @@ impl Story {
             "discarded": self.discarded, "tripped_by": self.tripped, "never_asked_for": self.never_asked_for,
             "verdict": self.verdict, "tokens_burned": self.tokens_burned, "injected": self.injected, "reply": self.reply,
             "hostcalls": self.calls, "denied": self.denied,
+            "verdict_time": { "deltas": self.time.deltas, "elapsed_us": self.time.elapsed_us },
         })
     }
 }

@@ -90,6 +90,7 @@ pub(crate) struct Core {
     signals: RefCell<Vec<(WeakSignal, u32)>>,
     /// What `ctx.signal` is now.
     pub(crate) active_signal: RefCell<Option<Signal>>,
+    pub(crate) verdict_time: Cell<crate::stream::VerdictTime>,
     /// `session_start` has been emitted: a restarted extension is told, too.
     pub(crate) session_started: Cell<bool>,
 }
@@ -149,6 +150,7 @@ impl Host {
             flags: RefCell::default(),
             signals: RefCell::default(),
             active_signal: RefCell::default(),
+            verdict_time: Cell::default(),
             session_started: Cell::new(false),
         }))
     }
@@ -211,6 +213,16 @@ impl Host {
         let mut found = Vec::new();
         self.each_live(|extension| {
             found.extend(extension.registry.others().map(|(entry, other)| (extension.owner(entry), other.clone())));
+        });
+        found
+    }
+
+    /// What each entry of the live extensions registered, in load order: tools, commands, flags, handlers, then
+    /// the rest, each in registration order. Names that meet are all listed.
+    pub fn registrations(&self) -> Vec<(Owner, Vec<Registration>)> {
+        let mut found = Vec::new();
+        self.each_live(|extension| {
+            found.extend(extension.registry.by_entry().map(|(entry, all)| (extension.owner(entry), all)));
         });
         found
     }

@@ -63,3 +63,4 @@ pub use position::PositionMap;
 pub use report::{Report, ReportKind, Reports};
 pub use signal::Signal;
 pub use state::ReadableState;
+pub use stream::VerdictTime;

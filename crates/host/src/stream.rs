@@ -29,6 +29,15 @@ use pijs_protocol::wire::StreamAnswer;
 use pijs_protocol::{Handle, Now, StreamDelta};
 use std::rc::Rc;
 
+/// Time the session's stream stood still for verdicts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VerdictTime {
+    /// Deltas that somebody heard.
+    pub deltas: u64,
+    /// Microseconds spent on them.
+    pub elapsed_us: u64,
+}
+
 impl Host {
     /// Asks the handlers about a delta, before anybody else sees it.
     ///
@@ -41,6 +50,21 @@ impl Host {
         self.ingest();
         let begin = self.0.timer.now();
         let mut now = begin;
+        let outcome = self.ask_all(delta, begin, &mut now);
+        let spent = self.0.verdict_time.get();
+        self.0.verdict_time.set(VerdictTime {
+            deltas: spent.deltas + 1,
+            elapsed_us: spent.elapsed_us + now.elapsed_us.saturating_sub(begin.elapsed_us),
+        });
+        outcome
+    }
+
+    /// What verdicts have cost so far, over all extensions.
+    pub fn verdict_time(&self) -> VerdictTime {
+        self.0.verdict_time.get()
+    }
+
+    fn ask_all(&self, delta: &StreamDelta, begin: Now, now: &mut Now) -> StreamOutcome {
         let bit = ears::bit(delta.source);
         // By index: looking at one slot after the other holds no borrow and copies no list.
         let mut index = 0;
@@ -53,7 +77,7 @@ impl Host {
             if !listens {
                 continue;
             }
-            let asked = self.ask(&slot, delta, &mut now);
+            let asked = self.ask(&slot, delta, now);
             if let Some(verdict) = asked
                 && let Some(verdict) =
                     self.grant(&slot, delta, verdict, now.elapsed_us.saturating_sub(begin.elapsed_us))
