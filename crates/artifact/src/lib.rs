@@ -3,8 +3,9 @@
 //! `extc` writes an [`Artifact`] with [`encode`]; everything that reads one goes through [`decode`],
 //! which believes nothing: the header is checked before any content, each section against its SHA-256.
 //! Digests only show damage. Bytecode is native code in disguise, so an engine takes it from a
-//! [`Verified`] alone, and there are two ways to one: this process compiled it a moment ago, or the
-//! keyed [`Mac`] of this installation matches the bytes for this engine build and this package.
+//! [`Verified`] alone, and there are three ways to one: this process compiled it a moment ago, the
+//! keyed [`Mac`] of this installation matches the bytes for this engine build and this package, or a
+//! worker process got it from the parent that checked.
 //!
 //! | type | is |
 //! |---|---|

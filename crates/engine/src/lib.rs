@@ -27,6 +27,7 @@ mod limits;
 mod loader;
 mod message;
 mod natives;
+mod panics;
 mod realm;
 mod rejections;
 mod runtime_exports;

@@ -4,8 +4,9 @@
 //! taken against the importing module, inside its artifact. Nothing else resolves: no path, no URL,
 //! no file. Only host modules, the first artifact added, may import `pi:engine`.
 //!
-//! An artifact may bring `pijs:facade/NAME` modules. Its imports of host module NAME go there: that is
-//! how a name that a host module lacks is `undefined`, not a failure to link.
+//! An artifact may bring `pijs:facade/NAME` modules (or `pijs:facade/NAME#TAG`: specifiers are of the whole
+//! realm, facades of one artifact). Its imports of host module NAME go there: that is how a name that a
+//! host module lacks is `undefined`, not a failure to link.
 
 use crate::natives::{Call, EngineModule, contained};
 use crate::shared::Shared;
@@ -48,6 +49,8 @@ unsafe impl<'js> JsLifetime<'js> for Loaded<'js> {
 pub(crate) struct Modules {
     artifacts: Vec<Arc<Verified>>,
     places: BTreeMap<String, Place>,
+    /// Specifiers of facades, by artifact and the module that each stands before.
+    facades: BTreeMap<(usize, String), String>,
     /// The latest load of each module.
     loaded: BTreeMap<String, Persistent<Loaded<'static>>>,
 }
@@ -58,7 +61,13 @@ impl Modules {
     pub(crate) fn add(&mut self, artifact: Arc<Verified>) {
         let index = self.artifacts.len();
         for (module, content) in artifact.artifact().modules.iter().enumerate() {
-            self.places.entry(content.specifier.clone()).or_insert(Place { artifact: index, module });
+            let place = *self.places.entry(content.specifier.clone()).or_insert(Place { artifact: index, module });
+            if let Some(facade) = content.specifier.strip_prefix(FACADE_PREFIX)
+                && place.artifact == index
+            {
+                let before = facade.split_once('#').map_or(facade, |(before, _)| before);
+                self.facades.insert((index, before.to_owned()), content.specifier.clone());
+            }
         }
         self.artifacts.push(artifact);
     }
@@ -85,9 +94,8 @@ impl Modules {
             return found.map(|_| joined).ok_or_else(|| "is not in the artifact".to_owned());
         }
         if let Some(canonical) = self.bare(name) {
-            let facade = format!("{FACADE_PREFIX}{canonical}");
-            let own = self.places.get(&facade).filter(|place| importer.is_some_and(|of| of.artifact == place.artifact));
-            return Ok(if own.is_some() && base != facade { facade } else { canonical.to_owned() });
+            let facade = importer.and_then(|of| self.facades.get(&(of.artifact, canonical.to_owned())));
+            return Ok(facade.filter(|facade| *facade != base).map_or(canonical, String::as_str).to_owned());
         }
         Err(if name.starts_with('/') || name.starts_with("file:") {
             "is a path outside the package; import it relative to the package, so that it is compiled in"

@@ -4,13 +4,11 @@
 //! bug, and is never resumed in some later, unrelated exception.
 
 use crate::shared::{Shared, SharedHandle};
-use crate::{hostcall, loader, text, url, values};
+use crate::{hostcall, loader, panics, text, url, values};
 use rquickjs::function::{Params, RustFunction};
 use rquickjs::module::{Declarations, Exports, ModuleDef};
 use rquickjs::promise::PromiseState;
 use rquickjs::{Class, Coerced, Ctx, Exception, FromJs, Function, Object, Result, Value, qjs};
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 /// A native function.
@@ -108,23 +106,10 @@ pub(crate) fn function<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, name: &str, nat
 
 /// Runs native code; a panic ends the realm and cannot be caught by the guest.
 pub(crate) fn contained<'js, T>(ctx: &Ctx<'js>, shared: &Shared, body: impl FnOnce() -> Result<T>) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(result) => result,
-        Err(payload) => {
-            shared.meter.report_bug(panic_message(payload.as_ref()));
-            Err(throw_uncatchable(ctx))
-        }
-    }
-}
-
-/// The text of a panic; the place is in what the panic hook printed.
-pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
-    let text = payload
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a panic without a message");
-    format!("panic in native code: {text}")
+    panics::catch(body).unwrap_or_else(|detail| {
+        shared.meter.report_bug(detail);
+        Err(throw_uncatchable(ctx))
+    })
 }
 
 /// Ends the running code: neither `catch` nor `finally` of the guest sees it.

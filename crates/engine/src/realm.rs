@@ -15,18 +15,17 @@ use crate::error::EngineError;
 use crate::intrinsics::{self, Deterministic};
 use crate::limits::Interrupter;
 use crate::loader::ArtifactLoader;
-use crate::natives::panic_message;
 use crate::runtime_exports::{Answer, RuntimeExports};
 use crate::shared::{Shared, SharedHandle, SyncHost};
 use crate::values::describe;
-use crate::{message, values};
+use crate::{message, panics, values};
 use pijs_artifact::Verified;
 use pijs_protocol::wire::{Limits, RealmOptions, StateDelta, StreamAnswer, Task};
 use pijs_protocol::{Delivery, Message, Now, Seq, StreamDelta, Termination, Usage, Yield};
+use rquickjs::function::{Constructor, This};
 use rquickjs::promise::PromiseState;
-use rquickjs::{Context, Ctx, Module, Object, Runtime, Value, qjs};
+use rquickjs::{Context, Ctx, Function, Module, Object, Runtime, Value, qjs};
 use std::mem::MaybeUninit;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -108,6 +107,23 @@ impl EngineRealm {
             return Err(EngineError::new("cannot create a realm: the memory limit is too small for an empty one"));
         }
         Ok(realm)
+    }
+
+    /// Makes the C library read the time zone now, while files can still be opened.
+    ///
+    /// A process that seals itself calls this first: the first local time would open the zone's file.
+    ///
+    /// # Errors
+    ///
+    /// When the engine has no memory left for a date.
+    pub fn load_time_zone(&self) -> Result<(), EngineError> {
+        let loaded = self.context.with(|ctx| {
+            let date: Constructor<'_> = ctx.globals().get("Date")?;
+            let epoch: Object<'_> = date.construct((0,))?;
+            let offset: Function<'_> = epoch.get("getTimezoneOffset")?;
+            offset.call::<_, f64>((This(epoch),))
+        });
+        loaded.map(drop).map_err(|error| EngineError::new(format!("cannot load the time zone: {error}")))
     }
 
     /// Makes the modules of an artifact importable: the host module set first, then the extension's artifact.
@@ -212,8 +228,7 @@ impl EngineRealm {
         shared.clock.begin(now);
         shared.draws.set(0);
         let outcome = shared.host.lend(host, || {
-            catch_unwind(AssertUnwindSafe(|| self.context.with(|ctx| body(&ctx, self))))
-                .unwrap_or_else(|payload| Err(Fault::Bug(panic_message(payload.as_ref()))))
+            panics::catch(|| self.context.with(|ctx| body(&ctx, self))).unwrap_or_else(|detail| Err(Fault::Bug(detail)))
         });
         shared.meter.end();
         shared.rejections.settle();

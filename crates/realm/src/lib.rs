@@ -1,16 +1,31 @@
 //! The wire to a realm: something that takes a delivery and yields.
 //!
 //! The code above does not know whether the engine runs in this thread ([`ThreadRealm`]) or in a
-//! sealed process. A thread answers [`Realm::start`] with the end of the turn; a process may answer
+//! sealed process (`ProcessRealm`, on Linux). A thread answers [`Realm::start`] with the end of the turn; a process may answer
 //! [`Progress::Running`], and is then resumed with as much [`Patience`] as the caller has.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`worker`] | the worker's side: [`worker::enter`], first in `main` |
+//! | [`frame`] | what travels between the two |
+//! | [`seal`] | what a worker can no longer do |
 //!
 //! What always holds: after [`Progress::Ended`] a realm is discarded and never entered again.
 
 #![warn(missing_docs)]
 
+pub mod frame;
+#[cfg(target_os = "linux")]
+mod link;
+#[cfg(target_os = "linux")]
+mod process;
+pub mod seal;
 mod thread;
+pub mod worker;
 
 pub use pijs_engine::{EngineError, SyncHost};
+#[cfg(target_os = "linux")]
+pub use process::{ProcessError, ProcessOptions, ProcessRealm};
 pub use thread::ThreadRealm;
 
 use pijs_protocol::{Delivery, Now, Seq, StreamDelta, Termination, Yield};

@@ -1,0 +1,478 @@
+//! Frames: how deliveries and yields travel between a host and a worker process.
+//!
+//! ```text
+//! frame   = length: u32, kind: u8, body                         all numbers little-endian
+//! message = "J", length: u32, JSON head, attachments of each carrier in order
+//! carrier = count: u32, then per attachment length: u32, bytes
+//! delta   = "D", seq, epoch_ms, elapsed_us: u64, attempt: u32, source: u8, stream: u32, chunk, tool name, paths
+//! yield   = "C", jobs: u32, fuel: u64, clock reads: u32, random draws: u32, heap bytes: u64
+//! ```
+//!
+//! A carrier is a [`HostCall`] or [`HostResult`] inside the message: its raw bytes are no JSON. Deltas
+//! and yields that say nothing have shapes of their own, because one of each crosses for every token
+//! of a model.
+//!
+//! What always holds: decoding never panics, never reads past its input, and allocates no more than
+//! the input is long, give or take a constant; trailing bytes are an error.
+
+use crate::seal::Sealed;
+use pijs_protocol::message::Message;
+use pijs_protocol::wire::{RealmOptions, StreamAnswer, Task};
+use pijs_protocol::{
+    Delivery, HostCall, Now, Seq, StreamDelta, StreamSource, SyncReply, Termination, Usage, Yield,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Longest frame either side sends or takes, its length prefix not counted.
+pub const MAX_FRAME: usize = 128 << 20;
+
+/// Version of this format; a worker says it first.
+pub const WIRE_VERSION: u32 = 1;
+
+/// Bytes of the length prefix.
+pub(crate) const PREFIX: usize = 4;
+
+const MESSAGE: u8 = b'J';
+const DELTA: u8 = b'D';
+const CONTINUE: u8 = b'C';
+
+/// What a host tells a worker.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToWorker {
+    /// Make the realm. The first frame; exactly one.
+    Open(Box<Open>),
+    /// Run a macrotask.
+    Deliver(Box<Delivery>),
+    /// The answer to the [`FromWorker::Call`] that waits.
+    Reply(SyncReply),
+    /// Run a delta.
+    Delta {
+        /// Its place in the realm's order.
+        seq: Seq,
+        /// Time at the start of the turn.
+        now: Now,
+        /// The delta.
+        delta: StreamDelta,
+    },
+}
+
+/// What a realm is made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Open {
+    /// Limits and facts.
+    pub options: RealmOptions,
+    /// Time for the evaluation of the runtime.
+    pub now: Now,
+    /// Artifacts in order: host modules first.
+    pub artifacts: Vec<Code>,
+}
+
+/// The part of an artifact that runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Code {
+    /// Package name.
+    pub name: String,
+    /// Package version.
+    pub version: String,
+    /// Names of the modules.
+    pub specifiers: Vec<String>,
+    /// Their bytecode, in the same order.
+    #[serde(skip)]
+    pub bytecode: Vec<Vec<u8>>,
+}
+
+/// What a worker tells its host.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FromWorker {
+    /// The process entered its worker loop. The first frame.
+    Hello {
+        /// [`WIRE_VERSION`].
+        wire: u32,
+    },
+    /// The realm exists and the process is sealed; the runtime is evaluated next.
+    Ready(Sealed),
+    /// The realm could not be made.
+    Failed {
+        /// Why.
+        message: String,
+    },
+    /// A synchronous hostcall; the turn goes on with its reply.
+    Call(HostCall),
+    /// The end of a turn.
+    Yielded(Yield),
+    /// The end of the realm; the process exits.
+    Ended(Termination),
+}
+
+/// Why bytes are no frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FrameError {
+    /// Longer than [`MAX_FRAME`].
+    TooLarge {
+        /// Its length.
+        bytes: usize,
+    },
+    /// It ends inside something.
+    Truncated,
+    /// Something follows its end.
+    Trailing {
+        /// How many bytes.
+        bytes: usize,
+    },
+    /// A kind that this direction does not have.
+    Kind(u8),
+    /// A stream source that does not exist.
+    Source(u8),
+    /// Text that is not UTF-8.
+    Text,
+    /// The JSON head is malformed or does not fit the types.
+    Head(String),
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge { bytes } => write!(f, "a frame of {bytes} bytes; {MAX_FRAME} are allowed"),
+            Self::Truncated => f.write_str("a frame that ends inside a field"),
+            Self::Trailing { bytes } => write!(f, "{bytes} bytes after the end of a frame's content"),
+            Self::Kind(kind) => write!(f, "a frame of kind {kind}, which this side never gets"),
+            Self::Source(source) => write!(f, "a delta of source {source}"),
+            Self::Text => f.write_str("text that is not UTF-8"),
+            Self::Head(error) => write!(f, "a head that cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+/// The attachments of one carrier.
+type Attachments = Vec<Vec<u8>>;
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum HeadToWorker {
+    Open(Box<Open>),
+    Deliver(Box<Delivery>),
+    Reply(SyncReply),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum HeadFromWorker {
+    Hello { wire: u32 },
+    Ready(Sealed),
+    Failed { message: String },
+    Call(HostCall),
+    Yielded(Yield),
+    Ended(Termination),
+}
+
+/// A head whose carriers can be found, in the same order on both sides.
+trait Head: Serialize + DeserializeOwned {
+    fn carriers(&mut self) -> Vec<&mut Attachments>;
+}
+
+impl Head for HeadToWorker {
+    fn carriers(&mut self) -> Vec<&mut Attachments> {
+        match self {
+            Self::Open(open) => open.artifacts.iter_mut().map(|code| &mut code.bytecode).collect(),
+            Self::Deliver(delivery) => match &mut delivery.task {
+                Task::Message(message) => carrier(message).into_iter().collect(),
+                Task::Stream(_) => Vec::new(),
+            },
+            Self::Reply(reply) => vec![&mut reply.result.bytes],
+        }
+    }
+}
+
+impl Head for HeadFromWorker {
+    fn carriers(&mut self) -> Vec<&mut Attachments> {
+        match self {
+            Self::Call(call) => vec![&mut call.bytes],
+            Self::Yielded(done) => done.messages.iter_mut().filter_map(carrier).collect(),
+            Self::Hello { .. } | Self::Ready(_) | Self::Failed { .. } | Self::Ended(_) => Vec::new(),
+        }
+    }
+}
+
+fn carrier(message: &mut Message) -> Option<&mut Attachments> {
+    match message {
+        Message::HostCall(call) => Some(&mut call.bytes),
+        Message::HostResult(result) => Some(&mut result.bytes),
+        _ => None,
+    }
+}
+
+impl ToWorker {
+    /// Appends the frame, prefix included, to `out`. On an error `out` is as it was.
+    pub fn encode(self, out: &mut Vec<u8>) -> Result<(), FrameError> {
+        let mut head = match self {
+            Self::Open(open) => HeadToWorker::Open(open),
+            Self::Deliver(delivery) => HeadToWorker::Deliver(delivery),
+            Self::Reply(reply) => HeadToWorker::Reply(reply),
+            Self::Delta { seq, now, delta } => return encode_delta(seq, now, &delta, out),
+        };
+        encode_message(&mut head, out)
+    }
+
+    /// Reads a frame without its prefix.
+    pub fn decode(frame: &[u8]) -> Result<Self, FrameError> {
+        let mut cursor = Cursor(frame);
+        match cursor.u8()? {
+            MESSAGE => Ok(match decode_message(cursor)? {
+                HeadToWorker::Open(open) => Self::Open(open),
+                HeadToWorker::Deliver(delivery) => Self::Deliver(delivery),
+                HeadToWorker::Reply(reply) => Self::Reply(reply),
+            }),
+            DELTA => decode_delta(cursor),
+            kind => Err(FrameError::Kind(kind)),
+        }
+    }
+}
+
+impl FromWorker {
+    /// Appends the frame, prefix included, to `out`. On an error `out` is as it was.
+    pub fn encode(self, out: &mut Vec<u8>) -> Result<(), FrameError> {
+        let mut head = match self {
+            Self::Yielded(Yield { messages, stream: StreamAnswer::Continue, usage }) if messages.is_empty() => {
+                return encode_continue(usage, out);
+            }
+            Self::Yielded(done) => HeadFromWorker::Yielded(done),
+            Self::Hello { wire } => HeadFromWorker::Hello { wire },
+            Self::Ready(sealed) => HeadFromWorker::Ready(sealed),
+            Self::Failed { message } => HeadFromWorker::Failed { message },
+            Self::Call(call) => HeadFromWorker::Call(call),
+            Self::Ended(termination) => HeadFromWorker::Ended(termination),
+        };
+        encode_message(&mut head, out)
+    }
+
+    /// Reads a frame without its prefix.
+    pub fn decode(frame: &[u8]) -> Result<Self, FrameError> {
+        let mut cursor = Cursor(frame);
+        match cursor.u8()? {
+            MESSAGE => Ok(match decode_message(cursor)? {
+                HeadFromWorker::Hello { wire } => Self::Hello { wire },
+                HeadFromWorker::Ready(sealed) => Self::Ready(sealed),
+                HeadFromWorker::Failed { message } => Self::Failed { message },
+                HeadFromWorker::Call(call) => Self::Call(call),
+                HeadFromWorker::Yielded(done) => Self::Yielded(done),
+                HeadFromWorker::Ended(termination) => Self::Ended(termination),
+            }),
+            CONTINUE => decode_continue(cursor),
+            kind => Err(FrameError::Kind(kind)),
+        }
+    }
+}
+
+/// How long the frame at the start of `bytes` is, prefix not counted; `None` while the prefix is incomplete.
+///
+/// # Errors
+///
+/// [`FrameError::TooLarge`], as soon as the prefix says so.
+pub fn frame_length(bytes: &[u8]) -> Result<Option<usize>, FrameError> {
+    let Some(prefix) = bytes.first_chunk::<PREFIX>() else { return Ok(None) };
+    let length = u32::from_le_bytes(*prefix) as usize;
+    if length > MAX_FRAME {
+        return Err(FrameError::TooLarge { bytes: length });
+    }
+    Ok(Some(length))
+}
+
+/// The frame of a delta that stays with the caller.
+pub(crate) fn encode_delta(seq: Seq, now: Now, delta: &StreamDelta, out: &mut Vec<u8>) -> Result<(), FrameError> {
+    framed(out, DELTA, |out| {
+        out.extend_from_slice(&seq.0.to_le_bytes());
+        out.extend_from_slice(&now.epoch_ms.to_le_bytes());
+        out.extend_from_slice(&now.elapsed_us.to_le_bytes());
+        out.extend_from_slice(&delta.attempt.to_le_bytes());
+        out.push(match delta.source {
+            StreamSource::Text => 0,
+            StreamSource::Thinking => 1,
+            StreamSource::Tool => 2,
+        });
+        out.extend_from_slice(&delta.stream.to_le_bytes());
+        put(out, delta.chunk.as_bytes())?;
+        // A tool name is text, so a count of 0 or 1 says whether there is one.
+        put_all(out, delta.tool_name.as_ref().map(String::as_bytes).into_iter())?;
+        put_all(out, delta.file_paths.iter().map(String::as_bytes))
+    })
+}
+
+fn decode_delta(mut cursor: Cursor<'_>) -> Result<ToWorker, FrameError> {
+    let seq = Seq(cursor.u64()?);
+    let now = Now { epoch_ms: cursor.u64()?, elapsed_us: cursor.u64()? };
+    let attempt = cursor.u32()?;
+    let source = match cursor.u8()? {
+        0 => StreamSource::Text,
+        1 => StreamSource::Thinking,
+        2 => StreamSource::Tool,
+        other => return Err(FrameError::Source(other)),
+    };
+    let stream = cursor.u32()?;
+    let chunk = cursor.text()?;
+    let mut names = cursor.texts()?;
+    if names.len() > 1 {
+        return Err(FrameError::Head("a delta with two tool names".to_owned()));
+    }
+    let file_paths = cursor.texts()?;
+    cursor.end()?;
+    let delta = StreamDelta { attempt, source, stream, chunk, tool_name: names.pop(), file_paths };
+    Ok(ToWorker::Delta { seq, now, delta })
+}
+
+fn encode_continue(usage: Usage, out: &mut Vec<u8>) -> Result<(), FrameError> {
+    framed(out, CONTINUE, |out| {
+        out.extend_from_slice(&usage.jobs.to_le_bytes());
+        out.extend_from_slice(&usage.fuel.to_le_bytes());
+        out.extend_from_slice(&usage.clock_reads.to_le_bytes());
+        out.extend_from_slice(&usage.random_draws.to_le_bytes());
+        out.extend_from_slice(&usage.heap_bytes.to_le_bytes());
+        Ok(())
+    })
+}
+
+fn decode_continue(mut cursor: Cursor<'_>) -> Result<FromWorker, FrameError> {
+    let usage = Usage {
+        jobs: cursor.u32()?,
+        fuel: cursor.u64()?,
+        clock_reads: cursor.u32()?,
+        random_draws: cursor.u32()?,
+        heap_bytes: cursor.u64()?,
+    };
+    cursor.end()?;
+    Ok(FromWorker::Yielded(Yield { usage, ..Yield::default() }))
+}
+
+fn encode_message(head: &mut impl Head, out: &mut Vec<u8>) -> Result<(), FrameError> {
+    framed(out, MESSAGE, |out| {
+        let at = out.len();
+        out.extend_from_slice(&[0; 4]);
+        serde_json::to_writer(&mut *out, head).map_err(|error| FrameError::Head(error.to_string()))?;
+        let length = length_of(out.len() - at - 4)?;
+        out[at..at + 4].copy_from_slice(&length.to_le_bytes());
+        for attachments in head.carriers() {
+            put_all(out, attachments.iter().map(Vec::as_slice))?;
+        }
+        Ok(())
+    })
+}
+
+fn decode_message<H: Head>(mut cursor: Cursor<'_>) -> Result<H, FrameError> {
+    let head = cursor.bytes()?;
+    let mut head: H = serde_json::from_slice(head).map_err(|error| FrameError::Head(error.to_string()))?;
+    for attachments in head.carriers() {
+        *attachments = cursor.list()?.into_iter().map(<[u8]>::to_vec).collect();
+    }
+    cursor.end()?;
+    Ok(head)
+}
+
+/// Writes prefix, kind and body; takes everything back when the body fails or is too long.
+fn framed(
+    out: &mut Vec<u8>,
+    kind: u8,
+    body: impl FnOnce(&mut Vec<u8>) -> Result<(), FrameError>,
+) -> Result<(), FrameError> {
+    let at = out.len();
+    out.extend_from_slice(&[0; PREFIX]);
+    out.push(kind);
+    let written = body(out).and_then(|()| length_of(out.len() - at - PREFIX));
+    match written {
+        Ok(length) => {
+            out[at..at + PREFIX].copy_from_slice(&length.to_le_bytes());
+            Ok(())
+        }
+        Err(error) => {
+            out.truncate(at);
+            Err(error)
+        }
+    }
+}
+
+fn length_of(bytes: usize) -> Result<u32, FrameError> {
+    match u32::try_from(bytes) {
+        Ok(length) if bytes <= MAX_FRAME => Ok(length),
+        _ => Err(FrameError::TooLarge { bytes }),
+    }
+}
+
+fn put(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), FrameError> {
+    out.extend_from_slice(&length_of(bytes.len())?.to_le_bytes());
+    out.extend_from_slice(bytes);
+    Ok(())
+}
+
+fn put_all<'a>(out: &mut Vec<u8>, all: impl ExactSizeIterator<Item = &'a [u8]>) -> Result<(), FrameError> {
+    out.extend_from_slice(&length_of(all.len())?.to_le_bytes());
+    for bytes in all {
+        put(out, bytes)?;
+    }
+    Ok(())
+}
+
+/// What is left of a frame.
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], FrameError> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(FrameError::Truncated)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], FrameError> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(FrameError::Truncated)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn u8(&mut self) -> Result<u8, FrameError> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    fn u32(&mut self) -> Result<u32, FrameError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, FrameError> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8], FrameError> {
+        let length = self.u32()? as usize;
+        self.take(length)
+    }
+
+    fn text(&mut self) -> Result<String, FrameError> {
+        std::str::from_utf8(self.bytes()?).map(str::to_owned).map_err(|_| FrameError::Text)
+    }
+
+    fn list(&mut self) -> Result<Vec<&'a [u8]>, FrameError> {
+        let count = self.u32()? as usize;
+        // Each item has a length, so a count that lies does not make us allocate for it.
+        let mut list = Vec::with_capacity(count.min(self.0.len() / 4));
+        for _ in 0..count {
+            list.push(self.bytes()?);
+        }
+        Ok(list)
+    }
+
+    fn texts(&mut self) -> Result<Vec<String>, FrameError> {
+        let text = |bytes| std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| FrameError::Text);
+        self.list()?.into_iter().map(text).collect()
+    }
+
+    fn end(self) -> Result<(), FrameError> {
+        match self.0.len() {
+            0 => Ok(()),
+            bytes => Err(FrameError::Trailing { bytes }),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "frame_tests.rs"]
+mod tests;

@@ -1,0 +1,167 @@
+//! Frames survive the trip, and nothing that is no frame survives decoding.
+
+use super::*;
+use pijs_protocol::wire::Limits;
+use pijs_protocol::{CallId, Capability, ExtensionId, HostResult, TimerId};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Map, json};
+
+fn frame(encode: impl FnOnce(&mut Vec<u8>) -> Result<(), FrameError>) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(&mut out).expect("it fits");
+    assert_eq!(frame_length(&out), Ok(Some(out.len() - PREFIX)), "the prefix says how long it is");
+    out.split_off(PREFIX)
+}
+
+fn there(message: ToWorker) {
+    let bytes = frame(|out| message.clone().encode(out));
+    assert_eq!(ToWorker::decode(&bytes), Ok(message));
+}
+
+fn back(message: FromWorker) {
+    let bytes = frame(|out| message.clone().encode(out));
+    assert_eq!(FromWorker::decode(&bytes), Ok(message));
+}
+
+fn call(bytes: Vec<Vec<u8>>) -> HostCall {
+    HostCall {
+        call_id: CallId::from("host-1"),
+        capability: Capability::new("write"),
+        method: "fs".to_owned(),
+        params: Map::from_iter([("data".to_owned(), json!({"$bytes": 0}))]),
+        timeout_ms: Some(3),
+        cancel_token: None,
+        context: None,
+        bytes,
+    }
+}
+
+fn result(bytes: Vec<Vec<u8>>) -> HostResult {
+    HostResult::ok_with_bytes(CallId::from("host-1"), json!({"$bytes": 0}), bytes)
+}
+
+fn deliver(message: Message) -> ToWorker {
+    let task = Task::Message(message);
+    ToWorker::Deliver(Box::new(Delivery { seq: Seq(7), now: Now::default(), task, state: None }))
+}
+
+#[test]
+fn every_message_arrives_as_it_was_sent() {
+    let options = RealmOptions {
+        extension: ExtensionId::from("npm:x"),
+        limits: Limits::default(),
+        seed: u64::MAX,
+        clock_step_us: 1,
+        time_zone: "UTC".to_owned(),
+        facts: Map::new(),
+    };
+    let code = Code {
+        name: "x".to_owned(),
+        version: "1.0.0".to_owned(),
+        specifiers: vec!["a".to_owned(), "b".to_owned()],
+        bytecode: vec![vec![1, 2, 3], Vec::new()],
+    };
+    there(ToWorker::Open(Box::new(Open { options, now: Now::default(), artifacts: vec![code.clone(), code] })));
+    there(deliver(Message::TimerFired { timer: TimerId(3) }));
+    there(deliver(Message::HostResult(result(vec![vec![0; 70_000], vec![255]]))));
+    there(ToWorker::Reply(SyncReply { result: result(vec![b"x".to_vec()]), now: Now::default(), state: None }));
+    back(FromWorker::Hello { wire: WIRE_VERSION });
+    back(FromWorker::Failed { message: "no".to_owned() });
+    back(FromWorker::Call(call(vec![vec![0, 159, 146, 150]])));
+    back(FromWorker::Ended(Termination::OutOfMemory));
+    back(FromWorker::Ended(Termination::Timeout { quota: "fuel".to_owned() }));
+}
+
+#[test]
+fn attachments_return_to_the_message_they_came_with() {
+    let messages = vec![
+        Message::HostCall(call(vec![b"one".to_vec()])),
+        Message::TimerClear { timer: TimerId(1) },
+        Message::HostCall(call(Vec::new())),
+        Message::HostCall(call(vec![b"two".to_vec(), b"three".to_vec()])),
+    ];
+    back(FromWorker::Yielded(Yield { messages, ..Yield::default() }));
+}
+
+#[test]
+fn a_yield_that_says_nothing_is_short() {
+    let usage = Usage { jobs: 1, fuel: u64::MAX, clock_reads: 2, random_draws: 3, heap_bytes: 4 };
+    let message = FromWorker::Yielded(Yield { usage, ..Yield::default() });
+    assert_eq!(frame(|out| message.clone().encode(out)).len(), 29);
+    back(message);
+}
+
+#[test]
+fn a_length_past_the_limit_is_refused_before_the_content_arrives() {
+    assert_eq!(frame_length(&[0xff; 4]), Err(FrameError::TooLarge { bytes: u32::MAX as usize }));
+    assert_eq!(frame_length(&[1, 0, 0]), Ok(None));
+}
+
+#[test]
+fn a_message_past_the_limit_leaves_nothing_in_the_buffer() {
+    let mut out = vec![1];
+    let huge = FromWorker::Call(call(vec![vec![0; MAX_FRAME]]));
+    assert!(matches!(huge.encode(&mut out), Err(FrameError::TooLarge { .. })));
+    assert_eq!(out, [1]);
+}
+
+#[test]
+fn what_is_cut_or_continued_is_no_frame() {
+    let bytes = frame(|out| deliver(Message::HostResult(result(vec![b"abc".to_vec()]))).encode(out));
+    for end in 0..bytes.len() {
+        assert!(ToWorker::decode(&bytes[..end]).is_err(), "cut at {end}");
+    }
+    let mut longer = bytes;
+    longer.push(0);
+    assert_eq!(ToWorker::decode(&longer), Err(FrameError::Trailing { bytes: 1 }));
+}
+
+#[test]
+fn each_direction_refuses_the_frames_of_the_other() {
+    let bytes = frame(|out| FromWorker::Yielded(Yield::default()).encode(out));
+    assert_eq!(ToWorker::decode(&bytes), Err(FrameError::Kind(CONTINUE)));
+    let bytes = frame(|out| FromWorker::Hello { wire: 1 }.encode(out));
+    assert!(matches!(ToWorker::decode(&bytes), Err(FrameError::Head(_))));
+}
+
+#[test]
+fn a_count_that_lies_is_refused_without_allocating_for_it() {
+    let mut bytes = vec![MESSAGE];
+    let head = br#"{"call":{"call_id":"host-1","capability":"read","method":"fs","params":{}}}"#;
+    bytes.extend_from_slice(&u32::try_from(head.len()).expect("short").to_le_bytes());
+    bytes.extend_from_slice(head);
+    bytes.extend_from_slice(&u32::MAX.to_le_bytes());
+    assert_eq!(FromWorker::decode(&bytes), Err(FrameError::Truncated));
+}
+
+proptest! {
+    #[test]
+    fn any_delta_arrives_as_it_was_sent(
+        seq: u64, epoch_ms: u64, elapsed_us: u64, attempt: u32, stream: u32, source in 0..3usize,
+        chunk: String, tool_name: Option<String>, file_paths in vec(any::<String>(), 0..4),
+    ) {
+        let source = [StreamSource::Text, StreamSource::Thinking, StreamSource::Tool][source];
+        let delta = StreamDelta { attempt, source, stream, chunk, tool_name, file_paths };
+        there(ToWorker::Delta { seq: Seq(seq), now: Now { epoch_ms, elapsed_us }, delta });
+    }
+
+    #[test]
+    fn any_bytes_decode_without_a_panic(bytes in vec(any::<u8>(), 0..200), kind in 0..4usize) {
+        let mut bytes = bytes;
+        if let (Some(first), Some(kind)) = (bytes.first_mut(), [MESSAGE, DELTA, CONTINUE].get(kind)) {
+            *first = *kind;
+        }
+        let _ = ToWorker::decode(&bytes);
+        let _ = FromWorker::decode(&bytes);
+        let _ = frame_length(&bytes);
+    }
+
+    #[test]
+    fn a_changed_byte_never_panics(at: prop::sample::Index, byte: u8) {
+        let mut bytes = frame(|out| FromWorker::Call(call(vec![b"abc".to_vec()])).encode(out));
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let _ = FromWorker::decode(&bytes);
+    }
+}

@@ -1,0 +1,177 @@
+//! Sealing a process: after [`this_process`] it can compute, and talk on the socket that is its stdin.
+//!
+//! | wall | takes away |
+//! |---|---|
+//! | resource limits | address space beyond the heap limit, new files, processes, core dumps, file growth |
+//! | Landlock | every file, TCP, abstract sockets and signals to other processes |
+//! | seccomp | every system call outside a list; one that is not on it kills the process |
+//!
+//! The walls overlap on purpose: what one misses (Landlock knows no UDP, an old kernel no scopes), the
+//! next one has. Nothing here can be undone by the process.
+//!
+//! Two things must have happened before: the time zone is loaded (the first local time opens a file),
+//! and the engine exists.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Which walls stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sealed {
+    /// Files and TCP.
+    pub landlock: Landlock,
+    /// System calls.
+    pub seccomp: bool,
+}
+
+/// How much of Landlock the kernel has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Landlock {
+    /// Everything that was asked for.
+    Full,
+    /// An older version of it.
+    Partial,
+    /// Nothing.
+    None,
+}
+
+impl Sealed {
+    /// Whether extension code is kept away from the system: without seccomp it is not.
+    ///
+    /// Landlock alone leaves UDP and Unix sockets open; seccomp alone still leaves no system call
+    /// that names a file.
+    pub fn holds(self) -> bool {
+        self.seccomp
+    }
+
+    /// Whether every wall stands at full height.
+    pub fn is_complete(self) -> bool {
+        self.seccomp && self.landlock == Landlock::Full
+    }
+}
+
+impl fmt::Display for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let landlock = match self.landlock {
+            Landlock::Full => "full",
+            Landlock::Partial => "in part",
+            Landlock::None => "missing",
+        };
+        write!(f, "landlock {landlock}, seccomp {}", if self.seccomp { "full" } else { "missing" })
+    }
+}
+
+#[cfg(target_os = "linux")]
+pub use linux::this_process;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::{Landlock, Sealed};
+    use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetStatus, Scope};
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    use seccompiler::{
+        BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    };
+    use std::collections::BTreeMap;
+
+    /// Address space beside the heap: the program, its stack, what the C library keeps.
+    const AROUND_THE_HEAP: u64 = 1 << 30;
+
+    /// Highest file descriptor, exclusive: the three standard ones and Landlock's own fit.
+    const FILES: u64 = 16;
+
+    /// Calls that are allowed with any arguments: memory, waiting on oneself, time, randomness, the end.
+    const CALLS: [libc::c_long; 12] = [
+        libc::SYS_brk,
+        libc::SYS_mremap,
+        libc::SYS_munmap,
+        libc::SYS_madvise,
+        libc::SYS_futex,
+        libc::SYS_getrandom,
+        libc::SYS_sigaltstack,
+        libc::SYS_rt_sigreturn,
+        libc::SYS_clock_gettime,
+        libc::SYS_restart_syscall,
+        libc::SYS_exit,
+        libc::SYS_exit_group,
+    ];
+
+    /// The socket.
+    const SOCKET: u64 = 0;
+
+    /// A mapping of no file.
+    const NO_FILE: u64 = 0xffff_ffff;
+
+    /// Seals the calling process, for good. Call it while it has one thread.
+    ///
+    /// `memory_bytes` is what the engine may use. Stdin must be the socket; stdout and stderr cannot be
+    /// written to afterwards.
+    ///
+    /// Walls the kernel lacks are left out and missing in the answer; it is for the caller to decide
+    /// what that means.
+    pub fn this_process(memory_bytes: u64) -> Sealed {
+        limit_resources(memory_bytes);
+        Sealed { landlock: restrict_files(), seccomp: filter_calls() }
+    }
+
+    fn limit_resources(memory_bytes: u64) {
+        let limits = [
+            (Resource::As, memory_bytes.saturating_add(AROUND_THE_HEAP)),
+            (Resource::Nofile, FILES),
+            (Resource::Nproc, 0),
+            (Resource::Core, 0),
+            (Resource::Fsize, 0),
+        ];
+        for (resource, most) in limits {
+            // Fails only when a lower hard limit is in force already, which is as good.
+            let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
+        }
+    }
+
+    /// Denies all files, TCP and signals: a ruleset without a rule.
+    fn restrict_files() -> Landlock {
+        const NEWEST: ABI = ABI::V6;
+        let enforced = Ruleset::default()
+            .handle_access(AccessFs::from_all(NEWEST))
+            .and_then(|rules| rules.handle_access(AccessNet::from_all(NEWEST)))
+            .and_then(|rules| rules.scope(Scope::from_all(NEWEST)))
+            .and_then(Ruleset::create)
+            .and_then(landlock::RulesetCreated::restrict_self);
+        match enforced.map(|status| status.ruleset) {
+            Ok(RulesetStatus::FullyEnforced) => Landlock::Full,
+            Ok(RulesetStatus::PartiallyEnforced) => Landlock::Partial,
+            Ok(RulesetStatus::NotEnforced) | Err(_) => Landlock::None,
+        }
+    }
+
+    fn filter_calls() -> bool {
+        filter().is_ok_and(|program| seccompiler::apply_filter(&program).is_ok())
+    }
+
+    fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
+        let mut rules: BTreeMap<i64, Vec<SeccompRule>> = CALLS.iter().map(|call| (*call, Vec::new())).collect();
+        let socket_only = || SeccompRule::new(vec![equal(0, SOCKET)?]);
+        rules.insert(libc::SYS_read, vec![socket_only()?]);
+        rules.insert(libc::SYS_write, vec![socket_only()?]);
+        // Memory, but neither files nor anything that could be jumped into.
+        rules.insert(libc::SYS_mmap, vec![SeccompRule::new(vec![not_executable(2)?, equal(4, NO_FILE)?])?]);
+        rules.insert(libc::SYS_mprotect, vec![SeccompRule::new(vec![not_executable(2)?])?]);
+        SeccompFilter::new(
+            rules,
+            SeccompAction::KillProcess,
+            SeccompAction::Allow,
+            std::env::consts::ARCH.try_into()?,
+        )?
+        .try_into()
+    }
+
+    fn equal(argument: u8, value: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+    }
+
+    fn not_executable(argument: u8) -> Result<SeccompCondition, seccompiler::BackendError> {
+        let mask = u64::from(libc::PROT_EXEC.unsigned_abs());
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), 0)
+    }
+}

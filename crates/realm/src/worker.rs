@@ -1,0 +1,215 @@
+//! The worker's side: a program that was started as a worker seals itself and serves one realm.
+//!
+//! ```no_run
+//! fn main() {
+//!     pijs_realm::worker::enter(); // first of all
+//!     // ... the program
+//! }
+//! ```
+//!
+//! [`ProcessRealm`](crate::ProcessRealm) starts the program it runs in once more, with one argument
+//! and a socket as stdin. [`enter`] recognises that and never returns; otherwise it returns at once.
+//! It must come before threads are started and files are opened: the worker has what `main` had.
+//!
+//! The order inside: die with the parent, say hello, take the modules from the socket, make the engine,
+//! load the time zone, seal, and only then run code, our own runtime first.
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::is_worker;
+
+/// The argument that tells a program that it is a worker.
+#[cfg(target_os = "linux")]
+pub(crate) const ARGUMENT: &str = "--pijs-realm-worker";
+
+/// Serves as a worker and exits, if this process was started as one. Call it first in `main`.
+///
+/// Returns at once in every other process, and on systems without worker processes.
+pub fn enter() {
+    #[cfg(target_os = "linux")]
+    if linux::is_worker() {
+        linux::run();
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::ARGUMENT;
+    use crate::frame::{Code, FromWorker, Open, ToWorker, WIRE_VERSION};
+    use crate::link::{Link, LinkError, Pipe};
+    use crate::seal;
+    use pijs_artifact::{Artifact, Module, Verified};
+    use pijs_engine::{EngineError, EngineRealm, SyncHost, engine_build};
+    use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
+    use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
+    use pijs_protocol::wire::RealmOptions;
+    use pijs_protocol::{HostCall, HostResult, HostcallError, Now, SyncReply, Termination, Yield};
+    use rustix::process::{Signal, set_parent_process_death_signal};
+    use std::collections::BTreeMap;
+    use std::io;
+    use std::ops::ControlFlow;
+    use std::os::fd::AsFd;
+    use std::sync::Arc;
+
+    /// Whether this process is a worker: the argument, and a stream socket as stdin.
+    pub(crate) fn is_worker() -> bool {
+        let mut arguments = std::env::args_os().skip(1);
+        let named = arguments.next().is_some_and(|argument| argument == ARGUMENT) && arguments.next().is_none();
+        let socket = || rustix::net::sockopt::socket_type(io::stdin().as_fd());
+        named && socket().is_ok_and(|kind| kind == rustix::net::SocketType::STREAM)
+    }
+
+    /// The socket, as the file descriptor that the filter allows.
+    struct Stdin(io::Stdin);
+
+    impl Pipe for Stdin {
+        fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+            Ok(rustix::io::read(self.0.as_fd(), buffer)?)
+        }
+
+        fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(rustix::io::write(self.0.as_fd(), bytes)?)
+        }
+    }
+
+    /// What the host's end of the socket is to the engine.
+    struct Host {
+        link: Link<Stdin>,
+        /// The latest time it told.
+        now: Now,
+    }
+
+    #[expect(clippy::exit, reason = "a worker has no caller to return to, and its host may be gone")]
+    pub(super) fn run() -> ! {
+        // A message on stderr would be a forbidden call; what panics under the engine is reported.
+        std::panic::set_hook(Box::new(|_| {}));
+        // Should the parent be gone already, the socket is at its end and the first read says so.
+        let _ = set_parent_process_death_signal(Some(Signal::KILL));
+        let mut host = Host { link: Link::new(Stdin(io::stdin())), now: Now::default() };
+        let served = host.serve();
+        std::process::exit(match served {
+            Ok(()) | Err(LinkError::Closed) => 0,
+            Err(LinkError::Frame(_) | LinkError::GaveUp) => 1,
+        })
+    }
+
+    impl Host {
+        fn serve(&mut self) -> Result<(), LinkError> {
+            self.send(FromWorker::Hello { wire: WIRE_VERSION })?;
+            let ToWorker::Open(open) = self.receive()? else { return Ok(()) };
+            let Open { options, now, artifacts } = *open;
+            let mut engine = match prepare(&options, artifacts) {
+                Ok(engine) => engine,
+                Err(error) => return self.send(FromWorker::Failed { message: error.to_string() }),
+            };
+            let sealed = seal::this_process(options.limits.memory_bytes);
+            self.send(FromWorker::Ready(sealed))?;
+            self.now = now;
+            let mut done = engine.start(now, self);
+            loop {
+                match done {
+                    Ok(done) => self.send_yield(done)?,
+                    Err(termination) => return self.send(FromWorker::Ended(termination)),
+                }
+                done = match self.receive()? {
+                    ToWorker::Deliver(delivery) => engine.turn(*delivery, self),
+                    ToWorker::Delta { seq, now, delta } => engine.stream(seq, now, &delta, self),
+                    // Only a host with a bug says that here.
+                    ToWorker::Open(_) | ToWorker::Reply(_) => return Ok(()),
+                };
+            }
+        }
+
+        /// A yield that no frame holds ends the realm: half of it would be a lie.
+        fn send_yield(&mut self, done: Yield) -> Result<(), LinkError> {
+            match self.send(FromWorker::Yielded(done)) {
+                Err(LinkError::Frame(error)) => {
+                    let detail = format!("what it yielded does not fit: {error}");
+                    self.send(FromWorker::Ended(Termination::Protocol { detail }))?;
+                    Err(LinkError::Closed)
+                }
+                sent => sent,
+            }
+        }
+
+        fn send(&mut self, message: FromWorker) -> Result<(), LinkError> {
+            self.link.send(|out| message.encode(out), wait)
+        }
+
+        fn receive(&mut self) -> Result<ToWorker, LinkError> {
+            let message = ToWorker::decode(self.link.receive(wait)?).map_err(LinkError::Frame)?;
+            match &message {
+                ToWorker::Deliver(delivery) => self.now = delivery.now,
+                ToWorker::Delta { now, .. } => self.now = *now,
+                ToWorker::Reply(reply) => self.now = reply.now,
+                ToWorker::Open(_) => {}
+            }
+            Ok(message)
+        }
+    }
+
+    impl SyncHost for Host {
+        fn call(&mut self, call: HostCall) -> SyncReply {
+            let call_id = call.call_id.clone();
+            let sent = match self.send(FromWorker::Call(call)) {
+                Err(LinkError::Frame(error)) => {
+                    let result = HostResult::failed(call_id, HostcallError::invalid("too_large", error.to_string()));
+                    return SyncReply { result, now: self.now, state: None };
+                }
+                sent => sent,
+            };
+            match sent.and_then(|()| self.receive()) {
+                Ok(ToWorker::Reply(reply)) => reply,
+                // The turn cannot go on without its answer, and the host no longer waits for its end.
+                _ => leave(),
+            }
+        }
+    }
+
+    #[expect(clippy::exit, reason = "the host is gone in the middle of a turn")]
+    fn leave() -> ! {
+        std::process::exit(0)
+    }
+
+    /// The socket has no time-out.
+    fn wait() -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    /// Everything that needs the system: after this the process can be sealed.
+    fn prepare(options: &RealmOptions, artifacts: Vec<Code>) -> Result<EngineRealm, EngineError> {
+        let mut engine = EngineRealm::new(options)?;
+        engine.load_time_zone()?;
+        for code in artifacts {
+            engine.add_modules(Arc::new(Verified::from_parent(artifact(code))));
+        }
+        Ok(engine)
+    }
+
+    /// An artifact as far as an engine looks at it; sources, maps and findings stayed with the host.
+    fn artifact(code: Code) -> Artifact {
+        let Code { name, version, specifiers, bytecode } = code;
+        let module = |(specifier, bytecode)| Module {
+            specifier,
+            source: String::new(),
+            source_map: None,
+            bytecode: Some(bytecode),
+        };
+        Artifact {
+            metadata: ArtifactMetadata {
+                schema: ARTIFACT_SCHEMA.to_owned(),
+                name,
+                version,
+                engine: engine_build(),
+                artifact: String::new(),
+                cache_key: String::new(),
+                entries: Vec::new(),
+                inputs: BTreeMap::new(),
+                capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
+                host_imports: BTreeMap::new(),
+                verdict: Verdict::Compatible,
+                findings: Vec::new(),
+            },
+            modules: specifiers.into_iter().zip(bytecode).map(module).collect(),
+        }
+    }
+}
