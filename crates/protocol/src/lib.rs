@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`ids`] | newtypes for everything that is named by a number or a string |
 //! | [`message`] | protocol v1 messages (document 004, section 3) |
+//! | [`number`] | fractions that survive serde's buffering |
 //! | [`registration`] | what an extension registers: tools, commands, handlers, flags |
 //! | [`hostcall`] | the hostcall ABI and its error taxonomy (3.2) |
 //! | [`stream`] | streamed deltas and the verdict on them |
@@ -27,6 +28,7 @@ pub mod ids;
 pub mod log;
 pub mod manifest;
 pub mod message;
+pub mod number;
 pub mod registration;
 pub mod stream;
 pub mod tape;

@@ -87,6 +87,7 @@ pub enum Message {
         /// New id.
         timer: TimerId,
         /// Clamped to 0 or more by the loop.
+        #[serde(deserialize_with = "crate::number::fraction")]
         delay_ms: f64,
         /// Whether it re-arms itself each time it fires.
         repeat: bool,
