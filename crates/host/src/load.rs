@@ -171,9 +171,9 @@ impl Host {
 
     fn open_realm(&self, slot: &Rc<Slot>) -> Result<(), OpenError> {
         let core = &*self.0;
-        let (caller, artifact) = {
+        let (caller, package) = {
             let extension = slot.cell.borrow();
-            (extension.caller_in(During::Turn), Arc::clone(&extension.package.artifact))
+            (extension.caller_in(During::Turn), Rc::clone(&extension.package))
         };
         let mut facts = core.options.facts.clone();
         if let Some(root) = caller.profile.package_root.as_deref().and_then(Path::to_str) {
@@ -197,7 +197,9 @@ impl Host {
             seen_state: &mut seen_state,
             patience: None,
         };
-        let modules = vec![Arc::clone(&core.modules), artifact];
+        // Of two modules of one name the earlier counts, so that an extension replaces none of ours.
+        let modules =
+            [&core.modules].into_iter().chain(&package.supplied).chain([&package.artifact]).cloned().collect();
         let mut opened = core.opener.open(&options, modules, core.timer.now(), &mut door)?;
         let booted = std::mem::take(&mut opened.booted);
         let watch = core.watchdog.as_ref().map(|watchdog| watchdog.watch(Arc::clone(&opened.stop)));

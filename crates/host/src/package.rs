@@ -18,6 +18,8 @@ pub struct Package {
     pub name: String,
     /// Bytecode of all entries and what they import.
     pub artifact: Arc<Verified>,
+    /// Modules of supplied packages that it imports: they come after the host modules, before its own.
+    pub supplied: Vec<Arc<Verified>>,
     /// Extension entries in the order they are loaded.
     pub entries: Vec<Entry>,
     /// From bundle positions to source positions.
@@ -36,13 +38,20 @@ impl Package {
             .zip(&contents.modules)
             .map(|(path, module)| Entry { module: module.specifier.clone(), path: path.clone() })
             .collect();
-        Self { profile, name: contents.metadata.name.clone(), entries, positions: None, artifact }
+        Self { profile, name: contents.metadata.name.clone(), entries, supplied: Vec::new(), positions: None, artifact }
     }
 
     /// Uses `positions` for errors.
     #[must_use]
     pub fn with_positions(mut self, positions: Rc<dyn PositionMap>) -> Self {
         self.positions = Some(positions);
+        self
+    }
+
+    /// Adds compiled packages that the host supplies to this extension (`pijs_extc::Supply`).
+    #[must_use]
+    pub fn with_supplied(mut self, supplied: Vec<Arc<Verified>>) -> Self {
+        self.supplied = supplied;
         self
     }
 

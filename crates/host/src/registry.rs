@@ -128,6 +128,18 @@ impl Registry {
         self.each(|entry| &entry.others)
     }
 
+    /// Everything, entry by entry.
+    pub(crate) fn by_entry(&self) -> impl Iterator<Item = (EntryIndex, Vec<Registration>)> {
+        self.entries.iter().zip(0..).map(|(entry, index)| {
+            let tools = entry.tools.iter().cloned().map(Registration::Tool);
+            let commands = entry.commands.iter().cloned().map(Registration::Command);
+            let flags = entry.flags.iter().cloned().map(Registration::Flag);
+            let handlers = entry.handlers.iter().cloned().map(Registration::Handler);
+            let all = tools.chain(commands).chain(flags).chain(handlers).chain(entry.others.iter().cloned());
+            (EntryIndex(index), all.collect())
+        })
+    }
+
     fn each<'a, T: 'a>(
         &'a self,
         list: impl Fn(&'a EntryRegistry) -> &'a Vec<T>,

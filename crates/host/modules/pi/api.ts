@@ -12,11 +12,11 @@ import { emit, listen } from "pi:pi/bus";
 import * as connectors from "pi:pi/connectors";
 import type { Entry } from "pi:pi/entry";
 import { sendError } from "pi:pi/errors";
-import { issueHandle } from "pi:pi/handles";
+import { issueHandle, withHandles } from "pi:pi/handles";
 import { sessionManager } from "pi:pi/session";
 import { addStreamHandler, removeStreamHandler } from "pi:pi/stream";
 import { ui } from "pi:pi/ui";
-import { defineUnsupported } from "pi:pi/unsupported";
+import { defineUnsupported, unsupported } from "pi:pi/unsupported";
 import type { AbortSignal } from "pi:web/abort";
 
 type Callable = (...args: any[]) => any;
@@ -121,6 +121,18 @@ export function createApi(entry: Entry, ctx: object): object {
       entry.register({ kind: "entry_renderer", custom_type: String(customType), handle: issueHandle(renderer) });
     },
 
+    /** Offers a model provider. Its functions stay here. */
+    registerProvider(name: string, config: Record<string, unknown>): void {
+      entry.assertUsable();
+      if (typeof name !== "string") throw unsupported("pi.registerProvider(provider)");
+      entry.register({ kind: "provider", name, config: withHandles(config) });
+    },
+
+    unregisterProvider(name: string): void {
+      entry.assertUsable();
+      entry.register({ kind: "provider_removed", name: String(name) });
+    },
+
     /** Runs a program. Never rejects: what could not run has code 1, and says why on stderr. */
     async exec(command: string, args: string[] = [], options: { signal?: AbortSignal; timeout?: number; cwd?: string } = {}) {
       entry.assertUsable();
@@ -151,6 +163,24 @@ export function createApi(entry: Entry, ctx: object): object {
     appendEntry(customType: string, data?: unknown): void {
       entry.assertReady();
       callSync("session", "session", { op: "append_entry", customType, ...(data === undefined ? {} : { data }) });
+    },
+
+    /** Every tool, active or not. */
+    getAllTools(): object[] {
+      entry.assertReady();
+      return (state().set.tools ?? []).map((tool: object) => plain(tool) as object);
+    },
+
+    /** Names of the tools that the model may call. */
+    getActiveTools(): string[] {
+      entry.assertReady();
+      return [...(state().set.activeTools ?? [])];
+    },
+
+    /** Chooses the tools of the next prompt; names of no tool are ignored. */
+    setActiveTools(names: string[]): void {
+      entry.assertReady();
+      callSync("session", "session.control", { op: "set_active_tools", names: Array.from(names, String) });
     },
 
     getSessionName(): string | undefined {
@@ -184,11 +214,8 @@ export function createApi(entry: Entry, ctx: object): object {
     api,
     "pi",
     [
-      "getActiveTools",
-      "getAllTools",
       "getCommands",
       "getThinkingLevel",
-      "setActiveTools",
       "setLabel",
       "setModel",
       "setSessionName",
@@ -196,7 +223,7 @@ export function createApi(entry: Entry, ctx: object): object {
     ],
     () => entry.assertReady(),
   );
-  defineUnsupported(api, "pi", ["registerMarkdownTransformer", "registerProvider", "unregisterProvider"], () =>
+  defineUnsupported(api, "pi", ["registerMarkdownTransformer"], () =>
     entry.assertUsable(),
   );
   // Document 004 calls it so.

@@ -12,6 +12,8 @@ interface Location {
   filename: string;
   dirname: string;
   resolve(specifier: string): string;
+  /** What stands for `import` where its target is computed; `load` is that `import` itself. */
+  import(load: (target: string) => Promise<unknown>): (target: unknown) => Promise<unknown>;
 }
 
 /** What stands for a folder when the host named none. */
@@ -34,6 +36,27 @@ function locate(file: string): Location {
         new Error(`Cannot find package '${specifier}' imported from ${filename}: only relative paths are resolved at run time`),
         { code: "ERR_MODULE_NOT_FOUND" },
       );
+    },
+    import(load) {
+      return async (target) => {
+        const specifier = String(target);
+        const isPath = /^(\.{0,2}\/|\.{1,2}$|[a-z][a-z0-9+.-]*:)/i.test(specifier) && !specifier.startsWith("node:");
+        if (!isPath) {
+          try {
+            return await load(specifier);
+          } catch (error) {
+            if ((error as { code?: unknown } | null)?.code !== "ERR_MODULE_NOT_FOUND") throw error;
+          }
+        }
+        const where = file === "" ? "the package" : file;
+        throw Object.assign(
+          new Error(
+            `Cannot import '${specifier}' from ${where}: a computed import() finds only builtins and pi's packages. ` +
+              `Name it literally, as in import("./file.js"), so that it is compiled with the extension.`,
+          ),
+          { code: "ERR_MODULE_NOT_FOUND" },
+        );
+      };
     },
   };
 }

@@ -46,6 +46,7 @@ const LAZY: Record<string, string[]> = {
   "pi:web/crypto": ["crypto", "Crypto", "SubtleCrypto"],
   "pi:web/headers": ["Headers"],
   "pi:web/blob": ["Blob", "File", "FormData"],
+  "pi:web/intl": ["Intl"],
   "pi:web/fetch": ["fetch", "Request", "Response"],
   "node:buffer": ["Buffer"],
   "node:process": ["process"],

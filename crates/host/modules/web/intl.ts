@@ -1,0 +1,127 @@
+/**
+ * `pi:web/intl`: the part of `Intl` that there is, `Intl.Segmenter`.
+ *
+ * Grapheme clusters follow Unicode's extended rules (UAX 29: GB3 to GB13), by one regular expression per
+ * cluster; ASCII, which is most of what a terminal shows, takes a path without one. Words follow the
+ * default rules without a dictionary, so that a run of Han or Kana is cut by characters and scripts.
+ * The result does not depend on a locale.
+ */
+
+type Granularity = "grapheme" | "word" | "sentence";
+
+interface SegmentData {
+  segment: string;
+  index: number;
+  input: string;
+  isWordLike?: boolean;
+}
+
+/** Every code unit is a cluster of its own. CR is left out, since CR LF is one. */
+const PLAIN_ASCII = /^[\0-\x0c\x0e-\x7f]*$/;
+
+/** GB9, GB9a: what stays with the character before it. */
+const TRAIL = String.raw`[\p{Grapheme_Extend}\p{Emoji_Modifier}\p{Mc}\u0e33\u0eb3\u200d]`;
+
+/** GB9c: consonants of the scripts whose virama joins them. */
+const CONJOINING = String.raw`[\p{L}&&[\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Gujarati}\p{Script=Oriya}\p{Script=Telugu}\p{Script=Malayalam}]]`;
+const VIRAMA = String.raw`[\u094d\u09cd\u0acd\u0b4d\u0c4d\u0d4d]`;
+
+const GRAPHEME = new RegExp(
+  [
+    String.raw`\r\n`, // GB3
+    String.raw`[\p{Cc}\p{Zl}\p{Zp}]`, // GB4, GB5
+    String.raw`\p{Regional_Indicator}{2}${TRAIL}*`, // GB12, GB13
+    String.raw`[\u1100-\u115f\ua960-\ua97c]*(?:[\uac00-\ud7a3][\u1160-\u11a7\ud7b0-\ud7c6]*|[\u1160-\u11a7\ud7b0-\ud7c6]+)[\u11a8-\u11ff\ud7cb-\ud7fb]*${TRAIL}*`, // GB6 to GB8
+    String.raw`\p{Extended_Pictographic}(?:[\p{Grapheme_Extend}\p{Emoji_Modifier}]*\u200d\p{Extended_Pictographic})*${TRAIL}*`, // GB11
+    String.raw`${CONJOINING}(?:${TRAIL}*${VIRAMA}${TRAIL}*${CONJOINING})+${TRAIL}*`,
+    String.raw`[^\p{Cc}\p{Zl}\p{Zp}]${TRAIL}*`,
+  ].join("|"),
+  "vy",
+);
+
+const WORD = new RegExp(
+  [
+    String.raw`\r\n|[\n\v\f\r\x85\u2028\u2029]`,
+    String.raw`(?<word>[\p{Script=Han}\p{Script=Hiragana}]\p{M}*|[\p{Script=Katakana}\u30fc]+|(?:[[\p{L}\p{N}_]--[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\u30fc]][\p{M}\u200d]*|(?<=\p{L})['’.:·](?=\p{L})|(?<=\p{N})['.,;](?=\p{N}))+)`,
+    String.raw`[\p{Zs}--[\xa0\u202f\u2007]]+`,
+    String.raw`\p{Regional_Indicator}{2}${TRAIL}*`,
+    String.raw`\p{Extended_Pictographic}(?:[\p{Grapheme_Extend}\p{Emoji_Modifier}]*\u200d\p{Extended_Pictographic})*${TRAIL}*`,
+    String.raw`[^][\p{M}\u200d]*`,
+  ].join("|"),
+  "vy",
+);
+
+class Segments {
+  readonly #input: string;
+  readonly #granularity: Granularity;
+
+  constructor(input: string, granularity: Granularity) {
+    this.#input = input;
+    this.#granularity = granularity;
+  }
+
+  *[Symbol.iterator](): Generator<SegmentData> {
+    const input = this.#input;
+    if (this.#granularity === "grapheme" && PLAIN_ASCII.test(input)) {
+      for (let index = 0; index < input.length; index++) yield { segment: input[index]!, index, input };
+      return;
+    }
+    for (let index = 0; index < input.length; ) {
+      const data = segmentAt(input, index, this.#granularity);
+      yield data;
+      index += data.segment.length;
+    }
+  }
+
+  /** The segment that holds a code unit; undefined beyond the text. */
+  containing(codeUnit = 0): SegmentData | undefined {
+    const wanted = Math.trunc(Number(codeUnit)) || 0;
+    if (wanted < 0 || wanted >= this.#input.length) return undefined;
+    for (const data of this) if (wanted < data.index + data.segment.length) return data;
+    return undefined;
+  }
+}
+
+function segmentAt(input: string, index: number, granularity: Granularity): SegmentData {
+  const pattern = granularity === "grapheme" ? GRAPHEME : WORD;
+  pattern.lastIndex = index;
+  const found = pattern.exec(input);
+  // A lone surrogate is a segment of its own.
+  const segment = found?.[0] || input[index]!;
+  if (granularity === "grapheme") return { segment, index, input };
+  return { segment, index, input, isWordLike: found?.groups?.word !== undefined };
+}
+
+class Segmenter {
+  readonly #granularity: Granularity;
+
+  constructor(_locales?: string | readonly string[], options: { granularity?: Granularity } = {}) {
+    const granularity = options.granularity ?? "grapheme";
+    if (!["grapheme", "word", "sentence"].includes(granularity)) {
+      throw new RangeError(`Value ${granularity} out of range for Intl.Segmenter options property granularity`);
+    }
+    if (granularity === "sentence") throw new RangeError("Intl.Segmenter by sentence is not supported by PiJS");
+    this.#granularity = granularity;
+  }
+
+  segment(input: unknown): Segments {
+    return new Segments(String(input), this.#granularity);
+  }
+
+  resolvedOptions(): { locale: string; granularity: Granularity } {
+    return { locale: "en-US", granularity: this.#granularity };
+  }
+
+  static supportedLocalesOf(locales: string | readonly string[]): string[] {
+    return typeof locales === "string" ? [locales] : [...locales];
+  }
+}
+
+Object.defineProperty(Segmenter.prototype, Symbol.toStringTag, { value: "Intl.Segmenter", configurable: true });
+
+const Intl: object = Object.defineProperties({}, {
+  Segmenter: { value: Segmenter, writable: true, configurable: true },
+  [Symbol.toStringTag]: { value: "Intl", configurable: true },
+});
+
+export { Intl };
