@@ -143,6 +143,26 @@ struct Excerpt {
     source: Arc<str>,
     start: usize,
     length: usize,
+    /// The source is a piece of one line.
+    cut: bool,
+}
+
+/// A longer line is shown as a piece of [`PIECE`] bytes around the place: minified code has one line.
+const LONG_LINE: usize = 240;
+const PIECE: usize = 80;
+
+impl Excerpt {
+    fn new(source: &Arc<str>, start: usize, end: usize) -> Self {
+        let line_start = source[..start].rfind('\n').map_or(0, |newline| newline + 1);
+        let line_end = source[start..].find('\n').map_or(source.len(), |newline| start + newline);
+        if line_end - line_start <= LONG_LINE {
+            return Self { source: harmless(source), start, length: end - start, cut: false };
+        }
+        let from = floor_boundary(source, start.saturating_sub(PIECE / 2).max(line_start));
+        let to = floor_boundary(source, (from + PIECE).min(line_end));
+        let piece = harmless(&Arc::from(&source[from..to]));
+        Self { source: piece, start: start - from, length: end.min(to).saturating_sub(start), cut: true }
+    }
 }
 
 /// One remark about the input.
@@ -190,7 +210,7 @@ impl Diagnostic {
         let end = floor_boundary(source, end).max(start);
         let (line, column) = line_column(source, start);
         self.place = Some(Place { file: sanitise(file), line, column });
-        self.excerpt = Some(Excerpt { source: harmless(source), start, length: end - start });
+        self.excerpt = Some(Excerpt::new(source, start, end));
         self
     }
 
@@ -208,6 +228,16 @@ impl Diagnostic {
         });
         let start = before + within.map_or(rest.len(), |(at, _)| at);
         self.at(file, source, start, start + 1)
+    }
+
+    /// A JSON file that does not parse.
+    pub(crate) fn of_json(code: Code, file: &str, text: &str, error: &serde_json::Error) -> Self {
+        let message = error.to_string();
+        // The place is shown beside it.
+        let message = message.split(" at line ").next().unwrap_or_default();
+        let position = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let (line, column) = (position(error.line()), position(error.column()));
+        Self::new(code, format!("not JSON: {message}")).at_line(file, &Arc::from(text), line, column)
     }
 
     /// The stable name of the problem.
@@ -352,6 +382,11 @@ impl miette::SourceCode for Diagnostic {
         let excerpt = self.excerpt.as_ref().ok_or(miette::MietteError::OutOfBounds)?;
         let contents = excerpt.source.as_ref().read_span(span, context_lines_before, context_lines_after)?;
         let name = self.place.as_ref().map_or_else(String::new, |place| place.file.clone());
+        if let (true, Some(place)) = (excerpt.cut, &self.place) {
+            let (line, column) = (place.line as usize - 1, place.column as usize - 1);
+            let (data, shown) = (contents.data(), *contents.span());
+            return Ok(Box::new(miette::MietteSpanContents::new_named(name, data, shown, line, column, 1)));
+        }
         Ok(Box::new(miette::MietteSpanContents::new_named(
             name,
             contents.data(),

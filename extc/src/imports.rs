@@ -35,7 +35,10 @@ pub(crate) fn host_imports(chunks: &[Chunk], limits: &Limits) -> HostImports {
 pub(crate) fn check_names(modules: &Modules, imports: &HostImports) {
     let mut found = Vec::new();
     for (module, names) in imports {
-        for name in names.iter().filter(|name| *name != "*" && !modules.host().has_export(module, name)) {
+        // A module without a default is its own, see `facades`: nothing is missing.
+        let missing =
+            |name: &&String| !matches!(name.as_str(), "*" | "default") && !modules.host().has_export(module, name);
+        for name in names.iter().filter(missing) {
             modules.for_each_scan(|file, scan| {
                 let sites = scan.imports.iter().filter(|site| match HostName::of(&site.specifier) {
                     Some(HostName::Builtin(specifier) | HostName::Package(specifier)) => specifier == *module,

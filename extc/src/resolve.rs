@@ -20,6 +20,7 @@ const MAX_CLIMB: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
     path: PathBuf,
+    entries: Option<Vec<PathBuf>>,
     dependencies: Option<Vec<PathBuf>>,
 }
 
@@ -27,7 +28,19 @@ impl Input {
     /// A package folder, or an extension file. Dependencies may come from the package and from the
     /// `node_modules` folders around it, as under Node.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), dependencies: None }
+        Self { path: path.into(), entries: None, dependencies: None }
+    }
+
+    /// Compiles exactly these files of the package folder, in this order, whatever its manifest lists: for callers
+    /// that chose among the entries already, by settings or by the user's word. Relative paths start at the folder.
+    ///
+    /// ```no_run
+    /// let input = pijs_extc::Input::at("pkg").with_entries(vec!["extensions/b.ts".into(), "extensions/a.ts".into()]);
+    /// ```
+    #[must_use]
+    pub fn with_entries(mut self, entries: Vec<PathBuf>) -> Self {
+        self.entries = Some(entries);
+        self
     }
 
     /// Takes dependencies from the package and from these folders only.
@@ -78,15 +91,17 @@ pub(crate) fn resolve(input: &Input) -> Result<Package, Diagnostic> {
     let json: Value = if manifest.is_empty() {
         Value::Null
     } else {
-        serde_json::from_slice(&manifest)
-            .map_err(|error| Diagnostic::new(Code::Entry, error.to_string()).in_file("package.json"))?
+        serde_json::from_slice(&manifest).map_err(|error| {
+            Diagnostic::of_json(Code::Entry, "package.json", &String::from_utf8_lossy(&manifest), &error)
+        })?
     };
     let stem = stem.map_or_else(|| "extension".to_owned(), |stem| stem.to_string_lossy().into_owned());
     let loose = entries.is_some();
     let field = |name: &str| json.get(name).and_then(Value::as_str).filter(|_| !loose);
-    let entries = match entries {
-        Some(entries) => entries,
-        None => entries_of_folder(&root, &json)?,
+    let entries = match (entries, &input.entries) {
+        (Some(file), _) => file,
+        (None, Some(chosen)) => chosen.iter().map(|entry| root.join(entry)).collect(),
+        (None, None) => entries_of_folder(&root, &json)?,
     };
     let entries = entries.into_iter().map(|entry| contained(&root, entry)).collect::<Result<Vec<_>, _>>()?;
     if entries.is_empty() {
@@ -116,10 +131,12 @@ fn root_of_file(file: &Path) -> PathBuf {
 }
 
 fn contained(root: &Path, entry: PathBuf) -> Result<PathBuf, Diagnostic> {
-    let canonical =
-        entry.canonicalize().map_err(|error| Diagnostic::new(Code::Entry, format!("{}: {error}", entry.display())))?;
+    let shown = entry.strip_prefix(root).unwrap_or(&entry).display();
+    let canonical = entry.canonicalize().map_err(|error| {
+        Diagnostic::new(Code::Entry, format!("the entry `{shown}` cannot be opened: {error}")).help("check the path")
+    })?;
     if !canonical.starts_with(root) {
-        return Err(Diagnostic::new(Code::Escape, format!("the entry `{}` is outside the package", entry.display()))
+        return Err(Diagnostic::new(Code::Escape, format!("the entry `{shown}` is outside the package"))
             .help("entries are files of the package; a link that leads out of it does not count"));
     }
     Ok(canonical)

@@ -8,6 +8,7 @@
 //! import.meta.filename     →  __pi_module_location("src/a.ts").filename
 //! import.meta.resolve(x)   →  __pi_module_location("src/a.ts").resolve(x)
 //! __dirname, __filename    →  __pi_module_location("src/a.ts").dirname, .filename
+//! import(computed)         →  __pi_module_location("src/a.ts").import((target) => import(target))(computed)
 //!
 //! const require = createRequire(import.meta.url);     const __pi_created_require = createRequire(...);
 //! const yaml = require("yaml");                   →   const yaml = require("yaml");       (bundled)
@@ -16,7 +17,7 @@
 //!
 //! `__pi_module_location(file)` takes a file's name as `artifact.json` lists it in `inputs` (a path
 //! inside the package, `dep:NAME@VERSION/PATH` for a dependency beside it, or `""` for the package)
-//! and returns `{url, dirname, filename, resolve(specifier)}` of the real place. `pi:runtime` defines it.
+//! and returns `{url, dirname, filename, resolve(specifier), import(load)}` of the real place. `pi:runtime` defines it.
 //!
 //! Edits are made in the author's text, so that everything else, line breaks included, stays as it was.
 
@@ -42,6 +43,11 @@ pub(crate) fn location(file: &str, part: Location) -> String {
     };
     let name = serde_json::Value::from(file);
     format!("__pi_module_location({name}){member}")
+}
+
+/// What stands for `import` in `import(target)` where nobody knows the target before it runs.
+pub(crate) fn computed_import(file: &str) -> String {
+    format!("{}.import((target) => import(target))", location(file, Location::Object))
 }
 
 /// Applies edits; `None` where there are none.

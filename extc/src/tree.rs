@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -47,6 +47,8 @@ struct Seen {
     /// By name inside the package.
     files: BTreeMap<String, InputFile>,
     total_bytes: usize,
+    /// Where a manifest was looked for.
+    manifests: BTreeSet<PathBuf>,
     /// Names of dependency folders, by folder.
     packages: BTreeMap<PathBuf, Option<String>>,
 }
@@ -162,6 +164,26 @@ impl SourceTree {
             return Err(Diagnostic::new(Code::Limit, message).in_file(&name));
         }
         Ok(bytes)
+    }
+
+    /// Counts the manifests around a dependency's file as inputs: they decide what an import of it means.
+    ///
+    /// The package's own manifest is part of every request, so it is not repeated here.
+    pub(crate) fn read_manifests(&self, path: &Path) -> Result<(), Diagnostic> {
+        let Some((root, relative)) = self.root_of(path) else { return Ok(()) };
+        for folder in relative.ancestors().skip(1) {
+            if folder.as_os_str().is_empty() || folder.file_name().is_some_and(|name| name == "node_modules") {
+                break;
+            }
+            let manifest = folder.join("package.json");
+            if !self.seen().manifests.insert(root.path.join(&manifest)) {
+                break;
+            }
+            if root.dir.is_file(&manifest) {
+                self.read(&root.path.join(&manifest))?;
+            }
+        }
+        Ok(())
     }
 
     fn read_bounded(&self, root: &Root, relative: &Path) -> io::Result<Vec<u8>> {

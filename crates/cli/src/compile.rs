@@ -27,9 +27,9 @@ impl Compiler {
         Self { options: BuildOptions { cache, ..BuildOptions::default() } }
     }
 
-    /// Compiles a package folder, or one loose file.
-    pub(crate) fn build(&self, path: &Path) -> Result<BuildOutput, BuildFailure> {
-        pijs_extc::build(&Input::at(path), &self.options)
+    /// Compiles the entries of a package that discovery chose, or one loose file.
+    pub(crate) fn build(&self, input: &Input) -> Result<BuildOutput, BuildFailure> {
+        pijs_extc::build(input, &self.options)
     }
 
     /// The host modules every realm needs.
@@ -38,10 +38,11 @@ impl Compiler {
     }
 }
 
-/// What to compile for a unit of discovery: its folder, or the one file that is loaded from it.
-pub(crate) fn input_of(id: &str, root: &Path, entries: &[PathBuf]) -> PathBuf {
+/// What to compile for a unit of discovery: the one file that is loaded from it, or the chosen entries of its folder,
+/// so that entry *i* of the artifact is the *i*-th of `entries`.
+pub(crate) fn input_of(id: &str, root: &Path, entries: &[PathBuf]) -> Input {
     match entries {
-        [entry] if id == format!("path:{}", entry.display()) => entry.clone(),
-        _ => root.to_owned(),
+        [entry] if id == format!("path:{}", entry.display()) => Input::at(entry),
+        _ => Input::at(root).with_entries(entries.to_vec()),
     }
 }

@@ -239,7 +239,7 @@ async fn load(
 
     let maps = SourceMaps::new(output.artifact.artifact());
     let mut package = Package::new(profile, Arc::new(output.artifact)).with_positions(Rc::new(maps));
-    package.entries = wanted_entries(found, &metadata.entries);
+    package.entries = wanted_entries(found);
     let report = host.load(package).await.map_err(|error| Failure::failed(clean(&error.to_string())))?;
     if let Some((path, error)) = report.failures().next() {
         let place = error
@@ -256,20 +256,12 @@ async fn load(
 }
 
 /// The entries that discovery chose, as modules of the artifact: entry *i* is `ext:/i/index.js`.
-fn wanted_entries(found: &PackageEntry, compiled: &[String]) -> Vec<Entry> {
-    compiled
-        .iter()
-        .enumerate()
-        .filter(|(_, path)| found.entries.iter().any(|wanted| wanted.ends_with(path)))
-        .map(|(index, path)| Entry {
-            module: format!("ext:/{index}/index.js"),
-            path: found
-                .entries
-                .iter()
-                .find(|wanted| wanted.ends_with(path))
-                .map_or_else(|| path.clone(), |wanted| wanted.display().to_string()),
-        })
-        .collect()
+fn wanted_entries(found: &PackageEntry) -> Vec<Entry> {
+    let entry = |(index, path): (usize, &PathBuf)| Entry {
+        module: format!("ext:/{index}/index.js"),
+        path: path.display().to_string(),
+    };
+    found.entries.iter().enumerate().map(entry).collect()
 }
 
 fn set_flags(host: &Host, flags: Vec<ExtensionFlag>) -> Result<()> {

@@ -48,7 +48,10 @@ pub(super) fn run(path: &Path, json: bool, out: &mut dyn Write, err: &mut dyn Wr
     writeln!(out, "engine     {}", metadata.engine)?;
     writeln!(out, "verdict    {}", report::verdict(metadata.verdict))?;
     writeln!(out, "entries    {}", crate::sanitise(&metadata.entries.join(", ")))?;
-    writeln!(out, "inputs     {}", metadata.inputs.len())?;
+    writeln!(out, "inputs")?;
+    for (name, digest) in &metadata.inputs {
+        writeln!(out, "  {:<32} {digest}", crate::sanitise(name))?;
+    }
     writeln!(out, "capabilities")?;
     report::capabilities(metadata, out)?;
     writeln!(out, "modules")?;

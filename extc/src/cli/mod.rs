@@ -59,7 +59,7 @@ enum Command {
     Check {
         /// Package folder, or one .ts or .js file.
         input: PathBuf,
-        /// Exit with 3 if anything is blocked or constrained.
+        /// Exit with 3 if anything is blocked, as the host's strict policy refuses it.
         #[arg(long)]
         strict: bool,
         /// Print the result as JSON.
@@ -195,7 +195,7 @@ fn run_check(input: &Path, strict: bool, json: bool, out: &mut dyn Write, err: &
     }
     Ok(match (&checked.metadata, verdict) {
         (None, _) => FAILED,
-        (Some(_), Verdict::Warning | Verdict::Blocked) if strict => REFUSED,
+        (Some(_), Verdict::Blocked) if strict => REFUSED,
         _ => 0,
     })
 }

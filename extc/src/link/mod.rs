@@ -21,7 +21,7 @@ use rolldown::{
     ExperimentalOptions, InputItem, OutputFormat, Platform, RawMinifyOptions, ResolveOptions, SourceMapType, TsConfig,
 };
 use rolldown_common::Output;
-use rolldown_error::{BuildDiagnostic, EventKind};
+use rolldown_error::{BuildDiagnostic, DiagnosticOptions, EventKind};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -196,16 +196,17 @@ fn missing_export(modules: &Modules, error: &BuildDiagnostic) -> Diagnostic {
 }
 
 fn link_error(modules: &Modules, error: &BuildDiagnostic) -> Diagnostic {
-    let shown = error.to_diagnostic();
+    // Without it, files are shown from wherever this process happens to run.
+    let options = DiagnosticOptions { cwd: modules.tree().package().to_owned() };
+    let shown = error.to_diagnostic_with(&options);
     let code = if matches!(error.kind(), EventKind::ParseError) { Code::Syntax } else { Code::Link };
-    let diagnostic = Diagnostic::new(code, error.to_string());
+    let diagnostic = Diagnostic::new(code, error.to_message_with(&options));
     let Some((file, line, column, _)) = shown.get_primary_location() else { return diagnostic };
-    let name = modules.tree().locate(&modules.tree().package().join(&file)).map_or(file, |located| located.name);
-    let placed = modules.with_scan(&name, |scan| {
-        // Back from line and column to an offset, so that the author's text is shown.
-        let start =
-            scan.source.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum::<usize>() + column;
-        diagnostic.clone().at(&name, &scan.source, start, start + 1)
-    });
+    let path = normal(&modules.tree().package().join(&file));
+    let name = modules.tree().locate(&path).map_or(file, |located| located.name);
+    let position = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    // An edit of the same line moves the column, never the line.
+    let placed = modules
+        .with_scan(&name, |scan| diagnostic.clone().at_line(&name, &scan.source, position(line), position(column + 1)));
     placed.unwrap_or_else(|| diagnostic.in_file(&name))
 }

@@ -199,12 +199,17 @@ impl Modules {
     /// Reads a file; source is scanned on the way.
     fn load_file(&self, path: &str, located: &Located) -> Result<(String, ModuleType), Diagnostic> {
         let bytes = self.tree.read(Path::new(path))?;
+        self.tree.read_manifests(Path::new(path))?;
         let text = String::from_utf8(bytes)
             .map_err(|_| Diagnostic::new(Code::Read, "not UTF-8 text").in_file(&located.name))?;
         let kind = module_type(Path::new(path).extension().and_then(|extension| extension.to_str()))
             .expect("the resolver refused other files");
         if matches!(kind, ModuleType::Json) {
             crate::limits::check_nesting(&located.name, &Arc::from(text.as_str()), self.tree.limits())?;
+            // The bundler's own message has no place in it.
+            if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&text) {
+                return Err(Diagnostic::of_json(Code::Syntax, &located.name, &text, &error));
+            }
             return Ok((text, kind));
         }
         if let Some(text) = self.with_scan(&located.name, |scan| scan.source.to_string()) {

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 /// Ids start with NUL, as bundlers mark modules that no file backs.
 const PREFIX: &str = "\0pijs:";
+/// The bundler names the chunk of a dynamic import after the last part of its id.
+const CHUNK_NAME: &str = "/missing";
 
 /// A module made up by the linker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +22,7 @@ impl Virtual {
         match self {
             Virtual::Required { specifier, builtin: true } => format!("{PREFIX}require-builtin:{specifier}"),
             Virtual::Required { specifier, builtin: false } => format!("{PREFIX}require-package:{specifier}"),
-            Virtual::Missing { code, message } => format!("{PREFIX}missing:{code}:{message}"),
+            Virtual::Missing { code, message } => format!("{PREFIX}missing:{code}:{message}{CHUNK_NAME}"),
         }
     }
 
@@ -38,7 +40,7 @@ impl Virtual {
                 format!("import * as ns from {};\nexport {{ ns as 'module.exports' }};\n", quoted(rest))
             }
             "missing" => {
-                let (code, message) = rest.split_once(':')?;
+                let (code, message) = rest.strip_suffix(CHUNK_NAME)?.split_once(':')?;
                 let mut source = String::from("module.exports = (() => {\n");
                 let (message, code) = (quoted(message), quoted(code));
                 let _ = writeln!(source, "  throw Object.assign(new Error({message}), {{ code: {code} }});");

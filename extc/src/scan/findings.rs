@@ -20,9 +20,8 @@ impl Findings<'_> {
 
     pub(super) fn eval(&mut self, what: &str, at: (usize, usize)) {
         self.push(
-            Diagnostic::new(Code::Eval, format!("`{what}` runs text as code; a realm has no compiler")).help(
-                "import a file of the package instead, or interpret the text; at run time this throws an EvalError",
-            ),
+            Diagnostic::new(Code::Eval, format!("`{what}` runs text as code; a realm has no compiler"))
+                .help("import a file of the package instead, or interpret the text; at run time this throws"),
             at,
         );
     }
@@ -51,10 +50,11 @@ impl Findings<'_> {
         );
     }
 
-    pub(super) fn dynamic_import(&mut self, at: (usize, usize)) {
+    /// `import()` or `require()` of something that is no literal.
+    pub(super) fn computed(&mut self, what: &str, at: (usize, usize)) {
         self.push(
-            Diagnostic::new(Code::DynamicImport, "the target of this `import()` is computed").help(
-                "a file of this package is compiled when it is asked for; name the target literally to bundle it",
+            Diagnostic::new(Code::DynamicImport, format!("the target of this `{what}` is computed")).help(
+                "name the target literally, so that it is compiled; at run time only builtins and pi's packages are found",
             ),
             at,
         );

@@ -5,7 +5,7 @@ use super::findings::Findings;
 use super::uses::Uses;
 use super::{Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, calls, pi};
 use crate::parse::Parsed;
-use crate::rewrite::{Location, location};
+use crate::rewrite::{Location, computed_import, location};
 use std::collections::HashSet;
 use swc_core::common::{GLOBALS, Globals, Mark, Span, Spanned};
 use swc_core::ecma::ast::*;
@@ -181,6 +181,14 @@ impl Walker<'_> {
         self.imports.push(ImportSite { specifier, start, end, names });
     }
 
+    /// A target that is known, though it may be spelled as a constant: the bundler only reads literals.
+    fn import_literal(&mut self, specifier: String, argument: &Expr) {
+        if !matches!(argument, Expr::Lit(_) | Expr::Tpl(_)) {
+            self.edit(argument.span(), serde_json::Value::from(specifier.as_str()).to_string());
+        }
+        self.import(specifier, argument.span(), Vec::new());
+    }
+
     fn name(&self, name: String, span: Span) -> ImportedName {
         let (start, end) = self.at(span);
         ImportedName { name, start, end }
@@ -304,19 +312,23 @@ impl Walker<'_> {
             let Some(literal) = literal else {
                 let at = self.at(call.span);
                 if !call.args.is_empty() {
-                    self.findings.dynamic_import(at);
+                    self.findings.computed("require()", at);
                 }
                 return false;
             };
             if created {
                 self.edit(callee.span(), "require");
             }
-            self.import(literal.start, call.args[0].expr.span(), Vec::new());
+            self.import_literal(literal.start, &call.args[0].expr);
             return true;
         }
         if let Some(Binding::Member(module, name)) = bindings.resolve(callee) {
             let first = self.text(call.args.first());
             calls::see_host_function(&mut self.uses, without_scheme(&module), &name, first);
+            // `require("x").name()` and `import("x").then()` name a module in front of the member.
+            if let Expr::Member(member) = callee {
+                member.obj.visit_with(self);
+            }
             call.args.visit_with(self);
             return true;
         }
@@ -391,10 +403,11 @@ impl Visit for Walker<'_> {
     fn visit_call_expr(&mut self, call: &CallExpr) {
         match &call.callee {
             Callee::Import(_) => match self.text(call.args.first()).filter(|text| text.whole) {
-                Some(literal) => self.import(literal.start, call.args[0].expr.span(), Vec::new()),
+                Some(literal) => self.import_literal(literal.start, &call.args[0].expr),
                 None => {
                     let at = self.at(call.span);
-                    self.findings.dynamic_import(at);
+                    self.findings.computed("import()", at);
+                    self.edit(call.callee.span(), computed_import(self.options.file));
                     call.args.visit_with(self);
                 }
             },

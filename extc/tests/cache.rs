@@ -1,0 +1,279 @@
+//! The same input gives the same bytes, and the cache never loads what this installation did not make of it.
+//!
+//! Each test builds a package of files below into a folder of its own. What a test rebuilds, it also runs.
+
+mod support;
+
+use pijs_artifact::{InstallKey, decode, encode, sign};
+use pijs_extc::{BuildOptions, BuildOutput, Cache, Code, Input, build};
+use std::fs;
+use std::path::{Path, PathBuf};
+use support::{Ran, run};
+use tempfile::TempDir;
+
+/// Two entries; a shared file, a chunk, JSON, a CommonJS and an ES module dependency, all of TypeScript's parts that
+/// are compiled rather than removed.
+const FILES: &[(&str, &str)] = &[
+    ("package.json", r#"{ "name": "sample", "version": "1.0.0", "pi": { "extensions": ["b.ts", "a.ts"] } }"#),
+    ("a.ts", "import { next } from './shared';\nconsole.log('a', next());\nexport default () => {};\n"),
+    (
+        "b.ts",
+        "import { next, Level } from './shared';\nimport words from './data.json';\nimport old from 'old';\n\
+         import { fresh } from 'fresh';\nimport { absent } from 'node:path';\nconst later = await import('./later.js');\n\
+         console.log('b', next(), Level[1], words.length, old(), fresh, later.name, absent);\nexport default () => {};\n",
+    ),
+    ("shared.ts", "export enum Level { Low, High }\nlet count = 0;\nexport const next = () => ++count;\n"),
+    ("later.ts", "export const name: string = 'later';\n"),
+    ("data.json", "[1, 2]\n"),
+    ("node_modules/old/package.json", r#"{ "name": "old", "version": "1.0.0", "main": "one.js" }"#),
+    ("node_modules/old/one.js", "module.exports = () => 'old one';\n"),
+    ("node_modules/old/two.js", "module.exports = () => 'old two';\n"),
+    ("node_modules/fresh/package.json", r#"{ "name": "fresh", "version": "1.0.0", "type": "module" }"#),
+    ("node_modules/fresh/index.js", "export const fresh = 'fresh';\n"),
+];
+
+const PRINTS: [&str; 2] = ["b 1 High 2 old one fresh later undefined", "a 1"];
+
+/// A package in a temporary folder, and a cache beside it.
+struct Lab {
+    folder: TempDir,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let lab = Self { folder: TempDir::new().expect("a temporary folder") };
+        write_package(&lab.package(), FILES.iter());
+        lab
+    }
+
+    fn package(&self) -> PathBuf {
+        self.folder.path().join("package")
+    }
+
+    fn cache_dir(&self) -> PathBuf {
+        self.folder.path().join("cache")
+    }
+
+    fn options(&self) -> BuildOptions {
+        BuildOptions { cache: Some(Cache::open(self.cache_dir(), key())), ..BuildOptions::default() }
+    }
+
+    fn build(&self) -> BuildOutput {
+        build_at(&self.package(), &self.options())
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        fs::write(self.package().join(file), text).expect("the file can be written");
+    }
+
+    /// Files of the cache with this suffix, in order.
+    fn cached(&self, suffix: &str) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = fs::read_dir(self.cache_dir())
+            .expect("there is a cache")
+            .map(|entry| entry.expect("a readable folder").path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == suffix))
+            .collect();
+        files.sort();
+        files
+    }
+
+    fn the_cached(&self, suffix: &str) -> PathBuf {
+        let files = self.cached(suffix);
+        assert_eq!(files.len(), 1, "{files:?}");
+        files.into_iter().next().expect("there is one")
+    }
+}
+
+fn key() -> InstallKey {
+    InstallKey::from_bytes([7; 32])
+}
+
+fn write_package<'a>(folder: &Path, files: impl Iterator<Item = &'a (&'a str, &'a str)>) {
+    for (file, text) in files {
+        let path = folder.join(file);
+        fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("the folder can be made");
+        fs::write(path, text).expect("the file can be written");
+    }
+}
+
+fn build_at(package: &Path, options: &BuildOptions) -> BuildOutput {
+    let input = Input::at(package).with_dependencies(Vec::new());
+    build(&input, options).unwrap_or_else(|failure| panic!("{}", failure.render(false)))
+}
+
+#[track_caller]
+fn assert_runs(built: BuildOutput, root: &Path, prints: &[&str]) {
+    let lines = prints.iter().map(|&line| line.to_owned()).collect();
+    assert_eq!(run(built.artifact, root), Ran { lines, failures: Vec::new() });
+}
+
+#[test]
+fn the_same_package_gives_the_same_bytes_wherever_and_however_it_was_written() {
+    let folder = TempDir::new().unwrap();
+    let (one, other) = (folder.path().join("one"), folder.path().join("a much longer name/deep/other"));
+    write_package(&one, FILES.iter());
+    write_package(&other, FILES.iter().rev());
+    let first = build_at(&one, &BuildOptions::default());
+    let second = build_at(&other, &BuildOptions::default());
+    assert_eq!(first.metadata(), second.metadata());
+    assert!(first.bytes == second.bytes, "same metadata, other bytes");
+    let text = String::from_utf8_lossy(&first.bytes);
+    assert!(!text.contains("much longer") && !text.contains(folder.path().to_str().unwrap()), "a path leaked");
+    assert_runs(second, &other, &PRINTS);
+}
+
+#[test]
+fn a_warm_cache_gives_the_bytes_of_a_cold_one() {
+    let lab = Lab::new();
+    let uncached = build_at(&lab.package(), &BuildOptions::default());
+    let (cold, warm) = (lab.build(), lab.build());
+    assert_eq!((uncached.cached, cold.cached, warm.cached), (false, false, true));
+    assert!(uncached.bytes == cold.bytes && cold.bytes == warm.bytes);
+    let remarks = |built: &BuildOutput| {
+        built.diagnostics.iter().map(|remark| (remark.place().cloned(), remark.code())).collect::<Vec<_>>()
+    };
+    assert_eq!(remarks(&cold), remarks(&warm));
+    assert!(!remarks(&warm).is_empty(), "the sample has something to remark");
+    assert_runs(warm, &lab.package(), &PRINTS);
+}
+
+#[test]
+fn one_changed_byte_of_anything_in_the_cache_is_refused_and_rebuilt() {
+    let lab = Lab::new();
+    let good = lab.build().bytes;
+    for suffix in ["artifact", "mac", "json"] {
+        let path = lab.the_cached(suffix);
+        let length = fs::metadata(&path).unwrap().len() as usize;
+        for at in [0, length / 3, length / 2, length - 1] {
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[at] ^= 1;
+            fs::write(&path, bytes).unwrap();
+            let rebuilt = lab.build();
+            assert!(!rebuilt.cached, "byte {at} of {suffix} was changed and taken");
+            assert!(rebuilt.bytes == good);
+            let again = lab.build();
+            assert!(again.cached, "the rebuilt one was not stored over byte {at} of {suffix}");
+            assert!(again.bytes == good);
+        }
+    }
+    assert_runs(lab.build(), &lab.package(), &PRINTS);
+}
+
+#[test]
+fn an_artifact_that_lost_a_part_of_its_files_is_rebuilt() {
+    let lab = Lab::new();
+    lab.build();
+    for suffix in ["artifact", "mac", "json"] {
+        fs::remove_file(lab.the_cached(suffix)).unwrap();
+        assert!(!lab.build().cached, "without {suffix}");
+        assert!(lab.build().cached);
+    }
+    let path = lab.the_cached("artifact");
+    fs::write(&path, &fs::read(&path).unwrap()[..100]).unwrap();
+    assert!(!lab.build().cached, "cut short");
+}
+
+#[test]
+fn another_engine_build_is_rebuilt_even_when_this_installation_signed_it() {
+    let lab = Lab::new();
+    let good = lab.build();
+    let path = lab.the_cached("artifact");
+    let mut artifact = decode(&good.bytes).unwrap();
+    artifact.metadata.engine.version.push_str("-next");
+    let other = artifact.metadata.engine.clone();
+    let bytes = encode(&artifact);
+    let id = format!("extension:sha256:{}", path.file_stem().unwrap().to_str().unwrap());
+    for engine in [&other, &good.metadata().engine] {
+        fs::write(&path, &bytes).unwrap();
+        fs::write(path.with_extension("mac"), sign(&key(), &bytes, engine, &id).as_bytes()).unwrap();
+        let rebuilt = lab.build();
+        assert!(!rebuilt.cached, "signed for {engine}");
+        assert!(rebuilt.bytes == good.bytes);
+    }
+    // The forgery is right in everything but the engine: with that it is taken.
+    fs::write(&path, &good.bytes).unwrap();
+    fs::write(path.with_extension("mac"), sign(&key(), &good.bytes, &good.metadata().engine, &id).as_bytes()).unwrap();
+    assert!(lab.build().cached);
+}
+
+#[test]
+fn another_installation_does_not_share() {
+    let lab = Lab::new();
+    lab.build();
+    let stranger = Cache::open(lab.cache_dir(), InstallKey::from_bytes([8; 32]));
+    let options = BuildOptions { cache: Some(stranger), ..BuildOptions::default() };
+    assert!(!build_at(&lab.package(), &options).cached);
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_a_remark_and_no_failure() {
+    let lab = Lab::new();
+    fs::write(lab.cache_dir(), "a file where the folder should be").unwrap();
+    for _ in 0..2 {
+        let built = lab.build();
+        assert!(!built.cached);
+        assert!(built.diagnostics.iter().any(|remark| remark.code() == Code::Cache), "{:?}", built.diagnostics);
+        assert_runs(built, &lab.package(), &PRINTS);
+    }
+}
+
+#[test]
+fn builds_at_the_same_time_end_with_one_good_artifact() {
+    let lab = Lab::new();
+    let all: Vec<Vec<u8>> = std::thread::scope(|scope| {
+        let builds: Vec<_> = (0..4).map(|_| scope.spawn(|| lab.build().bytes)).collect();
+        builds.into_iter().map(|build| build.join().expect("a build panicked")).collect()
+    });
+    assert!(all.iter().all(|bytes| *bytes == all[0]));
+    let after = lab.build();
+    assert!(after.cached && after.bytes == all[0]);
+    let left: usize = ["artifact", "mac", "json"].into_iter().map(|suffix| lab.cached(suffix).len()).sum();
+    assert_eq!(left, fs::read_dir(lab.cache_dir()).unwrap().count(), "a temporary file stayed behind");
+    assert_runs(after, &lab.package(), &PRINTS);
+}
+
+#[test]
+fn whatever_an_import_means_by_now_is_what_is_built() {
+    let lab = Lab::new();
+    lab.build();
+
+    lab.write("later.ts", "export const name: string = 'changed';\n");
+    let changed = lab.build();
+    assert!(!changed.cached);
+    assert_runs(changed, &lab.package(), &["b 1 High 2 old one fresh changed undefined", "a 1"]);
+
+    // Its files are the same; which of them is meant is not.
+    lab.write("node_modules/old/package.json", r#"{ "name": "old", "version": "1.0.0", "main": "two.js" }"#);
+    let moved = lab.build();
+    assert!(!moved.cached, "the manifest of a dependency was not looked at");
+    assert_runs(moved, &lab.package(), &["b 1 High 2 old two fresh changed undefined", "a 1"]);
+
+    // Found before `later.ts` from now on.
+    lab.write("later.js", "export const name = 'beside';\n");
+    assert_runs(lab.build(), &lab.package(), &["b 1 High 2 old two fresh beside undefined", "a 1"]);
+
+    assert!(lab.build().cached, "nothing changed");
+    lab.write("package.json", r#"{ "name": "sample", "version": "1.0.0", "pi": { "extensions": ["a.ts"] } }"#);
+    assert_runs(lab.build(), &lab.package(), &["a 1"]);
+}
+
+#[test]
+fn settings_and_chosen_entries_have_artifacts_of_their_own() {
+    let lab = Lab::new();
+    lab.build();
+    let minified = BuildOptions { minify: true, ..lab.options() };
+    assert!(!build_at(&lab.package(), &minified).cached);
+    assert!(build_at(&lab.package(), &minified).cached);
+
+    let chosen = |entries: &[&str]| {
+        let entries = entries.iter().map(PathBuf::from).collect();
+        let input = Input::at(lab.package()).with_dependencies(Vec::new()).with_entries(entries);
+        build(&input, &lab.options()).unwrap()
+    };
+    let turned = chosen(&["a.ts", "b.ts"]);
+    assert!(!turned.cached);
+    assert_runs(turned, &lab.package(), &[PRINTS[1], PRINTS[0]]);
+    assert!(chosen(&["a.ts", "b.ts"]).cached && lab.build().cached);
+    // As the manifest has it: the same request.
+    assert!(chosen(&["b.ts", "a.ts"]).cached);
+}

@@ -1,0 +1,221 @@
+//! The `extc` program: what it writes, prints and returns. Standard output and error are pipes here.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// A package, a home of its own, and a place to write to.
+struct Lab {
+    folder: TempDir,
+}
+
+struct Finished {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Lab {
+    fn with(files: &[(&str, &str)]) -> Self {
+        let lab = Self { folder: TempDir::new().expect("a temporary folder") };
+        for (file, text) in files {
+            let path = lab.path("package").join(file);
+            fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("the folder can be made");
+            fs::write(path, text).expect("the file can be written");
+        }
+        lab
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs `extc` in the lab's folder, with a home and a cache there.
+    fn extc(&self, arguments: &[&str]) -> Finished {
+        let output = Command::new(env!("CARGO_BIN_EXE_extc"))
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("HOME", self.path("home"))
+            .env("XDG_CACHE_HOME", self.path("cache"))
+            .stdin(Stdio::null())
+            .output()
+            .expect("extc starts");
+        let text = |bytes| String::from_utf8(bytes).expect("extc writes UTF-8");
+        Finished {
+            code: output.status.code().expect("extc ends by itself"),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+}
+
+impl Finished {
+    #[track_caller]
+    fn code(self, expected: i32) -> Self {
+        assert_eq!(self.code, expected, "\n{}\n{}", self.out, self.err);
+        self
+    }
+
+    /// Standard output, which must be one JSON document and nothing else.
+    #[track_caller]
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}\n{}", self.out))
+    }
+}
+
+const GOOD: &[(&str, &str)] = &[
+    ("package.json", r#"{ "name": "good", "version": "1.2.3", "pi": { "extensions": ["a.ts", "b.ts"] } }"#),
+    (
+        "a.ts",
+        "import { readFileSync } from 'node:fs';\nexport default (pi: any) => {\n  \
+         pi.on('stream_text', () => undefined);\n  pi.exec('git', ['log']);\n  readFileSync('x');\n};\n",
+    ),
+    ("b.ts", "export default () => {};\n"),
+];
+
+const WARNED: &[(&str, &str)] = &[("index.ts", "import 'not-there';\nexport default () => {};\n")];
+const BLOCKED: &[(&str, &str)] = &[("index.ts", "export default () => eval('1');\n")];
+const BROKEN: &[(&str, &str)] = &[("index.ts", "const = 1;\n")];
+
+#[test]
+fn build_writes_both_files_and_the_same_ones_each_time() {
+    let lab = Lab::with(GOOD);
+    let first = lab.extc(&["build", "package", "-o", "one"]).code(0);
+    assert_eq!(first.out, "");
+    assert!(first.err.contains("good 1.2.3: 2 modules"), "{}", first.err);
+    lab.extc(&["build", "./package/", "--out", "two"]).code(0);
+    lab.extc(&["build", "package", "-o", "three", "--no-cache"]).code(0);
+    let files = |folder: &str| {
+        let read = |name: &str| fs::read(lab.path(folder).join(name)).expect("build wrote it");
+        (read("extension.artifact"), read("artifact.json"))
+    };
+    assert!(files("one") == files("two") && files("two") == files("three"));
+    let mut written: Vec<_> = fs::read_dir(lab.path("one")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    written.sort();
+    assert_eq!(written, ["artifact.json", "extension.artifact"]);
+
+    let metadata: Value = serde_json::from_slice(&files("one").1).unwrap();
+    assert_eq!(metadata["entries"], serde_json::json!(["a.ts", "b.ts"]));
+    assert_eq!(metadata["host_imports"], serde_json::json!({ "node:fs": ["readFileSync"] }));
+    let digest = lab.extc(&["inspect", "one/extension.artifact", "--json"]).code(0).json()["artifact"].clone();
+    assert_eq!(metadata["artifact"], digest, "artifact.json names another file");
+}
+
+#[test]
+fn the_second_build_comes_from_the_cache_and_says_so() {
+    let lab = Lab::with(GOOD);
+    assert!(!lab.extc(&["build", "package"]).code(0).err.contains("unchanged"));
+    assert!(lab.extc(&["build", "package"]).code(0).err.contains("unchanged"));
+    assert!(!lab.extc(&["build", "package", "--no-cache"]).code(0).err.contains("unchanged"));
+}
+
+#[test]
+fn exit_codes_tell_what_happened() {
+    for (files, check, strict) in [(GOOD, 0, 0), (WARNED, 0, 0), (BLOCKED, 0, 3), (BROKEN, 1, 1)] {
+        let lab = Lab::with(files);
+        lab.extc(&["check", "package"]).code(check);
+        lab.extc(&["check", "package", "--strict"]).code(strict);
+        lab.extc(&["check", "package", "--strict", "--json"]).code(strict).json();
+        lab.extc(&["build", "package", "-o", "out"]).code(check);
+        assert_eq!(lab.path("out").exists(), check == 0, "a failed build wrote something");
+    }
+    let lab = Lab::with(GOOD);
+    for wrong in [&["build"][..], &["build", "a", "b"], &["melt", "package"], &["check", "package", "--fast"], &[]] {
+        let finished = lab.extc(wrong).code(2);
+        assert!(finished.err.contains("Usage") && finished.out.is_empty(), "{wrong:?}: {}", finished.err);
+    }
+    lab.extc(&["build", "nowhere"]).code(1);
+    lab.extc(&["inspect", "package/a.ts"]).code(1);
+    // Where a folder should go there is a file.
+    assert!(lab.extc(&["build", "package", "-o", "package/a.ts"]).code(1).err.contains("package/a.ts"));
+}
+
+#[test]
+fn json_is_all_there_is_on_standard_output() {
+    for files in [GOOD, WARNED, BLOCKED, BROKEN] {
+        let lab = Lab::with(files);
+        let built = lab.extc(&["build", "package", "--json"]);
+        let checked = lab.extc(&["check", "package", "--json"]);
+        assert_eq!((built.err.as_str(), checked.err.as_str()), ("", ""));
+        let diagnostics = checked.json()["diagnostics"].as_array().expect("a list").len();
+        if built.code == 0 {
+            assert_eq!(built.json()["schema"], "pi.ext.artifact.v1");
+            assert_eq!(built.json()["findings"].as_array().expect("a list").len(), diagnostics);
+        } else {
+            assert_eq!(built.json()["diagnostics"], checked.json()["diagnostics"]);
+        }
+    }
+    let lab = Lab::with(BROKEN);
+    let error = lab.extc(&["check", "package", "--json"]).json()["diagnostics"][0].clone();
+    let part = |name: &str| error[name].clone();
+    assert_eq!((part("code"), part("severity")), ("BD_SYNTAX".into(), "error".into()));
+    assert_eq!((part("file"), part("line"), part("column")), ("index.ts".into(), 1.into(), 7.into()));
+}
+
+#[test]
+fn inspect_shows_header_hashes_capabilities_and_modules() {
+    let lab = Lab::with(GOOD);
+    lab.extc(&["build", "package", "-o", "out"]).code(0);
+    let shown = lab.extc(&["inspect", "out/extension.artifact"]).code(0);
+    assert_eq!(shown.err, "");
+    for expected in [
+        "good 1.2.3\n",
+        "engine     quickjs",
+        "sha256:",
+        "verdict    compatible",
+        "entries    a.ts, b.ts",
+        "  exec             git\n",
+        "  verdict\n",
+        "a.ts                             sha256:",
+        "ext:/0/index.js",
+        "ext:/1/index.js",
+        "of bytecode",
+    ] {
+        assert!(shown.out.contains(expected), "{expected:?} is not in\n{}", shown.out);
+    }
+    let json = lab.extc(&["inspect", "out/extension.artifact", "--json"]).code(0).json();
+    assert_eq!(json["modules"][1]["specifier"], "ext:/1/index.js");
+    assert_eq!(json["metadata"]["name"], "good");
+
+    let path = lab.path("out/extension.artifact");
+    let mut bytes = fs::read(&path).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let refused = lab.extc(&["inspect", "out/extension.artifact"]).code(1);
+    assert!(refused.out.is_empty() && refused.err.contains("out/extension.artifact: "), "{}", refused.err);
+}
+
+#[test]
+fn help_teaches() {
+    let lab = Lab::with(GOOD);
+    let help = lab.extc(&["--help"]).code(0);
+    for expected in ["build", "check", "inspect", "Examples:", "extc build ./my-extension -o out", "Exit codes:"] {
+        assert!(help.out.contains(expected), "{expected:?} is not in\n{}", help.out);
+    }
+    assert!(lab.extc(&["check", "--help"]).code(0).out.contains("--strict"));
+    assert!(lab.extc(&["--version"]).code(0).out.starts_with("extc "));
+}
+
+#[test]
+fn a_pipe_gets_plain_text() {
+    let lab = Lab::with(BROKEN);
+    let failed = lab.extc(&["build", "package"]).code(1);
+    assert!(failed.out.is_empty());
+    assert!(!failed.err.contains('\u{1b}'), "colours in a pipe:\n{}", failed.err);
+    for expected in ["BD_SYNTAX", "index.ts:1:7", "const = 1;"] {
+        assert!(failed.err.contains(expected), "{expected:?} is not in\n{}", failed.err);
+    }
+}
+
+#[test]
+fn a_home_that_cannot_be_written_costs_a_remark_only() {
+    let lab = Lab::with(GOOD);
+    fs::write(lab.path("cache"), "no folder").unwrap();
+    let built = lab.extc(&["build", "package", "-o", "out"]).code(0);
+    assert!(built.err.contains("BD_CACHE"), "{}", built.err);
+    assert!(lab.path("out/extension.artifact").is_file());
+    assert!(Path::new(&lab.path("cache")).is_file());
+}

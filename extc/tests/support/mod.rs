@@ -1,0 +1,79 @@
+//! Runs what was compiled: the real engine without `eval`, the real host modules, the real gate and files, no one
+//! to ask and nothing granted. What an extension may see is its own package.
+//!
+//! Used by `compile.rs` for each fixture that runs, and by `cache.rs` to see that what was rebuilt works.
+
+use pijs_artifact::Verified;
+use pijs_connectors::Connectors;
+use pijs_connectors::system::OsFileSystem;
+use pijs_extc::{SourceMaps, host_modules};
+use pijs_host::{Host, Package, ReportKind};
+use pijs_hostcall::{BoxFuture, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Places, Policy, Profile, Timer};
+use pijs_protocol::Now;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// What came out of loading an artifact.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ran {
+    /// Lines of the console.
+    pub(crate) lines: Vec<String>,
+    /// `message (file:line:column)` of each entry that failed and of each error beside.
+    pub(crate) failures: Vec<String>,
+}
+
+/// Loads all entries of an artifact; `root` is what its modules find around them.
+pub(crate) fn run(artifact: Verified, root: &Path) -> Ran {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime for a test");
+    runtime.block_on(load(artifact, root))
+}
+
+async fn load(artifact: Verified, root: &Path) -> Ran {
+    let timer: Arc<dyn Timer> = Arc::new(StandingClock);
+    let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
+    let gate = Gate::builder(Policy::default(), Places::new("/project", "/home", "/home/.pi/agent", "/tmp")).build();
+    let connectors = Connectors::new().fs(Arc::new(OsFileSystem::new())).timer(Arc::clone(&timer));
+    let dispatcher =
+        Dispatcher::builder(gate, ledger, Arc::clone(&timer)).connectors(connectors.into_methods()).build();
+    let host = Host::builder(host_set(), Arc::new(dispatcher), timer).build();
+    host.set_state("cwd", "/project");
+    let reports = host.reports();
+
+    let maps = Rc::new(SourceMaps::new(artifact.artifact()));
+    let package = Package::new(Profile::new("path:fixture").at(root), Arc::new(artifact)).with_positions(maps);
+    let loaded = host.run(host.load(package)).await.expect("the realm opens");
+
+    let mut ran = Ran::default();
+    for (path, error) in loaded.failures() {
+        let place = error.position.as_ref().map(|at| format!(" ({}:{}:{})", at.file, at.line, at.column));
+        ran.failures.push(format!("{path}: {}{}", error.message, place.unwrap_or_default()));
+    }
+    for report in reports.drain() {
+        match report.kind {
+            ReportKind::Log(entry) => ran.lines.push(entry.message),
+            _ => ran.failures.push(report.to_string()),
+        }
+    }
+    ran
+}
+
+/// Always the same instant; sleeping is real.
+struct StandingClock;
+
+impl Timer for StandingClock {
+    fn now(&self) -> Now {
+        Now { epoch_ms: 1_767_323_045_000, elapsed_us: 0 }
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// The host modules, compiled once for all tests of a binary.
+fn host_set() -> Arc<Verified> {
+    static SET: OnceLock<Arc<Verified>> = OnceLock::new();
+    Arc::clone(SET.get_or_init(|| host_modules(None).expect("the host modules compile")))
+}
