@@ -11,7 +11,7 @@ use crate::connector::{
 use crate::derive::{Required, derive};
 use crate::flight::{EndOnDrop, Flight, broken, reason_of};
 use crate::gate::{Decision, Gate, Judgement, Permit};
-use crate::ledger::{CallEnd, CallStart, Ledger, ParamsHash};
+use crate::ledger::{CallEnd, CallFacts, CallStart, Ledger};
 use crate::policy::Mode;
 use crate::prompt::Question;
 use crate::quota::{Quotas, used_up};
@@ -33,18 +33,20 @@ pub struct Dispatcher {
 }
 
 struct Inner {
-    connectors: BTreeMap<String, Arc<dyn Connector>>,
+    connectors: BTreeMap<Arc<str>, Arc<dyn Connector>>,
     gate: Gate,
     ledger: Ledger,
     quotas: Quotas,
     timer: Arc<dyn Timer>,
+    /// The ledger's word for a method that nobody serves.
+    unknown: Arc<str>,
     in_flight: Mutex<BTreeMap<ExtensionId, BTreeMap<CallId, Arc<Flight>>>>,
 }
 
 /// Builds a [`Dispatcher`]. Starts without connectors: a method nobody serves is
 /// `invalid_request`.
 pub struct DispatcherBuilder {
-    connectors: BTreeMap<String, Arc<dyn Connector>>,
+    connectors: BTreeMap<Arc<str>, Arc<dyn Connector>>,
     gate: Gate,
     ledger: Ledger,
     quotas: Quotas,
@@ -54,7 +56,7 @@ pub struct DispatcherBuilder {
 impl DispatcherBuilder {
     /// Serves a method; a later connector for the same method replaces the earlier.
     #[must_use]
-    pub fn connector(mut self, method: impl Into<String>, connector: Arc<dyn Connector>) -> Self {
+    pub fn connector(mut self, method: impl Into<Arc<str>>, connector: Arc<dyn Connector>) -> Self {
         self.connectors.insert(method.into(), connector);
         self
     }
@@ -62,7 +64,7 @@ impl DispatcherBuilder {
     /// Serves several methods.
     #[must_use]
     pub fn connectors(mut self, connectors: impl IntoIterator<Item = (String, Arc<dyn Connector>)>) -> Self {
-        self.connectors.extend(connectors);
+        self.connectors.extend(connectors.into_iter().map(|(method, connector)| (method.into(), connector)));
         self
     }
 
@@ -76,7 +78,8 @@ impl DispatcherBuilder {
     /// The dispatcher.
     pub fn build(self) -> Dispatcher {
         let Self { connectors, gate, ledger, quotas, timer } = self;
-        Dispatcher { inner: Arc::new(Inner { connectors, gate, ledger, quotas, timer, in_flight: Mutex::default() }) }
+        let (unknown, in_flight) = ("unknown".into(), Mutex::default());
+        Dispatcher { inner: Arc::new(Inner { connectors, gate, ledger, quotas, timer, unknown, in_flight }) }
     }
 }
 
@@ -134,7 +137,7 @@ impl Dispatcher {
             ended,
             caller,
             CallEnd {
-                call_id: opened.ledger_id,
+                call: opened.facts,
                 duration_us: ended.elapsed_us.saturating_sub(opened.now.elapsed_us),
                 error: outcome.as_ref().err().map(|error| (error.code, reason_of(error))),
             },
@@ -159,7 +162,7 @@ impl Dispatcher {
         let flight = Arc::new(Flight {
             caller: caller.clone(),
             call_id: call.call_id.clone(),
-            ledger_id: Arc::clone(&opened.ledger_id),
+            facts: opened.facts.clone(),
             method: call.method.clone(),
             cancel: CancelToken::new(),
             cancel_token: call.cancel_token.clone(),
@@ -253,12 +256,19 @@ impl Inner {
     fn open(&self, call: &HostCall) -> Opened {
         let now = self.timer.now();
         let size = self.quotas.check(&call.params, &call.bytes);
-        let hash = size.is_ok().then(|| self.ledger.hash_params(call));
+        let params_hash = size.is_ok().then(|| self.ledger.hash_params(call));
         let id = call.call_id.as_str();
         // Not longer than an id may be: it goes into every line.
         let end = id.char_indices().map(|(at, _)| at).take_while(|at| *at <= LONGEST_ID).last().unwrap_or(0);
-        let ledger_id = if id.len() <= LONGEST_ID { id.into() } else { id[..end].into() };
-        Opened { now, ledger_id, hash, size }
+        let call_id = if id.len() <= LONGEST_ID { id.into() } else { id[..end].into() };
+        let served = self.connectors.get_key_value(call.method.as_str());
+        let facts = CallFacts {
+            call_id,
+            method: served.map_or_else(|| Arc::clone(&self.unknown), |(name, _)| Arc::clone(name)),
+            capability: derive(&call.method, &call.params).map_or("unknown", |required| required.capability),
+            params_hash,
+        };
+        Opened { now, facts, size }
     }
 
     /// Everything that makes a call well-formed.
@@ -288,7 +298,7 @@ impl Inner {
             )
             .with("capability", required.capability));
         }
-        let connector = self.connectors.get(&call.method).cloned().ok_or_else(|| {
+        let connector = self.connectors.get(call.method.as_str()).cloned().ok_or_else(|| {
             HostcallError::invalid("schema", format!("`{}` is not available in this host", call.method))
                 .with("method", call.method.as_str())
         })?;
@@ -315,7 +325,7 @@ impl Inner {
         required: &Required<'_>,
         (decision, permit): (Decision, Permit),
     ) -> Result<Admitted, HostcallError> {
-        self.ledger.decision(self.timer.now(), caller, &opened.ledger_id, &call.method, required, &decision);
+        self.ledger.decision(self.timer.now(), caller, &opened.facts.call_id, &call.method, required, &decision);
         if decision.allowed {
             Ok(Admitted { decision, permit })
         } else {
@@ -324,20 +334,14 @@ impl Inner {
     }
 
     fn record_start<T>(&self, caller: &Caller, call: &HostCall, opened: &Opened, admitted: &Result<T, HostcallError>) {
-        let derived = derive(&call.method, &call.params).ok().map(|required| required.capability);
-        let mismatch = admitted.is_err() && derived.is_some_and(|derived| derived != call.capability.as_str());
+        let derived = opened.facts.capability;
+        let mismatch = admitted.is_err() && derived != "unknown" && derived != call.capability.as_str();
         self.ledger.call_start(
             opened.now,
             caller,
             CallStart {
-                call_id: Arc::clone(&opened.ledger_id),
-                method: self
-                    .connectors
-                    .get_key_value(&call.method)
-                    .map_or("unknown".into(), |(name, _)| name.as_str().into()),
-                capability: derived.unwrap_or("unknown"),
+                call: opened.facts.clone(),
                 claimed: mismatch.then(|| crate::prompt::shown(call.capability.as_str(), LONGEST_ID)),
-                params_hash: opened.hash,
                 timeout_ms: call.timeout_ms,
             },
         );
@@ -438,8 +442,7 @@ impl Inner {
 /// What is known about a call before it is judged.
 struct Opened {
     now: Now,
-    ledger_id: Arc<str>,
-    hash: Option<ParamsHash>,
+    facts: CallFacts,
     size: Result<(), HostcallError>,
 }
 

@@ -269,8 +269,13 @@ fn the_ledger_holds_hashes_and_no_parameters() {
     world.ends();
     let text = String::from_utf8(world.sink.bytes()).unwrap();
     assert!(!text.contains("canary-7f3a"));
-    let start = world.sink.lines().into_iter().find(|line| line["event"] == "host_call.start").unwrap();
-    assert_eq!(start["data"]["params_hash"].as_str().unwrap().len(), 64);
+    let lines = world.sink.lines();
+    let of = |event: &str| lines.iter().find(|line| line["event"] == event).unwrap()["data"].clone();
+    let (start, end) = (of("host_call.start"), of("host_call.end"));
+    assert_eq!(start["params_hash"].as_str().unwrap().len(), 64);
+    for key in ["capability", "method", "params_hash"] {
+        assert_eq!(end[key], start[key], "{key} is on both lines of a call");
+    }
     for line in world.sink.lines() {
         serde_json::from_value::<pijs_protocol::log::LogEntry>(line).unwrap();
     }

@@ -5,7 +5,7 @@
 //! is recorded and answered; everybody later finds it ended.
 
 use crate::connector::{Caller, CancelToken, Output, Timer, cancelled};
-use crate::ledger::{CallEnd, Ledger};
+use crate::ledger::{CallEnd, CallFacts, Ledger};
 use crate::quota::{Quotas, used_up};
 use pijs_protocol::{CallId, Chunk, ErrorCode, HostResult, HostcallError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,8 +16,8 @@ pub(crate) type Results = Box<dyn Fn(HostResult) + Send + Sync>;
 pub(crate) struct Flight {
     pub(crate) caller: Caller,
     pub(crate) call_id: CallId,
-    /// Shared with the ledger's lines.
-    pub(crate) ledger_id: Arc<str>,
+    /// As the ledger names the call.
+    pub(crate) facts: CallFacts,
     pub(crate) method: String,
     pub(crate) cancel: CancelToken,
     pub(crate) cancel_token: Option<String>,
@@ -80,7 +80,7 @@ impl Flight {
             now,
             &self.caller,
             CallEnd {
-                call_id: Arc::clone(&self.ledger_id),
+                call: self.facts.clone(),
                 duration_us: now.elapsed_us.saturating_sub(self.started_us),
                 error: outcome.as_ref().err().map(|error| (error.code, reason_of(error))),
             },

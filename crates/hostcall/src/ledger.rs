@@ -121,13 +121,12 @@ enum Body {
         decision: Decision,
     },
     Start {
-        method: Arc<str>,
-        capability: &'static str,
+        call: CallFacts,
         claimed: Option<String>,
-        hash: Option<ParamsHash>,
         timeout_ms: Option<u64>,
     },
     End {
+        call: CallFacts,
         duration_us: u64,
         error: Option<(ErrorCode, Option<Arc<str>>)>,
     },
@@ -142,19 +141,28 @@ struct EventBody {
     from_extension: bool,
 }
 
+/// What the first and the last line of a call say alike; cloning it allocates nothing.
+#[derive(Debug, Clone)]
+pub(crate) struct CallFacts {
+    pub(crate) call_id: Arc<str>,
+    /// `unknown` when nobody serves it: an extension cannot write what it likes here.
+    pub(crate) method: Arc<str>,
+    /// The derived one, `unknown` when the call is malformed.
+    pub(crate) capability: &'static str,
+    /// `None` for parameters too large to be looked at.
+    pub(crate) params_hash: Option<ParamsHash>,
+}
+
 /// The start of a call.
 pub(crate) struct CallStart {
-    pub(crate) call_id: Arc<str>,
-    pub(crate) method: Arc<str>,
-    pub(crate) capability: &'static str,
+    pub(crate) call: CallFacts,
     pub(crate) claimed: Option<String>,
-    pub(crate) params_hash: Option<ParamsHash>,
     pub(crate) timeout_ms: Option<u64>,
 }
 
 /// The end of a call.
 pub(crate) struct CallEnd {
-    pub(crate) call_id: Arc<str>,
+    pub(crate) call: CallFacts,
     pub(crate) duration_us: u64,
     pub(crate) error: Option<(ErrorCode, Option<Arc<str>>)>,
 }
@@ -231,13 +239,15 @@ impl Ledger {
     }
 
     pub(crate) fn call_start(&self, now: Now, caller: &Caller, start: CallStart) {
-        let CallStart { call_id, method, capability, claimed, params_hash: hash, timeout_ms } = start;
-        self.push(record(now, caller, Some(call_id), Body::Start { method, capability, claimed, hash, timeout_ms }));
+        let CallStart { call, claimed, timeout_ms } = start;
+        let id = Arc::clone(&call.call_id);
+        self.push(record(now, caller, Some(id), Body::Start { call, claimed, timeout_ms }));
     }
 
     pub(crate) fn call_end(&self, now: Now, caller: &Caller, end: CallEnd) {
-        let CallEnd { call_id, duration_us, error } = end;
-        self.push(record(now, caller, Some(call_id), Body::End { duration_us, error }));
+        let CallEnd { call, duration_us, error } = end;
+        let id = Arc::clone(&call.call_id);
+        self.push(record(now, caller, Some(id), Body::End { call, duration_us, error }));
     }
 
     pub(crate) fn hash_params(&self, call: &HostCall) -> ParamsHash {

@@ -5,7 +5,7 @@
 
 use super::canonical::string;
 use super::redact::Redactor;
-use super::{Body, ChainHead, LONGEST_LINE, Record};
+use super::{Body, CallFacts, ChainHead, LONGEST_LINE, Record};
 use pijs_protocol::Now;
 use pijs_protocol::log::{LOG_SCHEMA, Level};
 use serde_json::{Map, Value};
@@ -102,27 +102,18 @@ impl LineWriter<'_> {
                 let loss = &decision.loss;
                 let _ = write!(out, "{{\"p\":{},\"grant\":{},\"deny\":{}}},", loss.p, loss.grant, loss.deny);
             }
-            Body::Start { method, capability, claimed, hash, timeout_ms } => {
-                member(out, "\"capability\":", capability);
-                member(out, "\"method\":", method);
+            Body::Start { call, claimed, timeout_ms } => {
+                call_facts(call, out);
                 if let Some(claimed) = claimed {
                     member(out, "\"claimed\":", &self.redactor.text(claimed));
-                }
-                match hash {
-                    Some(hash) => {
-                        raw(out, "\"params_hash\":\"");
-                        hex(out, &hash.digest);
-                        raw(out, if hash.keyed { "\",\"params_hash_keyed\":true," } else { "\"," });
-                    }
-                    // Too large to be looked at.
-                    None => raw(out, "\"params_hash\":null,"),
                 }
                 if let Some(timeout_ms) = timeout_ms {
                     number(out, "\"timeout_ms\":", *timeout_ms);
                     out.push(b',');
                 }
             }
-            Body::End { duration_us, error } => {
+            Body::End { call, duration_us, error } => {
+                call_facts(call, out);
                 let _ = write!(out, "\"duration_ms\":{}.{:03},", duration_us / 1000, duration_us % 1000);
                 match error {
                     None => raw(out, "\"is_error\":false,"),
@@ -155,6 +146,20 @@ impl LineWriter<'_> {
                 }
             }
         }
+    }
+}
+
+/// What document 004 wants of every line about a call.
+fn call_facts(call: &CallFacts, out: &mut Vec<u8>) {
+    member(out, "\"capability\":", call.capability);
+    member(out, "\"method\":", &call.method);
+    match &call.params_hash {
+        Some(hash) => {
+            raw(out, "\"params_hash\":\"");
+            hex(out, &hash.digest);
+            raw(out, if hash.keyed { "\",\"params_hash_keyed\":true," } else { "\"," });
+        }
+        None => raw(out, "\"params_hash\":null,"),
     }
 }
 

@@ -110,6 +110,10 @@ impl Redactor {
                 out = out.replace(secret.as_str(), REDACTED);
             }
         }
+        // Nearly every text ends here: a call writes several, and most are words of the host.
+        if !names_a_credential(&out) {
+            return out;
+        }
         for prefix in CREDENTIAL_PREFIXES {
             out = without_credentials(&out, prefix);
         }
@@ -136,6 +140,14 @@ impl Redactor {
             })
             .collect()
     }
+}
+
+/// Whether any prefix occurs, in one pass and without allocating. `false` means that none of the
+/// replacements below would change anything.
+fn names_a_credential(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    (0..bytes.len().saturating_sub(SHORTEST_CREDENTIAL))
+        .any(|at| CREDENTIAL_PREFIXES.iter().any(|prefix| bytes[at..].starts_with(prefix.as_bytes())))
 }
 
 fn without_credentials(text: &str, prefix: &str) -> String {
@@ -191,6 +203,23 @@ mod tests {
             ["totalTokens", "max_tokens", "tokenizer", "secretary", "key", "apiVersion", "author", "keyboard", ""]
         {
             assert!(!is_secret_key(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_quick_look_misses_no_credential() {
+        let redactor = Redactor::default();
+        for prefix in CREDENTIAL_PREFIXES {
+            // As short as a credential can be, at both ends of a text and between others.
+            let shortest = format!("{prefix}abcdefghijkl");
+            for text in
+                [shortest.clone(), format!("é {shortest}"), format!("{shortest} é"), format!("sk-x ({shortest})")]
+            {
+                let cleaned = redactor.text(&text);
+                assert!(cleaned.contains(REDACTED) && !cleaned.contains(&shortest), "{text}: {cleaned}");
+            }
+            let ordinary = format!("{prefix}abc");
+            assert_eq!(redactor.text(&ordinary), ordinary);
         }
     }
 
