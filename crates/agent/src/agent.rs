@@ -16,7 +16,7 @@ use crate::provider::{Provider, ProviderError};
 use crate::session::Body;
 use crate::system::ToolSystem;
 use crate::system_prompt;
-use crate::tools::ToolSet;
+use crate::tools::{Tool, ToolSet};
 use crate::verdicts::{VerdictCaps, VerdictTotals, Verdicts};
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
@@ -57,7 +57,7 @@ pub struct Agent {
     pub(crate) extensions: Rc<dyn Extensions>,
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) control: AgentControl,
-    pub(crate) tools: ToolSet,
+    pub(crate) tools: RefCell<ToolSet>,
     pub(crate) verdicts: RefCell<Verdicts>,
     pub(crate) system_prompt: RefCell<String>,
     front_end: RefCell<Box<dyn FrontEnd>>,
@@ -159,7 +159,7 @@ impl Agent {
         control: AgentControl,
         front_end: Box<dyn FrontEnd>,
     ) -> Self {
-        let tools = ToolSet::new(options.tools.clone());
+        let tools = RefCell::new(ToolSet::new(options.tools.clone()));
         let caps = options.caps;
         Self {
             options,
@@ -199,6 +199,7 @@ impl Agent {
         for (key, value) in facts {
             self.control.publish(key, value);
         }
+        self.publish_tools();
         let header = self.control.with_session(|session| session.header().clone());
         self.emit(AgentEvent::Session(&header)).await?;
         let last_model = self.control.with_session(|session| {
@@ -219,7 +220,17 @@ impl Agent {
             Event::new("resources_discover").with("cwd", cwd.as_str()).with("reason", "startup")
         })
         .await;
+        self.publish_tools();
         self.settle().await.map(|_| ())
+    }
+
+    /// Takes over what `setActiveTools` asked for, and tells extensions what there is.
+    fn publish_tools(&self) {
+        if let Some(names) = self.control.take_active_tools() {
+            self.tools.borrow_mut().activate(names);
+        }
+        let all = ToolSet::all(&*self.extensions).iter().map(Tool::info).collect();
+        self.control.publish_tools(all, self.tools.borrow().active_names(&*self.extensions));
     }
 
     /// Closes the session: `session_shutdown`. `reason` is `quit`, `reload`, ...
@@ -267,6 +278,7 @@ impl Agent {
 
     /// `input`, `before_agent_start`, run.
     async fn answer(&self, content: Content, source: InputSource) -> Result<Outcome, AgentError> {
+        self.publish_tools();
         let Some(content) = self.input(content, source).await else {
             return Ok(self.outcome(Ending::Handled, None));
         };
@@ -309,7 +321,7 @@ impl Agent {
         let mut prompt = base.clone();
         let mut messages = Vec::new();
         if self.extensions.has_handlers("before_agent_start") {
-            let options = json!({"cwd": self.options.cwd, "selectedTools": self.tools.active_names(&*self.extensions)});
+            let options = json!({"cwd": self.options.cwd, "selectedTools": self.tools.borrow().active_names(&*self.extensions)});
             let mut event = Event::new("before_agent_start")
                 .with("prompt", content.text())
                 .with("systemPrompt", base.as_str())
@@ -342,7 +354,7 @@ impl Agent {
     pub(crate) fn base_prompt(&self) -> String {
         match &self.options.system_prompt {
             Some(prompt) => prompt.clone(),
-            None => system_prompt::build(&self.options.cwd, &self.tools, &*self.extensions),
+            None => system_prompt::build(&self.options.cwd, &self.tools.borrow(), &*self.extensions),
         }
     }
 

@@ -153,7 +153,7 @@ impl Agent {
         let request = Request {
             system: self.system_prompt.borrow().clone(),
             messages: context::request_messages(&messages),
-            tools: self.tools.descriptions(&*self.extensions),
+            tools: self.tools.borrow().descriptions(&*self.extensions),
         };
         let payload = self.provider.payload(&request);
         if !self.extensions.has_handlers("before_provider_request") {

@@ -36,6 +36,16 @@ struct Inner {
     queues: Queues,
     /// The run's token while one is on.
     run: Option<CancellationToken>,
+    tools: Tools,
+}
+
+/// What extensions are told about tools.
+#[derive(Default)]
+struct Tools {
+    all: Vec<Value>,
+    active: Vec<String>,
+    /// `setActiveTools` since the agent last looked.
+    wanted: Option<Vec<String>>,
 }
 
 #[derive(Default)]
@@ -99,7 +109,7 @@ impl AgentControl {
         state.change_entries(0, entries);
         state.set("isIdle", true.into());
         state.set("hasPendingMessages", false.into());
-        let inner = Inner { session, queues: Queues::default(), run: None };
+        let inner = Inner { session, queues: Queues::default(), run: None, tools: Tools::default() };
         let control = Self(Arc::new(Shared { state, ambient, inner: Mutex::new(inner) }));
         control.publish_session(&control.lock());
         control
@@ -132,6 +142,38 @@ impl AgentControl {
             return Err(ControlError::Refused(format!("Entry {entry} not found")));
         }
         self.append(Body::Label { target_id, label }).map(|_| ())
+    }
+
+    /// `setActiveTools`, from the next prompt on. Names of no tool are left out.
+    pub fn set_active_tools(&self, names: &[String]) {
+        let mut inner = self.lock();
+        let known = |name: &String| inner.tools.all.iter().any(|tool| tool["name"] == name.as_str());
+        let active: Vec<String> = names.iter().filter(|name| known(name)).cloned().collect();
+        inner.tools.wanted = Some(active.clone());
+        inner.tools.active = active;
+        self.0.state.set("activeTools", json!(inner.tools.active));
+    }
+
+    /// All tools as `{name, description, parameters, sourceInfo}`, and the names of the active ones.
+    pub fn tools(&self) -> (Vec<Value>, Vec<String>) {
+        let tools = &self.lock().tools;
+        (tools.all.clone(), tools.active.clone())
+    }
+
+    pub(crate) fn take_active_tools(&self) -> Option<Vec<String>> {
+        self.lock().tools.wanted.take()
+    }
+
+    pub(crate) fn publish_tools(&self, all: Vec<Value>, active: Vec<String>) {
+        let mut inner = self.lock();
+        if inner.tools.all != all {
+            self.0.state.set("tools", json!(all));
+            inner.tools.all = all;
+        }
+        if inner.tools.active != active {
+            self.0.state.set("activeTools", json!(active));
+            inner.tools.active = active;
+        }
     }
 
     /// `sendMessage`. Idle and without `trigger_turn` it goes straight into the session.

@@ -27,6 +27,10 @@ pub trait Extensions {
     fn stream(&self, delta: &StreamDelta) -> StreamFate;
     /// Tools of all extensions, in load order.
     fn tools(&self) -> Vec<ExtensionTool>;
+    /// What `prepareArguments` of a tool makes of the model's arguments; what it throws is an error.
+    fn prepare_arguments<'a>(&'a self, _tool: &'a str, raw: Value) -> LocalBoxFuture<'a, Result<Value, String>> {
+        async move { Ok(raw) }.boxed_local()
+    }
     /// Runs a tool.
     fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate>;
     /// Whether a slash command of this name exists.
@@ -111,6 +115,10 @@ pub struct ExtensionTool {
     pub parameters: Value,
     /// Whether calls of this tool must not run beside others.
     pub sequential: bool,
+    /// Whether it has `prepareArguments`.
+    pub prepares_arguments: bool,
+    /// Where its extension is.
+    pub path: String,
     /// One line for the list of available tools.
     pub prompt_snippet: Option<String>,
     /// Bullets for the guidelines.

@@ -5,9 +5,10 @@ use crate::extensions::{
 };
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use pijs_host::{CommandOutcome, Host, ReadableState, Signal, StreamOutcome, ToolInfo, ToolOutcome};
+use pijs_host::{CallbackOutcome, CommandOutcome, Host, ReadableState, Signal, StreamOutcome, ToolInfo, ToolOutcome};
+use pijs_protocol::registration::ToolSpec;
 use pijs_protocol::wire::EntriesDelta;
-use pijs_protocol::{StreamDelta, StreamSource};
+use pijs_protocol::{Handle, StreamDelta, StreamSource};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 
@@ -59,6 +60,22 @@ impl Extensions for HostExtensions {
 
     fn tools(&self) -> Vec<ExtensionTool> {
         self.host.tools().into_iter().map(tool).collect()
+    }
+
+    fn prepare_arguments<'a>(&'a self, tool: &'a str, raw: Value) -> LocalBoxFuture<'a, Result<Value, String>> {
+        async move {
+            let found = self.host.tools().into_iter().find(|info| info.spec.name == tool);
+            let Some((owner, handle)) = found.and_then(|info| Some((info.owner, prepares(&info.spec)?))) else {
+                return Ok(raw);
+            };
+            match self.host.call_back(&owner.extension, owner.entry, handle, vec![raw]).await {
+                CallbackOutcome::Returned(value) => Ok(value.unwrap_or_default()),
+                CallbackOutcome::Threw(error) => Err(error.message),
+                CallbackOutcome::Gone => Err(format!("Tool {tool} not found")),
+                CallbackOutcome::Ended(reason) => Err(format!("The extension of tool {tool} was {reason}")),
+            }
+        }
+        .boxed_local()
     }
 
     fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate> {
@@ -120,12 +137,20 @@ impl Extensions for HostExtensions {
     }
 }
 
+/// The handle of `prepareArguments`.
+fn prepares(spec: &ToolSpec) -> Option<Handle> {
+    spec.functions.iter().find(|function| function.name == "prepareArguments").map(|function| function.handle)
+}
+
 fn tool(info: ToolInfo) -> ExtensionTool {
-    let spec = info.spec;
+    let ToolInfo { owner, spec } = info;
+    let prepares_arguments = prepares(&spec).is_some();
     ExtensionTool {
         name: spec.name,
         description: spec.description.unwrap_or_default(),
         parameters: spec.parameters.unwrap_or_else(|| json!({"type": "object"})),
+        prepares_arguments,
+        path: owner.path,
         sequential: spec.execution_mode.as_deref() == Some("sequential"),
         prompt_snippet: spec.prompt_snippet,
         prompt_guidelines: spec.prompt_guidelines.unwrap_or_default(),

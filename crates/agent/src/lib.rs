@@ -46,6 +46,7 @@ pub mod session;
 pub mod system;
 mod system_prompt;
 mod tool_calls;
+pub mod tool_port;
 pub mod tools;
 mod verdicts;
 

@@ -1,11 +1,13 @@
 //! What extensions ask of the session and of the person: the doors of `pijs-connectors`.
 //!
-//! [`AgentControl`] is the [`SessionPort`]. [`NoUi`] answers dialogs where nobody can be asked, with
+//! [`AgentControl`] is the [`SessionPort`] and the [`ToolsPort`]. [`NoUi`] answers dialogs where nobody can be asked, with
 //! pi's fall-backs. Both answer at once, in either form; the gate has decided before.
 
 use crate::control::{AgentControl, ControlError, DeliverAs};
 use crate::message::{Content, CustomMessage};
-use pijs_connectors::ports::{PortAnswer, SessionCall, SessionOp, SessionPort, UiCall, UiOp, UiPort, unsupported};
+use pijs_connectors::ports::{
+    PortAnswer, SessionCall, SessionOp, SessionPort, ToolsCall, ToolsOp, ToolsPort, UiCall, UiOp, UiPort, unsupported,
+};
 use pijs_hostcall::{Caller, CancelToken};
 use pijs_protocol::{ErrorCode, HostcallError};
 use serde_json::{Map, Value, json};
@@ -39,12 +41,32 @@ impl SessionPort for AgentControl {
                 let label = params.get("label").and_then(Value::as_str).map(str::to_owned);
                 self.set_label(text(params, "entryId")?, label).map_err(refused)?;
             }
+            SessionOp::SetActiveTools => {
+                let names = params.get("names").cloned().unwrap_or_default();
+                let names: Vec<String> = serde_json::from_value(names)
+                    .map_err(|error| HostcallError::invalid("schema", format!("session.set_active_tools: {error}")))?;
+                self.set_active_tools(&names);
+            }
             SessionOp::Abort => self.abort(),
             // Print and json mode bind no such action: pi does nothing there.
             SessionOp::Shutdown => {}
             other => return Err(unsupported("session", other.as_str(), "this version of PiJS does not do it yet")),
         }
         Ok(json!({}))
+    }
+}
+
+impl ToolsPort for AgentControl {
+    fn call(&self, caller: &Caller, call: ToolsCall, _cancel: CancelToken) -> PortAnswer {
+        Box::pin(std::future::ready(ToolsPort::call_sync(self, caller, call)))
+    }
+
+    fn call_sync(&self, _caller: &Caller, call: ToolsCall) -> Result<Value, HostcallError> {
+        let (all, active) = self.tools();
+        Ok(match call.op {
+            ToolsOp::List => json!({"tools": all}),
+            ToolsOp::Active => json!({"tools": active}),
+        })
     }
 }
 

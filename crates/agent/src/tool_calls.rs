@@ -1,6 +1,6 @@
 //! The tool calls of one reply, in pi's order.
 //!
-//! Each call in turn: `tool_execution_start` with the raw arguments, lookup, validation, `tool_call`
+//! Each call in turn: `tool_execution_start` with the raw arguments, lookup, `prepareArguments`, validation, `tool_call`
 //! handlers, which may change the input or block. Then all that may run, run side by side (or one
 //! by one when a tool asks for it), each followed by its `tool_result` handlers and
 //! `tool_execution_end`. The results are returned in the order of the calls.
@@ -70,7 +70,7 @@ impl Agent {
         }
         let sequential = calls
             .iter()
-            .any(|call| self.tools.find(&call.name, &*self.extensions).is_some_and(|tool| tool.sequential()));
+            .any(|call| self.tools.borrow().find(&call.name, &*self.extensions).is_some_and(|tool| tool.sequential()));
         let mut finished = Vec::new();
         if sequential {
             for call in &calls {
@@ -109,10 +109,18 @@ impl Agent {
             let message = format!("The arguments of tool \"{}\" cannot be read: {problem}. It was not run.", call.name);
             return Ok(Prepared::Done(Finished::failed(message)));
         }
-        let Some(tool) = self.tools.find(&call.name, &*self.extensions) else {
+        let found = self.tools.borrow().find(&call.name, &*self.extensions);
+        let Some(tool) = found else {
             return Ok(Prepared::Done(Finished::failed(format!("Tool {} not found", call.name))));
         };
-        let input = match validate::arguments(&call.name, tool.parameters(), &call.arguments) {
+        let prepared = match &tool {
+            Tool::Extension(tool) if tool.prepares_arguments => {
+                self.extensions.prepare_arguments(&tool.name, call.arguments.clone()).await
+            }
+            _ => Ok(call.arguments.clone()),
+        };
+        let checked = prepared.and_then(|given| validate::arguments(&call.name, tool.parameters(), &given));
+        let input = match checked {
             Ok(input) => input,
             Err(message) => return Ok(Prepared::Done(Finished::failed(message))),
         };
@@ -181,7 +189,7 @@ impl Agent {
             let _ = sender.send(update);
         });
         let running =
-            self.tools.run(&tool, &self.options, &*self.extensions, &call.id, input, cancel.clone(), on_update);
+            tool.run(&self.options, &*self.extensions, &call.id, input, cancel.clone(), on_update);
         tokio::pin!(running);
         let outcome = loop {
             tokio::select! {

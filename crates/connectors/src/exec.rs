@@ -12,7 +12,7 @@ use crate::fs::error_words;
 use crate::params;
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{Access, BoxFuture, CancelToken, ChunkSink, Connector, Output, Reason, Request};
+use pijs_hostcall::{Access, BoxFuture, CancelToken, ChunkSink, Connector, Output, Permit, Reason, Request};
 use pijs_protocol::HostcallError;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -80,6 +80,45 @@ impl Connector for ExecConnector {
     }
 }
 
+/// A command line run by [`ExecConnector::shell`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShellEnd {
+    /// Its exit code; `None` after a signal.
+    pub code: Option<i32>,
+    /// Whether its time was up.
+    pub timed_out: bool,
+    /// What it printed; of more than [`ExecOptions::kept_output`], the end.
+    pub stdout: Vec<u8>,
+    /// The same for errors.
+    pub stderr: Vec<u8>,
+}
+
+impl ExecConnector {
+    /// Runs `bash -c` for a tool that the gate allowed to run exactly this command line, with the
+    /// environment that every program of an extension gets. Dropping the future kills the group.
+    pub async fn shell(
+        &self,
+        permit: &Permit,
+        command: &str,
+        cwd: &Path,
+        timeout: Option<Duration>,
+    ) -> io::Result<ShellEnd> {
+        let spec = Spec {
+            command: "bash".to_owned(),
+            program: find("bash", cwd, &self.options, permit),
+            args: vec!["-c".to_owned(), command.to_owned()],
+            cwd: cwd.to_owned(),
+            env: visible_environment(&self.options),
+            input: None,
+            timeout,
+            max_buffer: None,
+            as_bytes: false,
+        };
+        let Ended { code, killed, stdout, stderr, .. } = run(spec, &self.options, &CancelToken::new(), None).await?;
+        Ok(ShellEnd { code, timed_out: killed, stdout, stderr })
+    }
+}
+
 /// A program ready to start.
 struct Spec {
     /// As the caller wrote it, for messages and `argv[0]`.
@@ -125,7 +164,7 @@ impl Spec {
             reading.map_err(|reason| reason.refusal("read", "exec", &format!("cwd '{named}'")))?;
         }
         let env = environment(request, options)?;
-        let program = find(&command, &cwd, options, request);
+        let program = find(&command, &cwd, options, permit);
         Ok(Self {
             command,
             program,
@@ -153,12 +192,17 @@ fn steers_programs(name: &str) -> bool {
             || upper.ends_with("_OPTIONS"))
 }
 
-/// The allow list, or what the caller gave in its place.
-fn environment(request: &Request, options: &ExecOptions) -> Result<BTreeMap<String, String>, HostcallError> {
+/// The part of the host's environment that programs see.
+fn visible_environment(options: &ExecOptions) -> BTreeMap<String, String> {
     let visible =
         |name: &str| PLAIN_ENV.contains(&name) || name.starts_with("LC_") || name == "TZ" || name == "LOGNAME";
+    options.env.iter().filter(|(name, _)| visible(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
+}
+
+/// The allow list, or what the caller gave in its place.
+fn environment(request: &Request, options: &ExecOptions) -> Result<BTreeMap<String, String>, HostcallError> {
     let Some(given) = request.params.get("env").filter(|env| !env.is_null()) else {
-        return Ok(options.env.iter().filter(|(name, _)| visible(name)).map(|(n, v)| (n.clone(), v.clone())).collect());
+        return Ok(visible_environment(options));
     };
     let given = given.as_object().ok_or_else(|| HostcallError::invalid("schema", "exec: `env` is not an object"))?;
     let mut env = BTreeMap::new();
@@ -186,11 +230,10 @@ fn environment(request: &Request, options: &ExecOptions) -> Result<BTreeMap<Stri
 
 /// The file a command stands for. Folders of the search path that an extension could write to
 /// count only for programs that a grant names in full.
-fn find(command: &str, cwd: &Path, options: &ExecOptions, request: &Request) -> Option<PathBuf> {
+fn find(command: &str, cwd: &Path, options: &ExecOptions, permit: &Permit) -> Option<PathBuf> {
     if command.contains('/') {
         return Some(cwd.join(command));
     }
-    let permit = &request.permit;
     let places = permit.places();
     let within_reach = |folder: &Path| {
         [Some(&*places.project), Some(&*places.temp), Some(&*places.agent_dir), permit.package_root()]

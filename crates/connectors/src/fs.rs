@@ -20,11 +20,13 @@ mod content;
 mod error;
 mod handles;
 mod look;
+mod permitted;
 mod tree;
 mod walk;
 
 pub(crate) use error::words as error_words;
 use handles::Handles;
+pub use permitted::PermittedFiles;
 
 /// Serves the `fs` method.
 pub struct FsConnector {

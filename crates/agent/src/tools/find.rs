@@ -1,6 +1,6 @@
 //! `find`: files by glob.
 
-use super::walk::walk;
+use super::walk::Walk;
 use super::{ToolContext, ToolOutput, truncate};
 use crate::system::Kind;
 use globset::GlobBuilder;
@@ -46,14 +46,14 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     let by_name = !input.pattern.contains('/');
     let limit = input.limit.unwrap_or(LIMIT);
     let mut results = Vec::new();
-    walk(context, &root, async |found| {
+    let mut walk = Walk::below(&root);
+    while results.len() < limit {
+        let Some(found) = walk.next(context).await? else { break };
         let name = found.relative.rsplit('/').next().unwrap_or(&found.relative);
         if glob.is_match(if by_name { name } else { &found.relative }) {
             results.push(if found.is_directory { format!("{}/", found.relative) } else { found.relative.clone() });
         }
-        results.len() < limit
-    })
-    .await?;
+    }
     if results.is_empty() {
         return Ok(ToolOutput::text("No files found matching pattern"));
     }

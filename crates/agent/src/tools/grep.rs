@@ -1,7 +1,7 @@
 //! `grep`: lines by pattern. The pattern language is the `regex` crate's: linear in time, without
 //! look-around and back-references.
 
-use super::walk::{Found, walk};
+use super::walk::Walk;
 use super::{ToolContext, ToolOutput, truncate};
 use crate::system::Kind;
 use globset::{GlobBuilder, GlobMatcher};
@@ -75,17 +75,16 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         out: Vec::new(),
     };
     if kind == Kind::Directory {
-        let system = context.system;
-        walk(context, &root, async |found: &Found| {
+        let mut walk = Walk::below(&root);
+        while search.matches < search.limit {
+            let Some(found) = walk.next(context).await? else { break };
             if !found.is_directory
                 && glob.as_ref().is_none_or(|(glob, by_name)| chosen(glob, *by_name, &found.relative))
-                && let Ok(bytes) = system.read(&found.path).await
+                && let Ok(bytes) = context.system.read(&found.path).await
             {
                 search.file(&found.relative, &bytes);
             }
-            search.matches < search.limit
-        })
-        .await?;
+        }
     } else {
         let bytes = context.system.read(&root).await.map_err(|error| format!("Cannot read {shown}: {error}"))?;
         let name = root.file_name().map_or(shown.into(), |name| name.to_string_lossy());

@@ -123,7 +123,7 @@ pub struct ToolContext<'a> {
     /// Names what is kept beside the result.
     pub tool_call_id: &'a str,
     /// Takes partial results.
-    pub on_update: &'a mut dyn FnMut(Value),
+    pub on_update: &'a mut (dyn FnMut(Value) + Send + Sync),
 }
 
 impl ToolContext<'_> {
@@ -186,6 +186,16 @@ impl Tool {
         }
     }
 
+    /// What people and `pi.getAllTools()` are told.
+    pub(crate) fn info(&self) -> Value {
+        let source = match self {
+            Self::Builtin(..) => json!({"path": format!("<builtin:{}>", self.name()), "source": "builtin"}),
+            Self::Extension(tool) => json!({"path": tool.path, "source": "extension"}),
+        };
+        let ToolDescription { name, description, parameters } = self.description();
+        json!({"name": name, "description": description, "parameters": parameters, "sourceInfo": source})
+    }
+
     /// Whether it must not run beside others.
     pub fn sequential(&self) -> bool {
         matches!(self, Self::Extension(tool) if tool.sequential)
@@ -230,11 +240,25 @@ impl ToolSet {
         Self { only }
     }
 
+    /// `pi.setActiveTools`: from now on these, as far as they exist.
+    pub fn activate(&mut self, names: Vec<String>) {
+        self.only = Some(names);
+    }
+
+    /// Every tool there is, active or not, in the order of [`ToolSet::active`].
+    pub fn all(extensions: &dyn Extensions) -> Vec<Tool> {
+        Self::chosen(extensions, |_, _| true)
+    }
+
     /// Active tools: built-in ones first, then those of extensions in load order.
     pub fn active(&self, extensions: &dyn Extensions) -> Vec<Tool> {
+        Self::chosen(extensions, |name, default| {
+            self.only.as_ref().map_or(default, |only| only.iter().any(|one| one == name))
+        })
+    }
+
+    fn chosen(extensions: &dyn Extensions, wanted: impl Fn(&str, bool) -> bool) -> Vec<Tool> {
         let theirs = extensions.tools();
-        let wanted =
-            |name: &str, default: bool| self.only.as_ref().map_or(default, |only| only.iter().any(|one| one == name));
         let ours = Builtin::ALL
             .into_iter()
             .filter(|tool| !theirs.iter().any(|theirs| theirs.name == tool.name()))
@@ -262,18 +286,20 @@ impl ToolSet {
         self.active(extensions).iter().map(Tool::description).collect()
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one caller; a struct would only rename them")]
+}
+
+impl Tool {
+    /// Runs it on validated input. An error is what the model is told.
     pub(crate) async fn run(
         &self,
-        tool: &Tool,
         options: &AgentOptions,
         extensions: &dyn Extensions,
         tool_call_id: &str,
         input: Value,
         cancel: CancellationToken,
-        mut on_update: Box<dyn FnMut(Value)>,
+        mut on_update: Box<dyn FnMut(Value) + Send + Sync>,
     ) -> Result<ToolOutput, String> {
-        match tool {
+        match self {
             Tool::Builtin(tool, _) => {
                 let mut context = ToolContext {
                     system: &*options.system,

@@ -3,7 +3,7 @@
 use super::ToolContext;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Deeper directories are not entered.
 const MAX_DEPTH: usize = 64;
@@ -26,37 +26,50 @@ struct Open {
     found: Found,
     depth: usize,
     /// The rules that hold in it, outermost first.
-    rules: Vec<Rc<Gitignore>>,
+    rules: Vec<Arc<Gitignore>>,
 }
 
-/// Everything below `root` in order of name, depth first, until `visit` says stop. Links are not
-/// followed; `.git` is left out; what cannot be listed is skipped.
-pub(super) async fn walk(
-    context: &ToolContext<'_>,
-    root: &Path,
-    mut visit: impl AsyncFnMut(&Found) -> bool,
-) -> Result<(), String> {
-    let start = Found { relative: String::new(), path: root.to_owned(), is_directory: true };
-    let mut waiting = vec![Open { found: start, depth: 0, rules: Vec::new() }];
-    let mut looked_into = 0;
-    while let Some(Open { found, depth, mut rules }) = waiting.pop() {
-        if !found.relative.is_empty() && !visit(&found).await {
-            return Ok(());
+/// Everything below a directory in order of name, depth first. Links are not followed; `.git` is left
+/// out; what cannot be listed is skipped.
+pub(super) struct Walk {
+    waiting: Vec<Open>,
+    looked_into: usize,
+}
+
+impl Walk {
+    /// A walk that has not begun.
+    pub(super) fn below(root: &Path) -> Self {
+        let found = Found { relative: String::new(), path: root.to_owned(), is_directory: true };
+        Self { waiting: vec![Open { found, depth: 0, rules: Vec::new() }], looked_into: 0 }
+    }
+
+    /// The next file or directory; `None` after the last.
+    pub(super) async fn next(&mut self, context: &ToolContext<'_>) -> Result<Option<Found>, String> {
+        while let Some(open) = self.waiting.pop() {
+            let found = open.found.clone();
+            if found.is_directory {
+                self.look_into(context, open).await?;
+            }
+            if !found.relative.is_empty() {
+                return Ok(Some(found));
+            }
         }
-        if !found.is_directory {
-            continue;
-        }
+        Ok(None)
+    }
+
+    async fn look_into(&mut self, context: &ToolContext<'_>, open: Open) -> Result<(), String> {
+        let Open { found, depth, mut rules } = open;
         if context.cancel.is_cancelled() {
             return Err("Operation aborted".to_owned());
         }
-        looked_into += 1;
-        if depth > MAX_DEPTH || looked_into > MAX_DIRECTORIES {
-            continue;
+        self.looked_into += 1;
+        if depth > MAX_DEPTH || self.looked_into > MAX_DIRECTORIES {
+            return Ok(());
         }
-        let Ok(listed) = context.system.list(&found.path).await else { continue };
+        let Ok(listed) = context.system.list(&found.path).await else { return Ok(()) };
         for name in [".gitignore", ".ignore"] {
             if listed.iter().any(|item| item.name == name && item.is_file) {
-                rules.extend(read_rules(context, &found.path, name).await.map(Rc::new));
+                rules.extend(read_rules(context, &found.path, name).await.map(Arc::new));
             }
         }
         for item in listed.into_iter().rev() {
@@ -68,10 +81,10 @@ pub(super) async fn walk(
             let relative =
                 if found.relative.is_empty() { item.name } else { format!("{}/{}", found.relative, item.name) };
             let child = Found { relative, path, is_directory: item.is_directory };
-            waiting.push(Open { found: child, depth: depth + 1, rules: rules.clone() });
+            self.waiting.push(Open { found: child, depth: depth + 1, rules: rules.clone() });
         }
+        Ok(())
     }
-    Ok(())
 }
 
 async fn read_rules(context: &ToolContext<'_>, directory: &Path, name: &str) -> Option<Gitignore> {
@@ -85,7 +98,7 @@ async fn read_rules(context: &ToolContext<'_>, directory: &Path, name: &str) -> 
 }
 
 /// The innermost rule that says something decides.
-fn ignored(rules: &[Rc<Gitignore>], path: &Path, is_directory: bool) -> bool {
+fn ignored(rules: &[Arc<Gitignore>], path: &Path, is_directory: bool) -> bool {
     rules
         .iter()
         .rev()

@@ -7,7 +7,7 @@ use crate::params;
 use crate::system::{File, Kind, OpenHow};
 use pijs_hostcall::connector::cancelled;
 use pijs_hostcall::derive::OpenFlags;
-use pijs_hostcall::{Access, Output, Request};
+use pijs_hostcall::{Access, CancelToken, Output, Request};
 use pijs_protocol::HostcallError;
 use serde_json::{Value, json};
 use std::io;
@@ -22,13 +22,13 @@ impl Inner {
         let data = if request.params.contains_key("fd") {
             let handle = self.handle(request, "read")?;
             let mut file = handle.file();
-            read_all(&mut **file, request, "")?
+            read_all(&mut **file, &request.cancel, "")?
         } else {
             let path = params::text(request, "path")?;
             let flags = OpenFlags { read: true, ..OpenFlags::default() };
             let mut file =
                 self.open_path(request, path, flags).map_err(|failure| failure.at(&At::path("open", path)))?;
-            read_all(&mut *file, request, path)?
+            read_all(&mut *file, &request.cancel, path)?
         };
         match params::text_or_none(request, "encoding")? {
             Some("utf8" | "utf-8") => {
@@ -119,7 +119,7 @@ pub(super) fn copy(
     }
 }
 
-fn read_all(file: &mut dyn File, request: &Request, path: &str) -> Result<Vec<u8>, HostcallError> {
+pub(super) fn read_all(file: &mut dyn File, cancel: &CancelToken, path: &str) -> Result<Vec<u8>, HostcallError> {
     let at = At { syscall: "read", path: (!path.is_empty()).then_some(path), dest: None };
     let stat = file.stat().map_err(|error| at.io(&error))?;
     if stat.kind() == Kind::Dir {
@@ -132,7 +132,7 @@ fn read_all(file: &mut dyn File, request: &Request, path: &str) -> Result<Vec<u8
     let mut data = vec![0; usize::try_from(stat.size).unwrap_or(0) + 1];
     let mut filled = 0;
     loop {
-        if request.cancel.is_cancelled() {
+        if cancel.is_cancelled() {
             return Err(cancelled("fs"));
         }
         let read = match file.read(None, &mut data[filled..]) {

@@ -6,7 +6,7 @@ use super::error::{At, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EPERM, Failure, 
 use super::walk::{Last, Reached};
 use crate::params;
 use crate::system::{Dir, Kind};
-use pijs_hostcall::{Access, Output, Request};
+use pijs_hostcall::{Access, Output, Permit, Request};
 use pijs_protocol::HostcallError;
 use serde_json::json;
 use std::ffi::OsStr;
@@ -36,7 +36,7 @@ impl Inner {
             return Ok(Output::empty());
         }
         let absolute = request.permit.places().node_path(path)?;
-        let first = self.mkdir_all(request, &absolute, mode).map_err(|failure| failure.at(&at))?;
+        let first = self.mkdir_all(&request.permit, &absolute, mode).map_err(|failure| failure.at(&at))?;
         Ok(match first {
             Some(first) => Output::new(json!({ "first": first.to_string_lossy() })),
             None => Output::empty(),
@@ -44,13 +44,13 @@ impl Inner {
     }
 
     /// Makes `path` and what is missing above it; the first folder made.
-    fn mkdir_all(&self, request: &Request, path: &Path, mode: u32) -> Result<Option<std::path::PathBuf>, Failure> {
+    pub(super) fn mkdir_all(&self, permit: &Permit, path: &Path, mode: u32) -> Result<Option<std::path::PathBuf>, Failure> {
         let mut missing = vec![path];
         let mut first = None;
         // Each round makes a folder or learns of one more that is missing above.
         while let Some(next) = missing.last().copied() {
             let made =
-                self.walk(&request.permit, next, Access::Write, Last::Follow).and_then(|reached| match &reached.name {
+                self.walk(permit, next, Access::Write, Last::Follow).and_then(|reached| match &reached.name {
                     None => Ok(false),
                     Some(name) => match reached.dir.mkdir(name, mode) {
                         Ok(()) => Ok(true),

@@ -1,0 +1,261 @@
+//! `pi.tool(name, input)`: tools that an extension calls.
+//!
+//! [`HostTools`] is the [`ToolPort`]. A built-in tool works on what the caller may touch and nothing
+//! else: every file it reaches is asked of the permit, and `bash` gets the environment of an
+//! extension's programs, not the agent's. A tool of an extension runs where extensions live, on the
+//! agent's thread: [`ToolRequests::serve`] carries those calls out.
+//!
+//! A tool that fails is an error of the call, `io` with the reason `tool_failed`, unless it failed
+//! because something was denied.
+
+use crate::extensions::{Extensions, ToolFate, ToolRun};
+use crate::system::{Kind, Listed, Shell, ShellEnd, ToolSystem};
+use crate::tools::{Builtin, ToolContext, ToolOutput, validate};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use pijs_connectors::exec::ExecConnector;
+use pijs_connectors::fs::{FsConnector, PermittedFiles};
+use pijs_connectors::ports::{PortAnswer, ToolCall, ToolPort};
+use pijs_connectors::system::Kind as FileKind;
+use pijs_hostcall::{Caller, CancelToken, Permit};
+use pijs_protocol::{ErrorCode, HostcallError};
+use serde_json::{Value, json};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// Serves `pi.tool`.
+pub struct HostTools {
+    files: Arc<FsConnector>,
+    programs: Arc<ExecConnector>,
+    cwd: PathBuf,
+    others: mpsc::UnboundedSender<Asked>,
+}
+
+/// A call of an extension's tool on its way to the agent's thread.
+struct Asked {
+    name: String,
+    id: String,
+    input: Value,
+    cancel: CancellationToken,
+    done: oneshot::Sender<Result<Value, HostcallError>>,
+}
+
+/// Calls of extensions' tools, waiting to be carried out.
+pub struct ToolRequests(mpsc::UnboundedReceiver<Asked>);
+
+impl HostTools {
+    /// Tools over the connectors that serve `fs` and `exec`; relative paths start at `cwd`.
+    pub fn new(files: Arc<FsConnector>, programs: Arc<ExecConnector>, cwd: PathBuf) -> (Self, ToolRequests) {
+        let (others, requests) = mpsc::unbounded_channel();
+        (Self { files, programs, cwd, others }, ToolRequests(requests))
+    }
+
+    fn builtin(&self, tool: Builtin, call: ToolCall, cancel: CancelToken) -> PortAnswer {
+        let input = match validate::arguments(&call.name, &tool.parameters(), &with_home(call.input, call.path)) {
+            Ok(input) => input,
+            Err(message) => return ready(Err(HostcallError::invalid("schema", message))),
+        };
+        let system = PermittedSystem {
+            files: self.files.permitted(call.permit.clone(), cancel),
+            programs: Arc::clone(&self.programs),
+            permit: call.permit,
+            refusal: Mutex::default(),
+        };
+        let cwd = self.cwd.clone();
+        Box::pin(async move {
+            let mut context = ToolContext {
+                system: &system,
+                cwd: &cwd,
+                // Whoever cancels the call drops this future, and with it what it started.
+                cancel: CancellationToken::new(),
+                tool_call_id: "",
+                on_update: &mut |_| {},
+            };
+            let outcome = tool.run(&mut context, input).await;
+            outcome.map(to_value).map_err(|message| system.failure(message))
+        })
+    }
+
+    fn other(&self, name: String, input: Value, cancel: CancelToken) -> PortAnswer {
+        let (done, answer) = oneshot::channel();
+        let token = CancellationToken::new();
+        let guard = token.clone().drop_guard();
+        let asked = Asked { id: format!("tool-{}", uuid::Uuid::now_v7()), name, input, cancel: token, done };
+        if self.others.send(asked).is_err() {
+            return ready(Err(gone()));
+        }
+        Box::pin(async move {
+            // Dropped when nobody waits any more: then the tool's signal fires.
+            let _guard = guard;
+            tokio::select! {
+                biased;
+                answer = answer => answer.unwrap_or_else(|_| Err(gone())),
+                () = cancel.cancelled() => Err(gone()),
+            }
+        })
+    }
+}
+
+impl ToolPort for HostTools {
+    fn call(&self, _caller: &Caller, call: ToolCall, cancel: CancelToken) -> PortAnswer {
+        match Builtin::named(&call.name) {
+            Some(tool) => self.builtin(tool, call, cancel),
+            None => self.other(call.name, call.input, cancel),
+        }
+    }
+}
+
+impl ToolRequests {
+    /// Carries out calls of extensions' tools, side by side, for as long as they can come.
+    pub async fn serve(mut self, extensions: Rc<dyn Extensions>) {
+        let mut running = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                asked = self.0.recv() => match asked {
+                    Some(asked) => running.push(run(&*extensions, asked)),
+                    None => break,
+                },
+                Some(()) = running.next(), if !running.is_empty() => {}
+            }
+        }
+        while running.next().await.is_some() {}
+    }
+}
+
+async fn run(extensions: &dyn Extensions, asked: Asked) {
+    let Asked { name, id, input, cancel, done } = asked;
+    let Some(tool) = extensions.tools().into_iter().find(|tool| tool.name == name) else {
+        let message = format!("tool: there is no tool {name:?}");
+        let _ = done.send(Err(HostcallError::invalid("unknown_tool", message).with("name", name)));
+        return;
+    };
+    let prepared = if tool.prepares_arguments { extensions.prepare_arguments(&name, input).await } else { Ok(input) };
+    let outcome = match prepared.and_then(|input| validate::arguments(&name, &tool.parameters, &input)) {
+        Err(message) => Err(HostcallError::invalid("schema", message)),
+        Ok(input) => {
+            let call = ToolRun { name: &name, tool_call_id: &id, input, cancel, on_update: Box::new(|_| {}) };
+            match extensions.call_tool(call).await {
+                ToolFate::Returned(value) => Ok(value),
+                ToolFate::Threw(message) => Err(failed(message)),
+            }
+        }
+    };
+    // Whoever asked may be gone.
+    let _ = done.send(outcome);
+}
+
+/// `~/x` as the gate decided it: the tools know nothing of a home.
+fn with_home(mut input: Value, decided: Option<PathBuf>) -> Value {
+    let from_home = input.get("path").and_then(Value::as_str).is_some_and(|path| path.trim_start_matches('@').starts_with('~'));
+    if let (true, Some(path)) = (from_home, decided) {
+        input["path"] = json!(path);
+    }
+    input
+}
+
+fn to_value(output: ToolOutput) -> Value {
+    let ToolOutput { content, details, .. } = output;
+    match details {
+        Some(details) => json!({"content": content, "details": details}),
+        None => json!({"content": content}),
+    }
+}
+
+fn ready(answer: Result<Value, HostcallError>) -> PortAnswer {
+    Box::pin(std::future::ready(answer))
+}
+
+fn failed(message: String) -> HostcallError {
+    HostcallError::new(ErrorCode::Io, message).with("reason", "tool_failed")
+}
+
+fn gone() -> HostcallError {
+    HostcallError::new(ErrorCode::Io, "tool: the session has ended").with("reason", "cancelled")
+}
+
+/// Files and a shell as far as a permit goes.
+struct PermittedSystem {
+    files: PermittedFiles,
+    programs: Arc<ExecConnector>,
+    permit: Permit,
+    /// The first thing that was denied.
+    refusal: Mutex<Option<HostcallError>>,
+}
+
+impl PermittedSystem {
+    /// What the caller is told of a tool that failed.
+    fn failure(&self, message: String) -> HostcallError {
+        let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take();
+        refusal.unwrap_or_else(|| failed(message))
+    }
+
+    fn noticed(&self, error: HostcallError) -> io::Error {
+        let kind = match (error.code, error.details.get("errno").and_then(Value::as_str)) {
+            (ErrorCode::Denied, _) => io::ErrorKind::PermissionDenied,
+            (_, Some("ENOENT")) => io::ErrorKind::NotFound,
+            _ => io::ErrorKind::Other,
+        };
+        let shown = io::Error::new(kind, error.message.clone());
+        if error.code == ErrorCode::Denied {
+            self.refusal.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+        shown
+    }
+}
+
+impl ToolSystem for PermittedSystem {
+    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<u8>>> {
+        async move { self.files.read(path).await.map_err(|error| self.noticed(error)) }.boxed()
+    }
+
+    fn write<'a>(&'a self, path: &'a Path, bytes: Vec<u8>) -> BoxFuture<'a, io::Result<()>> {
+        async move { self.files.write(path, bytes).await.map_err(|error| self.noticed(error)) }.boxed()
+    }
+
+    fn kind<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Kind>> {
+        async move {
+            Ok(match self.files.kind(path).await.map_err(|error| self.noticed(error))? {
+                FileKind::File => Kind::File,
+                FileKind::Dir => Kind::Directory,
+                _ => Kind::Other,
+            })
+        }
+        .boxed()
+    }
+
+    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<Listed>>> {
+        async move {
+            let entries = self.files.list(path).await.map_err(|error| self.noticed(error))?;
+            let listed = entries.into_iter().map(|(name, kind)| Listed {
+                name: name.to_string_lossy().into_owned(),
+                is_directory: kind == FileKind::Dir,
+                is_file: kind == FileKind::File,
+            });
+            Ok(listed.collect())
+        }
+        .boxed()
+    }
+
+    fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellEnd>> {
+        let (programs, permit) = (Arc::clone(&self.programs), self.permit.clone());
+        async move {
+            let ended = programs.shell(&permit, &shell.command, &shell.cwd, shell.timeout).await?;
+            for piece in [ended.stdout, ended.stderr].into_iter().filter(|piece| !piece.is_empty()) {
+                // Nobody who reads means nobody who cares.
+                let _ = shell.output.send(piece).await;
+            }
+            Ok(if ended.timed_out { ShellEnd::TimedOut } else { ShellEnd::Exited(ended.code) })
+        }
+        .boxed()
+    }
+
+    fn keep(&self, _name: String, _bytes: Vec<u8>) -> BoxFuture<'_, io::Result<PathBuf>> {
+        // The caller has no grant for the host's folder of long outputs.
+        async { Err(io::ErrorKind::PermissionDenied.into()) }.boxed()
+    }
+}

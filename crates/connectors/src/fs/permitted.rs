@@ -1,0 +1,114 @@
+//! Files under one caller's permit, for tools that the host runs on an extension's behalf.
+//!
+//! A tool such as `grep` reaches files that no call named; each of them is walked to like a path
+//! of the `fs` method, so the permit is asked about what is really touched, links included.
+
+use super::content::{read_all, write_all};
+use super::error::{At, EISDIR, ENOENT, Failure, code};
+use super::walk::Last;
+use super::{FsConnector, Inner};
+use crate::system::{File, Kind, OpenHow};
+use pijs_hostcall::derive::OpenFlags;
+use pijs_hostcall::places::normal;
+use pijs_hostcall::{Access, CancelToken, Permit};
+use pijs_protocol::{ErrorCode, HostcallError};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+impl FsConnector {
+    /// The files that `permit` allows. `cancel` ends a read that is under way.
+    pub fn permitted(&self, permit: Permit, cancel: CancelToken) -> PermittedFiles {
+        PermittedFiles { inner: Arc::clone(&self.inner), permit, cancel }
+    }
+}
+
+/// Whole-file operations under a permit. Paths are absolute; a refusal has the code `denied` and says
+/// nothing of what is there.
+#[derive(Clone)]
+pub struct PermittedFiles {
+    inner: Arc<Inner>,
+    permit: Permit,
+    cancel: CancelToken,
+}
+
+impl PermittedFiles {
+    /// All of a regular file.
+    pub async fn read(&self, path: &Path) -> Result<Vec<u8>, HostcallError> {
+        self.blocking(path, |this, path, shown| {
+            let flags = OpenFlags { read: true, ..OpenFlags::default() };
+            let mut file = this.open(path, flags).map_err(|failure| failure.at(&At::path("open", shown)))?;
+            read_all(&mut *file, &this.cancel, shown)
+        })
+        .await
+    }
+
+    /// Replaces or creates a file, and the folders above it.
+    pub async fn write(&self, path: &Path, data: Vec<u8>) -> Result<(), HostcallError> {
+        self.blocking(path, move |this, path, shown| {
+            let flags = OpenFlags { write: true, create: true, truncate: true, ..OpenFlags::default() };
+            let opened = match this.open(path, flags) {
+                Err(Failure::Io(error)) if error.raw_os_error() == Some(ENOENT) => {
+                    let parent = path.parent().unwrap_or(path);
+                    this.inner.mkdir_all(&this.permit, parent, 0o777).and_then(|_| this.open(path, flags))
+                }
+                other => other,
+            };
+            let mut file = opened.map_err(|failure| failure.at(&At::path("open", shown)))?;
+            write_all(&mut *file, &data).map_err(|error| At::path("write", shown).io(&error))
+        })
+        .await
+    }
+
+    /// What is there, links followed.
+    pub async fn kind(&self, path: &Path) -> Result<Kind, HostcallError> {
+        self.blocking(path, |this, path, shown| {
+            let stat = this
+                .allowed(path, Access::Read)
+                .and_then(|()| this.inner.walk(&this.permit, path, Access::Read, Last::Follow))
+                .and_then(|reached| Ok(reached.lstat()?));
+            stat.map(|stat| stat.kind()).map_err(|failure| failure.at(&At::path("stat", shown)))
+        })
+        .await
+    }
+
+    /// What is in a folder, sorted by name; links are not followed.
+    pub async fn list(&self, path: &Path) -> Result<Vec<(OsString, Kind)>, HostcallError> {
+        self.blocking(path, |this, path, shown| {
+            let listed = this
+                .allowed(path, Access::Read)
+                .and_then(|()| this.inner.walk(&this.permit, path, Access::Read, Last::Follow))
+                .and_then(|reached| Ok(reached.as_dir()?.entries()?));
+            listed.map_err(|failure| failure.at(&At::path("scandir", shown)))
+        })
+        .await
+    }
+
+    fn open(&self, path: &Path, flags: OpenFlags) -> Result<Box<dyn File>, Failure> {
+        let access = if flags.writes() { Access::Write } else { Access::Read };
+        self.allowed(path, access)?;
+        let reached = self.inner.walk(&self.permit, path, access, Last::Follow)?;
+        match &reached.name {
+            Some(name) => Ok(reached.dir.open(name, OpenHow { flags, mode: 0o666 })?),
+            None => Err(code(EISDIR).into()),
+        }
+    }
+
+    /// The place as it is named, before anything is looked at.
+    fn allowed(&self, path: &Path, access: Access) -> Result<(), Failure> {
+        self.permit.path(access, path).map_err(|reason| Failure::Denied(access.capability(), reason))
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        path: &Path,
+        work: impl FnOnce(&Self, &PathBuf, &str) -> Result<T, HostcallError> + Send + 'static,
+    ) -> Result<T, HostcallError> {
+        let this = self.clone();
+        let path = normal(Path::new("/"), path);
+        let done = tokio::task::spawn_blocking(move || work(&this, &path, &path.to_string_lossy())).await;
+        done.unwrap_or_else(|error| {
+            Err(HostcallError::new(ErrorCode::Internal, format!("fs: {error}")).with("reason", "invariant"))
+        })
+    }
+}
