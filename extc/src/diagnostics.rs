@@ -173,7 +173,8 @@ pub struct Diagnostic {
     place: Option<Place>,
     message: String,
     help: Option<String>,
-    excerpt: Option<Excerpt>,
+    /// Boxed: most of the time a diagnostic travels as the error of a result.
+    excerpt: Option<Box<Excerpt>>,
 }
 
 impl Diagnostic {
@@ -210,7 +211,7 @@ impl Diagnostic {
         let end = floor_boundary(source, end).max(start);
         let (line, column) = line_column(source, start);
         self.place = Some(Place { file: sanitise(file), line, column });
-        self.excerpt = Some(Excerpt::new(source, start, end));
+        self.excerpt = Some(Box::new(Excerpt::new(source, start, end)));
         self
     }
 

@@ -107,11 +107,7 @@ impl Nesting<'_> {
                 }
                 byte if byte.is_ascii_punctuation() && byte != b'_' && byte != b'$' => self.operator(),
                 // A word after a word (`typeof typeof x`, `else if`) nests as an operator does.
-                b' ' if self.at >= 2 && self.bytes[self.at - 2].is_ascii_alphanumeric() => {
-                    if self.bytes.get(self.at).is_some_and(u8::is_ascii_alphabetic) {
-                        self.operator();
-                    }
-                }
+                b' ' if self.is_between_words() => self.operator(),
                 _ => {}
             }
             if self.frames.len() > limits.nesting {
@@ -123,6 +119,13 @@ impl Nesting<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the space before the position has a word on both sides.
+    fn is_between_words(&self) -> bool {
+        self.at >= 2
+            && self.bytes[self.at - 2].is_ascii_alphanumeric()
+            && self.bytes.get(self.at).is_some_and(u8::is_ascii_alphabetic)
     }
 
     fn close(&mut self) {

@@ -56,6 +56,11 @@ function guardedAnswer(onValue: (value: any) => void, onError: (error: unknown) 
   };
 }
 
+/** A module that was compiled to CommonJS keeps its default export one level down. */
+function defaultOf(value: any): unknown {
+  return typeof value === "object" && value?.__esModule === true ? value.default : value;
+}
+
 function load(payload: { entry: number; module: string; path: string }): void {
   const entry = new Entry(payload.entry, payload.path);
   const ctx = createContext(entry.index);
@@ -69,7 +74,7 @@ function load(payload: { entry: number; module: string; path: string }): void {
   settle(
     () => import(payload.module),
     (namespace: { default?: unknown }) => {
-      const factory = namespace.default;
+      const factory = defaultOf(namespace.default);
       if (typeof factory !== "function") {
         failed(`Extension does not export a valid factory function: ${payload.path}`);
         return;
