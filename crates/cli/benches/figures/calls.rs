@@ -1,0 +1,52 @@
+//! A hostcall to a connector that has nothing to do and back: JavaScript, gate, ledger, JavaScript.
+
+use crate::peers;
+use crate::table::{Figure, Samples, nanoseconds, time};
+use crate::world::World;
+use pijs_host::CommandOutcome;
+
+/// Calls in one command, so that the command itself does not count.
+const CALLS: u32 = 1000;
+const COMMANDS: u32 = 100;
+
+const SOURCE: &str = "
+    import { callSync, call } from 'pi:hostcall';
+    const params = { op: 'set_label', label: 'x' };
+    export default (pi) => {
+      pi.registerCommand('sync', { handler() { for (let i = 0; i < 1000; i++) callSync('session', 'session', params); } });
+      pi.registerCommand('awaited', { async handler() { for (let i = 0; i < 1000; i++) await call('session', 'session', params); } });
+    };";
+
+pub(crate) fn figures() -> Vec<Figure> {
+    let world = World::with_source(SOURCE);
+    let node = Some(peers::HOSTCALL_NODE);
+    let rust = Some(peers::HOSTCALL_RUST);
+    vec![
+        Figure {
+            work: "hostcall, gated and in the ledger, synchronous",
+            samples: measure(&world, "sync"),
+            peer: node,
+            target: Some((1.6e3, None)),
+        },
+        Figure {
+            work: "hostcall, gated and in the ledger, awaited",
+            samples: measure(&world, "awaited"),
+            peer: rust,
+            target: Some((3e3, None)),
+        },
+    ]
+}
+
+fn measure(world: &World, command: &str) -> Samples {
+    let before = world.recorded("host_call.end");
+    let run = || {
+        let outcome = world.runtime.block_on(world.host.run(world.host.run_command(command, "")));
+        assert!(matches!(outcome, CommandOutcome::Done), "{command}: {outcome:?}");
+    };
+    run();
+    let times = (0..COMMANDS).map(|_| nanoseconds(time(run)) / f64::from(CALLS)).collect();
+    let calls = world.recorded("host_call.end") - before;
+    // The last few may still be queued.
+    assert!(calls > (CALLS * COMMANDS) as usize, "only {calls} calls are in the ledger");
+    Samples::of(times)
+}

@@ -1,0 +1,49 @@
+//! Every figure that PiJS promises, measured on this machine and printed beside the peer's: one table.
+//!
+//! ```sh
+//! cargo bench -p pijs-cli --bench figures                 # all of them, about a minute
+//! cargo bench -p pijs-cli --bench figures -- stream       # those whose name contains a word
+//! ```
+//!
+//! Each module measures one part of the product through its public doors and returns [`Figure`]s;
+//! [`table`] prints them. Nothing here fails because it is slow: what must hold is counted in the
+//! tests. What a measurement relies on is asserted before it is believed: that the rules are loaded,
+//! that the calls were allowed, that the server saw the end.
+
+mod build;
+mod calls;
+mod http;
+mod peers;
+mod start;
+mod stream;
+#[expect(unused_imports, reason = "without a test harness the tests of the shared file vanish, their imports do not")]
+#[path = "../../src/system.rs"]
+mod system;
+mod table;
+mod ttsr;
+mod world;
+
+use table::Figure;
+
+/// The parts, in the order of the table. The slow one comes last.
+const PARTS: &[(&str, fn() -> Vec<Figure>)] = &[
+    ("start", start::figures),
+    ("realm", start::realm),
+    ("stream", stream::figures),
+    ("hostcall", calls::figures),
+    ("build", build::figures),
+    ("http", http::figures),
+    ("ttsr", ttsr::figures),
+];
+
+fn main() {
+    // cargo passes `--bench`; what is no option is a word to look for.
+    let words: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    table::head();
+    for (name, measure) in PARTS {
+        if words.is_empty() || words.iter().any(|word| name.contains(word.as_str())) {
+            measure().iter().for_each(table::row);
+        }
+    }
+    table::foot();
+}

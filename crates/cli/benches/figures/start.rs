@@ -1,0 +1,105 @@
+//! From the start of the process to an extension that is registered, and what a realm alone costs.
+
+use crate::peers;
+use crate::table::{Figure, Samples, nanoseconds};
+use crate::world::host_modules;
+use pijs_protocol::wire::{Limits, RealmOptions};
+use pijs_protocol::{ExtensionId, HostCall, HostResult, Now, SyncReply};
+use pijs_realm::{SyncHost, ThreadRealm};
+use serde_json::{Map, Value};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const EXTENSION: &str = r#"
+import type { ExtensionAPI } from "@mariozechner/pi-coding-agent";
+
+export default function (pi: ExtensionAPI) {
+  pi.registerCommand("hello", { description: "Says hello", handler: async (_args, ctx) => ctx.ui.notify("hello", "info") });
+  pi.on("stream_text", () => undefined);
+}
+"#;
+
+const SCRIPT: &str = r#"{"events":[{"text":"hello"}],"stop":"end_turn"}"#;
+
+const COLD: usize = 9;
+const CACHED: usize = 40;
+const REALMS: usize = 500;
+
+/// The command, from nothing to the first line it prints, which it prints when all extensions are
+/// registered; and to its end.
+pub(crate) fn figures() -> Vec<Figure> {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let project = directory.path();
+    std::fs::write(project.join("hello.ts"), EXTENSION).expect("a file");
+    std::fs::write(project.join("model.jsonl"), SCRIPT).expect("a file");
+
+    let cold = (0..COLD).map(|run| pi(project, &project.join(format!("cache-{run}"))).0).collect();
+    let cache = project.join("cache");
+    pi(project, &cache);
+    let (registered, ended): (Vec<_>, Vec<_>) = (0..CACHED).map(|_| pi(project, &cache)).unzip();
+    let figure = |work, times: Vec<Duration>, target: Option<f64>| Figure {
+        work,
+        samples: Samples::of(times.into_iter().map(nanoseconds).collect()),
+        peer: Some(peers::START),
+        target: target.map(|target| (target, None)),
+    };
+    vec![
+        figure("process start to registered, empty cache", cold, None),
+        figure("process start to registered, cached", registered, Some(15e6)),
+        figure("the whole process: start, one recorded reply, end", ended, None),
+    ]
+}
+
+/// Runs `pi -p`; time to its first line and to its end.
+fn pi(project: &Path, cache: &Path) -> (Duration, Duration) {
+    let begin = Instant::now();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pi"))
+        .args(["-p", "x", "--mode", "json", "--model", "script:model.jsonl", "--no-session", "-e", "./hello.ts"])
+        .current_dir(project)
+        .env_clear()
+        .env("HOME", project)
+        .env("XDG_CACHE_HOME", cache)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .expect("pi starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let first = lines.next().expect("a first line").expect("UTF-8");
+    let registered = begin.elapsed();
+    assert!(first.contains("\"type\":\"session\""), "the first line is the session: {first}");
+    lines.for_each(drop);
+    assert!(child.wait().expect("it ends").success(), "pi failed");
+    (registered, begin.elapsed())
+}
+
+/// A realm with the host modules and `pi:runtime` evaluated, ready for its first extension; and its end.
+pub(crate) fn realm() -> Vec<Figure> {
+    let modules = host_modules();
+    let options = RealmOptions {
+        extension: ExtensionId::from("path:bench"),
+        limits: Limits::default(),
+        seed: 1,
+        clock_step_us: 1,
+        time_zone: "UTC".to_owned(),
+        facts: Map::new(),
+    };
+    let samples = Samples::timed(REALMS, || {
+        let mut realm = ThreadRealm::open(&options, vec![Arc::clone(&modules)]).expect("a realm");
+        realm.boot(Now::default(), &mut Nobody).expect("it boots");
+    });
+    // Of the target for 1,000 realms that are loaded, 2 s.
+    let target = Some((2e6, None));
+    vec![Figure { work: "realm created, booted and dropped", samples, peer: Some(peers::CONTEXT), target }]
+}
+
+struct Nobody;
+
+impl SyncHost for Nobody {
+    fn call(&mut self, call: HostCall) -> SyncReply {
+        SyncReply { result: HostResult::ok(call.call_id, Value::Null), now: Now::default(), state: None }
+    }
+}

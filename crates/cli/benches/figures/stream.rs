@@ -1,0 +1,61 @@
+//! What a streamed delta costs when its handler does nothing, and when there is none.
+
+use crate::table::{Figure, Samples, nanoseconds, time};
+use crate::world::{World, text};
+use pijs_host::StreamOutcome;
+use pijs_protocol::StreamDelta;
+use std::hint::black_box;
+
+const NO_OP: &str = "export default (pi) => { pi.on('stream_text', () => undefined); };";
+const SILENT: &str = "export default () => {};";
+
+/// A reply of 32 KB in deltas of 8 bytes.
+const DELTAS: usize = 4096;
+const REPLIES: u32 = 50;
+
+pub(crate) fn figures() -> Vec<Figure> {
+    vec![no_op(), nobody()]
+}
+
+fn no_op() -> Figure {
+    let world = World::with_source(NO_OP);
+    let mut times = Vec::new();
+    for reply in 0..=REPLIES {
+        let delta = text(reply, "8 bytes ");
+        for _ in 0..DELTAS {
+            let took = time(|| assert!(goes_on(&world, black_box(&delta))));
+            // The first reply warms the caches up.
+            if reply > 0 {
+                times.push(nanoseconds(took));
+            }
+        }
+    }
+    Figure {
+        work: "stream_text, no-op handler, host to realm and back",
+        samples: Samples::of(times),
+        peer: None,
+        target: Some((1e3, Some(5e3))),
+    }
+}
+
+fn nobody() -> Figure {
+    let world = World::with_source(SILENT);
+    let delta = text(1, "8 bytes ");
+    // As the agent does it: ask, and only then show.
+    let samples = Samples::batched(100, 100_000, || {
+        if world.host.hears(black_box(&delta).source) {
+            world.host.stream(&delta);
+        }
+    });
+    assert!(!world.host.hears(delta.source), "nobody was to listen");
+    Figure {
+        work: "stream_text, no handler (0 allocations: a test counts)",
+        samples,
+        peer: None,
+        target: Some((5.0, None)),
+    }
+}
+
+fn goes_on(world: &World, delta: &StreamDelta) -> bool {
+    matches!(world.host.stream(delta), StreamOutcome::Continue)
+}

@@ -1,0 +1,72 @@
+//! The unchanged pi-ttsr with 20 line rules, on a reply of 32 KB in deltas of 8 bytes that breaks none.
+//!
+//! Its handler splits all text so far into lines and tries each rule on each of them, for every delta:
+//! the work grows with the square of the reply. One reply is measured, whole.
+
+use crate::peers;
+use crate::table::{Figure, Peer, Samples, nanoseconds, time};
+use crate::world::{World, fixture, text};
+use pijs_extc::{BuildOptions, Input, SourceMaps, build};
+use pijs_host::{Package, StreamOutcome};
+use pijs_hostcall::Profile;
+use std::rc::Rc;
+use std::sync::Arc;
+
+const RULES: usize = 20;
+const DELTAS: usize = 4096;
+const DELTA: usize = 8;
+
+pub(crate) fn figures() -> Vec<Figure> {
+    let world = world();
+    let reply = reply();
+    let begin_attempt = 1;
+    let took = time(|| {
+        for chunk in &reply {
+            let outcome = world.host.stream(&text(begin_attempt, chunk));
+            assert!(matches!(outcome, StreamOutcome::Continue), "the reply breaks no rule");
+        }
+    });
+    // The rules were there all the time.
+    let outcome = world.host.stream(&text(begin_attempt, "\nforbidden_19(1)"));
+    assert!(matches!(outcome, StreamOutcome::Abort(_)), "a rule that is broken is noticed: {outcome:?}");
+
+    let figure = |work, peer: Peer, target| Figure {
+        work,
+        samples: Samples::of(vec![nanoseconds(took)]),
+        peer: Some(peer),
+        target,
+    };
+    vec![
+        figure("unchanged pi-ttsr, 20 line rules, 32 KB in 8-byte deltas", peers::TTSR_NODE, Some((100e6, None))),
+        figure("the same figure", peers::TTSR_QUICKJS, None),
+    ]
+}
+
+fn world() -> World {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let rules = directory.path().join(".pi/rules");
+    std::fs::create_dir_all(&rules).expect("a folder");
+    for rule in 0..RULES {
+        let text = format!("---\ntrigger: \"\\\\bforbidden_{rule}\\\\s*\\\\(\"\n---\nDo not call forbidden_{rule}.\n");
+        std::fs::write(rules.join(format!("rule-{rule:02}.md")), text).expect("a rule");
+    }
+    let input = Input::at(fixture("packages/pi-ttsr"));
+    let artifact = Arc::new(build(&input, &BuildOptions::default()).expect("it compiles").artifact);
+    let maps = Rc::new(SourceMaps::new(artifact.artifact()));
+    World::load(directory, Package::new(Profile::new("path:pi-ttsr"), artifact).with_positions(maps))
+}
+
+/// Code of ordinary line lengths, cut into deltas.
+fn reply() -> Vec<String> {
+    let lines = [
+        "export function total(items: readonly Item[]): number {",
+        "  let sum = 0;",
+        "  for (const item of items) sum += item.price * item.count;",
+        "  return Math.round(sum * 100) / 100;",
+        "}",
+        "",
+    ];
+    let text: String =
+        lines.iter().cycle().flat_map(|line| [line, "\n"]).flat_map(str::chars).take(DELTAS * DELTA).collect();
+    text.as_bytes().chunks(DELTA).map(|chunk| String::from_utf8_lossy(chunk).into_owned()).collect()
+}

@@ -1,0 +1,115 @@
+//! A host as `pi` puts it together: the machine's clock, the watching thread, the gate, a ledger in a
+//! file.
+
+use crate::system::{SystemTimer, WatchThread};
+use pijs_artifact::Verified;
+use pijs_connectors::Connectors;
+use pijs_connectors::system::OsFileSystem;
+use pijs_extc::{HostSource, compile_host_modules};
+use pijs_host::{Entry, Event, Host, Package};
+use pijs_hostcall::{
+    BoxFuture, ChunkSink, Connector, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, LedgerSink, Output,
+    Places, Policy, Profile, Request,
+};
+use pijs_protocol::{HostcallError, StreamDelta, StreamSource};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+/// A host with one extension.
+pub(crate) struct World {
+    pub(crate) host: Host,
+    pub(crate) runtime: Runtime,
+    ledger: PathBuf,
+    _directory: TempDir,
+}
+
+impl World {
+    /// Loads one module of JavaScript as an extension.
+    pub(crate) fn with_source(source: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let source = HostSource { specifier: "main", source, path: "main.js" };
+        let artifact = compile_host_modules(&[source], None).expect("it compiles");
+        let mut package = Package::new(Profile::new("path:bench"), artifact);
+        package.entries = vec![Entry { module: "main".into(), path: "main.js".into() }];
+        Self::load(directory, package)
+    }
+
+    /// Loads a package with `directory` as the project.
+    pub(crate) fn load(directory: TempDir, package: Package) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let root = directory.path().canonicalize().expect("it exists");
+        let home = root.join("home");
+        let ledger_path = root.join("ledger.jsonl");
+        let sink = FileSink(Mutex::new(File::create(&ledger_path).expect("a file")));
+        let ledger = Ledger::new(LedgerOptions::default(), Arc::new(sink));
+        let places = Places::new(&root, &home, home.join(".pi/agent"), root.join("tmp"));
+        let gate = Gate::builder(Policy::default(), places).build();
+        gate.set_grants(&package.profile, &[Grant::any("bench", "verdict")], Evidence::default()).expect("valid");
+
+        let timer = Arc::new(SystemTimer::new());
+        let connectors = Connectors::new().fs(Arc::new(OsFileSystem::new()));
+        let dispatcher = Dispatcher::builder(gate, ledger, timer.clone())
+            .connectors(connectors.into_methods())
+            .connector("session", Arc::new(Nothing))
+            .build();
+        let host = Host::builder(host_modules(), Arc::new(dispatcher), timer)
+            .watchdog(WatchThread::start().expect("a thread"))
+            .fact("homedir", home.display().to_string())
+            .build();
+        host.set_state("cwd", root.display().to_string());
+        let report = runtime.block_on(host.run(host.load(package))).expect("it loads");
+        assert_eq!(report.failures().count(), 0, "an entry failed to load");
+        runtime.block_on(host.run(host.emit(Event::new("session_start").with("reason", "startup"))));
+        Self { host, runtime, ledger: ledger_path, _directory: directory }
+    }
+
+    /// How many lines of the ledger name this event.
+    pub(crate) fn recorded(&self, event: &str) -> usize {
+        let text = std::fs::read_to_string(&self.ledger).expect("the ledger is a file");
+        let name = format!("\"event\":\"{event}\"");
+        text.lines().filter(|line| line.contains(&name)).count()
+    }
+}
+
+/// The host module set, compiled once.
+pub(crate) fn host_modules() -> Arc<Verified> {
+    static SET: OnceLock<Arc<Verified>> = OnceLock::new();
+    Arc::clone(SET.get_or_init(|| pijs_extc::host_modules(None).expect("the host modules compile")))
+}
+
+/// A file or folder below `fixtures/`.
+pub(crate) fn fixture(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(path)
+}
+
+/// A piece of text of some attempt.
+pub(crate) fn text(attempt: u32, chunk: &str) -> StreamDelta {
+    let source = StreamSource::Text;
+    StreamDelta { attempt, source, stream: 0, chunk: chunk.into(), tool_name: None, file_paths: Vec::new() }
+}
+
+/// A connector that has nothing to do: what is measured is the road to it.
+struct Nothing;
+
+impl Connector for Nothing {
+    fn call(&self, _: Request, _: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        Box::pin(std::future::ready(Ok(Output::empty())))
+    }
+
+    fn call_sync(&self, _: &Request) -> Result<Output, HostcallError> {
+        Ok(Output::empty())
+    }
+}
+
+struct FileSink(Mutex<File>);
+
+impl LedgerSink for FileSink {
+    fn append(&self, lines: &[u8]) -> io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(lines)
+    }
+}
