@@ -18,9 +18,7 @@
 use crate::seal::Sealed;
 use pijs_protocol::message::Message;
 use pijs_protocol::wire::{RealmOptions, StreamAnswer, Task};
-use pijs_protocol::{
-    Delivery, HostCall, Now, Seq, StreamDelta, StreamSource, SyncReply, Termination, Usage, Yield,
-};
+use pijs_protocol::{Delivery, HostCall, Now, Seq, StreamDelta, StreamSource, SyncReply, Termination, Usage, Yield};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -46,7 +44,7 @@ pub enum ToWorker {
     /// Run a macrotask.
     Deliver(Box<Delivery>),
     /// The answer to the [`FromWorker::Call`] that waits.
-    Reply(SyncReply),
+    Reply(Box<SyncReply>),
     /// Run a delta.
     Delta {
         /// Its place in the realm's order.
@@ -155,7 +153,7 @@ type Attachments = Vec<Vec<u8>>;
 enum HeadToWorker {
     Open(Box<Open>),
     Deliver(Box<Delivery>),
-    Reply(SyncReply),
+    Reply(Box<SyncReply>),
 }
 
 #[derive(Serialize, Deserialize)]

@@ -65,7 +65,11 @@ fn every_message_arrives_as_it_was_sent() {
     there(ToWorker::Open(Box::new(Open { options, now: Now::default(), artifacts: vec![code.clone(), code] })));
     there(deliver(Message::TimerFired { timer: TimerId(3) }));
     there(deliver(Message::HostResult(result(vec![vec![0; 70_000], vec![255]]))));
-    there(ToWorker::Reply(SyncReply { result: result(vec![b"x".to_vec()]), now: Now::default(), state: None }));
+    there(ToWorker::Reply(Box::new(SyncReply {
+        result: result(vec![b"x".to_vec()]),
+        now: Now::default(),
+        state: None,
+    })));
     back(FromWorker::Hello { wire: WIRE_VERSION });
     back(FromWorker::Failed { message: "no".to_owned() });
     back(FromWorker::Call(call(vec![vec![0, 159, 146, 150]])));

@@ -203,11 +203,8 @@ impl ProcessRealm {
     ) -> Result<(Self, Yield), ProcessError> {
         let mut realm = Self::spawn(process)?;
         realm.await_hello()?;
-        let open = Open {
-            options: options.clone(),
-            now,
-            artifacts: modules.iter().map(|verified| code(verified)).collect(),
-        };
+        let open =
+            Open { options: options.clone(), now, artifacts: modules.iter().map(|verified| code(verified)).collect() };
         realm.begin(realm.options.turn);
         realm.send(|out| ToWorker::Open(Box::new(open)).encode(out)).map_err(ProcessError::Ended)?;
         match realm.receive().map_err(ProcessError::Ended)? {
@@ -352,7 +349,7 @@ impl ProcessRealm {
                     let reply = host.call(call);
                     turn.deadline += asked.elapsed();
                     self.turn = Some(turn);
-                    if let Err(reason) = self.send(|out| ToWorker::Reply(reply).encode(out)) {
+                    if let Err(reason) = self.send(|out| ToWorker::Reply(Box::new(reply)).encode(out)) {
                         return Some(Err(reason));
                     }
                 }

@@ -157,13 +157,8 @@ mod linux {
         // Memory, but neither files nor anything that could be jumped into.
         rules.insert(libc::SYS_mmap, vec![SeccompRule::new(vec![not_executable(2)?, equal(4, NO_FILE)?])?]);
         rules.insert(libc::SYS_mprotect, vec![SeccompRule::new(vec![not_executable(2)?])?]);
-        SeccompFilter::new(
-            rules,
-            SeccompAction::KillProcess,
-            SeccompAction::Allow,
-            std::env::consts::ARCH.try_into()?,
-        )?
-        .try_into()
+        SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, std::env::consts::ARCH.try_into()?)?
+            .try_into()
     }
 
     fn equal(argument: u8, value: u64) -> Result<SeccompCondition, seccompiler::BackendError> {

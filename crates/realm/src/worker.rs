@@ -1,10 +1,8 @@
 //! The worker's side: a program that was started as a worker seals itself and serves one realm.
 //!
 //! ```no_run
-//! fn main() {
-//!     pijs_realm::worker::enter(); // first of all
-//!     // ... the program
-//! }
+//! pijs_realm::worker::enter(); // first of all in `main`
+//! // ... the program
 //! ```
 //!
 //! [`ProcessRealm`](crate::ProcessRealm) starts the program it runs in once more, with one argument
@@ -158,7 +156,7 @@ mod linux {
                 sent => sent,
             };
             match sent.and_then(|()| self.receive()) {
-                Ok(ToWorker::Reply(reply)) => reply,
+                Ok(ToWorker::Reply(reply)) => *reply,
                 // The turn cannot go on without its answer, and the host no longer waits for its end.
                 _ => leave(),
             }

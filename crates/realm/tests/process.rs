@@ -1,0 +1,349 @@
+//! Realms in sealed processes. Has a `main` of its own, because workers are this program once more.
+
+#![cfg(target_os = "linux")]
+
+mod attempts;
+mod support;
+
+use libtest_mimic::{Arguments, Trial};
+use pijs_protocol::wire::{Limits, RealmOptions, StreamAnswer};
+use pijs_protocol::{HostCall, HostResult, Message, Now, Seq, SyncReply, Termination, Yield};
+use pijs_realm::seal::Landlock;
+use pijs_realm::{Patience, ProcessError, ProcessOptions, ProcessRealm, Progress, Realm, SyncHost, ThreadRealm};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use support::{NoHost, channels, deliver, delivery, delta, host_modules, options};
+
+fn main() -> ExitCode {
+    pijs_realm::worker::enter();
+    attempts::enter();
+    let arguments = Arguments::from_args();
+    let mut trials: Vec<Trial> = TESTS
+        .iter()
+        .map(|(name, test)| {
+            Trial::test(*name, move || {
+                test();
+                Ok(())
+            })
+        })
+        .collect();
+    trials.extend(attempts::ALL.iter().map(|attempt| {
+        Trial::test(format!("a_sealed_process_cannot::{}", attempt.name), move || {
+            attempts::is_held(attempt);
+            Ok(())
+        })
+    }));
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+const TESTS: &[(&str, fn())] = &[
+    ("it_answers_as_a_thread_does", it_answers_as_a_thread_does),
+    ("a_delta_gets_its_verdict", a_delta_gets_its_verdict),
+    ("synchronous_calls_are_answered_with_their_bytes", synchronous_calls_are_answered_with_their_bytes),
+    ("attachments_of_a_hostcall_arrive", attachments_of_a_hostcall_arrive),
+    ("large_yields_arrive_whole", large_yields_arrive_whole),
+    ("both_walls_stand", both_walls_stand),
+    ("no_builtin_makes_a_forbidden_call", no_builtin_makes_a_forbidden_call),
+    ("local_time_is_that_of_the_zone", local_time_is_that_of_the_zone),
+    ("a_worker_has_a_socket_and_no_environment", a_worker_has_a_socket_and_no_environment),
+    ("a_worker_killed_at_any_moment_ends_its_turn_once", a_worker_killed_at_any_moment_ends_its_turn_once),
+    ("what_speaks_no_protocol_is_refused", what_speaks_no_protocol_is_refused),
+    ("a_killed_worker_ends_the_realm_once_and_for_all", a_killed_worker_ends_the_realm_once_and_for_all),
+    ("fuel_ends_a_loop_politely", fuel_ends_a_loop_politely),
+    ("a_builtin_that_nothing_stops_is_killed", a_builtin_that_nothing_stops_is_killed),
+    ("a_stopped_delta_is_killed", a_stopped_delta_is_killed),
+    ("calls_without_end_meet_the_deadline", calls_without_end_meet_the_deadline),
+    ("a_request_between_turns_stops_nothing", a_request_between_turns_stops_nothing),
+    ("exhausted_memory_is_told", exhausted_memory_is_told),
+    ("a_turn_can_be_waited_for_in_pieces", a_turn_can_be_waited_for_in_pieces),
+    ("a_program_that_is_no_worker_is_named", a_program_that_is_no_worker_is_named),
+    ("a_dropped_realm_leaves_no_process", a_dropped_realm_leaves_no_process),
+];
+
+/// Answers every call with the bytes it brought, reversed.
+struct Mirror {
+    calls: usize,
+}
+
+impl SyncHost for Mirror {
+    fn call(&mut self, call: HostCall) -> SyncReply {
+        self.calls += 1;
+        let HostCall { call_id, bytes, .. } = call;
+        let bytes = bytes.into_iter().map(|bytes| bytes.into_iter().rev().collect()).collect();
+        let result = HostResult::ok_with_bytes(call_id, json!({ "calls": self.calls }), bytes);
+        SyncReply { result, now: Now::default(), state: None }
+    }
+}
+
+fn open_with(options: &RealmOptions, process: ProcessOptions) -> (ProcessRealm, Yield) {
+    let opened = ProcessRealm::open(options, &[host_modules()], Now::default(), &mut NoHost, process);
+    opened.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn open() -> ProcessRealm {
+    open_with(&options(), ProcessOptions::default()).0
+}
+
+/// Endless fuel, so that only the deadline ends a turn.
+fn tireless() -> RealmOptions {
+    RealmOptions { limits: Limits { fuel: u64::MAX, stream_fuel: u64::MAX, ..Limits::default() }, ..options() }
+}
+
+fn hasty() -> ProcessOptions {
+    ProcessOptions { turn: Duration::from_millis(200), stream: Duration::from_millis(200), ..ProcessOptions::default() }
+}
+
+/// Runs one turn to its end.
+fn run(realm: &mut ProcessRealm, seq: u64, channel: &str, data: Value, host: &mut dyn SyncHost) -> Progress {
+    let mut progress = realm.start(deliver(seq, channel, data), host);
+    // Bounded by the realm's own deadline.
+    while progress == Progress::Running {
+        progress = realm.resume(host, Patience::AtMost(Duration::from_millis(50)));
+    }
+    progress
+}
+
+fn messages(progress: Progress) -> Vec<Message> {
+    match progress {
+        Progress::Yielded(done) => done.messages,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn emitted(progress: Progress) -> Value {
+    match messages(progress).as_slice() {
+        [Message::BusEmit(event)] => event.data.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn timeout(quota: &str) -> Termination {
+    Termination::Timeout { quota: quota.to_owned() }
+}
+
+fn it_answers_as_a_thread_does() {
+    let (mut process, booted) = open_with(&options(), ProcessOptions::default());
+    let mut thread = ThreadRealm::open(&options(), vec![host_modules()]).expect("a realm");
+    assert_eq!(Ok(booted), thread.boot(Now::default(), &mut NoHost));
+    for (seq, channel) in (1..).zip(["a", "b", "", "request"]) {
+        let expected = thread.start(delivery(seq, channel), &mut NoHost);
+        assert_eq!(run(&mut process, seq, channel, Value::Null, &mut NoHost), expected);
+    }
+    for (seq, chunk) in (5..).zip(["x", "stop", "\u{10ffff}"]) {
+        let now = Now { epoch_ms: seq, elapsed_us: seq };
+        let expected = thread.stream(Seq(seq), now, &delta(chunk), &mut NoHost);
+        assert_eq!(process.stream(Seq(seq), now, &delta(chunk), &mut NoHost), expected);
+    }
+}
+
+fn a_delta_gets_its_verdict() {
+    let mut realm = open();
+    let done = realm.stream(Seq(1), Now::default(), &delta("stop"), &mut NoHost).expect("it lives");
+    assert!(matches!(done.stream, StreamAnswer::Abort(_)), "{done:?}");
+    let done = realm.stream(Seq(2), Now::default(), &delta("go on"), &mut NoHost).expect("it lives");
+    assert_eq!(done.stream, StreamAnswer::Continue);
+}
+
+fn synchronous_calls_are_answered_with_their_bytes() {
+    let mut realm = open();
+    let mut mirror = Mirror { calls: 0 };
+    for calls in 1..=3 {
+        let answer = emitted(run(&mut realm, calls, "ask", Value::Null, &mut mirror));
+        assert_eq!(answer, json!({ "output": { "calls": calls }, "first": [3, 2, 1] }));
+    }
+}
+
+fn attachments_of_a_hostcall_arrive() {
+    let mut realm = open();
+    match messages(run(&mut realm, 1, "request", Value::Null, &mut NoHost)).as_slice() {
+        [Message::HostCall(call)] => assert_eq!(call.bytes, [[4, 5]]),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn large_yields_arrive_whole() {
+    let mut realm = open();
+    for length in [100_000, 5_000_000, 1] {
+        let data = emitted(run(&mut realm, 1, "large", json!(length), &mut NoHost));
+        assert_eq!(data.as_str().map(str::len), Some(length));
+    }
+}
+
+/// The machines of this project have both; elsewhere this says what is missing.
+fn both_walls_stand() {
+    let sealed = open().sealed();
+    assert!(sealed.holds(), "{sealed}");
+    assert_ne!(sealed.landlock, Landlock::None, "{sealed}");
+}
+
+fn no_builtin_makes_a_forbidden_call() {
+    let limits = Limits { fuel: u64::MAX, jobs: u32::MAX, ..Limits::default() };
+    let patient = ProcessOptions { turn: Duration::from_secs(120), ..ProcessOptions::default() };
+    let (mut realm, _) = open_with(&RealmOptions { limits, ..options() }, patient);
+    let progress = run(&mut realm, 1, "everything", Value::Null, &mut NoHost);
+    let said = messages(progress);
+    let names = said.iter().find_map(|message| match message {
+        Message::BusEmit(event) if event.channel == "called" => event.data.as_array().cloned(),
+        _ => None,
+    });
+    let names = names.unwrap_or_else(|| panic!("{said:?}"));
+    assert!(names.len() > 500, "only {} functions were found", names.len());
+    for known in ["localeCompare", "toLocaleString", "exec", "setUrlPart", "getTimezoneOffset"] {
+        assert!(names.contains(&json!(known)), "{known} was not called");
+    }
+    assert_eq!(channels(&run(&mut realm, 2, "a", Value::Null, &mut NoHost)), ["bus_event"]);
+}
+
+fn local_time_is_that_of_the_zone() {
+    // A POSIX rule: needs no zone files.
+    let process = ProcessOptions { time_zone: Some("XYZ-5:30".into()), ..ProcessOptions::default() };
+    let (mut realm, _) = open_with(&options(), process);
+    let data = emitted(run(&mut realm, 1, "localTime", Value::Null, &mut NoHost));
+    assert_eq!(data[1], json!(-330), "{data}");
+}
+
+fn a_worker_has_a_socket_and_no_environment() {
+    let realm = open();
+    let proc = PathBuf::from(format!("/proc/{}", realm.id()));
+    let environment = std::fs::read(proc.join("environ")).expect("the worker lives");
+    assert_eq!(String::from_utf8_lossy(&environment), "");
+    assert_eq!(std::fs::read_link(proc.join("cwd")).expect("the worker lives"), PathBuf::from("/"));
+    // What the program that started us leaked is there too, and behind the filter as good as closed:
+    // see the attempt `read_an_open_file`.
+    let file = |number: u32| std::fs::read_link(proc.join(format!("fd/{number}"))).expect("it is open");
+    assert!(file(0).to_string_lossy().starts_with("socket:"), "{:?}", file(0));
+    assert_eq!([file(1), file(2)], [PathBuf::from("/dev/null"), PathBuf::from("/dev/null")]);
+}
+
+fn a_killed_worker_ends_the_realm_once_and_for_all() {
+    let mut realm = open();
+    let worker = Pid::from_raw(realm.id().cast_signed()).expect("a process id");
+    kill_process(worker, Signal::KILL).expect("it lives");
+    let ended = Progress::Ended(Termination::Crashed { detail: "killed by SIGKILL".to_owned() });
+    assert_eq!(run(&mut realm, 1, "a", Value::Null, &mut NoHost), ended);
+    assert_eq!(run(&mut realm, 2, "a", Value::Null, &mut NoHost), ended);
+    assert!(realm.stream(Seq(3), Now::default(), &delta("x"), &mut NoHost).is_err());
+}
+
+/// CI's share of the long series: enough to hit a worker while it reads, runs and writes.
+const KILLS: u32 = 60;
+
+fn a_worker_killed_at_any_moment_ends_its_turn_once() {
+    let crashed = Termination::Crashed { detail: "killed by SIGKILL".to_owned() };
+    for round in 0..KILLS {
+        let mut realm = open();
+        let worker = Pid::from_raw(realm.id().cast_signed()).expect("a process id");
+        let killer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_micros(u64::from(round) * 37));
+            kill_process(worker, Signal::KILL).expect("not reaped before it is dead")
+        });
+        let mut turns = 0;
+        let ended = loop {
+            turns += 1;
+            match run(&mut realm, turns, "large", json!(1000 * round), &mut NoHost) {
+                Progress::Yielded(done) => assert_eq!(done.messages.len(), 1, "a whole turn"),
+                other => break other,
+            }
+        };
+        assert_eq!(ended, Progress::Ended(crashed.clone()), "in round {round}");
+        assert_eq!(run(&mut realm, turns, "a", Value::Null, &mut NoHost), ended);
+        killer.join().expect("it killed");
+    }
+}
+
+fn what_speaks_no_protocol_is_refused() {
+    let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let cases = [
+        ("huge.sh", "a frame of 4294967295 bytes"),
+        ("nonsense.sh", "a frame of kind 90"),
+        ("silent.sh", "said nothing"),
+        ("gone.sh", "ended (exit status 3)"),
+    ];
+    for (script, words) in cases {
+        // Long enough for a shell to start, and all that the silent one gets.
+        let hello = Duration::from_secs(if script == "silent.sh" { 1 } else { 60 });
+        let process = ProcessOptions { program: fixtures.join(script), hello, ..ProcessOptions::default() };
+        let opened = ProcessRealm::open(&options(), &[host_modules()], Now::default(), &mut NoHost, process);
+        let error = opened.err().expect("there is no worker").to_string();
+        assert!(error.contains(words) && error.contains("pijs_realm::worker::enter()"), "{script}: {error}");
+    }
+}
+
+fn fuel_ends_a_loop_politely() {
+    let mut realm = open();
+    assert_eq!(run(&mut realm, 1, "spin", Value::Null, &mut NoHost), Progress::Ended(timeout("fuel")));
+    assert_eq!(run(&mut realm, 2, "a", Value::Null, &mut NoHost), Progress::Ended(timeout("fuel")));
+}
+
+fn a_builtin_that_nothing_stops_is_killed() {
+    let (mut realm, _) = open_with(&options(), hasty());
+    assert_eq!(run(&mut realm, 1, "stuck", Value::Null, &mut NoHost), Progress::Ended(timeout("deadline")));
+}
+
+fn a_stopped_delta_is_killed() {
+    let patient = ProcessOptions { stream: Duration::from_secs(600), ..ProcessOptions::default() };
+    let (mut realm, _) = open_with(&tireless(), patient);
+    let stop = realm.stopper();
+    let watchdog = std::thread::spawn(move || {
+        // Only a running turn can be stopped, and this thread cannot see when it runs.
+        for _ in 0..3_000 {
+            std::thread::sleep(Duration::from_millis(10));
+            stop();
+        }
+    });
+    let ended = realm.stream(Seq(1), Now::default(), &delta("stuck"), &mut NoHost);
+    assert_eq!(ended, Err(timeout("deadline")));
+    drop(watchdog);
+}
+
+fn calls_without_end_meet_the_deadline() {
+    let (mut realm, _) = open_with(&tireless(), hasty());
+    let mut mirror = Mirror { calls: 0 };
+    assert_eq!(run(&mut realm, 1, "nag", Value::Null, &mut mirror), Progress::Ended(timeout("deadline")));
+    assert!(mirror.calls > 0);
+}
+
+fn a_request_between_turns_stops_nothing() {
+    let mut realm = open();
+    realm.interrupt();
+    realm.stopper()();
+    assert_eq!(channels(&run(&mut realm, 1, "a", Value::Null, &mut NoHost)), ["bus_event"]);
+}
+
+fn exhausted_memory_is_told() {
+    let limits = Limits { memory_bytes: 16 << 20, ..options().limits };
+    let (mut realm, _) = open_with(&RealmOptions { limits, ..options() }, ProcessOptions::default());
+    let ended = run(&mut realm, 1, "hoard", Value::Null, &mut NoHost);
+    assert_eq!(ended, Progress::Ended(Termination::OutOfMemory));
+}
+
+fn a_turn_can_be_waited_for_in_pieces() {
+    let (mut realm, _) = open_with(&options(), ProcessOptions { turn: Duration::from_secs(1), ..hasty() });
+    assert_eq!(realm.start(delivery(1, "stuck"), &mut NoHost), Progress::Running);
+    assert_eq!(realm.resume(&mut NoHost, Patience::Poll), Progress::Running);
+    let ended = realm.resume(&mut NoHost, Patience::AtMost(Duration::from_secs(600)));
+    assert_eq!(ended, Progress::Ended(timeout("deadline")));
+}
+
+fn a_program_that_is_no_worker_is_named() {
+    for (program, word) in [("/bin/true", "ended (exit status 0)"), ("/nowhere/at/all", "cannot start")] {
+        let process = ProcessOptions { program: program.into(), ..ProcessOptions::default() };
+        let opened = ProcessRealm::open(&options(), &[host_modules()], Now::default(), &mut NoHost, process);
+        let error = opened.err().expect("there is no worker");
+        let text = error.to_string();
+        assert!(text.contains(program) && text.contains(word), "{text}");
+        let is_missing_enter = matches!(error, ProcessError::NoWorker { .. });
+        assert_eq!(is_missing_enter, text.contains("pijs_realm::worker::enter()"), "{text}");
+    }
+}
+
+fn a_dropped_realm_leaves_no_process() {
+    let realm = open();
+    let id = realm.id();
+    drop(realm);
+    let worker = Pid::from_raw(id.cast_signed()).expect("a process id");
+    assert_eq!(test_kill_process(worker), Err(rustix::io::Errno::SRCH));
+}

@@ -1,0 +1,92 @@
+//! A runtime that echoes, and what the tests of both kinds of realm ask of it.
+
+use pijs_artifact::{Artifact, Module, Verified};
+use pijs_engine::{ModuleSource, compile, engine_build};
+use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
+use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
+use pijs_protocol::message::BusEvent;
+use pijs_protocol::wire::{Limits, RealmOptions, Task};
+use pijs_protocol::{Delivery, ExtensionId, HostCall, Message, Now, Seq, StreamDelta, StreamSource, SyncReply};
+use pijs_realm::{Progress, SyncHost};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) struct NoHost;
+
+impl SyncHost for NoHost {
+    fn call(&mut self, call: HostCall) -> SyncReply {
+        panic!("this runtime makes no synchronous call: {call:?}")
+    }
+}
+
+pub(crate) fn host_modules() -> Arc<Verified> {
+    let sources = [
+        ModuleSource { specifier: "pi:builtins", source: include_str!("../fixtures/builtins.js") },
+        ModuleSource { specifier: "pi:runtime", source: include_str!("../fixtures/runtime.js") },
+    ];
+    let bytecode = compile(&sources).expect("the fixtures parse");
+    let module = |(source, bytecode): (&ModuleSource<'_>, Vec<u8>)| Module {
+        specifier: source.specifier.to_owned(),
+        source: String::new(),
+        source_map: None,
+        bytecode: Some(bytecode),
+    };
+    let modules = sources.iter().zip(bytecode).map(module).collect();
+    let metadata = ArtifactMetadata {
+        schema: ARTIFACT_SCHEMA.to_owned(),
+        name: "host".to_owned(),
+        version: "0.0.0".to_owned(),
+        engine: engine_build(),
+        artifact: String::new(),
+        cache_key: String::new(),
+        entries: Vec::new(),
+        inputs: BTreeMap::new(),
+        capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
+        host_imports: BTreeMap::new(),
+        verdict: Verdict::Compatible,
+        findings: Vec::new(),
+    };
+    Arc::new(Verified::compiled_here(Artifact { metadata, modules }))
+}
+
+pub(crate) fn delivery(seq: u64, channel: &str) -> Delivery {
+    deliver(seq, channel, Value::Null)
+}
+
+pub(crate) fn deliver(seq: u64, channel: &str, data: Value) -> Delivery {
+    let message = Message::BusEvent(BusEvent { channel: channel.to_owned(), data });
+    Delivery { seq: Seq(seq), now: Now::default(), task: Task::Message(message), state: None }
+}
+
+pub(crate) fn channels(progress: &Progress) -> Vec<&str> {
+    let Progress::Yielded(done) = progress else { panic!("{progress:?}") };
+    let emitted = done.messages.iter().map(|message| match message {
+        Message::BusEmit(event) => event.channel.as_str(),
+        other => panic!("{other:?}"),
+    });
+    emitted.collect()
+}
+
+pub(crate) fn delta(chunk: &str) -> StreamDelta {
+    StreamDelta {
+        attempt: 1,
+        source: StreamSource::Text,
+        stream: 0,
+        chunk: chunk.to_owned(),
+        tool_name: None,
+        file_paths: Vec::new(),
+    }
+}
+
+/// A realm whose fuel lasts for everything but an endless loop.
+pub(crate) fn options() -> RealmOptions {
+    RealmOptions {
+        extension: ExtensionId::from("path:/guest"),
+        limits: Limits { fuel: 2_000, ..Limits::default() },
+        seed: 1,
+        clock_step_us: 0,
+        time_zone: "UTC".to_owned(),
+        facts: Map::new(),
+    }
+}
