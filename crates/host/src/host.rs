@@ -299,6 +299,28 @@ impl Host {
         }
     }
 
+    /// Drives until no extension has anything at hand: nothing queued, no call in flight. Timers may be armed.
+    ///
+    /// For the end of a session: what was sent and not waited for (a log line, an event on the bus) still
+    /// happens. A call may take for ever, so give this a limit.
+    pub async fn quiet(&self) {
+        loop {
+            if self.pump() {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let calls = |slot: &Rc<Slot>| self.0.dispatcher.in_flight(slot.cell.borrow().package.id());
+            if self.slots().iter().all(|slot| calls(slot) == 0) {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = self.0.wake.notified() => {}
+                () = poll_fn(|cx| self.0.completions.borrow_mut().poll_ready(cx)) => {}
+            }
+        }
+    }
+
     /// Runs a future with [`Host::drive`] beside it.
     pub async fn run<F: Future>(&self, work: F) -> F::Output {
         tokio::select! {

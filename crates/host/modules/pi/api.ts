@@ -232,7 +232,12 @@ export function createApi(entry: Entry, ctx: object): object {
 
 /** Sends something into the conversation; a failure is an error of the extension, as under pi. */
 function inject(op: string, params: object, entry: number): void {
-  call("session", "session.inject", { op, ...params }).then(undefined, (error) => sendError(error, op, entry));
+  try {
+    // At once, as under pi: what ends a run and sends a message starts the next one.
+    callSync("session", "session.inject", { op, ...params });
+  } catch (error) {
+    sendError(error, op, entry);
+  }
 }
 
 function toolSpec(tool: Record<string, any>, path: string): { kind: string } {

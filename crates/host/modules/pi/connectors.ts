@@ -4,7 +4,7 @@
  * `HostcallError` whose `code` is of the taxonomy.
  */
 
-import { attach, bytesOf, call } from "pi:hostcall";
+import { attach, bytesOf, call, callSync, HostcallError } from "pi:hostcall";
 import type { Answer } from "pi:hostcall";
 import { log as writeLog } from "pi:web/console";
 import type { AbortSignal } from "pi:web/abort";
@@ -115,5 +115,11 @@ export function log(level: Level, event: string, data?: unknown): void {
   const text = String(event);
   writeLog(level, text, text);
   const members = data === undefined ? {} : { data };
-  call("log", "log", { level, event: text, message: text, ...members }).then(undefined, () => {});
+  try {
+    // At once: lines stand in the ledger in the order they were written.
+    callSync("log", "log", { level, event: text, message: text, ...members });
+  } catch (error) {
+    // A refusal, which is in the ledger; data that cannot be written down is the caller's mistake.
+    if (!(error instanceof HostcallError)) throw error;
+  }
 }
