@@ -321,7 +321,8 @@ impl Agent {
         let mut prompt = base.clone();
         let mut messages = Vec::new();
         if self.extensions.has_handlers("before_agent_start") {
-            let options = json!({"cwd": self.options.cwd, "selectedTools": self.tools.borrow().active_names(&*self.extensions)});
+            let options =
+                json!({"cwd": self.options.cwd, "selectedTools": self.tools.borrow().active_names(&*self.extensions)});
             let mut event = Event::new("before_agent_start")
                 .with("prompt", content.text())
                 .with("systemPrompt", base.as_str())

@@ -40,13 +40,17 @@ impl Agent {
             tokio::pin!(turns);
             tokio::select! {
                 biased;
-                ending = &mut turns => ending,
                 () = cancel.cancelled() => {
                     self.extensions.run_aborted();
                     turns.await
                 }
+                ending = &mut turns => ending,
             }
         };
+        if cancel.is_cancelled() {
+            // The turns may have seen the token before we did. A signal that has fired stays as it is.
+            self.extensions.run_aborted();
+        }
         self.extensions.run_ended();
         self.control.end_run();
         let ending = ending?;

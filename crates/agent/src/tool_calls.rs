@@ -188,8 +188,7 @@ impl Agent {
             // The receiver outlives the tool; a late update has no one to go to.
             let _ = sender.send(update);
         });
-        let running =
-            tool.run(&self.options, &*self.extensions, &call.id, input, cancel.clone(), on_update);
+        let running = tool.run(&self.options, &*self.extensions, &call.id, input, cancel.clone(), on_update);
         tokio::pin!(running);
         let outcome = loop {
             tokio::select! {

@@ -151,7 +151,8 @@ async fn run(extensions: &dyn Extensions, asked: Asked) {
 
 /// `~/x` as the gate decided it: the tools know nothing of a home.
 fn with_home(mut input: Value, decided: Option<PathBuf>) -> Value {
-    let from_home = input.get("path").and_then(Value::as_str).is_some_and(|path| path.trim_start_matches('@').starts_with('~'));
+    let from_home =
+        input.get("path").and_then(Value::as_str).is_some_and(|path| path.trim_start_matches('@').starts_with('~'));
     if let (true, Some(path)) = (from_home, decided) {
         input["path"] = json!(path);
     }

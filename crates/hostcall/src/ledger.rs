@@ -115,21 +115,9 @@ struct Record {
 }
 
 enum Body {
-    Decision {
-        method: Box<str>,
-        subject: Option<String>,
-        decision: Decision,
-    },
-    Start {
-        call: CallFacts,
-        claimed: Option<String>,
-        timeout_ms: Option<u64>,
-    },
-    End {
-        call: CallFacts,
-        duration_us: u64,
-        error: Option<(ErrorCode, Option<Arc<str>>)>,
-    },
+    Decision { method: Box<str>, subject: Option<String>, decision: Decision },
+    Start { call: CallFacts, claimed: Option<String>, timeout_ms: Option<u64> },
+    End { call: CallFacts, duration_us: u64, error: Option<(ErrorCode, Option<Arc<str>>)> },
     Event(Box<EventBody>),
 }
 

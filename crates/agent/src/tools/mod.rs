@@ -285,7 +285,6 @@ impl ToolSet {
     pub(crate) fn descriptions(&self, extensions: &dyn Extensions) -> Vec<ToolDescription> {
         self.active(extensions).iter().map(Tool::description).collect()
     }
-
 }
 
 impl Tool {

@@ -44,24 +44,28 @@ impl Inner {
     }
 
     /// Makes `path` and what is missing above it; the first folder made.
-    pub(super) fn mkdir_all(&self, permit: &Permit, path: &Path, mode: u32) -> Result<Option<std::path::PathBuf>, Failure> {
+    pub(super) fn mkdir_all(
+        &self,
+        permit: &Permit,
+        path: &Path,
+        mode: u32,
+    ) -> Result<Option<std::path::PathBuf>, Failure> {
         let mut missing = vec![path];
         let mut first = None;
         // Each round makes a folder or learns of one more that is missing above.
         while let Some(next) = missing.last().copied() {
-            let made =
-                self.walk(permit, next, Access::Write, Last::Follow).and_then(|reached| match &reached.name {
-                    None => Ok(false),
-                    Some(name) => match reached.dir.mkdir(name, mode) {
-                        Ok(()) => Ok(true),
-                        Err(error) if error.raw_os_error() == Some(EEXIST) => match reached.lstat()?.kind() {
-                            Kind::Dir => Ok(false),
-                            _ if next == path => Err(code(EEXIST).into()),
-                            _ => Err(code(ENOTDIR).into()),
-                        },
-                        Err(error) => Err(error.into()),
+            let made = self.walk(permit, next, Access::Write, Last::Follow).and_then(|reached| match &reached.name {
+                None => Ok(false),
+                Some(name) => match reached.dir.mkdir(name, mode) {
+                    Ok(()) => Ok(true),
+                    Err(error) if error.raw_os_error() == Some(EEXIST) => match reached.lstat()?.kind() {
+                        Kind::Dir => Ok(false),
+                        _ if next == path => Err(code(EEXIST).into()),
+                        _ => Err(code(ENOTDIR).into()),
                     },
-                });
+                    Err(error) => Err(error.into()),
+                },
+            });
             match made {
                 Ok(made) => {
                     if made && first.is_none() {
