@@ -19,8 +19,10 @@ use pijs_agent::ports::NoUi;
 use pijs_agent::provider::{self, ErrorKind, ProviderOptions};
 use pijs_agent::session::Session;
 use pijs_agent::system::OsToolSystem;
+use pijs_agent::tool_port::{HostTools, ToolRequests};
 use pijs_agent::{Agent, AgentControl, AgentOptions, Ambient, Ending, FrontEnd, JsonFrontEnd, Outcome, TextFrontEnd};
-use pijs_connectors::exec::ExecOptions;
+use pijs_connectors::exec::{ExecConnector, ExecOptions};
+use pijs_connectors::fs::FsConnector;
 use pijs_connectors::http::HttpOptions;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
@@ -33,6 +35,9 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// How long calls that nobody waits for may take at the end of a session.
+const WIND_DOWN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Everything of one session. Made by [`assemble`], on the thread that runs it.
 pub(crate) struct Assembled {
@@ -122,7 +127,8 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         LedgerOptions { session_id, secrets: secrets.map(str::to_owned).collect(), ..LedgerOptions::default() },
         sink,
     );
-    let dispatcher = Arc::new(dispatcher(environment, &decided, &ledger, &control, has_ui, timer.clone()));
+    let (dispatcher, tool_requests) = dispatcher(environment, &decided, &ledger, &control, has_ui, timer.clone());
+    let dispatcher = Arc::new(dispatcher);
 
     let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer)
         .options(host_options(environment, &decided, &ambient))
@@ -143,6 +149,8 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         }
     });
 
+    let extensions = Rc::new(HostExtensions::new(host.clone()));
+    tokio::task::spawn_local(tool_requests.serve(extensions.clone()));
     let agent = Agent::new(
         AgentOptions {
             cwd: environment.dirs.cwd.clone(),
@@ -155,7 +163,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
             system: Arc::new(OsToolSystem::new(ambient.clone(), environment.temp.clone())),
             ambient,
         },
-        Rc::new(HostExtensions::new(host.clone())),
+        extensions.clone(),
         provider,
         control,
         front_end,
@@ -169,6 +177,8 @@ impl Assembled {
         self.agent.start("startup").await.map_err(|error| Failure::failed(error.to_string()))?;
         let outcome = self.agent.prompt(prompt).await;
         self.agent.shutdown("quit").await;
+        // What nobody waits for (a log line, an event on the bus) still happens.
+        let _ = tokio::time::timeout(WIND_DOWN, self.host.quiet()).await;
         judge(outcome.map_err(|error| Failure::failed(error.to_string()))?)
     }
 
@@ -240,7 +250,8 @@ async fn load(
     let maps = SourceMaps::new(output.artifact.artifact());
     let mut package = Package::new(profile, Arc::new(output.artifact)).with_positions(Rc::new(maps));
     package.entries = wanted_entries(found);
-    let report = host.load(package).await.map_err(|error| Failure::failed(clean(&error.to_string())))?;
+    // A factory may wait for a timer or a call; somebody has to bring it the answer.
+    let report = host.run(host.load(package)).await.map_err(|error| Failure::failed(clean(&error.to_string())))?;
     if let Some((path, error)) = report.failures().next() {
         let place = error
             .position
@@ -290,7 +301,7 @@ fn dispatcher(
     control: &AgentControl,
     has_ui: bool,
     timer: Arc<dyn Timer>,
-) -> Dispatcher {
+) -> (Dispatcher, ToolRequests) {
     let dirs = &environment.dirs;
     let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &environment.temp);
     let terminal = Terminal::default();
@@ -301,16 +312,23 @@ fn dispatcher(
     let ui: Arc<dyn UiPort> = if has_ui { Arc::new(terminal) } else { Arc::new(NoUi) };
     let child =
         PLAIN_ENV.iter().filter_map(|name| Some(((*name).to_owned(), environment.variables.get(*name)?.clone())));
+    let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
+    let programs = Arc::new(ExecConnector::new(ExecOptions::new(child.collect())));
+    let (tools, tool_requests) = HostTools::new(Arc::clone(&files), Arc::clone(&programs), dirs.cwd.clone());
     let connectors = Connectors::new()
-        .fs(Arc::new(OsFileSystem::new()))
-        .exec(ExecOptions::new(child.collect()))
+        .with("fs", files)
+        .with("exec", programs)
+        .tool(Arc::new(tools))
+        .tools(Arc::new(control.clone()))
         .http(HttpOptions::default())
         .env(environment.variables.clone())
         .log(ledger.clone(), Arc::clone(&timer))
         .timer(Arc::clone(&timer))
         .ui(ui)
         .session(Arc::new(control.clone()));
-    Dispatcher::builder(gate.build(), ledger.clone(), timer).connectors(connectors.into_methods()).build()
+    let dispatcher =
+        Dispatcher::builder(gate.build(), ledger.clone(), timer).connectors(connectors.into_methods()).build();
+    (dispatcher, tool_requests)
 }
 
 fn host_options(environment: &Environment, decided: &Decided, ambient: &Ambient) -> HostOptions {
