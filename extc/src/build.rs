@@ -166,7 +166,7 @@ fn link_all(package: &Package, modules: &Arc<Modules>, minify: bool) -> Result<L
     let mut uses = Uses::default();
     modules.for_each_scan(|_, scan| uses.merge(&scan.uses));
     let inputs = modules.tree().inputs();
-    let facades = facades(modules.host(), &imports);
+    let facades = facades(modules.host(), &mut imports, None);
     let metadata = ArtifactMetadata {
         schema: ARTIFACT_SCHEMA.to_owned(),
         name: package.name.clone(),

@@ -68,18 +68,34 @@ pub(crate) fn check_names(modules: &Modules, imports: &HostImports) {
 /// export { default } from "node:fs";
 /// let absent; export { absent as gone };
 /// ```
-pub(crate) fn facades(host: &HostInterface, imports: &HostImports) -> Vec<Module> {
+///
+/// A name that a supplied package has beside a module of ours comes from there, and the supplied module
+/// is added to `imports`: `export { truncateHead } from "@earendil-works/pi-coding-agent/dist/core/tools/truncate.js"`.
+///
+/// `tag` keeps facades of artifacts apart that are loaded into one realm.
+pub(crate) fn facades(host: &HostInterface, imports: &mut HostImports, tag: Option<&str>) -> Vec<Module> {
     let mut facades = Vec::new();
+    let mut supplied = HostImports::new();
     for (module, names) in imports.iter().filter(|(module, _)| host.has_module(module)) {
-        let absent: Vec<&str> =
-            names.iter().map(String::as_str).filter(|name| *name != "*" && !host.has_export(module, name)).collect();
-        if absent.is_empty() {
+        // Whoever takes the module as a whole sees all of it.
+        let wanted = |name: &str| names.contains("*") || names.contains(name);
+        let parts: BTreeMap<&str, &str> = host.parts(module).filter(|(name, _)| wanted(name)).collect();
+        let absent: Vec<&str> = names
+            .iter()
+            .map(String::as_str)
+            .filter(|name| *name != "*" && !host.has_own_export(module, name) && !parts.contains_key(name))
+            .collect();
+        if absent.is_empty() && parts.is_empty() {
             continue;
         }
         let from = Value::from(module.as_str());
         let mut source = format!("export * from {from};\n");
-        if host.has_export(module, "default") {
+        if host.has_own_export(module, "default") {
             source.push_str(&format!("export {{ default }} from {from};\n"));
+        }
+        for (name, from) in &parts {
+            source.push_str(&format!("export {{ {name} }} from {};\n", Value::from(*from)));
+            supplied.entry((*from).to_owned()).or_default().insert((*name).to_owned());
         }
         source.push_str("let absent;\n");
         for name in absent {
@@ -89,14 +105,25 @@ pub(crate) fn facades(host: &HostInterface, imports: &HostImports) -> Vec<Module
                 name => source.push_str(&format!("export {{ absent as {} }};\n", Value::from(name))),
             }
         }
+        let tag = tag.map(|tag| format!("#{tag}")).unwrap_or_default();
         facades.push(Module {
-            specifier: format!("{FACADE_PREFIX}{module}"),
+            specifier: format!("{FACADE_PREFIX}{module}{tag}"),
             source,
             source_map: None,
             bytecode: None,
         });
     }
+    for (module, names) in supplied {
+        imports.entry(module).or_default().extend(names);
+    }
     facades
+}
+
+/// The names that a chunk exports.
+pub(crate) fn exported_names(chunk: &Chunk) -> BTreeSet<String> {
+    let limits = Limits { file_bytes: Limits::default().total_bytes, ..Limits::default() };
+    let Ok(parsed) = parse(&chunk.file, &chunk.code, &limits) else { return BTreeSet::new() };
+    crate::interface::exports_of(&parsed.program)
 }
 
 #[derive(Default)]

@@ -13,10 +13,11 @@
 use crate::host::HostSource;
 use crate::limits::Limits;
 use crate::parse::parse;
+use crate::supply::Supply;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use swc_core::ecma::ast::{
-    Decl, ExportSpecifier, ModuleDecl, ModuleExportName, ModuleItem, ObjectPatProp, Pat, Program,
+    Decl, ExportSpecifier, Module, ModuleDecl, ModuleExportName, ModuleItem, ObjectPatProp, Pat, Program,
 };
 
 /// Node's builtin modules, as they are imported without a scheme.
@@ -142,6 +143,8 @@ fn below<'a>(specifier: &'a str, name: &str) -> Option<&'a str> {
 #[derive(Debug, Clone)]
 pub struct HostInterface {
     modules: Arc<BTreeMap<String, HostModule>>,
+    /// Packages that are fetched when an extension imports them.
+    supply: Option<&'static Supply>,
     fingerprint: [u8; 32],
 }
 
@@ -160,7 +163,7 @@ struct Exports {
 }
 
 impl HostInterface {
-    /// The modules that `pijs-host` embeds.
+    /// The modules that `pijs-host` embeds, and the packages that this program supplies.
     pub fn embedded() -> Self {
         static EMBEDDED: OnceLock<HostInterface> = OnceLock::new();
         EMBEDDED
@@ -169,7 +172,10 @@ impl HostInterface {
                     .iter()
                     .map(|module| HostSource { specifier: module.specifier, source: module.source, path: module.path })
                     .collect();
-                Self::new(&modules)
+                let own = Self::new(&modules);
+                let mut key = crate::cache::Key::builder("host modules and supply");
+                key.field(&own.fingerprint).field(Supply::fingerprint());
+                Self { supply: Some(Supply::pinned()), fingerprint: key.finish().bytes(), ..own }
             })
             .clone()
     }
@@ -188,7 +194,7 @@ impl HostInterface {
                 (module.specifier.to_owned(), value)
             })
             .collect();
-        Self { modules: Arc::new(modules), fingerprint }
+        Self { modules: Arc::new(modules), supply: None, fingerprint }
     }
 
     /// Changes whenever a module of the set does.
@@ -198,11 +204,25 @@ impl HostInterface {
 
     /// Whether the host serves a module.
     pub(crate) fn has_module(&self, specifier: &str) -> bool {
-        self.modules.contains_key(specifier)
+        self.modules.contains_key(specifier) || self.supply.is_some_and(|supply| supply.has_module(specifier))
     }
 
-    /// Whether a module exports a name; true for what cannot be known.
+    /// What supplied packages add to a host module of ours: names that ours lacks, each with its module.
+    pub(crate) fn parts<'a>(&'a self, specifier: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let parts = self.supply.into_iter().flat_map(move |supply| supply.parts(specifier));
+        parts.filter(move |(name, _)| !self.has_own_export(specifier, name))
+    }
+
+    /// Whether a module exports a name, from ours or from a supplied package; true for what cannot be known.
     pub(crate) fn has_export(&self, specifier: &str, name: &str) -> bool {
+        self.has_own_export(specifier, name) || self.parts(specifier).any(|(part, _)| part == name)
+    }
+
+    /// Whether a module by itself exports a name; true for what cannot be known.
+    pub(crate) fn has_own_export(&self, specifier: &str, name: &str) -> bool {
+        if let Some(names) = self.supply.and_then(|supply| supply.names(specifier)) {
+            return names.contains(name);
+        }
         // Bounds a cycle of `export *`.
         let mut seen = BTreeSet::new();
         let mut waiting = vec![specifier.to_owned()];
@@ -236,16 +256,25 @@ impl HostModule {
         self.exports
             .get_or_init(|| {
                 let parsed = parse(&self.path, &self.source, &Limits::default()).ok()?;
-                let Program::Module(module) = parsed.program else { return None };
-                let mut exports = Exports::default();
-                module.body.iter().for_each(|item| exports.see(item));
-                Some(exports)
+                let Program::Module(module) = &parsed.program else { return None };
+                Some(Exports::of(module))
             })
             .as_ref()
     }
 }
 
+/// The names that a program exports by itself; nothing for a script.
+pub(crate) fn exports_of(program: &Program) -> BTreeSet<String> {
+    program.as_module().map(|module| Exports::of(module).names).unwrap_or_default()
+}
+
 impl Exports {
+    fn of(module: &Module) -> Self {
+        let mut exports = Self::default();
+        module.body.iter().for_each(|item| exports.see(item));
+        exports
+    }
+
     fn see(&mut self, item: &ModuleItem) {
         let ModuleItem::ModuleDecl(declaration) = item else { return };
         match declaration {

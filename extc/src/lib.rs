@@ -18,6 +18,7 @@
 //! | `build` | the pipeline |
 //! | `cache`, `record` | finished artifacts, and how a hit is found without linking |
 //! | `host`, `strip` | the host module set |
+//! | `supply` | npm packages that stand beside it, fetched when an extension imports them |
 //! | `maps` | from a position in a chunk to the author's file |
 //!
 //! What always holds: the same input gives the same bytes, whatever the folder it lies in; nothing
@@ -42,6 +43,7 @@ mod resolve;
 mod rewrite;
 mod scan;
 mod strip;
+mod supply;
 mod tree;
 
 pub use build::{BuildOptions, BuildOutput, CheckOptions, CheckOutput, build, check};
@@ -52,3 +54,4 @@ pub use interface::HostInterface;
 pub use limits::Limits;
 pub use maps::SourceMaps;
 pub use resolve::Input;
+pub use supply::{Pinned, Supply, Unit};

@@ -183,6 +183,8 @@ pub(crate) enum ExtCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Print what extensions register, as the conformance harness compares it
+    Snapshot(SnapshotArgs),
     /// Everything about one extension: registrations, capabilities, limits
     Show {
         /// Name, source or path
@@ -191,6 +193,23 @@ pub(crate) enum ExtCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// `pi ext snapshot`
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotArgs {
+    /// Paths, example:NAME or npm:NAME@VERSION[/FILE], in load order
+    #[arg(required = true, value_name = "ENTRY")]
+    pub(crate) entries: Vec<String>,
+    /// Where example:NAME is
+    #[arg(long, value_name = "DIR")]
+    pub(crate) examples: Option<PathBuf>,
+    /// Where npm:NAME@VERSION is
+    #[arg(long, value_name = "DIR")]
+    pub(crate) packages: Option<PathBuf>,
+    /// Paths below it are printed relative to it
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
 }
 
 /// A flag for an extension: `--name`, `--name=value` or `--name value`.

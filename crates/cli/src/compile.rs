@@ -32,6 +32,11 @@ impl Compiler {
         pijs_extc::build(input, &self.options)
     }
 
+    /// The user's cache, unless it cannot be used.
+    pub(crate) fn cache(&self) -> Option<Cache> {
+        self.options.cache.clone()
+    }
+
     /// The host modules every realm needs.
     pub(crate) fn host_modules(&self) -> Result<Arc<Verified>, BuildFailure> {
         pijs_extc::host_modules(self.options.cache.as_ref())

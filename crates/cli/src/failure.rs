@@ -39,6 +39,13 @@ impl Failure {
         Self { exit: Exit::Interrupted, message: "interrupted".to_owned(), help: None }
     }
 
+    /// Says what it happened in.
+    #[must_use]
+    pub(crate) fn within(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
     /// Says what to do next.
     #[must_use]
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {

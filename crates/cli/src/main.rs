@@ -8,9 +8,12 @@ mod facts;
 mod failure;
 mod grants;
 mod ledger_file;
+mod normalise;
 mod output;
 mod packages;
 mod session;
+mod snapshot;
+mod supply;
 mod system;
 mod terminal;
 mod trust;
@@ -63,6 +66,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>) -> Result<()> {
                 packages::loaded(&environment, extensions, json)
             }
             Some(Command::Ext(ExtCommand::Show { extension, json })) => packages::show(&environment, &extension, json),
+            Some(Command::Ext(ExtCommand::Snapshot(args))) => snapshot::print(&environment, &args).await,
             Some(Command::Demo { json }) => demo::run(&environment, json).await,
         }
     });

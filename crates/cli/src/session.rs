@@ -11,6 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::grants::Decided;
 use crate::ledger_file::LedgerFile;
 use crate::output::{clean, stderr};
+use crate::supply::Supplier;
 use crate::system::{SystemTimer, WatchThread};
 use crate::terminal::Terminal;
 use crate::trust::Trust;
@@ -112,6 +113,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     })?;
 
     let compiler = Compiler::new();
+    let supplier = Supplier::new(environment, compiler.cache());
     let discovery = discover(environment, &args)?;
     let timer = Arc::new(SystemTimer::new());
     let state = ReadableState::default();
@@ -139,7 +141,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         .build();
     let reports = host.reports();
     for found in &discovery.packages {
-        load(&host, &dispatcher, &compiler, &decided, found).await?;
+        load(&host, &dispatcher, &compiler, &supplier, &decided, found).await?;
     }
     set_flags(&host, flags)?;
     let shown = reports.clone();
@@ -234,6 +236,7 @@ async fn load(
     host: &Host,
     dispatcher: &Dispatcher,
     compiler: &Compiler,
+    supplier: &Supplier,
     decided: &Decided,
     found: &PackageEntry,
 ) -> Result<()> {
@@ -248,7 +251,9 @@ async fn load(
         .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
 
     let maps = SourceMaps::new(output.artifact.artifact());
-    let mut package = Package::new(profile, Arc::new(output.artifact)).with_positions(Rc::new(maps));
+    let supplied = supplier.for_extension(&metadata).await?;
+    let mut package =
+        Package::new(profile, Arc::new(output.artifact)).with_supplied(supplied).with_positions(Rc::new(maps));
     package.entries = wanted_entries(found);
     // A factory may wait for a timer or a call; somebody has to bring it the answer.
     let report = host.run(host.load(package)).await.map_err(|error| Failure::failed(clean(&error.to_string())))?;
@@ -267,7 +272,7 @@ async fn load(
 }
 
 /// The entries that discovery chose, as modules of the artifact: entry *i* is `ext:/i/index.js`.
-fn wanted_entries(found: &PackageEntry) -> Vec<Entry> {
+pub(crate) fn wanted_entries(found: &PackageEntry) -> Vec<Entry> {
     let entry = |(index, path): (usize, &PathBuf)| Entry {
         module: format!("ext:/{index}/index.js"),
         path: path.display().to_string(),

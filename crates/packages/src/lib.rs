@@ -6,6 +6,7 @@
 //! | [`Source`] | what the user called the package |
 //! | [`NpmConfig`] | registries and tokens, read from the user's `.npmrc` |
 //! | [`Builder`] | compiles a package before it is put in place; the command line passes `extc` |
+//! | [`Depot`] | packages that a program pins by digest, kept as tarballs |
 //! | [`resolve_extensions`] | pi's load order over `-e`, settings, folders and packages |
 //! | [`PackageError`] | every refusal, with its [`InstallCode`] |
 //!
@@ -26,7 +27,7 @@ mod integrity;
 mod lock;
 mod manifest;
 mod npmrc;
-
+mod pinned;
 mod registry;
 mod resolve;
 mod settings;
@@ -40,6 +41,7 @@ pub use install::{
     BuildInput, Builder, Built, Faults, Installed, Installer, Listed, NoFaults, NoProgress, Progress, Removed, Step,
 };
 pub use npmrc::NpmConfig;
+pub use pinned::{Depot, PinnedPackage};
 pub use source::{PackageName, Source, Wanted};
 
 use std::path::PathBuf;

@@ -20,7 +20,7 @@ use rolldown::{
     AttachDebugInfo, Bundler, BundlerOptions, BundlerTransformOptions, CommentsOptions, DecoratorOptions,
     ExperimentalOptions, InputItem, OutputFormat, Platform, RawMinifyOptions, ResolveOptions, SourceMapType, TsConfig,
 };
-use rolldown_common::Output;
+use rolldown_common::{InnerOptions, ModuleSideEffects, Output, TreeshakeOptions};
 use rolldown_error::{BuildDiagnostic, DiagnosticOptions, EventKind};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +32,32 @@ const OUT_DIR: &str = "dist";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkOptions {
     pub(crate) minify: bool,
+}
+
+/// One module to start from.
+#[derive(Debug)]
+pub(crate) struct Input {
+    /// Name of its chunk.
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+}
+
+/// Several modules that are linked together and share chunks.
+#[derive(Debug)]
+pub(crate) struct Inputs {
+    pub(crate) files: Vec<Input>,
+    /// Name of a shared chunk, with `[name]` in it.
+    pub(crate) chunks: String,
+    pub(crate) side_effects: SideEffects,
+}
+
+/// What becomes of a module from which nothing is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SideEffects {
+    /// It is evaluated, unless its package says that this does nothing.
+    Kept,
+    /// It is left out.
+    Dropped,
 }
 
 /// One linked module of an entry.
@@ -48,7 +74,29 @@ pub(crate) struct Chunk {
 ///
 /// Diagnostics go to `modules`; `None` when there are errors among them.
 pub(crate) fn link(modules: &Arc<Modules>, entry: &Path, options: LinkOptions) -> Option<Vec<Chunk>> {
-    match run(modules, entry, options, false) {
+    link_all(modules, |shim| settings(modules.tree().package(), entry, options, shim))
+}
+
+/// Links several modules at once. Their chunks come first, then the shared ones, each by name.
+///
+/// Diagnostics go to `modules`; `None` when there are errors among them.
+pub(crate) fn link_inputs(modules: &Arc<Modules>, inputs: &Inputs) -> Option<Vec<Chunk>> {
+    link_all(modules, |shim| {
+        let first = inputs.files.first().expect("there is something to link");
+        let mut settings = settings(modules.tree().package(), &first.path, LinkOptions { minify: false }, shim);
+        settings.input = Some(inputs.files.iter().map(|input| item(&input.name, &input.path)).collect());
+        settings.entry_filenames = Some("[name]".to_owned().into());
+        settings.chunk_filenames = Some(inputs.chunks.clone().into());
+        if inputs.side_effects == SideEffects::Dropped {
+            let module_side_effects = ModuleSideEffects::Boolean(false);
+            settings.treeshake = TreeshakeOptions::Option(InnerOptions { module_side_effects, ..Default::default() });
+        }
+        settings
+    })
+}
+
+fn link_all(modules: &Arc<Modules>, settings: impl Fn(bool) -> BundlerOptions) -> Option<Vec<Chunk>> {
+    match run(modules, settings(false)) {
         Ok(chunks) => Some(chunks),
         Err(errors) => {
             let (absent, other): (Vec<_>, Vec<_>) =
@@ -62,22 +110,15 @@ pub(crate) fn link(modules: &Arc<Modules>, entry: &Path, options: LinkOptions) -
                 }
                 return None;
             }
-            run(modules, entry, options, true)
+            run(modules, settings(true))
                 .map_err(|errors| errors.iter().for_each(|error| modules.note(link_error(modules, error))))
                 .ok()
         }
     }
 }
 
-fn run(
-    modules: &Arc<Modules>,
-    entry: &Path,
-    options: LinkOptions,
-    shim: bool,
-) -> Result<Vec<Chunk>, Vec<BuildDiagnostic>> {
-    let package = modules.tree().package().to_owned();
+fn run(modules: &Arc<Modules>, settings: BundlerOptions) -> Result<Vec<Chunk>, Vec<BuildDiagnostic>> {
     let plugin = Arc::new(LinkPlugin { modules: Arc::clone(modules) });
-    let settings = settings(&package, entry, options, shim);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers can be made");
     let output = runtime.block_on(async {
         let mut bundler = Bundler::with_plugins(settings, vec![plugin]).map_err(|errors| errors.into_vec())?;
@@ -105,10 +146,7 @@ fn run(
 fn settings(package: &Path, entry: &Path, options: LinkOptions, shim: bool) -> BundlerOptions {
     let list = |items: &[&str]| items.iter().map(|&item| item.to_owned()).collect::<Vec<_>>();
     BundlerOptions {
-        input: Some(vec![InputItem {
-            name: Some("index".to_owned()),
-            import: entry.to_str().expect("the resolver checked that paths are UTF-8").to_owned(),
-        }]),
+        input: Some(vec![item("index", entry)]),
         cwd: Some(package.to_owned()),
         dir: Some(OUT_DIR.to_owned()),
         // Adds the `node` condition, and keeps `require` apart from `import`.
@@ -148,6 +186,11 @@ fn settings(package: &Path, entry: &Path, options: LinkOptions, shim: bool) -> B
         }),
         ..Default::default()
     }
+}
+
+fn item(name: &str, path: &Path) -> InputItem {
+    let import = path.to_str().expect("the resolver checked that paths are UTF-8").to_owned();
+    InputItem { name: Some(name.to_owned()), import }
 }
 
 /// Source names inside the package in place of paths, so that the map is the same everywhere.

@@ -1,28 +1,18 @@
-/** `node:net`: can be imported and extended; using it says what to do instead. */
+/** `node:net`: addresses and lists of them; connections say what to do instead. */
 
-import { URL } from "pi:web/url";
+import { isIP, isIPv4, isIPv6 } from "pi:node/net/addresses";
+import { BlockList, SocketAddress } from "pi:node/net/blocklist";
 import { refuse } from "pi:node/refuse";
 
 const refused = refuse("node:net", "use fetch, or a program started with child_process", [
-  "createServer", "createConnection", "connect", "Server", "Socket", "Stream", "BlockList", "SocketAddress",
-  "getDefaultAutoSelectFamily", "setDefaultAutoSelectFamily",
+  "createServer", "createConnection", "connect", "Server", "Socket", "Stream", "getDefaultAutoSelectFamily",
+  "setDefaultAutoSelectFamily",
 ]);
 
 export const {
-  createServer, createConnection, connect, Server, Socket, Stream, BlockList, SocketAddress, getDefaultAutoSelectFamily,
-  setDefaultAutoSelectFamily,
+  createServer, createConnection, connect, Server, Socket, Stream, getDefaultAutoSelectFamily, setDefaultAutoSelectFamily,
 } = refused;
 
-export function isIPv4(text: string): boolean {
-  return /^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}$/.test(text);
-}
-export function isIPv6(text: string): boolean {
-  const [address, zone, ...more] = String(text).split("%");
-  if (more.length > 0 || zone === "" || !address!.includes(":") || /[^0-9a-fA-F:.]/.test(address!)) return false;
-  return URL.canParse(`http://[${address}]/`);
-}
-export function isIP(text: string): 0 | 4 | 6 {
-  return isIPv4(text) ? 4 : isIPv6(text) ? 6 : 0;
-}
+export { BlockList, isIP, isIPv4, isIPv6, SocketAddress };
 
-export default { ...refused, isIP, isIPv4, isIPv6 };
+export default { ...refused, BlockList, isIP, isIPv4, isIPv6, SocketAddress };

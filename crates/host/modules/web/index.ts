@@ -2,7 +2,7 @@
  * `pi:web`: the globals of a realm. `pi:runtime` imports it first; it exports nothing.
  *
  * Timers, console and abort signals are there at once, since the hostcall layer needs two of them;
- * everything else loads at its first read. There is no `navigator`, no `Bun`, no SharedArrayBuffer,
+ * everything else loads at its first read. There is no `navigator`, no `Bun`,
  * and nothing of a browser's document.
  */
 
@@ -47,6 +47,7 @@ const LAZY: Record<string, string[]> = {
   "pi:web/headers": ["Headers"],
   "pi:web/blob": ["Blob", "File", "FormData"],
   "pi:web/intl": ["Intl"],
+  "pi:web/atomics": ["SharedArrayBuffer", "Atomics"],
   "pi:web/fetch": ["fetch", "Request", "Response"],
   "node:buffer": ["Buffer"],
   "node:process": ["process"],
@@ -55,6 +56,3 @@ const LAZY: Record<string, string[]> = {
 for (const specifier of Object.keys(LAZY)) {
   for (const name of LAZY[specifier]!) defineLazy(globalThis, name, specifier);
 }
-
-// Shared memory has no second thread to share with; its presence would mislead feature tests.
-for (const name of ["SharedArrayBuffer", "Atomics"]) delete (globalThis as any)[name];

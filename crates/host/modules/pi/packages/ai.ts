@@ -1,16 +1,6 @@
 /**
- * `@earendil-works/pi-ai` and `@mariozechner/pi-ai`: the values that extensions import beside types.
+ * `@earendil-works/pi-ai` and `@mariozechner/pi-ai`. Its pure names come from the real package, beside this
+ * module; what calls a model is not there yet.
  */
 
-/** A JSON Schema of a string that is one of a list, in the form every provider takes. */
-export function StringEnum(
-  values: readonly string[],
-  options?: { description?: string; default?: string },
-): Record<string, unknown> {
-  return {
-    type: "string",
-    enum: [...values],
-    ...(options?.description ? { description: options.description } : {}),
-    ...(options?.default ? { default: options.default } : {}),
-  };
-}
+export {};

@@ -1,0 +1,361 @@
+//! `pi ext snapshot`: what extensions register, printed in the form of `oracle/format.md`.
+//!
+//! The real pi prints the same document of the same extension; the conformance harness compares the two.
+//! Extensions are loaded in a throw-away home and project with an emptied environment, as `pi -e ENTRY
+//! --no-extensions` does it, and see no session. They may read and write there and run programs; nothing
+//! else is granted.
+
+use crate::args::SnapshotArgs;
+use crate::compile::{Compiler, input_of};
+use crate::environment::Environment;
+use crate::facts::facts;
+use crate::failure::{Failure, Result};
+use crate::normalise::Normaliser;
+use crate::output::stdout;
+use crate::session::wanted_entries;
+use crate::supply::Supplier;
+use crate::system::SystemTimer;
+use pijs_agent::ports::NoUi;
+use pijs_connectors::exec::ExecOptions;
+use pijs_connectors::{Connectors, system::OsFileSystem};
+use pijs_extc::SourceMaps;
+use pijs_host::{Entry, Host, HostOptions, Package, ReportKind};
+use pijs_hostcall::vocabulary::PLAIN_ENV;
+use pijs_hostcall::{Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, LedgerSink, Places, Policy, Profile};
+use pijs_packages::{Dirs, DiscoverOptions, PackageEntry, resolve_extensions};
+use pijs_protocol::manifest::Scope;
+use pijs_protocol::registration::{Registration, ToolSpec};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The version of pi whose documents these are.
+const PI: &str = "0.87.1";
+
+/// `pi ext snapshot ENTRY...`
+pub(crate) async fn print(environment: &Environment, args: &SnapshotArgs) -> Result<()> {
+    let places = Roots::new(environment, args);
+    let named = args.entries.iter().map(|entry| places.resolve(entry)).collect::<Result<Vec<_>>>()?;
+    let base = tempfile::Builder::new()
+        .prefix("snap-")
+        .rand_bytes(6)
+        .tempdir_in(&environment.temp)
+        .map_err(|error| Failure::failed(format!("no folder in {}: {error}", environment.temp.display())))?;
+    let surroundings = surroundings(environment, base.path())?;
+    let document = load(environment, &surroundings, named).await?;
+    let mut normaliser = places.normaliser(&surroundings);
+    stdout(&serde_json::to_string_pretty(&normaliser.document(document)).expect("JSON values print"));
+    Ok(())
+}
+
+/// Where examples and packages are.
+struct Roots {
+    cwd: PathBuf,
+    examples: Option<PathBuf>,
+    packages: Option<PathBuf>,
+    root: Option<PathBuf>,
+}
+
+impl Roots {
+    fn new(environment: &Environment, args: &SnapshotArgs) -> Self {
+        let cwd = &environment.dirs.cwd;
+        let real = |path: &PathBuf| cwd.join(path).canonicalize().unwrap_or_else(|_| cwd.join(path));
+        Self {
+            cwd: cwd.clone(),
+            examples: args.examples.as_ref().map(real),
+            packages: args.packages.as_ref().map(real),
+            root: args.root.as_ref().map(real),
+        }
+    }
+
+    /// The file or folder that an ENTRY names.
+    fn resolve(&self, entry: &str) -> Result<PathBuf> {
+        if let Some(name) = entry.strip_prefix("example:") {
+            let folder = self.examples.as_ref().ok_or_else(|| needs(entry, "--examples DIR"))?;
+            let candidates = [folder.join(format!("{name}.ts")), folder.join(name)];
+            return candidates.into_iter().find(|path| path.exists()).ok_or_else(|| {
+                Failure::failed(format!("{entry}: there is no such example below {}", folder.display()))
+            });
+        }
+        if let Some(spec) = entry.strip_prefix("npm:") {
+            let folder = self.packages.as_ref().ok_or_else(|| needs(entry, "--packages DIR"))?;
+            let malformed =
+                || Failure::usage(format!("{entry}: no package spec")).help("write npm:NAME@VERSION[/FILE]");
+            let start = usize::from(spec.starts_with('@'));
+            let at = start + spec[start..].find('@').ok_or_else(malformed)?;
+            let (name, rest) = (&spec[..at], &spec[at + 1..]);
+            let (version, file) = rest.split_once('/').map_or((rest, None), |(version, file)| (version, Some(file)));
+            let place = folder.join(format!("{}@{version}", name.replace('/', "+"))).join("node_modules").join(name);
+            if !place.is_dir() {
+                return Err(Failure::failed(format!("{entry}: there is no {}", place.display())));
+            }
+            return Ok(file.map_or_else(|| place.clone(), |file| place.join(file)));
+        }
+        Ok(self.cwd.join(entry))
+    }
+
+    fn normaliser(&self, surroundings: &Environment) -> Normaliser {
+        let dirs = &surroundings.dirs;
+        let mut normaliser = Normaliser::default();
+        if let Some(root) = &self.root {
+            normaliser = normaliser.relative_to(root);
+        }
+        let optional = [(&self.examples, "<examples>"), (&self.packages, "<packages>")];
+        for (path, name) in optional.into_iter().filter_map(|(path, name)| Some((path.as_ref()?, name))) {
+            normaliser = normaliser.place(path, name);
+        }
+        normaliser.place(&dirs.cwd, "<cwd>").place(&dirs.home, "<home>").place(&surroundings.temp, "<tmp>")
+    }
+}
+
+fn needs(entry: &str, option: &str) -> Failure {
+    Failure::usage(format!("{entry}: {option} is missing"))
+}
+
+/// A fresh project and home below `base`, and the variables that every document is made with.
+fn surroundings(environment: &Environment, base: &Path) -> Result<Environment> {
+    let made = |error: std::io::Error| Failure::failed(format!("{}: {error}", base.display()));
+    let base = base.canonicalize().map_err(made)?;
+    let folder = |name: &str| {
+        let path = base.join(name);
+        std::fs::create_dir_all(&path).map(|()| path).map_err(made)
+    };
+    let (cwd, home, temp, agent_dir) = (folder("cwd")?, folder("home")?, folder("tmp")?, folder("home/.pi/agent")?);
+    let mut variables: BTreeMap<String, String> = BTreeMap::new();
+    let mut set = |name: &str, value: String| variables.insert(name.to_owned(), value);
+    if let Some(path) = environment.variable("PATH") {
+        set("PATH", path.to_owned());
+    }
+    set("HOME", home.display().to_string());
+    set("TMPDIR", temp.display().to_string());
+    set("PI_CODING_AGENT_DIR", agent_dir.display().to_string());
+    for (name, value) in [("TZ", "UTC"), ("LANG", "C.UTF-8"), ("PI_OFFLINE", "1")] {
+        set(name, value.to_owned());
+    }
+    Ok(Environment {
+        dirs: Dirs { agent_dir, cwd, home },
+        temp,
+        variables,
+        stderr_is_terminal: false,
+        stdin_is_terminal: false,
+    })
+}
+
+/// Loads the entries and writes down what they registered.
+async fn load(environment: &Environment, surroundings: &Environment, named: Vec<PathBuf>) -> Result<Value> {
+    let compiler = Compiler::new();
+    let supplier = Supplier::new(environment, compiler.cache());
+    let timer = Arc::new(SystemTimer::new());
+    let dispatcher = Arc::new(dispatcher(surroundings, timer.clone()));
+    let options = HostOptions { facts: facts(surroundings), ..HostOptions::default() };
+    let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer).options(options).build();
+    let reports = host.reports();
+    let mut errors: Vec<(String, String)> = Vec::new();
+    let mut failed: BTreeSet<String> = BTreeSet::new();
+    for path in &named {
+        let found = resolve_extensions(&DiscoverOptions {
+            dirs: surroundings.dirs.clone(),
+            named: vec![path.display().to_string()],
+            only_named: true,
+            trusted: false,
+        });
+        errors.extend(found.problems.iter().map(|problem| (path.display().to_string(), problem.message.clone())));
+        for found in &found.packages {
+            let loaded = host.run(load_package(&host, &dispatcher, &compiler, &supplier, found)).await;
+            match loaded {
+                Ok(failures) => {
+                    failed.extend(failures.iter().map(|(path, _)| path.clone()));
+                    errors.extend(failures);
+                }
+                Err(failure) => {
+                    let message = failure.to_string();
+                    errors.extend(shown_entries(found).into_iter().map(|path| (path, message.clone())));
+                }
+            }
+        }
+    }
+    for report in reports.drain() {
+        if let ReportKind::Conflict { message } = report.kind {
+            errors.push((report.path, message));
+        }
+    }
+    Ok(document(&host, &failed, errors))
+}
+
+/// Loads one package; entries that failed, with what they said.
+async fn load_package(
+    host: &Host,
+    dispatcher: &Dispatcher,
+    compiler: &Compiler,
+    supplier: &Supplier,
+    found: &PackageEntry,
+) -> Result<Vec<(String, String)>> {
+    let output = compiler.build(&input_of(found.id.as_str(), &found.root, &found.entries))?;
+    let metadata = output.metadata();
+    let mut profile = Profile::new(found.id.as_str()).at(&found.root);
+    profile.artifact_id = Some(metadata.artifact.clone());
+    let capabilities: Vec<_> =
+        metadata.capabilities.capabilities.iter().map(|found| found.capability.clone()).collect();
+    let inside = ["<project>", "<package>", "<pi>", "<temp>", "~/**"].map(str::to_owned).to_vec();
+    let inside = Scope { paths: Some(inside), ..Scope::default() };
+    let mut grants = Grant::for_named_file(&capabilities);
+    grants.extend(["read", "write"].map(|capability| Grant::scoped("snapshot", capability, inside.clone())));
+    grants.extend(["exec", "env"].map(|capability| Grant::any("snapshot", capability)));
+    dispatcher
+        .gate()
+        .set_grants(&profile, &grants, Evidence::default())
+        .map_err(|error| Failure::failed(format!("{}: {error}", found.id)))?;
+
+    let maps = SourceMaps::new(output.artifact.artifact());
+    let supplied = supplier.for_extension(&metadata).await?;
+    let mut package =
+        Package::new(profile, Arc::new(output.artifact)).with_supplied(supplied).with_positions(Rc::new(maps));
+    let shown = shown_entries(found);
+    package.entries = wanted_entries(found);
+    if let ([entry], [path]) = (package.entries.as_mut_slice(), shown.as_slice()) {
+        *entry = Entry { path: path.clone(), ..entry.clone() };
+    }
+    let report = host.load(package).await.map_err(|error| Failure::failed(error.to_string()))?;
+    Ok(report.failures().map(|(path, error)| (path.to_owned(), error.message.clone())).collect())
+}
+
+/// The paths under which pi shows the entries: a folder without a list of extensions is one extension by
+/// itself, so it is shown as it was named.
+fn shown_entries(found: &PackageEntry) -> Vec<String> {
+    let manifest = std::fs::read(found.root.join("package.json")).ok();
+    let manifest: Value = manifest.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let listed = manifest.pointer("/pi/extensions").is_some();
+    let is_folder = found.id.as_str() == format!("path:{}", found.root.display());
+    match found.entries.as_slice() {
+        [_] if is_folder && !listed => vec![found.root.display().to_string()],
+        entries => entries.iter().map(|entry| entry.display().to_string()).collect(),
+    }
+}
+
+fn dispatcher(surroundings: &Environment, timer: Arc<SystemTimer>) -> Dispatcher {
+    let dirs = &surroundings.dirs;
+    let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &surroundings.temp);
+    let ledger = Ledger::new(
+        LedgerOptions { session_id: "snapshot".to_owned(), ..LedgerOptions::default() },
+        Arc::new(NoLedger),
+    );
+    let child = PLAIN_ENV
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), surroundings.variables.get(*name)?.clone())))
+        .collect();
+    let connectors = Connectors::new()
+        .fs(Arc::new(OsFileSystem::new()))
+        .exec(ExecOptions::new(child))
+        .env(surroundings.variables.clone())
+        .log(ledger.clone(), timer.clone())
+        .timer(timer.clone())
+        .ui(Arc::new(NoUi));
+    let gate = Gate::builder(Policy::default(), places).build();
+    Dispatcher::builder(gate, ledger, timer).connectors(connectors.into_methods()).build()
+}
+
+/// What is loaded for a look at its registrations leaves no record.
+struct NoLedger;
+
+impl LedgerSink for NoLedger {
+    fn append(&self, _: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn document(host: &Host, failed: &BTreeSet<String>, errors: Vec<(String, String)>) -> Value {
+    let registrations: Vec<_> =
+        host.registrations().into_iter().filter(|(owner, _)| !failed.contains(&owner.path)).collect();
+    let providers: Vec<Value> = registrations
+        .iter()
+        .flat_map(|(owner, all)| all.iter().map(move |one| (owner, one)))
+        .filter_map(|(owner, one)| match one {
+            Registration::Provider { name, config } => {
+                Some(json!({"name": name, "extension": owner.path, "config": plain(config)}))
+            }
+            _ => None,
+        })
+        .collect();
+    let flag_values: Map<String, Value> =
+        host.flags().into_iter().filter_map(|flag| Some((flag.spec.name, flag.value?))).collect();
+    let errors: Vec<Value> = errors
+        .iter()
+        .map(|(path, error)| json!({"path": path, "error": error.lines().next().unwrap_or_default()}))
+        .collect();
+    json!({
+        "format": "pi-ext-snapshot/1",
+        "pi": PI,
+        "extensions": registrations.iter().map(|(owner, all)| extension(&owner.path, all)).collect::<Vec<_>>(),
+        "providers": providers,
+        "flagValues": flag_values,
+        "errors": errors,
+    })
+}
+
+fn extension(path: &str, registrations: &[Registration]) -> Value {
+    let mut tools = Vec::new();
+    let mut commands = Vec::new();
+    let mut shortcuts = Vec::new();
+    let mut flags = Vec::new();
+    let mut handlers: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut message_renderers = Vec::new();
+    let mut entry_renderers = Vec::new();
+    for registration in registrations {
+        match registration {
+            Registration::Tool(spec) => tools.push(tool(spec)),
+            Registration::Command(spec) => commands.push(present(json!({
+                "name": spec.name, "description": spec.description, "completions": spec.completions.is_some(),
+            }))),
+            Registration::Shortcut { key, description, .. } => {
+                shortcuts.push(present(json!({"key": key, "description": description})));
+            }
+            Registration::Flag(spec) => flags.push(present(json!({
+                "name": spec.name, "type": spec.flag_type, "default": spec.default, "description": spec.description,
+            }))),
+            Registration::Handler(spec) => *handlers.entry(&spec.event).or_default() += 1,
+            Registration::MessageRenderer { custom_type, .. } => message_renderers.push(custom_type),
+            Registration::EntryRenderer { custom_type, .. } => entry_renderers.push(custom_type),
+            Registration::Provider { .. }
+            | Registration::HandlerRemoved { .. }
+            | Registration::ProviderRemoved { .. } => {}
+        }
+    }
+    json!({
+        "path": path, "tools": tools, "commands": commands, "shortcuts": shortcuts, "flags": flags,
+        "handlers": handlers, "messageRenderers": message_renderers, "entryRenderers": entry_renderers,
+        // `pi.registerMarkdownTransformer` throws so far.
+        "markdownTransformer": false,
+    })
+}
+
+fn tool(spec: &ToolSpec) -> Value {
+    let functions: BTreeSet<&str> = spec.functions.iter().map(|function| function.name.as_str()).collect();
+    present(json!({
+        "name": spec.name, "label": spec.label, "description": spec.description, "parameters": spec.parameters,
+        "promptSnippet": spec.prompt_snippet, "promptGuidelines": spec.prompt_guidelines,
+        "executionMode": spec.execution_mode, "renderShell": spec.render_shell,
+        "functions": functions, "otherKeys": spec.other_keys,
+    }))
+}
+
+/// An object without the members that are not set.
+fn present(mut object: Value) -> Value {
+    if let Value::Object(members) = &mut object {
+        members.retain(|_, value| !value.is_null());
+    }
+    object
+}
+
+/// A value as rule 1 prints it: functions, which arrive as handles, have no identity.
+fn plain(value: &Value) -> Value {
+    match value {
+        Value::Object(members) if members.len() == 1 && members.contains_key("$handle") => "<function>".into(),
+        Value::Object(members) => {
+            Value::Object(members.iter().map(|(key, value)| (key.clone(), plain(value))).collect())
+        }
+        Value::Array(items) => items.iter().map(plain).collect(),
+        other => other.clone(),
+    }
+}

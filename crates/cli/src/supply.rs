@@ -1,0 +1,98 @@
+//! Fetching what pi supplies to its extensions: typebox, pi-tui and the like, when one imports them.
+//!
+//! `extc` says what the packages are and compiles them; `pijs-packages` fetches and checks them. A unit that
+//! is in the artifact cache costs a read; one that nobody imports costs nothing.
+
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use pijs_artifact::Verified;
+use pijs_extc::{Cache, Supply, Unit};
+use pijs_packages::{Depot, PinnedPackage};
+use pijs_protocol::artifact::ArtifactMetadata;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The compiled units of one run, by name.
+pub(crate) struct Supplier {
+    environment: Environment,
+    cache: Option<Cache>,
+    ready: RefCell<BTreeMap<String, Arc<Verified>>>,
+}
+
+impl Supplier {
+    pub(crate) fn new(environment: &Environment, cache: Option<Cache>) -> Self {
+        Self { environment: environment.clone(), cache, ready: RefCell::default() }
+    }
+
+    /// The units that a compiled extension imports, and those that these import in turn.
+    pub(crate) async fn for_extension(&self, metadata: &ArtifactMetadata) -> Result<Vec<Arc<Verified>>> {
+        let supply = Supply::pinned();
+        let mut supplied: Vec<Arc<Verified>> = Vec::new();
+        let mut taken: Vec<&str> = Vec::new();
+        let mut waiting: VecDeque<(String, &Unit)> = VecDeque::new();
+        let units_of = |metadata: &ArtifactMetadata| -> Vec<(String, &'static Unit)> {
+            let imported = metadata.host_imports.keys();
+            imported.filter_map(|module| Some((module.clone(), supply.unit_of(module)?))).collect()
+        };
+        waiting.extend(units_of(metadata));
+        while let Some((module, unit)) = waiting.pop_front() {
+            if taken.contains(&unit.name()) {
+                continue;
+            }
+            taken.push(unit.name());
+            let artifact = self.unit(unit).await.map_err(|failure| {
+                let who = if metadata.name.is_empty() { "an extension" } else { &metadata.name };
+                failure.within(&format!("{who} imports `{module}`, which pi supplies"))
+            })?;
+            waiting.extend(units_of(&artifact.artifact().metadata));
+            supplied.push(artifact);
+        }
+        Ok(supplied)
+    }
+
+    /// One unit: from this run, from the cache, or fetched and compiled.
+    async fn unit(&self, unit: &Unit) -> Result<Arc<Verified>> {
+        if let Some(ready) = self.ready.borrow().get(unit.name()) {
+            return Ok(Arc::clone(ready));
+        }
+        let artifact = match self.cache.as_ref().and_then(|cache| unit.cached(cache)) {
+            Some(cached) => cached,
+            None => self.build(unit).await?,
+        };
+        self.ready.borrow_mut().insert(unit.name().to_owned(), Arc::clone(&artifact));
+        Ok(artifact)
+    }
+
+    async fn build(&self, unit: &Unit) -> Result<Arc<Verified>> {
+        let packages: Vec<PinnedPackage> = unit
+            .packages()
+            .map(|package| PinnedPackage {
+                name: package.name.to_owned(),
+                version: package.version.to_owned(),
+                integrity: package.integrity.to_owned(),
+            })
+            .collect();
+        let folder = tempfile::tempdir_in(&self.environment.temp).map_err(|error| {
+            Failure::failed(format!("no folder can be made in {}: {error}", self.environment.temp.display()))
+        })?;
+        let kept = self.kept().unwrap_or_else(|| folder.path().join("tarballs"));
+        let depot = Depot::open(&kept, self.environment.npm_config(None)?)?;
+        depot.unpack(&packages, folder.path()).await.map_err(|error| {
+            let names: Vec<_> =
+                packages.iter().map(|package| format!("{}@{}", package.name, package.version)).collect();
+            Failure::failed(error.to_string()).help(format!(
+                "let this machine reach the npm registry once ({}); it is kept in {} from then on",
+                names.join(", "),
+                kept.display(),
+            ))
+        })?;
+        Ok(unit.compile(folder.path(), self.cache.as_ref())?)
+    }
+
+    /// Where tarballs are kept: beside the artifact cache.
+    fn kept(&self) -> Option<PathBuf> {
+        Some(self.cache.as_ref()?.dir().parent()?.join("packages"))
+    }
+}

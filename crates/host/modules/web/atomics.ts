@@ -1,0 +1,82 @@
+/**
+ * `pi:web/atomics`: `SharedArrayBuffer` and `Atomics` of a realm with one thread.
+ *
+ * The engine's own are taken out. Memory that nobody else can reach is ordinary memory, and every access to
+ * it is atomic; `Atomics.wait` can only run out, so it is the sleep that it is used for, a hostcall.
+ */
+
+import { callSync } from "pi:hostcall";
+
+type Ints = Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array;
+
+export class SharedArrayBuffer extends ArrayBuffer {
+  get growable(): boolean {
+    return false;
+  }
+
+  override get [Symbol.toStringTag](): "SharedArrayBuffer" {
+    return "SharedArrayBuffer";
+  }
+}
+
+/** The place of an access, checked as the engine checks it. */
+function at(array: Ints, index: number): number {
+  if (!ArrayBuffer.isView(array) || array instanceof DataView || !("BYTES_PER_ELEMENT" in array)) {
+    throw new TypeError("[object Array] is not an integer typed array.");
+  }
+  const place = Math.trunc(Number(index)) || 0;
+  if (place < 0 || place >= array.length) throw new RangeError("Invalid atomic access index");
+  return place;
+}
+
+/** Writes what `change` makes of the value, and returns the value before. */
+function update(array: any, index: number, change: (before: any) => any): any {
+  const place = at(array, index);
+  const before = array[place];
+  array[place] = change(before);
+  return before;
+}
+
+function wait(array: Int32Array | BigInt64Array, index: number, value: number | bigint, timeout: number = Infinity) {
+  if (!(array instanceof Int32Array || array instanceof BigInt64Array)) {
+    throw new TypeError("[object Object] is not an int32 or BigInt64 typed array.");
+  }
+  if (array[at(array, index)] !== value) return "not-equal";
+  const ms = Number.isNaN(timeout) ? Infinity : Math.max(0, Math.ceil(timeout));
+  if (ms === Infinity) {
+    throw Object.assign(new Error("Atomics.wait without a timeout would never end: a realm has one thread"), {
+      code: "ERR_PIJS_UNSUPPORTED",
+    });
+  }
+  callSync("timer", "timer", { op: "sleep", ms });
+  return "timed-out";
+}
+
+const members = {
+  load: (array: any, index: number) => array[at(array, index)],
+  store: (array: any, index: number, value: any) => {
+    array[at(array, index)] = value;
+    return typeof value === "bigint" ? value : Math.trunc(Number(value)) || 0;
+  },
+  add: (array: any, index: number, value: any) => update(array, index, (before) => before + value),
+  sub: (array: any, index: number, value: any) => update(array, index, (before) => before - value),
+  and: (array: any, index: number, value: any) => update(array, index, (before) => before & value),
+  or: (array: any, index: number, value: any) => update(array, index, (before) => before | value),
+  xor: (array: any, index: number, value: any) => update(array, index, (before) => before ^ value),
+  exchange: (array: any, index: number, value: any) => update(array, index, () => value),
+  compareExchange: (array: any, index: number, expected: any, value: any) =>
+    update(array, index, (before) => (before === expected ? value : before)),
+  isLockFree: (size: number) => [1, 2, 4, 8].includes(size),
+  /** Nobody waits: who would is the one who calls. */
+  notify: (array: any, index: number) => {
+    at(array, index);
+    return 0;
+  },
+  wait,
+};
+
+export const Atomics: object = {};
+for (const [name, value] of Object.entries(members)) {
+  Object.defineProperty(Atomics, name, { value, writable: true, configurable: true });
+}
+Object.defineProperty(Atomics, Symbol.toStringTag, { value: "Atomics", configurable: true });

@@ -1,0 +1,125 @@
+//! Packages that a program pins by version and sha512: fetched once, kept as tarballs, checked at every use.
+//!
+//! ```text
+//! <dir>/NAME@VERSION.tgz        exactly the bytes of the digest; anything else there is fetched again
+//! ```
+//!
+//! What is unpacked was read once and checked as read, so a file that somebody changed in between is never used. There
+//! is no document of a registry in this: the version says where the tarball is, the digest whether it is the one.
+
+use crate::archive::{Limits, unpack};
+use crate::error::{InstallCode, PackageError, Result};
+use crate::integrity;
+use crate::npmrc::NpmConfig;
+use crate::registry::Registry;
+use crate::source::PackageName;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Downloads at the same time.
+const PARALLEL_DOWNLOADS: usize = 6;
+
+/// One package, one version, one digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinnedPackage {
+    /// npm's name.
+    pub name: String,
+    /// The exact version.
+    pub version: String,
+    /// `sha512-...` of the tarball.
+    pub integrity: String,
+}
+
+/// Fetches pinned packages, and keeps their tarballs in a folder.
+///
+/// ```no_run
+/// # async fn example() -> pijs_packages::Result<()> {
+/// use pijs_packages::{Depot, NpmConfig, PinnedPackage};
+/// let depot = Depot::open("/home/me/.cache/pijs/packages", NpmConfig::default())?;
+/// let package = PinnedPackage {
+///     name: "left-pad".to_owned(),
+///     version: "1.3.0".to_owned(),
+///     integrity: "sha512-...".to_owned(),
+/// };
+/// depot.unpack(&[package], "/tmp/here".as_ref()).await?; // /tmp/here/node_modules/left-pad/package.json
+/// # Ok(())
+/// # }
+/// ```
+pub struct Depot {
+    dir: PathBuf,
+    registry: Registry,
+    limits: Limits,
+}
+
+impl Depot {
+    /// Uses a folder, which is created on the first download.
+    ///
+    /// # Errors
+    ///
+    /// `io` when there is no https client.
+    pub fn open(dir: impl Into<PathBuf>, npm: NpmConfig) -> Result<Self> {
+        let limits = Limits::default();
+        Ok(Self { dir: dir.into(), registry: Registry::new(npm, limits.clone())?, limits })
+    }
+
+    /// Puts packages below `folder` as `node_modules/NAME`, from here or from their registry.
+    ///
+    /// # Errors
+    ///
+    /// `io` and `timeout` when a package is not here and cannot be fetched, `IN_INTEGRITY` when the registry sends
+    /// other bytes, and what [`unpack`] refuses. What was written by then stays in `folder`, which is the caller's.
+    pub async fn unpack(&self, packages: &[PinnedPackage], folder: &Path) -> Result<()> {
+        let tarballs: Vec<Vec<u8>> =
+            stream::iter(packages.iter().map(|package| self.tarball(package))).buffered(PARALLEL_DOWNLOADS).try_collect().await?;
+        for (package, tarball) in packages.iter().zip(&tarballs) {
+            let files = unpack(tarball, &self.limits).map_err(|error| error.within(&subject(package)))?;
+            let target = folder.join("node_modules").join(&package.name);
+            let failed = |error| PackageError::io("create it", &target, error);
+            std::fs::create_dir_all(&target).map_err(failed)?;
+            files.write_into(&Dir::open_ambient_dir(&target, ambient_authority()).map_err(failed)?)?;
+        }
+        Ok(())
+    }
+
+    /// The checked bytes of a package.
+    async fn tarball(&self, package: &PinnedPackage) -> Result<Vec<u8>> {
+        // Checked, because the name becomes a path here and part of a URL.
+        let name = PackageName::parse(&package.name)?;
+        let version = nodejs_semver::Version::parse(&package.version).map_err(|_| {
+            PackageError::new(InstallCode::Manifest, subject(package), "a pinned package has an exact version")
+        })?;
+        let file = self.dir.join(format!("{}@{version}.tgz", name.as_str().replace('/', "+")));
+        if let Some(kept) = read_bounded(&file, self.limits.compressed)
+            && integrity::verify(&subject(package), &kept, Some(&package.integrity)).is_ok()
+        {
+            return Ok(kept);
+        }
+        let base = name.as_str().rsplit('/').next().unwrap_or_default();
+        let bytes = self.registry.tarball(&name, &format!("{name}/-/{base}-{version}.tgz")).await?;
+        integrity::verify(&subject(package), &bytes, Some(&package.integrity))?;
+        // Keeping it saves the next download; that it could not be kept is no reason to fail.
+        let _ = self.keep(&file, &bytes);
+        Ok(bytes)
+    }
+
+    fn keep(&self, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+        std::fs::create_dir_all(&self.dir)?;
+        let mut staged = tempfile::NamedTempFile::new_in(&self.dir)?;
+        staged.write_all(bytes)?;
+        staged.persist(file)?;
+        Ok(())
+    }
+}
+
+fn subject(package: &PinnedPackage) -> String {
+    format!("npm:{}@{}", package.name, package.version)
+}
+
+fn read_bounded(file: &Path, cap: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(file).ok()?.take(cap as u64 + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() <= cap).then_some(bytes)
+}

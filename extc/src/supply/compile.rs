@@ -1,0 +1,192 @@
+//! One unit to one artifact: written entries, one linker run with several inputs, bytecode.
+//!
+//! Each module of the unit is an input of the linker, named by its specifier, so that relative imports
+//! between its chunks hold in the realm as they stand:
+//!
+//! ```text
+//! typebox                  import { t as Type } from "./-/typebox/chunk.js"
+//! typebox/compile          import { t as Type } from "../-/typebox/chunk.js"
+//! -/typebox/chunk.js
+//! ```
+
+use super::{Offer, Unit, lacks};
+use crate::build::name_of;
+use crate::cache::{Cache, Key};
+use crate::diagnostics::{BuildFailure, Code, Diagnostic, Severity};
+use crate::emit::compile_modules;
+use crate::imports::{HostImports, exported_names, facades, host_imports};
+use crate::interface::HostInterface;
+use crate::limits::{Limits, with_large_stack};
+use crate::link::{Input, Inputs, Modules, SideEffects, link_inputs};
+use crate::tree::SourceTree;
+use pijs_artifact::{Artifact, Module, Verified, encode};
+use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
+use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where the written entries are, beside `node_modules`.
+const ENTRIES: &str = "entries";
+
+impl Unit {
+    /// The compiled unit, if the cache has it: nothing has to be fetched then.
+    pub fn cached(&self, cache: &Cache) -> Option<Arc<Verified>> {
+        cache.load(&self.key(), &self.id()).map(|hit| Arc::new(hit.artifact))
+    }
+
+    /// Compiles the unit from a folder whose `node_modules` holds its packages. The caller has checked
+    /// each against its digest; entry files are written beside them.
+    ///
+    /// # Errors
+    ///
+    /// A package that is not there, or that does not hold what the lock file says.
+    pub fn compile(&self, folder: &Path, cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure> {
+        let artifact = with_large_stack(|| self.link(folder))?;
+        if let Some(cache) = cache {
+            // A unit that could not be stored is compiled again next time; nothing else follows from it.
+            let _ = cache.store(&self.key(), &self.id(), &encode(&artifact));
+        }
+        Ok(Arc::new(Verified::compiled_here(artifact)))
+    }
+
+    fn key(&self) -> Key {
+        let mut key = Key::builder("supplied unit");
+        key.field(self.name().as_bytes());
+        // Names that our own modules lack become undefined while a unit is compiled.
+        key.field(HostInterface::embedded().fingerprint());
+        for package in self.packages() {
+            for part in [package.name, package.version, package.integrity] {
+                key.field(part.as_bytes());
+            }
+        }
+        for (specifier, entry) in self.entries() {
+            key.field(specifier.as_bytes());
+            key.field(entry.text.as_bytes());
+        }
+        key.finish()
+    }
+
+    /// What the MAC of the cached artifact is bound to.
+    fn id(&self) -> String {
+        format!("pijs:supply:{}", self.name())
+    }
+
+    fn link(&self, folder: &Path) -> Result<Artifact, BuildFailure> {
+        let read = |path: &Path, error: std::io::Error| {
+            BuildFailure::from(Diagnostic::new(Code::Read, format!("{}: {error}", path.display())))
+        };
+        let folder = folder.canonicalize().map_err(|error| read(folder, error))?;
+        let inputs = self.write_entries(&folder).map_err(|error| read(&folder.join(ENTRIES), error))?;
+        let tree = SourceTree::open(&folder, &[], Limits::default()).map_err(|error| read(&folder, error))?;
+        let host = HostInterface::embedded();
+        let modules = Arc::new(Modules::new(tree, host.clone()));
+        let chunks = link_inputs(&modules, &inputs);
+        let errors: Vec<_> =
+            modules.diagnostics().into_iter().filter(|found| found.severity() == Severity::Error).collect();
+        let chunks = match chunks {
+            Some(chunks) if errors.is_empty() => chunks,
+            _ => return Err(BuildFailure::new(errors)),
+        };
+        for (specifier, entry) in self.entries() {
+            let chunk = chunks.iter().find(|chunk| chunk.file == specifier).expect("each input has its chunk");
+            let exported = exported_names(chunk);
+            let absent: Vec<&str> = entry.names.iter().copied().filter(|name| !exported.contains(*name)).collect();
+            if !absent.is_empty() {
+                return Err(lacks(specifier, &absent));
+            }
+        }
+        let mut imports = host_imports(&chunks, modules.tree().limits());
+        let mut compiled: Vec<Module> = chunks
+            .into_iter()
+            .map(|chunk| Module { specifier: chunk.file, source: chunk.code, source_map: chunk.map, bytecode: None })
+            .collect();
+        compiled.extend(facades(&host, &mut imports, Some(self.name())));
+        compile_modules(&mut compiled)
+            .map_err(|error| Diagnostic::new(Code::Emit, error.to_string()).in_file(&error.specifier))?;
+        Ok(Artifact { metadata: self.metadata(&modules, imports), modules: compiled })
+    }
+
+    fn metadata(&self, modules: &Modules, imports: HostImports) -> ArtifactMetadata {
+        let inputs = modules.tree().inputs();
+        ArtifactMetadata {
+            schema: ARTIFACT_SCHEMA.to_owned(),
+            name: self.id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            engine: pijs_engine::engine_build(),
+            artifact: String::new(),
+            cache_key: self.key().to_string(),
+            entries: Vec::new(),
+            inputs: inputs
+                .into_values()
+                .map(|file| (name_of(modules.tree(), &file.path), format!("sha256:{}", hex::encode(file.sha256))))
+                .collect(),
+            capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
+            host_imports: imports.into_iter().map(|(module, names)| (module, names.into_iter().collect())).collect(),
+            verdict: Verdict::Compatible,
+            findings: Vec::new(),
+        }
+    }
+
+    /// The linker's inputs by specifier: files that export what each module is to have.
+    fn entries(&self) -> BTreeMap<&str, Entry<'_>> {
+        let mut entries: BTreeMap<&str, Entry<'_>> = BTreeMap::new();
+        for (specifier, offer) in &self.modules {
+            match offer {
+                Offer::Whole { from, names } => {
+                    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                    let from = place(from);
+                    let mut text = format!("export * from {from};\n");
+                    if names.contains(&"default") {
+                        text.push_str(&format!("export {{ default }} from {from};\n"));
+                    }
+                    entries.insert(specifier, Entry { text, names });
+                }
+                Offer::Parts { parts } => {
+                    for (name, file) in parts.iter().filter(|(_, file)| self.holds(file)) {
+                        let entry = entries.entry(file).or_default();
+                        // Two modules of pi may offer one name from one file.
+                        if !entry.names.contains(&name.as_str()) {
+                            entry.text.push_str(&format!("export {{ {name} }} from {};\n", place(file)));
+                            entry.names.push(name);
+                        }
+                    }
+                }
+            }
+        }
+        entries
+    }
+
+    /// Writes the inputs beside the packages.
+    fn write_entries(&self, folder: &Path) -> std::io::Result<Inputs> {
+        let entries = folder.join(ENTRIES);
+        fs::create_dir_all(&entries)?;
+        let mut files: Vec<Input> = Vec::new();
+        for (index, (specifier, entry)) in self.entries().into_iter().enumerate() {
+            let path = entries.join(format!("{index}.js"));
+            fs::write(&path, entry.text)?;
+            files.push(Input { name: specifier.to_owned(), path });
+        }
+        let parts = self.modules.values().any(|offer| matches!(offer, Offer::Parts { .. }));
+        Ok(Inputs {
+            files,
+            chunks: format!("-/{}/[name].js", self.name()),
+            // Chosen names of a large package: what they do not use is left out, whatever it does when it
+            // is evaluated. Only whole modules keep what they do by being imported.
+            side_effects: if parts { SideEffects::Dropped } else { SideEffects::Kept },
+        })
+    }
+}
+
+/// One input of the linker.
+#[derive(Debug, Default)]
+struct Entry<'a> {
+    text: String,
+    names: Vec<&'a str>,
+}
+
+/// A file of the packages as a written entry imports it.
+fn place(file: &str) -> serde_json::Value {
+    format!("../node_modules/{file}").into()
+}

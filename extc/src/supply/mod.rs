@@ -1,0 +1,246 @@
+//! Supply: the pure packages that pi hands to its extensions, as the real npm packages.
+//!
+//! typebox, pi-tui and the pure helpers of pi's other packages are not written again here: the lock
+//! file (`fixtures/supply/lock.json`) pins each package by version and sha512, whoever starts a session
+//! fetches what its extensions import, and [`Unit::compile`] turns it into an artifact beside the host
+//! module set. Nothing of these packages is part of this program.
+//!
+//! ```text
+//! unit "typebox"            modules typebox, typebox/compile, typebox/value     (shared chunks: one class each)
+//! unit "pi-tui"             module  @earendil-works/pi-tui
+//! unit "pi-coding-agent"    module  @earendil-works/pi-coding-agent/dist/..., one for each file that a name
+//!                                   beside our own @earendil-works/pi-coding-agent comes from
+//! ```
+//!
+//! | type | for |
+//! |---|---|
+//! | [`Supply`] | the lock file: which unit serves which module |
+//! | [`Unit`] | modules that are compiled together, and the packages they are made of |
+//! | [`Pinned`] | one package by version and digest |
+//!
+//! What always holds: an extension that imports nothing of a unit pays nothing for it; what is compiled
+//! was checked against the digests of the lock file by whoever fetched it; no script of a package runs. *Parts*
+//! add names to a host module that is ours: where both have a name, ours counts, and only the files of the
+//! names that are imported are evaluated.
+
+mod compile;
+
+use crate::diagnostics::{BuildFailure, Code, Diagnostic};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+/// The committed lock file.
+const LOCK: &str = include_str!("../../../fixtures/supply/lock.json");
+
+/// The packages that this program supplies, by unit.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Supply {
+    version: u32,
+    units: BTreeMap<String, Unit>,
+}
+
+/// Modules that are compiled together and share what they have in common.
+///
+/// ```no_run
+/// let unit = pijs_extc::Supply::pinned().units().next().expect("the lock file lists some");
+/// // A folder whose `node_modules` holds `unit.packages()`, each checked against its digest.
+/// let artifact = unit.compile("/tmp/fetched".as_ref(), None)?;
+/// # Ok::<(), pijs_extc::BuildFailure>(())
+/// ```
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unit {
+    #[serde(skip)]
+    name: String,
+    packages: BTreeMap<String, Pin>,
+    modules: BTreeMap<String, Offer>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pin {
+    version: String,
+    integrity: String,
+    licence: String,
+}
+
+/// One package of a unit: exactly these bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pinned<'a> {
+    /// npm's name.
+    pub name: &'a str,
+    /// The one version.
+    pub version: &'a str,
+    /// `sha512-...` of its tarball.
+    pub integrity: &'a str,
+    /// What its `package.json` says.
+    pub licence: &'a str,
+}
+
+/// What one module of a unit exports.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum Offer {
+    /// Everything of one file, which stands for a host module.
+    Whole { from: String, names: BTreeSet<String> },
+    /// Chosen names, each with the file it is in, beside what the host module exports that is ours.
+    Parts { parts: BTreeMap<String, String> },
+}
+
+impl Supply {
+    /// What the lock file of this program pins.
+    pub fn pinned() -> &'static Supply {
+        static PINNED: OnceLock<Supply> = OnceLock::new();
+        PINNED.get_or_init(|| {
+            let mut supply: Supply = serde_json::from_str(LOCK).expect("the committed lock file is well-formed");
+            assert_eq!(supply.version, 1, "the lock file is of this program");
+            for (name, unit) in &mut supply.units {
+                unit.name.clone_from(name);
+            }
+            supply
+        })
+    }
+
+    /// All units, by name.
+    pub fn units(&self) -> impl Iterator<Item = &Unit> {
+        self.units.values()
+    }
+
+    /// The unit that serves a module, by the specifier in `host_imports` of an artifact.
+    pub fn unit_of(&self, specifier: &str) -> Option<&Unit> {
+        self.units().find(|unit| unit.modules().contains(specifier))
+    }
+
+    /// Whether some unit serves a host module as a whole.
+    pub(crate) fn has_module(&self, specifier: &str) -> bool {
+        matches!(self.offer(specifier), Some(Offer::Whole { .. }))
+    }
+
+    /// The names of a module that is served as a whole.
+    pub(crate) fn names(&self, specifier: &str) -> Option<&BTreeSet<String>> {
+        match self.offer(specifier) {
+            Some(Offer::Whole { names, .. }) => Some(names),
+            _ => None,
+        }
+    }
+
+    /// Names beside those of a host module of ours, each with the module it comes from.
+    pub(crate) fn parts(&self, host_module: &str) -> impl Iterator<Item = (&str, &str)> {
+        let parts = match self.offer(host_module) {
+            Some(Offer::Parts { parts }) => Some(parts),
+            _ => None,
+        };
+        parts.into_iter().flatten().map(|(name, file)| (name.as_str(), file.as_str()))
+    }
+
+    fn offer(&self, specifier: &str) -> Option<&Offer> {
+        self.units().find_map(|unit| unit.modules.get(specifier))
+    }
+
+    /// Changes whenever the lock file does.
+    pub(crate) fn fingerprint() -> &'static [u8] {
+        LOCK.as_bytes()
+    }
+}
+
+impl Unit {
+    /// Its name in the lock file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is made of, dependencies included, by name.
+    pub fn packages(&self) -> impl Iterator<Item = Pinned<'_>> {
+        self.packages.iter().map(|(name, pin)| Pinned {
+            name,
+            version: &pin.version,
+            integrity: &pin.integrity,
+            licence: &pin.licence,
+        })
+    }
+
+    /// The specifiers of its modules, in order.
+    fn modules(&self) -> BTreeSet<&str> {
+        let mut modules = BTreeSet::new();
+        for (specifier, offer) in &self.modules {
+            match offer {
+                Offer::Whole { .. } => modules.extend([specifier.as_str()]),
+                // A name may come from a module of another unit.
+                Offer::Parts { parts } => {
+                    modules.extend(parts.values().map(String::as_str).filter(|file| self.holds(file)));
+                }
+            }
+        }
+        modules
+    }
+
+    /// Whether a file lies in one of its packages.
+    fn holds(&self, file: &str) -> bool {
+        self.packages.keys().any(|name| file.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/')))
+    }
+}
+
+/// A module of a unit that lacks a name the lock file promises.
+fn lacks(module: &str, names: &[&str]) -> BuildFailure {
+    Diagnostic::new(Code::Link, format!("`{module}` was to export {}, and does not", names.join(", ")))
+        .help("the lock file and its packages disagree; this is a mistake of PiJS, please report it")
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HostInterface;
+
+    #[test]
+    fn every_package_is_pinned_by_version_and_sha512() {
+        let mut seen = 0;
+        for package in Supply::pinned().units().flat_map(Unit::packages) {
+            assert!(package.integrity.starts_with("sha512-"), "{package:?}");
+            assert!(package.version.split('.').all(|part| part.parse::<u32>().is_ok()), "{package:?}");
+            seen += 1;
+        }
+        assert!(seen > 3, "the lock file lists {seen} packages");
+    }
+
+    #[test]
+    fn licences_are_those_we_take() {
+        for package in Supply::pinned().units().flat_map(Unit::packages) {
+            assert!(["MIT", "ISC", "BSD-3-Clause", "Apache-2.0"].contains(&package.licence), "{package:?}");
+        }
+    }
+
+    #[test]
+    fn parts_stand_beside_host_modules_and_files_lie_in_pinned_packages() {
+        let host = HostInterface::embedded();
+        for unit in Supply::pinned().units() {
+            for (specifier, offer) in &unit.modules {
+                let files: Vec<&String> = match offer {
+                    Offer::Whole { from, .. } => vec![from],
+                    Offer::Parts { parts } => {
+                        let own = pijs_host::MODULES.iter().any(|module| module.specifier == specifier);
+                        assert!(own, "parts stand beside {specifier}, which is not there");
+                        parts.values().collect()
+                    }
+                };
+                for file in files {
+                    let known = unit.holds(file) || host.has_module(file);
+                    assert!(known, "{specifier} takes {file} from no package of {}", unit.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn both_typebox_names_and_both_scopes_lead_to_a_unit() {
+        for written in ["typebox", "@sinclair/typebox/value", "@mariozechner/pi-tui", "@earendil-works/pi-tui"] {
+            let Some(crate::interface::HostName::Package(specifier)) = crate::interface::HostName::of(written) else {
+                panic!("{written} is a host package")
+            };
+            assert!(Supply::pinned().unit_of(&specifier).is_some(), "{written}");
+        }
+        assert!(Supply::pinned().unit_of("node:fs").is_none());
+    }
+}
