@@ -1,5 +1,6 @@
 //! The host with real realms and real host modules, and a driver that owns time.
 
+mod allocations;
 mod calls;
 mod embed;
 mod events;
