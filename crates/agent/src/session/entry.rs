@@ -60,7 +60,6 @@ pub struct Entry {
 /// What an entry holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "nearly all entries are messages")]
 pub enum Body {
     /// A message of the conversation.
     Message {

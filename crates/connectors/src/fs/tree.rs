@@ -25,7 +25,7 @@ impl Inner {
     pub(super) fn mkdir(&self, request: &Request) -> Result<Output, HostcallError> {
         let path = params::text(request, "path")?;
         let at = At::path("mkdir", path);
-        #[expect(clippy::cast_possible_truncation, reason = "permission bits")]
+        // Nothing is cut off: permission bits.
         let mode = (params::whole_or_none(request, "mode")?.unwrap_or(0o777) & 0o777) as u32;
         if !params::flag(request, "recursive")? {
             let made = self.reach_to_write(request, "path").and_then(|reached| match &reached.name {
@@ -186,7 +186,7 @@ impl Inner {
 
     pub(super) fn chmod(&self, request: &Request) -> Result<Output, HostcallError> {
         let at = At::path("chmod", params::text(request, "path")?);
-        #[expect(clippy::cast_possible_truncation, reason = "permission bits")]
+        // Nothing is cut off: permission bits.
         let mode = (params::whole(request, "mode")? & 0o7777) as u32;
         let done = self
             .reach(request, "path", Access::Write, Last::Follow)

@@ -74,7 +74,7 @@ fn segments(key: &str) -> Vec<String> {
         let upper = character.is_uppercase();
         // `APIKey`: the last capital of a run begins the next word.
         let ends_run = upper && !previous_lower && characters.peek().is_some_and(|next| next.is_lowercase());
-        if fresh || (upper && previous_lower) || (ends_run && !fresh) {
+        if fresh || (upper && previous_lower) || ends_run {
             segments.push(String::new());
         }
         if let Some(segment) = segments.last_mut() {
