@@ -1,6 +1,6 @@
 //! What the process was started with, read once: folders, variables, terminal.
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, is_missing};
 use pijs_packages::{Dirs, NpmConfig};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -57,7 +57,7 @@ impl Environment {
         let path = self.variable("NPM_CONFIG_USERCONFIG").map_or_else(|| self.dirs.home.join(".npmrc"), PathBuf::from);
         let config = match std::fs::read_to_string(&path) {
             Ok(text) => NpmConfig::parse(&text, &|name| self.variable(name).map(str::to_owned))?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => NpmConfig::default(),
+            Err(error) if is_missing(&error) => NpmConfig::default(),
             Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
         };
         Ok(match registry {

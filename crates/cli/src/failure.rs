@@ -7,6 +7,11 @@ use std::fmt;
 /// Result of the command.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
+/// Whether a file is simply not there, as one below a home that is no folder.
+pub(crate) fn is_missing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+}
+
 /// One message for people. It is printed once, to stderr, at the end of `main`.
 #[derive(Debug)]
 pub(crate) struct Failure {

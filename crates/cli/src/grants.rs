@@ -2,7 +2,7 @@
 
 use crate::args::{PolicyMode, RunArgs};
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, is_missing};
 use pijs_hostcall::{Grant, Mode, Policy};
 use pijs_protocol::Capability;
 use pijs_protocol::manifest::{CapabilityManifest, Scope};
@@ -74,7 +74,7 @@ fn settings(environment: &Environment) -> Result<PolicySettings> {
     let path = environment.dirs.agent_dir.join("settings.json");
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(PolicySettings::default()),
+        Err(error) if is_missing(&error) => return Ok(PolicySettings::default()),
         Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
     };
     let settings: Settings = serde_json::from_str(&text).map_err(|error| {

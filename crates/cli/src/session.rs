@@ -21,7 +21,10 @@ use pijs_agent::provider::{self, ErrorKind, ProviderOptions};
 use pijs_agent::session::Session;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
-use pijs_agent::{Agent, AgentControl, AgentOptions, Ambient, Ending, FrontEnd, JsonFrontEnd, Outcome, TextFrontEnd};
+use pijs_agent::{
+    Agent, AgentControl, AgentError, AgentOptions, Ambient, ControlError, Ending, FrontEnd, JsonFrontEnd, Outcome,
+    TextFrontEnd,
+};
 use pijs_connectors::exec::{ExecConnector, ExecOptions};
 use pijs_connectors::fs::FsConnector;
 use pijs_connectors::http::HttpOptions;
@@ -176,12 +179,12 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
 impl Assembled {
     /// Opens the session, answers the prompt, closes the session.
     pub(crate) async fn run(&self, prompt: &str) -> Result<()> {
-        self.agent.start("startup").await.map_err(|error| Failure::failed(error.to_string()))?;
+        self.agent.start("startup").await.map_err(broken)?;
         let outcome = self.agent.prompt(prompt).await;
         self.agent.shutdown("quit").await;
         // What nobody waits for (a log line, an event on the bus) still happens.
         let _ = tokio::time::timeout(WIND_DOWN, self.host.quiet()).await;
-        judge(outcome.map_err(|error| Failure::failed(error.to_string()))?)
+        judge(outcome.map_err(broken)?)
     }
 
     /// Shows the reports and writes the ledger lines that are still queued; its file reports its own
@@ -189,6 +192,17 @@ impl Assembled {
     pub(crate) fn finish(&self) {
         self.reports.drain().iter().for_each(show);
         let _ = self.ledger.flush();
+    }
+}
+
+/// The session itself cannot go on.
+fn broken(error: AgentError) -> Failure {
+    let failure = Failure::failed(clean(&error.to_string()));
+    match error {
+        AgentError::Control(ControlError::Session(_)) => {
+            failure.help("make its folder writable, set PI_CODING_AGENT_DIR to another one, or use --no-session")
+        }
+        _ => failure,
     }
 }
 

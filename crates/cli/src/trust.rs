@@ -2,7 +2,7 @@
 //! session until its user has said so.
 
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, is_missing};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ impl Trust {
                 Failure::failed(format!("{}: {error}", path.display()))
                     .help("remove the file and trust your folders again")
             })?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeSet::new(),
+            Err(error) if is_missing(&error) => BTreeSet::new(),
             Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
         };
         Ok(Self { path, folders })

@@ -124,3 +124,22 @@ fn help_teaches() {
         assert!(help.succeeded().stdout.contains(word), "{word} is missing in:\n{}", help.stdout);
     }
 }
+
+#[test]
+fn a_home_that_cannot_be_written_is_no_riddle() {
+    let world = World::new();
+    // As root every folder is writable; below a file nothing is.
+    world.write("file", "");
+    let home = world.path().join("file/home");
+    let model = world.script(&[&["hi"]]);
+    let run = |args: &[&str]| {
+        let mut command = world.command(args);
+        command.env("HOME", &home).env_remove("XDG_CACHE_HOME");
+        support::run(command)
+    };
+    run(&["-p", "x", "--model", &model]).failed(1, &["session", "file/home", "--no-session"]);
+    let answered = run(&["-p", "x", "--model", &model, "--no-session", "-e", &support::pi_ttsr()]);
+    assert_eq!(answered.succeeded().stdout, "hi\n");
+    assert!(answered.stderr.contains("cache"), "{}", answered.stderr);
+    run(&["install", &support::pi_ttsr()]).failed(1, &["file/home"]);
+}
