@@ -62,7 +62,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "CAP")]
     pub(crate) deny: Vec<String>,
     /// Where extension code runs
-    #[arg(long, value_enum, default_value_t = Isolation::Thread)]
+    #[arg(long, value_enum, default_value_t)]
     pub(crate) isolation: Isolation,
     /// Go on with the latest session of this folder
     #[arg(short, long = "continue", conflicts_with_all = ["session", "no_session"])]
@@ -105,13 +105,28 @@ pub(crate) enum PolicyMode {
 }
 
 /// `--isolation`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Isolation {
-    /// A sealed worker process per package
+    /// A sealed worker process per package; needs Linux
     Process,
-    /// The host's own thread
-    #[default]
+    /// Inside pi, under the same limits and the same gate
     Thread,
+}
+
+impl Default for Isolation {
+    /// Sealed wherever that exists.
+    fn default() -> Self {
+        if cfg!(target_os = "linux") { Self::Process } else { Self::Thread }
+    }
+}
+
+impl std::fmt::Display for Isolation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Process => "process",
+            Self::Thread => "thread",
+        })
+    }
 }
 
 /// Everything that is not a prompt.

@@ -7,6 +7,7 @@ mod environment;
 mod facts;
 mod failure;
 mod grants;
+mod isolation;
 mod ledger_file;
 mod normalise;
 mod output;
@@ -25,6 +26,8 @@ use failure::{Failure, Result};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // A sealed realm is this program once more; it never comes back from here.
+    pijs_realm::worker::enter();
     let (argv, flags) = args::split_extension_flags(std::env::args_os());
     let cli = match Cli::try_parse_from(argv) {
         Ok(cli) => cli,

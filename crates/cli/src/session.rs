@@ -9,6 +9,7 @@ use crate::environment::Environment;
 use crate::facts::facts;
 use crate::failure::{Failure, Result};
 use crate::grants::Decided;
+use crate::isolation;
 use crate::ledger_file::LedgerFile;
 use crate::output::{clean, stderr};
 use crate::supply::Supplier;
@@ -94,8 +95,8 @@ fn check_usage(args: &RunArgs) -> Result<()> {
             "answer one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or see what this is with: pi demo",
         ));
     }
-    if args.isolation == Isolation::Process {
-        return Err(Failure::usage("--isolation process is not there yet").help("use --isolation thread, the default"));
+    if args.isolation == Isolation::Process && !cfg!(target_os = "linux") {
+        return Err(Failure::usage("--isolation process needs Linux").help("use --isolation thread, the default here"));
     }
     if args.model.is_none() {
         return Err(Failure::usage("no model").help(MODELS));
@@ -135,7 +136,8 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     let (dispatcher, tool_requests) = dispatcher(environment, &decided, &ledger, &control, has_ui, timer.clone());
     let dispatcher = Arc::new(dispatcher);
 
-    let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer)
+    let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer);
+    let host = isolation::realms(host, args.isolation, environment, decided.policy.mode)
         .options(host_options(environment, &decided, &ambient))
         .state(state)
         .watchdog(

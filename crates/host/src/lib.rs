@@ -40,6 +40,8 @@ mod options;
 mod outcome;
 mod package;
 mod position;
+#[cfg(target_os = "linux")]
+mod process;
 mod record;
 mod registry;
 mod report;
@@ -60,6 +62,8 @@ pub use outcome::{
 };
 pub use package::{Entry, EntryReport, LoadError, LoadReport, Package};
 pub use position::PositionMap;
+#[cfg(target_os = "linux")]
+pub use process::InProcess;
 pub use report::{Report, ReportKind, Reports};
 pub use signal::Signal;
 pub use state::ReadableState;

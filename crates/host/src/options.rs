@@ -42,6 +42,11 @@ pub enum OpenError {
     Engine(EngineError),
     /// `pi:runtime` did not survive its own evaluation.
     Ended(Termination),
+    /// There is no worker process.
+    #[cfg(target_os = "linux")]
+    Process(pijs_realm::ProcessError),
+    /// The kernel cannot seal a worker, and sealed ones were asked for.
+    Unsealed(pijs_realm::seal::Sealed),
 }
 
 impl std::fmt::Display for OpenError {
@@ -49,6 +54,9 @@ impl std::fmt::Display for OpenError {
         match self {
             Self::Engine(error) => error.fmt(f),
             Self::Ended(reason) => write!(f, "the realm's runtime {reason}"),
+            #[cfg(target_os = "linux")]
+            Self::Process(error) => error.fmt(f),
+            Self::Unsealed(sealed) => write!(f, "this kernel cannot seal a worker process ({sealed})"),
         }
     }
 }

@@ -62,14 +62,14 @@ pub struct ProcessOptions {
 }
 
 impl Default for ProcessOptions {
-    /// The running program, the machine's time zone; 10 s for the first word, 10 s a turn, 5 s a delta,
-    /// 25 ms of grace.
+    /// The running program, the machine's time zone; 10 s for the first word, 30 s a turn (six times what
+    /// its fuel lasts on a free core, for machines that are busy), 5 s a delta, 25 ms of grace.
     fn default() -> Self {
         Self {
             program: PathBuf::from(THIS_PROGRAM),
             time_zone: None,
             hello: Duration::from_secs(10),
-            turn: Duration::from_secs(10),
+            turn: Duration::from_secs(30),
             stream: Duration::from_secs(5),
             grace: Duration::from_millis(25),
         }
