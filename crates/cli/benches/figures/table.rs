@@ -70,8 +70,8 @@ pub(crate) fn head() {
         std::env::consts::OS,
         std::env::consts::ARCH
     );
-    println!("| work | p50 | p99 | n | target p50 | p99 | peer | its figure | peer / ours |");
-    println!("|---|---:|---:|---:|---:|---:|---|---:|---:|");
+    println!("| work | best | p50 | p99 | n | target p50 | p99 | peer | its figure | peer / ours |");
+    println!("|---|---:|---:|---:|---:|---:|---:|---|---:|---:|");
 }
 
 pub(crate) fn row(figure: &Figure) {
@@ -83,8 +83,10 @@ pub(crate) fn row(figure: &Figure) {
         target.map_or_else(Default::default, |(median, tail)| (shown(median), tail.map_or_else(String::new, shown)));
     let (name, theirs, ratio) = peer
         .map_or_else(Default::default, |Peer { name, ns }| (name.to_owned(), shown(ns), format!("{:.1}", ns / median)));
-    let (median, count) = (shown(median), samples.count());
-    println!("| {work} | {median} | {tail} | {count} | {wanted} | {wanted_tail} | {name} | {theirs} | {ratio} |");
+    let (best, median, count) = (shown(samples.percentile(0)), shown(median), samples.count());
+    println!(
+        "| {work} | {best} | {median} | {tail} | {count} | {wanted} | {wanted_tail} | {name} | {theirs} | {ratio} |"
+    );
 }
 
 pub(crate) fn foot() {
