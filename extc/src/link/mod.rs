@@ -74,14 +74,15 @@ pub(crate) struct Chunk {
 ///
 /// Diagnostics go to `modules`; `None` when there are errors among them.
 pub(crate) fn link(modules: &Arc<Modules>, entry: &Path, options: LinkOptions) -> Option<Vec<Chunk>> {
-    link_all(modules, |shim| settings(modules.tree().package(), entry, options, shim))
+    let settings = |shim| settings(modules.tree().package(), entry, options, shim);
+    link_all(modules, SideEffects::Kept, settings)
 }
 
 /// Links several modules at once. Their chunks come first, then the shared ones, each by name.
 ///
 /// Diagnostics go to `modules`; `None` when there are errors among them.
 pub(crate) fn link_inputs(modules: &Arc<Modules>, inputs: &Inputs) -> Option<Vec<Chunk>> {
-    link_all(modules, |shim| {
+    link_all(modules, inputs.side_effects, |shim| {
         let first = inputs.files.first().expect("there is something to link");
         let mut settings = settings(modules.tree().package(), &first.path, LinkOptions { minify: false }, shim);
         settings.input = Some(inputs.files.iter().map(|input| item(&input.name, &input.path)).collect());
@@ -95,8 +96,13 @@ pub(crate) fn link_inputs(modules: &Arc<Modules>, inputs: &Inputs) -> Option<Vec
     })
 }
 
-fn link_all(modules: &Arc<Modules>, settings: impl Fn(bool) -> BundlerOptions) -> Option<Vec<Chunk>> {
-    match run(modules, settings(false)) {
+fn link_all(
+    modules: &Arc<Modules>,
+    side_effects: SideEffects,
+    settings: impl Fn(bool) -> BundlerOptions,
+) -> Option<Vec<Chunk>> {
+    let run = |shim| run(modules, side_effects, settings(shim));
+    match run(false) {
         Ok(chunks) => Some(chunks),
         Err(errors) => {
             let (absent, other): (Vec<_>, Vec<_>) =
@@ -110,15 +116,17 @@ fn link_all(modules: &Arc<Modules>, settings: impl Fn(bool) -> BundlerOptions) -
                 }
                 return None;
             }
-            run(modules, settings(true))
-                .map_err(|errors| errors.iter().for_each(|error| modules.note(link_error(modules, error))))
-                .ok()
+            run(true).map_err(|errors| errors.iter().for_each(|error| modules.note(link_error(modules, error)))).ok()
         }
     }
 }
 
-fn run(modules: &Arc<Modules>, settings: BundlerOptions) -> Result<Vec<Chunk>, Vec<BuildDiagnostic>> {
-    let plugin = Arc::new(LinkPlugin { modules: Arc::clone(modules) });
+fn run(
+    modules: &Arc<Modules>,
+    side_effects: SideEffects,
+    settings: BundlerOptions,
+) -> Result<Vec<Chunk>, Vec<BuildDiagnostic>> {
+    let plugin = Arc::new(LinkPlugin { modules: Arc::clone(modules), side_effects });
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers can be made");
     let output = runtime.block_on(async {
         let mut bundler = Bundler::with_plugins(settings, vec![plugin]).map_err(|errors| errors.into_vec())?;

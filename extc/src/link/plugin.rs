@@ -3,6 +3,7 @@
 //! Hooks never fail a build by themselves. They note a diagnostic and answer with a module that
 //! throws, so that one run finds everything; the linker looks at the notes when it is done.
 
+use super::SideEffects;
 use super::virtuals::{Virtual, is_virtual};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::interface::{HostInterface, HostName};
@@ -250,6 +251,8 @@ fn virtual_module(module: &Virtual) -> HookResolveIdOutput {
 #[derive(Debug)]
 pub(super) struct LinkPlugin {
     pub(super) modules: Arc<Modules>,
+    /// Dropped: what is not there does not throw either, unless something of it is used.
+    pub(super) side_effects: SideEffects,
 }
 
 impl Plugin for LinkPlugin {
@@ -290,7 +293,7 @@ impl Plugin for LinkPlugin {
         if let Some(source) = Virtual::source(args.id) {
             return Ok(Some(HookLoadOutput {
                 code: source.into(),
-                side_effects: Some(if source_throws(args.id) { HookSideEffects::True } else { HookSideEffects::False }),
+                side_effects: Some(if self.keeps(args.id) { HookSideEffects::True } else { HookSideEffects::False }),
                 // Stated, because a specifier that ends in `.json` would choose another loader.
                 module_type: Some(ModuleType::Js),
                 map: None,
@@ -325,6 +328,9 @@ impl Plugin for LinkPlugin {
     }
 }
 
-fn source_throws(id: &str) -> bool {
-    id.contains(":missing:")
+impl LinkPlugin {
+    /// Whether a made-up module is evaluated although nothing of it is used: it throws.
+    fn keeps(&self, id: &str) -> bool {
+        id.contains(":missing:") && self.side_effects == SideEffects::Kept
+    }
 }
