@@ -1,8 +1,8 @@
 //! A realm in a sealed worker process.
 //!
 //! [`ProcessRealm::open`] starts the running program once more as a worker (see [`worker`]),
-//! with a socket as stdin and nothing else: no environment, no other file, `/` as folder. A turn is one
-//! frame there and one back, synchronous hostcalls in between.
+//! with a socket as stdin and nothing else: no environment, no other file, `/` as folder, a process group
+//! of its own. A turn is one frame there and one back, synchronous hostcalls in between.
 //!
 //! What always holds: a turn ends. The worker's own fuel and jobs end it politely; a worker that is
 //! past its deadline all the same (some built-ins of the engine cannot be interrupted) gets a
@@ -245,6 +245,8 @@ impl ProcessRealm {
                 .env_clear()
                 .envs(options.time_zone.as_ref().map(|zone| ("TZ", zone)))
                 .current_dir("/")
+                // Ctrl-C in a terminal goes to the whole group: it is for the host, which winds down in order.
+                .process_group(0)
                 .stdin(Stdio::from(OwnedFd::from(theirs)))
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())

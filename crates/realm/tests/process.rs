@@ -10,7 +10,7 @@ use pijs_protocol::wire::{Limits, RealmOptions, StreamAnswer};
 use pijs_protocol::{HostCall, HostResult, Message, Now, Seq, SyncReply, Termination, Yield};
 use pijs_realm::seal::Landlock;
 use pijs_realm::{Patience, ProcessError, ProcessOptions, ProcessRealm, Progress, Realm, SyncHost, ThreadRealm};
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process, test_kill_process};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -60,6 +60,7 @@ const TESTS: &[(&str, fn())] = &[
     ("exhausted_memory_is_told", exhausted_memory_is_told),
     ("a_turn_can_be_waited_for_in_pieces", a_turn_can_be_waited_for_in_pieces),
     ("a_program_that_is_no_worker_is_named", a_program_that_is_no_worker_is_named),
+    ("ctrl_c_in_the_terminal_spares_it", ctrl_c_in_the_terminal_spares_it),
     ("a_dropped_realm_leaves_no_process", a_dropped_realm_leaves_no_process),
 ];
 
@@ -338,6 +339,13 @@ fn a_program_that_is_no_worker_is_named() {
         let is_missing_enter = matches!(error, ProcessError::NoWorker { .. });
         assert_eq!(is_missing_enter, text.contains("pijs_realm::worker::enter()"), "{text}");
     }
+}
+
+/// The terminal signals the group of the program it waits for.
+fn ctrl_c_in_the_terminal_spares_it() {
+    let realm = open();
+    let worker = Pid::from_raw(realm.id().cast_signed()).expect("a process id");
+    assert_eq!(getpgid(Some(worker)), Ok(worker));
 }
 
 fn a_dropped_realm_leaves_no_process() {
