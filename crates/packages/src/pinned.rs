@@ -72,8 +72,10 @@ impl Depot {
     /// `io` and `timeout` when a package is not here and cannot be fetched, `IN_INTEGRITY` when the registry sends
     /// other bytes, and what [`unpack`] refuses. What was written by then stays in `folder`, which is the caller's.
     pub async fn unpack(&self, packages: &[PinnedPackage], folder: &Path) -> Result<()> {
-        let tarballs: Vec<Vec<u8>> =
-            stream::iter(packages.iter().map(|package| self.tarball(package))).buffered(PARALLEL_DOWNLOADS).try_collect().await?;
+        let tarballs: Vec<Vec<u8>> = stream::iter(packages.iter().map(|package| self.tarball(package)))
+            .buffered(PARALLEL_DOWNLOADS)
+            .try_collect()
+            .await?;
         for (package, tarball) in packages.iter().zip(&tarballs) {
             let files = unpack(tarball, &self.limits).map_err(|error| error.within(&subject(package)))?;
             let target = folder.join("node_modules").join(&package.name);

@@ -1,0 +1,77 @@
+//! Packages pinned by digest: fetched once, checked at every use.
+
+#[expect(dead_code, reason = "each test binary uses its own part")]
+mod support;
+
+use pijs_packages::{Depot, InstallCode, PinnedPackage};
+use serde_json::json;
+use std::path::Path;
+use support::npm;
+use support::registry::{Registry, integrity, pack};
+
+/// Publishes a package and pins what was published.
+fn publish(registry: &Registry, name: &str) -> PinnedPackage {
+    let manifest = json!({"name": name, "version": "1.2.3"});
+    let files = [
+        ("package.json".to_owned(), serde_json::to_vec(&manifest).expect("json")),
+        ("index.js".to_owned(), b"export const a = 1;\n".to_vec()),
+    ];
+    let tarball = pack(&files.into_iter().collect());
+    registry.publish_tarball(&manifest, &tarball, |_| {});
+    PinnedPackage { name: name.to_owned(), version: "1.2.3".to_owned(), integrity: integrity(&tarball) }
+}
+
+fn text(folder: &Path, name: &str) -> String {
+    std::fs::read_to_string(folder.join("node_modules").join(name).join("index.js")).expect("unpacked")
+}
+
+#[tokio::test]
+async fn a_package_is_fetched_once_and_unpacked_each_time() {
+    let registry = Registry::start();
+    let pinned = [publish(&registry, "plain"), publish(&registry, "@scope/scoped")];
+    let kept = tempfile::tempdir().expect("a folder");
+    let depot = Depot::open(kept.path(), npm(&registry)).expect("a depot");
+    for _ in 0..2 {
+        let folder = tempfile::tempdir().expect("a folder");
+        depot.unpack(&pinned, folder.path()).await.expect("fetched");
+        assert_eq!(text(folder.path(), "plain"), "export const a = 1;\n");
+        assert_eq!(text(folder.path(), "@scope/scoped"), "export const a = 1;\n");
+    }
+    assert_eq!(registry.requests().len(), 2, "{:?}", registry.requests());
+}
+
+#[tokio::test]
+async fn a_kept_tarball_that_was_changed_is_fetched_again() {
+    let registry = Registry::start();
+    let pinned = [publish(&registry, "plain")];
+    let kept = tempfile::tempdir().expect("a folder");
+    let depot = Depot::open(kept.path(), npm(&registry)).expect("a depot");
+    depot.unpack(&pinned, tempfile::tempdir().expect("a folder").path()).await.expect("fetched");
+    std::fs::write(kept.path().join("plain@1.2.3.tgz"), "something else").expect("written");
+    let folder = tempfile::tempdir().expect("a folder");
+    depot.unpack(&pinned, folder.path()).await.expect("fetched");
+    assert_eq!(text(folder.path(), "plain"), "export const a = 1;\n");
+    assert_eq!(registry.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn other_bytes_than_the_pinned_ones_are_refused_and_not_kept() {
+    let registry = Registry::start();
+    let pinned = PinnedPackage { integrity: integrity(b"what was reviewed"), ..publish(&registry, "plain") };
+    let kept = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::tempdir().expect("a folder");
+    let depot = Depot::open(kept.path(), npm(&registry)).expect("a depot");
+    let error = depot.unpack(&[pinned], folder.path()).await.expect_err("refused");
+    assert_eq!((error.code, error.subject.as_str()), (InstallCode::Integrity, "npm:plain@1.2.3"));
+    assert!(!folder.path().join("node_modules").exists());
+    assert_eq!(std::fs::read_dir(kept.path()).map_or(0, Iterator::count), 0);
+}
+
+#[tokio::test]
+async fn a_name_that_leaves_the_folder_is_refused() {
+    let registry = Registry::start();
+    let pinned = PinnedPackage { name: "../up".to_owned(), ..publish(&registry, "plain") };
+    let folder = tempfile::tempdir().expect("a folder");
+    let depot = Depot::open(folder.path(), npm(&registry)).expect("a depot");
+    assert_eq!(depot.unpack(&[pinned], folder.path()).await.expect_err("refused").code, InstallCode::Name);
+}
