@@ -89,22 +89,14 @@ pub fn encode(artifact: &Artifact) -> Vec<u8> {
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
     put(&mut out, Tag::Engine, &json(&artifact.metadata.engine));
-    let metadata = ArtifactMetadata {
-        artifact: String::new(),
-        ..artifact.metadata.clone()
-    };
+    let metadata = ArtifactMetadata { artifact: String::new(), ..artifact.metadata.clone() };
     put(&mut out, Tag::Metadata, &json(&metadata));
-    let count =
-        u32::try_from(artifact.modules.len()).expect("an artifact has fewer than 2^32 modules");
+    let count = u32::try_from(artifact.modules.len()).expect("an artifact has fewer than 2^32 modules");
     out.extend_from_slice(&count.to_le_bytes());
     for module in &artifact.modules {
         put(&mut out, Tag::Specifier, module.specifier.as_bytes());
         put(&mut out, Tag::Source, module.source.as_bytes());
-        put_optional(
-            &mut out,
-            Tag::SourceMap,
-            module.source_map.as_deref().map(str::as_bytes),
-        );
+        put_optional(&mut out, Tag::SourceMap, module.source_map.as_deref().map(str::as_bytes));
         put_optional(&mut out, Tag::Bytecode, module.bytecode.as_deref());
     }
     let end = Sha256::digest(&out);
@@ -123,10 +115,7 @@ pub fn decode(bytes: &[u8]) -> Result<Artifact, ArtifactError> {
     let engine = reader.header()?;
     let metadata: ArtifactMetadata = parse(Tag::Metadata, reader.section(Tag::Metadata)?)?;
     if metadata.engine != engine {
-        return Err(malformed(
-            "metadata section",
-            "its engine is not the engine of the header",
-        ));
+        return Err(malformed("metadata section", "its engine is not the engine of the header"));
     }
     let count = reader.u32("module count")?;
     // Grown as sections prove to be there: a count alone reserves nothing.
@@ -135,24 +124,17 @@ pub fn decode(bytes: &[u8]) -> Result<Artifact, ArtifactError> {
         modules.push(Module {
             specifier: text(Tag::Specifier, reader.section(Tag::Specifier)?)?,
             source: text(Tag::Source, reader.section(Tag::Source)?)?,
-            source_map: reader
-                .optional(Tag::SourceMap)?
-                .map(|map| text(Tag::SourceMap, map))
-                .transpose()?,
+            source_map: reader.optional(Tag::SourceMap)?.map(|map| text(Tag::SourceMap, map)).transpose()?,
             bytecode: reader.optional(Tag::Bytecode)?.map(<[u8]>::to_vec),
         });
     }
     let content = &bytes[..bytes.len() - reader.rest.len()];
     let end = reader.take(DIGEST_LEN as u64, "closing digest")?;
     if !reader.rest.is_empty() {
-        return Err(ArtifactError::new(Kind::Trailing {
-            bytes: reader.rest.len(),
-        }));
+        return Err(ArtifactError::new(Kind::Trailing { bytes: reader.rest.len() }));
     }
     if Sha256::digest(content).as_slice() != end {
-        return Err(ArtifactError::new(Kind::Digest {
-            section: "the file".to_owned(),
-        }));
+        return Err(ArtifactError::new(Kind::Digest { section: "the file".to_owned() }));
     }
     Ok(Artifact { metadata, modules })
 }
@@ -198,16 +180,11 @@ fn parse<T: serde::de::DeserializeOwned>(tag: Tag, content: &[u8]) -> Result<T, 
 }
 
 fn text(tag: Tag, content: &[u8]) -> Result<String, ArtifactError> {
-    std::str::from_utf8(content)
-        .map(str::to_owned)
-        .map_err(|error| malformed(tag.name(), &error.to_string()))
+    std::str::from_utf8(content).map(str::to_owned).map_err(|error| malformed(tag.name(), &error.to_string()))
 }
 
 fn malformed(what: &'static str, detail: &str) -> ArtifactError {
-    ArtifactError::new(Kind::Malformed {
-        what,
-        detail: detail.to_owned(),
-    })
+    ArtifactError::new(Kind::Malformed { what, detail: detail.to_owned() })
 }
 
 /// What is left to read; every step either consumes bytes that exist or fails.
@@ -219,41 +196,27 @@ impl<'a> Reader<'a> {
     fn header(&mut self) -> Result<EngineBuild, ArtifactError> {
         let magic = &self.rest[..self.rest.len().min(MAGIC.len())];
         if magic != MAGIC {
-            return Err(ArtifactError::new(Kind::Magic {
-                found: magic.to_vec(),
-            }));
+            return Err(ArtifactError::new(Kind::Magic { found: magic.to_vec() }));
         }
         self.rest = &self.rest[MAGIC.len()..];
         let found = self.u32("format version")?;
         if found != FORMAT_VERSION {
-            return Err(ArtifactError::new(Kind::Format {
-                expected: FORMAT_VERSION,
-                found,
-            }));
+            return Err(ArtifactError::new(Kind::Format { expected: FORMAT_VERSION, found }));
         }
         parse(Tag::Engine, self.section(Tag::Engine)?)
     }
 
     fn take(&mut self, needed: u64, what: &'static str) -> Result<&'a [u8], ArtifactError> {
-        let split = usize::try_from(needed)
-            .ok()
-            .and_then(|needed| self.rest.split_at_checked(needed));
+        let split = usize::try_from(needed).ok().and_then(|needed| self.rest.split_at_checked(needed));
         let Some((taken, rest)) = split else {
-            return Err(ArtifactError::new(Kind::Truncated {
-                what,
-                needed,
-                left: self.rest.len() as u64,
-            }));
+            return Err(ArtifactError::new(Kind::Truncated { what, needed, left: self.rest.len() as u64 }));
         };
         self.rest = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], ArtifactError> {
-        Ok(self
-            .take(N as u64, what)?
-            .try_into()
-            .expect("take returns what was asked for"))
+        Ok(self.take(N as u64, what)?.try_into().expect("take returns what was asked for"))
     }
 
     fn u32(&mut self, what: &'static str) -> Result<u32, ArtifactError> {
@@ -261,8 +224,7 @@ impl<'a> Reader<'a> {
     }
 
     fn section(&mut self, tag: Tag) -> Result<&'a [u8], ArtifactError> {
-        self.optional(tag)?
-            .ok_or_else(|| malformed(tag.name(), "it is marked absent, but it is required"))
+        self.optional(tag)?.ok_or_else(|| malformed(tag.name(), "it is marked absent, but it is required"))
     }
 
     fn optional(&mut self, tag: Tag) -> Result<Option<&'a [u8]>, ArtifactError> {
@@ -271,18 +233,13 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         if found != tag as u8 {
-            return Err(malformed(
-                tag.name(),
-                &format!("tag {found} instead of {}", tag as u8),
-            ));
+            return Err(malformed(tag.name(), &format!("tag {found} instead of {}", tag as u8)));
         }
         let length = u64::from_le_bytes(self.array(tag.name())?);
         let digest: [u8; DIGEST_LEN] = self.array(tag.name())?;
         let content = self.take(length, tag.name())?;
         if section_digest(tag, content) != digest {
-            return Err(ArtifactError::new(Kind::Digest {
-                section: format!("the {}", tag.name()),
-            }));
+            return Err(ArtifactError::new(Kind::Digest { section: format!("the {}", tag.name()) }));
         }
         Ok(Some(content))
     }

@@ -27,10 +27,7 @@ fn artifact(modules: Vec<Module>) -> Artifact {
             cache_key: "sha256:00".to_owned(),
             entries: vec!["index.ts".to_owned()],
             inputs: BTreeMap::from([("index.ts".to_owned(), "sha256:11".to_owned())]),
-            capabilities: CapabilityManifest {
-                schema: CAPABILITY_SCHEMA.to_owned(),
-                capabilities: Vec::new(),
-            },
+            capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
             host_imports: BTreeMap::new(),
             verdict: Verdict::Compatible,
             findings: Vec::new(),
@@ -82,10 +79,7 @@ fn every_single_byte_change_is_refused() {
         for flip in [0x01, 0x80, 0xff] {
             let mut changed = bytes.clone();
             changed[position] ^= flip;
-            assert!(
-                decode(&changed).is_err(),
-                "byte {position} ^ {flip:#x} went unnoticed"
-            );
+            assert!(decode(&changed).is_err(), "byte {position} ^ {flip:#x} went unnoticed");
         }
     }
 }
@@ -94,10 +88,7 @@ fn every_single_byte_change_is_refused() {
 fn every_truncation_and_any_addition_is_refused() {
     let bytes = encode(&sample());
     for length in 0..bytes.len() {
-        assert!(
-            decode(&bytes[..length]).is_err(),
-            "the first {length} bytes were taken for a whole"
-        );
+        assert!(decode(&bytes[..length]).is_err(), "the first {length} bytes were taken for a whole");
     }
     let mut longer = bytes;
     longer.push(0);
@@ -114,26 +105,17 @@ fn the_header_is_judged_before_the_content() {
     bytes[MAGIC.len()] = FORMAT_VERSION as u8 + 1;
     let error = decode(&bytes).unwrap_err();
     assert!(error.is_foreign(), "{error}");
-    assert_eq!(
-        error.to_string(),
-        "artifact format 2, but this program reads format 1"
-    );
+    assert_eq!(error.to_string(), "artifact format 2, but this program reads format 1");
     assert!(decode(b"").unwrap_err().is_foreign());
 }
 
 #[test]
 fn damage_names_its_section() {
     let bytes = encode(&sample());
-    let source = bytes
-        .windows(6)
-        .position(|window| window == b"export")
-        .unwrap();
+    let source = bytes.windows(6).position(|window| window == b"export").unwrap();
     let mut changed = bytes;
     changed[source] = b'X';
-    assert_eq!(
-        decode(&changed).unwrap_err().to_string(),
-        "the source section does not match its SHA-256"
-    );
+    assert_eq!(decode(&changed).unwrap_err().to_string(), "the source section does not match its SHA-256");
 }
 
 #[test]
@@ -143,12 +125,7 @@ fn a_length_beyond_the_input_reserves_nothing() {
     bytes.push(Tag::Engine as u8);
     bytes.extend(u64::MAX.to_le_bytes());
     bytes.extend([0; 32]);
-    assert!(
-        decode(&bytes)
-            .unwrap_err()
-            .to_string()
-            .contains("cut off in engine section")
-    );
+    assert!(decode(&bytes).unwrap_err().to_string().contains("cut off in engine section"));
 }
 
 #[test]
@@ -167,22 +144,10 @@ fn a_mac_binds_key_id_engine_and_bytes() {
     let refused = |bytes: &[u8], mac: &Mac, key: &InstallKey, engine: &EngineBuild, id: &str| {
         Verified::check(bytes, mac, key, engine, id).unwrap_err()
     };
-    assert!(
-        refused(
-            &bytes,
-            &mac,
-            &InstallKey::from_bytes([8; 32]),
-            &engine(),
-            "npm:sample"
-        )
-        .is_unauthenticated()
-    );
+    assert!(refused(&bytes, &mac, &InstallKey::from_bytes([8; 32]), &engine(), "npm:sample").is_unauthenticated());
     assert!(refused(&bytes, &mac, &key(), &engine(), "npm:other").is_unauthenticated());
 
-    let newer = EngineBuild {
-        bytecode: 29,
-        ..engine()
-    };
+    let newer = EngineBuild { bytecode: 29, ..engine() };
     let error = refused(&bytes, &mac, &key(), &newer, "npm:sample");
     assert!(error.is_other_engine());
     assert_eq!(
@@ -190,15 +155,8 @@ fn a_mac_binds_key_id_engine_and_bytes() {
         "compiled for quickjs-ng 0.16.2 (bytecode 28, x86_64-le-64), but this program runs quickjs-ng 0.16.2 (bytecode 29, x86_64-le-64)"
     );
     // Fields are length-prefixed: moving a byte between engine name and version is another message.
-    let shifted = EngineBuild {
-        name: "quickjs-ng0".to_owned(),
-        version: ".16.2".to_owned(),
-        ..engine()
-    };
-    assert_ne!(
-        sign(&key(), &bytes, &shifted, "npm:sample").as_bytes(),
-        mac.as_bytes()
-    );
+    let shifted = EngineBuild { name: "quickjs-ng0".to_owned(), version: ".16.2".to_owned(), ..engine() };
+    assert_ne!(sign(&key(), &bytes, &shifted, "npm:sample").as_bytes(), mac.as_bytes());
 
     let mut changed = sample();
     changed.modules[0].bytecode = Some(vec![28, 1, 2, 4]);
@@ -222,18 +180,8 @@ fn a_key_does_not_show_in_debug_output() {
 }
 
 fn any_module() -> impl Strategy<Value = Module> {
-    (
-        ".*",
-        ".*",
-        proptest::option::of(".*"),
-        proptest::option::of(proptest::collection::vec(any::<u8>(), 0..64)),
-    )
-        .prop_map(|(specifier, source, source_map, bytecode)| Module {
-            specifier,
-            source,
-            source_map,
-            bytecode,
-        })
+    (".*", ".*", proptest::option::of(".*"), proptest::option::of(proptest::collection::vec(any::<u8>(), 0..64)))
+        .prop_map(|(specifier, source, source_map, bytecode)| Module { specifier, source, source_map, bytecode })
 }
 
 proptest! {

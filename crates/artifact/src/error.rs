@@ -19,38 +19,15 @@ pub struct ArtifactError {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Magic {
-        found: Vec<u8>,
-    },
-    Format {
-        expected: u32,
-        found: u32,
-    },
-    Engine {
-        expected: Box<EngineBuild>,
-        found: Box<EngineBuild>,
-    },
-    Digest {
-        section: String,
-    },
-    Truncated {
-        what: &'static str,
-        needed: u64,
-        left: u64,
-    },
-    Trailing {
-        bytes: usize,
-    },
-    Malformed {
-        what: &'static str,
-        detail: String,
-    },
-    Mac {
-        id: String,
-    },
-    NoBytecode {
-        specifier: String,
-    },
+    Magic { found: Vec<u8> },
+    Format { expected: u32, found: u32 },
+    Engine { expected: Box<EngineBuild>, found: Box<EngineBuild> },
+    Digest { section: String },
+    Truncated { what: &'static str, needed: u64, left: u64 },
+    Trailing { bytes: usize },
+    Malformed { what: &'static str, detail: String },
+    Mac { id: String },
+    NoBytecode { specifier: String },
 }
 
 impl ArtifactError {
@@ -72,10 +49,7 @@ impl ArtifactError {
     pub fn is_damaged(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Digest { .. }
-                | Kind::Truncated { .. }
-                | Kind::Trailing { .. }
-                | Kind::Malformed { .. }
+            Kind::Digest { .. } | Kind::Truncated { .. } | Kind::Trailing { .. } | Kind::Malformed { .. }
         )
     }
 
@@ -88,26 +62,16 @@ impl ArtifactError {
 impl fmt::Display for ArtifactError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Kind::Magic { found } => write!(
-                f,
-                "not an extension artifact: it starts with `{}`",
-                found.escape_ascii()
-            ),
+            Kind::Magic { found } => write!(f, "not an extension artifact: it starts with `{}`", found.escape_ascii()),
             Kind::Format { expected, found } => {
-                write!(
-                    f,
-                    "artifact format {found}, but this program reads format {expected}"
-                )
+                write!(f, "artifact format {found}, but this program reads format {expected}")
             }
             Kind::Engine { expected, found } => {
                 write!(f, "compiled for {found}, but this program runs {expected}")
             }
             Kind::Digest { section } => write!(f, "{section} does not match its SHA-256"),
             Kind::Truncated { what, needed, left } => {
-                write!(
-                    f,
-                    "cut off in {what}: {needed} bytes announced, {left} left"
-                )
+                write!(f, "cut off in {what}: {needed} bytes announced, {left} left")
             }
             Kind::Trailing { bytes } => write!(f, "{bytes} bytes after the end"),
             Kind::Malformed { what, detail } => write!(f, "malformed {what}: {detail}"),

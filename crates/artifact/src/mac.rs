@@ -61,20 +61,11 @@ impl Mac {
 /// The id names what the artifact is used as (a package, the host module set), so that an authentic
 /// artifact of one cannot stand in for another.
 pub fn sign(key: &InstallKey, bytes: &[u8], engine: &EngineBuild, id: &str) -> Mac {
-    Mac(message(key, bytes, engine, id)
-        .finalize()
-        .into_bytes()
-        .into())
+    Mac(message(key, bytes, engine, id).finalize().into_bytes().into())
 }
 
 /// Whether `mac` is what [`sign`] gives, compared in constant time.
-pub(crate) fn verifies(
-    key: &InstallKey,
-    mac: &Mac,
-    bytes: &[u8],
-    engine: &EngineBuild,
-    id: &str,
-) -> bool {
+pub(crate) fn verifies(key: &InstallKey, mac: &Mac, bytes: &[u8], engine: &EngineBuild, id: &str) -> bool {
     message(key, bytes, engine, id).verify_slice(&mac.0).is_ok()
 }
 

@@ -44,14 +44,8 @@ impl Verified {
             return Err(ArtifactError::new(Kind::Mac { id: id.to_owned() }));
         }
         let artifact = decode(bytes)?;
-        if let Some(module) = artifact
-            .modules
-            .iter()
-            .find(|module| module.bytecode.is_none())
-        {
-            return Err(ArtifactError::new(Kind::NoBytecode {
-                specifier: module.specifier.clone(),
-            }));
+        if let Some(module) = artifact.modules.iter().find(|module| module.bytecode.is_none()) {
+            return Err(ArtifactError::new(Kind::NoBytecode { specifier: module.specifier.clone() }));
         }
         Ok(Verified { artifact })
     }

@@ -95,6 +95,8 @@ impl Fake {
                 description: "a test tool".to_owned(),
                 parameters: json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}),
                 sequential: false,
+                prepares_arguments: false,
+                path: "fake.ts".to_owned(),
                 prompt_snippet: None,
                 prompt_guidelines: Vec::new(),
             })

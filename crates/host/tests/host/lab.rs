@@ -93,8 +93,11 @@ impl Lab {
         for method in ["exec", "session", "ui"] {
             dispatcher = dispatcher.connector(method, connector.clone());
         }
-        let host =
-            Host::builder(host_modules(), Arc::new(dispatcher.build()), timer).options(options).state(state).build();
+        let host = Host::builder(host_modules(), Arc::new(dispatcher.build()), timer)
+            .options(options)
+            .state(state)
+            .realms(crate::wire::Checked)
+            .build();
         let reports = host.reports();
         Self { host, ledger, clock, calls, gate, grants: grants.to_vec(), reports, seen: Default::default() }
     }

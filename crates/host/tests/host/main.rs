@@ -8,3 +8,4 @@ mod lab;
 mod load;
 mod stopped;
 mod stream;
+mod wire;
