@@ -190,3 +190,71 @@ struct Entry<'a> {
 fn place(file: &str) -> serde_json::Value {
     format!("../node_modules/{file}").into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Supply;
+    use super::*;
+
+    /// A lock file with one unit `typebox`, and its package in a folder.
+    fn unit(names: &str, files: &[(&str, &str)]) -> (Supply, tempfile::TempDir) {
+        let text = format!(
+            r#"{{"version": 1, "units": {{"typebox": {{
+                "packages": {{"kind": {{"version": "1.0.0", "integrity": "sha512-", "licence": "MIT"}}}},
+                "modules": {{
+                    "typebox": {{"from": "kind/index.js", "names": {names}}},
+                    "typebox/value": {{"from": "kind/value.js", "names": ["check"]}}
+                }}
+            }}}}}}"#
+        );
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            let path = folder.path().join("node_modules/kind").join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("created");
+            fs::write(path, text).expect("written");
+        }
+        (serde_json::from_str(&text).expect("a lock file"), folder)
+    }
+
+    const FILES: &[(&str, &str)] = &[
+        ("kind.js", "import { join } from 'path';\nexport class Kind { at = join('a', 'b') }\n"),
+        ("index.js", "export { Kind } from './kind.js';\nexport default 1;\n"),
+        ("value.js", "import { Kind } from './kind.js';\nexport const check = (x) => x instanceof Kind;\n"),
+    ];
+
+    fn compile(names: &str) -> Result<Arc<Verified>, BuildFailure> {
+        let (supply, folder) = unit(names, FILES);
+        supply.units().next().expect("one unit").compile(folder.path(), None)
+    }
+
+    #[test]
+    fn modules_of_a_unit_share_their_classes_in_one_chunk() {
+        let compiled = compile(r#"["Kind", "default"]"#).unwrap_or_else(|failure| panic!("{failure}"));
+        let modules = &compiled.artifact().modules;
+        let defining: Vec<&str> = modules
+            .iter()
+            .filter(|module| module.source.contains("class"))
+            .map(|module| module.specifier.as_str())
+            .collect();
+        assert_eq!(defining.len(), 1, "{defining:?}");
+        for specifier in ["typebox", "typebox/value"] {
+            assert!(modules.iter().any(|module| module.specifier == specifier), "{specifier}");
+        }
+        assert!(modules.iter().all(|module| module.bytecode.is_some()));
+        assert!(compiled.artifact().metadata.host_imports.contains_key("node:path"));
+    }
+
+    #[test]
+    fn where_the_packages_lie_does_not_show() {
+        let names = r#"["Kind"]"#;
+        let once = compile(names).unwrap_or_else(|failure| panic!("{failure}"));
+        let again = compile(names).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(encode(once.artifact()), encode(again.artifact()));
+    }
+
+    #[test]
+    fn a_promised_name_that_is_not_there_is_named() {
+        let failure = compile(r#"["Kind", "Sort"]"#).expect_err("there is no Sort");
+        assert!(failure.to_string().contains("`typebox` was to export Sort"), "{failure}");
+    }
+}
