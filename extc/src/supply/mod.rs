@@ -208,7 +208,10 @@ mod tests {
     #[test]
     fn licences_are_those_we_take() {
         for package in Supply::pinned().units().flat_map(Unit::packages) {
-            assert!(["MIT", "ISC", "BSD-3-Clause", "Apache-2.0", "BlueOak-1.0.0"].contains(&package.licence), "{package:?}");
+            assert!(
+                ["MIT", "ISC", "BSD-3-Clause", "Apache-2.0", "BlueOak-1.0.0"].contains(&package.licence),
+                "{package:?}"
+            );
         }
     }
 
