@@ -36,6 +36,7 @@ use pijs_host::{Entry, Host, HostOptions, Package, ReadableState, Report, Report
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{Dispatcher, Evidence, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Timer};
 use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, resolve_extensions};
+use pijs_protocol::registration::Registration;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -147,6 +148,14 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     let reports = host.reports();
     for found in &discovery.packages {
         load(&host, &dispatcher, &compiler, &supplier, &decided, found).await?;
+    }
+    for (owner, registration) in host.other_registrations() {
+        if let Registration::Provider { name, .. } = registration {
+            stderr(&clean(&format!(
+                "warning: {}: it registers the provider {name}; models of extensions cannot be used yet, choose one with --model",
+                owner.path
+            )));
+        }
     }
     set_flags(&host, flags)?;
     let shown = reports.clone();

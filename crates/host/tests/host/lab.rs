@@ -2,7 +2,10 @@
 
 use pijs_artifact::Verified;
 use pijs_extc::{HostSource, SourceMaps};
-use pijs_host::{Entry, Host, HostOptions, LoadError, LoadReport, Package, ReadableState, Report, ReportKind, Reports};
+use pijs_host::{
+    Entry, Host, HostOptions, InThread, LoadError, LoadReport, OpenRealm, Package, ReadableState, Report, ReportKind,
+    Reports,
+};
 use pijs_hostcall::{
     BoxFuture, ChunkSink, Connector, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, MemorySink, Output,
     Places, Policy, Profile, Request, Timer,
@@ -75,7 +78,16 @@ impl Lab {
         Self::with(HostOptions::default(), GRANTS)
     }
 
+    /// Without checks on the wire, for what counts.
+    pub(crate) fn unchecked() -> Self {
+        Self::over(HostOptions::default(), GRANTS, InThread)
+    }
+
     pub(crate) fn with(options: HostOptions, grants: &[&'static str]) -> Self {
+        Self::over(options, grants, crate::wire::Checked)
+    }
+
+    fn over(options: HostOptions, grants: &[&'static str], realms: impl OpenRealm + 'static) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(1_767_323_045_000));
         let timer = Arc::new(JumpingTimer(Arc::clone(&clock)));
         let ledger = MemorySink::new();
@@ -96,7 +108,7 @@ impl Lab {
         let host = Host::builder(host_modules(), Arc::new(dispatcher.build()), timer)
             .options(options)
             .state(state)
-            .realms(crate::wire::Checked)
+            .realms(realms)
             .build();
         let reports = host.reports();
         Self { host, ledger, clock, calls, gate, grants: grants.to_vec(), reports, seen: Default::default() }
