@@ -218,7 +218,8 @@ pub fn says_unsafe(line: &str) -> bool {
     ["unsafe {", "unsafe fn ", "unsafe impl ", "unsafe extern ", "unsafe trait ", "#[unsafe("].iter().any(|word| {
         code.match_indices(word).any(|(at, _)| {
             let before = &code[..at];
-            before.matches('"').count().is_multiple_of(2) && !before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
+            before.matches('"').count().is_multiple_of(2)
+                && !before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
         })
     })
 }
