@@ -25,8 +25,11 @@ mod world;
 
 use table::Figure;
 
+/// A part of the table: its word on the command line, and what measures it.
+type Part = (&'static str, fn() -> Vec<Figure>);
+
 /// The parts, in the order of the table. The slow one comes last.
-const PARTS: &[(&str, fn() -> Vec<Figure>)] = &[
+const PARTS: &[Part] = &[
     ("start", start::figures),
     ("realm", start::realm),
     ("stream", stream::figures),
