@@ -39,7 +39,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Something that answers requests of the agent.
-pub trait Provider {
+pub trait Provider: Send + Sync {
     /// What is spoken to.
     fn model(&self) -> &Model;
     /// The body of this request in the provider's wire format.
