@@ -7,6 +7,9 @@
 
 import { facts } from "pi:engine";
 
+/** The global, which `pi:web` makes when it is first used. */
+declare const URL: new (input: string, base: string) => { href: string };
+
 interface Location {
   url: string;
   filename: string;

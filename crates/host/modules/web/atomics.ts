@@ -13,11 +13,8 @@ export class SharedArrayBuffer extends ArrayBuffer {
   get growable(): boolean {
     return false;
   }
-
-  override get [Symbol.toStringTag](): "SharedArrayBuffer" {
-    return "SharedArrayBuffer";
-  }
 }
+Object.defineProperty(SharedArrayBuffer.prototype, Symbol.toStringTag, { value: "SharedArrayBuffer", configurable: true });
 
 /** The place of an access, checked as the engine checks it. */
 function at(array: Ints, index: number): number {
