@@ -125,6 +125,8 @@ pub(super) async fn run(
                 grace.as_mut().reset(tokio::time::Instant::now() + options.grace);
             }
         };
+        // The pipe that closed on it may have ended the program before the signal did.
+        killed |= overflow.is_cancelled();
         if killed {
             // Its children may have ignored the polite signal.
             group.signal(Signal::KILL);
