@@ -189,3 +189,23 @@ export default (pi) => report(pi, () => [noSuch, nope, typeof getAgentDir, typeo
         ",,function,function,function,function",
     );
 }
+
+#[test]
+fn what_the_compiler_says_of_an_artifact_is_what_the_schema_says() {
+    let path = format!("{}/../../schema/pi.ext.artifact.v1.schema.json", env!("CARGO_MANIFEST_DIR"));
+    let schema = serde_json::from_slice(&std::fs::read(path).expect("a schema")).expect("json");
+    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
+    let world = World::new();
+    world.write(
+        "project/risky.ts",
+        "export default (pi) => pi.on('tool_call', () => { eval('1'); fetch('https://a.b/c'); });",
+    );
+    let package = support::pi_ttsr();
+    for extension in [package.as_str(), "./risky.ts"] {
+        let shown = world.pi(&["ext", "show", extension, "--json"]);
+        let document: serde_json::Value = serde_json::from_str(&shown.succeeded().stdout).expect("json");
+        let wrong: Vec<String> = validator.iter_errors(&document["artifact"]).map(|error| error.to_string()).collect();
+        assert_eq!(wrong, Vec::<String>::new());
+    }
+    assert!(!validator.is_valid(&serde_json::json!({ "schema": "pi.ext.artifact.v1" })));
+}

@@ -91,6 +91,8 @@ pub(crate) struct Core {
     /// What `ctx.signal` is now.
     pub(crate) active_signal: RefCell<Option<Signal>>,
     pub(crate) verdict_time: Cell<crate::stream::VerdictTime>,
+    /// Asynchronous hostcalls whose last answer has not been taken in.
+    open_calls: Cell<usize>,
     /// `session_start` has been emitted: a restarted extension is told, too.
     pub(crate) session_started: Cell<bool>,
 }
@@ -151,6 +153,7 @@ impl Host {
             signals: RefCell::default(),
             active_signal: RefCell::default(),
             verdict_time: Cell::default(),
+            open_calls: Cell::default(),
             session_started: Cell::new(false),
         }))
     }
@@ -309,8 +312,9 @@ impl Host {
                 tokio::task::yield_now().await;
                 continue;
             }
-            let calls = |slot: &Rc<Slot>| self.0.dispatcher.in_flight(slot.cell.borrow().package.id());
-            if self.slots().iter().all(|slot| calls(slot) == 0) {
+            // Counted here and not asked of the dispatcher: its count falls on another thread, at a moment
+            // that wakes nobody.
+            if self.0.open_calls.get() == 0 {
                 return;
             }
             tokio::select! {
@@ -365,6 +369,9 @@ impl Host {
     pub(crate) fn ingest(&self) {
         let arrived = self.0.completions.borrow_mut().drain();
         for Completion { slot, generation, result } in arrived {
+            if result.is_final() {
+                self.0.open_calls.set(self.0.open_calls.get().saturating_sub(1));
+            }
             let Some(slot) = self.slot(slot) else { continue };
             let mut extension = slot.cell.borrow_mut();
             // An answer to a realm that is gone has nobody to go to.
@@ -512,6 +519,7 @@ impl Host {
             (extension.caller_in(During::Turn), extension.generation)
         };
         let (sink, index) = (self.0.sink.clone(), slot.index);
+        self.0.open_calls.set(self.0.open_calls.get() + 1);
         let running = self.0.dispatcher.call(&caller, call, move |result| {
             sink.push(Completion { slot: index, generation, result });
         });
