@@ -69,7 +69,7 @@ struct World {
 }
 
 fn world(mode: Mode, grants: &[Grant], answers: &[Answer]) -> World {
-    let places = Places::new("/work/app", "/home/me", "/home/me/.pi/agent", "/tmp");
+    let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
     let policy = Policy { mode, ..Policy::default() };
     let answers = Arc::new(Answers(Mutex::new(answers.iter().rev().copied().collect()), AtomicUsize::new(0)));
     let gate = Gate::builder(policy, places).prompter(answers.clone()).build();

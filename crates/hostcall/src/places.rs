@@ -294,19 +294,19 @@ mod tests {
     use super::*;
 
     fn places() -> Places {
-        Places::new("/work/app", "/home/me", "/home/me/.pi/agent", "/tmp")
+        Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp")
     }
 
     #[test]
     fn protected_places_do_not_depend_on_letter_case() {
         let places = places();
-        for path in ["/home/me/.pi/agent/auth.json", "/home/me/.pi/agent/AUTH.json", "/work/app/.pi/Pijs/grants.json"] {
+        for path in ["/home/me/.pi/agent/auth.json", "/home/me/.pi/agent/AUTH.json", "/projects/app/.pi/Pijs/grants.json"] {
             assert_eq!(places.protection(Path::new(path), None), Protection::All, "{path}");
         }
-        for path in ["/work/app/.GIT/hooks/pre-commit", "/work/app/sub/.git/config", "/work/app/.pi/settings.json"] {
+        for path in ["/projects/app/.GIT/hooks/pre-commit", "/projects/app/sub/.git/config", "/projects/app/.pi/settings.json"] {
             assert_eq!(places.protection(Path::new(path), None), Protection::Write, "{path}");
         }
-        for path in ["/work/app/src/auth.json", "/work/app/.pi/rules/a.md", "/work/app/.github/dependabot.yml"] {
+        for path in ["/projects/app/src/auth.json", "/projects/app/.pi/rules/a.md", "/projects/app/.github/dependabot.yml"] {
             assert_eq!(places.protection(Path::new(path), None), Protection::None, "{path}");
         }
     }
@@ -323,13 +323,13 @@ mod tests {
     fn a_path_is_read_as_its_caller_means_it() {
         let places = places();
         let tool = |path| PathUse { access: Access::Read, path, form: PathForm::Tool };
-        assert_eq!(places.absolute(tool("@src/x.ts")).unwrap(), Path::new("/work/app/src/x.ts"));
+        assert_eq!(places.absolute(tool("@src/x.ts")).unwrap(), Path::new("/projects/app/src/x.ts"));
         assert_eq!(places.absolute(tool("~/x")).unwrap(), Path::new("/home/me/x"));
-        assert_eq!(places.node_path("~/x").unwrap(), Path::new("/work/app/~/x"));
-        assert_eq!(places.node_path("src/../../x").unwrap(), Path::new("/work/x"));
+        assert_eq!(places.node_path("~/x").unwrap(), Path::new("/projects/app/~/x"));
+        assert_eq!(places.node_path("src/../../x").unwrap(), Path::new("/projects/x"));
         assert_eq!(places.node_path("/../../..").unwrap(), Path::new("/"));
         let target = PathUse { access: Access::Read, path: "../etc", form: PathForm::TargetOf("a/b/link") };
-        assert_eq!(places.absolute(target).unwrap(), Path::new("/work/app/a/etc"));
+        assert_eq!(places.absolute(target).unwrap(), Path::new("/projects/app/a/etc"));
         for bad in ["", "a\0b", &"x".repeat(5000)] {
             assert_eq!(places.node_path(bad).unwrap_err().details["reason"], "path");
         }

@@ -1,7 +1,7 @@
 /**
  * `pi:web/crypto`: `crypto.getRandomValues` and `crypto.randomUUID` over the driver's entropy.
  *
- * `crypto.subtle` is absent for now; reading one of its methods says so.
+ * `crypto.subtle` is absent; reading one of its methods says so.
  */
 
 import { fillRandom } from "pi:engine";
