@@ -300,13 +300,19 @@ mod tests {
     #[test]
     fn protected_places_do_not_depend_on_letter_case() {
         let places = places();
-        for path in ["/home/me/.pi/agent/auth.json", "/home/me/.pi/agent/AUTH.json", "/projects/app/.pi/Pijs/grants.json"] {
+        for path in
+            ["/home/me/.pi/agent/auth.json", "/home/me/.pi/agent/AUTH.json", "/projects/app/.pi/Pijs/grants.json"]
+        {
             assert_eq!(places.protection(Path::new(path), None), Protection::All, "{path}");
         }
-        for path in ["/projects/app/.GIT/hooks/pre-commit", "/projects/app/sub/.git/config", "/projects/app/.pi/settings.json"] {
+        for path in
+            ["/projects/app/.GIT/hooks/pre-commit", "/projects/app/sub/.git/config", "/projects/app/.pi/settings.json"]
+        {
             assert_eq!(places.protection(Path::new(path), None), Protection::Write, "{path}");
         }
-        for path in ["/projects/app/src/auth.json", "/projects/app/.pi/rules/a.md", "/projects/app/.github/dependabot.yml"] {
+        for path in
+            ["/projects/app/src/auth.json", "/projects/app/.pi/rules/a.md", "/projects/app/.github/dependabot.yml"]
+        {
             assert_eq!(places.protection(Path::new(path), None), Protection::None, "{path}");
         }
     }
