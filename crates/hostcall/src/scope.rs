@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     fn places() -> Places {
-        Places::new("/work/app", "/home/me", "/home/me/.pi/agent", "/tmp")
+        Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp")
     }
 
     fn paths(patterns: &[&str]) -> CompiledScope {
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn an_empty_list_allows_nothing_and_a_missing_one_does_not_restrict() {
-        assert!(!paths(&[]).path(Path::new("/work/app/x")));
+        assert!(!paths(&[]).path(Path::new("/projects/app/x")));
         assert!(CompiledScope::default().path(Path::new("/anything")));
         assert!(!hosts(&[]).host("https", "example.com", 443));
     }
@@ -263,21 +263,21 @@ mod tests {
     fn a_pattern_starts_at_the_project_and_stops_at_its_folder() {
         let scope = paths(&["src/**", "docs", "*.md", "<package>/data/**", "<temp>", "/srv/one.txt"]);
         for inside in ["src", "src/a/b", "docs", "docs/x", "a.md", "/pkg/data/x", "/tmp/x/y", "/srv/one.txt"] {
-            assert!(scope.path(&normal(Path::new("/work/app"), Path::new(inside))), "{inside}");
+            assert!(scope.path(&normal(Path::new("/projects/app"), Path::new(inside))), "{inside}");
         }
         for outside in ["srcs/a", "x/a.md", "SRC/a", "/pkg/other", "/tmpx", "/srv/one.txt2", "/etc/passwd", "src/../x"]
         {
-            assert!(!scope.path(&normal(Path::new("/work/app"), Path::new(outside))), "{outside}");
+            assert!(!scope.path(&normal(Path::new("/projects/app"), Path::new(outside))), "{outside}");
         }
     }
 
     #[test]
     fn a_base_folder_with_glob_characters_is_a_name() {
-        let places = Places::new("/work/[a]*", "/home/me", "/home/me/.pi/agent", "/tmp");
+        let places = Places::new("/projects/[a]*", "/home/me", "/home/me/.pi/agent", "/tmp");
         let scope = Scope { paths: Some(vec!["*.md".into()]), ..Scope::default() };
         let scope = CompiledScope::compile(Some(&scope), &places, None).unwrap();
-        assert!(scope.path(Path::new("/work/[a]*/x.md")));
-        assert!(!scope.path(Path::new("/work/ab/x.md")));
+        assert!(scope.path(Path::new("/projects/[a]*/x.md")));
+        assert!(!scope.path(Path::new("/projects/ab/x.md")));
     }
 
     #[test]

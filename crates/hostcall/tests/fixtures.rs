@@ -63,7 +63,7 @@ impl Timer for Still {
 }
 
 fn run(case: &Case) -> (String, Option<String>) {
-    let places = Places::new("/work/app", "/home/me", "/home/me/.pi/agent", "/tmp");
+    let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
     let policy = Policy { mode: case.mode, default_caps: Vec::new(), deny_caps: case.deny.clone() };
     let gate = Gate::builder(policy, places).build();
     let profile = Arc::new(Profile::new("path:/x").at("/pkg"));

@@ -118,7 +118,7 @@ impl Source {
     ///
     /// let at = |text| Source::parse(text, Path::new("/work"), Path::new("/home/me")).map(|source| source.identity());
     /// assert_eq!(at("pi-ttsr@^1").unwrap(), "npm:pi-ttsr");
-    /// assert_eq!(at("./mine").unwrap(), "path:/work/mine");
+    /// assert_eq!(at("./mine").unwrap(), "path:/projects/mine");
     /// assert!(at("git:example.org/a/b").is_err());
     /// ```
     pub fn parse(text: &str, cwd: &Path, home: &Path) -> Result<Self> {
