@@ -116,7 +116,7 @@ impl Source {
     /// use pijs_packages::Source;
     /// use std::path::Path;
     ///
-    /// let at = |text| Source::parse(text, Path::new("/work"), Path::new("/home/me")).map(|source| source.identity());
+    /// let at = |text| Source::parse(text, Path::new("/projects"), Path::new("/home/me")).map(|source| source.identity());
     /// assert_eq!(at("pi-ttsr@^1").unwrap(), "npm:pi-ttsr");
     /// assert_eq!(at("./mine").unwrap(), "path:/projects/mine");
     /// assert!(at("git:example.org/a/b").is_err());
