@@ -4,6 +4,7 @@
 //!   count, those of tests do not.
 //! - **The engine's room.** Only `pijs-engine` names rquickjs; there is exactly one `rquickjs-sys`; only the engine's
 //!   sources say `unsafe`.
+//! - **Switches.** Only `pijs-tests` turns `guard-switches` on, and it is no default member of the workspace.
 //! - **Foreign crates.** None of [`BANNED`], and each under a licence of [`LICENCES`]. `deny.toml` holds the same
 //!   lists for cargo-deny, which looks up advisories besides; a test compares them.
 
@@ -101,10 +102,16 @@ impl Workspace {
                 .map(|dependency| dependency.name.as_str())
                 .collect();
             found.extend(directions(&package.name, &used));
+            let switched = package.dependencies.iter().flat_map(|dependency| &dependency.features);
+            found.extend(switches(&package.name, switched.chain(package.features.values().flatten())));
             found.extend(unsafe_words(package)?);
         }
         let names: Vec<&str> = self.metadata.packages.iter().map(|package| package.name.as_str()).collect();
         found.extend(foreign(&names));
+        let run = self.metadata.workspace_default_packages();
+        if run.iter().any(|package| package.name.as_str() == "pijs-tests") {
+            found.insert(violation("pijs-tests", "is a default member: what cargo runs would have guard-switches"));
+        }
         let ours = &self.metadata.workspace_members;
         for package in self.metadata.packages.iter().filter(|package| !ours.contains(&package.id)) {
             if !package.license.as_deref().is_some_and(licensed) {
@@ -135,6 +142,12 @@ pub fn directions(name: &str, used: &[&str]) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// Who may build guards with switches: the package of the attack suite, which nobody runs.
+pub fn switches<'a>(name: &str, features: impl IntoIterator<Item = &'a String>) -> Option<Violation> {
+    let on = features.into_iter().any(|feature| feature.rsplit('/').next() == Some("guard-switches"));
+    (on && name != "pijs-tests").then(|| violation(name, "turns guard-switches on; only pijs-tests may"))
 }
 
 /// Rules on the set of all packages in the tree.

@@ -89,3 +89,13 @@ fn deny_toml_lists_the_same_crates_and_licences() {
     assert_eq!(section("allow"), LICENCES);
     assert_eq!(section("deny"), BANNED);
 }
+
+#[test]
+fn only_the_attack_suite_has_switches_in_its_guards() {
+    let on = ["guard-switches".to_owned()];
+    let passed_on = ["pijs-protocol/guard-switches".to_owned()];
+    assert!(xtask::rules::switches("pijs-cli", &on).is_some());
+    assert!(xtask::rules::switches("pijs-cli", &passed_on).is_some());
+    assert!(xtask::rules::switches("pijs-tests", &on).is_none());
+    assert!(xtask::rules::switches("pijs-cli", &["derive".to_owned()]).is_none());
+}

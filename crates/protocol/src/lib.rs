@@ -19,10 +19,12 @@
 //! | [`log`] | `pi.ext.log.v1`, log and ledger lines (3.1, 3.4) |
 //! | [`artifact`] | `artifact.json`, what `extc` says about its output |
 //! | [`tape`] | header of a recorded session |
+//! | [`guard`] | switches that take a guard away, for the attack suite |
 
 #![warn(missing_docs)]
 
 pub mod artifact;
+pub mod guard;
 pub mod hostcall;
 pub mod ids;
 pub mod log;

@@ -1,0 +1,87 @@
+//! The `pi` command: argument parsing and wiring; it decides nothing.
+//!
+//! It is a library so that the attack suite can build the same command with switches in its guards.
+
+#![warn(missing_docs)]
+
+mod args;
+mod compile;
+mod demo;
+mod environment;
+mod facts;
+mod failure;
+mod grants;
+mod isolation;
+mod ledger_file;
+mod normalise;
+mod output;
+mod packages;
+mod session;
+mod snapshot;
+mod supply;
+mod system;
+mod terminal;
+mod trust;
+
+use args::{Cli, Command, ExtCommand, ExtensionFlag};
+use clap::Parser;
+use environment::Environment;
+use failure::{Failure, Result};
+use std::process::ExitCode;
+
+/// Runs the command as the arguments and the environment of this process say.
+///
+/// In a process that was started to be a sealed realm this does not return.
+pub fn main() -> ExitCode {
+    // A sealed realm is this program once more; it never comes back from here.
+    pijs_realm::worker::enter();
+    let (argv, flags) = args::split_extension_flags(std::env::args_os());
+    let cli = match Cli::try_parse_from(argv) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("PI_LOG").unwrap_or_else(|_| "error".into()))
+        .init();
+    match run(cli, flags) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::stderr(&failure.to_string());
+            ExitCode::from(failure.exit as u8)
+        }
+    }
+}
+
+fn run(cli: Cli, flags: Vec<ExtensionFlag>) -> Result<()> {
+    let environment = Environment::capture()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("no runtime: {error}")))?;
+    // Extensions and the agent stay on this thread; the runtime's own threads do the waiting.
+    let local = tokio::task::LocalSet::new();
+    let result = local.block_on(&runtime, async {
+        match cli.command {
+            None => session::print(&environment, cli.run, flags).await,
+            Some(Command::Install(args)) => packages::install(&environment, &args).await,
+            Some(Command::Remove(args)) => packages::remove(&environment, &args),
+            Some(Command::List { json }) => packages::list(&environment, json),
+            Some(Command::Trust { remove }) => trust::Trust::read(&environment)?.set(&environment.dirs.cwd, !remove),
+            Some(Command::Ext(ExtCommand::List { extensions, json })) => {
+                packages::loaded(&environment, extensions, json)
+            }
+            Some(Command::Ext(ExtCommand::Show { extension, json })) => packages::show(&environment, &extension, json),
+            Some(Command::Ext(ExtCommand::Snapshot(args))) => snapshot::print(&environment, &args).await,
+            Some(Command::Demo { json }) => demo::run(&environment, json).await,
+        }
+    });
+    drop(local);
+    // A dialog may still be waiting for a line on stdin; it must not hold up the end.
+    runtime.shutdown_background();
+    result
+}
