@@ -5,7 +5,7 @@
 //! is the thing that is dispatched. A tool is derived by its exact name: ` bash` or `Bash` is an
 //! unknown tool, which needs the capability `tool`.
 
-use crate::vocabulary::{FS_OPS, FsNeeds, SESSION_OPS, UI_OPS};
+use crate::vocabulary::{EXEC_OPS_ON_A_PROGRAM, FS_OPS, FsNeeds, HTTP_OPS_ON_A_REQUEST, SESSION_OPS, UI_OPS};
 use pijs_protocol::{Capability, HostcallError};
 use serde_json::{Map, Value};
 
@@ -30,7 +30,7 @@ impl Required<'_> {
 pub enum Subject<'a> {
     /// Nothing that a scope could restrict.
     None,
-    /// An open file handle: its path was decided when it was opened.
+    /// Something that is open: a file, a program, a request. It was decided when it was opened.
     Handle,
     /// One or two paths.
     Paths(PathUse<'a>, Option<PathUse<'a>>),
@@ -293,6 +293,12 @@ impl OpenFlags {
 }
 
 fn program(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
+    match params.get("op") {
+        None | Some(Value::Null) => {}
+        Some(Value::String(op)) if op == "spawn" => {}
+        Some(Value::String(op)) if EXEC_OPS_ON_A_PROGRAM.contains(&op.as_str()) => return Ok(Subject::Handle),
+        Some(_) => return Err(unknown_op("exec", text("exec", params, "op")?)),
+    }
     let args = match params.get("args") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(args)) => args
@@ -310,6 +316,11 @@ fn program(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
 }
 
 fn host(params: &Map<String, Value>) -> Result<Subject<'static>, HostcallError> {
+    match params.get("op") {
+        None | Some(Value::Null) => {}
+        Some(Value::String(op)) if HTTP_OPS_ON_A_REQUEST.contains(&op.as_str()) => return Ok(Subject::Handle),
+        Some(_) => return Err(unknown_op("http", text("http", params, "op")?)),
+    }
     let target = HttpTarget::parse(text("http", params, "url")?)?;
     Ok(Subject::Host { scheme: target.scheme, host: target.host, port: target.port })
 }

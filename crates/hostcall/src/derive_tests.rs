@@ -110,6 +110,27 @@ fn what_derives_is_described_for_people() {
     }
 }
 
+/// A program or a request that is under way was decided when it was started; starting one never is.
+#[test]
+fn what_is_under_way_needs_no_second_decision() {
+    for (method, params, by_handle) in [
+        ("exec", json!({"op": "wait", "pid": 1}), true),
+        ("exec", json!({"op": "kill", "pid": 1, "command": "sh"}), true),
+        ("exec", json!({"op": "spawn", "command": "sh"}), false),
+        ("http", json!({"op": "send", "upload": "1", "url": "https://x.org/"}), true),
+        ("http", json!({"url": "https://x.org/", "upload": "1"}), false),
+    ] {
+        let required = derive(method, params.as_object().unwrap()).unwrap();
+        assert_eq!((required.capability, required.subject == Subject::Handle), (method, by_handle), "{params}");
+    }
+    for (method, op) in [("exec", "run"), ("exec", ""), ("http", "fetch"), ("http", "wait")] {
+        assert_eq!(
+            capability(method, json!({"op": op, "command": "x", "url": "https://x.org/"})),
+            Err("schema".into())
+        );
+    }
+}
+
 #[test]
 fn an_url_names_its_host_and_port_exactly() {
     let host = |url: &str| {

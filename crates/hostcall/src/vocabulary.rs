@@ -10,11 +10,13 @@
 //! | op | params | answer | capability |
 //! |---|---|---|---|
 //! | `open` | `path, flags?, mode?` | `{fd}` | `read`, or `write` when the flags can write, create or truncate |
-//! | `close`, `fsync` | `fd` | `{}` | `read` (the handle was gated by `open`) |
+//! | `close`, `fsync`, `fdatasync` | `fd` | `{}` | `read` (the handle was gated by `open`) |
 //! | `read` | `fd, length, position?` | `{bytesRead, data: bytes}` | `read`, by handle |
 //! | `write` | `fd, data, position?` | `{bytesWritten}` | `write`, by handle |
 //! | `fstat` | `fd` | stat | `read`, by handle |
 //! | `ftruncate` | `fd, len?` | `{}` | `write`, by handle |
+//! | `fchmod` | `fd, mode` | `{}` | `write`, by handle |
+//! | `futimes` | `fd, atimeMs, mtimeMs` | `{}` | `write`, by handle |
 //! | `readFile` | `path` or `fd`, `encoding?` | `{data: bytes}`, with `encoding: "utf8"` `{text}` | `read` |
 //! | `writeFile`, `appendFile` | `path` or `fd`, `data, flag?, mode?` | `{}` | `write` |
 //! | `stat`, `lstat` | `path` | stat | `read` |
@@ -33,8 +35,12 @@
 //! | `exists` | `path` | `{exists}` | `read` |
 //! | `truncate` | `path, len?` | `{}` | `write` |
 //! | `chmod` | `path, mode` | `{}` | `write` |
-//! | `utimes` | `path, atimeMs, mtimeMs` | `{}` | `write` |
-//! | `watch` | `path` | not supported: `invalid_request` | `read` |
+//! | `utimes`, `lutimes` | `path, atimeMs, mtimeMs` | `{}` | `write` |
+//! | `watch` | `path, recursive?`; asynchronous only | chunks `{ready: true}`, then `{event: "rename" / "change", name}` until the call is cancelled; `{event: "overflow"}` when some were lost | `read` |
+//!
+//! Read and write streams and `FileHandle` are `open`, then `read` and `write` by handle. A write of more than the system
+//! takes at once may be short: `bytesWritten` says how much. A `watch` ends by its cancellation, or with the last chunk
+//! `{gone: true}` when the watched thing itself was removed; `name` is relative to `path`, with `/`.
 //!
 //! A stat is `{kind, dev, ino, mode, nlink, uid, gid, rdev, size, blksize, blocks, atimeMs,
 //! mtimeMs, ctimeMs, birthtimeMs}`, times in milliseconds with a fraction, `kind` one of `file`,
@@ -45,8 +51,9 @@
 //!
 //! | method | params | answer | capability |
 //! |---|---|---|---|
-//! | `exec` | `command, args?, cwd?, env?, timeout?, input?, maxBuffer?, encoding?, stream?` | `{stdout, stderr, code, killed, signal, error?}`; with `stream` chunks `{stdout}` or `{stderr}` of bytes before it | `exec` |
-//! | `http` | `url, method?, headers?, body?, redirect?, stream?` | `{status, statusText, headers: [[name, value]], url, redirected, body: bytes}`; with `stream` the head first, then chunks `{body}` | `http` |
+//! | `exec` | see below | | `exec` |
+//! | `http` | `url, method?, headers?, body?, redirect?, stream?, upload?` | `{status, statusText, headers: [[name, value]], url, redirected, body: bytes}`; with `stream` the head first, then chunks `{body}` | `http` |
+//! | `http` | `op: "send"`, `upload, data` or `op: "finish"`, `upload` | `{}` | `http` (the request was gated) |
 //! | `env` | `op: "get"`, `names` | `{values}`; a missing variable has no member | `env` |
 //! | `tool` | `name, input` | what the tool returns | by `name`, see [`mod@crate::derive`] |
 //! | `session` | `op` of [`SESSION_OPS`], and its members | op-specific | `session`, `session.inject` or `session.control` |
@@ -56,6 +63,27 @@
 //! | `log` | `level, message` (or `event`), `data?` | `{}` | `log` |
 //! | `module` | `op: "compile"`, `specifier, referrer` | module-specific | `module` |
 //! | `timer` | `op: "sleep"`, `ms` | `{}` | `timer` |
+//!
+//! A request with `upload: ID` (a string of the caller's choice, one per request in flight) has no `body`: its body is what
+//! `send` calls with that ID bring, in order, until `finish`. A `send` is answered when the connection took the piece, so
+//! whoever awaits it has back-pressure. `redirect: "follow"` then only follows what needs no second body.
+//!
+//! ## `exec`: a program
+//!
+//! | op | params | answer |
+//! |---|---|---|
+//! | absent | `command, args?, cwd?, env?, timeout?, input?, maxBuffer?, encoding?, stream?` | `{stdout, stderr, code, killed, signal, error?}`; with `stream` first a chunk `{pid}`, then chunks `{stdout}` or `{stderr}` of bytes |
+//! | `spawn` | `command, args?, cwd?, env?, stdin?` | `{pid}`, or `{error}` when it could not be started; synchronous too |
+//! | `wait` | `pid`, `timeout?`; asynchronous only, once per program | chunks `{stdout}` or `{stderr}` of bytes as they come, then `{code, signal, killed}` |
+//! | `write` | `pid, data` | `{}` when the program's input took all of it; `io` `EPIPE` when nobody reads it |
+//! | `end` | `pid` | `{}`; the program sees the end of its input |
+//! | `kill` | `pid, signal?` (`"SIGTERM"`; a name, or a number) | `{sent}`: false when it has ended; synchronous too |
+//!
+//! `spawn` decides like a program started in one go; the other ops are about a program of the same extension and need no
+//! further decision. `stdin` is `"pipe"` (fed by `write`) or absent (empty). Output waits in the pipe until `wait` reads it, so
+//! `spawn` followed by `wait` in the same task loses nothing. `code` is null after a signal, `signal` its name. A signal
+//! goes to the program alone; cancelling the `wait` ends the program with everything it started (`SIGTERM`, a
+//! grace of 2 s, `SIGKILL`), and so does the end of the extension. `error` is `{errno, syscall, path, message}` as Node has it.
 
 /// Capabilities that the core can derive or that hold for things other than hostcalls, each
 /// with the words a person reads in a prompt.
@@ -93,11 +121,15 @@ pub const FS_OPS: &[(&str, FsNeeds)] = &[
     ("copyFile", FsNeeds::Copy),
     ("cp", FsNeeds::Copy),
     ("exists", FsNeeds::Path),
+    ("fchmod", FsNeeds::WriteHandle),
+    ("fdatasync", FsNeeds::Handle),
     ("fstat", FsNeeds::Handle),
     ("fsync", FsNeeds::Handle),
     ("ftruncate", FsNeeds::WriteHandle),
+    ("futimes", FsNeeds::WriteHandle),
     ("link", FsNeeds::WriteBoth),
     ("lstat", FsNeeds::Path),
+    ("lutimes", FsNeeds::WritePath),
     ("mkdir", FsNeeds::WritePath),
     ("mkdtemp", FsNeeds::WritePrefix),
     ("open", FsNeeds::Flags),
@@ -146,6 +178,12 @@ pub enum FsNeeds {
     /// By `flags`, at `path`.
     Flags,
 }
+
+/// Ops of `exec` on a program that the same extension started: its start was decided.
+pub const EXEC_OPS_ON_A_PROGRAM: &[&str] = &["end", "kill", "wait", "write"];
+
+/// Ops of `http` on a request of the same extension that is under way: it was decided.
+pub const HTTP_OPS_ON_A_REQUEST: &[&str] = &["finish", "send"];
 
 /// Ops of `session`, with the capability each needs.
 pub const SESSION_OPS: &[(&str, &str)] = &[
