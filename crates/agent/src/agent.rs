@@ -193,7 +193,7 @@ impl Agent {
             ("mode", json!(self.options.mode)),
             ("hasUI", json!(self.options.has_ui)),
             ("thinkingLevel", json!("off")),
-            ("model", json!({"provider": model.provider, "id": model.id, "name": model.id, "api": model.api})),
+            ("model", model.to_value()),
             ("systemPrompt", json!(self.base_prompt())),
         ];
         for (key, value) in facts {

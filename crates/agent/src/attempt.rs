@@ -54,7 +54,7 @@ impl Agent {
         let payload = self.payload().await;
         let mut partial = Partial::new(self.provider.model(), self.now());
         let mut started = false;
-        let mut stream = self.provider.send(payload, cancel.clone());
+        let mut stream = self.provider.send(payload.into(), cancel.clone());
         let ending = loop {
             let Some(event) = stream.next().await else {
                 break Err(ProviderError::new(ErrorKind::Network, "the reply ended before it was complete"));
@@ -154,6 +154,7 @@ impl Agent {
             system: self.system_prompt.borrow().clone(),
             messages: context::request_messages(&messages),
             tools: self.tools.borrow().descriptions(&*self.extensions),
+            ..Request::default()
         };
         let payload = self.provider.payload(&request);
         if !self.extensions.has_handlers("before_provider_request") {

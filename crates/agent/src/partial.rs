@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     fn partial() -> Partial {
-        let model = Model { provider: "p".into(), id: "m".into(), api: "a".into(), system_anywhere: true };
+        let model = Model::new("p", "m", "a");
         Partial::new(&model, 1)
     }
 

@@ -3,11 +3,11 @@
 //! The API has no system message in the middle of a conversation, so an injection goes in as a
 //! marked user message ([`super::marked`]). Neighbouring user messages are sent as one.
 
-use super::http::{Decode, Endpoint};
+use super::http::{Access, Decode, Endpoint, HttpOptions, secret};
 use super::surrogates::{Joiner, Wtf8};
 use super::{
-    ErrorKind, Model, Provider, ProviderError, ProviderEvent, ProviderOptions, ProviderStream, Request, RequestMessage,
-    marked,
+    ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderEvent, ProviderOptions, ProviderStream, Request,
+    RequestMessage, marked,
 };
 use crate::ambient::Ambient;
 use crate::message::{Block, StopReason, Usage};
@@ -32,32 +32,39 @@ pub struct Anthropic {
 impl Anthropic {
     /// Fails without a key, unless another base URL is given.
     pub fn new(id: &str, options: &ProviderOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
-        let mut headers = HeaderMap::new();
-        headers.insert("anthropic-version", HeaderValue::from_static(API_VERSION));
-        match &options.anthropic_key {
-            Some(key) => {
-                let mut value = HeaderValue::from_str(key).map_err(|_| {
-                    ProviderError::new(ErrorKind::Auth, "the Anthropic key holds a character that no header takes")
-                })?;
-                value.set_sensitive(true);
-                headers.insert("x-api-key", value);
-            }
-            None if options.base_url.is_some() => {}
-            None => {
-                return Err(ProviderError::new(ErrorKind::Auth, format!("no key for anthropic/{id}"))
-                    .with_help("set ANTHROPIC_API_KEY"));
-            }
+        if options.anthropic_key.is_none() && options.base_url.is_none() {
+            return Err(ProviderError::new(ErrorKind::Auth, format!("no key for anthropic/{id}"))
+                .with_help("set ANTHROPIC_API_KEY"));
         }
-        let base = options.base_url.as_deref().unwrap_or(BASE_URL).trim_end_matches('/');
+        let base = options.base_url.as_deref().unwrap_or(BASE_URL);
+        let model = Model { system_anywhere: false, ..Model::new("anthropic", id, "anthropic-messages") };
+        let access = Access { key: options.anthropic_key.clone(), headers: HeaderMap::new() };
+        Self::over(model.with("baseUrl", base), access, &options.http, ambient)
+    }
+
+    /// Any model behind the Messages API.
+    pub fn over(model: Model, access: Access, options: &HttpOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
+        let mut headers = access.headers;
+        headers.insert("anthropic-version", HeaderValue::from_static(API_VERSION));
+        if let Some(key) = &access.key {
+            headers.insert("x-api-key", secret(key, &model)?);
+        }
+        let base = model.base_url().unwrap_or(BASE_URL).trim_end_matches('/');
         // Both forms of the base are in use: with and without the version.
         let url = if base.ends_with("/v1") { format!("{base}/messages") } else { format!("{base}/v1/messages") };
-        let model = Model {
-            provider: "anthropic".to_owned(),
-            id: id.to_owned(),
-            api: "anthropic-messages".to_owned(),
-            system_anywhere: false,
-        };
-        Ok(Self { model, endpoint: Endpoint::new(url, headers, &options.http, ambient)? })
+        let model = Model { system_anywhere: false, ..model };
+        Ok(Self { model, endpoint: Endpoint::new(url, headers, options, ambient)? })
+    }
+}
+
+/// Tokens for thinking, by level; the reply's limit comes on top.
+fn thinking_budget(level: &str) -> u64 {
+    match level {
+        "minimal" => 1024,
+        "low" => 2048,
+        "medium" => 8192,
+        "high" => 16_384,
+        _ => 32_768,
     }
 }
 
@@ -73,6 +80,14 @@ impl Provider for Anthropic {
             "messages": messages(&request.messages),
             "stream": true,
         });
+        if let Some(tokens) = request.max_tokens {
+            body["max_tokens"] = json!(tokens);
+        }
+        if let Some(level) = request.thinking.as_deref().filter(|_| self.model.reasoning()) {
+            let budget = thinking_budget(level);
+            body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
+            body["max_tokens"] = json!(body["max_tokens"].as_u64().unwrap_or_default() + budget);
+        }
         if !request.system.is_empty() {
             body["system"] = json!(request.system);
         }
@@ -88,8 +103,12 @@ impl Provider for Anthropic {
         body
     }
 
-    fn send(&self, payload: Value, cancel: CancellationToken) -> ProviderStream {
-        self.endpoint.send(payload, Decoder::default(), cancel)
+    fn headers(&self) -> BTreeMap<String, String> {
+        self.endpoint.shown_headers()
+    }
+
+    fn send(&self, outgoing: Outgoing, cancel: CancellationToken) -> ProviderStream {
+        self.endpoint.send(outgoing, Decoder::default(), cancel)
     }
 }
 

@@ -9,13 +9,13 @@
 //! the wait it may ask for.
 
 use super::sse::{self, SseLimits};
-use super::{ErrorKind, ProviderError, ProviderEvent, ProviderStream, cancellable};
+use super::{ErrorKind, Model, Outgoing, ProviderError, ProviderEvent, ProviderStream, cancellable};
 use crate::ambient::{Ambient, Wait};
 use async_stream::stream;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use reqwest::StatusCode;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -58,6 +58,25 @@ impl Default for HttpOptions {
             certificate: None,
         }
     }
+}
+
+/// What lets a request in.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// The provider's key.
+    pub key: Option<String>,
+    /// Further headers. Those that carry secrets are marked sensitive.
+    pub headers: HeaderMap,
+}
+
+/// A header value that is shown to nobody.
+pub(super) fn secret(value: &str, model: &Model) -> Result<HeaderValue, ProviderError> {
+    let mut value = HeaderValue::from_str(value).map_err(|_| {
+        let message = format!("the key for {} holds a character that no header takes", model.provider);
+        ProviderError::new(ErrorKind::Auth, message)
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// Turns the events of one reply into provider events.
@@ -105,9 +124,52 @@ impl Endpoint {
         Ok(Self { client, url, headers, options: options.clone(), ambient: ambient.clone() })
     }
 
+    /// Headers without those that carry keys.
+    pub(super) fn shown_headers(&self) -> BTreeMap<String, String> {
+        let shown = self.headers.iter().filter(|(_, value)| !value.is_sensitive());
+        shown
+            .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+            .collect()
+    }
+
+    /// The headers as handlers changed them. What carries a key stays as it is.
+    fn with_changes(&self, changes: &BTreeMap<String, Option<String>>) -> Result<HeaderMap, ProviderError> {
+        let mut headers = self.headers.clone();
+        for (name, value) in changes {
+            let bad = |what: &str| {
+                ProviderError::new(ErrorKind::Rejected, format!("before_provider_headers: {name:?} {what}"))
+            };
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is no header name"))?;
+            if headers.get(&name).is_some_and(HeaderValue::is_sensitive) {
+                continue;
+            }
+            match value {
+                Some(value) => {
+                    let value =
+                        HeaderValue::from_str(value).map_err(|_| bad("holds a character that no header takes"))?;
+                    headers.insert(name, value);
+                }
+                None => {
+                    headers.remove(name);
+                }
+            }
+        }
+        Ok(headers)
+    }
+
     /// One request; the connection lives as long as the stream.
-    pub(super) fn send<D: Decode>(&self, payload: Value, mut decoder: D, cancel: CancellationToken) -> ProviderStream {
-        let endpoint = self.clone();
+    pub(super) fn send<D: Decode>(
+        &self,
+        outgoing: Outgoing,
+        mut decoder: D,
+        cancel: CancellationToken,
+    ) -> ProviderStream {
+        let mut endpoint = self.clone();
+        match self.with_changes(&outgoing.headers) {
+            Ok(headers) => endpoint.headers = headers,
+            Err(error) => return futures_util::stream::once(async move { Err(error) }).boxed(),
+        }
+        let payload = outgoing.payload;
         let reply = stream! {
             let mut tries = 0;
             let response = loop {

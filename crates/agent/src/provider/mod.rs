@@ -20,10 +20,13 @@
 
 pub mod anthropic;
 pub mod http;
+mod model;
 pub mod openai;
 pub mod script;
 pub mod sse;
 pub mod surrogates;
+
+pub use model::{Model, THINKING_LEVELS};
 
 use crate::ambient::Ambient;
 use crate::message::{Block, StopReason, Usage};
@@ -44,24 +47,31 @@ pub trait Provider: Send + Sync {
     fn model(&self) -> &Model;
     /// The body of this request in the provider's wire format.
     fn payload(&self, request: &Request) -> Value;
+    /// Headers of a request that extensions may see and change: no key is among them.
+    fn headers(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
     /// Sends a body. Nothing happens before the stream is polled.
-    fn send(&self, payload: Value, cancel: CancellationToken) -> ProviderStream;
+    fn send(&self, outgoing: Outgoing, cancel: CancellationToken) -> ProviderStream;
 }
 
 /// What [`Provider::send`] returns.
 pub type ProviderStream = BoxStream<'static, Result<ProviderEvent, ProviderError>>;
 
-/// A model and what the agent must know of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Model {
-    /// `openai`, `anthropic`, `script`.
-    pub provider: String,
-    /// Model id, or the script's file name.
-    pub id: String,
-    /// Wire format, pi's name for it.
-    pub api: String,
-    /// Whether a system message may stand in the middle of a conversation.
-    pub system_anywhere: bool,
+/// What goes over the wire: the body and the headers, as handlers left them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outgoing {
+    /// The body.
+    pub payload: Value,
+    /// Changes to [`Provider::headers`]; `None` takes one away. Keys of the provider cannot be changed:
+    /// they are added last.
+    pub headers: BTreeMap<String, Option<String>>,
+}
+
+impl From<Value> for Outgoing {
+    fn from(payload: Value) -> Self {
+        Self { payload, headers: BTreeMap::new() }
+    }
 }
 
 /// What the model is given.
@@ -73,6 +83,10 @@ pub struct Request {
     pub messages: Vec<RequestMessage>,
     /// What it may call.
     pub tools: Vec<ToolDescription>,
+    /// Thinking level; `None` is `off`.
+    pub thinking: Option<String>,
+    /// Tokens of the reply; `None` leaves it to the provider.
+    pub max_tokens: Option<u64>,
 }
 
 /// One message of a request.

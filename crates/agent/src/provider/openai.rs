@@ -4,14 +4,15 @@
 //! A system message may stand anywhere, so an injection goes in as one. Reasoning arrives as
 //! `reasoning_content` or `reasoning`, whichever the server uses.
 
-use super::http::{Decode, Endpoint};
+use super::http::{Access, Decode, Endpoint, HttpOptions, secret};
 use super::surrogates::{Joiner, Wtf8};
 use super::{
-    ErrorKind, Model, Provider, ProviderError, ProviderEvent, ProviderOptions, ProviderStream, Request, RequestMessage,
+    ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderEvent, ProviderOptions, ProviderStream, Request,
+    RequestMessage,
 };
 use crate::ambient::Ambient;
 use crate::message::{Block, StopReason, Usage};
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::header::{AUTHORIZATION, HeaderMap};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -29,30 +30,25 @@ pub struct OpenAi {
 impl OpenAi {
     /// Fails without a key, unless another base URL is given: local servers need none.
     pub fn new(id: &str, options: &ProviderOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
-        let mut headers = HeaderMap::new();
-        match &options.openai_key {
-            Some(key) => {
-                let mut value = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| {
-                    ProviderError::new(ErrorKind::Auth, "the OpenAI key holds a character that no header takes")
-                })?;
-                value.set_sensitive(true);
-                headers.insert(AUTHORIZATION, value);
-            }
-            None if options.base_url.is_some() => {}
-            None => {
-                return Err(ProviderError::new(ErrorKind::Auth, format!("no key for openai/{id}"))
-                    .with_help("set OPENAI_API_KEY, or name a server that needs none with --base-url"));
-            }
+        if options.openai_key.is_none() && options.base_url.is_none() {
+            return Err(ProviderError::new(ErrorKind::Auth, format!("no key for openai/{id}"))
+                .with_help("set OPENAI_API_KEY, or name a server that needs none with --base-url"));
         }
-        let base = options.base_url.as_deref().unwrap_or(BASE_URL).trim_end_matches('/');
+        let base = options.base_url.as_deref().unwrap_or(BASE_URL);
+        let model = Model::new("openai", id, "openai-completions").with("baseUrl", base);
+        let access = Access { key: options.openai_key.clone(), headers: HeaderMap::new() };
+        Self::over(model, access, &options.http, ambient)
+    }
+
+    /// Any model behind a chat completions endpoint.
+    pub fn over(model: Model, access: Access, options: &HttpOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
+        let mut headers = access.headers;
+        if let Some(key) = &access.key {
+            headers.insert(AUTHORIZATION, secret(&format!("Bearer {key}"), &model)?);
+        }
+        let base = model.base_url().unwrap_or(BASE_URL).trim_end_matches('/');
         let url = format!("{base}/chat/completions");
-        let model = Model {
-            provider: "openai".to_owned(),
-            id: id.to_owned(),
-            api: "openai-completions".to_owned(),
-            system_anywhere: true,
-        };
-        Ok(Self { model, endpoint: Endpoint::new(url, headers, &options.http, ambient)? })
+        Ok(Self { model, endpoint: Endpoint::new(url, headers, options, ambient)? })
     }
 }
 
@@ -68,6 +64,12 @@ impl Provider for OpenAi {
             "stream": true,
             "stream_options": {"include_usage": true},
         });
+        if let Some(level) = request.thinking.as_deref().filter(|_| self.model.reasoning()) {
+            body["reasoning_effort"] = json!(self.model.thinking_value(level));
+        }
+        if let Some(tokens) = request.max_tokens {
+            body["max_completion_tokens"] = json!(tokens);
+        }
         if !request.tools.is_empty() {
             body["tools"] = request
                 .tools
@@ -82,8 +84,12 @@ impl Provider for OpenAi {
         body
     }
 
-    fn send(&self, payload: Value, cancel: CancellationToken) -> ProviderStream {
-        self.endpoint.send(payload, Decoder::default(), cancel)
+    fn headers(&self) -> BTreeMap<String, String> {
+        self.endpoint.shown_headers()
+    }
+
+    fn send(&self, outgoing: Outgoing, cancel: CancellationToken) -> ProviderStream {
+        self.endpoint.send(outgoing, Decoder::default(), cancel)
     }
 }
 

@@ -12,7 +12,8 @@
 
 use super::surrogates::{Joiner, Wtf8};
 use super::{
-    ErrorKind, Model, Provider, ProviderError, ProviderEvent, ProviderStream, Request, RequestMessage, cancellable,
+    ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request, RequestMessage,
+    cancellable,
 };
 use crate::ambient::{Ambient, Wait};
 use crate::message::{Block, StopReason};
@@ -88,12 +89,7 @@ impl Script {
                     .with_help(r#"a line is {"events": [{"text": "..."}], "stop": "end_turn"}"#)
             })?);
         }
-        let model = Model {
-            provider: "script".to_owned(),
-            id: name.to_owned(),
-            api: "script".to_owned(),
-            system_anywhere: true,
-        };
+        let model = Model::new("script", name, "script");
         Ok(Self { model, replies, next: AtomicUsize::new(0), ambient })
     }
 }
@@ -109,7 +105,7 @@ impl Provider for Script {
         json!({"model": self.model.id, "system": request.system, "tools": tools, "messages": messages})
     }
 
-    fn send(&self, _payload: Value, cancel: CancellationToken) -> ProviderStream {
+    fn send(&self, _outgoing: Outgoing, cancel: CancellationToken) -> ProviderStream {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let reply = self.replies.get(number).cloned();
         let (name, lines) = (self.model.id.clone(), self.replies.len());
@@ -188,7 +184,7 @@ mod tests {
     use super::*;
 
     async fn run(script: &Script) -> Vec<Result<ProviderEvent, ProviderError>> {
-        script.send(Value::Null, CancellationToken::new()).collect().await
+        script.send(Value::Null.into(), CancellationToken::new()).collect().await
     }
 
     #[tokio::test]
@@ -222,7 +218,7 @@ mod tests {
         let script =
             Script::parse("s", r#"{"events":[{"text":"a"},{"delay_ms":3600000}]}"#, Ambient::system()).unwrap();
         let cancel = CancellationToken::new();
-        let mut stream = script.send(Value::Null, cancel.clone());
+        let mut stream = script.send(Value::Null.into(), cancel.clone());
         assert!(stream.next().await.unwrap().is_ok());
         assert!(stream.next().await.unwrap().is_ok());
         cancel.cancel();

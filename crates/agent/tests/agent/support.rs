@@ -3,7 +3,7 @@
 
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use pijs_agent::provider::{self, Model, Provider, ProviderOptions, ProviderStream, Request};
+use pijs_agent::provider::{self, Model, Outgoing, Provider, ProviderOptions, ProviderStream, Request};
 use pijs_agent::session::Session;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::{
@@ -171,9 +171,9 @@ impl Provider for Recorder {
         self.inner.payload(request)
     }
 
-    fn send(&self, payload: Value, cancel: CancellationToken) -> ProviderStream {
-        self.payloads.lock().unwrap().push(payload.clone());
-        self.inner.send(payload, cancel)
+    fn send(&self, outgoing: Outgoing, cancel: CancellationToken) -> ProviderStream {
+        self.payloads.lock().unwrap().push(outgoing.payload.clone());
+        self.inner.send(outgoing, cancel)
     }
 }
 

@@ -1,0 +1,160 @@
+//! [`Model`]: what is spoken to, with the members that pi's `Model` has.
+//!
+//! The agent reads few of them; the rest is what extensions see as `ctx.model`. Thinking levels are
+//! pi-ai's: `off`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`; a model that does not reason has
+//! `off` alone, and `thinkingLevelMap` may take levels away or add the last two.
+
+use serde_json::{Map, Value, json};
+
+/// All thinking levels, weakest first.
+pub const THINKING_LEVELS: [&str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
+
+/// A model and what the agent must know of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// `openai`, `anthropic`, `script`, or what an extension registered.
+    pub provider: String,
+    /// Model id, or the script's file name.
+    pub id: String,
+    /// Wire format, pi's name for it.
+    pub api: String,
+    /// Whether a system message may stand in the middle of a conversation.
+    pub system_anywhere: bool,
+    /// The other members of pi's `Model`: `name`, `baseUrl`, `reasoning`, `contextWindow`, ...
+    pub facts: Map<String, Value>,
+}
+
+impl Model {
+    /// A model of which nothing else is known.
+    pub fn new(provider: impl Into<String>, id: impl Into<String>, api: impl Into<String>) -> Self {
+        let (provider, id, api) = (provider.into(), id.into(), api.into());
+        Self { provider, id, api, system_anywhere: true, facts: Map::new() }
+    }
+
+    /// Adds a member.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.facts.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Reads pi's shape; `None` without `id` and `provider`.
+    pub fn from_value(value: &Value) -> Option<Self> {
+        let mut facts = value.as_object()?.clone();
+        let mut text = |key: &str| facts.remove(key).and_then(|value| value.as_str().map(str::to_owned));
+        let (provider, id, api) = (text("provider")?, text("id")?, text("api").unwrap_or_default());
+        // Only the Messages API refuses them.
+        let system_anywhere = api != "anthropic-messages";
+        Some(Self { provider, id, api, system_anywhere, facts })
+    }
+
+    /// pi's shape; members that pi requires are there.
+    pub fn to_value(&self) -> Value {
+        let mut out = Map::new();
+        let fact = |key: &str, default: Value| self.facts.get(key).cloned().unwrap_or(default);
+        out.insert("id".to_owned(), json!(self.id));
+        out.insert("name".to_owned(), fact("name", json!(self.id)));
+        out.insert("api".to_owned(), json!(self.api));
+        out.insert("provider".to_owned(), json!(self.provider));
+        for (key, default) in [
+            ("baseUrl", json!("")),
+            ("reasoning", json!(false)),
+            ("input", json!(["text"])),
+            ("cost", json!({"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0})),
+            ("contextWindow", json!(0)),
+            ("maxTokens", json!(0)),
+        ] {
+            out.insert(key.to_owned(), fact(key, default));
+        }
+        for (key, value) in &self.facts {
+            out.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+        Value::Object(out)
+    }
+
+    /// Whether it is the same model, whatever else is known of the two.
+    pub fn is(&self, other: &Self) -> bool {
+        self.provider == other.provider && self.id == other.id
+    }
+
+    /// Address of its server.
+    pub fn base_url(&self) -> Option<&str> {
+        self.facts.get("baseUrl").and_then(Value::as_str).filter(|url| !url.is_empty())
+    }
+
+    /// Whether it can think.
+    pub fn reasoning(&self) -> bool {
+        self.facts.get("reasoning").and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// Tokens that fit into a request; `None` when nobody said.
+    pub fn context_window(&self) -> Option<u64> {
+        self.facts.get("contextWindow").and_then(Value::as_u64).filter(|tokens| *tokens > 0)
+    }
+
+    /// Tokens of a reply; `None` when nobody said.
+    pub fn max_tokens(&self) -> Option<u64> {
+        self.facts.get("maxTokens").and_then(Value::as_u64).filter(|tokens| *tokens > 0)
+    }
+
+    /// Thinking levels that it takes.
+    pub fn thinking_levels(&self) -> Vec<&'static str> {
+        if !self.reasoning() {
+            return vec!["off"];
+        }
+        let map = self.facts.get("thinkingLevelMap");
+        let mapped = |level: &str| map.and_then(|map| map.get(level));
+        THINKING_LEVELS
+            .into_iter()
+            .filter(|level| match mapped(level) {
+                Some(Value::Null) => false,
+                None => !matches!(*level, "xhigh" | "max"),
+                Some(_) => true,
+            })
+            .collect()
+    }
+
+    /// What its server calls a level.
+    pub fn thinking_value<'a>(&'a self, level: &'a str) -> &'a str {
+        let mapped = self.facts.get("thinkingLevelMap").and_then(|map| map.get(level));
+        mapped.and_then(Value::as_str).unwrap_or(level)
+    }
+
+    /// The nearest level it takes: upwards first, then downwards.
+    pub fn clamp_thinking(&self, level: &str) -> &'static str {
+        let levels = self.thinking_levels();
+        let Some(asked) = THINKING_LEVELS.iter().position(|known| *known == level) else {
+            return levels.first().copied().unwrap_or("off");
+        };
+        let has = |known: &&&str| levels.contains(*known);
+        let up = THINKING_LEVELS[asked..].iter().find(has);
+        up.or_else(|| THINKING_LEVELS[..asked].iter().rev().find(has)).copied().unwrap_or("off")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_clamped_upwards_first() {
+        let plain = Model::new("p", "m", "a");
+        assert_eq!(plain.clamp_thinking("high"), "off");
+        let thinks = plain.clone().with("reasoning", true);
+        assert_eq!(thinks.thinking_levels(), ["off", "minimal", "low", "medium", "high"]);
+        assert_eq!(thinks.clamp_thinking("max"), "high");
+        let coarse = thinks.with("thinkingLevelMap", json!({"off": null, "minimal": null, "low": null, "xhigh": "x"}));
+        assert_eq!(coarse.clamp_thinking("off"), "medium");
+        assert_eq!(coarse.clamp_thinking("max"), "xhigh");
+        assert_eq!(coarse.clamp_thinking("nonsense"), "medium");
+    }
+
+    #[test]
+    fn pis_shape_survives_a_round_trip() {
+        let value = json!({"id": "m", "name": "M", "api": "openai-completions", "provider": "p", "baseUrl": "http://x/v1",
+            "reasoning": true, "input": ["text"], "cost": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0},
+            "contextWindow": 10, "maxTokens": 5, "headers": {"a": "b"}});
+        assert_eq!(Model::from_value(&value).unwrap().to_value(), value);
+        assert_eq!(Model::from_value(&json!({"id": "m"})), None);
+    }
+}
