@@ -10,6 +10,9 @@
 /// Names the guards that are down, separated by commas; read once per process, and only with the feature on.
 pub const VARIABLE: &str = "PIJS_GUARDS_DOWN";
 
+/// Whether this build has switches at all; other test-only hooks ask this.
+pub const SWITCHES: bool = cfg!(feature = "guard-switches");
+
 /// Whether the guard of this name stands.
 ///
 /// `name` is `AREA.CHECK`, in lower case with dashes: `fs.beneath`, `gate.scope`.

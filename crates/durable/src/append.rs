@@ -1,0 +1,171 @@
+//! Files that only grow, line by line.
+
+use crate::disk::{Disk, PRIVATE, folder_of, not_a_file};
+use crate::vfs::{Kind, Open, VfsFile};
+use pijs_protocol::guard;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// How much of the end is looked at at once for the last line break.
+const BLOCK: u64 = 64 << 10;
+
+/// One writer's end of a file of lines.
+///
+/// [`Appender::append`] is all or nothing: what a full disk or a short write let through is taken back. The kernel's
+/// lock keeps a second writer out, in this process and in others.
+#[derive(Debug)]
+pub struct Appender {
+    path: PathBuf,
+    file: Box<dyn VfsFile>,
+    length: u64,
+    /// A write could not be taken back, or a flush failed: the end of the file is not known.
+    broken: bool,
+}
+
+/// A file opened for appending.
+#[derive(Debug)]
+pub struct Opened {
+    /// Appends behind the last whole line. What followed it is still there until [`Appender::cut`].
+    pub appender: Appender,
+    /// Bytes up to and with the last line break.
+    pub whole: u64,
+    /// Bytes behind it: a write that was interrupted.
+    pub torn: u64,
+    /// It did not exist before.
+    pub created: bool,
+}
+
+impl Appender {
+    /// Opens or creates, with the folders above.
+    ///
+    /// # Errors
+    ///
+    /// `ResourceBusy` when another writer has it. `InvalidInput` when a link, a directory, a pipe or a device stands
+    /// in its place, `PermissionDenied` when it belongs to somebody else or has a second name.
+    pub fn open(disk: &Disk, path: &Path) -> io::Result<Opened> {
+        disk.create_dirs(folder_of(path)?)?;
+        match disk.stat(path) {
+            Ok(stat) if stat.kind != Kind::File && guard::is_up("durable.regular-file") => {
+                return Err(not_a_file(path, stat.kind));
+            }
+            _ => {}
+        }
+        let created = !disk.exists(path)?;
+        let mut file = disk.open(path, Open::Append(PRIVATE))?;
+        let stat = file.stat()?;
+        if guard::is_up("durable.regular-file") {
+            if stat.kind != Kind::File {
+                return Err(not_a_file(path, stat.kind));
+            }
+            if stat.links > 1 || crate::private::is_foreign(&stat) {
+                let message = format!("{} belongs to another user or has another name too", path.display());
+                return Err(io::Error::new(ErrorKind::PermissionDenied, message));
+            }
+        }
+        if !file.try_lock()? && guard::is_up("durable.single-writer") {
+            let message = format!("{} is being written by another process", path.display());
+            return Err(io::Error::new(ErrorKind::ResourceBusy, message));
+        }
+        if stat.mode & 0o077 != 0 || created && stat.mode != PRIVATE {
+            file.set_mode(PRIVATE)?;
+        }
+        if created {
+            disk.sync_dir(folder_of(path)?)?;
+        }
+        // Only now is the length ours to know.
+        let length = file.stat()?.len;
+        let whole = whole_lines(&mut *file, length)?;
+        let appender = Self { path: path.to_owned(), file, length, broken: false };
+        Ok(Opened { appender, whole, torn: length - whole, created })
+    }
+
+    /// Where it writes.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes in the file.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Whether the end of the file is unknown: open a new one.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Drops everything behind `length`.
+    pub fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)?;
+        self.length = length;
+        Ok(())
+    }
+
+    /// Appends all of `lines` or, after an error, nothing of them.
+    pub fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        if self.broken {
+            return Err(io::Error::other(format!("{} cannot be trusted after an earlier error", self.path.display())));
+        }
+        match crate::disk::write_all(&mut *self.file, lines) {
+            Ok(()) => {
+                self.length += lines.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // Half a line would join the next one.
+                self.broken = self.file.set_len(self.length).is_err();
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes what was appended durable. After an error the file is broken: nobody knows what of it will stay.
+    pub fn sync(&mut self) -> io::Result<()> {
+        let synced = if self.broken { Err(ErrorKind::Other.into()) } else { self.file.sync() };
+        self.broken |= synced.is_err();
+        synced
+    }
+
+    /// Reads at a place.
+    pub fn read_at(&mut self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, at)
+    }
+
+    /// Reads from `from` to `to`.
+    pub fn read_range(&mut self, from: u64, to: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(to.saturating_sub(from)).map_err(io::Error::other)?];
+        read_exact_at(&mut *self.file, &mut bytes, from)?;
+        Ok(bytes)
+    }
+}
+
+/// Bytes up to and with the last line break, read from the end.
+fn whole_lines(file: &mut dyn VfsFile, length: u64) -> io::Result<u64> {
+    let mut end = length;
+    let mut block = vec![0; BLOCK as usize];
+    while end > 0 {
+        let start = end.saturating_sub(BLOCK);
+        let part = &mut block[..(end - start) as usize];
+        read_exact_at(file, part, start)?;
+        if let Some(at) = part.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+fn read_exact_at(file: &mut dyn VfsFile, mut buffer: &mut [u8], mut at: u64) -> io::Result<()> {
+    while !buffer.is_empty() {
+        match file.read_at(buffer, at) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                buffer = &mut buffer[read..];
+                at += read as u64;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

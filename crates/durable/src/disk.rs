@@ -1,0 +1,358 @@
+//! Replacing, reading and removing.
+
+use crate::owner::Owner;
+use crate::vfs::{Kind, Open, Vfs, VfsFile};
+use crate::{OsVfs, fault};
+use pijs_protocol::guard;
+use std::ffi::OsString;
+use std::io::{self, ErrorKind};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Permissions of new files.
+pub(crate) const PRIVATE: u32 = 0o600;
+/// Largest file that is read back whole when it is replaced.
+const LARGEST_REPLACED: u64 = 64 << 20;
+/// Another process may sweep a temporary file only by mistake (process numbers of another container); then once more.
+const ATTEMPTS: u32 = 3;
+
+/// A file system and what is done on it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Disk {
+    vfs: Arc<dyn Vfs>,
+}
+
+/// How a file is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replace {
+    /// Keeps the state before as `NAME.bak`.
+    pub backup: bool,
+    /// Follows a symbolic link, so that settings kept elsewhere stay there; else the link is replaced.
+    pub follow_links: bool,
+    /// Keeps the permissions of the file that is replaced; else 0600.
+    pub keep_mode: bool,
+}
+
+impl Replace {
+    /// For files of ours: 0600, and one generation of backup.
+    pub const STATE: Self = Self { backup: true, follow_links: false, keep_mode: false };
+    /// For files that the user and other programs write too: permissions and links stay.
+    pub const SHARED: Self = Self { backup: true, follow_links: true, keep_mode: true };
+    /// For what can be made again: 0600, no backup.
+    pub const DERIVED: Self = Self { backup: false, follow_links: false, keep_mode: false };
+}
+
+impl Disk {
+    /// The machine's file system.
+    ///
+    /// In a build with guard switches, `PIJS_FAULT` puts a fault into it ([`fault::from_environment`]).
+    pub fn system() -> Self {
+        if guard::SWITCHES
+            && let Some(vfs) = fault::from_environment()
+        {
+            return Self { vfs };
+        }
+        Self { vfs: Arc::new(OsVfs) }
+    }
+
+    /// Another file system.
+    pub fn over(vfs: Arc<dyn Vfs>) -> Self {
+        Self { vfs }
+    }
+
+    /// Replaces a file, or creates it with the folders above it: whenever the machine stops, what is there afterwards
+    /// is the old content or the new, whole.
+    ///
+    /// Nothing is written when the content is already that; still it is durable when this returns. Temporary files
+    /// that killed processes left beside it are removed.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system answers; the old content stays, but after a failed flush of the folder the new one may
+    /// be there too, without the promise that it will stay. Something that is no regular file is not replaced.
+    pub fn replace(&self, path: &Path, bytes: &[u8], how: Replace) -> io::Result<()> {
+        let target = if how.follow_links { self.resolve(path) } else { path.to_owned() };
+        let folder = folder_of(&target)?;
+        self.create_dirs(folder)?;
+        let before = self.before(&target)?;
+        let mode = match &before {
+            Some((_, mode)) if how.keep_mode => *mode,
+            _ => PRIVATE,
+        };
+        if before.as_ref().is_some_and(|(content, now)| content == bytes && *now == mode) {
+            return self.vfs.sync_dir(folder);
+        }
+        self.sweep(folder, &target)?;
+        if let Some((content, _)) = before.filter(|_| how.backup) {
+            let mut name = target.file_name().unwrap_or_default().to_owned();
+            name.push(".bak");
+            self.put(&folder.join(name), &content, mode)?;
+        }
+        self.put(&target, bytes, mode)?;
+        self.vfs.sync_dir(folder)
+    }
+
+    /// Creates a file with its folders; `false`, and nothing changed, when there is one already.
+    pub fn create_once(&self, path: &Path, bytes: &[u8]) -> io::Result<bool> {
+        let folder = folder_of(path)?;
+        self.create_dirs(folder)?;
+        if self.exists(path)? {
+            return Ok(false);
+        }
+        self.sweep(folder, path)?;
+        let temporary = self.temporary(path, bytes, PRIVATE)?;
+        let created = match self.vfs.rename_new(&temporary, path) {
+            Ok(()) => true,
+            Err(error) => {
+                let _ = self.vfs.remove_file(&temporary);
+                if error.kind() != ErrorKind::AlreadyExists {
+                    return Err(error);
+                }
+                false
+            }
+        };
+        self.vfs.sync_dir(folder)?;
+        Ok(created)
+    }
+
+    /// Reads a regular file of at most `limit` bytes; `None` when there is none. Links are followed.
+    pub fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+        let mut file = match self.vfs.open(path, Open::Read) {
+            Ok(file) => file,
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let stat = file.stat()?;
+        if stat.kind != Kind::File {
+            return Err(not_a_file(path, stat.kind));
+        }
+        read_to_end(&mut *file, limit).map(Some)
+    }
+
+    /// Whether something is there, a dangling link included.
+    pub fn exists(&self, path: &Path) -> io::Result<bool> {
+        match self.vfs.stat(path) {
+            Ok(_) => Ok(true),
+            Err(error) if is_missing(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a folder and those above it, each for its user alone, and makes their names durable.
+    pub fn create_dirs(&self, folder: &Path) -> io::Result<()> {
+        let mut missing = Vec::new();
+        let mut at = folder;
+        loop {
+            // A link to a folder serves; what it leads to is judged by whoever needs a private one.
+            match self.vfs.stat(at) {
+                Ok(_) => break,
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+            missing.push(at);
+            match at.parent() {
+                Some(parent) => at = parent,
+                None => break,
+            }
+        }
+        for folder in missing.into_iter().rev() {
+            match self.vfs.create_dir(folder) {
+                Ok(()) => {}
+                // Another process was quicker.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+            if let Some(parent) = folder.parent() {
+                self.vfs.sync_dir(parent)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a file, when there is one, durably.
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
+        match self.vfs.remove_file(path) {
+            Ok(()) => self.vfs.sync_dir(folder_of(path)?),
+            Err(error) if is_missing(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes whatever is at a path with all below it; links are removed, not followed.
+    pub fn remove_tree(&self, path: &Path) -> io::Result<()> {
+        let kind = match self.vfs.stat(path) {
+            Ok(stat) => stat.kind,
+            Err(error) if is_missing(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let removed = if kind == Kind::Directory {
+            for name in self.vfs.list(path)? {
+                self.remove_tree(&path.join(name))?;
+            }
+            self.vfs.remove_dir(path)
+        } else {
+            self.vfs.remove_file(path)
+        };
+        match removed {
+            // Somebody else swept it.
+            Err(error) if is_missing(&error) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Removes what killed processes left in a folder of temporary files: everything that names an owner who is gone.
+    pub fn sweep_owned(&self, folder: &Path) -> io::Result<()> {
+        let this = self.vfs.owner()?;
+        let names = match self.vfs.list(folder) {
+            Ok(names) => names,
+            Err(error) if is_missing(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for name in names {
+            if name.to_str().and_then(Owner::of).is_some_and(|owner| owner.is_gone(this)) {
+                self.remove_tree(&folder.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A path in `folder` that nobody uses, whose name says who will.
+    pub fn temporary_in(&self, folder: &Path, label: &str) -> io::Result<PathBuf> {
+        Ok(folder.join(self.vfs.owner()?.temporary_name(label)))
+    }
+
+    fn sweep(&self, folder: &Path, target: &Path) -> io::Result<()> {
+        let Ok(this) = self.vfs.owner() else { return Ok(()) };
+        let label = label_of(target);
+        for name in self.vfs.list(folder).unwrap_or_default() {
+            let stale = name
+                .to_str()
+                .filter(|name| name.starts_with(&label))
+                .and_then(Owner::of)
+                .is_some_and(|owner| owner.is_gone(this));
+            if stale {
+                match self.vfs.remove_file(&folder.join(name)) {
+                    Err(error) if !is_missing(&error) => return Err(error),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn before(&self, target: &Path) -> io::Result<Option<(Vec<u8>, u32)>> {
+        let stat = match self.vfs.stat(target) {
+            Ok(stat) => stat,
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match stat.kind {
+            Kind::File => Ok(self.read(target, LARGEST_REPLACED)?.map(|content| (content, stat.mode))),
+            Kind::Link => Ok(None),
+            kind => Err(not_a_file(target, kind)),
+        }
+    }
+
+    fn put(&self, target: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+        let mut attempt = 1;
+        loop {
+            let temporary = self.temporary(target, bytes, mode)?;
+            let Err(error) = self.vfs.rename(&temporary, target) else { return Ok(()) };
+            let _ = self.vfs.remove_file(&temporary);
+            if error.kind() != ErrorKind::NotFound || attempt == ATTEMPTS {
+                return Err(error);
+            }
+            attempt += 1;
+        }
+    }
+
+    /// A complete, flushed file beside `target`.
+    fn temporary(&self, target: &Path, bytes: &[u8], mode: u32) -> io::Result<PathBuf> {
+        let folder = folder_of(target)?;
+        let path = folder.join(self.vfs.owner()?.temporary_name(&label_of(target)));
+        let mut file = self.vfs.open(&path, Open::CreateNew(mode))?;
+        let written = (|| {
+            // The umask may have taken bits away, from its own user even.
+            if file.stat()?.mode != mode {
+                file.set_mode(mode)?;
+            }
+            write_all(&mut *file, bytes)?;
+            file.sync()
+        })();
+        drop(file);
+        match written {
+            Ok(()) => Ok(path),
+            Err(error) => {
+                let _ = self.vfs.remove_file(&path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Where a chain of links ends, whether something is there or not.
+    fn resolve(&self, path: &Path) -> PathBuf {
+        match self.vfs.stat(path) {
+            // One that leads nowhere is replaced.
+            Ok(stat) if stat.kind == Kind::Link => std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
+            _ => path.to_owned(),
+        }
+    }
+}
+
+impl Deref for Disk {
+    type Target = dyn Vfs;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.vfs
+    }
+}
+
+/// `.NAME`: temporary files are hidden and say whose they are.
+fn label_of(target: &Path) -> String {
+    format!(".{}", target.file_name().map(OsString::from).unwrap_or_default().to_string_lossy())
+}
+
+pub(crate) fn folder_of(path: &Path) -> io::Result<&Path> {
+    path.parent()
+        .filter(|folder| folder.is_absolute())
+        .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, format!("{} is no absolute path", path.display())))
+}
+
+/// Nothing is there, nor can be, since something above is no folder.
+pub(crate) fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+pub(crate) fn not_a_file(path: &Path, kind: Kind) -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, format!("{} is {kind}, not a regular file", path.display()))
+}
+
+/// Goes on after interruptions and short writes.
+pub(crate) fn write_all(file: &mut dyn VfsFile, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn read_to_end(file: &mut dyn VfsFile, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 16 << 10];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(bytes),
+            Ok(read) => bytes.extend_from_slice(&buffer[..read]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if bytes.len() as u64 > limit {
+            return Err(io::Error::new(ErrorKind::FileTooLarge, format!("larger than {limit} bytes")));
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! The machine with a fault at the n-th operation, and a memory of what was flushed.
+//!
+//! A test runs its work once over [`FaultVfs::recording`] and learns how many operations there are, then once for
+//! each of them with a [`Fault`] in its place, and looks at what is on the disk. A crash here is an operation after
+//! which every further one fails: what code does on its way out changes nothing any more, as when the process is
+//! killed. [`Power`] goes further and takes away what was not flushed.
+//!
+//! The same faults reach a real program: a build with guard switches reads `PIJS_FAULT` ([`from_environment`]).
+
+mod power;
+mod survey;
+
+pub use power::{Loss, Power};
+pub use survey::{Case, ERRORS, Survey, Work, survey};
+
+use crate::OsVfs;
+use crate::owner::Owner;
+use crate::vfs::{Open, Stat, Vfs, VfsFile};
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What happens at the chosen operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The process ends just before it.
+    KillBefore,
+    /// The process ends half-way through a write; for other operations like [`Fault::KillAfter`].
+    KillHalfway,
+    /// The process ends just after it.
+    KillAfter,
+    /// It fails with this error number, once, where it can fail so.
+    Once(i32),
+    /// It and every later one that can fail so does: a full disk stays full.
+    FromHere(i32),
+    /// A write takes half of the bytes.
+    ShortWrite,
+}
+
+/// Which operations are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Among {
+    /// Those that change something: the points at which a crash makes a difference.
+    Changes,
+    /// All, reading included.
+    All,
+}
+
+/// One operation that was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    /// In words: `write 12 bytes settings.json`.
+    pub what: String,
+    /// Whether it can change something.
+    pub changes: bool,
+    kind: Kind,
+}
+
+/// Kinds of operations, as far as errors tell them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Reading content.
+    Read,
+    /// Looking at names and metadata, opening for reading.
+    Look,
+    Lock,
+    Write,
+    Sync,
+    /// New names: files and folders.
+    Create,
+    /// Moving and removing names, permissions.
+    Rename,
+    Cut,
+    /// Work that goes another way.
+    Step,
+}
+
+impl Kind {
+    fn changes(self) -> bool {
+        !matches!(self, Self::Read | Self::Look | Self::Lock)
+    }
+
+    /// Whether an operation of this kind ends with such an error.
+    fn can_fail_with(self, number: i32) -> bool {
+        use rustix::io::Errno;
+        match Errno::from_raw_os_error(number) {
+            Errno::INTR => matches!(self, Self::Read | Self::Write),
+            // What is there can still be moved and removed.
+            Errno::NOSPC | Errno::DQUOT => matches!(self, Self::Write | Self::Create | Self::Sync | Self::Step),
+            Errno::ROFS => self.changes() && !matches!(self, Self::Sync),
+            Errno::ACCESS => matches!(self, Self::Create | Self::Rename | Self::Look | Self::Step),
+            Errno::MFILE => matches!(self, Self::Create | Self::Look | Self::Step),
+            _ => !matches!(self, Self::Lock),
+        }
+    }
+}
+
+/// The machine's file system with a fault in it.
+#[derive(Debug)]
+pub struct FaultVfs {
+    shared: Arc<Shared>,
+    owner: Owner,
+}
+
+#[derive(Debug)]
+struct Shared {
+    plan: Option<(u64, Among, Fault)>,
+    /// A real program really ends.
+    kills: bool,
+    record: Option<PathBuf>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    counted: u64,
+    gone: bool,
+    operations: Vec<Operation>,
+    power: Option<Power>,
+}
+
+/// What an operation has to do.
+enum Turn {
+    Run,
+    RunThenDie,
+    HalfThenDie,
+    Half,
+}
+
+/// Each stands for a process of its own: what an earlier one left is stale to the next.
+static PROCESSES: AtomicU32 = AtomicU32::new(1);
+
+impl FaultVfs {
+    /// No fault; counts.
+    pub fn recording() -> Self {
+        Self::with(None, None)
+    }
+
+    /// A fault at the operation `number`, counted from 1.
+    pub fn failing(number: u64, among: Among, fault: Fault) -> Self {
+        Self::with(Some((number, among, fault)), None)
+    }
+
+    /// The same, remembering what was flushed.
+    #[must_use]
+    pub fn with_power(self, power: Power) -> Self {
+        self.shared.state().power = Some(power);
+        self
+    }
+
+    fn with(plan: Option<(u64, Among, Fault)>, record: Option<PathBuf>) -> Self {
+        let owner = Owner { pid: std::process::id(), token: PROCESSES.fetch_add(1, Ordering::Relaxed) };
+        Self { shared: Arc::new(Shared { plan, kills: false, record, state: Mutex::default() }), owner }
+    }
+
+    /// What was done so far.
+    pub fn operations(&self) -> Vec<Operation> {
+        self.shared.state().operations.clone()
+    }
+
+    /// Whether the fault was reached.
+    pub fn was_reached(&self) -> bool {
+        self.shared.plan.is_some_and(|(number, ..)| self.shared.state().counted >= number)
+    }
+
+    /// Ends the process now, if it has not ended: nothing can be done through this any more.
+    pub fn end(&self) {
+        self.shared.state().gone = true;
+    }
+
+    /// Gives the memory of what was flushed, to cut the power.
+    pub fn take_power(&self) -> Option<Power> {
+        self.shared.state().power.take()
+    }
+}
+
+/// The fault that `PIJS_FAULT` asks for: `kill-before:N`, `kill-halfway:N`, `kill-after:N` (the process kills itself at
+/// the N-th change), `error:NUMBER:N` (from the N-th operation on), or `record:FILE` (appends each change to a file).
+pub fn from_environment() -> Option<Arc<dyn Vfs>> {
+    let text = std::env::var("PIJS_FAULT").ok()?;
+    let (kind, rest) = text.split_once(':')?;
+    let fault = match kind {
+        "record" => return Some(Arc::new(FaultVfs::with(None, Some(PathBuf::from(rest))))),
+        "kill-before" => Fault::KillBefore,
+        "kill-halfway" => Fault::KillHalfway,
+        "kill-after" => Fault::KillAfter,
+        "error" => {
+            let (error, number) = rest.split_once(':')?;
+            let plan = (number.parse().ok()?, Among::All, Fault::FromHere(error.parse().ok()?));
+            return Some(Arc::new(FaultVfs::with(Some(plan), None)));
+        }
+        _ => return None,
+    };
+    // One process, one count, however many disks it opens.
+    static SHARED: std::sync::OnceLock<Arc<Shared>> = std::sync::OnceLock::new();
+    let plan = Some((rest.parse().ok()?, Among::Changes, fault));
+    let shared = SHARED.get_or_init(|| Arc::new(Shared { plan, kills: true, record: None, state: Mutex::default() }));
+    Some(Arc::new(FaultVfs { shared: Arc::clone(shared), owner: Owner::this_process().ok()? }))
+}
+
+fn gone() -> io::Error {
+    io::Error::other("the process has ended (injected)")
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, kind: Kind, what: fmt::Arguments<'_>) -> io::Result<Turn> {
+        let mut state = self.state();
+        if state.gone {
+            return Err(gone());
+        }
+        state.operations.push(Operation { what: what.to_string(), changes: kind.changes(), kind });
+        if let Some(path) = self.record.as_ref().filter(|_| kind.changes()) {
+            let mut file = std::fs::File::options().create(true).append(true).open(path)?;
+            file.write_all(format!("{what}\n").as_bytes())?;
+        }
+        let Some((number, among, fault)) = self.plan else { return Ok(Turn::Run) };
+        if among == Among::All || kind.changes() {
+            state.counted += 1;
+        } else {
+            return Ok(Turn::Run);
+        }
+        let here = state.counted == number;
+        drop(state);
+        match fault {
+            Fault::FromHere(error) if self.state().counted >= number && kind.can_fail_with(error) => {
+                Err(io::Error::from_raw_os_error(error))
+            }
+            Fault::Once(error) if here && kind.can_fail_with(error) => Err(io::Error::from_raw_os_error(error)),
+            Fault::ShortWrite if here => Ok(Turn::Half),
+            Fault::KillBefore if here => Err(self.die()),
+            Fault::KillHalfway if here => Ok(Turn::HalfThenDie),
+            Fault::KillAfter if here => Ok(Turn::RunThenDie),
+            _ => Ok(Turn::Run),
+        }
+    }
+
+    fn die(&self) -> io::Error {
+        self.state().gone = true;
+        #[cfg(unix)]
+        if self.kills {
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        }
+        gone()
+    }
+
+    fn run<T>(
+        &self,
+        kind: Kind,
+        what: fmt::Arguments<'_>,
+        act: impl FnOnce() -> io::Result<T>,
+        then: impl FnOnce(&mut Power) -> io::Result<()>,
+    ) -> io::Result<T> {
+        let turn = self.begin(kind, what)?;
+        let done = act()?;
+        if let Some(power) = &mut self.state().power {
+            then(power)?;
+        }
+        match turn {
+            Turn::Run | Turn::Half => Ok(done),
+            Turn::RunThenDie | Turn::HalfThenDie => Err(self.die()),
+        }
+    }
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+impl FaultVfs {
+    fn run<T>(&self, kind: Kind, what: fmt::Arguments<'_>, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        self.shared.run(kind, what, act, |_| Ok(()))
+    }
+}
+
+impl Vfs for FaultVfs {
+    fn open(&self, path: &Path, open: Open) -> io::Result<Box<dyn VfsFile>> {
+        let kind = match open {
+            Open::Read => Kind::Look,
+            Open::CreateNew(_) | Open::Append(_) => Kind::Create,
+        };
+        let file = self.shared.run(
+            kind,
+            format_args!("open {open:?} {}", name(path)),
+            || OsVfs.open(path, open),
+            |power| if open.changes() { power.seen(path) } else { Ok(()) },
+        )?;
+        Ok(Box::new(FaultFile { file, name: name(path), shared: Arc::clone(&self.shared) }))
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Stat> {
+        self.run(Kind::Look, format_args!("stat {}", name(path)), || OsVfs.stat(path))
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.run(Kind::Look, format_args!("list {}", name(directory)), || OsVfs.list(directory))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.run(Kind::Create, format_args!("create_dir {}", name(path)), || OsVfs.create_dir(path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.run(Kind::Rename, format_args!("rename {} {}", name(from), name(to)), || OsVfs.rename(from, to))
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.run(Kind::Rename, format_args!("rename_new {} {}", name(from), name(to)), || OsVfs.rename_new(from, to))
+    }
+
+    fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
+        self.run(Kind::Rename, format_args!("exchange {} {}", name(a), name(b)), || OsVfs.exchange(a, b))
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.run(Kind::Rename, format_args!("remove_file {}", name(path)), || OsVfs.remove_file(path))
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.run(Kind::Rename, format_args!("remove_dir {}", name(path)), || OsVfs.remove_dir(path))
+    }
+
+    fn sync_dir(&self, directory: &Path) -> io::Result<()> {
+        self.shared.run(
+            Kind::Sync,
+            format_args!("sync_dir {}", name(directory)),
+            || OsVfs.sync_dir(directory),
+            |power| power.dir_synced(directory),
+        )
+    }
+
+    fn sync_tree(&self, directory: &Path) -> io::Result<()> {
+        self.shared.run(
+            Kind::Sync,
+            format_args!("sync_tree {}", name(directory)),
+            || OsVfs.sync_tree(directory),
+            |power| power.all_synced(directory),
+        )
+    }
+
+    fn step(&self, what: &str) -> io::Result<()> {
+        self.run(Kind::Step, format_args!("step {what}"), || Ok(()))
+    }
+
+    fn owner(&self) -> io::Result<Owner> {
+        Ok(self.owner)
+    }
+}
+
+#[derive(Debug)]
+struct FaultFile {
+    file: Box<dyn VfsFile>,
+    name: String,
+    shared: Arc<Shared>,
+}
+
+impl VfsFile for FaultFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Self { file, name, shared } = self;
+        shared.run(Kind::Read, format_args!("read {name}"), || file.read(buffer), |_| Ok(()))
+    }
+
+    fn read_at(&mut self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        let Self { file, name, shared } = self;
+        shared.run(Kind::Read, format_args!("read {name} at {at}"), || file.read_at(buffer, at), |_| Ok(()))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let turn = self.shared.begin(Kind::Write, format_args!("write {} bytes {}", bytes.len(), self.name))?;
+        match turn {
+            Turn::Run => self.file.write(bytes),
+            Turn::Half => self.file.write(&bytes[..bytes.len().div_ceil(2)]),
+            Turn::RunThenDie => {
+                self.file.write(bytes)?;
+                Err(self.shared.die())
+            }
+            Turn::HalfThenDie => {
+                self.file.write(&bytes[..bytes.len() / 2])?;
+                Err(self.shared.die())
+            }
+        }
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let Self { file, name, shared } = self;
+        let id = file.stat()?.id;
+        shared.run(Kind::Sync, format_args!("sync {name}"), || file.sync(), |power| power.file_synced(id))
+    }
+
+    fn set_len(&mut self, length: u64) -> io::Result<()> {
+        let Self { file, name, shared } = self;
+        shared.run(Kind::Cut, format_args!("set_len {length} {name}"), || file.set_len(length), |_| Ok(()))
+    }
+
+    fn set_mode(&mut self, mode: u32) -> io::Result<()> {
+        let Self { file, name, shared } = self;
+        shared.run(Kind::Rename, format_args!("set_mode {mode:o} {name}"), || file.set_mode(mode), |_| Ok(()))
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        self.file.stat()
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.shared.run(Kind::Lock, format_args!("lock {}", self.name), || self.file.try_lock(), |_| Ok(()))
+    }
+}

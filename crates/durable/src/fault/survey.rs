@@ -1,0 +1,133 @@
+//! Every fault at every operation of a piece of work, one after the other.
+
+use super::{Among, Fault, FaultVfs, Loss, Operation, Power};
+use crate::disk::Disk;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Errors a file system may answer with, by number and name.
+#[cfg(unix)]
+pub const ERRORS: &[(i32, &str)] = {
+    use rustix::io::Errno;
+    &[
+        (Errno::NOSPC.raw_os_error(), "ENOSPC"),
+        (Errno::IO.raw_os_error(), "EIO"),
+        (Errno::ROFS.raw_os_error(), "EROFS"),
+        (Errno::ACCESS.raw_os_error(), "EACCES"),
+        (Errno::DQUOT.raw_os_error(), "EDQUOT"),
+        (Errno::MFILE.raw_os_error(), "EMFILE"),
+    ]
+};
+#[cfg(not(unix))]
+pub const ERRORS: &[(i32, &str)] = &[];
+
+/// How many faults were put in; each was survived, or the check would have panicked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Survey {
+    /// The process was killed.
+    pub kills: u64,
+    /// The power was cut.
+    pub cuts: u64,
+    /// An operation failed, was interrupted, or wrote short.
+    pub errors: u64,
+}
+
+/// One run with one fault, for messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Case {
+    /// What was done to it, and where: `killed before operation 7: rename a b`.
+    pub name: String,
+    /// Whether the process is gone; else it got an error, and goes on.
+    pub killed: bool,
+}
+
+/// The work to survey.
+pub trait Work {
+    /// What the work says it did.
+    type Acknowledged;
+    /// Puts the folder into the state before.
+    fn reset(&mut self);
+    /// Does the work, as far as the disk lets it.
+    fn run(&mut self, disk: &Disk) -> Self::Acknowledged;
+    /// Looks at what is there, with a disk of its own; panics when something is lost.
+    fn check(&mut self, acknowledged: Self::Acknowledged, case: &Case);
+}
+
+/// Runs `work` once for each fault. `root` is the folder whose unflushed content a power cut takes; `stride` is 1 for
+/// all operations, more for every so-manieth.
+///
+/// # Errors
+///
+/// The folder cannot be read or rebuilt. What a check finds is a panic.
+pub fn survey<W: Work>(root: &Path, stride: usize, work: &mut W) -> io::Result<Survey> {
+    let operations = record(work);
+    let mut done = Survey::default();
+    let changes: Vec<&Operation> = operations.iter().filter(|operation| operation.changes).collect();
+    let mut points = Vec::new();
+    for (index, operation) in changes.iter().enumerate().step_by(stride) {
+        let number = index as u64 + 1;
+        points.push((number, Fault::KillBefore, "before", *operation));
+        if operation.what.starts_with("write ") {
+            points.push((number, Fault::KillHalfway, "within", *operation));
+        }
+    }
+    if let Some(last) = changes.last() {
+        points.push((changes.len() as u64, Fault::KillAfter, "after", *last));
+    }
+    for (number, fault, word, operation) in points {
+        let name = format!("{word} change {number}: {}", operation.what);
+        run(work, FaultVfs::failing(number, Among::Changes, fault), format!("killed {name}"), true);
+        done.kills += 1;
+        for loss in Loss::ALL {
+            work.reset();
+            let vfs = Arc::new(FaultVfs::failing(number, Among::Changes, fault).with_power(Power::over(root)?));
+            let acknowledged = work.run(&Disk::over(vfs.clone()));
+            vfs.take_power().expect("nobody else takes it").cut(loss)?;
+            let name = format!("power cut ({loss:?}) {name}");
+            work.check(acknowledged, &Case { name, killed: true });
+            done.cuts += 1;
+        }
+    }
+    for (index, operation) in operations.iter().enumerate().step_by(stride) {
+        let number = index as u64 + 1;
+        let at = format!("at operation {number}: {}", operation.what);
+        let mut faults = vec![("ShortWrite".to_owned(), Fault::ShortWrite)];
+        for (error, name) in ERRORS {
+            faults.push((format!("{name} once"), Fault::Once(*error)));
+            faults.push((format!("{name} for good"), Fault::FromHere(*error)));
+        }
+        #[cfg(unix)]
+        faults.push(("EINTR".to_owned(), Fault::Once(rustix::io::Errno::INTR.raw_os_error())));
+        for (name, fault) in faults {
+            if applies(operation, fault) {
+                run(work, FaultVfs::failing(number, Among::All, fault), format!("{name} {at}"), false);
+                done.errors += 1;
+            }
+        }
+    }
+    Ok(done)
+}
+
+fn record<W: Work>(work: &mut W) -> Vec<Operation> {
+    work.reset();
+    let vfs = Arc::new(FaultVfs::recording());
+    let acknowledged = work.run(&Disk::over(vfs.clone()));
+    let operations = vfs.operations();
+    work.check(acknowledged, &Case { name: "nothing failed".to_owned(), killed: false });
+    operations
+}
+
+fn run<W: Work>(work: &mut W, vfs: FaultVfs, name: String, killed: bool) {
+    work.reset();
+    let acknowledged = work.run(&Disk::over(Arc::new(vfs)));
+    work.check(acknowledged, &Case { name, killed });
+}
+
+fn applies(operation: &Operation, fault: Fault) -> bool {
+    match fault {
+        Fault::ShortWrite => operation.what.starts_with("write "),
+        Fault::Once(error) | Fault::FromHere(error) => operation.kind.can_fail_with(error),
+        _ => true,
+    }
+}

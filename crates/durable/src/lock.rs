@@ -1,0 +1,104 @@
+//! The kernel's lock on a file: one process at a time, and none that is gone.
+
+use crate::disk::{Disk, PRIVATE, folder_of, read_to_end, write_all};
+use crate::vfs::{Open, VfsFile};
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How often a lock that is held is asked for again: long for a processor, short for a person.
+const EVERY: Duration = Duration::from_millis(10);
+
+/// A lock that is held until this is dropped, or its process ends in whatever way.
+#[derive(Debug)]
+pub struct Lock {
+    _file: Box<dyn VfsFile>,
+}
+
+/// Why there is no lock.
+#[derive(Debug)]
+pub enum LockError {
+    /// Somebody else kept it for as long as one was ready to wait.
+    Held {
+        /// The file.
+        path: PathBuf,
+        /// Its process, when it said so.
+        holder: Option<u32>,
+    },
+    /// The file system cannot lock (some network file systems), or refuses.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it answered.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held { path, holder: Some(pid) } => write!(f, "{} is held by process {pid}", path.display()),
+            Self::Held { path, holder: None } => write!(f, "{} is held by another process", path.display()),
+            Self::Io { path, error } if error.kind() == ErrorKind::Unsupported => {
+                write!(f, "{} is on a file system without locks ({error})", path.display())
+            }
+            Self::Io { path, error } => write!(f, "{} cannot be locked: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for LockError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { error, .. } => Some(error),
+            Self::Held { .. } => None,
+        }
+    }
+}
+
+impl From<LockError> for io::Error {
+    fn from(error: LockError) -> Self {
+        let kind = match &error {
+            LockError::Held { .. } => ErrorKind::ResourceBusy,
+            LockError::Io { error, .. } => error.kind(),
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl Lock {
+    /// Takes the lock, waiting up to `patience` for whoever has it; `waiting` hears once who that is.
+    ///
+    /// The file stays when the lock ends: taking it away would let two processes lock two files of one name.
+    pub fn take(
+        disk: &Disk,
+        path: &Path,
+        patience: Duration,
+        waiting: impl FnOnce(Option<u32>),
+    ) -> Result<Self, LockError> {
+        let failed = |error| LockError::Io { path: path.to_owned(), error };
+        disk.create_dirs(folder_of(path).map_err(failed)?).map_err(failed)?;
+        let mut file = disk.open(path, Open::Append(PRIVATE)).map_err(failed)?;
+        let started = Instant::now();
+        let mut waiting = Some(waiting);
+        while !file.try_lock().map_err(failed)? {
+            let holder = holder(disk, path);
+            if started.elapsed() >= patience {
+                return Err(LockError::Held { path: path.to_owned(), holder });
+            }
+            if let Some(waiting) = waiting.take() {
+                waiting(holder);
+            }
+            std::thread::sleep(EVERY);
+        }
+        // A word for those who wait; the lock itself does not depend on it.
+        let _ = file.set_len(0).and_then(|()| write_all(&mut *file, std::process::id().to_string().as_bytes()));
+        Ok(Self { _file: file })
+    }
+}
+
+fn holder(disk: &Disk, path: &Path) -> Option<u32> {
+    let mut file = disk.open(path, Open::Read).ok()?;
+    String::from_utf8(read_to_end(&mut *file, 32).ok()?).ok()?.trim().parse().ok()
+}

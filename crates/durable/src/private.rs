@@ -1,0 +1,61 @@
+//! Folders that only their user may write.
+
+use crate::disk::Disk;
+use crate::vfs::{Kind, Stat};
+use pijs_protocol::guard;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+impl Disk {
+    /// Makes a folder with those above it, or checks the one that is there: what lies in it is believed, so nobody
+    /// else may put something there.
+    ///
+    /// # Errors
+    ///
+    /// `PermissionDenied`, with a message for the user, when it is a link, belongs to somebody else, or is writable
+    /// by its group or by all.
+    pub fn private_dir(&self, folder: &Path) -> io::Result<()> {
+        match self.stat(folder) {
+            Ok(stat) => check(folder, &stat),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.create_dirs(folder)?;
+                // Somebody may have been quicker.
+                check(folder, &self.stat(folder)?)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn check(folder: &Path, stat: &Stat) -> io::Result<()> {
+    let refused = |why: &str| {
+        let message = format!("{} {why}; what lies in it is not believed", folder.display());
+        Err(io::Error::new(ErrorKind::PermissionDenied, message))
+    };
+    if !guard::is_up("durable.private-dir") {
+        return Ok(());
+    }
+    match stat.kind {
+        Kind::Directory => {}
+        Kind::Link => return refused("is a symbolic link"),
+        Kind::File | Kind::Other => return refused("is not a folder"),
+    }
+    if is_foreign(stat) {
+        return refused("belongs to another user");
+    }
+    if stat.mode & 0o022 != 0 {
+        return refused(&format!("can be written by others (mode {:o})", stat.mode));
+    }
+    Ok(())
+}
+
+/// Whether somebody else owns it. What root owns is no danger to anybody.
+#[cfg(unix)]
+pub(crate) fn is_foreign(stat: &Stat) -> bool {
+    stat.uid != 0 && stat.uid != rustix::process::geteuid().as_raw()
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_foreign(_stat: &Stat) -> bool {
+    false
+}

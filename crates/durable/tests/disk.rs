@@ -1,0 +1,135 @@
+//! What stands in the way, and who else is there.
+
+use pijs_durable::{Appender, Disk, Lock, LockError, Replace};
+use std::fs::{self, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::time::Duration;
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("there").permissions().mode() & 0o777
+}
+
+#[test]
+fn permissions_and_links_are_kept_only_for_shared_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let elsewhere = folder.path().join("dotfiles.json");
+    let link = folder.path().join("settings.json");
+    fs::write(&elsewhere, "{}").expect("a file");
+    fs::set_permissions(&elsewhere, Permissions::from_mode(0o644)).expect("permissions");
+    symlink(&elsewhere, &link).expect("a link");
+    let disk = Disk::system();
+
+    disk.replace(&link, b"{\"a\":1}", Replace::SHARED).expect("replaced");
+    assert_eq!(fs::read(&elsewhere).expect("there"), b"{\"a\":1}");
+    assert_eq!(mode(&elsewhere), 0o644);
+    assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+    assert_eq!(fs::read(folder.path().join("dotfiles.json.bak")).expect("there"), b"{}");
+
+    disk.replace(&link, b"{\"a\":2}", Replace::STATE).expect("replaced");
+    assert!(!fs::symlink_metadata(&link).expect("there").is_symlink());
+    assert_eq!(mode(&link), 0o600);
+    assert_eq!(fs::read(&elsewhere).expect("there"), b"{\"a\":1}");
+
+    // The same content again: only the permissions were wrong.
+    fs::set_permissions(&link, Permissions::from_mode(0o666)).expect("permissions");
+    disk.replace(&link, b"{\"a\":2}", Replace::STATE).expect("replaced");
+    assert_eq!(mode(&link), 0o600);
+}
+
+#[test]
+fn what_is_no_regular_file_is_neither_replaced_nor_appended_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = Disk::system();
+    let directory = folder.path().join("directory");
+    fs::create_dir(&directory).expect("a folder");
+    let pipe = folder.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).expect("a pipe");
+    let link = folder.path().join("link");
+    fs::write(folder.path().join("target"), "x\n").expect("a file");
+    symlink(folder.path().join("target"), &link).expect("a link");
+    let twin = folder.path().join("twin");
+    fs::hard_link(folder.path().join("target"), &twin).expect("a second name");
+
+    for path in [&directory, &pipe] {
+        let error = disk.replace(path, b"x", Replace::STATE).expect_err("no file");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains("not a regular file"), "{error}");
+    }
+    for path in [&directory, &pipe, &link] {
+        let error = Appender::open(&disk, path).expect_err("no file");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    }
+    let error = Appender::open(&disk, &twin).expect_err("two names");
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    assert_eq!(fs::read(folder.path().join("target")).expect("there"), b"x\n");
+}
+
+#[test]
+fn one_writer_appends_at_a_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("session.jsonl");
+    let disk = Disk::system();
+    let first = Appender::open(&disk, &path).expect("free");
+    let error = Appender::open(&disk, &path).expect_err("taken");
+    assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
+    drop(first);
+    Appender::open(&disk, &path).expect("free again");
+}
+
+#[test]
+fn a_lock_says_who_has_it_and_ends_with_its_holder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("npm/.lock");
+    let disk = Disk::system();
+    let lock = Lock::take(&disk, &path, Duration::ZERO, |_| panic!("nobody has it")).expect("free");
+    let mut waited = None;
+    let error = Lock::take(&disk, &path, Duration::from_millis(30), |holder| waited = holder).expect_err("taken");
+    assert_eq!(waited, Some(std::process::id()));
+    let LockError::Held { holder: Some(holder), .. } = error else { panic!("{error}") };
+    assert_eq!(holder, std::process::id());
+    let waiter = {
+        let (disk, path) = (disk.clone(), path.clone());
+        std::thread::spawn(move || Lock::take(&disk, &path, Duration::from_secs(20), |_| ()).map(drop))
+    };
+    drop(lock);
+    waiter.join().expect("no panic").expect("it got the lock");
+}
+
+#[test]
+fn a_folder_that_others_may_write_is_not_believed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = Disk::system();
+    let fresh = folder.path().join("cache/pijs");
+    disk.private_dir(&fresh).expect("made");
+    assert_eq!((mode(&fresh), mode(&folder.path().join("cache"))), (0o700, 0o700));
+    disk.private_dir(&fresh).expect("ours");
+    for bits in [0o770, 0o707, 0o777, 0o1777] {
+        fs::set_permissions(&fresh, Permissions::from_mode(bits)).expect("permissions");
+        let error = disk.private_dir(&fresh).expect_err("open to others");
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+        assert!(error.to_string().contains(&format!("mode {bits:o}")), "{error}");
+    }
+    fs::set_permissions(&fresh, Permissions::from_mode(0o755)).expect("permissions");
+    disk.private_dir(&fresh).expect("others may look");
+    let link = folder.path().join("link");
+    symlink(&fresh, &link).expect("a link");
+    assert!(disk.private_dir(&link).expect_err("a link").to_string().contains("symbolic link"));
+    fs::write(folder.path().join("file"), "").expect("a file");
+    assert!(disk.private_dir(&folder.path().join("file")).expect_err("a file").to_string().contains("not a folder"));
+}
+
+#[test]
+fn what_dead_processes_left_is_swept_and_what_lives_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = Disk::system();
+    let live = disk.temporary_in(folder.path(), "work").expect("a name");
+    fs::create_dir(&live).expect("a folder");
+    let dead = folder.path().join("work.4194303-0badcafe-1.tmp");
+    fs::create_dir_all(dead.join("deep/er")).expect("folders");
+    let other = folder.path().join("work.tmp");
+    fs::write(&other, "").expect("a file");
+    disk.sweep_owned(folder.path()).expect("swept");
+    assert!(live.exists() && other.exists() && !dead.exists());
+}
