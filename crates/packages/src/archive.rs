@@ -9,6 +9,7 @@
 use crate::error::{InstallCode, PackageError, Result};
 use crate::source::printable;
 use cap_std::fs::{Dir, OpenOptions};
+use pijs_protocol::guard;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -152,7 +153,7 @@ fn refuse(code: InstallCode, entry: &str, why: impl Into<String>) -> PackageErro
 /// Exactly one gzip member, nothing behind it.
 fn gunzip(tgz: &[u8], limits: &Limits) -> Result<Vec<u8>> {
     let archive = "archive";
-    if tgz.len() > limits.compressed {
+    if tgz.len() > limits.compressed && guard::is_up("archive.caps") {
         return Err(refuse(InstallCode::Size, archive, format!("more than {} bytes compressed", limits.compressed)));
     }
     // Headers and padding come on top of the files' bytes.
@@ -169,10 +170,10 @@ fn gunzip(tgz: &[u8], limits: &Limits) -> Result<Vec<u8>> {
             break;
         }
         tar.extend_from_slice(&chunk[..got]);
-        if tar.len() > cap {
+        if tar.len() > cap && guard::is_up("archive.caps") {
             return Err(refuse(InstallCode::Size, archive, format!("more than {} bytes unpacked", limits.unpacked)));
         }
-        if tar.len() > RATIO_FLOOR && tar.len() / limits.ratio > tgz.len() {
+        if tar.len() > RATIO_FLOOR && tar.len() / limits.ratio > tgz.len() && guard::is_up("archive.caps") {
             return Err(refuse(
                 InstallCode::Size,
                 archive,
@@ -181,7 +182,7 @@ fn gunzip(tgz: &[u8], limits: &Limits) -> Result<Vec<u8>> {
         }
     }
     drop(gz);
-    if !rest.is_empty() {
+    if !rest.is_empty() && guard::is_up("archive.one-member") {
         return Err(refuse(InstallCode::Format, archive, "bytes after the end of the gzip stream"));
     }
     Ok(tar)
@@ -219,22 +220,22 @@ impl<'a> Reader<'a> {
                 continue;
             }
             let Extended { path, size: pax_size, .. } = std::mem::take(&mut pending);
-            if pax_size.is_some_and(|pax| pax != size) {
+            if pax_size.is_some_and(|pax| pax != size) && guard::is_up("archive.sizes") {
                 return Err(refuse(InstallCode::Format, &name, "the header and its PAX record give different sizes"));
             }
             let raw = path.unwrap_or_else(|| header.path_bytes().into_owned());
             let shown = String::from_utf8_lossy(&raw).into_owned();
             self.entries += 1;
-            if self.entries > self.limits.entries {
+            if self.entries > self.limits.entries && guard::is_up("archive.caps") {
                 return Err(refuse(InstallCode::Size, "archive", format!("more than {} files", self.limits.entries)));
             }
             let directory = match kind {
                 b'5' => true,
                 b'0' | 0 => raw.ends_with(b"/"),
-                b'1' | b'2' | b'K' => {
+                b'1' | b'2' | b'K' if guard::is_up("archive.links") => {
                     return Err(refuse(InstallCode::Link, &shown, "links are not taken from packages"));
                 }
-                other => {
+                other if guard::is_up("archive.kinds") => {
                     let kind = char::from(other).escape_default();
                     return Err(refuse(
                         InstallCode::Format,
@@ -242,6 +243,7 @@ impl<'a> Reader<'a> {
                         format!("entry type {kind:?} is neither file nor folder"),
                     ));
                 }
+                _ => false,
             };
             if directory && size != 0 {
                 return Err(refuse(InstallCode::Format, &shown, "a folder with contents of its own"));
@@ -251,7 +253,7 @@ impl<'a> Reader<'a> {
             }
             let data = self.data(&shown, size)?;
             bytes += data.len();
-            if bytes > self.limits.unpacked {
+            if bytes > self.limits.unpacked && guard::is_up("archive.caps") {
                 return Err(refuse(
                     InstallCode::Size,
                     "archive",
@@ -260,11 +262,12 @@ impl<'a> Reader<'a> {
             }
             if let Some(path) = self.names.take(&raw, directory, self.limits)?
                 && files.insert(path, data).is_some()
+                && guard::is_up("archive.duplicates")
             {
                 return Err(refuse(InstallCode::Format, &shown, "the same file twice"));
             }
         }
-        if pending.seen {
+        if pending.seen && guard::is_up("archive.extensions") {
             return Err(refuse(InstallCode::Format, "archive", "an extension header with no entry behind it"));
         }
         if files.is_empty() {
@@ -281,7 +284,7 @@ impl<'a> Reader<'a> {
         };
         if block.iter().all(|byte| *byte == 0) {
             let clean = tar[self.at..].iter().all(|byte| *byte == 0);
-            return if clean {
+            return if clean || !guard::is_up("archive.end") {
                 Ok(None)
             } else {
                 Err(refuse(InstallCode::Format, "archive", "bytes after the end marker"))
@@ -313,7 +316,7 @@ impl<'a> Reader<'a> {
     }
 
     fn extension_data(&mut self, name: &str, size: u64) -> Result<&'a [u8]> {
-        if size > MAX_EXTENSION_BYTES as u64 {
+        if size > MAX_EXTENSION_BYTES as u64 && guard::is_up("archive.extensions") {
             return Err(refuse(InstallCode::Format, name, format!("an extension header of {size} bytes")));
         }
         let range = self.data(name, size)?;
@@ -322,23 +325,23 @@ impl<'a> Reader<'a> {
 
     fn extend(&mut self, kind: u8, name: &str, data: &[u8], pending: &mut Extended) -> Result<()> {
         let format = |why: &str| Err(refuse(InstallCode::Format, name, why));
-        if pending.seen {
+        if pending.seen && guard::is_up("archive.extensions") {
             return format("two extension headers for one entry");
         }
         match kind {
             b'g' => {
                 // `git archive` puts the commit there. Anything else would change entries we cannot see yet.
-                if self.entries > 0 {
+                if self.entries > 0 && guard::is_up("archive.extensions") {
                     return format("a global header in the middle of the archive");
                 }
                 let records = pax_records(name, data, self.limits)?;
-                if records.iter().any(|(key, _)| *key != b"comment") {
+                if records.iter().any(|(key, _)| *key != b"comment") && guard::is_up("archive.pax") {
                     return format("a global header that changes entries");
                 }
             }
             b'L' => {
                 let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
-                if data[end..].iter().any(|byte| *byte != 0) {
+                if data[end..].iter().any(|byte| *byte != 0) && guard::is_up("archive.extensions") {
                     return format("bytes after the end of a long name");
                 }
                 *pending = Extended { path: Some(data[..end].to_vec()), size: None, seen: true };
@@ -352,11 +355,13 @@ impl<'a> Reader<'a> {
                             Some(size) => pending.size = Some(size),
                             None => return format("a PAX size that is no number"),
                         },
-                        b"path" | b"size" => return format("the same PAX record twice"),
-                        b"linkpath" => {
+                        b"path" | b"size" if guard::is_up("archive.pax") => {
+                            return format("the same PAX record twice");
+                        }
+                        b"linkpath" if guard::is_up("archive.links") => {
                             return Err(refuse(InstallCode::Link, name, "links are not taken from packages"));
                         }
-                        key if is_harmless(key) => {}
+                        key if is_harmless(key) || !guard::is_up("archive.pax") => {}
                         key => {
                             let key = printable(&String::from_utf8_lossy(key));
                             return format(&format!("the PAX record {key} is not understood"));
@@ -385,7 +390,7 @@ fn pax_records<'a>(name: &str, mut data: &'a [u8], limits: &Limits) -> Result<Ve
     let broken = || refuse(InstallCode::Format, name, "a malformed PAX record");
     let mut records = Vec::new();
     while !data.is_empty() {
-        if records.len() == limits.pax_records {
+        if records.len() == limits.pax_records && guard::is_up("archive.pax") {
             return Err(refuse(InstallCode::Format, name, format!("more than {} PAX records", limits.pax_records)));
         }
         let blank = data.iter().take(8).position(|byte| *byte == b' ').ok_or_else(broken)?;
@@ -434,14 +439,16 @@ impl Names {
             return Ok(None);
         }
         let components: Vec<&str> = text.split('/').collect();
-        if components.len() > limits.depth + 1 {
+        if components.len() > limits.depth + 1 && guard::is_up("archive.caps") {
             return Err(refuse(InstallCode::Size, &shown, format!("more than {} folders deep", limits.depth)));
         }
-        for component in &components {
-            check_component(component).map_err(|(code, why)| refuse(code, &shown, why))?;
+        if guard::is_up("archive.path") {
+            for component in &components {
+                check_component(component).map_err(|(code, why)| refuse(code, &shown, why))?;
+            }
         }
         let top = self.top.get_or_insert_with(|| components[0].to_owned());
-        if top != components[0] {
+        if top != components[0] && guard::is_up("archive.top") {
             return Err(refuse(
                 InstallCode::Format,
                 &shown,
@@ -449,7 +456,7 @@ impl Names {
             ));
         }
         if components.len() == 1 {
-            return if directory {
+            return if directory || !guard::is_up("archive.top") {
                 Ok(None)
             } else {
                 Err(refuse(InstallCode::Format, &shown, "a file beside the top folder"))
@@ -460,11 +467,11 @@ impl Names {
             let path = inner[..end].join("/");
             let kind = if end < inner.len() || directory { Kind::Folder } else { Kind::File };
             let (spelling, before) = self.taken.entry(fold(&path)).or_insert_with(|| (path.clone(), kind));
-            if *spelling != path {
+            if *spelling != path && guard::is_up("archive.twins") {
                 let why = format!("cannot be told from {} on every file system", printable(spelling));
                 return Err(refuse(InstallCode::Path, &shown, why));
             }
-            if *before != kind {
+            if *before != kind && guard::is_up("archive.duplicates") {
                 return Err(refuse(InstallCode::Format, &shown, "both a file and a folder"));
             }
         }

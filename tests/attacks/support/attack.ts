@@ -1,0 +1,48 @@
+/**
+ * What a hostile extension of the suite uses to say what came of its attempts. A line `@report {...}` goes out with
+ * `console.log`; a case compares it under `expect.reports`.
+ */
+
+/** Says a value under a name. */
+export function report(name: string, value: unknown): void {
+  console.log("@report " + JSON.stringify({ [name]: value === undefined ? null : value }));
+}
+
+/** Runs an attempt and reports `{ ok: value }` or `{ error: {...} }` under `name`; never throws. */
+export async function attempt(name: string, work: () => unknown): Promise<void> {
+  try {
+    const value = await work();
+    report(name, { ok: value === undefined ? null : value });
+  } catch (error) {
+    report(name, { error: told(error) });
+  }
+}
+
+/** The same for what must not wait. */
+export function attemptSync(name: string, work: () => unknown): void {
+  try {
+    const value = work();
+    report(name, { ok: value === undefined ? null : value });
+  } catch (error) {
+    report(name, { error: told(error) });
+  }
+}
+
+/**
+ * An error as a case compares it: `code` and `reason` are those of the taxonomy, also where Node's layer wraps them
+ * (`EACCES` is then `errno`).
+ */
+export function told(error: any): Record<string, unknown> {
+  const inner = isTaxonomy(error) ? error : isTaxonomy(error?.cause) ? error.cause : undefined;
+  return {
+    name: String(error?.name ?? typeof error),
+    message: String(error?.message ?? error).slice(0, 300),
+    code: inner?.code ?? null,
+    reason: inner?.details?.reason ?? null,
+    errno: inner === error ? null : (error?.code ?? null),
+  };
+}
+
+function isTaxonomy(error: any): boolean {
+  return ["timeout", "denied", "io", "invalid_request", "internal"].includes(error?.code);
+}

@@ -1,0 +1,147 @@
+//! Keeps the lists whole: every attack has a case, every guard has a red run, every Rust test that is named exists.
+
+use crate::case::{self, Case};
+use libtest_mimic::{Failed, Trial};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+type Cases = BTreeMap<String, (PathBuf, Case)>;
+
+/// `ids.json`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ids {
+    /// Id to class.
+    cases: BTreeMap<String, String>,
+    /// Ids that have no case yet. Empty when the suite is complete.
+    pending: BTreeSet<String>,
+    /// Guards that have no red run yet. Empty when the suite is complete.
+    pending_guards: BTreeSet<String>,
+}
+
+pub(crate) fn trials(cases: &Cases) -> Vec<Trial> {
+    let ids: BTreeSet<String> = cases.keys().cloned().collect();
+    let guards: BTreeSet<String> = cases
+        .values()
+        .flat_map(|(_, case)| &case.guards)
+        .flat_map(|guard| guard.name().split('+'))
+        .map(str::to_owned)
+        .collect();
+    let tests: Vec<String> = cases.values().flat_map(|(_, case)| case.rust.clone()).collect();
+    vec![
+        Trial::test("coverage::every_attack_has_a_case", move || check(every_attack(&ids))),
+        Trial::test("coverage::every_guard_has_a_red_run", move || check(every_guard(&guards))),
+        Trial::test("coverage::named_rust_tests_exist", move || check(rust_tests(&tests))),
+    ]
+}
+
+fn check(problems: Result<Vec<String>, String>) -> Result<(), Failed> {
+    match problems {
+        Ok(problems) if problems.is_empty() => Ok(()),
+        Ok(problems) => Err(Failed::from(problems.join("\n"))),
+        Err(error) => Err(Failed::from(error)),
+    }
+}
+
+fn ids() -> Result<Ids, String> {
+    let path = case::folder().join("ids.json");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_str(&text).map_err(|error| format!("ids.json: {error}"))
+}
+
+/// A folder is the id of an attack, or that id and a variant: `I01`, `I01-absolute`.
+fn id_of(folder: &str) -> &str {
+    folder.split_once('-').map_or(folder, |(id, _)| id)
+}
+
+fn every_attack(folders: &BTreeSet<String>) -> Result<Vec<String>, String> {
+    let ids = ids()?;
+    let present: BTreeSet<&str> = folders.iter().map(|folder| id_of(folder)).collect();
+    let mut problems = Vec::new();
+    for id in ids.cases.keys() {
+        match (present.contains(id.as_str()), ids.pending.contains(id)) {
+            (false, false) => problems.push(format!("{id} has no case")),
+            (true, true) => problems.push(format!("{id} has a case now: take it off `pending` in ids.json")),
+            _ => {}
+        }
+    }
+    problems
+        .extend(present.iter().filter(|id| !ids.cases.contains_key(**id)).map(|id| format!("{id} is not in ids.json")));
+    problems.extend(
+        ids.pending.iter().filter(|id| !ids.cases.contains_key(*id)).map(|id| format!("pending: {id} is no attack")),
+    );
+    Ok(problems)
+}
+
+fn every_guard(lowered: &BTreeSet<String>) -> Result<Vec<String>, String> {
+    let ids = ids()?;
+    let pattern = regex::Regex::new(r#"is_up\(\s*"([a-z0-9.-]+)"\s*\)"#).expect("a constant");
+    let mut there = BTreeSet::new();
+    for folder in ["crates", "extc"] {
+        sources(&root().join(folder), &mut |path, text| {
+            if !path.ends_with("guard.rs") {
+                there.extend(pattern.captures_iter(text).map(|found| found[1].to_owned()));
+            }
+        });
+    }
+    let mut problems = Vec::new();
+    for guard in &there {
+        match (lowered.contains(guard), ids.pending_guards.contains(guard)) {
+            (false, false) => problems.push(format!("no case lowers the guard {guard}")),
+            (true, true) => problems.push(format!("{guard} has a red run now: take it off `pending_guards`")),
+            _ => {}
+        }
+    }
+    problems.extend(lowered.difference(&there).map(|guard| format!("a case lowers {guard}, which no code asks for")));
+    problems
+        .extend(ids.pending_guards.difference(&there).map(|guard| format!("pending_guards: no code asks for {guard}")));
+    Ok(problems)
+}
+
+fn rust_tests(tests: &[String]) -> Result<Vec<String>, String> {
+    let mut problems = Vec::new();
+    for test in tests {
+        let Some((file, name)) = test.split_once('#') else {
+            problems.push(format!("{test}: write path/of/file.rs#name_of_the_test"));
+            continue;
+        };
+        match fs::read_to_string(root().join(file)) {
+            Err(error) => problems.push(format!("{file}: {error}")),
+            Ok(text) if !is_test(&text, name) => problems.push(format!("{file} has no test {name}")),
+            Ok(_) => {}
+        }
+    }
+    Ok(problems)
+}
+
+/// A function of this name with a test attribute above it.
+fn is_test(text: &str, name: &str) -> bool {
+    let lines: Vec<&str> = text.lines().collect();
+    lines.iter().enumerate().any(|(at, line)| {
+        let is_function = line.trim_start().trim_start_matches("async ").starts_with(&format!("fn {name}("));
+        let above = lines[..at].iter().rev().take_while(|line| line.trim_start().starts_with("#["));
+        is_function && above.into_iter().any(|line| line.contains("test"))
+    })
+}
+
+fn sources(folder: &Path, look: &mut impl FnMut(&Path, &str)) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            if entry.file_name() != "node_modules" && entry.file_name() != "target" {
+                sources(&path, look);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs")
+            && let Ok(text) = fs::read_to_string(&path)
+        {
+            look(&path, &text);
+        }
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}

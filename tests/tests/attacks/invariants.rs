@@ -1,0 +1,209 @@
+//! What must hold around each run of `pi`, whatever the case is about (security.md 3.1).
+//!
+//! | | held |
+//! |---|---|
+//! | N1 | the session files parse, line by line, and every parent is there |
+//! | N2 | the ledgers verify and every call that started ended once |
+//! | N3 | where the case asks for a neighbour: it saw the whole session (`run.rs`) |
+//! | N4 | where the case says so: nothing outside pi's own files changed |
+//! | N5 | no process and no temporary file is left |
+//! | N6 | no canary in what was printed, logged, kept or sent |
+//! | N7 | no panic, no hang, no death by signal (`run.rs`) |
+//! | N8 | where the case says so: settings, trust, lock, grants and keys are the same bytes |
+
+use crate::case::Invariant;
+use crate::files;
+use crate::run::Ran;
+use crate::snapshot;
+use crate::world::World;
+use base64::Engine as _;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+/// What `pi` may change when nothing may change.
+const OWN: &[&str] = &[
+    "home/.pi/agent/sessions",
+    "home/.pi/agent/sessions/**",
+    "home/.pi/agent/logs",
+    "home/.pi/agent/logs/**",
+    "cache/**",
+    "tmp/**",
+    "model-*.jsonl",
+    "supervisor-*.json",
+];
+
+/// What decides who may do what, and what is installed.
+const STATE: &[&str] = &[
+    "home/.pi/agent/*.json",
+    "home/.pi/agent/pijs",
+    "home/.pi/agent/pijs/**",
+    "project/.pi/*.json",
+    "home/.npmrc",
+    "project/.npmrc",
+];
+
+/// Runs `work`, which runs `pi`, and checks what must hold.
+pub(crate) fn around(
+    world: &World,
+    may_change: &[String],
+    work: impl FnOnce() -> Result<Ran, String>,
+) -> Result<(), String> {
+    let holds = |invariant| world.case.holds.contains(&invariant);
+    let watched = holds(Invariant::N4) || holds(Invariant::N8);
+    let leave_out =
+        files::globs(OWN.iter().copied().chain(world.case.may_change.iter().chain(may_change).map(String::as_str)))?;
+    let before = watched.then(|| snapshot::take(world.root(), &leave_out));
+    let ran = work()?;
+    if let Some(before) = before {
+        let mut differences = snapshot::differences(&before, &snapshot::take(world.root(), &leave_out));
+        let name = if holds(Invariant::N4) { "N4" } else { "N8" };
+        if !holds(Invariant::N4) {
+            let state = files::globs(STATE.iter().copied())?;
+            differences.retain(|line| {
+                let path = line.split_once(": ").map_or("", |(_, rest)| rest);
+                state.is_match(path.split_once(" (").map_or(path, |(path, _)| path))
+            });
+        }
+        if !differences.is_empty() {
+            return Err(format!("{name}: {}", differences.join("\n    ")));
+        }
+    }
+    sessions_parse(world)?;
+    ledgers_hold(world, ran.killed)?;
+    nothing_in_temp(world)?;
+    no_canary(world, &ran)
+}
+
+/// What must hold once all steps are done.
+pub(crate) fn at_the_end(world: &World) -> Result<(), String> {
+    match world.requests("canary")?.first() {
+        Some(request) => Err(format!("N6: the forbidden server was asked: {request}")),
+        None => Ok(()),
+    }
+}
+
+/// JSON lines of all files that match; what does not parse is left out.
+pub(crate) fn lines_of(world: &World, pattern: &str) -> Vec<Value> {
+    let paths = files::matching(world, pattern).unwrap_or_default();
+    let texts = paths.into_iter().filter_map(|path| fs::read(path).ok());
+    texts
+        .flat_map(|bytes| {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn sessions_parse(world: &World) -> Result<(), String> {
+    for path in files::matching(world, "home/.pi/agent/sessions/**/*.jsonl")? {
+        let wrong = |why: String| format!("N1: {}: {why}", path.display());
+        let text = fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+        let mut known = BTreeSet::new();
+        for (at, line) in text.lines().enumerate() {
+            let entry: Value =
+                serde_json::from_str(line).map_err(|error| wrong(format!("line {}: {error}", at + 1)))?;
+            if at == 0 {
+                if entry["type"] != "session" {
+                    return Err(wrong("the first line is no header".to_owned()));
+                }
+                continue;
+            }
+            if let Some(parent) = entry["parentId"].as_str()
+                && !known.contains(parent)
+            {
+                return Err(wrong(format!("line {}: its parent {parent} is not above it", at + 1)));
+            }
+            if let Some(id) = entry["id"].as_str()
+                && !known.insert(id.to_owned())
+            {
+                return Err(wrong(format!("line {}: the id {id} is there twice", at + 1)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn ledgers_hold(world: &World, killed: bool) -> Result<(), String> {
+    for path in files::matching(world, "home/.pi/agent/logs/**/*.jsonl")? {
+        let wrong = |why: String| format!("N2: {}: {why}", path.display());
+        let bytes = fs::read(&path).map_err(|error| wrong(error.to_string()))?;
+        pijs_hostcall::ledger::verify(bytes.as_slice()).map_err(|broken| wrong(broken.to_string()))?;
+        let mut open: BTreeMap<(String, String), usize> = BTreeMap::new();
+        for line in String::from_utf8_lossy(&bytes).lines() {
+            let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
+            if !line["data"]["params"].is_null() {
+                return Err(wrong("raw parameters".to_owned()));
+            }
+            let text = |key: &str| line["correlation"][key].as_str().unwrap_or_default().to_owned();
+            let call = (text("extension_id"), text("host_call_id"));
+            match line["event"].as_str() {
+                Some("host_call.start") => *open.entry(call).or_default() += 1,
+                Some("host_call.end") => match open.get_mut(&call) {
+                    Some(count) if *count > 0 => *count -= 1,
+                    _ => return Err(wrong(format!("an end without a start: {call:?}"))),
+                },
+                _ => {}
+            }
+        }
+        let unfinished: Vec<_> = open.iter().filter(|(_, count)| **count > 0).map(|(call, _)| call).collect();
+        if !killed && !unfinished.is_empty() {
+            return Err(wrong(format!("started and never ended: {unfinished:?}")));
+        }
+    }
+    Ok(())
+}
+
+fn nothing_in_temp(world: &World) -> Result<(), String> {
+    let may = files::globs(world.case.may_change.iter().map(String::as_str))?;
+    let left: Vec<String> = fs::read_dir(world.path("tmp"))
+        .map_err(|error| error.to_string())?
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| !may.is_match(format!("tmp/{name}")))
+        .collect();
+    if left.is_empty() { Ok(()) } else { Err(format!("N5: left in the temporary folder: {left:?}")) }
+}
+
+fn no_canary(world: &World, ran: &Ran) -> Result<(), String> {
+    let base64 = base64::engine::general_purpose::STANDARD;
+    for canary in world.canaries.all() {
+        let encoded = base64.encode(canary);
+        let leaks = |text: &[u8]| [canary, &encoded].iter().any(|words| contains(text, words.as_bytes()));
+        for (stream, text) in
+            [("stdout", &ran.said.stdout), ("stderr", &ran.said.stderr), ("the terminal", &ran.said.screen)]
+        {
+            if leaks(text.as_bytes()) {
+                return Err(format!("N6: {canary} on {stream}"));
+            }
+        }
+        for pattern in ["home/.pi/agent/**", "project/**", "tmp/**", "cache/**"] {
+            for path in files::matching(world, pattern)? {
+                let own = path.file_name().is_some_and(|name| name == "auth.json");
+                let small = fs::symlink_metadata(&path).is_ok_and(|it| it.is_file() && it.len() < 256 << 20);
+                if small && !own && leaks(&fs::read(&path).unwrap_or_default()) {
+                    return Err(format!("N6: {canary} in {}", path.display()));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn contains(text: &[u8], words: &[u8]) -> bool {
+    // Far quicker than comparing windows; canaries start with a letter that is not rare, so the search steps by byte.
+    text.len() >= words.len() && memchr_find(text, words)
+}
+
+fn memchr_find(text: &[u8], words: &[u8]) -> bool {
+    let last = text.len() - words.len();
+    let mut at = 0;
+    while at <= last {
+        match text[at..=last].iter().position(|byte| *byte == words[0]) {
+            Some(found) if text[at + found..].starts_with(words) => return true,
+            Some(found) => at += found + 1,
+            None => return false,
+        }
+    }
+    false
+}

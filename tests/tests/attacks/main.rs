@@ -1,0 +1,114 @@
+//! The attack suite: every case of `tests/attacks/` as it ships, and once more for each guard it names, with that
+//! guard down, when it has to fail.
+//!
+//! `case` is what a `case.json` says, `world` the disposable home and project it runs in, `steps` does what it says,
+//! `run` starts `pi-attacked`, `expect` compares, `invariants` holds what must hold in every case, and `coverage`
+//! keeps the list of attacks and the list of guards complete.
+
+mod archive;
+mod case;
+mod coverage;
+mod expect;
+mod files;
+mod invariants;
+mod run;
+mod server;
+mod snapshot;
+mod steps;
+mod supervise;
+mod world;
+
+#[path = "../../../crates/packages/tests/support/registry.rs"]
+#[expect(dead_code, reason = "the suite uses a part of it")]
+mod registry;
+
+use case::{Case, Guard};
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// How one test runs a case.
+#[derive(Debug, Clone)]
+pub(crate) struct Mode {
+    pub(crate) policy: String,
+    pub(crate) isolation: String,
+    /// Names of guards, separated by commas; empty as it ships.
+    pub(crate) down: String,
+}
+
+fn main() -> ExitCode {
+    // The runner of one command, so that whatever the command leaves behind becomes its child.
+    let mut argv = std::env::args_os().skip(1);
+    if argv.next().is_some_and(|first| first == supervise::FLAG) {
+        return supervise::main(argv);
+    }
+    let arguments = Arguments::from_args();
+    let cases = match case::read_all() {
+        Ok(cases) => cases,
+        Err(error) => return libtest_mimic::run(&arguments, vec![broken(error)]).exit_code(),
+    };
+    let mut trials = coverage::trials(&cases);
+    for (id, (folder, case)) in cases {
+        if case.platform.as_ref().is_some_and(|platform| platform.only != std::env::consts::OS) {
+            continue;
+        }
+        trials.extend(trials_of(&id, &folder, Arc::new(case)));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn broken(error: String) -> Trial {
+    Trial::test("cases_can_be_read", move || Err(Failed::from(error)))
+}
+
+fn trials_of(id: &str, folder: &Path, case: Arc<Case>) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    if case.steps.is_empty() {
+        return trials;
+    }
+    for policy in &case.policies {
+        for isolation in &case.isolations {
+            let mode = Mode { policy: policy.clone(), isolation: isolation.clone(), down: String::new() };
+            let (folder, case) = (folder.to_path_buf(), Arc::clone(&case));
+            trials.push(Trial::test(format!("{id}::{policy}::{isolation}"), move || {
+                run_case(&folder, &case, &mode).map_err(Failed::from)
+            }));
+        }
+    }
+    for guard in &case.guards {
+        let (folder, case, guard) = (folder.to_path_buf(), Arc::clone(&case), guard.clone());
+        trials.push(Trial::test(format!("{id}::without::{}", guard.name()), move || red(&folder, &case, &guard)));
+    }
+    trials
+}
+
+/// The case with a guard down, in each mode until one fails.
+fn red(folder: &Path, case: &Case, guard: &Guard) -> Result<(), Failed> {
+    let mut failures = Vec::new();
+    for policy in &case.policies {
+        for isolation in &case.isolations {
+            let mode =
+                Mode { policy: policy.clone(), isolation: isolation.clone(), down: guard.name().replace('+', ",") };
+            match run_case(folder, case, &mode) {
+                Err(failure) if failure.contains(guard.red()) => return Ok(()),
+                Err(failure) => failures.push(failure),
+                Ok(()) => {}
+            }
+        }
+    }
+    if failures.is_empty() {
+        return Err(Failed::from(format!(
+            "the case holds without {}: either another wall stands behind it (lower both: \"a+b\"), or the case does not test it",
+            guard.name()
+        )));
+    }
+    Err(Failed::from(format!("it fails, but not with {:?}:\n{}", guard.red(), failures.join("\n"))))
+}
+
+/// One run of a case. The error is everything there is to know about the failure.
+fn run_case(folder: &Path, case: &Case, mode: &Mode) -> Result<(), String> {
+    let world = world::World::new(folder, case, mode)?;
+    let outcome = steps::all(&world, &case.steps).and_then(|()| invariants::at_the_end(&world));
+    outcome.map_err(|failure| format!("{}\n{failure}\n{}", case.title, world.transcript()))
+}

@@ -1,0 +1,227 @@
+//! Runs `pi-attacked` in a world and holds what it left against what the case expects.
+
+use crate::case::{Expect, Pi, Terminal};
+use crate::expect::{self, Said};
+use crate::supervise::{self, Order, Outcome};
+use crate::world::World;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What one run was.
+#[derive(Debug, Default)]
+pub(crate) struct Ran {
+    pub(crate) said: Said,
+    /// It was ended by the case, so calls may lack their end.
+    pub(crate) killed: bool,
+}
+
+/// Runs it and checks the expectations.
+pub(crate) fn pi(world: &World, pi: &Pi) -> Result<Ran, String> {
+    let mode = &world.mode;
+    let expected = pi.expect_under.get(&mode.policy).or_else(|| pi.expect_under.get(&mode.isolation));
+    let expected = expected.unwrap_or(&pi.expect);
+    let started = Instant::now();
+    let (outcome, said) = run(world, pi)?;
+    let took = started.elapsed();
+    world.note(&format!("$ pi {:?} -> {:?} {:?}", pi.args.as_ref().unwrap_or(&pi.flags), outcome.code, outcome.signal));
+    for (name, text) in [("stdout", &said.stdout), ("stderr", &said.stderr), ("screen", &said.screen)] {
+        if !text.is_empty() {
+            world.note(&format!("--- {name}\n{}", shortened(text)));
+        }
+    }
+    for (name, text) in [("stderr", &said.stderr), ("screen", &said.screen), ("stdout", &said.stdout)] {
+        if text.contains("panicked at") {
+            return Err(format!("N7: a panic on {name}"));
+        }
+    }
+    if outcome.stuck {
+        return Err(format!("N7: still running after {} ms", pi.deadline_ms));
+    }
+    if !outcome.left.is_empty() {
+        return Err(format!("N5: left behind: {:?}", outcome.left));
+    }
+    if let Some(signal) = outcome.signal
+        && expected.signal != Some(signal)
+        && !outcome.killed
+    {
+        return Err(format!("ended by signal {signal}"));
+    }
+    if pi.neighbour && !outcome.killed && said.reports().get("neighbour") != Some(&json!("saw everything")) {
+        return Err("N3: the neighbour did not see the whole session".to_owned());
+    }
+    check(world, expected, &outcome, &said, took)?;
+    Ok(Ran { said, killed: outcome.killed })
+}
+
+fn shortened(text: &str) -> String {
+    if text.len() <= 6_000 {
+        return text.to_owned();
+    }
+    let (head, tail) = (text.floor_char_boundary(4_000), text.ceil_char_boundary(text.len() - 2_000));
+    format!("{}\n[... {} bytes ...]\n{}", &text[..head], tail - head, &text[tail..])
+}
+
+fn check(world: &World, expected: &Expect, outcome: &Outcome, said: &Said, took: Duration) -> Result<(), String> {
+    match (&expected.exit, outcome.code) {
+        (Some(exits), Some(code)) if !exits.contains(code) => {
+            return Err(format!("exit code {code}, expected {exits:?}"));
+        }
+        (Some(exits), None) => return Err(format!("no exit code, expected {exits:?}")),
+        _ => {}
+    }
+    if let Some(most) = expected.within_ms
+        && took > Duration::from_millis(most)
+    {
+        return Err(format!("took {took:?}, more than {most} ms"));
+    }
+    expect::words(expected, said)?;
+    expect::values(world, expected, said)
+}
+
+fn arguments(world: &World, pi: &Pi) -> Result<Vec<String>, String> {
+    if let Some(args) = &pi.args {
+        return Ok(args.clone());
+    }
+    let file = world.path(&format!("model-{}.jsonl", world.next_run()));
+    let fine = vec![json!({ "events": [{ "text": "fine" }], "stop": "end_turn" }); 20];
+    let lines: Vec<String> = pi.model.as_ref().unwrap_or(&fine).iter().map(Value::to_string).collect();
+    std::fs::write(&file, lines.join("\n") + "\n").map_err(|error| error.to_string())?;
+    let mut args = vec!["-p".to_owned(), pi.prompt.clone(), "--no-extensions".to_owned()];
+    args.extend(["--policy".to_owned(), world.mode.policy.clone()]);
+    args.extend(["--isolation".to_owned(), world.mode.isolation.clone()]);
+    if !pi.flags.iter().any(|flag| flag == "--model") {
+        args.extend(["--model".to_owned(), format!("script:{}", file.display())]);
+    }
+    let neighbour = pi.neighbour.then_some("neighbour.ts");
+    for extension in neighbour.into_iter().chain(pi.extensions.iter().map(String::as_str)) {
+        args.extend(["-e".to_owned(), world.path("extension").join(extension).display().to_string()]);
+    }
+    // A run that loads what is installed says so.
+    if pi.flags.iter().any(|flag| flag == "--with-installed") {
+        args.retain(|arg| arg != "--no-extensions");
+    }
+    args.extend(pi.flags.iter().filter(|flag| *flag != "--with-installed").cloned());
+    Ok(args)
+}
+
+fn run(world: &World, pi: &Pi) -> Result<(Outcome, Said), String> {
+    let report = world.path(&format!("supervisor-{}.json", world.next_run()));
+    let kill_after_us = pi.kill.as_ref().and_then(|kill| kill.within_ms).map(|most| random_below(most * 1_000));
+    if let Some(after) = kill_after_us {
+        world.note(&format!("killed after {after} us"));
+    }
+    let order = Order {
+        report: report.clone(),
+        program: env!("CARGO_BIN_EXE_pi-attacked").into(),
+        args: arguments(world, pi)?,
+        deadline_ms: pi.deadline_ms,
+        kill_when_file: pi.kill.as_ref().and_then(|kill| kill.when_file.as_ref()).map(|file| world.path(file)),
+        kill_after_us,
+        signal: signal(pi.kill.as_ref().map_or("KILL", |kill| &kill.signal))?,
+    };
+    let mut command = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
+    command
+        .arg(supervise::FLAG)
+        .arg(serde_json::to_string(&order).expect("plain data"))
+        .current_dir(world.path(pi.cwd.as_deref().unwrap_or("project")))
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", world.path("home"))
+        .env("XDG_CACHE_HOME", world.path("cache"))
+        .env("TMPDIR", world.path("tmp"))
+        .env("ATTACK_CANARY", &world.canaries.env)
+        .envs(&pi.env);
+    for name in &pi.without_env {
+        command.env_remove(name);
+    }
+    if !world.mode.down.is_empty() {
+        command.env(pijs_protocol::guard::VARIABLE, &world.mode.down);
+    }
+    let said = match &pi.terminal {
+        Some(terminal) => at_a_terminal(&mut command, terminal, pi.stdin.as_deref())?,
+        None => in_pipes(&mut command, pi.stdin.as_deref())?,
+    };
+    let text = std::fs::read(&report).map_err(|error| format!("the supervisor did not report: {error}"))?;
+    let outcome = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    let _ = std::fs::remove_file(&report);
+    Ok((outcome, said))
+}
+
+fn signal(name: &str) -> Result<i32, String> {
+    Ok(match name {
+        "HUP" => 1,
+        "INT" => 2,
+        "KILL" => 9,
+        "TERM" => 15,
+        other => return Err(format!("no signal is called {other}")),
+    })
+}
+
+fn random_below(most: u64) -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish() % most.max(1)
+}
+
+fn in_pipes(command: &mut Command, stdin: Option<&str>) -> Result<Said, String> {
+    let input = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
+    let spawned = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child: Child = spawned.map_err(|error| error.to_string())?;
+    if let (Some(text), Some(mut pipe)) = (stdin, child.stdin.take()) {
+        // A program that does not read is free not to.
+        let _ = pipe.write_all(text.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ok(Said { stdout: text(output.stdout), stderr: text(output.stderr), screen: String::new() })
+}
+
+/// A pseudo-terminal for input and standard error, and for standard output when asked for.
+fn at_a_terminal(command: &mut Command, terminal: &Terminal, stdin: Option<&str>) -> Result<Said, String> {
+    let pty = nix::pty::openpty(None, None).map_err(|error| format!("no pseudo-terminal: {error}"))?;
+    let open = || pty.slave.try_clone().map(Stdio::from).map_err(|error| error.to_string());
+    command.stdin(open()?).stderr(open()?);
+    let out = if terminal.stdout { open()? } else { Stdio::piped() };
+    let mut child = command.stdout(out).spawn().map_err(|error| error.to_string())?;
+    // Reading ends when nobody holds the other side any more: neither we nor the command, which keeps its own.
+    drop(pty.slave);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut pipe = child.stdout.take();
+    let collected = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(pipe) = &mut pipe {
+            let _ = pipe.read_to_end(&mut text);
+        }
+        text
+    });
+    let mut master = File::from(pty.master);
+    if let Some(text) = stdin {
+        master.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+    }
+    let mut screen = Vec::new();
+    let mut answers = terminal.answers.iter().peekable();
+    let mut looked_at = 0;
+    let mut buffer = [0; 4096];
+    while let Ok(read) = master.read(&mut buffer) {
+        if read == 0 {
+            break;
+        }
+        screen.extend_from_slice(&buffer[..read]);
+        while let Some(answer) = answers.peek() {
+            let Some(at) = find(&screen[looked_at..], answer.after.as_bytes()) else { break };
+            looked_at += at + answer.after.len();
+            std::thread::sleep(Duration::from_millis(answer.pause_ms));
+            master.write_all(answer.text.as_bytes()).map_err(|error| error.to_string())?;
+            answers.next();
+        }
+    }
+    child.wait().map_err(|error| error.to_string())?;
+    let stdout = String::from_utf8_lossy(&collected.join().unwrap_or_default()).into_owned();
+    Ok(Said { stdout, stderr: String::new(), screen: String::from_utf8_lossy(&screen).into_owned() })
+}
+
+fn find(text: &[u8], words: &[u8]) -> Option<usize> {
+    text.windows(words.len()).position(|window| window == words)
+}

@@ -1,0 +1,148 @@
+//! One command, and what it leaves behind.
+//!
+//! The test binary starts itself with [`FLAG`]; in that process every orphan below the command becomes a child of
+//! ours, however often it forked and whatever session it made. So a process that outlives its `pi` is seen and ended.
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, waitpid};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+/// First argument of a supervisor.
+pub(crate) const FLAG: &str = "--supervise-one-command";
+/// How long what was left behind may take to go (N5).
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What a supervisor is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) report: PathBuf,
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<String>,
+    pub(crate) deadline_ms: u64,
+    /// Sends `signal` when this file appears.
+    pub(crate) kill_when_file: Option<PathBuf>,
+    /// Sends `signal` after this long.
+    pub(crate) kill_after_us: Option<u64>,
+    pub(crate) signal: i32,
+}
+
+/// What became of the command.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) stuck: bool,
+    /// The `kill` was sent.
+    pub(crate) killed: bool,
+    /// Command lines of processes that were still there.
+    pub(crate) left: Vec<String>,
+}
+
+/// Runs the command of the order that the next argument is.
+pub(crate) fn main(mut argv: impl Iterator<Item = OsString>) -> ExitCode {
+    let order = argv.next().and_then(|order| serde_json::from_str::<Order>(order.to_str()?).ok());
+    let Some(order) = order else { return ExitCode::from(97) };
+    match supervise(&order) {
+        Ok(outcome) => {
+            let text = serde_json::to_vec(&outcome).expect("plain data");
+            if std::fs::write(&order.report, text).is_ok() { ExitCode::SUCCESS } else { ExitCode::from(98) }
+        }
+        Err(_) => ExitCode::from(99),
+    }
+}
+
+fn supervise(order: &Order) -> std::io::Result<Outcome> {
+    // Any process may be named here; the kernel takes it as "me".
+    set_child_subreaper(Some(rustix::process::getpid()))?;
+    let mut child = Command::new(&order.program).args(&order.args).spawn()?;
+    let pid = Pid::from_child(&child);
+    let started = Instant::now();
+    let mut outcome = Outcome::default();
+    let status = loop {
+        // Orphans that ended are ours to reap; the child itself is left to `try_wait`.
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        let elapsed = started.elapsed();
+        let due = order.kill_after_us.is_some_and(|after| elapsed >= Duration::from_micros(after))
+            || order.kill_when_file.as_ref().is_some_and(|file| file.exists());
+        if due && !outcome.killed {
+            outcome.killed = true;
+            if let Some(signal) = Signal::from_named_raw(order.signal) {
+                let _ = kill_process(pid, signal);
+            }
+        }
+        if elapsed >= Duration::from_millis(order.deadline_ms) {
+            outcome.stuck = true;
+            let _ = kill_process(pid, Signal::KILL);
+            break child.wait()?;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    (outcome.code, outcome.signal) = (status.code(), status.signal());
+
+    let since = Instant::now();
+    loop {
+        reap();
+        let left = children();
+        if left.is_empty() {
+            break;
+        }
+        if since.elapsed() >= GRACE {
+            outcome.left = left.iter().map(|pid| command_line(*pid)).collect();
+            end_all();
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(outcome)
+}
+
+fn reap() {
+    while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
+}
+
+/// Kills until nothing is left: each death hands us the next generation.
+fn end_all() {
+    for _ in 0..1_000 {
+        let left = children();
+        if left.is_empty() {
+            return;
+        }
+        for pid in left {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        reap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn children() -> Vec<Pid> {
+    let me = rustix::process::getpid().as_raw_nonzero().get();
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let is_mine = |stat: &str| {
+        // `PID (NAME) STATE PPID ...`; the name may hold anything, so from the last parenthesis on.
+        let rest = stat.rsplit_once(')')?.1;
+        let mut fields = rest.split_ascii_whitespace();
+        let state = fields.next()?;
+        (state != "Z" && fields.next()?.parse::<i32>().ok()? == me).then_some(())
+    };
+    processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| {
+            std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"))
+                .is_ok_and(|stat| is_mine(&stat).is_some())
+        })
+        .filter_map(Pid::from_raw)
+        .collect()
+}
+
+fn command_line(pid: Pid) -> String {
+    let bytes = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ")
+}
