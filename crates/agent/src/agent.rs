@@ -60,7 +60,7 @@ pub struct Agent {
     pub(crate) tools: RefCell<ToolSet>,
     pub(crate) verdicts: RefCell<Verdicts>,
     pub(crate) system_prompt: RefCell<String>,
-    front_end: RefCell<Box<dyn FrontEnd>>,
+    pub(crate) front_end: RefCell<Box<dyn FrontEnd>>,
     attempts: Cell<u32>,
 }
 
@@ -243,10 +243,15 @@ impl Agent {
     /// A text that begins with the name of an extension's slash command runs that command instead.
     /// Failures of the model are an [`Ending`]; an error means that the session itself cannot go on.
     pub async fn prompt(&self, text: &str) -> Result<Outcome, AgentError> {
-        let outcome = match self.command(text).await {
+        self.submit(text.into(), InputSource::Interactive).await
+    }
+
+    /// The same for content that may have images, and for front ends other than the command line.
+    pub async fn submit(&self, content: Content, source: InputSource) -> Result<Outcome, AgentError> {
+        let outcome = match self.command(&content.text()).await {
             Some(CommandFate::Done) => self.outcome(Ending::Handled, None),
             Some(CommandFate::Threw(message)) => self.outcome(Ending::CommandFailed(message), None),
-            None => self.answer(text.into(), InputSource::Interactive).await?,
+            None => self.answer(content, source).await?,
         };
         Ok(self.settle().await?.unwrap_or(outcome))
     }
@@ -354,7 +359,7 @@ impl Agent {
 
     pub(crate) fn base_prompt(&self) -> String {
         match &self.options.system_prompt {
-            Some(prompt) => prompt.clone(),
+            Some(prompt) => format!("{prompt}\n\n<cwd>\n{}\n</cwd>", self.options.cwd.display()),
             None => system_prompt::build(&self.options.cwd, &self.tools.borrow(), &*self.extensions),
         }
     }

@@ -153,6 +153,7 @@ impl Agent {
         let request = Request {
             system: self.system_prompt.borrow().clone(),
             messages: context::request_messages(&messages),
+            conversation: context::conversation(&messages),
             tools: self.tools.borrow().descriptions(&*self.extensions),
             ..Request::default()
         };

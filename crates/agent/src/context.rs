@@ -4,7 +4,7 @@
 //! instance, cannot get into a request.
 
 use crate::control::VERDICT_TYPE;
-use crate::message::{BashExecution, Block, CustomMessage, Message, StopReason};
+use crate::message::{BashExecution, Block, Content, CustomMessage, Message, StopReason, UserMessage};
 use crate::provider::RequestMessage;
 use crate::session::{Body, Entry};
 use serde_json::Value;
@@ -85,6 +85,22 @@ pub(crate) fn request_messages(messages: &[Message]) -> Vec<RequestMessage> {
     }
     answer_open_calls(&mut open, &mut out);
     out
+}
+
+/// The conversation in the roles that models know, complete.
+pub(crate) fn conversation(messages: &[Message]) -> Vec<Message> {
+    let user = |content: Content, timestamp| Message::User(UserMessage { content, timestamp });
+    messages
+        .iter()
+        .filter_map(|message| match message {
+            Message::User(_) | Message::Assistant(_) | Message::ToolResult(_) => Some(message.clone()),
+            Message::Custom(custom) => Some(user(custom.content.blocks().into(), custom.timestamp)),
+            Message::BashExecution(run) if run.exclude_from_context != Some(true) => {
+                Some(user(vec![Block::text(bash_text(run))].into(), run.timestamp))
+            }
+            Message::BashExecution(_) | Message::Other(_) => None,
+        })
+        .collect()
 }
 
 fn answer_open_calls(open: &mut Vec<(String, String)>, out: &mut Vec<RequestMessage>) {

@@ -75,6 +75,8 @@ pub struct EventOutcome {
     pub payload: Map<String, Value>,
     /// The combined answer.
     pub answer: Option<Value>,
+    /// Whether a handler threw where that is the answer (`tool_call`).
+    pub thrown: bool,
 }
 
 impl EventOutcome {
@@ -167,7 +169,7 @@ impl Extensions for NoExtensions {
     }
 
     fn emit(&self, event: Event) -> LocalBoxFuture<'_, EventOutcome> {
-        async move { EventOutcome { payload: event.payload, answer: None } }.boxed_local()
+        async move { EventOutcome { payload: event.payload, ..EventOutcome::default() } }.boxed_local()
     }
 
     fn hears(&self, _source: StreamSource) -> bool {

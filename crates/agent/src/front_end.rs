@@ -1,13 +1,40 @@
 //! Where events go: json lines, or the final text.
 
 use crate::events::AgentEvent;
-use crate::message::{Message, StopReason};
+use crate::message::{Message, StopReason, ToolCall};
+use serde_json::Value;
 use std::io::{self, Write};
 
 /// Shows a session to somebody.
 pub trait FrontEnd {
     /// Takes an event. An error ends the run: nobody is looking any more.
     fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()>;
+
+    /// The handlers of `tool_call` are through with a call whose arguments are sound. For observers; most
+    /// front ends leave it out.
+    fn tool_checked(&mut self, call: &ToolCall, check: &ToolCheck<'_>) -> io::Result<()> {
+        let _ = (call, check);
+        Ok(())
+    }
+}
+
+/// What the handlers of `tool_call` made of a call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ToolCheck<'a> {
+    /// It runs, with this input.
+    Runs {
+        /// As the handlers left it.
+        input: &'a Value,
+    },
+    /// It does not.
+    Blocked {
+        /// As the handlers left it.
+        input: &'a Value,
+        /// What the model is told.
+        reason: &'a str,
+        /// Whether a handler threw.
+        thrown: bool,
+    },
 }
 
 /// Json mode: one event a line, flushed, with pi's names.

@@ -38,7 +38,7 @@ impl Extensions for HostExtensions {
             .fold(pijs_host::Event::new(event.name), |event, (key, value)| event.with(&key, value));
         async move {
             let outcome = self.host.emit(emitted).await;
-            EventOutcome { payload: outcome.payload, answer: outcome.answer }
+            EventOutcome { payload: outcome.payload, answer: outcome.answer, thrown: outcome.thrown.is_some() }
         }
         .boxed_local()
     }

@@ -61,5 +61,5 @@ pub use extensions::{
     Abort, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, NoExtensions, NoState, StateSink, StreamFate,
     ToolFate, ToolRun,
 };
-pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, TextFrontEnd};
+pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, TextFrontEnd, ToolCheck};
 pub use verdicts::{VerdictCaps, VerdictTotals};

@@ -10,6 +10,7 @@
 use crate::agent::{Agent, AgentError};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
+use crate::front_end::ToolCheck;
 use crate::message::{AssistantMessage, Block, Content, ToolCall, ToolResultMessage};
 use crate::run::may_call_tools;
 use crate::tools::{Tool, ToolOutput, validate};
@@ -31,6 +32,12 @@ pub(crate) struct Batch {
 enum Prepared {
     Run { tool: Tool, input: Value },
     Done(Finished),
+}
+
+/// What the handlers of `tool_call` made of a call.
+enum Intercepted {
+    Passed(Value),
+    Blocked { input: Value, reason: String, thrown: bool },
 }
 
 /// A result on its way to the model.
@@ -125,8 +132,15 @@ impl Agent {
             Err(message) => return Ok(Prepared::Done(Finished::failed(message))),
         };
         let input = match self.intercept(call, input).await {
-            Ok(input) => input,
-            Err(reason) => return Ok(Prepared::Done(Finished::failed(reason))),
+            Intercepted::Passed(input) => {
+                self.front_end.borrow_mut().tool_checked(call, &ToolCheck::Runs { input: &input })?;
+                input
+            }
+            Intercepted::Blocked { input, reason, thrown } => {
+                let check = ToolCheck::Blocked { input: &input, reason: &reason, thrown };
+                self.front_end.borrow_mut().tool_checked(call, &check)?;
+                return Ok(Prepared::Done(Finished::failed(reason)));
+            }
         };
         if cancel.is_cancelled() {
             return Ok(Prepared::Done(Finished::failed("Operation aborted")));
@@ -135,20 +149,22 @@ impl Agent {
     }
 
     /// `tool_call`: the input as handlers left it, or why the call is blocked.
-    async fn intercept(&self, call: &ToolCall, input: Value) -> Result<Value, String> {
+    async fn intercept(&self, call: &ToolCall, input: Value) -> Intercepted {
         if !self.extensions.has_handlers("tool_call") {
-            return Ok(input);
+            return Intercepted::Passed(input);
         }
         let event = Event::new("tool_call")
             .with("toolName", call.name.as_str())
             .with("toolCallId", call.id.as_str())
             .with("input", input.clone());
         let mut outcome = self.extensions.emit(event).await;
+        let left = outcome.payload.remove("input").unwrap_or(input);
         if outcome.field("block").is_some_and(|block| *block == Value::Bool(true)) {
             let reason = outcome.field("reason").and_then(Value::as_str).filter(|reason| !reason.is_empty());
-            return Err(reason.unwrap_or("Tool execution was blocked").to_owned());
+            let reason = reason.unwrap_or("Tool execution was blocked").to_owned();
+            return Intercepted::Blocked { input: left, reason, thrown: outcome.thrown };
         }
-        Ok(outcome.payload.remove("input").unwrap_or(input))
+        Intercepted::Passed(left)
     }
 
     /// Steps seven to ten.

@@ -200,6 +200,8 @@ pub(crate) enum ExtCommand {
     },
     /// Print what extensions register, as the conformance harness compares it
     Snapshot(SnapshotArgs),
+    /// Play a scenario against extensions and print what they did, as the conformance harness compares it
+    Drive(DriveArgs),
     /// Everything about one extension: registrations, capabilities, limits
     Show {
         /// Name, source or path
@@ -208,6 +210,23 @@ pub(crate) enum ExtCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// `pi ext drive`
+#[derive(Debug, Args)]
+pub(crate) struct DriveArgs {
+    /// What happens, in the form of oracle/format.md
+    #[arg(value_name = "SCENARIO.json")]
+    pub(crate) scenario: PathBuf,
+    /// Where example:NAME is
+    #[arg(long, value_name = "DIR")]
+    pub(crate) examples: Option<PathBuf>,
+    /// Where npm:NAME@VERSION is
+    #[arg(long, value_name = "DIR")]
+    pub(crate) packages: Option<PathBuf>,
+    /// Where the extensions run
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) isolation: Isolation,
 }
 
 /// `pi ext snapshot`

@@ -7,6 +7,7 @@
 mod args;
 mod compile;
 mod demo;
+mod drive;
 mod environment;
 mod facts;
 mod failure;
@@ -18,6 +19,7 @@ mod output;
 mod packages;
 mod session;
 mod snapshot;
+mod stage;
 mod supply;
 mod system;
 mod terminal;
@@ -58,7 +60,12 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli, flags: Vec<ExtensionFlag>) -> Result<()> {
     let environment = Environment::capture()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // A trace keeps the order in which things were asked for: one thread does everything.
+    let mut runtime = match cli.command {
+        Some(Command::Ext(ExtCommand::Drive(_))) => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let runtime = runtime
         .worker_threads(2)
         .enable_all()
         .build()
@@ -76,6 +83,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>) -> Result<()> {
                 packages::loaded(&environment, extensions, json)
             }
             Some(Command::Ext(ExtCommand::Show { extension, json })) => packages::show(&environment, &extension, json),
+            Some(Command::Ext(ExtCommand::Drive(args))) => drive::print(&environment, &args).await,
             Some(Command::Ext(ExtCommand::Snapshot(args))) => snapshot::print(&environment, &args).await,
             Some(Command::Demo { json }) => demo::run(&environment, json).await,
         }

@@ -1,4 +1,4 @@
-//! Makes a document comparable between runs and machines: `oracle/format.md`, normalisation rules 1 to 3.
+//! Makes a document comparable between runs and machines: `oracle/format.md`, normalisation rules 1 to 4.
 //!
 //! ```text
 //! /tmp/snap-a1b2c3/cwd/x.md           <cwd>/x.md
@@ -31,12 +31,83 @@ static UUID: LazyLock<Regex> = LazyLock::new(|| {
 });
 static NODE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\(node:\d+\)").expect("a constant pattern"));
 
+/// A text without terminal escape sequences.
+pub(crate) fn without_escapes(text: &str) -> String {
+    ESCAPES.replace_all(text, "").into_owned()
+}
+
 /// Rewrites the texts of one document.
 #[derive(Debug, Default)]
 pub(crate) struct Normaliser {
     /// Longest first.
     places: Vec<(String, String)>,
     uuids: BTreeMap<String, usize>,
+    /// Ids that are numbered wherever they stand, in the order they were made.
+    entries: Vec<String>,
+    entry_numbers: BTreeMap<String, usize>,
+    rules: Vec<Replacement>,
+}
+
+/// Rule 4: a JavaScript regular expression and what is written in its place.
+#[derive(Debug)]
+pub(crate) struct Replacement {
+    pattern: regress::Regex,
+    is_global: bool,
+    with: String,
+}
+
+impl Replacement {
+    /// Reads a pattern; the flags are JavaScript's, `g` unless given.
+    pub(crate) fn new(pattern: &str, flags: Option<&str>, with: &str) -> Result<Self, regress::Error> {
+        let flags = flags.unwrap_or("g");
+        let others: String = flags.chars().filter(|flag| *flag != 'g').collect();
+        let pattern = regress::Regex::with_flags(pattern, others.as_str())?;
+        Ok(Self { pattern, is_global: flags.contains('g'), with: with.to_owned() })
+    }
+
+    fn apply(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut end = 0;
+        let found = self.pattern.find_iter(text).take(if self.is_global { usize::MAX } else { 1 });
+        for found in found {
+            out.push_str(&text[end..found.start()]);
+            self.expand(text, &found, &mut out);
+            end = found.end();
+        }
+        out.push_str(&text[end..]);
+        out
+    }
+
+    /// `$$`, `$&`, `$1` to `$99` and `$<name>`, as `String.prototype.replace` reads them.
+    fn expand(&self, text: &str, found: &regress::Match, out: &mut String) {
+        let groups = found.captures.len();
+        let group = |number: usize| found.group(number).map_or("", |range| &text[range]);
+        let mut rest = self.with.as_str();
+        while let Some(at) = rest.find('$') {
+            out.push_str(&rest[..at]);
+            let after = &rest[at + 1..];
+            let digits = after.bytes().take(2).take_while(u8::is_ascii_digit).count();
+            let number = |count: usize| after[..count].parse::<usize>().ok().filter(|n| (1..=groups).contains(n));
+            let numbered = (1..=digits).rev().find_map(|count| Some((count, number(count)?)));
+            rest = if let Some((count, number)) = numbered {
+                out.push_str(group(number));
+                &after[count..]
+            } else if let Some(after) = after.strip_prefix('$') {
+                out.push('$');
+                after
+            } else if let Some(after) = after.strip_prefix('&') {
+                out.push_str(group(0));
+                after
+            } else if let Some((name, after)) = after.strip_prefix('<').and_then(|after| after.split_once('>')) {
+                out.push_str(found.named_group(name).map_or("", |range| &text[range]));
+                after
+            } else {
+                out.push('$');
+                after
+            };
+        }
+        out.push_str(rest);
+    }
 }
 
 impl Normaliser {
@@ -51,6 +122,27 @@ impl Normaliser {
     #[must_use]
     pub(crate) fn relative_to(mut self, root: &Path) -> Self {
         self.text_for(&format!("{}/", root.display()), "");
+        self
+    }
+
+    /// Writes `name` for a text that is no path.
+    #[must_use]
+    pub(crate) fn literal(mut self, text: &str, name: &str) -> Self {
+        self.text_for(text, name);
+        self
+    }
+
+    /// Numbers these ids wherever they stand, by first appearance.
+    #[must_use]
+    pub(crate) fn numbering(mut self, ids: Vec<String>) -> Self {
+        self.entries = ids;
+        self
+    }
+
+    /// Applies these last, in this order.
+    #[must_use]
+    pub(crate) fn rules(mut self, rules: Vec<Replacement>) -> Self {
+        self.rules = rules;
         self
     }
 
@@ -81,7 +173,7 @@ impl Normaliser {
 
     /// One text rewritten.
     pub(crate) fn text(&mut self, text: &str) -> String {
-        let mut text = ESCAPES.replace_all(text, "").into_owned();
+        let mut text = without_escapes(text);
         for (from, to) in &self.places {
             text = text.replace(from, to);
         }
@@ -92,13 +184,21 @@ impl Normaliser {
                 format!("<{kind}:{name}>")
             })
             .into_owned();
+        for id in &self.entries {
+            if text.contains(id.as_str()) {
+                let next = self.entry_numbers.len() + 1;
+                let number = *self.entry_numbers.entry(id.clone()).or_insert(next);
+                text = text.replace(id.as_str(), &format!("<entry:{number}>"));
+            }
+        }
         text = UUID
             .replace_all(&text, |found: &Captures<'_>| {
                 let next = self.uuids.len() + 1;
                 format!("<uuid:{}>", self.uuids.entry(found[0].to_lowercase()).or_insert(next))
             })
             .into_owned();
-        NODE.replace_all(&text, "(node:<pid>)").into_owned()
+        text = NODE.replace_all(&text, "(node:<pid>)").into_owned();
+        self.rules.iter().fold(text, |text, rule| rule.apply(&text))
     }
 }
 
@@ -127,6 +227,28 @@ mod tests {
         let document = json!({"b": one, "a": format!("{two} {}", two.to_lowercase()), "pid": 12, "c": "(node:77) x"});
         let expected = json!({"a": "<uuid:1> <uuid:1>", "b": "<uuid:2>", "pid": "<pid>", "c": "(node:<pid>) x"});
         assert_eq!(Normaliser::default().document(document), expected);
+    }
+
+    #[test]
+    fn rules_are_those_of_javascript() {
+        let cases = [
+            (r"v0\.\d+", None, "v<version>", "v0.87 and v0.9", "v<version> and v<version>"),
+            (r"(a)(?<x>b)", None, "$2$1$<x>$$$&$3", "ab", "bab$ab$3"),
+            (r"A", Some("i"), "x", "aA", "xA"),
+            (r#"("id": ?")[a-z]+(?=")"#, None, "$1<job>", r#"{"id": "abc"}"#, r#"{"id": "<job>"}"#),
+        ];
+        for (pattern, flags, with, text, expected) in cases {
+            let rule = Replacement::new(pattern, flags, with).expect("a sound pattern");
+            assert_eq!(Normaliser::default().rules(vec![rule]).text(text), expected, "{pattern}");
+        }
+        assert!(Replacement::new("(", None, "").is_err());
+    }
+
+    #[test]
+    fn entry_ids_are_numbered_as_they_are_met() {
+        let mut normaliser = Normaliser::default().numbering(vec!["0a0b0c0d".into(), "11112222".into()]);
+        assert_eq!(normaliser.text("leaf 11112222"), "leaf <entry:1>");
+        assert_eq!(normaliser.text("0a0b0c0d, 11112222"), "<entry:2>, <entry:1>");
     }
 
     #[test]

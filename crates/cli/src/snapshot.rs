@@ -10,9 +10,9 @@ use crate::compile::{Compiler, input_of};
 use crate::environment::Environment;
 use crate::facts::facts;
 use crate::failure::{Failure, Result};
-use crate::normalise::Normaliser;
 use crate::output::stdout;
 use crate::session::wanted_entries;
+use crate::stage::{NoLedger, PI, Roots, shown_entries, surroundings};
 use crate::supply::Supplier;
 use crate::system::SystemTimer;
 use pijs_agent::ports::NoUi;
@@ -21,22 +21,20 @@ use pijs_connectors::{Connectors, system::OsFileSystem};
 use pijs_extc::SourceMaps;
 use pijs_host::{Entry, Host, HostOptions, Package, ReportKind};
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, LedgerSink, Places, Policy, Profile};
-use pijs_packages::{Dirs, DiscoverOptions, PackageEntry, resolve_extensions};
+use pijs_hostcall::{Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, Places, Policy, Profile};
+use pijs_packages::{DiscoverOptions, PackageEntry, resolve_extensions};
 use pijs_protocol::manifest::Scope;
 use pijs_protocol::registration::{Registration, ToolSpec};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The version of pi whose documents these are.
-const PI: &str = "0.87.1";
-
 /// `pi ext snapshot ENTRY...`
 pub(crate) async fn print(environment: &Environment, args: &SnapshotArgs) -> Result<()> {
-    let places = Roots::new(environment, args);
+    let (examples, packages) = (args.examples.as_ref(), args.packages.as_ref());
+    let places = Roots::new(&environment.dirs.cwd, examples, packages, args.root.as_ref());
     let named = args.entries.iter().map(|entry| places.resolve(entry)).collect::<Result<Vec<_>>>()?;
     let base = tempfile::Builder::new()
         .prefix("snap-")
@@ -48,99 +46,6 @@ pub(crate) async fn print(environment: &Environment, args: &SnapshotArgs) -> Res
     let mut normaliser = places.normaliser(&surroundings);
     stdout(&serde_json::to_string_pretty(&normaliser.document(document)).expect("JSON values print"));
     Ok(())
-}
-
-/// Where examples and packages are.
-struct Roots {
-    cwd: PathBuf,
-    examples: Option<PathBuf>,
-    packages: Option<PathBuf>,
-    root: Option<PathBuf>,
-}
-
-impl Roots {
-    fn new(environment: &Environment, args: &SnapshotArgs) -> Self {
-        let cwd = &environment.dirs.cwd;
-        let real = |path: &PathBuf| cwd.join(path).canonicalize().unwrap_or_else(|_| cwd.join(path));
-        Self {
-            cwd: cwd.clone(),
-            examples: args.examples.as_ref().map(real),
-            packages: args.packages.as_ref().map(real),
-            root: args.root.as_ref().map(real),
-        }
-    }
-
-    /// The file or folder that an ENTRY names.
-    fn resolve(&self, entry: &str) -> Result<PathBuf> {
-        if let Some(name) = entry.strip_prefix("example:") {
-            let folder = self.examples.as_ref().ok_or_else(|| needs(entry, "--examples DIR"))?;
-            let candidates = [folder.join(format!("{name}.ts")), folder.join(name)];
-            return candidates.into_iter().find(|path| path.exists()).ok_or_else(|| {
-                Failure::failed(format!("{entry}: there is no such example below {}", folder.display()))
-            });
-        }
-        if let Some(spec) = entry.strip_prefix("npm:") {
-            let folder = self.packages.as_ref().ok_or_else(|| needs(entry, "--packages DIR"))?;
-            let malformed =
-                || Failure::usage(format!("{entry}: no package spec")).help("write npm:NAME@VERSION[/FILE]");
-            let start = usize::from(spec.starts_with('@'));
-            let at = start + spec[start..].find('@').ok_or_else(malformed)?;
-            let (name, rest) = (&spec[..at], &spec[at + 1..]);
-            let (version, file) = rest.split_once('/').map_or((rest, None), |(version, file)| (version, Some(file)));
-            let place = folder.join(format!("{}@{version}", name.replace('/', "+"))).join("node_modules").join(name);
-            if !place.is_dir() {
-                return Err(Failure::failed(format!("{entry}: there is no {}", place.display())));
-            }
-            return Ok(file.map_or_else(|| place.clone(), |file| place.join(file)));
-        }
-        Ok(self.cwd.join(entry))
-    }
-
-    fn normaliser(&self, surroundings: &Environment) -> Normaliser {
-        let dirs = &surroundings.dirs;
-        let mut normaliser = Normaliser::default();
-        if let Some(root) = &self.root {
-            normaliser = normaliser.relative_to(root);
-        }
-        let optional = [(&self.examples, "<examples>"), (&self.packages, "<packages>")];
-        for (path, name) in optional.into_iter().filter_map(|(path, name)| Some((path.as_ref()?, name))) {
-            normaliser = normaliser.place(path, name);
-        }
-        normaliser.place(&dirs.cwd, "<cwd>").place(&dirs.home, "<home>").place(&surroundings.temp, "<tmp>")
-    }
-}
-
-fn needs(entry: &str, option: &str) -> Failure {
-    Failure::usage(format!("{entry}: {option} is missing"))
-}
-
-/// A fresh project and home below `base`, and the variables that every document is made with.
-fn surroundings(environment: &Environment, base: &Path) -> Result<Environment> {
-    let made = |error: std::io::Error| Failure::failed(format!("{}: {error}", base.display()));
-    let base = base.canonicalize().map_err(made)?;
-    let folder = |name: &str| {
-        let path = base.join(name);
-        std::fs::create_dir_all(&path).map(|()| path).map_err(made)
-    };
-    let (cwd, home, temp, agent_dir) = (folder("cwd")?, folder("home")?, folder("tmp")?, folder("home/.pi/agent")?);
-    let mut variables: BTreeMap<String, String> = BTreeMap::new();
-    let mut set = |name: &str, value: String| variables.insert(name.to_owned(), value);
-    if let Some(path) = environment.variable("PATH") {
-        set("PATH", path.to_owned());
-    }
-    set("HOME", home.display().to_string());
-    set("TMPDIR", temp.display().to_string());
-    set("PI_CODING_AGENT_DIR", agent_dir.display().to_string());
-    for (name, value) in [("TZ", "UTC"), ("LANG", "C.UTF-8"), ("PI_OFFLINE", "1")] {
-        set(name, value.to_owned());
-    }
-    Ok(Environment {
-        dirs: Dirs { agent_dir, cwd, home },
-        temp,
-        variables,
-        stderr_is_terminal: false,
-        stdin_is_terminal: false,
-    })
 }
 
 /// Loads the entries and writes down what they registered.
@@ -221,19 +126,6 @@ async fn load_package(
     Ok(report.failures().map(|(path, error)| (path.to_owned(), error.message.clone())).collect())
 }
 
-/// The paths under which pi shows the entries: a folder without a list of extensions is one extension by
-/// itself, so it is shown as it was named.
-fn shown_entries(found: &PackageEntry) -> Vec<String> {
-    let manifest = std::fs::read(found.root.join("package.json")).ok();
-    let manifest: Value = manifest.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-    let listed = manifest.pointer("/pi/extensions").is_some();
-    let is_folder = found.id.as_str() == format!("path:{}", found.root.display());
-    match found.entries.as_slice() {
-        [_] if is_folder && !listed => vec![found.root.display().to_string()],
-        entries => entries.iter().map(|entry| entry.display().to_string()).collect(),
-    }
-}
-
 fn dispatcher(surroundings: &Environment, timer: Arc<SystemTimer>) -> Dispatcher {
     let dirs = &surroundings.dirs;
     let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &surroundings.temp);
@@ -254,15 +146,6 @@ fn dispatcher(surroundings: &Environment, timer: Arc<SystemTimer>) -> Dispatcher
         .ui(Arc::new(NoUi));
     let gate = Gate::builder(Policy::default(), places).build();
     Dispatcher::builder(gate, ledger, timer).connectors(connectors.into_methods()).build()
-}
-
-/// What is loaded for a look at its registrations leaves no record.
-struct NoLedger;
-
-impl LedgerSink for NoLedger {
-    fn append(&self, _: &[u8]) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 fn document(host: &Host, failed: &BTreeSet<String>, errors: Vec<(String, String)>) -> Value {

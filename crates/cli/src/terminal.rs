@@ -5,6 +5,7 @@ use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, unsupported};
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
 use pijs_protocol::HostcallError;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,6 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Default)]
 pub(crate) struct Terminal {
     one_at_a_time: Arc<Mutex<()>>,
+    /// Dialogs that were opened and not awaited yet, by number.
+    open: Arc<Mutex<(u64, BTreeMap<u64, UiCall>)>>,
 }
 
 impl Terminal {
@@ -55,6 +58,14 @@ impl Prompter for Terminal {
 
 impl UiPort for Terminal {
     fn call(&self, caller: &Caller, call: UiCall, _cancel: CancelToken) -> PortAnswer {
+        let call = match (call.op, call.params.get("dialog").and_then(Value::as_u64)) {
+            (UiOp::Answer, Some(number)) => {
+                let opened = self.open.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&number);
+                let Some(opened) = opened else { return Box::pin(std::future::ready(Ok(json!({})))) };
+                opened
+            }
+            _ => call,
+        };
         let who = caller.extension().to_string();
         let text = |key: &str| call.params.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let terminal = self.clone();
@@ -96,6 +107,16 @@ impl UiPort for Terminal {
     }
 
     fn call_sync(&self, caller: &Caller, call: UiCall) -> Result<Value, HostcallError> {
+        if matches!(call.op, UiOp::Select | UiOp::Confirm | UiOp::Input) {
+            if call.params.contains_key("aborted") {
+                return Ok(json!({}));
+            }
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.0 += 1;
+            let number = open.0;
+            open.1.insert(number, call);
+            return Ok(json!({ "dialog": number }));
+        }
         told(caller.extension().as_str(), call.op, &call)
     }
 }

@@ -95,29 +95,35 @@ ops! {
 }
 
 ops! {
-    /// What an extension can ask of the user interface. Dialogs answer `{value}`; the others `{}`.
+    /// What an extension can ask of the user interface.
+    ///
+    /// All but `answer` are synchronous, so that what is shown keeps the order of the calls. A dialog
+    /// answers `{value}` at once, `{}` when it is cancelled, or `{dialog}`: then `answer` with that number
+    /// gives `{value}` or `{}` when the person has decided. `aborted` says that its signal has fired before.
+    /// A component stays in the realm and is known by the handle `component`; where components are drawn the
+    /// answer is `{draws: true}`, and the realm follows with `drawn`.
     UiOp {
-        /// `title, options, timeout?`; `{value}` or `{}`.
+        /// `title, options, timeout?, settings?, aborted?`.
         Select = "select",
-        /// `title, message, timeout?`; `{value: bool}`.
+        /// `title, message, timeout?, settings?, aborted?`; the value is a boolean.
         Confirm = "confirm",
-        /// `title, placeholder?, timeout?`; `{value}` or `{}`.
+        /// `title, placeholder?, timeout?, settings?, aborted?`.
         Input = "input",
-        /// `title, prefill?`; `{value}` or `{}`.
+        /// `title, prefill?`.
         Editor = "editor",
-        /// A component that stays in the realm; `handle, options`.
+        /// A component that takes the keys: `component, options?`.
         Custom = "custom",
         /// `message, type?` (`info`, `warning`, `error`).
         Notify = "notify",
         /// `key, text?`.
         SetStatus = "set_status",
-        /// `key, content?, options?`.
+        /// `key, content?` (lines) or `component?, options?`.
         SetWidget = "set_widget",
         /// `title`.
         SetTitle = "set_title",
-        /// `handle?`.
+        /// `component?`.
         SetHeader = "set_header",
-        /// `handle?`.
+        /// `component?`.
         SetFooter = "set_footer",
         /// `message?`.
         SetWorkingMessage = "set_working_message",
@@ -129,6 +135,28 @@ ops! {
         PasteToEditor = "paste_to_editor",
         /// `theme`; the answer is `{success, error?}`.
         SetTheme = "set_theme",
+        /// `visible`.
+        SetWorkingVisible = "set_working_visible",
+        /// `options?`.
+        SetWorkingIndicator = "set_working_indicator",
+        /// `label?`.
+        SetHiddenThinkingLabel = "set_hidden_thinking_label",
+        /// `expanded`.
+        SetToolsExpanded = "set_tools_expanded",
+        /// `custom`: whether there is one of the extension's.
+        SetEditorComponent = "set_editor_component",
+        /// An extension would complete what is typed.
+        AddAutocompleteProvider = "add_autocomplete_provider",
+        /// An extension would read raw keys.
+        OnTerminalInput = "on_terminal_input",
+        /// Awaits the end of a dialog or of a custom component: `dialog` or `component`.
+        Answer = "answer",
+        /// A component was made: `component`, and `lines` or `error`.
+        Drawn = "drawn",
+        /// A custom component is gone: `component, value?`.
+        Closed = "closed",
+        /// Some component has changed.
+        Redraw = "redraw",
     }
 }
 

@@ -15,7 +15,7 @@ use crate::outcome::{CommandInfo, FlagInfo, Owner, ToolInfo};
 use crate::position;
 use crate::record;
 use crate::registry::{Effect, invocation_names};
-use crate::report::{Report, ReportKind, Reports};
+use crate::report::{Observer, Report, ReportKind, Reports};
 use crate::signal::{Signal, WeakSignal};
 use crate::state::ReadableState;
 use crate::turn::{SyncDoor, Turn, TurnOutput};
@@ -76,6 +76,7 @@ pub(crate) struct Core {
     pub(crate) opener: Box<dyn OpenRealm>,
     pub(crate) watchdog: Option<Box<dyn Watchdog>>,
     pub(crate) state: ReadableState,
+    observer: Option<Rc<dyn Observer>>,
     pub(crate) slots: RefCell<Vec<Rc<Slot>>>,
     /// Sources that some live extension hears; all there is to see for a delta nobody listens to.
     heard: Cell<ears::Mask>,
@@ -133,7 +134,7 @@ impl Host {
 
     pub(crate) fn new(builder: HostBuilder) -> Self {
         let (sink, queue) = completion_queue();
-        let HostBuilder { modules, dispatcher, timer, options, opener, watchdog, state } = builder;
+        let HostBuilder { modules, dispatcher, timer, options, opener, watchdog, state, observer } = builder;
         Self(Rc::new(Core {
             modules,
             dispatcher,
@@ -142,6 +143,7 @@ impl Host {
             opener,
             watchdog,
             state,
+            observer,
             slots: RefCell::default(),
             heard: Cell::new(0),
             completions: RefCell::new(queue),
@@ -323,6 +325,11 @@ impl Host {
                 () = poll_fn(|cx| self.0.completions.borrow_mut().poll_ready(cx)) => {}
             }
         }
+    }
+
+    /// Asynchronous hostcalls of all extensions that have not been answered.
+    pub fn open_calls(&self) -> usize {
+        self.0.open_calls.get()
     }
 
     /// Runs a future with [`Host::drive`] beside it.
@@ -641,6 +648,13 @@ impl Host {
         }
     }
 
+    /// Emits on the event bus from outside: every realm hears it, in load order.
+    pub fn emit_bus(&self, channel: &str, data: Value) {
+        for slot in self.slots() {
+            self.post(&slot, Message::BusEvent(BusEvent { channel: channel.to_owned(), data: data.clone() }));
+        }
+    }
+
     /// Queues a message for a realm, if it has one.
     pub(crate) fn post(&self, slot: &Rc<Slot>, message: Message) {
         let mut extension = slot.cell.borrow_mut();
@@ -715,6 +729,9 @@ impl Host {
             Report { extension: extension.package.id().clone(), path: extension.path(entry), kind }
         };
         tracing::debug!(%report, "extension report");
+        if let Some(observer) = &self.0.observer {
+            observer.report(&report);
+        }
         if let ReportKind::Error(error) = &report.kind {
             record::threw(&self.0, &slot.cell.borrow().caller, error);
         }

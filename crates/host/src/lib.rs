@@ -64,7 +64,7 @@ pub use package::{Entry, EntryReport, LoadError, LoadReport, Package};
 pub use position::PositionMap;
 #[cfg(target_os = "linux")]
 pub use process::InProcess;
-pub use report::{Report, ReportKind, Reports};
+pub use report::{Observer, Report, ReportKind, Reports};
 pub use signal::Signal;
 pub use state::ReadableState;
 pub use stream::VerdictTime;

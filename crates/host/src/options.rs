@@ -4,6 +4,7 @@
 //! from an [`OpenRealm`], the kill at the end of the patience with a verdict from a [`Watchdog`].
 
 use crate::host::Host;
+use crate::report::Observer;
 use crate::state::ReadableState;
 use pijs_artifact::Verified;
 use pijs_hostcall::{Dispatcher, Timer};
@@ -11,6 +12,7 @@ use pijs_protocol::wire::{Limits, RealmOptions};
 use pijs_protocol::{Now, Termination, Yield};
 use pijs_realm::{EngineError, Realm, SyncHost, ThreadRealm};
 use serde_json::{Map, Value};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Opens realms: in this thread, in a process, or for a test.
@@ -170,6 +172,7 @@ pub struct HostBuilder {
     pub(crate) opener: Box<dyn OpenRealm>,
     pub(crate) watchdog: Option<Box<dyn Watchdog>>,
     pub(crate) state: ReadableState,
+    pub(crate) observer: Option<Rc<dyn Observer>>,
 }
 
 impl HostBuilder {
@@ -182,6 +185,7 @@ impl HostBuilder {
             opener: Box::new(InThread),
             watchdog: None,
             state: ReadableState::default(),
+            observer: None,
         }
     }
 
@@ -219,6 +223,13 @@ impl HostBuilder {
     #[must_use]
     pub fn state(mut self, state: ReadableState) -> Self {
         self.state = state;
+        self
+    }
+
+    /// Tells somebody of every report when it is made.
+    #[must_use]
+    pub fn observer(mut self, observer: Rc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
         self
     }
 

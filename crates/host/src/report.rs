@@ -107,6 +107,12 @@ impl fmt::Display for Report {
     }
 }
 
+/// Watches a host from outside, on its own thread and at once: what it is told has just happened.
+pub trait Observer {
+    /// A report, before any subscription has it.
+    fn report(&self, report: &Report);
+}
+
 /// A subscription to reports, from the moment it was made.
 ///
 /// Holds at most [`Reports::CAPACITY`] unread ones; the oldest make room, and [`Reports::lost`]

@@ -224,6 +224,17 @@ pub const UI_OPS: &[&str] = &[
     "get_editor_text",
     "paste_to_editor",
     "set_theme",
+    "set_working_visible",
+    "set_working_indicator",
+    "set_hidden_thinking_label",
+    "set_tools_expanded",
+    "set_editor_component",
+    "add_autocomplete_provider",
+    "on_terminal_input",
+    "answer",
+    "drawn",
+    "closed",
+    "redraw",
 ];
 
 /// Environment variables that need no asking.

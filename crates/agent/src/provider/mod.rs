@@ -29,7 +29,7 @@ pub mod surrogates;
 pub use model::{Model, THINKING_LEVELS};
 
 use crate::ambient::Ambient;
-use crate::message::{Block, StopReason, Usage};
+use crate::message::{Block, Message, StopReason, Usage};
 use async_stream::stream;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
@@ -81,6 +81,9 @@ pub struct Request {
     pub system: String,
     /// The conversation.
     pub messages: Vec<RequestMessage>,
+    /// The same as the session has it, before anything was left out or repaired for a provider: user messages (also
+    /// for what extensions and shell commands said), replies and tool results.
+    pub conversation: Vec<Message>,
     /// What it may call.
     pub tools: Vec<ToolDescription>,
     /// Thinking level; `None` is `off`.

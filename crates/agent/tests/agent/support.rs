@@ -52,7 +52,7 @@ pub(crate) struct Fake {
 impl Fake {
     /// Handles an event; `None` is no answer.
     pub(crate) fn on(mut self, event: &'static str, handler: impl Fn(&Event) -> Option<Value> + 'static) -> Self {
-        let handler = move |event: &Event| EventOutcome { payload: event.payload.clone(), answer: handler(event) };
+        let handler = move |event: &Event| EventOutcome { payload: event.payload.clone(), answer: handler(event), thrown: false };
         self.handlers.insert(event, Box::new(handler));
         self
     }
@@ -66,7 +66,7 @@ impl Fake {
         let handler = move |event: &Event| {
             let mut payload = event.payload.clone();
             handler(&mut payload);
-            EventOutcome { payload, answer: None }
+            EventOutcome { payload, ..EventOutcome::default() }
         };
         self.handlers.insert(event, Box::new(handler));
         self

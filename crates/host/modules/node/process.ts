@@ -82,6 +82,11 @@ class Output extends EventEmitter {
   write(data: unknown, encoding?: unknown, done?: unknown): boolean {
     const callback = typeof encoding === "function" ? encoding : done;
     if (typeof data !== "string" && !(data instanceof Uint8Array)) throw invalidArgType("chunk", "of type string or an instance of Buffer or Uint8Array", data);
+    if (facts.observesEvents === true) {
+      log(this.#level, this.fd === 2 ? "stderr" : "stdout", typeof data === "string" ? data : decodeUtf8(data, false, false));
+      if (typeof callback === "function") queueTick(() => callback());
+      return true;
+    }
     this.#held += typeof data === "string" ? data : decodeUtf8(data, false, false);
     const end = this.#held.lastIndexOf("\n");
     if (end >= 0) {

@@ -137,7 +137,7 @@ export function createApi(entry: Entry, ctx: object): object {
     async exec(command: string, args: string[] = [], options: { signal?: AbortSignal; timeout?: number; cwd?: string } = {}) {
       entry.assertUsable();
       const { signal, timeout, cwd } = options;
-      const params: Record<string, unknown> = { command, args: [...args], cwd: cwd ?? facts.cwd };
+      const params: Record<string, unknown> = { command, args: [...args], cwd: cwd ?? facts.cwd, api: "pi.exec" };
       if (timeout !== undefined && timeout > 0) params.timeout = timeout;
       try {
         const { output } = await call("exec", "exec", params, { signal });

@@ -3,8 +3,10 @@
  * realms get a copy of the data after the current macrotask.
  */
 
-import { send } from "pi:engine";
+import { facts, send } from "pi:engine";
+import { callSync } from "pi:hostcall";
 import { sendError } from "pi:pi/errors";
+import { plain } from "pi:pi/plain";
 import { console } from "pi:web/console";
 
 type Listener = (data: unknown) => unknown;
@@ -24,12 +26,22 @@ export function listen(channel: string, listener: Listener, entry?: number): () 
 
 /** Emits here and, as a copy, everywhere else. Data that cannot be copied is an error of the emitter. */
 export function emit(channel: string, data: unknown, entry?: number): void {
+  // A driver that writes down what happens is told before anybody hears it.
+  if (facts.observesEvents === true) tellObserver(channel, data);
   deliver(channel, data);
   try {
     assertPlain(data, new Set());
     send({ type: "bus_emit", payload: { channel: String(channel), data: data ?? null } });
   } catch (error) {
     sendError(error, "events.emit", entry);
+  }
+}
+
+function tellObserver(channel: string, data: unknown): void {
+  try {
+    callSync("events", "events", { op: "emit", channel: String(channel), data: plain(data) ?? null });
+  } catch {
+    // A refusal, which is in the ledger.
   }
 }
 

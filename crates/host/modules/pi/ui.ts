@@ -1,13 +1,17 @@
 /**
- * `pi:pi/ui`: `ctx.ui`. Dialogs and notices are hostcalls; who answers them (a terminal, an RPC
- * client, nobody) is the host's business.
+ * `pi:pi/ui`: `ctx.ui`. Who answers (a terminal, an RPC client, nobody) is the host's business.
  *
- * Without anybody to answer, a dialog gives what pi gives in print mode: `undefined`, or `false` for
- * `confirm`. Notices and status texts are sent and forgotten.
+ * Everything is told in the order of the calls, at once. A dialog is opened at once, too, and its answer
+ * awaited; without anybody to answer it gives what pi gives in print mode: `undefined`, or `false` for
+ * `confirm`. Under pi a dialog never rejects, and neither does it here: refusals are in the ledger.
  */
 
 import { call } from "pi:hostcall";
-import { defineUnsupported, defineUnsupportedGetters } from "pi:pi/unsupported";
+import { draw, keybindings, mounted, screen, tellUi, tui } from "pi:pi/components";
+import type { Component } from "pi:pi/components";
+import { plain } from "pi:pi/plain";
+import { currentTheme, Theme, theme, themeNamed, themeNames, useTheme } from "pi:pi/theme";
+import { state } from "pi:engine";
 import type { AbortSignal } from "pi:web/abort";
 
 interface DialogOptions {
@@ -15,71 +19,193 @@ interface DialogOptions {
   timeout?: number;
 }
 
+type Factory = (...args: any[]) => any;
+
+/** Members that are not set are left out. */
+function present(members: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
+}
+
+/** The options of a dialog as data: all but the signal. */
+function dialogOptions(options: DialogOptions | undefined): Record<string, unknown> {
+  if (!options) return {};
+  const { signal, ...settings } = options;
+  const shown = plain(settings);
+  return present({
+    settings: Object.keys(shown).length > 0 ? shown : undefined,
+    timeout: options.timeout,
+    aborted: signal?.aborted || undefined,
+  });
+}
+
 /** A dialog's answer, or `undefined` when it was cancelled, refused or nobody is there. */
 async function ask(op: string, params: object, options?: DialogOptions): Promise<any> {
-  const timeout = options?.timeout;
+  const opened = tellUi(op, { ...params, ...dialogOptions(options) });
+  if (typeof opened.dialog !== "number") return opened.value ?? undefined;
   try {
-    const answer = await call(
-      "ui",
-      "ui",
-      { op, ...params, ...(timeout === undefined ? {} : { timeout }) },
-      { signal: options?.signal },
-    );
+    const answer = await call("ui", "ui", { op: "answer", dialog: opened.dialog }, { signal: options?.signal });
     return answer.output?.value ?? undefined;
   } catch {
-    // Refusals are in the ledger; under pi a dialog never rejects.
     return undefined;
   }
 }
 
-function tell(op: string, params: object): void {
-  call("ui", "ui", { op, ...params }).then(undefined, () => {});
+/** Shows a component in one of the fixed places, or takes it away. */
+function place(op: string, params: object, factory: unknown, more: () => unknown[] = () => []): void {
+  if (typeof factory !== "function") {
+    tellUi(op, params);
+    return;
+  }
+  const spot = mounted();
+  if (tellUi(op, { ...params, component: spot.handle }).draws !== true) return;
+  try {
+    const component = (factory as Factory)(tui, theme, ...more());
+    spot.mount(component);
+    tellUi("drawn", { component: spot.handle, lines: draw(component, screen().width) });
+  } catch (error) {
+    tellUi("drawn", { component: spot.handle, error: error instanceof Error ? error.message : String(error) });
+  }
 }
+
+/** What a footer may show: read when it is asked, so a footer that is drawn again is up to date. */
+function footerData(): object {
+  const read = () => state().set.footer ?? {};
+  return {
+    getGitBranch: () => read().branch ?? null,
+    getExtensionStatuses: () => new Map(Object.entries(read().statuses ?? {})),
+    getAvailableProviderCount: () => read().providers ?? 0,
+    onBranchChange: () => () => {},
+  };
+}
+
+/** Shows a component that takes the keys until it is done. */
+async function custom(factory: Factory, options?: Record<string, any>): Promise<any> {
+  let finished = false;
+  let finish!: (value: unknown) => void;
+  const result = new Promise<unknown>((resolve) => (finish = resolve));
+  const spot = mounted(() => finished);
+  const opened = tellUi("custom", { component: spot.handle, ...present({ options: plain(options) }) });
+  if (opened.draws !== true) return undefined;
+  const close = (value: unknown) => {
+    finished = true;
+    finish(value);
+  };
+  const handle = {
+    hide: () => close(undefined),
+    setHidden: () => {},
+    isHidden: () => false,
+    focus: () => {},
+    unfocus: () => {},
+    isFocused: () => true,
+  };
+  const component: Component = await factory(tui, theme, keybindings(), close);
+  spot.mount(component);
+  if (options?.overlay && typeof options.onHandle === "function") options.onHandle(handle);
+  tellUi("drawn", { component: spot.handle, lines: draw(component, screen().width) });
+  call("ui", "ui", { op: "answer", component: spot.handle }).then(
+    ({ output }) => finish(output?.value ?? undefined),
+    () => finish(undefined),
+  );
+  const value = await result;
+  component.dispose?.();
+  tellUi("closed", { component: spot.handle, ...present({ value: plain(value) }) });
+  return value;
+}
+
+let editorFactory: unknown;
 
 export const ui = {
   select(title: string, options: string[], settings?: DialogOptions): Promise<string | undefined> {
     return ask("select", { title: String(title), options: Array.from(options, String) }, settings);
   },
   async confirm(title: string, message: string, settings?: DialogOptions): Promise<boolean> {
-    const answer = await ask("confirm", { title: String(title), message: String(message) }, settings);
+    const answer = await ask("confirm", { title: String(title), ...present({ message: plain(message) }) }, settings);
     return answer === true;
   },
   input(title: string, placeholder?: string, settings?: DialogOptions): Promise<string | undefined> {
-    const params = placeholder === undefined ? {} : { placeholder: String(placeholder) };
-    return ask("input", { title: String(title), ...params }, settings);
+    return ask("input", { title: String(title), ...present({ placeholder: plain(placeholder) }) }, settings);
   },
   editor(title: string, prefill?: string): Promise<string | undefined> {
-    return ask("editor", { title: String(title), ...(prefill === undefined ? {} : { prefill: String(prefill) }) });
+    return ask("editor", { title: String(title), ...present({ prefill: plain(prefill) }) });
   },
-  notify(message: string, type: "info" | "warning" | "error" = "info"): void {
-    tell("notify", { message: String(message), type });
+  notify(message: string, type?: "info" | "warning" | "error"): void {
+    tellUi("notify", { message: plain(message) ?? null, ...present({ type: plain(type) }) });
+  },
+  /** Raw keys go to the editor; a listener is known to the host and not called. */
+  onTerminalInput(_handler: Factory): () => void {
+    tellUi("on_terminal_input", {});
+    return () => {};
   },
   setStatus(key: string, text: string | undefined): void {
-    tell("set_status", { key: String(key), ...(text === undefined ? {} : { text: String(text) }) });
+    tellUi("set_status", { key: String(key), ...present({ text: plain(text) }) });
+  },
+  setWorkingMessage(message?: string): void {
+    tellUi("set_working_message", present({ message: plain(message) }));
+  },
+  setWorkingVisible(visible: boolean): void {
+    tellUi("set_working_visible", present({ visible: plain(visible) }));
+  },
+  setWorkingIndicator(options?: object): void {
+    tellUi("set_working_indicator", present({ options: plain(options) }));
+  },
+  setHiddenThinkingLabel(label?: string): void {
+    tellUi("set_hidden_thinking_label", present({ label: plain(label) }));
+  },
+  setWidget(key: string, content: string[] | Factory | undefined, options?: object): void {
+    const shown = typeof content === "function" ? undefined : plain(content);
+    place("set_widget", { key: String(key), ...present({ content: shown, options: plain(options) }) }, content);
+  },
+  setFooter(factory: Factory | undefined): void {
+    place("set_footer", {}, factory, () => [footerData()]);
+  },
+  setHeader(factory: Factory | undefined): void {
+    place("set_header", {}, factory);
+  },
+  setTitle(title: string): void {
+    tellUi("set_title", { title: plain(title) ?? null });
+  },
+  custom,
+  pasteToEditor(text: string): void {
+    tellUi("paste_to_editor", { text: plain(text) ?? null });
+  },
+  setEditorText(text: string): void {
+    tellUi("set_editor_text", { text: plain(text) ?? null });
+  },
+  getEditorText(): string {
+    return tellUi("get_editor_text", {}).text ?? "";
+  },
+  addAutocompleteProvider(_factory: Factory): void {
+    tellUi("add_autocomplete_provider", {});
+  },
+  setEditorComponent(factory: Factory | undefined): void {
+    editorFactory = state().set.mode === "tui" ? factory : undefined;
+    tellUi("set_editor_component", { custom: typeof factory === "function" });
+  },
+  getEditorComponent(): unknown {
+    return editorFactory;
+  },
+  get theme(): Theme {
+    return theme;
+  },
+  getAllThemes(): { name: string; path: string | undefined }[] {
+    return state().set.mode === "tui" ? themeNames().map((name) => ({ name, path: undefined })) : [];
+  },
+  getTheme(name: string): Theme | undefined {
+    return state().set.mode === "tui" ? themeNamed(String(name)) : undefined;
+  },
+  setTheme(wanted: string | Theme): { success: boolean; error?: string } {
+    const name = typeof wanted === "string" ? wanted : undefined;
+    const answer = tellUi("set_theme", present({ theme: name ?? "<theme>" }));
+    if (answer.success === true) {
+      const found = name === undefined ? (wanted as Theme) : themeNamed(name);
+      if (found) useTheme(found === theme ? currentTheme() : found);
+    }
+    return present({ success: answer.success === true, error: answer.error }) as { success: boolean; error?: string };
+  },
+  getToolsExpanded(): boolean {
+    return state().set.toolsExpanded ?? false;
+  },
+  setToolsExpanded(expanded: boolean): void {
+    tellUi("set_tools_expanded", { expanded: plain(expanded) ?? null });
   },
 };
-
-defineUnsupported(ui, "ctx.ui", [
-  "addAutocompleteProvider",
-  "custom",
-  "getAllThemes",
-  "getEditorComponent",
-  "getEditorText",
-  "getTheme",
-  "getToolsExpanded",
-  "onTerminalInput",
-  "pasteToEditor",
-  "setEditorComponent",
-  "setEditorText",
-  "setFooter",
-  "setHeader",
-  "setHiddenThinkingLabel",
-  "setTheme",
-  "setTitle",
-  "setToolsExpanded",
-  "setWidget",
-  "setWorkingIndicator",
-  "setWorkingMessage",
-  "setWorkingVisible",
-]);
-defineUnsupportedGetters(ui, "ctx.ui", ["theme"]);

@@ -5,12 +5,17 @@
  * the line; the level is that of the method.
  */
 
-import { elapsedMs, epochMs, importSync, send } from "pi:engine";
+import { callSync, elapsedMs, epochMs, facts, importSync, send } from "pi:engine";
 
 type Level = "debug" | "info" | "warn" | "error";
 
 /** Writes one log record; also what process.stdout and process.stderr write to. */
 export function log(level: Level, event: string, message: string): void {
+  if (facts.observesEvents === true) {
+    // At once, so that a driver that writes down what happens keeps the order.
+    callSync("log", "log", { level, event, message: message.toWellFormed() });
+    return;
+  }
   send({
     type: "log",
     payload: {

@@ -1,0 +1,301 @@
+//! The steps of a scenario: each is what a person, an RPC client or another program does to a session.
+
+use super::Driver;
+use super::files;
+use super::trace::{first_line, present};
+use super::ui::{KeyWork, key_presses, shown_lines};
+use pijs_agent::message::{Block, Content};
+use pijs_agent::{AgentError, DeliverAs, Event, Extensions, InputSource};
+use pijs_host::CallbackOutcome;
+use pijs_protocol::registration::Registration;
+use pijs_protocol::{EntryIndex, Handle};
+use serde_json::{Map, Value, json};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Why a step failed, as `step_error` shows it.
+type StepResult = Result<(), String>;
+
+impl Driver {
+    /// Plays one step. `inside` a model call nothing is waited for that waits for the model.
+    pub(super) async fn step(self: &Rc<Self>, raw: &Map<String, Value>, label: &str, inside: bool) {
+        let step = self.fill.map(raw);
+        let Some((kind, value)) = step.iter().next().map(|(kind, value)| (kind.clone(), value.clone())) else { return };
+        self.trace.record("step", json!({"i": label, "do": kind}));
+        let starts_a_run = ["prompt", "command", "userMessage", "customMessage"].contains(&kind.as_str());
+        let in_background = step.get("async") == Some(&Value::Bool(true));
+        let driver = Rc::clone(self);
+        self.background.set(self.background.get() + 1);
+        let running = tokio::task::spawn_local(async move {
+            if let Err(error) = driver.play(&kind, &value, &step, inside).await {
+                driver.trace.record("step_error", json!({"error": first_line(&error)}));
+            }
+            driver.background.set(driver.background.get() - 1);
+        });
+        if in_background || (inside && starts_a_run) {
+            tokio::task::yield_now().await;
+            return;
+        }
+        // It goes on, but nobody waits for it any more.
+        if tokio::time::timeout(self.scenario.limit(), running).await.is_err() {
+            self.trace.record("unsettled", json!({}));
+            self.background.set(self.background.get().saturating_sub(1));
+        }
+        if !inside {
+            self.settle().await;
+        }
+    }
+
+    async fn play(&self, kind: &str, value: &Value, step: &Map<String, Value>, inside: bool) -> StepResult {
+        let text = || value.as_str().map(str::to_owned).ok_or_else(|| format!("{kind}: not a text"));
+        match kind {
+            "prompt" | "command" => self.prompt(&text()?, step).await,
+            "userMessage" => {
+                let content = content_of(value, step);
+                self.control.send_user_message(content, deliver_as(step)).map_err(|error| error.to_string())?;
+                self.run_pending().await
+            }
+            "steer" | "followUp" => {
+                let how = if kind == "steer" { DeliverAs::Steer } else { DeliverAs::FollowUp };
+                self.control.send_user_message(content_of(value, step), Some(how)).map_err(|error| error.to_string())
+            }
+            "customMessage" => {
+                let message = json!({
+                    "customType": value["customType"], "content": value["content"],
+                    "display": value.get("display").cloned().unwrap_or(true.into()), "details": value.get("details"),
+                });
+                let message = serde_json::from_value(present(message)).map_err(|error| error.to_string())?;
+                let triggers = step.get("triggerTurn") == Some(&Value::Bool(true));
+                self.control
+                    .send_message(message, deliver_as(step), triggers)
+                    .map_err(|error| error.to_string())?;
+                self.run_pending().await
+            }
+            "abort" => {
+                self.control.abort();
+                while !inside && !self.control.is_idle() {
+                    tokio::task::yield_now().await;
+                }
+                Ok(())
+            }
+            "wait_ms" => {
+                tokio::time::sleep(Duration::from_secs_f64(value.as_f64().unwrap_or(0.0) / 1000.0)).await;
+                Ok(())
+            }
+            "setFlag" => {
+                for (name, value) in value.as_object().into_iter().flatten() {
+                    self.host.set_flag(name, value.clone());
+                }
+                Ok(())
+            }
+            "write" => {
+                let written: std::collections::BTreeMap<String, String> =
+                    serde_json::from_value(value.clone()).map_err(|error| error.to_string())?;
+                files::put(&self.surroundings.dirs.cwd, &written, &self.fill, false).map_err(|error| error.to_string())
+            }
+            "emit" => {
+                let channel = value["channel"].as_str().unwrap_or_default();
+                self.trace.record("bus", present(json!({"channel": channel, "data": value.get("data")})));
+                self.host.emit_bus(channel, value.get("data").cloned().unwrap_or_default());
+                Ok(())
+            }
+            "shortcut" => {
+                let result = self.shortcut(&text()?).await;
+                if let Err(error) = result {
+                    self.trace.record("step_result", json!({"error": error}));
+                }
+                Ok(())
+            }
+            "completions" => {
+                let result = self.completions(value).await?;
+                self.trace.record("step_result", json!({"result": result}));
+                Ok(())
+            }
+            "userBash" => self.user_bash(&text()?, step).await,
+            "render" => self.render().await,
+            other => Err(format!("the step {other} cannot be played yet")),
+        }
+    }
+
+    async fn prompt(&self, text: &str, step: &Map<String, Value>) -> StepResult {
+        let source = self.source();
+        let content = content_of(&text.into(), step);
+        let command = text.strip_prefix('/').map(|line| line.split(' ').next().unwrap_or_default());
+        if self.control.is_idle() || command.is_some_and(|name| self.extensions.has_command(name)) {
+            return self.agent.submit(content, source).await.map(drop).map_err(shown);
+        }
+        self.control.send_user_message(content, deliver_as(step)).map_err(|error| error.to_string())
+    }
+
+    fn source(&self) -> InputSource {
+        match self.scenario.ui.mode {
+            super::scenario::UiMode::Rpc => InputSource::Rpc,
+            _ => InputSource::Interactive,
+        }
+    }
+
+    /// Carries out the runs that were asked for while the agent was idle.
+    pub(super) async fn run_pending(&self) -> StepResult {
+        if !self.control.is_idle() {
+            return Ok(());
+        }
+        self.agent.settle().await.map(drop).map_err(shown)
+    }
+
+    async fn shortcut(&self, key: &str) -> StepResult {
+        let wanted = key.to_lowercase();
+        let found = self.host.other_registrations().into_iter().rev().find_map(|(owner, other)| match other {
+            Registration::Shortcut { key, handle, .. } if key.to_lowercase() == wanted => Some((owner, handle)),
+            _ => None,
+        });
+        let (owner, handle) = found.ok_or("no such shortcut")?;
+        match self.host.call_back(&owner.extension, owner.entry, handle, Vec::new()).await {
+            CallbackOutcome::Returned(_) => Ok(()),
+            other => Err(broken(other)),
+        }
+    }
+
+    async fn completions(&self, asked: &Value) -> Result<Value, String> {
+        let name = asked["command"].as_str().unwrap_or_default();
+        let prefix = asked["prefix"].as_str().unwrap_or_default();
+        let command = self.host.commands().into_iter().find(|command| command.invocation == name);
+        let Some((owner, handle)) = command.and_then(|command| Some((command.owner, command.spec.completions?))) else {
+            return Ok(Value::Null);
+        };
+        match self.host.call_back(&owner.extension, owner.entry, handle, vec![prefix.into()]).await {
+            CallbackOutcome::Returned(value) => Ok(value.unwrap_or_default()),
+            other => Err(broken(other)),
+        }
+    }
+
+    async fn user_bash(&self, command: &str, step: &Map<String, Value>) -> StepResult {
+        let is_excluded = step.get("exclude") == Some(&Value::Bool(true));
+        let event = Event::new("user_bash")
+            .with("command", command)
+            .with("excludeFromContext", is_excluded)
+            .with("cwd", self.surroundings.dirs.cwd.display().to_string());
+        let outcome = self.extensions.emit(event).await;
+        match outcome.field("result") {
+            Some(result) if !result.is_null() => {
+                self.trace.record("step_result", json!({"result": result}));
+                Ok(())
+            }
+            _ => Err("the step userBash cannot be played yet without a result of an extension".to_owned()),
+        }
+    }
+
+    /// Shows every message and tool call of the branch that an extension draws.
+    async fn render(&self) -> StepResult {
+        Err("the step render cannot be played yet".to_owned())
+    }
+
+    /// Waits until nothing runs and nothing has been recorded for a while.
+    pub(super) async fn settle(self: &Rc<Self>) {
+        let (quiet, limit) = (self.scenario.quiet(), Instant::now() + self.scenario.limit());
+        // A realm that still computes or waits for the host is given more time than one that is done.
+        let patience = (quiet * 10).max(Duration::from_secs(1));
+        self.trace.touch();
+        loop {
+            if self.control.is_idle() && self.background.get() == 0 {
+                let driver = Rc::clone(self);
+                let pending = tokio::task::spawn_local(async move { driver.run_pending().await });
+                let _ = tokio::time::timeout(self.scenario.limit(), pending).await;
+            }
+            let is_busy = self.is_busy();
+            tokio::time::sleep(if is_busy { Duration::from_millis(4) } else { (quiet / 4).max(Duration::from_millis(4)) })
+                .await;
+            let still = self.trace.quiet_for();
+            if !self.is_busy() && still >= quiet && (self.host.open_calls() == 0 || still >= patience) {
+                return;
+            }
+            if Instant::now() > limit {
+                self.trace.record("unsettled", json!({}));
+                return;
+            }
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.trace.runs_programs() || !self.control.is_idle() || self.background.get() > 0
+    }
+
+    /// Presses the keys that are scripted for a custom component, then closes it where that is asked for.
+    pub(super) async fn press_keys(&self, work: KeyWork) {
+        let KeyWork { extension, component, item, answer, close } = work;
+        let component = u32::try_from(component).unwrap_or(u32::MAX);
+        let ask = async |request: Value| {
+            let outcome = self.host.call_back(&extension, EntryIndex(0), Handle(component), vec![request]).await;
+            match outcome {
+                CallbackOutcome::Returned(Some(answer)) => answer,
+                CallbackOutcome::Returned(None) => json!({}),
+                other => json!({"lines": [format!("<render error: {}>", broken(other))]}),
+            }
+        };
+        let scripted = |key: &str| answer.as_ref().and_then(|answer| answer.get(key));
+        let mut is_closed = false;
+        for key in scripted("keys").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+            for data in key_presses(key) {
+                if is_closed {
+                    break;
+                }
+                is_closed = ask(json!({"type": "input", "data": data})).await["closed"] == Value::Bool(true);
+            }
+            let shown = match is_closed {
+                true => "<closed>".into(),
+                false => {
+                    let drawn = ask(json!({"type": "render", "width": self.scenario.width()})).await;
+                    is_closed |= drawn["closed"] == Value::Bool(true);
+                    shown_lines(&drawn["lines"])
+                }
+            };
+            self.trace.push(item, "after", json!({"key": key, "render": shown}));
+        }
+        if is_closed {
+            return;
+        }
+        // One that closes itself later finds nobody at the other end, which is no error.
+        if let Some(value) = scripted("value") {
+            let _ = close.send(Some(value.clone()));
+        } else if let Some(wait) = scripted("wait").and_then(Value::as_f64).filter(|wait| *wait > 0.0) {
+            tokio::time::sleep(Duration::from_secs_f64(wait / 1000.0)).await;
+            let _ = close.send(None);
+        } else if scripted("hang") == Some(&Value::Bool(true)) {
+            // Its own end answers the realm; the sender has to live as long as that may take.
+            tokio::time::sleep(self.scenario.limit()).await;
+        } else {
+            let _ = close.send(None);
+        }
+    }
+}
+
+fn shown(error: AgentError) -> String {
+    error.to_string()
+}
+
+fn broken(outcome: CallbackOutcome) -> String {
+    match outcome {
+        CallbackOutcome::Threw(error) => error.message,
+        CallbackOutcome::Ended(reason) => reason.to_string(),
+        CallbackOutcome::Gone => "the extension was reloaded meanwhile".to_owned(),
+        CallbackOutcome::Returned(_) => String::new(),
+    }
+}
+
+fn content_of(value: &Value, step: &Map<String, Value>) -> Content {
+    let mut blocks = match serde_json::from_value::<Content>(value.clone()) {
+        Ok(content) => content.blocks(),
+        Err(_) => vec![Block::text(value.to_string())],
+    };
+    let images = step.get("images").cloned().and_then(|images| serde_json::from_value::<Vec<Block>>(images).ok());
+    blocks.extend(images.unwrap_or_default());
+    blocks.into()
+}
+
+fn deliver_as(step: &Map<String, Value>) -> Option<DeliverAs> {
+    match step.get("deliverAs").and_then(Value::as_str) {
+        Some("steer") => Some(DeliverAs::Steer),
+        Some("followUp") => Some(DeliverAs::FollowUp),
+        Some("nextTurn") => Some(DeliverAs::NextTurn),
+        _ => None,
+    }
+}

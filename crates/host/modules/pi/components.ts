@@ -1,0 +1,140 @@
+/**
+ * `pi:pi/components`: components of the terminal, which live in this realm and are drawn here.
+ *
+ * A component is an object with `render(width)` that gives lines, and, where it wants them,
+ * `handleInput(data)`, `invalidate()` and `dispose()`. The host knows it by a handle and asks it:
+ *
+ * | request | does | answer |
+ * |---|---|---|
+ * | `{type: "render", width}` | draws | `{lines}` |
+ * | `{type: "input", data}` | hands in one key | `{closed}` |
+ * | `{type: "dispose"}` | tells it that it is gone | `{}` |
+ */
+
+import { importSync, state } from "pi:engine";
+import { callSync } from "pi:hostcall";
+import { issueHandle } from "pi:pi/handles";
+
+/** What an extension makes. */
+export interface Component {
+  render(width: number): string[];
+  handleInput?(data: string): void;
+  invalidate?(): void;
+  dispose?(): void;
+}
+
+/** A component as the host knows it. */
+export interface Mounted {
+  handle: number;
+  /** Puts the component in its place once it is made. */
+  mount(component: Component): void;
+  component(): Component | undefined;
+}
+
+interface Screen {
+  width: number;
+  height: number;
+}
+
+/** Size of the terminal, as the host last told it. */
+export function screen(): Screen {
+  return state().set.screen ?? { width: 80, height: 24 };
+}
+
+/** What `render` gives, or a line that says why it gave nothing. */
+export function draw(component: Component, width: number): string[] {
+  try {
+    return Array.from(component.render(width), (line) => String(line).toWellFormed());
+  } catch (error) {
+    return [`<render error: ${error instanceof Error ? error.message : String(error)}>`];
+  }
+}
+
+/** Takes a handle for a component that is about to be made. `isClosed` says whether it has ended itself. */
+export function mounted(isClosed: () => boolean = () => false): Mounted {
+  let component: Component | undefined;
+  const handle = issueHandle((request: any) => {
+    switch (request?.type) {
+      case "render":
+        return { lines: component ? draw(component, request.width) : [] };
+      case "input":
+        if (!isClosed()) component?.handleInput?.(request.data);
+        return { closed: isClosed() };
+      case "dispose":
+        component?.dispose?.();
+        return {};
+      default:
+        throw new Error(`a component cannot ${String(request?.type)}`);
+    }
+  });
+  return { handle, mount: (made) => void (component = made), component: () => component };
+}
+
+/** pi-tui, where the extension has it. */
+function piTui(): any {
+  try {
+    return importSync("@earendil-works/pi-tui");
+  } catch {
+    return undefined;
+  }
+}
+
+/** What factories get as `tui`: size, focus and the wish to be drawn again. */
+export const tui = {
+  children: [] as Component[],
+  terminal: {
+    get columns(): number {
+      return screen().width;
+    },
+    get rows(): number {
+      return screen().height;
+    },
+    kittyProtocolActive: false,
+    write(): void {},
+    setTitle(title: string): void {
+      tellUi("set_title", { title: String(title) });
+    },
+  },
+  get width(): number {
+    return screen().width;
+  },
+  get height(): number {
+    return screen().height;
+  },
+  addChild(component: Component): void {
+    tui.children.push(component);
+  },
+  removeChild(component: Component): void {
+    tui.children = tui.children.filter((child) => child !== component);
+  },
+  setFocus(): void {},
+  requestRender(): void {
+    if (state().set.mode === "tui") tellUi("redraw", {});
+  },
+  invalidate(): void {
+    tui.requestRender();
+  },
+};
+
+let bindings: object | undefined;
+
+/** What `custom` factories get as `keybindings`: pi-tui's own manager, where the extension brings it. */
+export function keybindings(): object {
+  if (bindings) return bindings;
+  const library = piTui();
+  if (library?.KeybindingsManager && library.TUI_KEYBINDINGS) {
+    bindings = new library.KeybindingsManager(library.TUI_KEYBINDINGS, {}) as object;
+  } else {
+    bindings = { matches: () => false, getKeys: () => [], getEffectiveConfig: () => ({}) };
+  }
+  return bindings;
+}
+
+/** One call to the user interface, at once and in order. What is refused gives `{}`; it is in the ledger. */
+export function tellUi(op: string, params: object): any {
+  try {
+    return callSync("ui", "ui", { op, ...params }).output ?? {};
+  } catch {
+    return {};
+  }
+}

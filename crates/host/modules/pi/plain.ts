@@ -1,0 +1,39 @@
+/**
+ * `pi:pi/plain`: a value as plain JSON, for what is written down or shown outside this realm.
+ *
+ * Functions become `"<function>"`, a Date its ISO text, an Error `{error: message}`, a Map
+ * `{"<map>": [[key, value]]}`, a Set `{"<set>": []}`, byte arrays `"<bytes:N>"`, symbols `"<symbol>"`,
+ * cycles `"<cycle>"`, numbers that JSON lacks their text; undefined members are left out and are `null`
+ * in lists. (`oracle/format.md`, rule 1.)
+ */
+
+/** The copy. */
+export function plain(value: any, above: readonly object[] = []): any {
+  switch (typeof value) {
+    case "function":
+      return "<function>";
+    case "bigint":
+      return `<bigint:${value}>`;
+    case "symbol":
+      return "<symbol>";
+    case "number":
+      return Number.isFinite(value) ? value : String(value);
+    case "string":
+      return value.toWellFormed();
+    case "object":
+      break;
+    default:
+      return value;
+  }
+  if (value === null) return null;
+  if (above.includes(value)) return "<cycle>";
+  const path = [...above, value];
+  if (value instanceof Date) return value.toISOString();
+  if (value instanceof Error) return { error: value.message };
+  if (value instanceof Map) return { "<map>": [...value].map(([key, member]) => [plain(key, path), plain(member, path)]) };
+  if (value instanceof Set) return { "<set>": [...value].map((member) => plain(member, path)) };
+  if (ArrayBuffer.isView(value)) return `<bytes:${value.byteLength}>`;
+  if (Array.isArray(value)) return value.map((member) => (member === undefined ? null : plain(member, path)));
+  const members = Object.entries(value).filter(([, member]) => member !== undefined);
+  return Object.fromEntries(members.map(([key, member]) => [key, plain(member, path)]));
+}

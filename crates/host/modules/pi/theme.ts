@@ -1,0 +1,162 @@
+/**
+ * `pi:pi/theme`: colours and text styles, with the names of pi's themes.
+ *
+ * A theme maps names to 24-bit colours; `fg` and `bg` wrap a text in the terminal sequences and end them
+ * with the default colour. The palettes are ours; the names are pi's.
+ */
+
+type Palette = Record<string, string>;
+
+/** Foreground names that share a colour, per theme: `[colour, names]`. */
+const DARK: readonly (readonly [string, string])[] = [
+  ["e4e4e7", "text userMessageText customMessageText toolTitle"],
+  ["8ec07c", "accent success toolDiffAdded mdCode mdListBullet syntaxString borderAccent"],
+  ["f07178", "error toolDiffRemoved"],
+  ["f0c674", "warning mdHeading bashMode searchMatchText"],
+  ["a1a1aa", "muted toolOutput thinkingText mdQuote syntaxComment syntaxPunctuation toolDiffContext scrollbarThumb"],
+  ["71717a", "dim borderMuted mdLinkUrl mdCodeBlockBorder mdQuoteBorder mdHr thinkingOff scrollbarTrack"],
+  ["7aa2f7", "border mdLink syntaxFunction thinkingMinimal customMessageLabel"],
+  ["bb9af7", "syntaxKeyword thinkingMedium thinkingHigh"],
+  ["7dcfff", "mdCodeBlock syntaxVariable syntaxType syntaxOperator syntaxNumber thinkingLow"],
+  ["ff9e64", "thinkingXhigh thinkingMax"],
+];
+const LIGHT: readonly (readonly [string, string])[] = [
+  ["27272a", "text userMessageText customMessageText toolTitle"],
+  ["2e7d32", "accent success toolDiffAdded mdCode mdListBullet syntaxString borderAccent"],
+  ["b3261e", "error toolDiffRemoved"],
+  ["8a5a00", "warning mdHeading bashMode searchMatchText"],
+  ["52525b", "muted toolOutput thinkingText mdQuote syntaxComment syntaxPunctuation toolDiffContext scrollbarThumb"],
+  ["a1a1aa", "dim borderMuted mdLinkUrl mdCodeBlockBorder mdQuoteBorder mdHr thinkingOff scrollbarTrack"],
+  ["1d4ed8", "border mdLink syntaxFunction thinkingMinimal customMessageLabel"],
+  ["6d28d9", "syntaxKeyword thinkingMedium thinkingHigh"],
+  ["0e7490", "mdCodeBlock syntaxVariable syntaxType syntaxOperator syntaxNumber thinkingLow"],
+  ["c2410c", "thinkingXhigh thinkingMax"],
+];
+const DARK_BACKGROUNDS: readonly (readonly [string, string])[] = [
+  ["3f3f46", "selectedBg"],
+  ["5c4b1f", "searchMatchBg"],
+  ["2a2a30", "userMessageBg customMessageBg toolPendingBg"],
+  ["1f2d22", "toolSuccessBg"],
+  ["33201f", "toolErrorBg"],
+];
+const LIGHT_BACKGROUNDS: readonly (readonly [string, string])[] = [
+  ["d4d4d8", "selectedBg"],
+  ["fde68a", "searchMatchBg"],
+  ["f4f4f5", "userMessageBg customMessageBg toolPendingBg"],
+  ["e7f3e8", "toolSuccessBg"],
+  ["fbe9e7", "toolErrorBg"],
+];
+
+function palette(shared: readonly (readonly [string, string])[]): Palette {
+  return Object.fromEntries(shared.flatMap(([colour, names]) => names.split(" ").map((name) => [name, colour])));
+}
+
+/** `38;2;R;G;B` or `48;2;R;G;B` of a colour. */
+function sequence(kind: 38 | 48, colour: string | number): string {
+  if (typeof colour === "number") return `\u001b[${kind};5;${colour}m`;
+  if (colour === "") return `\u001b[${kind + 1}m`;
+  const hex = colour.startsWith("#") ? colour.slice(1) : colour;
+  const part = (at: number) => Number.parseInt(hex.slice(at, at + 2), 16);
+  return `\u001b[${kind};2;${part(0)};${part(2)};${part(4)}m`;
+}
+
+const wrapper = (on: number, off: number) => (text: string) => `\u001b[${on}m${text}\u001b[${off}m`;
+
+/** pi's `Theme`. */
+export class Theme {
+  readonly name: string | undefined;
+  readonly sourcePath: string | undefined;
+  sourceInfo: unknown;
+  readonly #foregrounds: Record<string, string | number>;
+  readonly #backgrounds: Record<string, string | number>;
+  readonly #mode: string;
+
+  constructor(
+    foregrounds: Record<string, string | number>,
+    backgrounds: Record<string, string | number>,
+    mode = "truecolor",
+    options: { name?: string; sourcePath?: string; sourceInfo?: unknown } = {},
+  ) {
+    this.#foregrounds = foregrounds;
+    this.#backgrounds = backgrounds;
+    this.#mode = mode;
+    this.name = options.name;
+    this.sourcePath = options.sourcePath;
+    this.sourceInfo = options.sourceInfo;
+  }
+
+  fg(colour: string, text: string): string {
+    return `${this.getFgAnsi(colour)}${text}\u001b[39m`;
+  }
+
+  bg(colour: string, text: string): string {
+    return `${this.getBgAnsi(colour)}${text}\u001b[49m`;
+  }
+
+  bold = wrapper(1, 22);
+  italic = wrapper(3, 23);
+  underline = wrapper(4, 24);
+  inverse = wrapper(7, 27);
+  strikethrough = wrapper(9, 29);
+
+  getFgAnsi(colour: string): string {
+    const found = this.#foregrounds[colour];
+    if (found === undefined) throw new Error(`Unknown theme color: ${colour}`);
+    return sequence(38, found);
+  }
+
+  getBgAnsi(colour: string): string {
+    const found = this.#backgrounds[colour];
+    if (found === undefined) throw new Error(`Unknown theme background color: ${colour}`);
+    return sequence(48, found);
+  }
+
+  getColorMode(): string {
+    return this.#mode;
+  }
+
+  getThinkingBorderColor(level: string): (text: string) => string {
+    const name = `thinking${level.charAt(0).toUpperCase()}${level.slice(1)}`;
+    return (text) => this.fg(name in this.#foregrounds ? name : "thinkingOff", text);
+  }
+
+  getBashModeBorderColor(): (text: string) => string {
+    return (text) => this.fg("bashMode", text);
+  }
+}
+
+const THEMES: Record<string, Theme> = {
+  dark: new Theme(palette(DARK), palette(DARK_BACKGROUNDS), "truecolor", { name: "dark" }),
+  light: new Theme(palette(LIGHT), palette(LIGHT_BACKGROUNDS), "truecolor", { name: "light" }),
+};
+
+/** The theme of a name. */
+export function themeNamed(name: string): Theme | undefined {
+  return Object.hasOwn(THEMES, name) ? THEMES[name] : undefined;
+}
+
+/** Names of all themes. */
+export function themeNames(): string[] {
+  return Object.keys(THEMES);
+}
+
+let current = THEMES["dark"]!;
+
+/** What is drawn with from now on. */
+export function useTheme(theme: Theme): void {
+  current = theme;
+}
+
+/** What is drawn with. */
+export function currentTheme(): Theme {
+  return current;
+}
+
+/** The theme that is in use whenever it is read, so that a component that keeps it follows a change. */
+export const theme: Theme = new Proxy({} as Theme, {
+  get(_, name) {
+    const value = Reflect.get(current, name, current);
+    return typeof value === "function" ? value.bind(current) : value;
+  },
+  has: (_, name) => Reflect.has(current, name),
+});
