@@ -22,14 +22,14 @@ pub(crate) struct Roots {
 }
 
 impl Roots {
-    pub(crate) fn new(cwd: &Path, examples: Option<&PathBuf>, packages: Option<&PathBuf>, root: Option<&PathBuf>) -> Self {
+    pub(crate) fn new(
+        cwd: &Path,
+        examples: Option<&PathBuf>,
+        packages: Option<&PathBuf>,
+        root: Option<&PathBuf>,
+    ) -> Self {
         let real = |path: &PathBuf| cwd.join(path).canonicalize().unwrap_or_else(|_| cwd.join(path));
-        Self {
-            cwd: cwd.to_owned(),
-            examples: examples.map(real),
-            packages: packages.map(real),
-            root: root.map(real),
-        }
+        Self { cwd: cwd.to_owned(), examples: examples.map(real), packages: packages.map(real), root: root.map(real) }
     }
 
     /// The file or folder that an ENTRY names.

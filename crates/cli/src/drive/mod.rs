@@ -16,6 +16,7 @@
 //! | [`model`], [`ui`], [`exec`], [`servers`] | what answers from the script |
 //! | [`observe`] | what writes down the rest |
 //! | [`steps`] | what happens |
+//! | [`render`] | how extensions draw messages and tool calls |
 //! | [`files`] | what is left on disk |
 //!
 //! What always holds: extensions run as in a session, behind the same gate and ledger. Granted is what lies
@@ -25,6 +26,7 @@ mod exec;
 mod files;
 mod model;
 mod observe;
+mod render;
 mod scenario;
 mod servers;
 mod steps;
@@ -38,7 +40,7 @@ use crate::facts::facts;
 use crate::failure::{Failure, Result};
 use crate::isolation;
 use crate::normalise::{Normaliser, Replacement};
-use crate::output::stdout;
+use crate::output::{stderr, stdout};
 use crate::session::wanted_entries;
 use crate::stage::{NoLedger, PI, Roots, shown_entries, surroundings};
 use crate::supply::Supplier;
@@ -182,6 +184,15 @@ impl Stage {
         roots: Roots,
         named: Vec<PathBuf>,
     ) -> Result<Value> {
+        for (is_asked, what) in [
+            (scenario.resources, "resources"),
+            (!scenario.settings.is_empty(), "settings"),
+            (scenario.thinking.is_some(), "thinking"),
+        ] {
+            if is_asked {
+                stderr(&format!("note: `{what}` of a scenario is not followed yet; the trace will differ"));
+            }
+        }
         let before = files::list(&self.surroundings.dirs.cwd, &self.surroundings.dirs.home);
         let prompts = self.normaliser(&roots, &scenario)?;
         let mut normaliser = self.normaliser(&roots, &scenario)?;
@@ -200,8 +211,7 @@ impl Stage {
         let control = AgentControl::new(session, sink, ambient.clone());
 
         let answers = scenario.ui.answers.iter().map(|answer| fill.map(answer)).collect();
-        let (recorded, key_work) =
-            RecordedUi::new(&scenario.ui, answers, trace.clone(), Arc::new(state.clone()));
+        let (recorded, key_work) = RecordedUi::new(&scenario.ui, answers, trace.clone(), Arc::new(state.clone()));
         let recorded = (scenario.ui.mode != UiMode::None).then(|| Arc::new(recorded));
         let ui: Arc<dyn UiPort> = match &recorded {
             Some(recorded) => recorded.clone(),
@@ -217,10 +227,8 @@ impl Stage {
         let programs = Arc::new(ExecConnector::new(ExecOptions::new(surroundings.variables.clone())));
         let (tools, tool_requests) =
             HostTools::new(Arc::clone(&files_connector), Arc::clone(&programs), dirs.cwd.clone());
-        let log = Console {
-            trace: trace.clone(),
-            log: Arc::new(LogConnector::new(ledger.clone(), Arc::clone(&timer))),
-        };
+        let log =
+            Console { trace: trace.clone(), log: Arc::new(LogConnector::new(ledger.clone(), Arc::clone(&timer))) };
         let exec = exec::RecordedExec { stubs: scenario.exec.clone(), trace: trace.clone(), real: programs };
         let connectors = Connectors::new()
             .with("fs", files_connector)

@@ -92,8 +92,7 @@ impl Script {
             inner.trace.record("system", json!({"hash": hash, "text": system}));
         }
         let tools: Vec<&str> = request.tools.iter().map(|ToolDescription { name, .. }| name.as_str()).collect();
-        let messages: Vec<Value> =
-            request.conversation.iter().map(|said| told(&said.to_value())).collect();
+        let messages: Vec<Value> = request.conversation.iter().map(|said| told(&said.to_value())).collect();
         inner.calls += 1;
         let number = inner.calls;
         let item = json!({
@@ -116,7 +115,8 @@ impl Script {
         if asked.payload != sent.payload {
             inner.trace.set(asked.item, "payload", sent.payload.clone());
         }
-        let headers: BTreeMap<_, _> = sent.headers.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))).collect();
+        let headers: BTreeMap<_, _> =
+            sent.headers.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))).collect();
         if !headers.is_empty() {
             inner.trace.set(asked.item, "headers", json!(headers));
         }

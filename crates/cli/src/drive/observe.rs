@@ -23,8 +23,7 @@ impl Observer for Errors {
                 self.0.record("unhandled", json!({"error": first_line(&error.message)}));
             }
             ReportKind::Error(error) => {
-                let item =
-                    json!({"extension": report.path, "event": error.phase, "error": first_line(&error.message)});
+                let item = json!({"extension": report.path, "event": error.phase, "error": first_line(&error.message)});
                 self.0.record("error", item);
             }
             // What has no counterpart in pi is told to the person who runs the scenario.

@@ -66,9 +66,7 @@ impl Driver {
                 });
                 let message = serde_json::from_value(present(message)).map_err(|error| error.to_string())?;
                 let triggers = step.get("triggerTurn") == Some(&Value::Bool(true));
-                self.control
-                    .send_message(message, deliver_as(step), triggers)
-                    .map_err(|error| error.to_string())?;
+                self.control.send_message(message, deliver_as(step), triggers).map_err(|error| error.to_string())?;
                 self.run_pending().await
             }
             "abort" => {
@@ -112,7 +110,10 @@ impl Driver {
                 Ok(())
             }
             "userBash" => self.user_bash(&text()?, step).await,
-            "render" => self.render().await,
+            "render" => {
+                self.render().await;
+                Ok(())
+            }
             other => Err(format!("the step {other} cannot be played yet")),
         }
     }
@@ -184,11 +185,6 @@ impl Driver {
         }
     }
 
-    /// Shows every message and tool call of the branch that an extension draws.
-    async fn render(&self) -> StepResult {
-        Err("the step render cannot be played yet".to_owned())
-    }
-
     /// Waits until nothing runs and nothing has been recorded for a while.
     pub(super) async fn settle(self: &Rc<Self>) {
         let (quiet, limit) = (self.scenario.quiet(), Instant::now() + self.scenario.limit());
@@ -202,8 +198,12 @@ impl Driver {
                 let _ = tokio::time::timeout(self.scenario.limit(), pending).await;
             }
             let is_busy = self.is_busy();
-            tokio::time::sleep(if is_busy { Duration::from_millis(4) } else { (quiet / 4).max(Duration::from_millis(4)) })
-                .await;
+            tokio::time::sleep(if is_busy {
+                Duration::from_millis(4)
+            } else {
+                (quiet / 4).max(Duration::from_millis(4))
+            })
+            .await;
             let still = self.trace.quiet_for();
             if !self.is_busy() && still >= quiet && (self.host.open_calls() == 0 || still >= patience) {
                 return;
@@ -272,7 +272,7 @@ fn shown(error: AgentError) -> String {
     error.to_string()
 }
 
-fn broken(outcome: CallbackOutcome) -> String {
+pub(super) fn broken(outcome: CallbackOutcome) -> String {
     match outcome {
         CallbackOutcome::Threw(error) => error.message,
         CallbackOutcome::Ended(reason) => reason.to_string(),

@@ -1,7 +1,7 @@
 //! The user interface of a scenario: everything is recorded, dialogs are answered from the script, and in
 //! mode `tui` components are drawn at the given width.
 
-use super::scenario::{UiMode, Ui};
+use super::scenario::{Ui, UiMode};
 use super::trace::{ItemIndex, Trace};
 use crate::normalise::without_escapes;
 use pijs_agent::StateSink;

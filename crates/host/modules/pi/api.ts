@@ -9,6 +9,7 @@
 import { facts, state } from "pi:engine";
 import { call, callSync, HostcallError } from "pi:hostcall";
 import { emit, listen } from "pi:pi/bus";
+import { asRenderer, asToolFunction } from "pi:pi/components";
 import * as connectors from "pi:pi/connectors";
 import type { Entry } from "pi:pi/entry";
 import { sendError } from "pi:pi/errors";
@@ -113,12 +114,12 @@ export function createApi(entry: Entry, ctx: object): object {
 
     registerMessageRenderer(customType: string, renderer: Callable): void {
       entry.assertUsable();
-      entry.register({ kind: "message_renderer", custom_type: String(customType), handle: issueHandle(renderer) });
+      entry.register({ kind: "message_renderer", custom_type: String(customType), handle: issueHandle(asRenderer(renderer)) });
     },
 
     registerEntryRenderer(customType: string, renderer: Callable): void {
       entry.assertUsable();
-      entry.register({ kind: "entry_renderer", custom_type: String(customType), handle: issueHandle(renderer) });
+      entry.register({ kind: "entry_renderer", custom_type: String(customType), handle: issueHandle(asRenderer(renderer)) });
     },
 
     /** Offers a model provider. Its functions stay here. */
@@ -255,7 +256,7 @@ function toolSpec(tool: Record<string, any>, path: string): { kind: string } {
   for (const name of memberNames(tool)) {
     if (typeof tool[name] === "function") {
       // Looked up when it is called, with the tool as `this`: spread built-ins rely on it.
-      functions.push({ name, handle: issueHandle((...args: unknown[]) => tool[name](...args)) });
+      functions.push({ name, handle: issueHandle(asToolFunction(name, (...args: unknown[]) => tool[name](...args))) });
     } else if (!known.has(name) && tool[name] !== undefined) {
       others.push(name);
     }

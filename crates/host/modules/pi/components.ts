@@ -14,6 +14,7 @@
 import { importSync, state } from "pi:engine";
 import { callSync } from "pi:hostcall";
 import { issueHandle } from "pi:pi/handles";
+import { theme } from "pi:pi/theme";
 
 /** What an extension makes. */
 export interface Component {
@@ -68,6 +69,32 @@ export function mounted(isClosed: () => boolean = () => false): Mounted {
     }
   });
   return { handle, mount: (made) => void (component = made), component: () => component };
+}
+
+/** Lines of a component that an extension made; nothing when it made none. */
+function drawn(component: Component | undefined, width: number): { lines: string[] } | undefined {
+  return component ? { lines: draw(component, width) } : undefined;
+}
+
+/** A message or entry renderer as the host calls it: `(value, options, width)`. */
+export function asRenderer(renderer: (...args: any[]) => any): (...args: any[]) => unknown {
+  return (value, options, width) => drawn(renderer(value, options, theme), width);
+}
+
+/**
+ * A function of a tool as the host calls it. `renderCall` gets `(args, context, width)` and `renderResult`
+ * `(result, options, context, width)`; all others get what they are given.
+ */
+export function asToolFunction(name: string, callable: (...args: any[]) => any): (...args: any[]) => unknown {
+  const live = (context: object) => ({ ...context, state: {}, lastComponent: undefined, invalidate() {} });
+  switch (name) {
+    case "renderCall":
+      return (args, context, width) => drawn(callable(args, theme, live(context)), width);
+    case "renderResult":
+      return (result, options, context, width) => drawn(callable(result, options, theme, live(context)), width);
+    default:
+      return callable;
+  }
 }
 
 /** pi-tui, where the extension has it. */

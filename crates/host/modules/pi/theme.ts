@@ -160,3 +160,12 @@ export const theme: Theme = new Proxy({} as Theme, {
   },
   has: (_, name) => Reflect.has(current, name),
 });
+
+// The components of the real packages find the theme here.
+for (const scope of ["@earendil-works", "@mariozechner"]) {
+  Object.defineProperty(globalThis, Symbol.for(`${scope}/pi-coding-agent:theme`), {
+    value: theme,
+    writable: true,
+    configurable: true,
+  });
+}
