@@ -25,6 +25,11 @@ use std::rc::Rc;
 pub trait SyncHost {
     /// Runs one call to its end; the realm waits, and nothing else is delivered to it meanwhile.
     fn call(&mut self, call: HostCall) -> SyncReply;
+
+    /// The same for a realm in another process, whose answer may come later: `None` until then.
+    fn begin(&mut self, call: HostCall) -> Option<SyncReply> {
+        Some(self.call(call))
+    }
 }
 
 pub(crate) struct Shared {

@@ -10,6 +10,7 @@
 //!                                                             \--too often--> Disabled
 //! ```
 
+use crate::attend::Bell;
 use crate::ears::Ears;
 use crate::options::{OpenedRealm, Watch};
 use crate::package::Package;
@@ -66,6 +67,12 @@ pub(crate) struct Extension {
     pub(crate) realm: Option<Box<dyn Realm>>,
     pub(crate) stop: Option<Arc<dyn Fn() + Send + Sync>>,
     pub(crate) watch: Option<Box<dyn Watch>>,
+    /// Rings when the realm needs its host.
+    pub(crate) bell: Arc<Bell>,
+    /// The turn that goes on by itself; until it is over the realm gets nothing else.
+    pub(crate) running: Option<Running>,
+    #[cfg(target_os = "linux")]
+    death: Option<crate::attend::Watch>,
     pub(crate) ticks: TickLoop<Arrival>,
     /// Counts realms; what belongs to an earlier one is dropped.
     pub(crate) generation: u32,
@@ -79,6 +86,14 @@ pub(crate) struct Extension {
     /// Numbers of the signals that the realm was told about.
     pub(crate) signals: BTreeSet<u32>,
     max_timers: usize,
+}
+
+/// A turn in another process.
+pub(crate) struct Running {
+    pub(crate) was_delta: bool,
+    /// Rings when it can go on.
+    #[cfg(target_os = "linux")]
+    pub(crate) _watch: Option<crate::attend::Watch>,
 }
 
 /// What callers wait for.
@@ -105,7 +120,7 @@ pub(crate) struct ToolWaiter {
 }
 
 impl Extension {
-    pub(crate) fn new(package: Rc<Package>, max_timers: usize) -> Self {
+    pub(crate) fn new(package: Rc<Package>, max_timers: usize, wake: Arc<Notify>) -> Self {
         let caller = Caller::new(Arc::new(package.profile.clone()));
         Self {
             registry: Registry::with_entries(package.entries.len()),
@@ -114,6 +129,10 @@ impl Extension {
             realm: None,
             stop: None,
             watch: None,
+            bell: Bell::new(wake),
+            running: None,
+            #[cfg(target_os = "linux")]
+            death: None,
             ticks: TickLoop::new(TickOptions { max_timers }),
             generation: 0,
             status: Status::Loading,
@@ -127,7 +146,13 @@ impl Extension {
     }
 
     /// Moves a new realm in.
-    pub(crate) fn move_in(&mut self, opened: OpenedRealm, watch: Option<Box<dyn Watch>>) {
+    pub(crate) fn move_in(&mut self, opened: OpenedRealm, watch: Option<Box<dyn Watch>>, wake: Arc<Notify>) {
+        // A new one: whoever still holds the old one rings for a realm that is gone.
+        self.bell = Bell::new(wake);
+        #[cfg(target_os = "linux")]
+        {
+            self.death = opened.realm.death().and_then(|process| crate::attend::Watch::death(process, &self.bell));
+        }
         self.realm = Some(opened.realm);
         self.stop = Some(opened.stop);
         self.watch = watch;
@@ -138,6 +163,11 @@ impl Extension {
         self.realm = None;
         self.stop = None;
         self.watch = None;
+        self.running = None;
+        #[cfg(target_os = "linux")]
+        {
+            self.death = None;
+        }
         self.generation += 1;
         self.status = Status::Stopped;
         self.ticks = TickLoop::new(TickOptions { max_timers: self.max_timers });
@@ -146,6 +176,29 @@ impl Extension {
         self.seen_state = 0;
         self.signals.clear();
         std::mem::take(&mut self.pending).end(reason);
+    }
+
+    /// Takes note of a turn that goes on by itself.
+    pub(crate) fn leave_running(&mut self, was_delta: bool) {
+        #[cfg(target_os = "linux")]
+        {
+            let attention = self.realm.as_deref().and_then(Realm::attention);
+            match &mut self.running {
+                Some(_) => {
+                    if let Some(attention) = attention {
+                        self.bell.set_time(attention.by);
+                    }
+                }
+                none => {
+                    let watch = attention.map(|attention| crate::attend::Watch::turn(attention, &self.bell));
+                    *none = Some(Running { was_delta, _watch: watch });
+                }
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            self.running = Some(Running { was_delta });
+        }
     }
 
     /// The path to show for an entry, or the package's name.

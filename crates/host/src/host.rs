@@ -4,9 +4,10 @@
 //! (`emit`, `stream`, `call_tool`, ...), with [`Host::drive`] or [`Host::run`] in the background for
 //! timers, answers to hostcalls and restarts.
 //!
-//! A turn runs in [`Host::tick`] and nowhere else. The extension is borrowed for exactly that
+//! A turn begins and is resumed in [`Host::tick`] and nowhere else. The extension is borrowed for exactly that
 //! long; what the turn asked for is carried out by [`Host::settle`] after the borrow has ended,
-//! so nothing that happens there can meet a running turn.
+//! so nothing that happens there can meet a running turn. A turn in another process that does not end at once is
+//! left to itself ([`Ticked::Running`]): other extensions go on, its own gets nothing until it is over.
 
 use crate::ears;
 use crate::extension::{Arrival, Extension, Loaded, Slot, Status};
@@ -25,6 +26,7 @@ use pijs_protocol::message::{BusEvent, ErrorReport, Message};
 use pijs_protocol::registration::{Register, Registration};
 use pijs_protocol::wire::StreamAnswer;
 use pijs_protocol::{EntryIndex, HostCall, HostResult, Now, StreamDelta, StreamSource, Termination, Yield};
+use pijs_realm::Patience;
 use pijs_tick::{CompletionQueue, CompletionSink, Tick, completion_queue};
 use serde_json::{Map, Value};
 use std::cell::{Cell, RefCell};
@@ -34,6 +36,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
+
+/// How long a verdict waits at a time for a turn that is running.
+const PATIENCE: Duration = Duration::from_millis(5);
 
 /// All extensions of a session.
 ///
@@ -83,7 +88,7 @@ pub(crate) struct Core {
     completions: RefCell<CompletionQueue<Completion>>,
     sink: CompletionSink<Completion>,
     /// Work came up outside of [`Host::drive`].
-    wake: Notify,
+    pub(crate) wake: Arc<Notify>,
     counters: Counters,
     subscriptions: RefCell<Vec<Reports>>,
     flags: RefCell<BTreeMap<String, Value>>,
@@ -117,6 +122,8 @@ struct Counters {
 pub(crate) enum Ticked {
     /// Nothing was due.
     Idle,
+    /// A turn goes on by itself; there is nothing to do until its bell rings.
+    Running,
     /// An ordinary macrotask ran.
     Ran,
     /// The delta's turn ran.
@@ -148,7 +155,7 @@ impl Host {
             heard: Cell::new(0),
             completions: RefCell::new(queue),
             sink,
-            wake: Notify::new(),
+            wake: Arc::new(Notify::new()),
             counters: Counters::default(),
             subscriptions: RefCell::default(),
             flags: RefCell::default(),
@@ -304,7 +311,8 @@ impl Host {
         }
     }
 
-    /// Drives until no extension has anything at hand: nothing queued, no call in flight. Timers may be armed.
+    /// Drives until no extension has anything at hand: nothing queued or running, no call in flight. Timers may be
+    /// armed.
     ///
     /// For the end of a session: what was sent and not waited for (a log line, an event on the bus) still
     /// happens. A call may take for ever, so give this a limit.
@@ -316,7 +324,8 @@ impl Host {
             }
             // Counted here and not asked of the dispatcher: its count falls on another thread, at a moment
             // that wakes nobody.
-            if self.0.open_calls.get() == 0 {
+            let is_running = |slot: &Rc<Slot>| slot.cell.borrow().running.is_some();
+            if self.0.open_calls.get() == 0 && !self.slots().iter().any(is_running) {
                 return;
             }
             tokio::select! {
@@ -341,10 +350,14 @@ impl Host {
         }
     }
 
-    /// Time until the next timer of any realm.
+    /// Time until the next timer of any realm that could run it.
     fn pause(&self) -> Option<Duration> {
         let now = self.0.timer.now().elapsed_us;
-        let next = self.slots().iter().filter_map(|slot| slot.cell.borrow().ticks.next_deadline_us()).min()?;
+        let next_of = |slot: &Rc<Slot>| {
+            let extension = slot.cell.borrow();
+            extension.running.is_none().then(|| extension.ticks.next_deadline_us()).flatten()
+        };
+        let next = self.slots().iter().filter_map(next_of).min()?;
         Some(Duration::from_micros(next.saturating_sub(now)))
     }
 
@@ -362,7 +375,7 @@ impl Host {
     pub(crate) fn run_ready(&self, slot: &Rc<Slot>) -> bool {
         for ran in 0..self.0.options.burst {
             match self.tick(slot, self.0.timer.now(), None) {
-                Ticked::Idle => return ran > 0,
+                Ticked::Idle | Ticked::Running => return ran > 0,
                 Ticked::Ended => return true,
                 Ticked::Ran | Ticked::Answered(_) => {}
             }
@@ -388,43 +401,70 @@ impl Host {
         }
     }
 
-    /// Runs at most one macrotask of one extension and carries out what it asked for.
+    /// Begins or resumes at most one macrotask of one extension; when it is over, carries out what it asked for.
+    ///
+    /// With a delta at hand it waits a little for a turn that is running: nothing else may happen meanwhile.
     pub(crate) fn tick(&self, slot: &Rc<Slot>, now: Now, delta: Option<&StreamDelta>) -> Ticked {
         let core = &*self.0;
-        let ticked = {
-            let mut extension = slot.cell.borrow_mut();
-            let during = if delta.is_some() { During::Verdict } else { During::Turn };
-            let caller = extension.caller_in(during);
-            let Extension { realm, ticks, seen_state, stop, .. } = &mut *extension;
-            let Some(realm) = realm.as_deref_mut() else { return Ticked::Idle };
-            let patience = delta
-                .and(stop.as_ref())
-                .map(|stop| (now.elapsed_us.saturating_add(core.options.verdict.kill_us), Arc::clone(stop)));
-            let door = SyncDoor {
-                caller: &caller,
-                dispatcher: &core.dispatcher,
-                timer: core.timer.as_ref(),
-                state: &core.state,
-                seen_state,
-                patience,
-            };
-            ticks.tick(now, [], &mut Turn { realm, door, delta })
+        let mut extension = slot.cell.borrow_mut();
+        let during = if delta.is_some() { During::Verdict } else { During::Turn };
+        let caller = extension.caller_in(during);
+        let Extension { realm, ticks, seen_state, stop, bell, running, .. } = &mut *extension;
+        let Some(realm) = realm.as_deref_mut() else { return Ticked::Idle };
+        let patience = delta
+            .and(stop.as_ref())
+            .map(|stop| (now.elapsed_us.saturating_add(core.options.verdict.kill_us), Arc::clone(stop)));
+        let mut door = SyncDoor {
+            caller: &caller,
+            dispatcher: &core.dispatcher,
+            timer: core.timer.as_ref(),
+            state: &core.state,
+            seen_state,
+            patience,
+            bell: Some(bell),
         };
-        let Tick::Ran { output, .. } = ticked else { return Ticked::Idle };
+        let output = match running {
+            Some(_) if delta.is_none() && !bell.heard() => return Ticked::Running,
+            Some(turn) => {
+                if delta.is_some() {
+                    bell.wait_for_answer(PATIENCE);
+                }
+                if let Some(result) = bell.answer() {
+                    let reply = door.reply(result);
+                    realm.answer(reply);
+                }
+                let patience = if delta.is_some() { Patience::AtMost(PATIENCE) } else { Patience::Poll };
+                TurnOutput::new(realm.resume(&mut door, patience), turn.was_delta)
+            }
+            None if bell.tolls() => match realm.pulse() {
+                Some(reason) => TurnOutput { result: Some(Err(reason)), was_delta: false },
+                None => return Ticked::Idle,
+            },
+            None => match ticks.tick(now, [], &mut Turn { realm, door, delta }) {
+                Tick::Idle => return Ticked::Idle,
+                Tick::Ran { output, .. } => output,
+            },
+        };
+        match &output.result {
+            None => extension.leave_running(output.was_delta),
+            Some(_) => extension.running = None,
+        }
+        drop(extension);
         self.finish_turn(slot, output, delta)
     }
 
     fn finish_turn(&self, slot: &Rc<Slot>, mut output: TurnOutput, delta: Option<&StreamDelta>) -> Ticked {
         let answer = output.answer();
         match output.result {
-            Ok(done) => {
+            None => Ticked::Running,
+            Some(Ok(done)) => {
                 self.settle(slot, done);
                 match answer {
                     Some(answer) => Ticked::Answered(answer),
                     None => Ticked::Ran,
                 }
             }
-            Err(reason) => {
+            Some(Err(reason)) => {
                 if let (true, Some(delta)) = (output.was_delta, delta) {
                     self.strike_the_stopped(slot, delta);
                 }

@@ -28,6 +28,7 @@
 
 #![warn(missing_docs)]
 
+mod attend;
 mod call;
 mod ears;
 mod emit;

@@ -37,7 +37,7 @@ impl Host {
         let max_timers = self.0.options.limits.timers as usize;
         let slot = Rc::new(Slot {
             index: self.0.slots.borrow().len(),
-            cell: RefCell::new(Extension::new(Rc::new(package), max_timers)),
+            cell: RefCell::new(Extension::new(Rc::new(package), max_timers, Arc::clone(&self.0.wake))),
             changed: Notify::new(),
         });
         self.0.slots.borrow_mut().push(Rc::clone(&slot));
@@ -196,6 +196,7 @@ impl Host {
             state: &core.state,
             seen_state: &mut seen_state,
             patience: None,
+            bell: None,
         };
         // Of two modules of one name the earlier counts, so that an extension replaces none of ours.
         let modules =
@@ -205,7 +206,7 @@ impl Host {
         let watch = core.watchdog.as_ref().map(|watchdog| watchdog.watch(Arc::clone(&opened.stop)));
         {
             let mut extension = slot.cell.borrow_mut();
-            extension.move_in(opened, watch);
+            extension.move_in(opened, watch, Arc::clone(&core.wake));
             extension.seen_state = seen_state;
         }
         self.settle(slot, booted);

@@ -9,7 +9,8 @@ use pijs_realm::{ProcessOptions, ProcessRealm, SyncHost};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Opens realms in sealed processes. `main` has to begin with [`pijs_realm::worker::enter`].
+/// Opens realms in sealed processes. `main` has to begin with [`pijs_realm::worker::enter`], and the tokio runtime
+/// needs its I/O and time drivers (`enable_all`).
 ///
 /// ```no_run
 /// use pijs_host::InProcess;

@@ -105,6 +105,13 @@ impl Host {
         let answer = loop {
             match self.tick(slot, *now, Some(delta)) {
                 Ticked::Ran => *now = self.0.timer.now(),
+                Ticked::Running => {
+                    *now = self.0.timer.now();
+                    // What it does before the delta counts: the model waits.
+                    if now.elapsed_us.saturating_sub(begin_us) >= budget.kill_us {
+                        self.stop_turn(slot);
+                    }
+                }
                 Ticked::Answered(answer) => break Some(answer),
                 Ticked::Ended | Ticked::Idle => break None,
             }
@@ -134,6 +141,12 @@ impl Host {
             }
             // The strike was counted when the realm ended.
             None => None,
+        }
+    }
+
+    fn stop_turn(&self, slot: &Rc<Slot>) {
+        if let Some(stop) = &slot.cell.borrow().stop {
+            stop();
         }
     }
 

@@ -1,22 +1,20 @@
 //! One turn of one realm: the glue between its loop and its engine.
 //!
-//! [`Turn`] is the loop's guest. It builds the delivery for a macrotask, lets the realm run it to its
-//! end, and answers synchronous hostcalls in between through the [`SyncDoor`], which knows the
+//! [`Turn`] is the loop's guest. It builds the delivery for a macrotask and lets the realm begin with it. In a
+//! thread the turn is over then; in a process it may go on by itself, and [`Host::tick`](crate::Host) resumes it when its
+//! [`Bell`] has rung. Synchronous hostcalls in between are answered through the [`SyncDoor`], which knows the
 //! dispatcher and nothing of the host: a turn cannot reach another realm.
 
+use crate::attend::Bell;
 use crate::extension::Arrival;
 use crate::state::ReadableState;
 use pijs_hostcall::{Caller, Dispatcher, Timer};
 use pijs_protocol::message::Message;
 use pijs_protocol::wire::{StreamAnswer, Task};
-use pijs_protocol::{Delivery, HostCall, Now, Seq, StreamDelta, SyncReply, Termination, Yield};
-use pijs_realm::{Patience, Progress, Realm, SyncHost};
+use pijs_protocol::{Delivery, HostCall, HostResult, Now, Seq, StreamDelta, SyncReply, Termination, Yield};
+use pijs_realm::{Progress, Realm, SyncHost};
 use pijs_tick::{Guest, Macrotask};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long one wait for a process realm lasts before it is asked again.
-const PATIENCE: Patience = Patience::AtMost(Duration::from_millis(50));
 
 /// Answers synchronous hostcalls.
 pub(crate) struct SyncDoor<'a> {
@@ -28,6 +26,20 @@ pub(crate) struct SyncDoor<'a> {
     pub(crate) seen_state: &'a mut u64,
     /// Inside a verdict: when the patience ends, and how to end the turn then.
     pub(crate) patience: Option<(u64, Arc<dyn Fn() + Send + Sync>)>,
+    /// Brings answers that take their time; without it every call is answered before anything else happens.
+    pub(crate) bell: Option<&'a Arc<Bell>>,
+}
+
+impl SyncDoor<'_> {
+    /// An answer as the realm gets it: with the time after the call and what has changed.
+    pub(crate) fn reply(&mut self, result: HostResult) -> SyncReply {
+        let now = self.timer.now();
+        let state = self.state.since(*self.seen_state);
+        if let Some(delta) = &state {
+            *self.seen_state = delta.version;
+        }
+        SyncReply { result, now, state }
+    }
 }
 
 impl SyncHost for SyncDoor<'_> {
@@ -37,33 +49,48 @@ impl SyncHost for SyncDoor<'_> {
             call.timeout_ms = Some(call.timeout_ms.map_or(left_ms, |asked| asked.min(left_ms)));
         }
         let result = self.dispatcher.call_sync(self.caller, call);
-        let now = self.timer.now();
+        let reply = self.reply(result);
         if let Some((until_us, stop)) = &self.patience
-            && now.elapsed_us >= *until_us
+            && reply.now.elapsed_us >= *until_us
         {
             // Fuel does not see time spent out here.
             stop();
         }
-        let state = self.state.since(*self.seen_state);
-        if let Some(delta) = &state {
-            *self.seen_state = delta.version;
+        reply
+    }
+
+    fn begin(&mut self, call: HostCall) -> Option<SyncReply> {
+        match self.bell {
+            Some(bell) if self.patience.is_none() && self.dispatcher.may_wait(self.caller, &call) => {
+                if bell.ask(self.dispatcher, self.caller, call.clone()) { None } else { Some(self.call(call)) }
+            }
+            _ => Some(self.call(call)),
         }
-        SyncReply { result, now, state }
     }
 }
 
 /// What a turn came to.
 pub(crate) struct TurnOutput {
-    pub(crate) result: Result<Yield, Termination>,
-    /// Whether it was the delta's turn; its answer is in the yield.
+    /// `None`: it goes on by itself.
+    pub(crate) result: Option<Result<Yield, Termination>>,
+    /// Whether it is the delta's turn; its answer is in the yield.
     pub(crate) was_delta: bool,
 }
 
 impl TurnOutput {
+    pub(crate) fn new(progress: Progress, was_delta: bool) -> Self {
+        let result = match progress {
+            Progress::Yielded(done) => Some(Ok(done)),
+            Progress::Ended(reason) => Some(Err(reason)),
+            Progress::Running => None,
+        };
+        Self { result, was_delta }
+    }
+
     /// The realm's answer to the delta, if this was the delta's turn.
     pub(crate) fn answer(&mut self) -> Option<StreamAnswer> {
         match (&mut self.result, self.was_delta) {
-            (Ok(done), true) => Some(std::mem::take(&mut done.stream)),
+            (Some(Ok(done)), true) => Some(std::mem::take(&mut done.stream)),
             _ => None,
         }
     }
@@ -89,7 +116,7 @@ impl Guest<Arrival> for Turn<'_> {
                 if self.door.state.version() == *self.door.seen_state {
                     // Nothing to tell the realm first, so the delta crosses without being copied.
                     let result = self.realm.stream(seq, now, delta, &mut self.door);
-                    return TurnOutput { result, was_delta: true };
+                    return TurnOutput { result: Some(result), was_delta: true };
                 }
                 (Task::Stream(delta.clone()), true)
             }
@@ -98,15 +125,6 @@ impl Guest<Arrival> for Turn<'_> {
         if let Some(delta) = &state {
             *self.door.seen_state = delta.version;
         }
-        let mut progress = self.realm.start(Delivery { seq, now, task, state }, &mut self.door);
-        // A process realm ends by itself: its watchdog kills it when it does not answer.
-        let result = loop {
-            match progress {
-                Progress::Yielded(done) => break Ok(done),
-                Progress::Ended(reason) => break Err(reason),
-                Progress::Running => progress = self.realm.resume(&mut self.door, PATIENCE),
-            }
-        };
-        TurnOutput { result, was_delta }
+        TurnOutput::new(self.realm.start(Delivery { seq, now, task, state }, &mut self.door), was_delta)
     }
 }

@@ -148,6 +148,16 @@ impl Dispatcher {
         }
     }
 
+    /// Whether a synchronous call may take longer than a look at a disk: a program runs, a server or a person is
+    /// asked, time passes. A host with other things to do gives such a call a thread of its own.
+    pub fn may_wait(&self, caller: &Caller, call: &HostCall) -> bool {
+        const PROMPT: [&str; 6] = ["fs", "session", "env", "log", "events", "tools"];
+        !PROMPT.contains(&call.method.as_str())
+            || derive(&call.method, &call.params).is_ok_and(|required| {
+                matches!(self.inner.gate.judge(caller, &call.method, &required), Ok(Judgement::Ask(..)))
+            })
+    }
+
     /// Starts an asynchronous call. What needs no person is decided and recorded before this
     /// returns; the future runs the connector, and the end is recorded and answered exactly
     /// once, also when the future is dropped.

@@ -2,7 +2,8 @@
 //!
 //! The code above does not know whether the engine runs in this thread ([`ThreadRealm`]) or in a
 //! sealed process (`ProcessRealm`, on Linux). A thread answers [`Realm::start`] with the end of the turn; a process may answer
-//! [`Progress::Running`], and is then resumed with as much [`Patience`] as the caller has.
+//! [`Progress::Running`], and is then resumed when its [`Attention`] says so, with as much [`Patience`] as the caller
+//! has.
 //!
 //! | module | holds |
 //! |---|---|
@@ -14,6 +15,8 @@
 
 #![warn(missing_docs)]
 
+#[cfg(target_os = "linux")]
+mod attention;
 pub mod frame;
 #[cfg(target_os = "linux")]
 mod link;
@@ -23,12 +26,16 @@ pub mod seal;
 mod thread;
 pub mod worker;
 
+#[cfg(target_os = "linux")]
+pub use attention::Attention;
 pub use pijs_engine::{EngineError, SyncHost};
 #[cfg(target_os = "linux")]
 pub use process::{ProcessError, ProcessOptions, ProcessRealm};
 pub use thread::ThreadRealm;
 
-use pijs_protocol::{Delivery, Now, Seq, StreamDelta, Termination, Yield};
+use pijs_protocol::{Delivery, Now, Seq, StreamDelta, SyncReply, Termination, Yield};
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// How far a turn has come.
@@ -59,6 +66,9 @@ pub trait Realm {
     /// Goes on with a macrotask that answered [`Progress::Running`].
     fn resume(&mut self, host: &mut dyn SyncHost, patience: Patience) -> Progress;
 
+    /// Brings the answer to a hostcall for which [`SyncHost::begin`] had none yet; then resume. Only for a process.
+    fn answer(&mut self, _reply: SyncReply) {}
+
     /// Runs a streamed delta to its end; the provider's stream does not advance meanwhile.
     fn stream(
         &mut self,
@@ -70,4 +80,21 @@ pub trait Realm {
 
     /// Ends the running macrotask as a timeout, from any thread that holds the realm's handle.
     fn interrupt(&self);
+
+    /// Between turns: why the realm is gone, if it is.
+    fn pulse(&mut self) -> Option<Termination> {
+        None
+    }
+
+    /// What the running turn waits for: when it comes, resume. `None` without a turn under way.
+    #[cfg(target_os = "linux")]
+    fn attention(&self) -> Option<Attention> {
+        None
+    }
+
+    /// Becomes readable when the realm's process has ended, between turns too.
+    #[cfg(target_os = "linux")]
+    fn death(&self) -> Option<OwnedFd> {
+        None
+    }
 }

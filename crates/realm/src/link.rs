@@ -1,8 +1,9 @@
 //! One end of the socket between a host and a worker: whole frames in, whole frames out.
 //!
-//! The two sides take turns, so one of them always reads: neither can wait for the other to take what
-//! it sends. A host's socket has a short time-out, and [`Link`] asks the caller at each whether to go
-//! on; a worker's has none.
+//! The two sides take turns, so one of them always reads. A host must not rely on that: [`Link::queue`]
+//! and [`Link::flush`] send without waiting, and [`Link::receive`] looks without waiting when asked to.
+//! Where it does wait, a host's socket has a short time-out, and [`Link`] asks the caller at each whether
+//! to go on; a worker's has none.
 
 use crate::frame::{FrameError, MAX_FRAME, PREFIX, frame_length};
 use std::io::{self, ErrorKind};
@@ -16,8 +17,15 @@ const KEEP: usize = 1 << 20;
 
 /// A stream socket.
 pub(crate) trait Pipe {
-    fn read(&self, buffer: &mut [u8]) -> io::Result<usize>;
-    fn write(&self, bytes: &[u8]) -> io::Result<usize>;
+    fn read(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize>;
+    fn write(&self, bytes: &[u8], wait: Wait) -> io::Result<usize>;
+}
+
+/// Whether a read or a write may wait, for as long as the socket's time-out says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Never,
+    ToTimeout,
 }
 
 /// Why there is no frame.
@@ -39,20 +47,43 @@ pub(crate) struct Link<P> {
     begin: usize,
     end: usize,
     outbox: Vec<u8>,
+    /// How much of `outbox` has been sent.
+    sent: usize,
 }
 
 impl<P: Pipe> Link<P> {
     pub(crate) fn new(pipe: P) -> Self {
-        Self { pipe, inbox: vec![0; READ], begin: 0, end: 0, outbox: Vec::new() }
+        Self { pipe, inbox: vec![0; READ], begin: 0, end: 0, outbox: Vec::new(), sent: 0 }
     }
 
-    /// The next frame, without its prefix. `wait` is asked after each time-out.
-    pub(crate) fn receive(&mut self, mut wait: impl FnMut() -> ControlFlow<()>) -> Result<&[u8], LinkError> {
+    /// Whether bytes have arrived that belong to no frame handed out.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.begin < self.end
+    }
+
+    /// Looks, without waiting, whether the other side has sent anything.
+    pub(crate) fn peek(&mut self) -> Result<bool, LinkError> {
+        if self.has_unread() {
+            return Ok(true);
+        }
+        match self.fill(0, Wait::Never, &mut || ControlFlow::Break(())) {
+            Ok(()) => Ok(true),
+            Err(LinkError::GaveUp) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The next frame, without its prefix. `go_on` is asked after each look that found nothing.
+    pub(crate) fn receive(
+        &mut self,
+        wait: Wait,
+        mut go_on: impl FnMut() -> ControlFlow<()>,
+    ) -> Result<&[u8], LinkError> {
         let length = loop {
             let length = frame_length(&self.inbox[self.begin..self.end]).map_err(LinkError::Frame)?;
             match length {
                 Some(length) if self.end - self.begin >= PREFIX + length => break length,
-                _ => self.fill(length.unwrap_or_default(), &mut wait)?,
+                _ => self.fill(length.unwrap_or_default(), wait, &mut go_on)?,
             }
         };
         let from = self.begin + PREFIX;
@@ -61,7 +92,12 @@ impl<P: Pipe> Link<P> {
     }
 
     /// Reads once, more room made when the frame under way needs it.
-    fn fill(&mut self, length: usize, wait: &mut impl FnMut() -> ControlFlow<()>) -> Result<(), LinkError> {
+    fn fill(
+        &mut self,
+        length: usize,
+        wait: Wait,
+        go_on: &mut impl FnMut() -> ControlFlow<()>,
+    ) -> Result<(), LinkError> {
         if self.begin == self.end {
             (self.begin, self.end) = (0, 0);
             if self.inbox.len() > KEEP {
@@ -78,32 +114,41 @@ impl<P: Pipe> Link<P> {
             self.inbox.resize(room, 0);
         }
         loop {
-            match self.pipe.read(&mut self.inbox[self.end..]) {
+            match self.pipe.read(&mut self.inbox[self.end..], wait) {
                 Ok(0) => return Err(LinkError::Closed),
                 Ok(count) => {
                     self.end += count;
                     return Ok(());
                 }
-                Err(error) => go_on(&error, wait)?,
+                Err(error) => try_again(&error, go_on)?,
             }
         }
     }
 
-    /// Sends what `encode` appends. Nothing is sent when it fails.
-    pub(crate) fn send(
+    /// Puts what `encode` appends after what is not sent yet. Nothing is queued when it fails.
+    pub(crate) fn queue(
         &mut self,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<(), FrameError>,
-        mut wait: impl FnMut() -> ControlFlow<()>,
-    ) -> Result<(), LinkError> {
-        self.outbox.clear();
-        encode(&mut self.outbox).map_err(LinkError::Frame)?;
-        let mut rest = self.outbox.as_slice();
-        while !rest.is_empty() {
-            match self.pipe.write(rest) {
-                Ok(count) => rest = &rest[count..],
-                Err(error) => go_on(&error, &mut wait)?,
+    ) -> Result<(), FrameError> {
+        let before = self.outbox.len();
+        encode(&mut self.outbox).inspect_err(|_| self.outbox.truncate(before))
+    }
+
+    /// Whether something is queued that the socket has not taken.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.sent < self.outbox.len()
+    }
+
+    /// Sends what is queued. `go_on` is asked whenever the socket takes nothing.
+    pub(crate) fn flush(&mut self, wait: Wait, mut go_on: impl FnMut() -> ControlFlow<()>) -> Result<(), LinkError> {
+        while self.has_unsent() {
+            match self.pipe.write(&self.outbox[self.sent..], wait) {
+                Ok(count) => self.sent += count,
+                Err(error) => try_again(&error, &mut go_on)?,
             }
         }
+        self.sent = 0;
+        self.outbox.clear();
         if self.outbox.capacity() > KEEP {
             self.outbox = Vec::new();
         }
@@ -112,10 +157,10 @@ impl<P: Pipe> Link<P> {
 }
 
 /// Whether a failed read or write is tried again.
-fn go_on(error: &io::Error, wait: &mut impl FnMut() -> ControlFlow<()>) -> Result<(), LinkError> {
+fn try_again(error: &io::Error, go_on: &mut impl FnMut() -> ControlFlow<()>) -> Result<(), LinkError> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => match wait() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => match go_on() {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(LinkError::GaveUp),
         },
@@ -127,7 +172,7 @@ fn go_on(error: &io::Error, wait: &mut impl FnMut() -> ControlFlow<()>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
     use std::collections::VecDeque;
 
     /// Hands out scripted reads and takes writes in pieces.
@@ -135,10 +180,12 @@ mod tests {
     struct Script {
         reads: RefCell<VecDeque<io::Result<Vec<u8>>>>,
         written: RefCell<Vec<u8>>,
+        /// Bytes taken without waiting.
+        room: Cell<usize>,
     }
 
     impl Pipe for &Script {
-        fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        fn read(&self, buffer: &mut [u8], _wait: Wait) -> io::Result<usize> {
             let mut reads = self.reads.borrow_mut();
             let mut bytes = reads.pop_front().unwrap_or(Ok(Vec::new()))?;
             let count = bytes.len().min(buffer.len());
@@ -149,7 +196,10 @@ mod tests {
             Ok(count)
         }
 
-        fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        fn write(&self, bytes: &[u8], wait: Wait) -> io::Result<usize> {
+            if wait == Wait::Never && self.written.borrow().len() >= self.room.get() {
+                return Err(ErrorKind::WouldBlock.into());
+            }
             let count = bytes.len().min(3);
             self.written.borrow_mut().extend_from_slice(&bytes[..count]);
             Ok(count)
@@ -181,9 +231,9 @@ mod tests {
             let script = script(bytes.chunks(piece).map(|piece| Ok(piece.to_vec())));
             let mut link = Link::new(&script);
             for expected in [b"one".as_slice(), b"", &long, b"end"] {
-                assert_eq!(link.receive(never).expect("a frame"), expected, "in pieces of {piece}");
+                assert_eq!(link.receive(Wait::ToTimeout, never).expect("a frame"), expected, "in pieces of {piece}");
             }
-            assert!(matches!(link.receive(never), Err(LinkError::Closed)));
+            assert!(matches!(link.receive(Wait::ToTimeout, never), Err(LinkError::Closed)));
         }
     }
 
@@ -191,7 +241,7 @@ mod tests {
     fn a_prefix_past_the_limit_is_an_error_and_takes_no_memory() {
         let script = script([Ok(vec![0xff; 8])]);
         let mut link = Link::new(&script);
-        assert!(matches!(link.receive(never), Err(LinkError::Frame(FrameError::TooLarge { .. }))));
+        assert!(matches!(link.receive(Wait::ToTimeout, never), Err(LinkError::Frame(FrameError::TooLarge { .. }))));
         assert_eq!(link.inbox.len(), READ);
     }
 
@@ -200,7 +250,7 @@ mod tests {
         let prefix = u32::try_from(MAX_FRAME).expect("fits").to_le_bytes().to_vec();
         let script = script([Ok(prefix), Ok(vec![0; READ])]);
         let mut link = Link::new(&script);
-        assert!(matches!(link.receive(never), Err(LinkError::Closed)));
+        assert!(matches!(link.receive(Wait::ToTimeout, never), Err(LinkError::Closed)));
         assert!(link.inbox.len() <= 4 * READ, "{}", link.inbox.len());
     }
 
@@ -214,24 +264,39 @@ mod tests {
             asked += 1;
             ControlFlow::Continue(())
         };
-        assert_eq!(link.receive(go_on).expect("a frame"), b"x");
+        assert_eq!(link.receive(Wait::ToTimeout, go_on).expect("a frame"), b"x");
         assert_eq!(asked, 1);
-        assert!(matches!(link.receive(|| ControlFlow::Break(())), Err(LinkError::GaveUp)));
+        assert!(matches!(link.receive(Wait::ToTimeout, || ControlFlow::Break(())), Err(LinkError::GaveUp)));
     }
 
     #[test]
-    fn a_frame_is_sent_whole() {
+    fn a_frame_is_sent_whole_and_as_far_as_there_is_room() {
         let script = script([]);
         let mut link = Link::new(&script);
         let content = framed(b"hello");
-        link.send(
-            |out| {
-                out.extend_from_slice(&content);
-                Ok(())
-            },
-            never,
-        )
-        .expect("it is taken");
-        assert_eq!(*script.written.borrow(), content);
+        let append = |out: &mut Vec<u8>| {
+            out.extend_from_slice(&content);
+            Ok(())
+        };
+        link.queue(append).expect("it is a frame");
+        script.room.set(4);
+        assert!(matches!(link.flush(Wait::Never, || ControlFlow::Break(())), Err(LinkError::GaveUp)));
+        assert!(link.has_unsent());
+        link.queue(append).expect("behind the first");
+        assert_eq!(link.queue(|_| Err(FrameError::Truncated)), Err(FrameError::Truncated));
+        link.flush(Wait::ToTimeout, never).expect("it is taken");
+        assert_eq!(*script.written.borrow(), [content.clone(), content].concat());
+        assert!(!link.has_unsent());
+    }
+
+    #[test]
+    fn a_peek_takes_nothing_away() {
+        let timeout = Err(io::Error::from(ErrorKind::WouldBlock));
+        let script = script([timeout, Ok(framed(b"early"))]);
+        let mut link = Link::new(&script);
+        assert!(!link.peek().expect("open"));
+        assert!(link.peek().expect("open"));
+        assert_eq!(link.receive(Wait::ToTimeout, never).expect("a frame"), b"early");
+        assert!(!link.has_unread());
     }
 }

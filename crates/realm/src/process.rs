@@ -1,8 +1,12 @@
 //! A realm in a sealed worker process.
 //!
-//! [`ProcessRealm::open`] starts the running program once more as a worker (see [`worker`]),
+//! [`ProcessRealm::open`] starts the running program once more as a worker (see [`worker`](crate::worker)),
 //! with a socket as stdin and nothing else: no environment, no other file, `/` as folder, a process group
 //! of its own. A turn is one frame there and one back, synchronous hostcalls in between.
+//!
+//! A turn that does not end at once goes on by itself ([`Progress::Running`]): the host does other things and comes
+//! back when [`Realm::attention`] says so. Nothing here waits for a worker then, neither to read nor to write.
+//! Only [`ProcessRealm::open`] and [`Realm::stream`] wait.
 //!
 //! What always holds: a turn ends. The worker's own fuel and jobs end it politely; a worker that is
 //! past its deadline all the same (some built-ins of the engine cannot be interrupted) gets a
@@ -10,180 +14,80 @@
 //! floods its host runs out of time too. Every way for a worker to die ends the realm, which then says
 //! why; dropping a realm kills and reaps its worker.
 
-use crate::frame::{Code, FromWorker, Open, ToWorker, WIRE_VERSION, encode_delta};
-use crate::link::{Link, LinkError, Pipe};
+mod child;
+mod options;
+mod turn;
+
+pub use options::{ProcessError, ProcessOptions};
+
+use crate::attention::Attention;
+use crate::frame::{Code, FrameError, FromWorker, Open, ToWorker, WIRE_VERSION, encode_delta};
+use crate::link::{Link, LinkError, Pipe, Wait};
 use crate::seal::Sealed;
-use crate::worker::{self, ARGUMENT};
 use crate::{Patience, Progress, Realm};
+use child::Worker;
 use pijs_artifact::Verified;
 use pijs_engine::SyncHost;
 use pijs_protocol::wire::RealmOptions;
-use pijs_protocol::{Delivery, Now, Seq, StreamDelta, Termination, Yield};
-use std::ffi::OsString;
-use std::fmt;
-use std::io::{self, Read, Write};
+use pijs_protocol::{Delivery, Now, Seq, StreamDelta, SyncReply, Termination, Yield, guard};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, SendFlags};
+use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
-
-/// The program that is running, also when its file has been replaced meanwhile.
-const THIS_PROGRAM: &str = "/proc/self/exe";
-
-/// Name under which a worker shows in a process list.
-const NAME: &str = "pijs-worker";
+use turn::{Stop, Turn};
 
 /// How often a wait looks at its deadline: a worker is killed at most this much late.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// How long [`Realm::start`] waits before it answers [`Progress::Running`].
-const FIRST_PATIENCE: Duration = Duration::from_millis(50);
+/// How long a resumed turn is served without a break: calls that are answered at once, one after the other.
+const SLICE: Duration = Duration::from_millis(2);
 
-/// How worker processes are started and how long they may take.
-#[derive(Debug, Clone)]
-pub struct ProcessOptions {
-    /// The program whose `main` calls [`worker::enter`](crate::worker::enter); the running one unless told otherwise.
-    pub program: PathBuf,
-    /// The variable `TZ` for the worker: local time inside the realm. Without it the machine's zone.
-    pub time_zone: Option<OsString>,
-    /// Longest wait for the first word of a new worker.
-    pub hello: Duration,
-    /// Longest turn, time in hostcalls not counted.
-    pub turn: Duration,
-    /// Longest answer to a streamed delta; the host's own patience with verdicts is usually shorter.
-    pub stream: Duration,
-    /// From the end of the patience to the kill.
-    pub grace: Duration,
-}
+/// How long to wait for what a worker says next, after it was answered.
+const BRISK: Duration = Duration::from_micros(200);
 
-impl Default for ProcessOptions {
-    /// The running program, the machine's time zone; 10 s for the first word, 30 s a turn (six times what
-    /// its fuel lasts on a free core, for machines that are busy), 5 s a delta, 25 ms of grace.
-    fn default() -> Self {
-        Self {
-            program: PathBuf::from(THIS_PROGRAM),
-            time_zone: None,
-            hello: Duration::from_secs(10),
-            turn: Duration::from_secs(30),
-            stream: Duration::from_secs(5),
-            grace: Duration::from_millis(25),
-        }
-    }
-}
-
-/// A worker process could not be started or made no realm.
-#[derive(Debug)]
-pub enum ProcessError {
-    /// The program could not be started.
-    Spawn {
-        /// Which program.
-        program: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// The program runs, and is no worker: its `main` does not begin with [`worker::enter`](crate::worker::enter).
-    NoWorker {
-        /// Which program.
-        program: PathBuf,
-        /// What it did instead.
-        instead: String,
-    },
-    /// The worker could not make the realm.
-    Failed(String),
-    /// The realm ended before it was ready.
-    Ended(Termination),
-}
-
-impl fmt::Display for ProcessError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Spawn { program, error } => {
-                write!(f, "cannot start a worker process from {}: {error}", program.display())
-            }
-            Self::NoWorker { program, instead } => write!(
-                f,
-                "{} is no worker process: it {instead}; `main` must begin with pijs_realm::worker::enter()",
-                program.display()
-            ),
-            Self::Failed(message) => write!(f, "the worker process cannot make the realm: {message}"),
-            Self::Ended(reason) => write!(f, "the realm's runtime {reason}"),
-        }
-    }
-}
-
-impl std::error::Error for ProcessError {}
-
-impl Pipe for UnixStream {
-    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        Read::read(&mut { self }, buffer)
+impl Pipe for Arc<UnixStream> {
+    fn read(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
+        let flags = if wait == Wait::Never { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
+        Ok(rustix::net::recv(&**self, buffer, flags)?.0)
     }
 
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        Write::write(&mut { self }, bytes)
+    fn write(&self, bytes: &[u8], wait: Wait) -> io::Result<usize> {
+        let flags = if wait == Wait::Never { SendFlags::DONTWAIT } else { SendFlags::empty() };
+        Ok(rustix::net::send(&**self, bytes, flags | SendFlags::NOSIGNAL)?)
     }
 }
 
 /// Runs the engine in a sealed process.
 pub struct ProcessRealm {
-    child: Child,
-    link: Link<UnixStream>,
+    worker: Worker,
+    socket: Arc<UnixStream>,
+    link: Link<Arc<UnixStream>>,
     stop: Stop,
     options: ProcessOptions,
     sealed: Sealed,
     /// The turn that is under way.
     turn: Option<Turn>,
+    /// The last look at the turn ended before the worker had nothing more to say.
+    is_brisk: bool,
     ended: Option<Termination>,
 }
 
-/// A request to end the running turn, from any thread.
-#[derive(Debug, Clone)]
-struct Stop(Arc<AtomicU8>);
-
-const IDLE: u8 = 0;
-const RUNNING: u8 = 1;
-const STOPPED: u8 = 2;
-
-impl Stop {
-    fn request(&self) {
-        // Only a running turn can be stopped: a late watchdog must not hit the next one.
-        let _ = self.0.compare_exchange(RUNNING, STOPPED, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    fn is_requested(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == STOPPED
-    }
-}
-
-/// The clock of one turn.
+/// How long [`ProcessRealm::go_on`] stays with a turn.
 #[derive(Debug, Clone, Copy)]
-struct Turn {
-    /// When it has to be over; moves on by the time the host takes for its answers.
-    deadline: Instant,
-    /// When the worker is killed, once its patience is at an end.
-    kill: Option<Instant>,
-}
-
-impl Turn {
-    fn new(patience: Duration) -> Self {
-        Self { deadline: Instant::now() + patience, kill: None }
-    }
-
-    /// Looks at the clock: `Break` when the worker has to die.
-    fn look(&mut self, stop: &Stop, grace: Duration) -> ControlFlow<()> {
-        let now = Instant::now();
-        if self.kill.is_none() && (now >= self.deadline || stop.is_requested()) {
-            self.kill = Some(now + grace);
-        }
-        match self.kill {
-            Some(kill) if now >= kill => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        }
-    }
+enum Until {
+    /// Its end.
+    End,
+    /// A moment.
+    Moment {
+        /// Waits no longer than this.
+        wait: Instant,
+        /// Serves no longer than this.
+        serve: Instant,
+    },
 }
 
 impl ProcessRealm {
@@ -201,7 +105,19 @@ impl ProcessRealm {
         host: &mut dyn SyncHost,
         process: ProcessOptions,
     ) -> Result<(Self, Yield), ProcessError> {
-        let mut realm = Self::spawn(process)?;
+        let (worker, socket) = Worker::start(&process, LOOK_EVERY)?;
+        let socket = Arc::new(socket);
+        let mut realm = Self {
+            worker,
+            link: Link::new(Arc::clone(&socket)),
+            socket,
+            stop: Stop::new(),
+            options: process,
+            sealed: Sealed { landlock: crate::seal::Landlock::None, seccomp: false },
+            turn: None,
+            is_brisk: false,
+            ended: None,
+        };
         realm.await_hello()?;
         let open =
             Open { options: options.clone(), now, artifacts: modules.iter().map(|verified| code(verified)).collect() };
@@ -225,51 +141,13 @@ impl ProcessRealm {
 
     /// The worker's process id.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.worker.id()
     }
 
     /// A handle that ends a running turn from another thread, by killing the worker after its grace.
     pub fn stopper(&self) -> impl Fn() + Send + Sync + Clone + 'static {
         let stop = self.stop.clone();
         move || stop.request()
-    }
-
-    fn spawn(options: ProcessOptions) -> Result<Self, ProcessError> {
-        let spawn = || -> io::Result<(Child, UnixStream)> {
-            let (ours, theirs) = UnixStream::pair()?;
-            ours.set_read_timeout(Some(LOOK_EVERY))?;
-            ours.set_write_timeout(Some(LOOK_EVERY))?;
-            let child = Command::new(&options.program)
-                .arg0(NAME)
-                .arg(ARGUMENT)
-                .env_clear()
-                .envs(options.time_zone.as_ref().map(|zone| ("TZ", zone)))
-                .current_dir("/")
-                // Ctrl-C in a terminal goes to the whole group: it is for the host, which winds down in order.
-                .process_group(0)
-                .stdin(Stdio::from(OwnedFd::from(theirs)))
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()?;
-            Ok((child, ours))
-        };
-        if worker::is_worker() {
-            // A worker whose `main` went on would start workers of its own, without end.
-            let instead = "was started as one and went on".to_owned();
-            return Err(ProcessError::NoWorker { program: options.program, instead });
-        }
-        match spawn() {
-            Ok((child, socket)) => Ok(Self {
-                child,
-                link: Link::new(socket),
-                stop: Stop(Arc::new(AtomicU8::new(IDLE))),
-                options,
-                sealed: Sealed { landlock: crate::seal::Landlock::None, seccomp: false },
-                turn: None,
-                ended: None,
-            }),
-            Err(error) => Err(ProcessError::Spawn { program: options.program, error }),
-        }
     }
 
     fn await_hello(&mut self) -> Result<(), ProcessError> {
@@ -286,73 +164,72 @@ impl ProcessRealm {
     }
 
     fn begin(&mut self, patience: Duration) {
-        self.stop.0.store(RUNNING, Ordering::Relaxed);
+        self.stop.arm();
         self.turn = Some(Turn::new(patience));
     }
 
-    fn turn(&mut self) -> &mut Turn {
-        self.turn.get_or_insert_with(|| Turn::new(self.options.turn))
+    fn turn(&self) -> Turn {
+        self.turn.unwrap_or_else(|| Turn::new(self.options.turn))
     }
 
-    fn send(
-        &mut self,
-        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), crate::frame::FrameError>,
-    ) -> Result<(), Termination> {
-        let (mut turn, grace) = (*self.turn(), self.options.grace);
-        let sent = self.link.send(encode, || turn.look(&self.stop, grace));
+    /// Puts a frame in line; what the socket does not take at once goes out while the turn goes on.
+    fn queue(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> Result<(), FrameError>) -> Result<(), Termination> {
+        if let Err(error) = self.link.queue(encode) {
+            return Err(self.end(Termination::Protocol { detail: format!("to send it: {error}") }));
+        }
+        match self.link.flush(Wait::Never, || ControlFlow::Break(())) {
+            Ok(()) | Err(LinkError::GaveUp) => Ok(()),
+            Err(error) => Err(self.lost(&error)),
+        }
+    }
+
+    /// Sends a frame to its end.
+    fn send(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> Result<(), FrameError>) -> Result<(), Termination> {
+        self.queue(encode)?;
+        let (mut turn, grace) = (self.turn(), self.options.grace);
+        let sent = self.link.flush(Wait::ToTimeout, || turn.look(&self.stop, grace));
         self.turn = Some(turn);
-        sent.map_err(|error| match error {
-            LinkError::Frame(error) => self.end(Termination::Protocol { detail: format!("to send it: {error}") }),
-            other => self.lost(&other),
-        })
+        sent.map_err(|error| self.lost(&error))
     }
 
     fn receive(&mut self) -> Result<FromWorker, Termination> {
-        let (mut turn, grace) = (*self.turn(), self.options.grace);
+        let (mut turn, grace) = (self.turn(), self.options.grace);
         let message = self
             .link
-            .receive(|| turn.look(&self.stop, grace))
+            .receive(Wait::ToTimeout, || turn.look(&self.stop, grace))
             .and_then(|frame| FromWorker::decode(frame).map_err(LinkError::Frame));
         self.turn = Some(turn);
         message.map_err(|error| self.lost(&error))
     }
 
-    /// Goes on with the turn until it is over or `until` has come (`None`).
-    fn go_on(&mut self, host: &mut dyn SyncHost, until: Option<Instant>) -> Option<Result<Yield, Termination>> {
+    /// Goes on with the turn until it is over, or not at once: `None`.
+    fn go_on(&mut self, host: &mut dyn SyncHost, mut until: Until) -> Option<Result<Yield, Termination>> {
         loop {
-            let (mut turn, grace) = (*self.turn(), self.options.grace);
-            let mut dies = false;
-            let received = self.link.receive(|| {
-                dies = turn.look(&self.stop, grace).is_break();
-                let waits = until.is_none_or(|until| Instant::now() < until);
-                if dies || !waits { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            });
-            let message = match received {
-                Err(LinkError::GaveUp) if !dies => {
-                    self.turn = Some(turn);
-                    return None;
-                }
-                other => other.and_then(|frame| FromWorker::decode(frame).map_err(LinkError::Frame)),
-            };
-            self.turn = Some(turn);
-            match message {
-                Ok(FromWorker::Yielded(done)) => {
-                    self.stop.0.store(IDLE, Ordering::Relaxed);
-                    self.turn = None;
-                    return Some(Ok(done));
-                }
+            match self.next_frame(until)? {
+                Ok(FromWorker::Yielded(done)) => return Some(self.yielded(done)),
                 Ok(FromWorker::Ended(reason)) => return Some(Err(self.end(reason))),
                 Ok(FromWorker::Call(call)) => {
+                    let mut turn = self.turn();
                     // A worker that calls without end never makes the wait time out.
-                    if turn.look(&self.stop, grace).is_break() {
+                    if turn.look(&self.stop, self.options.grace).is_break() {
                         return Some(Err(self.lost(&LinkError::GaveUp)));
                     }
-                    let asked = Instant::now();
-                    let reply = host.call(call);
-                    turn.deadline += asked.elapsed();
+                    turn.ask();
                     self.turn = Some(turn);
-                    if let Err(reason) = self.send(|out| ToWorker::Reply(Box::new(reply)).encode(out)) {
+                    let reply = match until {
+                        Until::End => Some(host.call(call)),
+                        Until::Moment { .. } => host.begin(call),
+                    };
+                    if let Err(reason) = self.reply(reply?) {
                         return Some(Err(reason));
+                    }
+                    if let Until::Moment { wait, serve } = &mut until {
+                        let now = Instant::now();
+                        if now >= *serve {
+                            self.is_brisk = true;
+                            return None;
+                        }
+                        *wait = (*wait).max(now + BRISK).min(*serve);
                     }
                 }
                 Ok(other) => return Some(Err(self.broke_protocol(&other))),
@@ -361,16 +238,76 @@ impl ProcessRealm {
         }
     }
 
+    /// Sends what is unsent and waits for a frame; `None` when `until` has come first.
+    fn next_frame(&mut self, until: Until) -> Option<Result<FromWorker, LinkError>> {
+        let (mut turn, grace) = (self.turn(), self.options.grace);
+        let Self { link, socket, stop, .. } = self;
+        let mut dies = false;
+        let mut look = |flags| {
+            dies = turn.look(stop, grace).is_break();
+            if dies {
+                return ControlFlow::Break(());
+            }
+            if let Until::Moment { wait, .. } = until {
+                let by = turn.next_look().map_or(wait, |look| look.min(wait));
+                let patience = by.saturating_duration_since(Instant::now());
+                if patience.is_zero() && Instant::now() >= wait {
+                    return ControlFlow::Break(());
+                }
+                ready(socket, flags, patience);
+            }
+            ControlFlow::Continue(())
+        };
+        let wait = if matches!(until, Until::End) { Wait::ToTimeout } else { Wait::Never };
+        let sent = link.flush(wait, || look(PollFlags::OUT));
+        let received = sent.and_then(|()| {
+            let frame = link.receive(wait, || look(PollFlags::IN))?;
+            FromWorker::decode(frame).map_err(LinkError::Frame)
+        });
+        self.turn = Some(turn);
+        match received {
+            Err(LinkError::GaveUp) if !dies => None,
+            other => Some(other),
+        }
+    }
+
+    /// The turn is over. A worker that says more than that speaks out of turn.
+    fn yielded(&mut self, done: Yield) -> Result<Yield, Termination> {
+        self.stop.disarm();
+        self.turn = None;
+        if self.link.has_unread() && guard::is_up("realm.turns") {
+            let detail = "the worker went on talking after the end of its turn".to_owned();
+            return Err(self.end(Termination::Protocol { detail }));
+        }
+        Ok(done)
+    }
+
+    fn reply(&mut self, reply: SyncReply) -> Result<(), Termination> {
+        let mut turn = self.turn();
+        turn.answered();
+        self.turn = Some(turn);
+        self.queue(|out| ToWorker::Reply(Box::new(reply)).encode(out))
+    }
+
     /// Goes on to the end of the turn.
     fn finish(&mut self, host: &mut dyn SyncHost) -> Result<Yield, Termination> {
-        self.go_on(host, None).unwrap_or_else(|| unreachable!("without a limit only the deadline ends the wait"))
+        self.go_on(host, Until::End).unwrap_or_else(|| unreachable!("without a limit only the deadline ends the wait"))
     }
 
     fn progress(&mut self, host: &mut dyn SyncHost, patience: Duration) -> Progress {
         if let Some(reason) = &self.ended {
             return Progress::Ended(reason.clone());
         }
-        match self.go_on(host, Some(Instant::now() + patience)) {
+        if self.turn().is_owing() {
+            // Only a stop can end it before the answer comes.
+            let mut turn = self.turn();
+            let dies = turn.look(&self.stop, self.options.grace).is_break();
+            self.turn = Some(turn);
+            return if dies { Progress::Ended(self.lost(&LinkError::GaveUp)) } else { Progress::Running };
+        }
+        self.is_brisk = false;
+        let now = Instant::now();
+        match self.go_on(host, Until::Moment { wait: now + patience, serve: now + patience.max(SLICE) }) {
             None => Progress::Running,
             Some(Ok(done)) => Progress::Yielded(done),
             Some(Err(reason)) => Progress::Ended(reason),
@@ -394,55 +331,25 @@ impl ProcessRealm {
         let reason = match error {
             LinkError::GaveUp => Termination::Timeout { quota: "deadline".to_owned() },
             LinkError::Frame(error) => Termination::Protocol { detail: error.to_string() },
-            LinkError::Closed => Termination::Crashed { detail: self.bury() },
+            LinkError::Closed => Termination::Crashed { detail: self.worker.bury() },
         };
         self.end(reason)
     }
 
     /// Ends the realm for good; the first reason stays.
     fn end(&mut self, reason: Termination) -> Termination {
-        if self.ended.is_none() {
-            self.bury();
-        }
+        self.worker.bury();
         self.turn = None;
-        self.stop.0.store(IDLE, Ordering::Relaxed);
+        self.stop.disarm();
         self.ended.get_or_insert(reason).clone()
     }
-
-    /// Kills and reaps the worker, and tells how it ended.
-    fn bury(&mut self) -> String {
-        // A worker that is dying already keeps the end it has.
-        let _ = self.child.kill();
-        match self.child.wait() {
-            Ok(status) => describe(status),
-            Err(error) => format!("and could not be waited for: {error}"),
-        }
-    }
 }
 
-/// How a process ended, in words.
-fn describe(status: ExitStatus) -> String {
-    match status.signal() {
-        Some(libc::SIGSYS) => "killed by SIGSYS: it made a forbidden system call".to_owned(),
-        Some(signal) => match name_of(signal) {
-            Some(name) => format!("killed by {name}"),
-            None => format!("killed by signal {signal}"),
-        },
-        None => format!("exit status {}", status.code().unwrap_or_default()),
-    }
-}
-
-fn name_of(signal: i32) -> Option<&'static str> {
-    Some(match signal {
-        libc::SIGKILL => "SIGKILL",
-        libc::SIGSEGV => "SIGSEGV",
-        libc::SIGABRT => "SIGABRT",
-        libc::SIGBUS => "SIGBUS",
-        libc::SIGILL => "SIGILL",
-        libc::SIGFPE => "SIGFPE",
-        libc::SIGTERM => "SIGTERM",
-        _ => return None,
-    })
+/// Waits until a socket is ready, for at most this long.
+fn ready(socket: &UnixStream, flags: PollFlags, patience: Duration) {
+    let patience = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
+    // Whatever ends the wait, the next look at the socket says.
+    let _ = poll(&mut [PollFd::new(socket, flags)], Some(&patience));
 }
 
 /// What the worker needs of an artifact.
@@ -460,12 +367,21 @@ fn code(verified: &Verified) -> Code {
 impl Realm for ProcessRealm {
     fn start(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Progress {
         if self.ended.is_none() {
+            // What it says between turns is neither an answer nor anything else.
+            match self.link.peek() {
+                Ok(true) if guard::is_up("realm.turns") => {
+                    let detail = "the worker talked between turns".to_owned();
+                    return Progress::Ended(self.end(Termination::Protocol { detail }));
+                }
+                Ok(_) => {}
+                Err(error) => return Progress::Ended(self.lost(&error)),
+            }
             self.begin(self.options.turn);
-            if let Err(reason) = self.send(|out| ToWorker::Deliver(Box::new(delivery)).encode(out)) {
+            if let Err(reason) = self.queue(|out| ToWorker::Deliver(Box::new(delivery)).encode(out)) {
                 return Progress::Ended(reason);
             }
         }
-        self.progress(host, FIRST_PATIENCE)
+        self.progress(host, self.options.first)
     }
 
     fn resume(&mut self, host: &mut dyn SyncHost, patience: Patience) -> Progress {
@@ -480,6 +396,14 @@ impl Realm for ProcessRealm {
                 Patience::AtMost(patience) => patience,
             },
         )
+    }
+
+    fn answer(&mut self, reply: SyncReply) {
+        // A realm that ended meanwhile needs no answer.
+        if self.turn.is_some_and(|turn| turn.is_owing()) {
+            // What goes wrong is told by the next look at the turn.
+            let _ = self.reply(reply);
+        }
     }
 
     fn stream(
@@ -500,12 +424,28 @@ impl Realm for ProcessRealm {
     fn interrupt(&self) {
         self.stop.request();
     }
-}
 
-impl Drop for ProcessRealm {
-    fn drop(&mut self) {
-        if self.ended.is_none() {
-            self.bury();
+    fn pulse(&mut self) -> Option<Termination> {
+        if self.ended.is_none() && self.turn.is_none() {
+            // What it wrote before it died is in the way of the end, and nobody asked for it.
+            match self.link.peek() {
+                Ok(false) => return None,
+                Ok(true) => drop(self.lost(&LinkError::Closed)),
+                Err(error) => drop(self.lost(&error)),
+            }
         }
+        self.ended.clone()
+    }
+
+    fn attention(&self) -> Option<Attention> {
+        let turn = self.turn?;
+        Some(Attention {
+            socket: self.socket.try_clone().ok().map(OwnedFd::from),
+            by: if self.is_brisk { Some(Instant::now()) } else { turn.next_look() },
+        })
+    }
+
+    fn death(&self) -> Option<OwnedFd> {
+        self.worker.handle()
     }
 }

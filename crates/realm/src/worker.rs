@@ -33,7 +33,7 @@ pub fn enter() {
 mod linux {
     use super::ARGUMENT;
     use crate::frame::{Code, FromWorker, Open, ToWorker, WIRE_VERSION};
-    use crate::link::{Link, LinkError, Pipe};
+    use crate::link::{Link, LinkError, Pipe, Wait};
     use crate::seal;
     use pijs_artifact::{Artifact, Module, Verified};
     use pijs_engine::{EngineError, EngineRealm, SyncHost, engine_build};
@@ -60,11 +60,11 @@ mod linux {
     struct Stdin(io::Stdin);
 
     impl Pipe for Stdin {
-        fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        fn read(&self, buffer: &mut [u8], _: Wait) -> io::Result<usize> {
             Ok(rustix::io::read(self.0.as_fd(), buffer)?)
         }
 
-        fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        fn write(&self, bytes: &[u8], _: Wait) -> io::Result<usize> {
             Ok(rustix::io::write(self.0.as_fd(), bytes)?)
         }
     }
@@ -130,11 +130,12 @@ mod linux {
         }
 
         fn send(&mut self, message: FromWorker) -> Result<(), LinkError> {
-            self.link.send(|out| message.encode(out), wait)
+            self.link.queue(|out| message.encode(out)).map_err(LinkError::Frame)?;
+            self.link.flush(Wait::ToTimeout, wait)
         }
 
         fn receive(&mut self) -> Result<ToWorker, LinkError> {
-            let message = ToWorker::decode(self.link.receive(wait)?).map_err(LinkError::Frame)?;
+            let message = ToWorker::decode(self.link.receive(Wait::ToTimeout, wait)?).map_err(LinkError::Frame)?;
             match &message {
                 ToWorker::Deliver(delivery) => self.now = delivery.now,
                 ToWorker::Delta { now, .. } => self.now = *now,

@@ -4,7 +4,7 @@ use pijs_artifact::Verified;
 use pijs_extc::{HostSource, SourceMaps};
 use pijs_host::{
     Entry, Host, HostOptions, InThread, LoadError, LoadReport, OpenRealm, Package, ReadableState, Report, ReportKind,
-    Reports,
+    Reports, Watch, Watchdog,
 };
 use pijs_hostcall::{
     BoxFuture, ChunkSink, Connector, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, MemorySink, Output,
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::future::poll_fn;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -84,10 +84,19 @@ impl Lab {
     }
 
     pub(crate) fn with(options: HostOptions, grants: &[&'static str]) -> Self {
-        Self::over(options, grants, crate::wire::Checked)
+        Self::over(options, grants, crate::wire::Checked(InThread))
     }
 
-    fn over(options: HostOptions, grants: &[&'static str], realms: impl OpenRealm + 'static) -> Self {
+    pub(crate) fn over(options: HostOptions, grants: &[&'static str], realms: impl OpenRealm + 'static) -> Self {
+        Self::watched(options, grants, realms, Patient)
+    }
+
+    pub(crate) fn watched(
+        options: HostOptions,
+        grants: &[&'static str],
+        realms: impl OpenRealm + 'static,
+        watchdog: impl Watchdog + 'static,
+    ) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(1_767_323_045_000));
         let timer = Arc::new(JumpingTimer(Arc::clone(&clock)));
         let ledger = MemorySink::new();
@@ -96,7 +105,12 @@ impl Lab {
         let state = ReadableState::default();
         state.set("cwd", "/project");
         let calls = Arc::new(Mutex::new(Vec::new()));
-        let connector = Arc::new(Table { calls: Arc::clone(&calls), state: state.clone(), clock: Arc::clone(&clock) });
+        let connector = Arc::new(Table {
+            calls: Arc::clone(&calls),
+            state: state.clone(),
+            clock: Arc::clone(&clock),
+            held: Held::default(),
+        });
         let mut dispatcher = Dispatcher::builder(
             gate.clone(),
             Ledger::new(LedgerOptions { session_id: "test".into(), ..LedgerOptions::default() }, ledger.clone()),
@@ -109,6 +123,7 @@ impl Lab {
             .options(options)
             .state(state)
             .realms(realms)
+            .watchdog(watchdog)
             .build();
         let reports = host.reports();
         Self { host, ledger, clock, calls, gate, grants: grants.to_vec(), reports, seen: Default::default() }
@@ -125,7 +140,12 @@ impl Lab {
 
     /// Loads one package with these fixtures as its entries.
     pub(crate) async fn try_load(&self, names: &[&str]) -> Result<LoadReport, LoadError> {
-        let package = package(names);
+        self.load_as(&names.join("+"), names).await
+    }
+
+    /// The same under a name of its own, so that one fixture can be loaded many times.
+    pub(crate) async fn load_as(&self, id: &str, names: &[&str]) -> Result<LoadReport, LoadError> {
+        let package = package(id, names);
         let grants: Vec<Grant> = self.grants.iter().map(|name| Grant::any(format!("test:{name}"), *name)).collect();
         self.gate.set_grants(&package.profile, &grants, Evidence::default()).expect("valid grants");
         self.host.load(package).await
@@ -188,7 +208,7 @@ impl Lab {
 
     /// Runs a future with the driver beside it.
     pub(crate) fn run<F: Future>(&self, work: F) -> F::Output {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime for a test");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for a test");
         runtime.block_on(self.host.run(work))
     }
 }
@@ -202,11 +222,33 @@ pub(crate) fn delta(attempt: u32, source: StreamSource, chunk: &str) -> StreamDe
     StreamDelta { attempt, source, stream: 0, chunk: chunk.into(), tool_name: None, file_paths: Vec::new() }
 }
 
+/// Lets every verdict take as long as it likes.
+struct Patient;
+
+impl Watchdog for Patient {
+    fn watch(&self, _stop: Arc<dyn Fn() + Send + Sync>) -> Box<dyn Watch> {
+        Box::new(Self)
+    }
+}
+
+impl Watch for Patient {
+    fn arm(&self, _within_us: u64) {}
+    fn disarm(&self) {}
+}
+
+/// The program `held` runs until the program `release` does, and blocks the thread that it is called on.
+#[derive(Default)]
+struct Held {
+    released: Mutex<bool>,
+    changed: Condvar,
+}
+
 /// Answers every call: `exec` echoes, `session.append_entry` publishes an entry before it returns.
 struct Table {
     calls: Arc<Mutex<Vec<String>>>,
     state: ReadableState,
     clock: Arc<VirtualClock>,
+    held: Held,
 }
 
 impl Table {
@@ -216,6 +258,15 @@ impl Table {
         match (request.method.as_str(), params["op"].as_str()) {
             ("exec", _) => {
                 let command = params["command"].as_str().unwrap_or_default();
+                let lock = || self.held.released.lock().expect("no test panics here");
+                match command {
+                    "held" => drop(self.held.changed.wait_while(lock(), |released| !*released)),
+                    "release" => {
+                        *lock() = true;
+                        self.held.changed.notify_all();
+                    }
+                    _ => {}
+                }
                 Ok(Output::new(json!({ "stdout": format!("ran {command}"), "stderr": "", "code": 0, "killed": false })))
             }
             ("session", Some("append_entry")) => {
@@ -256,7 +307,7 @@ pub(crate) fn host_modules() -> Arc<Verified> {
 }
 
 /// A package of fixtures, compiled file by file.
-fn package(names: &[&str]) -> Package {
+fn package(id: &str, names: &[&str]) -> Package {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/extensions");
     let files: Vec<(String, String)> = names
         .iter()
@@ -270,9 +321,8 @@ fn package(names: &[&str]) -> Package {
         files.iter().map(|(path, source)| HostSource { specifier: path, source, path }).collect();
     let artifact = pijs_extc::compile_host_modules(&sources, None).expect("the fixture compiles");
     let maps = SourceMaps::new(artifact.artifact());
-    let mut package = Package::new(Profile::new(format!("path:{}", names.join("+")).as_str()), artifact)
-        .with_positions(Rc::new(maps));
-    package.name = names.join("+");
+    let mut package = Package::new(Profile::new(format!("path:{id}").as_str()), artifact).with_positions(Rc::new(maps));
+    package.name = id.to_owned();
     package.entries = files.iter().map(|(path, _)| Entry { module: path.clone(), path: path.clone() }).collect();
     package
 }

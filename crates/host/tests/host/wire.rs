@@ -38,10 +38,10 @@ fn check_yield(done: &Yield) {
     }
 }
 
-/// Realms in this thread whose wire is checked.
-pub(crate) struct Checked;
+/// Realms whose wire is checked.
+pub(crate) struct Checked<O = InThread>(pub(crate) O);
 
-impl OpenRealm for Checked {
+impl<O: OpenRealm> OpenRealm for Checked<O> {
     fn open(
         &self,
         options: &RealmOptions,
@@ -49,7 +49,7 @@ impl OpenRealm for Checked {
         now: Now,
         host: &mut dyn SyncHost,
     ) -> Result<OpenedRealm, OpenError> {
-        let opened = InThread.open(options, modules, now, &mut CheckedHost(host))?;
+        let opened = self.0.open(options, modules, now, &mut CheckedHost(host))?;
         check_yield(&opened.booted);
         Ok(OpenedRealm { realm: Box::new(CheckedRealm(opened.realm)), ..opened })
     }
@@ -92,8 +92,27 @@ impl Realm for CheckedRealm {
         Ok(done)
     }
 
+    fn answer(&mut self, reply: SyncReply) {
+        check(&SYNC_REPLY, &reply);
+        self.0.answer(reply);
+    }
+
     fn interrupt(&self) {
         self.0.interrupt();
+    }
+
+    fn pulse(&mut self) -> Option<Termination> {
+        self.0.pulse()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn attention(&self) -> Option<pijs_realm::Attention> {
+        self.0.attention()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn death(&self) -> Option<std::os::fd::OwnedFd> {
+        self.0.death()
     }
 }
 
@@ -105,6 +124,11 @@ impl SyncHost for CheckedHost<'_> {
         let reply = self.0.call(call);
         check(&SYNC_REPLY, &reply);
         reply
+    }
+
+    fn begin(&mut self, call: HostCall) -> Option<SyncReply> {
+        check(&MESSAGE, &Envelope::from(Message::HostCall(call.clone())));
+        self.0.begin(call)
     }
 }
 

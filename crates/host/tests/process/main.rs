@@ -1,0 +1,26 @@
+//! A host whose realms are sealed processes: nobody is held up by anybody. Has a `main` of its own, because
+//! workers are this program once more.
+
+#![cfg(target_os = "linux")]
+
+#[path = "../host/lab.rs"]
+#[expect(dead_code, reason = "shared with the tests of realms in the thread, which use all of it")]
+mod lab;
+mod neighbours;
+#[path = "../host/wire.rs"]
+mod wire;
+
+use libtest_mimic::{Arguments, Trial};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pijs_realm::worker::enter();
+    let trials = neighbours::TESTS.iter().map(|(name, test)| {
+        Trial::test(*name, move || {
+            test();
+            Ok(())
+        })
+    });
+    // One after the other: each has workers that want a whole core.
+    libtest_mimic::run(&Arguments { test_threads: Some(1), ..Arguments::from_args() }, trials.collect()).exit_code()
+}

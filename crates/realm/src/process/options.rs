@@ -1,0 +1,90 @@
+//! How workers are started, and why there is none.
+
+use pijs_protocol::Termination;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The program that is running, also when its file has been replaced meanwhile.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// How worker processes are started and how long they may take.
+#[derive(Debug, Clone)]
+pub struct ProcessOptions {
+    /// The program whose `main` calls [`worker::enter`](crate::worker::enter); the running one unless told otherwise.
+    pub program: PathBuf,
+    /// The variable `TZ` for the worker: local time inside the realm. Without it the machine's zone.
+    pub time_zone: Option<OsString>,
+    /// Longest wait for the first word of a new worker.
+    pub hello: Duration,
+    /// How long [`Realm::start`](crate::Realm::start) waits before it answers
+    /// [`Progress::Running`](crate::Progress::Running): short turns end at once, and long ones hold nobody up.
+    pub first: Duration,
+    /// Longest turn, time in hostcalls not counted.
+    pub turn: Duration,
+    /// Longest answer to a streamed delta; the host's own patience with verdicts is usually shorter.
+    pub stream: Duration,
+    /// From the end of the patience to the kill.
+    pub grace: Duration,
+}
+
+impl Default for ProcessOptions {
+    /// The running program, the machine's time zone; 10 s for the first word, 1 ms before a turn goes on by
+    /// itself, 30 s a turn (six times what its fuel lasts on a free core, for machines that are busy), 5 s a
+    /// delta, 25 ms of grace.
+    fn default() -> Self {
+        Self {
+            program: PathBuf::from(THIS_PROGRAM),
+            time_zone: None,
+            hello: Duration::from_secs(10),
+            first: Duration::from_millis(1),
+            turn: Duration::from_secs(30),
+            stream: Duration::from_secs(5),
+            grace: Duration::from_millis(25),
+        }
+    }
+}
+
+/// A worker process could not be started or made no realm.
+#[derive(Debug)]
+pub enum ProcessError {
+    /// The program could not be started.
+    Spawn {
+        /// Which program.
+        program: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The program runs, and is no worker: its `main` does not begin with [`worker::enter`](crate::worker::enter).
+    NoWorker {
+        /// Which program.
+        program: PathBuf,
+        /// What it did instead.
+        instead: String,
+    },
+    /// The worker could not make the realm.
+    Failed(String),
+    /// The realm ended before it was ready.
+    Ended(Termination),
+}
+
+impl fmt::Display for ProcessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spawn { program, error } => {
+                write!(f, "cannot start a worker process from {}: {error}", program.display())
+            }
+            Self::NoWorker { program, instead } => write!(
+                f,
+                "{} is no worker process: it {instead}; `main` must begin with pijs_realm::worker::enter()",
+                program.display()
+            ),
+            Self::Failed(message) => write!(f, "the worker process cannot make the realm: {message}"),
+            Self::Ended(reason) => write!(f, "the realm's runtime {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for ProcessError {}

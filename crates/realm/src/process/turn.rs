@@ -1,0 +1,94 @@
+//! The clock of one turn, and the request to end it.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+/// A request to end the running turn, from any thread.
+#[derive(Debug, Clone)]
+pub(super) struct Stop(Arc<AtomicU8>);
+
+const IDLE: u8 = 0;
+const RUNNING: u8 = 1;
+const STOPPED: u8 = 2;
+
+impl Stop {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(AtomicU8::new(IDLE)))
+    }
+
+    /// A turn begins: from here on it can be stopped.
+    pub(super) fn arm(&self) {
+        self.0.store(RUNNING, Ordering::Relaxed);
+    }
+
+    pub(super) fn disarm(&self) {
+        self.0.store(IDLE, Ordering::Relaxed);
+    }
+
+    pub(super) fn request(&self) {
+        // Only a running turn can be stopped: a late watchdog must not hit the next one.
+        let _ = self.0.compare_exchange(RUNNING, STOPPED, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    fn is_requested(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == STOPPED
+    }
+}
+
+/// The clock of one turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    /// When it has to be over; moves on by the time the host takes for its answers.
+    deadline: Instant,
+    /// When the worker is killed, once its patience is at an end.
+    kill: Option<Instant>,
+    /// Since when the host owes the worker an answer.
+    owing: Option<Instant>,
+}
+
+impl Turn {
+    pub(super) fn new(patience: Duration) -> Self {
+        Self { deadline: Instant::now() + patience, kill: None, owing: None }
+    }
+
+    /// The worker asked something: its time stands still.
+    pub(super) fn ask(&mut self) {
+        self.owing = Some(Instant::now());
+    }
+
+    /// The host answered; `false` when nothing was asked.
+    pub(super) fn answered(&mut self) -> bool {
+        let Some(since) = self.owing.take() else { return false };
+        self.deadline += since.elapsed();
+        true
+    }
+
+    /// Whether the host owes the worker an answer.
+    pub(super) fn is_owing(&self) -> bool {
+        self.owing.is_some()
+    }
+
+    /// Looks at the clock: `Break` when the worker has to die.
+    pub(super) fn look(&mut self, stop: &Stop, grace: Duration) -> ControlFlow<()> {
+        let now = Instant::now();
+        let late = self.owing.is_none() && now >= self.deadline && pijs_protocol::guard::is_up("realm.deadline");
+        if self.kill.is_none() && (late || stop.is_requested()) {
+            self.kill = Some(now + grace);
+        }
+        match self.kill {
+            Some(kill) if now >= kill => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    /// When to look again, at the latest; `None` while only an answer of the host can change anything.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        match (self.kill, self.owing) {
+            (Some(kill), _) => Some(kill),
+            (None, Some(_)) => None,
+            (None, None) => Some(self.deadline),
+        }
+    }
+}
