@@ -37,6 +37,7 @@ use std::process::ExitCode;
 pub fn main() -> ExitCode {
     // A sealed realm is this program once more; it never comes back from here.
     pijs_realm::worker::enter();
+    pijs_connectors::exec::supervisor::enter();
     let (argv, flags) = args::split_extension_flags(std::env::args_os());
     let cli = match Cli::try_parse_from(argv) {
         Ok(cli) => cli,

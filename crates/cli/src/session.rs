@@ -343,7 +343,7 @@ fn dispatcher(
     let child =
         PLAIN_ENV.iter().filter_map(|name| Some(((*name).to_owned(), environment.variables.get(*name)?.clone())));
     let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
-    let programs = Arc::new(ExecConnector::new(ExecOptions::new(child.collect())));
+    let programs = Arc::new(ExecConnector::new(ExecOptions::new(child.collect()).supervised()));
     let (tools, tool_requests) = HostTools::new(Arc::clone(&files), Arc::clone(&programs), dirs.cwd.clone());
     let connectors = Connectors::new()
         .with("fs", files)

@@ -139,7 +139,7 @@ fn dispatcher(surroundings: &Environment, timer: Arc<SystemTimer>) -> Dispatcher
         .collect();
     let connectors = Connectors::new()
         .fs(Arc::new(OsFileSystem::new()))
-        .exec(ExecOptions::new(child))
+        .exec(ExecOptions::new(child).supervised())
         .env(surroundings.variables.clone())
         .log(ledger.clone(), timer.clone())
         .timer(timer.clone())

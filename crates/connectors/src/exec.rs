@@ -1,29 +1,37 @@
 //! Programs, without a shell and with everything they started.
 //!
-//! The program's name is looked up in a search path that extensions cannot write to; arguments go
-//! verbatim; the environment is an allow list. Each program runs in a session of its own, so a
-//! deadline, a cancellation or the end of the extension reaches the whole group: `SIGTERM`, a
-//! grace, `SIGKILL`. What leaves that session on purpose is not followed.
+//! The program's name is looked up in a search path that extensions cannot write to ([`program`]); arguments go
+//! verbatim; the environment is an allow list ([`environment`]); the folder is opened before it is decided about. Each
+//! program runs under a supervisor ([`supervisor`]), so a deadline, a cancellation or the end of the
+//! extension reaches all it started: `SIGTERM`, a grace, `SIGKILL`. What a program that ended by itself leaves
+//! running lives as long as the extension.
 //!
 //! The answer is pi's (`code` 1 and no output for a program that does not exist, `killed` with
 //! code 0 after a timeout) with what `child_process` needs beside it (`signal`, `error`).
 
 use crate::fs::error_words;
 use crate::params;
+use child::{Child, Start, start};
 use pijs_hostcall::connector::{cancelled, deadline};
-use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{Access, BoxFuture, CancelToken, ChunkSink, Connector, Output, Permit, Reason, Request};
-use pijs_protocol::HostcallError;
+use pijs_hostcall::{Access, BoxFuture, CancelToken, ChunkSink, Connector, Output, Permit, Request};
+use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
+use programs::Programs;
+use run::{Bounds, Ended, run};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+mod child;
+mod environment;
+mod program;
+mod programs;
 mod run;
-
-use run::{Ended, run};
+mod signals;
+pub mod supervisor;
 
 /// What programs get from the host.
 #[derive(Debug, Clone)]
@@ -35,41 +43,82 @@ pub struct ExecOptions {
     /// Bytes of each output stream that are kept when the call sets no `maxBuffer`; older ones
     /// go first.
     pub kept_output: usize,
+    /// The program whose `main` begins with [`supervisor::enter`]. Without one, and on systems other than Linux,
+    /// ending a program reaches its process group only, and the walls of [`supervisor`] are missing.
+    pub supervisor: Option<PathBuf>,
+    /// Folders that programs may write below, where the kernel has Landlock and there is a supervisor; absent: wherever the user may.
+    pub writable: Option<Vec<PathBuf>>,
 }
 
 impl ExecOptions {
-    /// Options with the host's environment.
+    /// Options with the host's environment: 2 s of grace, 16 MiB of each stream, no supervisor.
     pub fn new(env: BTreeMap<String, String>) -> Self {
-        Self { env, grace: Duration::from_secs(2), kept_output: 16 << 20 }
+        Self { env, grace: Duration::from_secs(2), kept_output: 16 << 20, supervisor: None, writable: None }
+    }
+
+    /// With the running program as supervisor; its `main` begins with [`supervisor::enter`].
+    #[must_use]
+    pub fn supervised(self) -> Self {
+        Self { supervisor: Some(PathBuf::from(supervisor::THIS_PROGRAM)), ..self }
     }
 }
 
 /// Serves the `exec` method.
 pub struct ExecConnector {
-    options: Arc<ExecOptions>,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: ExecOptions,
+    programs: Programs,
 }
 
 impl ExecConnector {
     /// Runs programs with these options.
     pub fn new(options: ExecOptions) -> Self {
-        Self { options: Arc::new(options) }
+        Self { inner: Arc::new(Inner { options, programs: Programs::default() }) }
     }
 }
 
 impl Connector for ExecConnector {
     fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
-        let options = Arc::clone(&self.options);
+        let inner = Arc::clone(&self.inner);
         Box::pin(async move {
-            let spec = Spec::read(&request, &options)?;
-            let sink = params::flag(&request, "stream")?.then_some(sink);
-            answer(spec, &options, &request.cancel, sink).await
+            match params::text_or_none(&request, "op")? {
+                None => {
+                    let sink = params::flag(&request, "stream")?.then_some(sink);
+                    inner.to_the_end(&request, sink).await
+                }
+                Some("spawn") => {
+                    let worker = Arc::clone(&inner);
+                    blocking(move || worker.spawn(&request)).await?
+                }
+                Some("wait") => inner.wait(&request, sink).await,
+                Some("write") => {
+                    let (_, program) = inner.programs.of(&request)?;
+                    program.write(&params::bytes(&request, "data")?, &request.cancel).await
+                }
+                Some("end") => Ok(inner.programs.of(&request)?.1.end_input().await),
+                Some(_) => inner.kill(&request),
+            }
         })
     }
 
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
-        let spec = Spec::read(request, &self.options)?;
+        let inner = &self.inner;
+        match params::text_or_none(request, "op")? {
+            None => {}
+            Some("spawn") => return inner.spawn(request),
+            Some("kill") => return inner.kill(request),
+            Some(other) => {
+                return Err(HostcallError::invalid(
+                    "sync",
+                    format!("exec.{other} has no synchronous form; use the asynchronous one"),
+                ));
+            }
+        }
         crate::block::on(async {
-            let work = answer(spec, &self.options, &request.cancel, None);
+            let work = inner.to_the_end(request, None);
             match request.timeout_ms {
                 None => work.await,
                 Some(timeout_ms) => tokio::time::timeout(Duration::from_millis(timeout_ms), work)
@@ -77,6 +126,10 @@ impl Connector for ExecConnector {
                     .unwrap_or_else(|_| Err(deadline("exec", timeout_ms))),
             }
         })
+    }
+
+    fn end_extension(&self, extension: &ExtensionId) {
+        self.inner.programs.end(extension);
     }
 }
 
@@ -95,7 +148,7 @@ pub struct ShellEnd {
 
 impl ExecConnector {
     /// Runs `bash -c` for a tool that the gate allowed to run exactly this command line, with the
-    /// environment that every program of an extension gets. Dropping the future kills the group.
+    /// environment that every program of an extension gets. Dropping the future ends the tree.
     pub async fn shell(
         &self,
         permit: &Permit,
@@ -103,39 +156,36 @@ impl ExecConnector {
         cwd: &Path,
         timeout: Option<Duration>,
     ) -> io::Result<ShellEnd> {
-        let spec = Spec {
-            command: "bash".to_owned(),
-            program: find("bash", cwd, &self.options, permit),
+        let options = &self.inner.options;
+        let refused = |error: HostcallError| io::Error::new(io::ErrorKind::PermissionDenied, error.message);
+        let program = program::find("bash", cwd, options, permit).map_err(refused)?.ok_or(io::ErrorKind::NotFound)?;
+        let start = Start {
+            program,
+            name: "bash".to_owned(),
             args: vec!["-c".to_owned(), command.to_owned()],
+            env: environment::visible(options),
+            folder: Arc::new(crate::system::open_folder(&std::fs::canonicalize(cwd)?)?),
             cwd: cwd.to_owned(),
-            env: visible_environment(&self.options),
-            input: None,
-            timeout,
-            max_buffer: None,
-            as_bytes: false,
+            has_stdin: false,
         };
-        let Ended { code, killed, stdout, stderr, .. } = run(spec, &self.options, &CancelToken::new(), None).await?;
-        Ok(ShellEnd { code, timed_out: killed, stdout, stderr })
+        let child = self.inner.start(start).await?;
+        let bounds = self.inner.bounds(None, timeout, None);
+        let Ended { exit, killed, stdout, stderr, leash, .. } = run(child, bounds, &CancelToken::new(), None).await?;
+        self.inner.programs.leave(permit.extension(), leash);
+        Ok(ShellEnd { code: exit.code, timed_out: killed, stdout, stderr })
     }
 }
 
-/// A program ready to start.
+/// A call understood, up to the program.
 struct Spec {
     /// As the caller wrote it, for messages and `argv[0]`.
     command: String,
-    /// Absent when there is no such program.
-    program: Option<PathBuf>,
-    args: Vec<String>,
-    cwd: PathBuf,
-    env: BTreeMap<String, String>,
-    input: Option<Vec<u8>>,
-    timeout: Option<Duration>,
-    max_buffer: Option<usize>,
-    as_bytes: bool,
+    /// The start; `Err` with the system's error when there is nothing to start, or nowhere.
+    start: io::Result<Start>,
 }
 
 impl Spec {
-    fn read(request: &Request, options: &ExecOptions) -> Result<Self, HostcallError> {
+    fn read(request: &Request, options: &ExecOptions, has_stdin: bool) -> Result<Self, HostcallError> {
         let command = params::text(request, "command")?.to_owned();
         let args: Vec<String> = request
             .params
@@ -151,136 +201,177 @@ impl Spec {
                 "exec: the command is empty, or an argument contains a null byte",
             ));
         }
-        let permit = &request.permit;
-        let named = params::text_or_none(request, "cwd")?;
-        let cwd = match named {
-            Some(cwd) => permit.places().node_path(cwd)?,
-            None => permit.places().project.clone(),
+        let env = environment::of(request, options)?;
+        let (cwd, folder) = match folder(request)? {
+            Ok(found) => found,
+            Err(error) => return Ok(Self { command, start: Err(error) }),
         };
-        // A link must not lead a program out of what the caller may read. A folder that does not
-        // exist is pi's business: code 1.
-        if let (Some(named), Ok(real)) = (named, std::fs::canonicalize(&cwd)) {
-            let reading = permit.path(Access::Read, &real);
-            reading.map_err(|reason| reason.refusal("read", "exec", &format!("cwd '{named}'")))?;
-        }
-        let env = environment(request, options)?;
-        let program = find(&command, &cwd, options, permit);
-        Ok(Self {
-            command,
-            program,
-            args,
-            cwd,
-            env,
-            input: params::bytes_or_none(request, "input")?.map(std::borrow::Cow::into_owned),
-            timeout: params::whole_or_none(request, "timeout")?.filter(|ms| *ms > 0).map(Duration::from_millis),
-            max_buffer: params::whole_or_none(request, "maxBuffer")?
-                .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
-            as_bytes: params::text_or_none(request, "encoding")? == Some("buffer"),
-        })
-    }
-}
-
-/// Variables that steer what a program loads or runs; never taken from an extension.
-fn steers_programs(name: &str) -> bool {
-    const HARMLESS: &[&str] = &["GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT", "NODE_ENV", "PYTHONUNBUFFERED"];
-    const EXACT: &[&str] = &["BASH_ENV", "ENV", "HOME", "IFS", "PATH", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND"];
-    const BEGINS: &[&str] = &["LD_", "DYLD_", "GIT_", "NODE_", "PYTHON", "PERL5", "RUBY", "npm_config_", "BASH_FUNC_"];
-    let upper = name.to_ascii_uppercase();
-    !HARMLESS.contains(&upper.as_str())
-        && (EXACT.contains(&upper.as_str())
-            || BEGINS.iter().any(|begin| upper.starts_with(&begin.to_ascii_uppercase()))
-            || upper.ends_with("_OPTIONS"))
-}
-
-/// The part of the host's environment that programs see.
-fn visible_environment(options: &ExecOptions) -> BTreeMap<String, String> {
-    let visible =
-        |name: &str| PLAIN_ENV.contains(&name) || name.starts_with("LC_") || name == "TZ" || name == "LOGNAME";
-    options.env.iter().filter(|(name, _)| visible(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
-}
-
-/// The allow list, or what the caller gave in its place.
-fn environment(request: &Request, options: &ExecOptions) -> Result<BTreeMap<String, String>, HostcallError> {
-    let Some(given) = request.params.get("env").filter(|env| !env.is_null()) else {
-        return Ok(visible_environment(options));
-    };
-    let given = given.as_object().ok_or_else(|| HostcallError::invalid("schema", "exec: `env` is not an object"))?;
-    let mut env = BTreeMap::new();
-    for (name, value) in given {
-        let Some(value) = value.as_str().filter(|value| !value.contains('\0')) else {
-            return Err(HostcallError::invalid("schema", format!("exec: `env.{name}` is not a string")));
+        let start = match program::find(&command, &cwd, options, &request.permit)? {
+            None => Err(io::ErrorKind::NotFound.into()),
+            Some(program) => {
+                let name = command.clone();
+                Ok(Start { program, name, args, env, folder: Arc::new(folder), cwd, has_stdin })
+            }
         };
-        if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(HostcallError::invalid("schema", format!("exec: {name:?} is not a variable's name")));
-        }
-        // What the host itself has may be handed on: `{...process.env}` is the usual idiom.
-        if steers_programs(name) && options.env.get(name).map(String::as_str) != Some(value) {
-            return Err(Reason::Scope.refusal("exec", "exec", &format!("environment variable {name}")));
-        }
-        env.insert(name.clone(), value.to_owned());
+        Ok(Self { command, start })
     }
-    // A program without a search path finds nothing it needs.
-    for name in ["PATH", "HOME"] {
-        if let (false, Some(value)) = (env.contains_key(name), options.env.get(name)) {
-            env.insert(name.to_owned(), value.clone());
-        }
-    }
-    Ok(env)
 }
 
-/// The file a command stands for. Folders of the search path that an extension could write to
-/// count only for programs that a grant names in full.
-fn find(command: &str, cwd: &Path, options: &ExecOptions, permit: &Permit) -> Option<PathBuf> {
-    if command.contains('/') {
-        return Some(cwd.join(command));
-    }
-    let places = permit.places();
-    let within_reach = |folder: &Path| {
-        [Some(&*places.project), Some(&*places.temp), Some(&*places.agent_dir), permit.package_root()]
-            .into_iter()
-            .flatten()
-            .any(|root| folder.starts_with(root))
+/// The working folder: opened without following anything at the name that was decided about. A folder that does not
+/// exist is pi's business (code 1), hence the inner result.
+fn folder(request: &Request) -> Result<io::Result<(PathBuf, File)>, HostcallError> {
+    let permit = &request.permit;
+    let named = params::text_or_none(request, "cwd")?;
+    let cwd = match named {
+        Some(cwd) => permit.places().node_path(cwd)?,
+        None => permit.places().project.clone(),
     };
-    let search = options.env.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
-    search
-        .split(':')
-        .map(Path::new)
-        .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(command))
-        .filter(|program| !within_reach(program) || permit.names_program(program))
-        .find(|program| is_program(program))
-}
-
-fn is_program(path: &Path) -> bool {
-    use rustix::fs::{Access, AtFlags, CWD, accessat};
-    path.is_file() && accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
-}
-
-async fn answer(
-    spec: Spec,
-    options: &ExecOptions,
-    cancel: &CancelToken,
-    sink: Option<ChunkSink>,
-) -> Result<Output, HostcallError> {
-    let (as_bytes, command) = (spec.as_bytes, spec.command.clone());
-    let ended = match run(spec, options, cancel, sink).await {
-        Ok(ended) => ended,
-        Err(error) => return Ok(not_started(&command, &error, as_bytes)),
+    let real = match std::fs::canonicalize(&cwd) {
+        Ok(real) => real,
+        Err(error) => return Ok(Err(error)),
     };
-    if cancel.is_cancelled() {
-        return Err(cancelled("exec"));
+    if let Some(named) = named
+        && guard::is_up("exec.cwd")
+    {
+        let reading = permit.path(Access::Read, &real);
+        reading.map_err(|reason| reason.refusal("read", "exec", &format!("cwd '{named}'")))?;
     }
-    let Ended { code, signal, killed, stdout, stderr, truncated } = ended;
-    let mut value = json!({
-        // pi maps *no code* to 0.
-        "code": code.unwrap_or(0),
-        "killed": killed,
-        "signal": signal,
-    });
-    if truncated {
-        value["truncated"] = Value::from(true);
+    Ok(crate::system::open_folder(&real).map(|folder| (real, folder)))
+}
+
+/// Runs what blocks on a thread for it.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, HostcallError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| HostcallError::new(ErrorCode::Internal, format!("exec: {error}")).with("reason", "invariant"))
+}
+
+impl Inner {
+    async fn start(self: &Arc<Self>, what: Start) -> io::Result<Child> {
+        let inner = Arc::clone(self);
+        let started = tokio::task::spawn_blocking(move || start(what, &inner.options)).await;
+        started.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
-    Ok(with_streams(Output::new(value), stdout, stderr, as_bytes))
+
+    fn bounds(&self, input: Option<Vec<u8>>, timeout: Option<Duration>, max_buffer: Option<usize>) -> Bounds {
+        let ExecOptions { kept_output, grace, .. } = self.options;
+        Bounds { input, timeout, max_buffer, kept_output, grace }
+    }
+
+    /// The op without a name: start, feed, read, answer.
+    async fn to_the_end(self: &Arc<Self>, request: &Request, sink: Option<ChunkSink>) -> Result<Output, HostcallError> {
+        let input = params::bytes_or_none(request, "input")?.map(std::borrow::Cow::into_owned);
+        let max_buffer = params::whole_or_none(request, "maxBuffer")?;
+        let max_buffer = max_buffer.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        let as_bytes = params::text_or_none(request, "encoding")? == Some("buffer");
+        let bounds = self.bounds(input, timeout(request)?, max_buffer);
+        let extension = request.caller.extension();
+        self.programs.make_room(extension)?;
+        let Spec { command, start } = {
+            let (inner, request, has_stdin) = (Arc::clone(self), request.clone(), bounds.input.is_some());
+            blocking(move || Spec::read(&request, &inner.options, has_stdin)).await??
+        };
+        let child = match start {
+            Ok(start) => self.start(start).await,
+            Err(error) => Err(error),
+        };
+        let child = match child {
+            Ok(child) => child,
+            Err(error) => return Ok(with_streams(not_started(&command, &error), Vec::new(), Vec::new(), as_bytes)),
+        };
+        if let Some(sink) = &sink {
+            sink.send(Output::new(json!({ "pid": child.pid })))?;
+        }
+        let ended = run(child, bounds, &request.cancel, sink).await;
+        let ended = ended.map_err(|error| HostcallError::io("EIO", "wait", format!("exec: {error}")))?;
+        let Ended { exit, killed, stdout, stderr, truncated, leash } = ended;
+        if request.cancel.is_cancelled() {
+            return Err(cancelled("exec"));
+        }
+        if !killed {
+            self.programs.leave(extension, leash);
+        }
+        let mut value = json!({
+            // pi maps *no code* to 0.
+            "code": exit.code.unwrap_or(0),
+            "killed": killed,
+            "signal": exit.signal_name(),
+        });
+        if truncated {
+            value["truncated"] = Value::from(true);
+        }
+        Ok(with_streams(Output::new(value), stdout, stderr, as_bytes))
+    }
+
+    fn spawn(&self, request: &Request) -> Result<Output, HostcallError> {
+        let has_stdin = match params::text_or_none(request, "stdin")? {
+            None => false,
+            Some("pipe") => true,
+            Some(other) => {
+                return Err(HostcallError::invalid(
+                    "schema",
+                    format!("exec.spawn: `stdin` is {other:?}, not \"pipe\""),
+                ));
+            }
+        };
+        self.programs.make_room(request.caller.extension())?;
+        let Spec { command, start: what } = Spec::read(request, &self.options, has_stdin)?;
+        match what.and_then(|what| start(what, &self.options)) {
+            Ok(child) => Ok(Output::new(json!({ "pid": self.programs.keep(request.caller.extension(), child) }))),
+            Err(error) => Ok(not_started(&command, &error)),
+        }
+    }
+
+    async fn wait(&self, request: &Request, sink: ChunkSink) -> Result<Output, HostcallError> {
+        let (pid, program) = self.programs.of(request)?;
+        let rest = program.rest.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (stdout, stderr, ended) = rest.ok_or_else(|| {
+            HostcallError::invalid("schema", format!("exec.wait: the program {pid} is being waited for already"))
+        })?;
+        let extension = request.caller.extension().clone();
+        // Whatever happens from here on, the number is free again and the tree comes off the table.
+        let waiting = Waiting { programs: &self.programs, extension: &extension, pid };
+        let leash = child::Leash::of(&program.leash);
+        let child = Child { pid, stdin: None, stdout, stderr, ended, leash };
+        let bounds = self.bounds(None, timeout(request)?, None);
+        let ended = run(child, bounds, &request.cancel, Some(sink)).await;
+        let ended = ended.map_err(|error| HostcallError::io("EIO", "wait", format!("exec: {error}")))?;
+        if request.cancel.is_cancelled() {
+            return Err(cancelled("exec"));
+        }
+        if !ended.killed {
+            self.programs.leave(&extension, ended.leash);
+        }
+        drop(waiting);
+        Ok(Output::new(json!({ "code": ended.exit.code, "signal": ended.exit.signal_name(), "killed": ended.killed })))
+    }
+
+    fn kill(&self, request: &Request) -> Result<Output, HostcallError> {
+        match self.programs.of(request) {
+            Ok((_, program)) => program.kill(request),
+            Err(error) if error.details.get("errno").is_some_and(|errno| errno == "ESRCH") => {
+                Ok(Output::new(json!({ "sent": false })))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Takes a program off the table when nobody waits for it any more.
+struct Waiting<'a> {
+    programs: &'a Programs,
+    extension: &'a ExtensionId,
+    pid: u32,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.programs.forget(self.extension, self.pid);
+    }
+}
+
+fn timeout(request: &Request) -> Result<Option<Duration>, HostcallError> {
+    Ok(params::whole_or_none(request, "timeout")?.filter(|ms| *ms > 0).map(Duration::from_millis))
 }
 
 fn with_streams(mut output: Output, stdout: Vec<u8>, stderr: Vec<u8>, as_bytes: bool) -> Output {
@@ -295,9 +386,9 @@ fn with_streams(mut output: Output, stdout: Vec<u8>, stderr: Vec<u8>, as_bytes: 
 }
 
 /// A program that could not be started: pi's answer, and Node's error beside it.
-fn not_started(command: &str, error: &io::Error, as_bytes: bool) -> Output {
+fn not_started(command: &str, error: &io::Error) -> Output {
     let (name, _) = error_words(error);
-    let value = json!({
+    Output::new(json!({
         "code": 1,
         "killed": false,
         "signal": null,
@@ -307,6 +398,5 @@ fn not_started(command: &str, error: &io::Error, as_bytes: bool) -> Output {
             "path": command,
             "message": format!("spawn {command} {name}"),
         },
-    });
-    with_streams(Output::new(value), Vec::new(), Vec::new(), as_bytes)
+    }))
 }

@@ -8,7 +8,7 @@
 //! Synchronous calls run here and now; asynchronous ones on a thread for blocking work. Open
 //! files belong to their extension and are closed when its realm ends.
 
-use crate::system::{Dir, FileSystem};
+use crate::system::{Dir, FileSystem, Mounts};
 use pijs_hostcall::connector::cancelled;
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Permit, Request};
 use pijs_protocol::{ErrorCode, ExtensionId, HostcallError};
@@ -23,10 +23,12 @@ mod look;
 mod permitted;
 mod tree;
 mod walk;
+mod watch;
 
 pub(crate) use error::words as error_words;
 use handles::Handles;
 pub use permitted::PermittedFiles;
+use walk::Last;
 
 /// Serves the `fs` method.
 pub struct FsConnector {
@@ -36,7 +38,7 @@ pub struct FsConnector {
 struct Inner {
     system: Arc<dyn FileSystem>,
     /// Folders opened once, by the name the host gave them.
-    roots: Mutex<BTreeMap<PathBuf, Arc<dyn Dir>>>,
+    roots: Mutex<BTreeMap<(PathBuf, Mounts), Arc<dyn Dir>>>,
     handles: Mutex<BTreeMap<ExtensionId, Handles>>,
 }
 
@@ -48,9 +50,12 @@ impl FsConnector {
 }
 
 impl Connector for FsConnector {
-    fn call(&self, request: Request, _sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+    fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
+            if request.params.get("op").is_some_and(|op| op == "watch") {
+                return inner.watch(request, sink).await;
+            }
             match tokio::task::spawn_blocking(move || inner.run(&request)).await {
                 Ok(outcome) => outcome,
                 Err(error) => {
@@ -82,7 +87,7 @@ impl Inner {
             "write" => self.write(request),
             "fstat" => self.fstat(request),
             "ftruncate" => self.ftruncate(request),
-            "fsync" => self.fsync(request),
+            "fsync" | "fdatasync" => self.fsync(request),
             "readFile" => self.read_file(request),
             "writeFile" => self.write_file(request, "w"),
             "appendFile" => self.write_file(request, "a"),
@@ -104,11 +109,14 @@ impl Inner {
             "link" => self.link(request),
             "symlink" => self.symlink(request),
             "chmod" => self.chmod(request),
-            "utimes" => self.utimes(request),
+            "utimes" => self.utimes(request, Last::Follow),
             "cp" => self.cp(request),
+            "lutimes" => self.utimes(request, Last::Keep),
+            "fchmod" => self.fchmod(request),
+            "futimes" => self.futimes(request),
             other => Err(HostcallError::invalid(
-                "unsupported",
-                format!("fs.{other} is not available; poll with fs.stat instead"),
+                "sync",
+                format!("fs.{other} has no synchronous form; use the asynchronous one"),
             )
             .with("op", other)),
         }
@@ -123,24 +131,28 @@ impl Inner {
                 .flatten()
                 .filter(|root| path.starts_with(root))
                 .collect();
+        // What is mounted into a folder did not come with the grant for that folder.
+        let mounts = if permit.crosses_mounts() { Mounts::Cross } else { Mounts::Stay };
         candidates.sort_by_key(|root| std::cmp::Reverse(root.as_os_str().len()));
         for root in candidates {
             // One that does not exist is reached, or missed, from the next longer down.
-            if let Ok(dir) = self.root(root) {
+            if let Ok(dir) = self.root(root, mounts) {
                 return Ok((root.to_owned(), dir));
             }
         }
         let top = Path::new("/");
-        Ok((top.to_owned(), self.root(top)?))
+        // The machine is made of many file systems.
+        Ok((top.to_owned(), self.root(top, Mounts::Cross)?))
     }
 
-    fn root(&self, path: &Path) -> std::io::Result<Arc<dyn Dir>> {
+    fn root(&self, path: &Path, mounts: Mounts) -> std::io::Result<Arc<dyn Dir>> {
         let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(dir) = roots.get(path) {
+        let key = (path.to_owned(), mounts);
+        if let Some(dir) = roots.get(&key) {
             return Ok(Arc::clone(dir));
         }
-        let dir = self.system.open_root(path)?;
-        roots.insert(path.to_owned(), Arc::clone(&dir));
+        let dir = self.system.open_root(path, mounts)?;
+        roots.insert(key, Arc::clone(&dir));
         Ok(dir)
     }
 }

@@ -6,11 +6,11 @@
 //! shared between extensions; TLS by rustls with the platform's roots.
 
 use crate::params;
-use address::PublicResolver;
+use address::{PublicResolver, Resolver, SystemResolver};
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::derive::HttpTarget;
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Reason, Request};
-use pijs_protocol::{ErrorCode, ExtensionId, HostcallError};
+use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 use serde_json::{Value, json};
@@ -19,10 +19,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub mod address;
+mod upload;
+
+use upload::{Upload, Uploads};
+
+/// Headers that go along to another origin; any other may be a secret.
+const GO_ALONG: &[&str] = &[
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "cache-control",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "if-modified-since",
+    "if-none-match",
+    "pragma",
+    "range",
+    "user-agent",
+];
 
 /// Limits of requests.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct HttpOptions {
+    /// Finds addresses of names; what it finds is vetted.
+    pub resolver: Arc<dyn Resolver>,
     /// Until a connection stands.
     pub connect_timeout: Duration,
     /// Between two pieces of a response.
@@ -40,6 +61,7 @@ pub struct HttpOptions {
 impl Default for HttpOptions {
     fn default() -> Self {
         Self {
+            resolver: Arc::new(SystemResolver),
             connect_timeout: Duration::from_secs(15),
             idle_timeout: Duration::from_secs(120),
             total_timeout: Duration::from_secs(600),
@@ -59,12 +81,13 @@ struct Inner {
     options: HttpOptions,
     /// One each: connections are not shared between extensions.
     clients: Mutex<BTreeMap<ExtensionId, Client>>,
+    uploads: Uploads,
 }
 
 impl HttpConnector {
     /// Sends requests within these limits.
     pub fn new(options: HttpOptions) -> Self {
-        Self { inner: Arc::new(Inner { options, clients: Mutex::default() }) }
+        Self { inner: Arc::new(Inner { options, clients: Mutex::default(), uploads: Uploads::default() }) }
     }
 }
 
@@ -72,24 +95,34 @@ impl Connector for HttpConnector {
     fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
+            match params::text_or_none(&request, "op")? {
+                Some("send") => return inner.uploads.send(&request).await,
+                Some(_) => return inner.uploads.finish(&request),
+                None => {}
+            }
             let sink = params::flag(&request, "stream")?.then_some(sink);
-            inner
-                .client(request.caller.extension())
-                .and_then(|client| Ok((client, Hop::first(&request)?)))
-                .map(|(client, hop)| async move { inner.bounded(&client, &request, hop, sink).await })?
-                .await
+            let client = inner.client(request.caller.extension())?;
+            let hop = Hop::first(&request, &inner.uploads)?;
+            inner.bounded(&client, &request, hop, sink).await
         })
     }
 
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
+        if request.params.contains_key("op") || request.params.contains_key("upload") {
+            return Err(HostcallError::invalid(
+                "sync",
+                "http: an upload has no synchronous form; use the asynchronous one",
+            ));
+        }
         // A client of its own: the shared one lives on the runtime of the asynchronous calls.
         let client = self.inner.build()?;
-        let hop = Hop::first(request)?;
+        let hop = Hop::first(request, &self.inner.uploads)?;
         crate::block::on(self.inner.bounded(&client, request, hop, None))
     }
 
     fn end_extension(&self, extension: &ExtensionId) {
         self.inner.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
+        self.inner.uploads.end(extension);
     }
 }
 
@@ -98,11 +131,18 @@ struct Hop {
     url: Url,
     method: Method,
     headers: HeaderMap,
-    body: Option<Vec<u8>>,
+    body: Body,
+}
+
+/// What a request carries.
+enum Body {
+    None,
+    Whole(Vec<u8>),
+    Pieces(Upload),
 }
 
 impl Hop {
-    fn first(request: &Request) -> Result<Self, HostcallError> {
+    fn first(request: &Request, uploads: &Uploads) -> Result<Self, HostcallError> {
         let url = Url::parse(params::text(request, "url")?)
             .map_err(|error| HostcallError::invalid("url", format!("http: {error}")))?;
         let method = params::text_or_none(request, "method")?.unwrap_or("GET");
@@ -112,7 +152,12 @@ impl Hop {
             }
             Ok(method) => method,
         };
-        let body = params::bytes_or_none(request, "body")?.map(std::borrow::Cow::into_owned);
+        let body = match (params::bytes_or_none(request, "body")?, params::text_or_none(request, "upload")?) {
+            (None, None) => Body::None,
+            (Some(body), None) => Body::Whole(body.into_owned()),
+            (None, Some(id)) => Body::Pieces(uploads.begin(request.caller.extension(), id)?),
+            (Some(_), Some(_)) => return Err(HostcallError::invalid("schema", "http: `body` beside `upload`")),
+        };
         Ok(Self { url, method, headers: headers(request)?, body })
     }
 
@@ -125,19 +170,15 @@ impl Hop {
         };
         if rewrites {
             self.method = Method::GET;
-            self.body = None;
+            self.body = Body::None;
             for name in ["content-type", "content-encoding", "content-language", "content-location"] {
                 self.headers.remove(name);
             }
         }
-        if self.url.origin() != to.origin() {
-            let secret: Vec<HeaderName> = self
-                .headers
-                .keys()
-                .filter(|name| pijs_hostcall::ledger::is_secret_key(name.as_str()))
-                .cloned()
-                .collect();
-            for name in secret {
+        if self.url.origin() != to.origin() && guard::is_up("http.credentials") {
+            let stay: Vec<HeaderName> =
+                self.headers.keys().filter(|name| !GO_ALONG.contains(&name.as_str())).cloned().collect();
+            for name in stay {
                 self.headers.remove(name);
             }
         }
@@ -172,7 +213,7 @@ fn headers(request: &Request) -> Result<HeaderMap, HostcallError> {
         if DROPPED.contains(&&*lower) {
             continue;
         }
-        if FORBIDDEN.contains(&&*lower) || lower.starts_with("proxy-") {
+        if guard::is_up("http.headers") && (FORBIDDEN.contains(&&*lower) || lower.starts_with("proxy-")) {
             return Err(HostcallError::invalid("schema", format!("http: the header {name:?} belongs to the host")));
         }
         let bad = || HostcallError::invalid("schema", format!("http: {name:?} is not a header, or its value is none"));
@@ -202,7 +243,7 @@ impl Inner {
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
-            .dns_resolver(Arc::new(PublicResolver))
+            .dns_resolver(Arc::new(PublicResolver(Arc::clone(&self.options.resolver))))
             .connect_timeout(self.options.connect_timeout)
             .read_timeout(self.options.idle_timeout)
             .user_agent(&self.options.user_agent)
@@ -236,10 +277,22 @@ impl Inner {
         let mode = params::text_or_none(request, "redirect")?.unwrap_or("follow");
         let mut followed = 0;
         let response = loop {
-            self.check(request, &hop.url)?;
+            if followed == 0 || guard::is_up("http.redirect") {
+                self.check(request, &hop.url)?;
+            }
             let mut sending = client.request(hop.method.clone(), hop.url.clone()).headers(hop.headers.clone());
-            if let Some(body) = &hop.body {
-                sending = sending.body(body.clone());
+            match &mut hop.body {
+                Body::None => {}
+                Body::Whole(body) => sending = sending.body(body.clone()),
+                Body::Pieces(upload) => match upload.body() {
+                    Some(body) => sending = sending.body(body),
+                    None => {
+                        return Err(io(
+                            "EREDIRECT",
+                            &format!("{} wants a body a second time that came in pieces", hop.url),
+                        ));
+                    }
+                },
             }
             let response = sending.send().await.map_err(|error| failure(&error, hop.url.as_str()))?;
             let status = response.status().as_u16();
@@ -260,7 +313,7 @@ impl Inner {
                 .url
                 .join(location)
                 .map_err(|error| io("EREDIRECT", &format!("{} redirects to {location:?}: {error}", hop.url)))?;
-            if hop.url.scheme() == "https" && to.scheme() == "http" {
+            if hop.url.scheme() == "https" && to.scheme() == "http" && guard::is_up("http.redirect") {
                 return Err(Reason::Scope.refusal("http", "http", &format!("a redirect from https to {to}")));
             }
             hop = hop.redirected(status, to);
@@ -281,7 +334,11 @@ impl Inner {
             _ => None,
         };
         match literal {
-            Some(literal) if !address::is_public(literal) && !permit.names_address(literal, target.port) => {
+            Some(literal)
+                if guard::is_up("http.address")
+                    && !address::is_public(literal)
+                    && !permit.names_address(literal, target.port) =>
+            {
                 Err(Reason::BlockedAddress.refusal("http", "http", &subject()))
             }
             _ => Ok(()),
@@ -313,7 +370,7 @@ impl Inner {
         let (mut body, mut size) = (Vec::new(), 0_usize);
         while let Some(piece) = response.chunk().await.map_err(|error| failure(&error, url.as_str()))? {
             size += piece.len();
-            if size > self.options.body_bytes {
+            if size > self.options.body_bytes && guard::is_up("http.size") {
                 return Err(io("EFBIG", &format!("the response of {url} is over {} bytes", self.options.body_bytes)));
             }
             if request.cancel.is_cancelled() {

@@ -9,7 +9,10 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+#[cfg(target_os = "linux")]
+mod inotify;
 #[cfg(unix)]
 mod os;
 #[cfg(not(unix))]
@@ -17,14 +20,64 @@ mod os;
 mod os;
 
 pub use os::OsFileSystem;
+pub(crate) use os::open_folder;
 
 /// Opens folders by absolute path: the only place where a path is resolved by the system.
 pub trait FileSystem: Send + Sync {
     /// Opens a folder that the host itself named. Links in the path are followed.
-    fn open_root(&self, path: &Path) -> io::Result<Arc<dyn Dir>>;
+    fn open_root(&self, path: &Path, mounts: Mounts) -> io::Result<Arc<dyn Dir>>;
 
     /// Random letters for temporary names.
     fn random_name(&self) -> String;
+
+    /// Something that notices changes. Call it inside an asynchronous runtime.
+    ///
+    /// The default, for systems that cannot: [`io::ErrorKind::Unsupported`].
+    fn watcher(&self) -> io::Result<Box<dyn Watcher>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Whether other file systems that are mounted below a folder belong to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mounts {
+    /// They do.
+    Cross,
+    /// Opening something there is `EXDEV`.
+    Stay,
+}
+
+/// Notices changes of files and folders.
+pub trait Watcher: Send {
+    /// Watches `name` in `dir`, or `dir` itself. A folder's entries are watched with it, not what is deeper.
+    fn add(&mut self, dir: &dyn Dir, name: Option<&OsStr>) -> io::Result<WatchId>;
+
+    /// Changes since the last answer, in order; at least one.
+    fn poll_changes(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<Change>>>;
+}
+
+/// One watched thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WatchId(pub i32);
+
+/// Something changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// At a watched thing.
+    At {
+        /// Which.
+        watch: WatchId,
+        /// In a folder: the entry; absent when it is about the thing itself.
+        name: Option<OsString>,
+        /// Whether a name came or went; otherwise content or attributes.
+        is_rename: bool,
+        /// Whether a folder came to be under this name.
+        is_new_folder: bool,
+    },
+    /// A watched thing is gone; nothing more comes from it.
+    Gone(WatchId),
+    /// Some changes were lost.
+    Overflow,
 }
 
 /// An open folder. Every `name` is one component: no slash, not `.` or `..`.
@@ -70,6 +123,13 @@ pub trait Dir: Send + Sync {
     /// Moves `name` to `to_name` in `to`.
     fn rename(&self, name: &OsStr, to: &dyn Dir, to_name: &OsStr) -> io::Result<()>;
 
+    /// Puts a new regular file with this content in the place of `name`, at once: whoever looks sees the old
+    /// content or the new one. Permission bits and group of an old file are kept; a new one gets `mode`.
+    ///
+    /// `None` when that would lose something (other names of the file, its owner, attributes) or is not possible here; the caller then
+    /// writes into the file.
+    fn replace(&self, name: &OsStr, data: &[u8], mode: u32) -> io::Result<Option<()>>;
+
     /// Gives the file `name` another name.
     fn link(&self, name: &OsStr, to: &dyn Dir, to_name: &OsStr) -> io::Result<()>;
 
@@ -111,6 +171,10 @@ pub trait File: Send {
     fn stat(&self) -> io::Result<Stat>;
     /// Cuts or extends.
     fn set_len(&mut self, len: u64) -> io::Result<()>;
+    /// Sets permission bits.
+    fn chmod(&mut self, mode: u32) -> io::Result<()>;
+    /// Sets access and modification time, milliseconds since 1970.
+    fn utimes(&mut self, atime_ms: f64, mtime_ms: f64) -> io::Result<()>;
     /// To the disk.
     fn sync(&mut self) -> io::Result<()>;
 }

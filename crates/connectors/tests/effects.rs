@@ -171,7 +171,7 @@ fn errors_are_nodes() {
     assert_eq!(why(&world.write(json!({"op": "rmdir", "path": "src"}))), "io:ENOTEMPTY");
     assert_eq!(why(&world.read(json!({"op": "readdir", "path": "src/a.txt"}))), "io:ENOTDIR");
     assert_eq!(why(&world.read(json!({"op": "readFile", "path": "src"}))), "io:EISDIR");
-    assert_eq!(why(&world.read(json!({"op": "watch", "path": "src"}))), "invalid_request:unsupported");
+    assert_eq!(why(&world.read(json!({"op": "watch", "path": "src"}))), "invalid_request:sync");
 }
 
 #[test]

@@ -601,10 +601,14 @@ impl Permit {
     }
 
     /// Whether the program's whole path is named, as one inside a folder that extensions can
-    /// write must be.
+    /// write must be. Permissive mode takes every program as named.
     pub fn names_program(&self, program: &Path) -> bool {
-        let named = |grant: &CompiledGrant| grant.capability.as_str() == "exec" && grant.scope.names_program(program);
-        self.authority.grants.iter().any(named) || self.once.as_deref().is_some_and(named)
+        let project = &self.places().project;
+        let named =
+            |grant: &CompiledGrant| grant.capability.as_str() == "exec" && grant.scope.names_program(program, project);
+        self.gate.inner.policy.mode == Mode::Permissive
+            || self.authority.grants.iter().any(named)
+            || self.once.as_deref().is_some_and(named)
     }
 
     /// Whether an environment variable may be read.
@@ -616,9 +620,19 @@ impl Permit {
         self.check(self.case().by_grant("env", covers), covers)
     }
 
+    /// Whether file systems that are mounted inside the session's folders belong to them.
+    pub fn crosses_mounts(&self) -> bool {
+        self.gate.inner.policy.mode == Mode::Permissive
+    }
+
     /// The session's folders.
     pub fn places(&self) -> &Places {
         self.gate.places()
+    }
+
+    /// Whose permit it is.
+    pub fn extension(&self) -> &ExtensionId {
+        &self.profile.extension
     }
 
     /// Folder of the caller's package.

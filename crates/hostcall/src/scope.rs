@@ -156,10 +156,10 @@ impl CompiledScope {
     }
 
     /// Whether a program is named with its whole path, as one inside a writable folder must be.
-    pub fn names_program(&self, program: &Path) -> bool {
-        self.commands.as_ref().is_some_and(|commands| {
-            commands.iter().any(|words| words.first().is_some_and(|word| Path::new(word) == program))
-        })
+    /// One that is named by a relative path is meant from `project`.
+    pub fn names_program(&self, program: &Path, project: &Path) -> bool {
+        let named = |word: &String| word.contains('/') && normal(project, Path::new(word)) == program;
+        self.commands.as_ref().is_some_and(|commands| commands.iter().any(|words| words.first().is_some_and(named)))
     }
 }
 

@@ -1,151 +1,124 @@
-//! One program from start to end.
+//! One program from start to end: its output, its time, its end.
 
-use super::{ExecOptions, Spec};
+use super::child::{Child, Exit, Leash};
 use pijs_hostcall::{CancelToken, ChunkSink, Output};
-use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
-use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::VecDeque;
-use std::io;
-use std::process::{ExitStatus, Stdio};
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::Command;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::unix::pipe;
 
-/// How long output is still read after the program ended: something it started may hold the
-/// pipe. pi waits as long.
-const AFTER_EXIT: Duration = Duration::from_millis(100);
+/// How long output is still read after the program ended: something it started may hold the pipe
+/// (rule R53).
+const AFTER_EXIT: Duration = Duration::from_millis(250);
+
+/// How long a program that was killed may take to be gone, beyond its grace: one that the system itself cannot
+/// end (it waits for a broken disk) does not hold up the answer.
+const AFTER_KILL: Duration = Duration::from_secs(3);
 
 /// How a program ended.
 pub(super) struct Ended {
-    pub(super) code: Option<i32>,
-    pub(super) signal: Option<&'static str>,
+    pub(super) exit: Exit,
     /// By us: deadline, cancellation or too much output.
     pub(super) killed: bool,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
     pub(super) truncated: bool,
+    /// What it left running.
+    pub(super) leash: Leash,
 }
 
-/// Kills the whole group when the call goes away.
-struct Group {
-    leader: Pid,
-    ended: bool,
+/// What a run is bound by.
+pub(super) struct Bounds {
+    pub(super) input: Option<Vec<u8>>,
+    pub(super) timeout: Option<Duration>,
+    /// More of a stream than this ends the program.
+    pub(super) max_buffer: Option<usize>,
+    /// Otherwise this much of the end is kept.
+    pub(super) kept_output: usize,
+    pub(super) grace: Duration,
 }
 
-impl Group {
-    fn signal(&self, signal: Signal) {
-        // Gone already is as good as killed.
-        let _ = kill_process_group(self.leader, signal);
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if !self.ended {
-            self.signal(Signal::KILL);
-        }
-    }
-}
-
-/// Runs a program. `Err` when it could not be started.
+/// Runs a started program to its end. When this is dropped before, the leash ends the tree.
 pub(super) async fn run(
-    spec: Spec,
-    options: &ExecOptions,
+    child: Child,
+    bounds: Bounds,
     cancel: &CancelToken,
     sink: Option<ChunkSink>,
 ) -> io::Result<Ended> {
-    let program = spec.program.ok_or(io::ErrorKind::NotFound)?;
-    let mut command = Command::new(&program);
-    command
-        .arg0(&spec.command)
-        .args(&spec.args)
-        .env_clear()
-        .envs(&spec.env)
-        .current_dir(&spec.cwd)
-        .stdin(if spec.input.is_some() { Stdio::piped() } else { Stdio::null() })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut command = CommandWrap::from(command);
-    command.wrap(ProcessSession);
-    let mut child = command.spawn()?;
-    let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    let mut group = Group { leader: leader.ok_or_else(|| io::Error::other("a program without an id"))?, ended: false };
-
+    let Child { stdin, stdout, stderr, mut ended, leash, .. } = child;
     let overflow = CancelToken::new();
     let limits = |name| Keep {
         name,
-        limit: spec.max_buffer.unwrap_or(options.kept_output),
-        strict: spec.max_buffer.is_some().then(|| overflow.clone()),
+        limit: bounds.max_buffer.unwrap_or(bounds.kept_output),
+        strict: bounds.max_buffer.is_some().then(|| overflow.clone()),
         sink: sink.clone(),
     };
-    let (mut stdout, mut stderr) = (Kept::default(), Kept::default());
-    let (out, err, stdin) = (child.stdout().take(), child.stderr().take(), child.stdin().take());
-    let input = spec.input;
-    let feed = async {
-        if let (Some(mut stdin), Some(input)) = (stdin, input) {
-            // A program that does not read its input is no failure of ours.
-            let _ = stdin.write_all(&input).await;
-        }
-        std::future::pending::<()>().await;
-    };
-    // Whether the program is to end, and whether it was asked politely already.
-    let (mut killed, mut asked) = (false, false);
-    let status = {
+    let (mut kept_out, mut kept_err) = (Kept::default(), Kept::default());
+    // Whether the program is to end; when it must be gone by.
+    let mut killed = false;
+    let exit = {
         let reading = async {
-            tokio::join!(keep(out, &mut stdout, limits("stdout")), keep(err, &mut stderr, limits("stderr")));
+            tokio::join!(keep(stdout, &mut kept_out, limits("stdout")), keep(stderr, &mut kept_err, limits("stderr")));
         };
         let mut reading = std::pin::pin!(reading);
         let mut drained = false;
-        let mut feed = std::pin::pin!(feed);
+        let mut feeding = std::pin::pin!(feed(stdin, bounds.input));
+        let mut fed = false;
         let expiry = async {
-            match spec.timeout {
+            match bounds.timeout {
                 Some(timeout) => tokio::time::sleep(timeout).await,
                 None => std::future::pending().await,
             }
         };
         let mut expiry = std::pin::pin!(expiry);
-        let mut grace = std::pin::pin!(tokio::time::sleep(options.grace));
-        let status = loop {
+        let mut too_late = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
+        let exit = loop {
+            let was_killed = killed;
             tokio::select! {
-                status = wait(&mut child) => break status?,
+                exit = &mut ended => break exit.ok(),
                 () = &mut reading, if !drained => drained = true,
-                () = &mut feed => {}
+                () = &mut feeding, if !fed => fed = true,
                 () = &mut expiry, if !killed => killed = true,
                 () = cancel.cancelled(), if !killed => killed = true,
                 () = overflow.cancelled(), if !killed => killed = true,
-                () = &mut grace, if killed => {
-                    group.signal(Signal::KILL);
-                    grace.as_mut().reset(tokio::time::Instant::now() + options.grace);
-                    continue;
-                }
+                () = &mut too_late, if killed => break None,
             }
-            if killed && !asked {
-                asked = true;
-                group.signal(Signal::TERM);
-                grace.as_mut().reset(tokio::time::Instant::now() + options.grace);
+            if killed && !was_killed {
+                leash.end();
+                too_late.as_mut().reset(tokio::time::Instant::now() + bounds.grace + AFTER_KILL);
             }
         };
         // The pipe that closed on it may have ended the program before the signal did.
         killed |= overflow.is_cancelled();
         if killed {
-            // Its children may have ignored the polite signal.
-            group.signal(Signal::KILL);
+            // Its children may have outlived it.
+            leash.end();
         }
-        group.ended = true;
         if !drained {
             // Elapsed means that something it started still holds the pipes.
             let _ = tokio::time::timeout(AFTER_EXIT, reading).await;
         }
-        status
+        // A supervisor that went away without a word was killed, and nobody knows how its program ended.
+        exit.unwrap_or(Exit { code: None, signal: Some(rustix::process::Signal::KILL.as_raw()) })
     };
-    let (code, signal) = parts(status);
-    let truncated = stdout.dropped || stderr.dropped;
-    Ok(Ended { code, signal, killed, stdout: stdout.bytes.into(), stderr: stderr.bytes.into(), truncated })
+    let truncated = kept_out.dropped || kept_err.dropped;
+    Ok(Ended { exit, killed, stdout: kept_out.bytes.into(), stderr: kept_err.bytes.into(), truncated, leash })
 }
 
-async fn wait(child: &mut Box<dyn ChildWrapper>) -> io::Result<ExitStatus> {
-    // The program itself, not its group: what it leaves running does not hold up the answer.
-    child.inner_mut().wait().await
+async fn feed(stdin: Option<PipeWriter>, input: Option<Vec<u8>>) {
+    if let (Some(stdin), Some(input)) = (stdin, input)
+        && let Ok(mut stdin) = sender(stdin)
+    {
+        // A program that does not read its input is no failure of ours.
+        let _ = stdin.write_all(&input).await;
+    }
+}
+
+/// The writing end for asynchronous use; call it inside a runtime.
+pub(super) fn sender(pipe: PipeWriter) -> io::Result<pipe::Sender> {
+    pipe::Sender::from_owned_fd(OwnedFd::from(pipe))
 }
 
 /// What is kept of a stream.
@@ -163,8 +136,8 @@ struct Keep {
     sink: Option<ChunkSink>,
 }
 
-async fn keep(stream: Option<impl AsyncRead + Unpin>, kept: &mut Kept, how: Keep) {
-    let Some(mut stream) = stream else { return };
+async fn keep(pipe: PipeReader, kept: &mut Kept, how: Keep) {
+    let Ok(mut stream) = pipe::Receiver::from_owned_fd(OwnedFd::from(pipe)) else { return };
     let mut step = vec![0; 64 << 10];
     loop {
         let read = match stream.read(&mut step).await {
@@ -190,23 +163,4 @@ async fn keep(stream: Option<impl AsyncRead + Unpin>, kept: &mut Kept, how: Keep
             }
         }
     }
-}
-
-fn parts(status: ExitStatus) -> (Option<i32>, Option<&'static str>) {
-    use std::os::unix::process::ExitStatusExt as _;
-    let signal = status.signal().map(|number| match number {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        3 => "SIGQUIT",
-        4 => "SIGILL",
-        6 => "SIGABRT",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        13 => "SIGPIPE",
-        14 => "SIGALRM",
-        15 => "SIGTERM",
-        _ => "SIGUNKNOWN",
-    });
-    (status.code(), signal)
 }

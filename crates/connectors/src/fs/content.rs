@@ -7,7 +7,7 @@ use crate::params;
 use crate::system::{File, Kind, OpenHow};
 use pijs_hostcall::connector::cancelled;
 use pijs_hostcall::derive::OpenFlags;
-use pijs_hostcall::{Access, CancelToken, Output, Request};
+use pijs_hostcall::{Access, CancelToken, Output, Permit, Request};
 use pijs_protocol::HostcallError;
 use serde_json::{Value, json};
 use std::io;
@@ -56,9 +56,33 @@ impl Inner {
         let path = params::text(request, "path")?;
         let usual = Value::from(usual);
         let flags = OpenFlags::parse(request.params.get("flag").or(Some(&usual)))?;
-        let mut file = self.open_path(request, path, flags).map_err(|failure| failure.at(&At::path("open", path)))?;
+        let at = At::path("open", path);
+        if flags.truncate && flags.create && !flags.append && !flags.exclusive && !flags.nofollow {
+            let mode = permission_bits(request)?;
+            let absolute = request.permit.places().node_path(path)?;
+            let replaced = self.replace(&request.permit, &absolute, &data, mode).map_err(|failure| failure.at(&at))?;
+            if replaced.is_some() {
+                return Ok(Output::empty());
+            }
+        }
+        let mut file = self.open_path(request, path, flags).map_err(|failure| failure.at(&at))?;
         write_all(&mut *file, &data).map_err(|error| At::path("write", path).io(&error))?;
         Ok(Output::empty())
+    }
+
+    /// Puts `data` in the place of what is at `path`, at once; `None` when it has to be written into the file.
+    pub(super) fn replace(
+        &self,
+        permit: &Permit,
+        path: &std::path::Path,
+        data: &[u8],
+        mode: u32,
+    ) -> Result<Option<()>, Failure> {
+        let reached = self.walk(permit, path, Access::Write, Last::Follow)?;
+        match &reached.name {
+            Some(name) => Ok(reached.dir.replace(name, data, mode)?),
+            None => Err(code(super::error::EISDIR).into()),
+        }
     }
 
     pub(super) fn truncate(&self, request: &Request) -> Result<Output, HostcallError> {
@@ -88,6 +112,14 @@ impl Inner {
         copied.map_err(|failure| failure.at(&at))?;
         Ok(Output::empty())
     }
+}
+
+/// The bits that a file gets which a call makes.
+pub(super) fn permission_bits(request: &Request) -> Result<u32, HostcallError> {
+    let mode = params::whole_or_none(request, "mode")?.unwrap_or(0o666);
+    #[expect(clippy::cast_possible_truncation, reason = "permission bits")]
+    let mode = mode as u32 & 0o777;
+    Ok(mode)
 }
 
 /// Copies one regular file between open folders.

@@ -11,6 +11,7 @@ use pijs_hostcall::{Access, Output, Request};
 use pijs_protocol::HostcallError;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Files an extension may have open.
@@ -30,6 +31,8 @@ pub(super) struct Handles {
 #[derive(Clone)]
 pub(super) struct Handle {
     pub(super) flags: OpenFlags,
+    /// Where it was opened, free of links.
+    real: PathBuf,
     file: Arc<Mutex<Box<dyn File>>>,
 }
 
@@ -44,7 +47,7 @@ impl Inner {
         let path = params::text(request, "path")?;
         let at = At::path("open", path);
         let flags = OpenFlags::parse(request.params.get("flags"))?;
-        let file = self.open_path(request, path, flags).map_err(|failure| failure.at(&at))?;
+        let (file, real) = self.open_at(request, path, flags).map_err(|failure| failure.at(&at))?;
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let handles = handles.entry(request.caller.extension().clone()).or_default();
         if handles.open.len() >= MOST_OPEN {
@@ -54,15 +57,18 @@ impl Inner {
         let fd = (FIRST..).zip(handles.open.keys()).find(|(free, used)| free != *used).map(|(free, _)| free);
         #[expect(clippy::cast_possible_truncation, reason = "at most MOST_OPEN are open")]
         let fd = fd.unwrap_or(FIRST + handles.open.len() as u32);
-        handles.open.insert(fd, Handle { flags, file: Arc::new(Mutex::new(file)) });
+        handles.open.insert(fd, Handle { flags, real, file: Arc::new(Mutex::new(file)) });
         Ok(Output::new(json!({ "fd": fd })))
     }
 
     /// Opens by path, following links by our own walk.
     pub(super) fn open_path(&self, request: &Request, path: &str, flags: OpenFlags) -> Result<Box<dyn File>, Failure> {
-        let mode = params::whole_or_none(request, "mode").ok().flatten().unwrap_or(0o666);
-        #[expect(clippy::cast_possible_truncation, reason = "permission bits")]
-        let how = OpenHow { flags, mode: mode as u32 & 0o777 };
+        self.open_at(request, path, flags).map(|(file, _)| file)
+    }
+
+    fn open_at(&self, request: &Request, path: &str, flags: OpenFlags) -> Result<(Box<dyn File>, PathBuf), Failure> {
+        let mode = super::content::permission_bits(request).map_err(|_| code(super::error::EINVAL))?;
+        let how = OpenHow { flags, mode };
         let absolute = request.permit.places().node_path(path).map_err(|_| code(super::error::EINVAL))?;
         let access = if flags.writes() { Access::Write } else { Access::Read };
         // An exclusive creation does not look behind a link, as the system does not.
@@ -73,7 +79,7 @@ impl Inner {
             reading.map_err(|reason| Failure::Denied("read", reason))?;
         }
         match &reached.name {
-            Some(name) => Ok(reached.dir.open(name, how)?),
+            Some(name) => Ok((reached.dir.open(name, how)?, reached.real)),
             None => Err(code(super::error::EISDIR).into()),
         }
     }
@@ -132,6 +138,33 @@ impl Inner {
             return Err(At::handle("ftruncate").io(&code(super::error::EINVAL)));
         }
         handle.file().set_len(len).map_err(|error| At::handle("ftruncate").io(&error))?;
+        Ok(Output::empty())
+    }
+
+    /// A handle whose file may be changed, also when it was opened for reading only.
+    fn handle_to_change(&self, request: &Request, syscall: &'static str) -> Result<Handle, HostcallError> {
+        let handle = self.handle(request, syscall)?;
+        let writing = request.permit.path(Access::Write, &handle.real);
+        writing.map_err(|reason| At::handle(syscall).denied("write", reason))?;
+        Ok(handle)
+    }
+
+    pub(super) fn fchmod(&self, request: &Request) -> Result<Output, HostcallError> {
+        // Nothing is cut off: permission bits.
+        let mode = (params::whole(request, "mode")? & 0o7777) as u32;
+        self.handle_to_change(request, "fchmod")?
+            .file()
+            .chmod(mode)
+            .map_err(|error| At::handle("fchmod").io(&error))?;
+        Ok(Output::empty())
+    }
+
+    pub(super) fn futimes(&self, request: &Request) -> Result<Output, HostcallError> {
+        let (atime, mtime) = (params::number(request, "atimeMs")?, params::number(request, "mtimeMs")?);
+        self.handle_to_change(request, "futime")?
+            .file()
+            .utimes(atime, mtime)
+            .map_err(|error| At::handle("futime").io(&error))?;
         Ok(Output::empty())
     }
 

@@ -46,15 +46,23 @@ impl PermittedFiles {
     /// Replaces or creates a file, and the folders above it.
     pub async fn write(&self, path: &Path, data: Vec<u8>) -> Result<(), HostcallError> {
         self.blocking(path, move |this, path, shown| {
-            let flags = OpenFlags { write: true, create: true, truncate: true, ..OpenFlags::default() };
-            let opened = match this.open(path, flags) {
+            let at = At::path("open", shown);
+            let replace = || {
+                this.allowed(path, Access::Write)?;
+                this.inner.replace(&this.permit, path, &data, 0o666)
+            };
+            let replaced = match replace() {
                 Err(Failure::Io(error)) if error.raw_os_error() == Some(ENOENT) => {
                     let parent = path.parent().unwrap_or(path);
-                    this.inner.mkdir_all(&this.permit, parent, 0o777).and_then(|_| this.open(path, flags))
+                    this.inner.mkdir_all(&this.permit, parent, 0o777).and_then(|_| replace())
                 }
                 other => other,
             };
-            let mut file = opened.map_err(|failure| failure.at(&At::path("open", shown)))?;
+            if replaced.map_err(|failure| failure.at(&at))?.is_some() {
+                return Ok(());
+            }
+            let flags = OpenFlags { write: true, create: true, truncate: true, ..OpenFlags::default() };
+            let mut file = this.open(path, flags).map_err(|failure| failure.at(&at))?;
             write_all(&mut *file, &data).map_err(|error| At::path("write", shown).io(&error))
         })
         .await

@@ -195,11 +195,12 @@ impl Inner {
         Ok(Output::empty())
     }
 
-    pub(super) fn utimes(&self, request: &Request) -> Result<Output, HostcallError> {
+    /// `utimes`, and `lutimes` of a link itself.
+    pub(super) fn utimes(&self, request: &Request, last: Last) -> Result<Output, HostcallError> {
         let at = At::path("utime", params::text(request, "path")?);
         let (atime, mtime) = (params::number(request, "atimeMs")?, params::number(request, "mtimeMs")?);
         let done = self
-            .reach(request, "path", Access::Write, Last::Follow)
+            .reach(request, "path", Access::Write, last)
             .and_then(|reached| Ok(reached.dir.utimes(reached.named()?, atime, mtime)?));
         done.map_err(|failure| failure.at(&at))?;
         Ok(Output::empty())

@@ -10,6 +10,7 @@ use super::error::{ELOOP, ENOTDIR, Failure, code};
 use crate::system::{Dir, Kind, Stat};
 use pijs_hostcall::places::normal;
 use pijs_hostcall::{Access, Permit};
+use pijs_protocol::guard;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,8 +67,10 @@ fn not_a_folder(error: io::Error) -> io::Error {
 impl Inner {
     /// Walks to an absolute, normalised `path` that the gate allowed for `access`.
     pub(super) fn walk(&self, permit: &Permit, path: &Path, access: Access, last: Last) -> Result<Reached, Failure> {
-        let allowed =
-            |path: &Path| permit.path(access, path).map_err(|reason| Failure::Denied(access.capability(), reason));
+        let allowed = |path: &Path| match permit.path(access, path) {
+            Err(reason) if guard::is_up("fs.beneath") => Err(Failure::Denied(access.capability(), reason)),
+            _ => Ok(()),
+        };
         let mut path = path.to_owned();
         for _ in 0..=MOST_LINKS {
             let reached = match self.step(permit, &path, last)? {

@@ -1,10 +1,11 @@
 //! The operating system's files, through handles and single names.
 //!
-//! Every open says *no follow* and *no blocking*. Several levels at once go through `openat2`
-//! where the kernel has it: beneath the folder, no links, no magic links; elsewhere name by
-//! name, which is the same rule.
+//! Every open says *no follow* and *no blocking*, and goes through `openat2` where the kernel has it:
+//! beneath the folder, no links, no magic links, no other file system; elsewhere name by name, which is the
+//! same rule.
 
-use super::{Dir, File, FileSystem, Kind, OpenHow, Stat};
+use super::{Dir, File, FileSystem, Kind, Mounts, OpenHow, Stat};
+use pijs_protocol::guard;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::any::Any;
@@ -30,9 +31,9 @@ impl OsFileSystem {
 }
 
 impl FileSystem for OsFileSystem {
-    fn open_root(&self, path: &Path) -> io::Result<Arc<dyn Dir>> {
+    fn open_root(&self, path: &Path, mounts: Mounts) -> io::Result<Arc<dyn Dir>> {
         let fd = fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Arc::new(OsDir { fd }))
+        Ok(Arc::new(OsDir { fd, mounts }))
     }
 
     fn random_name(&self) -> String {
@@ -40,43 +41,29 @@ impl FileSystem for OsFileSystem {
         let bytes = uuid::Uuid::new_v4().into_bytes();
         bytes.iter().take(6).map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect()
     }
+
+    #[cfg(target_os = "linux")]
+    fn watcher(&self) -> io::Result<Box<dyn super::Watcher>> {
+        Ok(Box::new(super::inotify::Inotify::new()?))
+    }
 }
 
-struct OsDir {
-    fd: OwnedFd,
+pub(super) struct OsDir {
+    pub(super) fd: OwnedFd,
+    mounts: Mounts,
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl Dir for OsDir {
     fn child(&self, name: &OsStr) -> io::Result<Arc<dyn Dir>> {
-        let fd = fs::openat(&self.fd, single(name)?, FOLDER, Mode::empty())?;
-        Ok(Arc::new(Self { fd }))
+        let fd = open_beneath(&self.fd, Path::new(single(name)?), FOLDER, Mode::empty(), self.mounts)?;
+        Ok(Arc::new(Self { fd, mounts: self.mounts }))
     }
 
-    #[cfg(target_os = "linux")]
     fn descend(&self, names: &[&OsStr]) -> io::Result<Option<Arc<dyn Dir>>> {
-        use rustix::fs::ResolveFlags;
-        if names.len() < 2 {
-            return names.first().map(|name| self.child(name)).transpose();
-        }
-        let mut path = PathBuf::new();
-        for name in names {
-            path.push(single(name)?);
-        }
-        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        match fs::openat2(&self.fd, &path, FOLDER, Mode::empty(), beneath) {
-            Ok(fd) => Ok(Some(Arc::new(Self { fd }))),
-            // An old kernel, or a sandbox around us that does not know the call.
-            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => {
-                let mut at = self.child(names[0])?;
-                for name in &names[1..] {
-                    at = at.child(name)?;
-                }
-                Ok(Some(at))
-            }
-            Err(error) => Err(error.into()),
-        }
+        let found = descend(&self.fd, names, self.mounts)?;
+        Ok(found.map(|fd| Arc::new(Self { fd, mounts: self.mounts }) as Arc<dyn Dir>))
     }
 
     fn open(&self, name: &OsStr, how: OpenHow) -> io::Result<Box<dyn File>> {
@@ -97,7 +84,9 @@ impl Dir for OsDir {
                 bits |= bit;
             }
         }
-        let fd = fs::openat(&self.fd, single(name)?, bits, Mode::from_raw_mode(how.mode & 0o7777))?;
+        // The call that looks closer refuses a mode where nothing can be made.
+        let mode = if flags.create { Mode::from_raw_mode(how.mode & 0o7777) } else { Mode::empty() };
+        let fd = open_beneath(&self.fd, Path::new(single(name)?), bits, mode, self.mounts)?;
         let found = convert(&fs::fstat(&fd)?);
         match found.kind() {
             Kind::File => {}
@@ -105,7 +94,8 @@ impl Dir for OsDir {
             // A folder may be opened and looked at; reading it gives EISDIR, as in Node.
             Kind::Dir => {}
             // Pipes, sockets and devices are doors to other processes.
-            _ => return Err(Errno::OPNOTSUPP.into()),
+            _ if guard::is_up("fs.special") => return Err(Errno::OPNOTSUPP.into()),
+            _ => {}
         }
         if flags.truncate && found.kind() == Kind::File {
             fs::ftruncate(&fd, 0)?;
@@ -168,6 +158,53 @@ impl Dir for OsDir {
         Ok(fs::renameat(&self.fd, single(name)?, &same_kind(to)?.fd, single(to_name)?)?)
     }
 
+    fn replace(&self, name: &OsStr, data: &[u8], mode: u32) -> io::Result<Option<()>> {
+        let name = single(name)?;
+        let kept = match fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => None,
+            Err(error) => return Err(error.into()),
+            Ok(stat) => {
+                // More names, another owner or more than bits of permission would be lost with the old file.
+                let own = stat.st_uid == rustix::process::geteuid().as_raw();
+                if convert(&stat).kind() != Kind::File || stat.st_nlink != 1 || !own {
+                    return Ok(None);
+                }
+                fs::accessat(&self.fd, name, fs::Access::WRITE_OK, AtFlags::EACCESS)?;
+                if self.has_attributes(name) {
+                    return Ok(None);
+                }
+                Some(stat)
+            }
+        };
+        let temporary = format!(".pijs-{}.tmp", OsFileSystem.random_name());
+        let bits = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = match fs::openat(&self.fd, temporary.as_str(), bits, Mode::from_raw_mode(mode & 0o777)) {
+            Ok(fd) => fd,
+            // The file may be changed, its folder not.
+            Err(Errno::ACCESS | Errno::PERM) if kept.is_some() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let finish = || -> io::Result<()> {
+            if let Some(kept) = &kept {
+                let group = Some(rustix::fs::Gid::from_raw(kept.st_gid));
+                fs::fchown(&fd, None, group)?;
+                fs::fchmod(&fd, Mode::from_raw_mode(kept.st_mode & 0o7777))?;
+            }
+            let mut file = std::fs::File::from(fd.try_clone()?);
+            io::Write::write_all(&mut file, data)?;
+            Ok(fs::renameat(&self.fd, temporary.as_str(), &self.fd, name)?)
+        };
+        let done = finish();
+        if done.is_err() {
+            let _ = fs::unlinkat(&self.fd, temporary.as_str(), AtFlags::empty());
+        }
+        match done {
+            // The group is not ours to give.
+            Err(error) if kept.is_some() && error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => Ok(None),
+            done => done.map(Some),
+        }
+    }
+
     fn link(&self, name: &OsStr, to: &dyn Dir, to_name: &OsStr) -> io::Result<()> {
         // Without a flag a link is linked itself, not what it points to.
         Ok(fs::linkat(&self.fd, single(name)?, &same_kind(to)?.fd, single(to_name)?, AtFlags::empty())?)
@@ -194,8 +231,7 @@ impl Dir for OsDir {
         if !matches!(convert(&fs::fstat(&fd)?).kind(), Kind::File | Kind::Dir) {
             return Err(Errno::OPNOTSUPP.into());
         }
-        // No set-user-id, set-group-id bits: they are doors for others.
-        Ok(fs::fchmod(&fd, Mode::from_raw_mode(mode & 0o1777))?)
+        Ok(fs::fchmod(&fd, plain_bits(mode))?)
     }
 
     fn utimes(&self, name: &OsStr, atime_ms: f64, mtime_ms: f64) -> io::Result<()> {
@@ -218,8 +254,84 @@ impl Dir for OsDir {
     }
 }
 
+/// Opens a folder by an absolute name in which nothing is followed: what is opened has exactly that name.
+pub(crate) fn open_folder(path: &Path) -> io::Result<std::fs::File> {
+    let top = fs::open("/", FOLDER, Mode::empty())?;
+    let names: Vec<&OsStr> = path.iter().skip(1).collect();
+    Ok(descend(&top, &names, Mounts::Cross)?.unwrap_or(top).into())
+}
+
+/// Opens a folder several levels down without following anything; `None` for no level.
+fn descend(from: &OwnedFd, names: &[&OsStr], mounts: Mounts) -> io::Result<Option<OwnedFd>> {
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let mut path = PathBuf::new();
+    for name in names {
+        path.push(single(name)?);
+    }
+    Ok(Some(open_beneath(from, &path, FOLDER, Mode::empty(), mounts)?))
+}
+
+/// Opens below a folder: no link is followed, nothing leads out, and where `mounts` says so no other file
+/// system is entered. `path` consists of [`single`] names.
+fn open_beneath(from: &OwnedFd, path: &Path, bits: OFlags, mode: Mode, mounts: Mounts) -> io::Result<OwnedFd> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::ResolveFlags;
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        if mounts == Mounts::Stay {
+            resolve |= ResolveFlags::NO_XDEV;
+        }
+        match fs::openat2(from, path, bits, mode, resolve) {
+            Ok(fd) => return Ok(fd),
+            // An old kernel, or a sandbox around us that does not know the call.
+            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // Name by name, which is the same rule; another file system shows by its device.
+    let device = fs::fstat(from)?.st_dev;
+    let mut at: Option<OwnedFd> = None;
+    let mut names = path.iter().peekable();
+    while let Some(name) = names.next() {
+        let (bits, mode) = if names.peek().is_some() { (FOLDER, Mode::empty()) } else { (bits, mode) };
+        let next = fs::openat(at.as_ref().unwrap_or(from), name, bits | OFlags::NOFOLLOW, mode)?;
+        if mounts == Mounts::Stay && fs::fstat(&next)?.st_dev != device {
+            return Err(Errno::XDEV.into());
+        }
+        at = Some(next);
+    }
+    at.ok_or_else(|| Errno::NOENT.into())
+}
+
+impl OsDir {
+    /// Whether a file has attributes beyond the usual ones: access lists, labels.
+    fn has_attributes(&self, name: &OsStr) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            let bits = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let Ok(fd) = fs::openat(&self.fd, name, bits, Mode::empty()) else { return true };
+            let mut names = [0_u8; 1024];
+            // A file system without them says so; one with many has some.
+            match fs::flistxattr(&fd, &mut names) {
+                // Where the system labels every file, a new one gets its label too.
+                Ok(length) => {
+                    names[..length].split(|byte| *byte == 0).any(|name| !name.is_empty() && name != b"security.selinux")
+                }
+                Err(error) => error != Errno::OPNOTSUPP,
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = name;
+            false
+        }
+    }
+}
+
 /// A name that is one component and nothing else: the belief all of this rests on.
-fn single(name: &OsStr) -> Result<&OsStr, Errno> {
+pub(super) fn single(name: &OsStr) -> Result<&OsStr, Errno> {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.contains(&b'/') || bytes.contains(&0) {
         return Err(Errno::INVAL);
@@ -227,8 +339,13 @@ fn single(name: &OsStr) -> Result<&OsStr, Errno> {
     Ok(name)
 }
 
-fn same_kind(dir: &dyn Dir) -> io::Result<&OsDir> {
+pub(super) fn same_kind(dir: &dyn Dir) -> io::Result<&OsDir> {
     dir.as_any().downcast_ref().ok_or_else(|| Errno::XDEV.into())
+}
+
+/// No set-user-id, set-group-id bits: they are doors for others.
+fn plain_bits(mode: u32) -> Mode {
+    Mode::from_raw_mode(mode & 0o1777)
 }
 
 struct OsFile {
@@ -256,6 +373,15 @@ impl File for OsFile {
 
     fn set_len(&mut self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
+    }
+
+    fn chmod(&mut self, mode: u32) -> io::Result<()> {
+        Ok(fs::fchmod(&self.file, plain_bits(mode))?)
+    }
+
+    fn utimes(&mut self, atime_ms: f64, mtime_ms: f64) -> io::Result<()> {
+        let times = fs::Timestamps { last_access: timespec(atime_ms), last_modification: timespec(mtime_ms) };
+        Ok(fs::futimens(&self.file, &times)?)
     }
 
     fn sync(&mut self) -> io::Result<()> {

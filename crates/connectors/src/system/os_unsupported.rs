@@ -1,6 +1,6 @@
 //! Platforms without directory handles as this crate needs them: everything is refused.
 
-use super::{Dir, FileSystem};
+use super::{Dir, FileSystem, Mounts};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ impl OsFileSystem {
 }
 
 impl FileSystem for OsFileSystem {
-    fn open_root(&self, _path: &Path) -> io::Result<Arc<dyn Dir>> {
+    fn open_root(&self, _path: &Path, _mounts: Mounts) -> io::Result<Arc<dyn Dir>> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "files are not available to extensions on this platform yet"))
     }
 

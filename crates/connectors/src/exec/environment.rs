@@ -1,0 +1,128 @@
+//! What programs see of the environment (rule R51): an allow list, and what the caller adds to it.
+
+use super::ExecOptions;
+use pijs_hostcall::vocabulary::PLAIN_ENV;
+use pijs_hostcall::{Reason, Request};
+use pijs_protocol::{HostcallError, guard};
+use std::collections::BTreeMap;
+
+/// Harmless although their beginning is not: they make programs quieter.
+const HARMLESS: &[&str] = &["GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT", "NODE_ENV", "PYTHONUNBUFFERED"];
+
+/// Variables that make the loader, a shell or a program run something else than it was asked to.
+const STEERING: &[&str] = &[
+    "BASH_ENV",
+    "BASHOPTS",
+    "BROWSER",
+    "CDPATH",
+    "EDITOR",
+    "ENV",
+    "GCONV_PATH",
+    "GLOBIGNORE",
+    "HOME",
+    "HOSTALIASES",
+    "IFS",
+    "LESSOPEN",
+    "LESSCLOSE",
+    "LOCPATH",
+    "MANPAGER",
+    "NLSPATH",
+    "PAGER",
+    "PATH",
+    "PROMPT_COMMAND",
+    "PS4",
+    "SHELL",
+    "SHELLOPTS",
+    "SUDO_ASKPASS",
+    "SSH_ASKPASS",
+    "TERMCAP",
+    "TERMINFO",
+    "VISUAL",
+    "ZDOTDIR",
+];
+
+/// Beginnings of such names.
+const STEERING_BEGINNINGS: &[&str] =
+    &["BASH_FUNC_", "DYLD_", "GIT_", "LD_", "MALLOC_", "NODE_", "NPM_CONFIG_", "PERL5", "PYTHON", "RUBY", "GLIBC_"];
+
+/// Variables that steer what a program loads or runs; never taken from an extension. Letter case
+/// does not matter: some programs look for both.
+fn steers_programs(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    !HARMLESS.contains(&upper.as_str())
+        && (STEERING.contains(&upper.as_str())
+            || STEERING_BEGINNINGS.iter().any(|begin| upper.starts_with(begin))
+            || upper.ends_with("_OPTIONS")
+            || upper.ends_with("OPT"))
+}
+
+/// The part of the host's environment that programs see.
+pub(super) fn visible(options: &ExecOptions) -> BTreeMap<String, String> {
+    let visible =
+        |name: &str| PLAIN_ENV.contains(&name) || name.starts_with("LC_") || name == "TZ" || name == "LOGNAME";
+    let all = !guard::is_up("exec.env");
+    options.env.iter().filter(|(name, _)| all || visible(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
+}
+
+/// The allow list, or what the caller gave in its place.
+pub(super) fn of(request: &Request, options: &ExecOptions) -> Result<BTreeMap<String, String>, HostcallError> {
+    let Some(given) = request.params.get("env").filter(|env| !env.is_null()) else {
+        return Ok(visible(options));
+    };
+    let given = given.as_object().ok_or_else(|| HostcallError::invalid("schema", "exec: `env` is not an object"))?;
+    let mut env = BTreeMap::new();
+    for (name, value) in given {
+        let Some(value) = value.as_str().filter(|value| !value.contains('\0')) else {
+            return Err(HostcallError::invalid("schema", format!("exec: `env.{name}` is not a string")));
+        };
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(HostcallError::invalid("schema", format!("exec: {name:?} is not a variable's name")));
+        }
+        // What the host itself has may be handed on: `{...process.env}` is the usual idiom.
+        let inherited = options.env.get(name).map(String::as_str) == Some(value);
+        if guard::is_up("exec.env") && steers_programs(name) && !inherited {
+            return Err(Reason::Scope.refusal("exec", "exec", &format!("environment variable {name}")));
+        }
+        env.insert(name.clone(), value.to_owned());
+    }
+    // A program without a search path finds nothing it needs.
+    for name in ["PATH", "HOME"] {
+        if let (false, Some(value)) = (env.contains_key(name), options.env.get(name)) {
+            env.insert(name.to_owned(), value.clone());
+        }
+    }
+    Ok(env)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_steers_programs_is_known_in_every_letter_case() {
+        for name in [
+            "LD_PRELOAD",
+            "ld_library_path",
+            "DYLD_INSERT_LIBRARIES",
+            "NODE_OPTIONS",
+            "PYTHONPATH",
+            "PERL5OPT",
+            "RUBYOPT",
+            "BASH_ENV",
+            "BASH_FUNC_ls%%",
+            "GIT_SSH_COMMAND",
+            "GIT_CONFIG_COUNT",
+            "JAVA_TOOL_OPTIONS",
+            "npm_config_script_shell",
+            "PATH",
+            "IFS",
+            "HOME",
+            "PAGER",
+        ] {
+            assert!(steers_programs(name), "{name}");
+        }
+        for name in ["FOO", "NODE_ENV", "GIT_TERMINAL_PROMPT", "LANG", "CI", "NO_COLOR", "PATHS"] {
+            assert!(!steers_programs(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Which file a command stands for.
+//!
+//! Found before anything is started, and pinned by device and inode: what runs is what was decided about. A
+//! program in a folder that extensions can write to (the project, the package, temporary files, pi's own) counts only
+//! when a grant names it in full, since an extension could have written it itself (rule R50).
+
+use super::ExecOptions;
+use pijs_hostcall::places::normal;
+use pijs_hostcall::{Permit, Reason};
+use pijs_protocol::{HostcallError, guard};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Where programs are looked for when the host has no `PATH`.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// A program that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Program {
+    /// Absolute, free of links.
+    pub(super) file: PathBuf,
+    /// As it was found: what a script or a program with many names sees of itself.
+    pub(super) found: PathBuf,
+    /// Device and inode.
+    pub(super) identity: (u64, u64),
+}
+
+/// Finds `command` as `execvp` would, without the working folder. `Ok(None)` when there is no such program.
+///
+/// Errors are `denied` `scope`: there is one, and running it needs a grant of its own.
+pub(super) fn find(
+    command: &str,
+    cwd: &Path,
+    options: &ExecOptions,
+    permit: &Permit,
+) -> Result<Option<Program>, HostcallError> {
+    if command.contains('/') {
+        let Some(program) = look_at(&normal(cwd, Path::new(command))) else { return Ok(None) };
+        return if may_run(&program, permit) {
+            Ok(Some(program))
+        } else {
+            Err(Reason::Scope.refusal("exec", "exec", &program.file.to_string_lossy()).with(
+                "hint",
+                format!("an extension could have written this program: grant exec for {}", program.file.display()),
+            ))
+        };
+    }
+    let search = options.env.get("PATH").map_or(USUAL_PATH, String::as_str);
+    let found = search
+        .split(':')
+        .map(Path::new)
+        .filter(|folder| folder.is_absolute())
+        .filter_map(|folder| look_at(&folder.join(command)))
+        .find(|program| may_run(program, permit));
+    Ok(found)
+}
+
+fn look_at(path: &Path) -> Option<Program> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    let file = std::fs::canonicalize(path).ok()?;
+    let stat = std::fs::metadata(&file).ok()?;
+    let runs = stat.is_file() && accessat(CWD, &file, Access::EXEC_OK, AtFlags::EACCESS).is_ok();
+    runs.then(|| Program { file, found: path.to_owned(), identity: (stat.dev(), stat.ino()) })
+}
+
+fn may_run(program: &Program, permit: &Permit) -> bool {
+    let places = permit.places();
+    let roots = [Some(&*places.project), Some(&*places.temp), Some(&*places.agent_dir), permit.package_root()];
+    let within_reach = |path: &Path| roots.iter().flatten().any(|root| path.starts_with(root));
+    !guard::is_up("exec.program")
+        // Both names count: a link inside can be pointed elsewhere, one outside can lead in.
+        || (!within_reach(&program.file) && !within_reach(&program.found))
+        || permit.names_program(&program.file)
+        || permit.names_program(&program.found)
+}

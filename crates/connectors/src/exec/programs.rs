@@ -1,0 +1,166 @@
+//! Programs of an extension that are under way: found by number, ended with the extension.
+
+use super::child::{Child, Leash};
+use super::run::sender;
+use pijs_hostcall::{CancelToken, Output, Request};
+use pijs_protocol::{ExtensionId, HostcallError};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::io::PipeWriter;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::unix::pipe;
+
+/// Programs that one extension may have under way.
+const MOST: usize = 1024;
+
+/// The programs of all extensions.
+#[derive(Default)]
+pub(super) struct Programs {
+    by_extension: Mutex<BTreeMap<ExtensionId, Own>>,
+}
+
+#[derive(Default)]
+struct Own {
+    spawned: BTreeMap<u32, Arc<Spawned>>,
+    /// What programs that have ended left running.
+    left: Vec<Leash>,
+}
+
+/// A program that `spawn` started.
+pub(super) struct Spawned {
+    pub(super) stdin: Stdin,
+    pub(super) leash: Leash,
+    /// Until `wait` takes it.
+    pub(super) rest: Mutex<Option<Rest>>,
+}
+
+/// What `wait` needs.
+pub(super) type Rest = (std::io::PipeReader, std::io::PipeReader, tokio::sync::oneshot::Receiver<super::child::Exit>);
+
+/// The input of a program: a pipe that becomes asynchronous with its first use.
+pub(super) struct Stdin(tokio::sync::Mutex<Input>);
+
+enum Input {
+    None,
+    Fresh(PipeWriter),
+    Used(pipe::Sender),
+}
+
+impl Programs {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<ExtensionId, Own>> {
+        self.by_extension.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether one more may be started; forgets what has ended meanwhile.
+    pub(super) fn make_room(&self, extension: &ExtensionId) -> Result<(), HostcallError> {
+        let mut all = self.all();
+        let Some(own) = all.get_mut(extension) else { return Ok(()) };
+        own.left.retain(|leash| !leash.is_over());
+        let count = own.spawned.len() + own.left.len();
+        if count >= MOST {
+            return Err(HostcallError::denied(
+                "quota",
+                format!("exec: {count} programs are under way; end some first"),
+            )
+            .with("quota", "programs")
+            .with("limit", MOST)
+            .retryable());
+        }
+        Ok(())
+    }
+
+    /// Keeps a program for the ops that name it by number.
+    pub(super) fn keep(&self, extension: &ExtensionId, child: Child) -> u32 {
+        let Child { pid, stdin, stdout, stderr, ended, leash } = child;
+        let stdin = Stdin(tokio::sync::Mutex::new(stdin.map_or(Input::None, Input::Fresh)));
+        let spawned = Spawned { stdin, leash, rest: Mutex::new(Some((stdout, stderr, ended))) };
+        self.all().entry(extension.clone()).or_default().spawned.insert(pid, Arc::new(spawned));
+        pid
+    }
+
+    /// The program of a call's `pid`.
+    ///
+    /// Errors are `io` `ESRCH`: it has ended, or never was one of this extension.
+    pub(super) fn of(&self, request: &Request) -> Result<(u32, Arc<Spawned>), HostcallError> {
+        let pid = crate::params::whole(request, "pid")?;
+        let found = u32::try_from(pid).ok().and_then(|pid| {
+            let program = self.all().get(request.caller.extension())?.spawned.get(&pid).cloned()?;
+            Some((pid, program))
+        });
+        found.ok_or_else(|| {
+            HostcallError::io("ESRCH", "kill", format!("ESRCH: no such process, {pid}")).with("pid", pid)
+        })
+    }
+
+    /// The program has ended: its number means nothing any more; its tree stays on the leash.
+    pub(super) fn forget(&self, extension: &ExtensionId, pid: u32) {
+        self.all().entry(extension.clone()).or_default().spawned.remove(&pid);
+    }
+
+    /// Keeps the hand on what a program left running.
+    pub(super) fn leave(&self, extension: &ExtensionId, leash: Leash) {
+        if !leash.is_over() {
+            self.all().entry(extension.clone()).or_default().left.push(leash);
+        }
+    }
+
+    /// Ends everything of an extension: dropping a leash does.
+    pub(super) fn end(&self, extension: &ExtensionId) {
+        let own = self.all().remove(extension);
+        drop(own);
+    }
+}
+
+impl Spawned {
+    /// `write`: all of it, or an error.
+    pub(super) async fn write(&self, data: &[u8], cancel: &CancelToken) -> Result<Output, HostcallError> {
+        let broken = |words: &str| HostcallError::io("EPIPE", "write", format!("EPIPE: {words}, write"));
+        let mut input = self.stdin.0.lock().await;
+        *input = match std::mem::replace(&mut *input, Input::None) {
+            Input::Fresh(pipe) => {
+                Input::Used(sender(pipe).map_err(|error| broken(&format!("the pipe cannot be used ({error})")))?)
+            }
+            other => other,
+        };
+        let Input::Used(pipe) = &mut *input else {
+            return Err(broken("the program's input is closed"));
+        };
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(pijs_hostcall::connector::cancelled("exec")),
+            written = pipe.write_all(data) => match written {
+                Ok(()) => Ok(Output::empty()),
+                Err(_) => {
+                    *input = Input::None;
+                    Err(broken("broken pipe"))
+                }
+            },
+        }
+    }
+
+    /// `end`: waits for writes that are under way.
+    pub(super) async fn end_input(&self) -> Output {
+        *self.stdin.0.lock().await = Input::None;
+        Output::empty()
+    }
+
+    /// `kill`.
+    pub(super) fn kill(&self, request: &Request) -> Result<Output, HostcallError> {
+        use super::signals::{named, numbered};
+        let unknown = || HostcallError::invalid("schema", "exec.kill: `signal` is not a signal's name or number");
+        let signal = match request.params.get("signal").filter(|signal| !signal.is_null()) {
+            None => rustix::process::Signal::TERM,
+            Some(serde_json::Value::String(name)) => named(name).ok_or_else(unknown)?,
+            Some(serde_json::Value::Number(number)) => {
+                match number.as_u64().ok_or_else(unknown)? {
+                    // Only asks whether it is there.
+                    0 => return Ok(Output::new(json!({ "sent": !self.leash.is_over() }))),
+                    number => numbered(number).ok_or_else(unknown)?,
+                }
+            }
+            Some(_) => return Err(unknown()),
+        };
+        Ok(Output::new(json!({ "sent": self.leash.signal(signal) })))
+    }
+}

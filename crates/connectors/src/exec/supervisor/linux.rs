@@ -1,0 +1,323 @@
+//! Both ends of the conversation, and the supervisor's life.
+
+use super::tree::{self, Group};
+use super::{ARGUMENT, Order, Word};
+use rustix::cmsg_space;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions};
+use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Folder, stdout, stderr, stdin.
+const MOST_FILES: usize = 4;
+/// Longest order.
+const LONGEST_ORDER: usize = 64 << 20;
+/// How often it looks after orphans that have ended, while nothing happens.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The same while the tree is being ended.
+const LOOK_SOON: Duration = Duration::from_millis(10);
+/// Grace when nobody is there any more who would wait for a polite end.
+const SHORT_GRACE: Duration = Duration::from_millis(500);
+/// Processes beyond those there are, for users that the system counts.
+const MORE_PROCESSES: u64 = 4096;
+
+/// Sends an order with its files.
+pub(in super::super) fn send_order(to: &UnixStream, order: &Order, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let body = serde_json::to_vec(order)?;
+    let length = u32::try_from(body.len()).map_err(|_| io::Error::from(Errno::TOOBIG))?.to_be_bytes();
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_FILES))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(files));
+    // The files ride on the first bytes.
+    let sent = rustix::net::sendmsg(to, &[IoSlice::new(&length)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    (&*to).write_all(&length[sent..])?;
+    (&*to).write_all(&body)
+}
+
+fn receive_order(from: BorrowedFd<'_>) -> io::Result<(Order, Vec<OwnedFd>)> {
+    let mut length = [0_u8; 4];
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_FILES))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let first =
+        rustix::net::recvmsg(from, &mut [IoSliceMut::new(&mut length)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let mut files = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            files.extend(rights);
+        }
+    }
+    let mut stream = Descriptor(from);
+    stream.read_exact(&mut length[first.bytes..])?;
+    let length = u32::from_be_bytes(length) as usize;
+    if length > LONGEST_ORDER {
+        return Err(Errno::TOOBIG.into());
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body)?;
+    Ok((serde_json::from_slice(&body)?, files))
+}
+
+/// Reads one word; `None` when the supervisor is gone, and with it the tree.
+pub(in super::super) fn receive_word(from: &mut impl io::BufRead) -> io::Result<Option<Word>> {
+    let mut line = String::new();
+    if from.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    Ok(Some(serde_json::from_str(&line)?))
+}
+
+/// A borrowed file descriptor to read from.
+struct Descriptor<'a>(BorrowedFd<'a>);
+
+impl io::Read for Descriptor<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::read(self.0, buffer)?)
+    }
+}
+
+/// Whether this process is a supervisor: the argument, and a stream socket as stdin.
+pub(super) fn is_supervisor() -> bool {
+    let mut arguments = std::env::args_os().skip(1);
+    let named = arguments.next().is_some_and(|argument| argument == ARGUMENT) && arguments.next().is_none();
+    let socket = || rustix::net::sockopt::socket_type(io::stdin().as_fd());
+    named && socket().is_ok_and(|kind| kind == rustix::net::SocketType::STREAM)
+}
+
+#[expect(clippy::exit, reason = "a supervisor has no caller to return to")]
+pub(super) fn run() -> ! {
+    // Nobody reads what it would print.
+    std::panic::set_hook(Box::new(|_| {}));
+    let stdin = io::stdin();
+    let served = serve(stdin.as_fd());
+    std::process::exit(i32::from(served.is_err()))
+}
+
+fn serve(host: BorrowedFd<'_>) -> io::Result<()> {
+    let (order, files) = receive_order(host)?;
+    let grace = Duration::from_millis(order.grace_ms);
+    let group = order.walls.tree.then(Group::enter).flatten();
+    let started = start(order, files);
+    if let Some(group) = &group {
+        group.leave()?;
+    }
+    match started {
+        Ok(program) => {
+            say(host, &Word::Started(program.as_raw_nonzero().get().unsigned_abs()));
+            Supervisor { host, program, running: true, group, ending: None, heard: Vec::new(), grace }.watch();
+        }
+        Err(error) => say(host, &Word::Failed(error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()))),
+    }
+    Ok(())
+}
+
+/// The host may be gone; then there is nobody to tell.
+fn say(host: BorrowedFd<'_>, word: &Word) {
+    let Ok(mut line) = serde_json::to_vec(word) else { return };
+    line.push(b'\n');
+    let _ = rustix::net::send(host, &line, SendFlags::NOSIGNAL);
+}
+
+fn start(order: Order, files: Vec<OwnedFd>) -> io::Result<Pid> {
+    let mut files = files.into_iter();
+    let mut next = || files.next().ok_or(io::Error::from(Errno::BADF));
+    let (folder, stdout, stderr) = (next()?, next()?, next()?);
+    let stdin = if order.has_stdin { Stdio::from(next()?) } else { Stdio::null() };
+    rustix::process::fchdir(&folder)?;
+    drop(folder);
+    if order.walls.session {
+        // The program is in this session and does not lead it: it cannot get a terminal.
+        rustix::process::setsid()?;
+    }
+    if order.walls.tree {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    }
+    if order.walls.no_new_privileges {
+        rustix::thread::set_no_new_privs(true)?;
+    }
+    if order.walls.close_files {
+        close_fds::set_fds_cloexec(3, &[]);
+    }
+    limit_resources();
+    let mut command = Command::new(&order.program);
+    command
+        .arg0(&order.name)
+        .args(&order.args)
+        .env_clear()
+        .envs(&order.env)
+        .stdin(stdin)
+        .stdout(stdout)
+        .stderr(stderr)
+        .process_group(0);
+    let mut spawn = move || -> io::Result<Pid> {
+        let found = std::fs::metadata(&order.program)?;
+        if (found.dev(), found.ino()) != order.identity {
+            // Another file than the one that was decided about.
+            return Err(Errno::STALE.into());
+        }
+        let child = command.spawn()?;
+        i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| Errno::SRCH.into())
+    };
+    match order.writable {
+        None => spawn(),
+        // Landlock holds for the thread that asks for it and for what that thread starts; we stay free to kill.
+        Some(writable) => std::thread::spawn(move || {
+            confine(&writable)?;
+            spawn()
+        })
+        .join()
+        .unwrap_or_else(|_| Err(Errno::IO.into())),
+    }
+}
+
+/// Reading stays as it is; writing only below these folders and to the harmless devices.
+fn confine(writable: &[std::path::PathBuf]) -> io::Result<()> {
+    use landlock::{ABI, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _};
+    let refused = |error: landlock::RulesetError| io::Error::new(io::ErrorKind::PermissionDenied, error);
+    let changes = AccessFs::from_write(ABI::V5);
+    let mut rules = Ruleset::default().handle_access(changes).map_err(refused)?.create().map_err(refused)?;
+    let devices = ["/dev/null", "/dev/zero", "/dev/full"].map(std::path::PathBuf::from);
+    for path in writable.iter().chain(&devices) {
+        if let Ok(folder) = PathFd::new(path) {
+            let access = if path.is_dir() { changes } else { changes & AccessFs::from_file(ABI::V5) };
+            rules = rules.add_rule(PathBeneath::new(folder, access)).map_err(refused)?;
+        }
+    }
+    rules.restrict_self().map_err(refused)?;
+    Ok(())
+}
+
+fn limit_resources() {
+    let _ = rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    // As many processes as there are, and some more: a fork bomb stops there. Root is not counted.
+    let tasks = std::fs::read_to_string("/proc/loadavg").ok().and_then(|line| {
+        let (_, all) = line.split_ascii_whitespace().nth(3)?.split_once('/')?;
+        all.parse::<u64>().ok()
+    });
+    if let Some(tasks) = tasks {
+        let before = rustix::process::getrlimit(Resource::Nproc);
+        let limit = [Some(tasks + MORE_PROCESSES), before.current, before.maximum].into_iter().flatten().min();
+        let _ = rustix::process::setrlimit(Resource::Nproc, Rlimit { current: limit, maximum: limit });
+    }
+}
+
+struct Supervisor<'a> {
+    host: BorrowedFd<'a>,
+    program: Pid,
+    /// The program itself, not its tree.
+    running: bool,
+    group: Option<Group>,
+    ending: Option<Ending>,
+    /// What the host said and has not ended with a line break.
+    heard: Vec<u8>,
+    grace: Duration,
+}
+
+/// The tree is to end: who has not by then, is made to.
+struct Ending {
+    by: Instant,
+    host_is_gone: bool,
+}
+
+impl Supervisor<'_> {
+    fn watch(mut self) {
+        loop {
+            if !self.reap() {
+                return;
+            }
+            if let Some(ending) = &self.ending
+                && Instant::now() >= ending.by
+            {
+                if let Some(group) = &self.group {
+                    group.kill();
+                }
+                tree::kill();
+            }
+            self.wait();
+        }
+    }
+
+    /// Takes in everybody who has ended; false when nobody is left.
+    fn reap(&mut self) -> bool {
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(None) => return true,
+                Ok(Some((pid, status))) if pid == self.program && (status.exited() || status.signaled()) => {
+                    self.running = false;
+                    let (code, signal) = (status.exit_status(), status.terminating_signal());
+                    say(self.host, &Word::Ended { code, signal });
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Until the host says something, the program ends, or it is time to look.
+    fn wait(&mut self) {
+        let gone = self.ending.as_ref().is_some_and(|ending| ending.host_is_gone);
+        let pidfd =
+            if self.running { rustix::process::pidfd_open(self.program, PidfdFlags::empty()).ok() } else { None };
+        let mut fds = Vec::new();
+        if !gone {
+            fds.push(PollFd::from_borrowed_fd(self.host, PollFlags::IN));
+        }
+        if let Some(pidfd) = &pidfd {
+            fds.push(PollFd::new(pidfd, PollFlags::IN));
+        }
+        let limit = if self.ending.is_some() { LOOK_SOON } else { LOOK_EVERY };
+        let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
+        let polled = poll(&mut fds, Some(&limit));
+        let host_speaks = !gone && polled.is_ok() && fds.first().is_some_and(|fd| !fd.revents().is_empty());
+        drop(fds);
+        if host_speaks {
+            self.listen();
+        }
+    }
+
+    fn listen(&mut self) {
+        let mut piece = [0; 256];
+        match rustix::io::read(self.host, &mut piece) {
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Ok(0) | Err(_) => self.end(true),
+            Ok(read) => {
+                self.heard.extend_from_slice(&piece[..read]);
+                while let Some(at) = self.heard.iter().position(|byte| *byte == b'\n') {
+                    let line: Vec<u8> = self.heard.drain(..=at).collect();
+                    self.obey(String::from_utf8_lossy(&line).trim_end());
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, line: &str) {
+        if line == "end" {
+            self.end(false);
+        } else if let Some(signal) = line.strip_prefix("signal ").and_then(|n| n.parse().ok()).and_then(Signal::from_named_raw)
+            // Not reaped yet: the number still is the program's.
+            && self.running
+        {
+            let _ = rustix::process::kill_process(self.program, signal);
+        }
+    }
+
+    fn end(&mut self, host_is_gone: bool) {
+        match &mut self.ending {
+            None => {
+                tree::ask(&tree::descendants());
+                let grace = if host_is_gone { self.grace.min(SHORT_GRACE) } else { self.grace };
+                self.ending = Some(Ending { by: Instant::now() + grace, host_is_gone });
+            }
+            Some(ending) => ending.host_is_gone |= host_is_gone,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! `watch`: a stream of changes until its call is cancelled.
+
+use super::Inner;
+use super::error::{At, EFBIG, Failure, code};
+use super::walk::Last;
+use crate::params;
+use crate::system::{Change, Dir, Kind, WatchId, Watcher};
+use pijs_hostcall::connector::cancelled;
+use pijs_hostcall::{Access, ChunkSink, Output, Request};
+use pijs_protocol::{ErrorCode, HostcallError};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Folders that one recursive watch looks at.
+const MOST_FOLDERS: usize = 8192;
+
+/// How deep it goes.
+const DEEPEST: usize = 64;
+
+/// Between two looks. Changes of the same name in between are one: a program that writes a file a
+/// million times does not flood the realm.
+const PAUSE: Duration = Duration::from_millis(10);
+
+struct Watch {
+    watcher: Box<dyn Watcher>,
+    /// What is watched, and the name it has below `path`.
+    folders: BTreeMap<WatchId, (Arc<dyn Dir>, PathBuf)>,
+    top: WatchId,
+    /// Last name of what is watched, for changes of the thing itself.
+    name: String,
+    real: PathBuf,
+    recursive: bool,
+}
+
+impl Inner {
+    pub(super) async fn watch(self: &Arc<Self>, request: Request, sink: ChunkSink) -> Result<Output, HostcallError> {
+        let (inner, asked) = (Arc::clone(self), request.clone());
+        let begun = tokio::task::spawn_blocking(move || inner.begin_watch(&asked)).await;
+        let mut watch = begun.map_err(|error| {
+            HostcallError::new(ErrorCode::Internal, format!("fs: {error}")).with("reason", "invariant")
+        })??;
+        sink.send(Output::new(json!({ "ready": true })))?;
+        loop {
+            let changes = tokio::select! {
+                biased;
+                () = request.cancel.cancelled() => return Err(cancelled("fs")),
+                changes = std::future::poll_fn(|cx| watch.watcher.poll_changes(cx)) => changes,
+            };
+            let changes = changes.map_err(|error| At::handle("watch").io(&error))?;
+            let (events, over) = watch.take(changes, &request);
+            for event in events {
+                sink.send(Output::new(event))?;
+            }
+            if over {
+                return Ok(Output::new(json!({ "gone": true })));
+            }
+            tokio::select! {
+                biased;
+                () = request.cancel.cancelled() => return Err(cancelled("fs")),
+                () = tokio::time::sleep(PAUSE) => {}
+            }
+        }
+    }
+
+    fn begin_watch(&self, request: &Request) -> Result<Watch, HostcallError> {
+        let path = params::text(request, "path")?;
+        let recursive = params::flag(request, "recursive")?;
+        let at = At::path("watch", path);
+        let mut watcher = self.system.watcher().map_err(|error| match error.kind() {
+            std::io::ErrorKind::Unsupported => HostcallError::invalid(
+                "unsupported",
+                "fs.watch is not available on this system; poll with fs.stat or fs.watchFile instead",
+            ),
+            _ => at.io(&error),
+        })?;
+        let begun = self.reach(request, "path", Access::Read, Last::Follow).and_then(|reached| {
+            let name = reached.real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let mut folders = BTreeMap::new();
+            let top = match reached.lstat()?.kind() {
+                Kind::Dir => {
+                    let dir = reached.as_dir()?;
+                    let top = watcher.add(&*dir, None)?;
+                    folders.insert(top, (dir, PathBuf::new()));
+                    top
+                }
+                _ => watcher.add(&*reached.dir, Some(reached.named()?))?,
+            };
+            Ok(Watch { watcher, folders, top, name, real: reached.real, recursive })
+        });
+        let mut watch = begun.map_err(|failure| failure.at(&at))?;
+        if recursive && let Some((dir, _)) = watch.folders.get(&watch.top).cloned() {
+            watch.below(&dir, Path::new(""), 0, request, &mut Vec::new()).map_err(|failure| failure.at(&at))?;
+        }
+        Ok(watch)
+    }
+}
+
+impl Watch {
+    /// Watches the folders in `dir`; `seen` gets every name there is, as what came to be before we looked.
+    fn below(
+        &mut self,
+        dir: &Arc<dyn Dir>,
+        at: &Path,
+        depth: usize,
+        request: &Request,
+        seen: &mut Vec<PathBuf>,
+    ) -> Result<(), Failure> {
+        for (entry, kind) in dir.entries()? {
+            let below = at.join(&entry);
+            seen.push(below.clone());
+            if kind == Kind::Dir && depth < DEEPEST {
+                self.folder(dir, &entry, &below, depth, request, seen)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn folder(
+        &mut self,
+        dir: &Arc<dyn Dir>,
+        entry: &OsStr,
+        at: &Path,
+        depth: usize,
+        request: &Request,
+        seen: &mut Vec<PathBuf>,
+    ) -> Result<(), Failure> {
+        // What may not be read is not watched, and what went away meanwhile is not there.
+        if request.permit.path(Access::Read, &self.real.join(at)).is_err() {
+            return Ok(());
+        }
+        let Ok(child) = dir.child(entry) else { return Ok(()) };
+        if self.folders.len() >= MOST_FOLDERS {
+            return Err(code(EFBIG).into());
+        }
+        let id = self.watcher.add(&*child, None)?;
+        self.folders.insert(id, (Arc::clone(&child), at.to_owned()));
+        self.below(&child, at, depth + 1, request, seen)
+    }
+
+    /// The events to tell, each once, and whether the watched thing is gone.
+    fn take(&mut self, changes: Vec<Change>, request: &Request) -> (Vec<serde_json::Value>, bool) {
+        let mut events: Vec<serde_json::Value> = Vec::new();
+        let mut tell = |event: &str, name: &str| {
+            let event = json!({ "event": event, "name": name });
+            if !events.contains(&event) {
+                events.push(event);
+            }
+        };
+        let mut over = false;
+        for change in changes {
+            match change {
+                Change::Overflow => tell("overflow", ""),
+                Change::Gone(watch) if watch == self.top => over = true,
+                Change::Gone(watch) => drop(self.folders.remove(&watch)),
+                Change::At { watch, name, is_rename, is_new_folder } => {
+                    let event = if is_rename { "rename" } else { "change" };
+                    let Some((dir, at)) = self.folders.get(&watch).cloned() else {
+                        tell(event, &self.name);
+                        continue;
+                    };
+                    let Some(name) = name else {
+                        // The folder above tells of the others.
+                        if watch == self.top {
+                            tell(event, &self.name);
+                        }
+                        continue;
+                    };
+                    let below = at.join(&name);
+                    tell(event, &below.to_string_lossy());
+                    if is_new_folder && self.recursive {
+                        let mut seen = Vec::new();
+                        // One that cannot be watched stays silent.
+                        let _ = self.folder(&dir, &name, &below, below.iter().count(), request, &mut seen);
+                        for name in seen {
+                            tell("rename", &name.to_string_lossy());
+                        }
+                    }
+                }
+            }
+        }
+        (events, over)
+    }
+}

@@ -1,0 +1,97 @@
+//! Request bodies that come piece by piece.
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use pijs_hostcall::connector::cancelled;
+use pijs_hostcall::{Output, Request};
+use pijs_protocol::{ExtensionId, HostcallError};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::mpsc;
+
+/// Uploads that one extension may have under way.
+const MOST: usize = 1024;
+
+type Key = (ExtensionId, String);
+
+/// The uploads of all extensions, by the name the caller gave them.
+#[derive(Default)]
+pub(super) struct Uploads {
+    under_way: Arc<Mutex<BTreeMap<Key, mpsc::Sender<Bytes>>>>,
+}
+
+/// A request whose body comes in pieces; dropped, it takes no more.
+pub(super) struct Upload {
+    under_way: Arc<Mutex<BTreeMap<Key, mpsc::Sender<Bytes>>>>,
+    key: Key,
+    pieces: Option<mpsc::Receiver<Bytes>>,
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        lock(&self.under_way).remove(&self.key);
+    }
+}
+
+fn lock(under_way: &Mutex<BTreeMap<Key, mpsc::Sender<Bytes>>>) -> MutexGuard<'_, BTreeMap<Key, mpsc::Sender<Bytes>>> {
+    under_way.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Upload {
+    /// The body, once.
+    pub(super) fn body(&mut self) -> Option<reqwest::Body> {
+        let mut pieces = self.pieces.take()?;
+        let stream = futures_util::stream::poll_fn(move |cx| pieces.poll_recv(cx)).map(Ok::<_, Infallible>);
+        Some(reqwest::Body::wrap_stream(stream))
+    }
+}
+
+impl Uploads {
+    /// Begins an upload under a name that is not in use.
+    pub(super) fn begin(&self, extension: &ExtensionId, id: &str) -> Result<Upload, HostcallError> {
+        let key = (extension.clone(), id.to_owned());
+        let mut under_way = lock(&self.under_way);
+        if under_way.contains_key(&key) {
+            return Err(HostcallError::invalid("duplicate_id", format!("http: an upload {id:?} is under way")));
+        }
+        if under_way.keys().filter(|(of, _)| of == extension).count() >= MOST {
+            return Err(HostcallError::denied("quota", format!("http: {MOST} uploads are under way"))
+                .with("quota", "uploads")
+                .with("limit", MOST)
+                .retryable());
+        }
+        // One waits while one is sent: whoever awaits the answers never has more than two pieces in memory.
+        let (send, pieces) = mpsc::channel(1);
+        under_way.insert(key.clone(), send);
+        Ok(Upload { under_way: Arc::clone(&self.under_way), key, pieces: Some(pieces) })
+    }
+
+    /// `send`: answered when the connection takes it.
+    pub(super) async fn send(&self, request: &Request) -> Result<Output, HostcallError> {
+        let id = crate::params::text(request, "upload")?;
+        let data = Bytes::from(crate::params::bytes(request, "data")?.into_owned());
+        let key = (request.caller.extension().clone(), id.to_owned());
+        let sender = lock(&self.under_way).get(&key).cloned();
+        let over =
+            || HostcallError::io("EPIPE", "write", format!("EPIPE: the request of the upload {id:?} is over, write"));
+        let sender = sender.ok_or_else(over)?;
+        tokio::select! {
+            biased;
+            () = request.cancel.cancelled() => Err(cancelled("http")),
+            sent = sender.send(data) => sent.map(|()| Output::empty()).map_err(|_| over()),
+        }
+    }
+
+    /// `finish`: the body is complete.
+    pub(super) fn finish(&self, request: &Request) -> Result<Output, HostcallError> {
+        let id = crate::params::text(request, "upload")?;
+        lock(&self.under_way).remove(&(request.caller.extension().clone(), id.to_owned()));
+        Ok(Output::empty())
+    }
+
+    /// The extension is gone: what it was sending is cut off with its requests.
+    pub(super) fn end(&self, extension: &ExtensionId) {
+        lock(&self.under_way).retain(|(of, _), _| of != extension);
+    }
+}

@@ -1,0 +1,214 @@
+//! Files: what is written at once, what is watched, handles, and file systems inside file systems.
+
+#[cfg(unix)]
+mod support;
+
+#[cfg(unix)]
+mod unix {
+    use super::support::{World, ok, op, why, writer};
+    use serde_json::{Value, json};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
+
+    #[test]
+    fn a_file_is_replaced_at_once_and_keeps_its_mode() {
+        let world = World::new(&[writer()]);
+        let file = world.app().join("f");
+        std::fs::write(&file, "old").unwrap();
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
+        let reader = std::fs::File::open(&file).unwrap();
+        let before = file.metadata().unwrap().ino();
+        ok(world.write(json!({"op": "writeFile", "path": "f", "data": "new"})));
+        let after = file.metadata().unwrap();
+        assert_eq!((after.mode() & 0o777, after.ino() != before), (0o640, true));
+        // Whoever had it open reads the old content to its end.
+        assert_eq!(std::io::read_to_string(reader).unwrap(), "old");
+        assert_eq!(std::fs::read_dir(world.app()).unwrap().count(), 3, "src, .pi and f: no temporary file is left");
+    }
+
+    #[test]
+    fn a_file_with_two_names_stays_one_file() {
+        let world = World::new(&[writer()]);
+        let (file, other) = (world.app().join("f"), world.app().join("g"));
+        std::fs::write(&file, "old").unwrap();
+        std::fs::hard_link(&file, &other).unwrap();
+        ok(world.write(json!({"op": "writeFile", "path": "f", "data": "new"})));
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "new");
+    }
+
+    #[test]
+    fn a_link_inside_stays_a_link_and_its_file_is_written() {
+        let world = World::new(&[writer()]);
+        std::os::unix::fs::symlink("src/a.txt", world.app().join("l")).unwrap();
+        ok(world.write(json!({"op": "writeFile", "path": "l", "data": "new"})));
+        assert!(world.app().join("l").is_symlink());
+        assert_eq!(std::fs::read_to_string(world.app().join("src/a.txt")).unwrap(), "new");
+    }
+
+    #[test]
+    fn only_regular_files_are_opened_and_nothing_blocks() {
+        let world = World::new(&[writer()]);
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, world.app().join("pipe"), mode).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(world.app().join("socket")).unwrap();
+        for (path, reason) in [("pipe", "io:EOPNOTSUPP"), ("socket", "io:ENXIO")] {
+            assert_eq!(why(&world.read(json!({"op": "readFile", "path": path}))), reason);
+        }
+        for path in ["pipe", "socket"] {
+            assert!(why(&world.write(json!({"op": "writeFile", "path": path, "data": "x"}))).starts_with("io:"));
+            assert!(why(&world.write(json!({"op": "copyFile", "from": path, "to": "copy"}))).starts_with("io:"));
+        }
+        // Far larger than what is read at once: refused by its size, not by running out of memory.
+        let sparse = std::fs::File::create(world.app().join("sparse")).unwrap();
+        sparse.set_len(1 << 40).unwrap();
+        assert_eq!(why(&world.read(json!({"op": "readFile", "path": "sparse"}))), "io:EFBIG");
+        assert_eq!(why(&world.read(json!({"op": "readFile", "path": "src"}))), "io:EISDIR");
+    }
+
+    #[test]
+    fn flags_that_change_a_file_need_to_be_allowed_to() {
+        let world = World::new(&[]);
+        const CREATE: u64 = 0o100;
+        const TRUNCATE: u64 = 0o1000;
+        const APPEND: u64 = 0o2000;
+        for bits in [CREATE, TRUNCATE, APPEND, CREATE | TRUNCATE, 1, 2] {
+            let as_reading = world.read(json!({"op": "open", "path": "src/a.txt", "flags": bits}));
+            assert_eq!(why(&as_reading), "invalid_request:capability_mismatch", "{bits:o}");
+            let as_writing = world.write(json!({"op": "open", "path": "src/a.txt", "flags": bits}));
+            assert_eq!(why(&as_writing), "denied:no_grant", "{bits:o}");
+        }
+        let fd = ok(world.read(json!({"op": "open", "path": "src/a.txt"})))["fd"].clone();
+        for params in [
+            json!({"op": "write", "fd": fd, "data": "x"}),
+            json!({"op": "ftruncate", "fd": fd}),
+            json!({"op": "writeFile", "fd": fd, "data": "x"}),
+        ] {
+            assert!(why(&world.write(params.clone())).starts_with("io:E"), "{params}");
+        }
+        for params in [
+            json!({"op": "fchmod", "fd": fd, "mode": 0}),
+            json!({"op": "futimes", "fd": fd, "atimeMs": 0, "mtimeMs": 0}),
+        ] {
+            assert_eq!(why(&world.write(params.clone())), "denied:no_grant", "{params}");
+        }
+        assert_eq!(std::fs::read_to_string(world.app().join("src/a.txt")).unwrap(), "hello");
+    }
+
+    #[test]
+    fn handles_change_modes_and_times() {
+        let world = World::new(&[writer()]);
+        let fd = ok(world.write(json!({"op": "open", "path": "f", "flags": "w"})))["fd"].clone();
+        ok(world.write(json!({"op": "fchmod", "fd": fd, "mode": 0o4711})));
+        ok(world.write(json!({"op": "futimes", "fd": fd, "atimeMs": 1000, "mtimeMs": 2500})));
+        ok(world.read(json!({"op": "fdatasync", "fd": fd})));
+        let stat = ok(world.read(json!({"op": "fstat", "fd": fd})));
+        // Without the set-user-id bit.
+        assert_eq!((stat["mode"].as_u64().unwrap() & 0o7777, &stat["mtimeMs"]), (0o711, &json!(2500.0)));
+        std::os::unix::fs::symlink("nowhere", world.app().join("l")).unwrap();
+        ok(world.write(json!({"op": "lutimes", "path": "l", "atimeMs": 0, "mtimeMs": 1000})));
+        assert_eq!(ok(world.read(json!({"op": "lstat", "path": "l"})))["mtimeMs"], 1000.0);
+    }
+
+    #[cfg(target_os = "linux")]
+    async fn event(call: &mut super::support::Call) -> Value {
+        let result = call.next().await;
+        result.output
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn changes_are_told_until_nobody_listens() {
+        let world = World::new(&[writer()]);
+        let watch = op("watch", json!({"path": ".", "recursive": true, "token": "w"}));
+        let mut call = world.start("read", "fs", watch, vec![]);
+        assert_eq!(event(&mut call).await, json!({"ready": true}));
+        std::fs::write(world.app().join("src/new"), "x").unwrap();
+        assert_eq!(event(&mut call).await, json!({"event": "rename", "name": "src/new"}));
+        assert_eq!(event(&mut call).await, json!({"event": "change", "name": "src/new"}));
+        // A folder that comes to be is watched as well, with what is in it already.
+        std::fs::create_dir_all(world.app().join("deep/er")).unwrap();
+        let mut names = std::collections::BTreeSet::new();
+        while names.len() < 2 {
+            names.insert(event(&mut call).await["name"].as_str().unwrap().to_owned());
+        }
+        std::fs::write(world.app().join("deep/er/file"), "x").unwrap();
+        while event(&mut call).await["name"] != "deep/er/file" {}
+        world.cancel("w");
+        loop {
+            let last = call.next().await;
+            if last.is_error {
+                assert_eq!(why(&last), "timeout:cancelled");
+                return;
+            }
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_watch_of_a_file_ends_with_it_and_does_not_look_outside() {
+        let world = World::new(&[writer()]);
+        let mut call = world.start("read", "fs", op("watch", json!({"path": "src/a.txt"})), vec![]);
+        assert_eq!(event(&mut call).await, json!({"ready": true}));
+        std::fs::write(world.app().join("src/a.txt"), "more").unwrap();
+        assert_eq!(event(&mut call).await, json!({"event": "change", "name": "a.txt"}));
+        std::fs::remove_file(world.app().join("src/a.txt")).unwrap();
+        while event(&mut call).await != json!({"gone": true}) {}
+        std::os::unix::fs::symlink("../outside", world.app().join("way-out")).unwrap();
+        for path in ["way-out", "way-out/secret", "../outside", "/etc"] {
+            let refused = world.start("read", "fs", op("watch", json!({"path": path})), vec![]).all().await;
+            assert_eq!(why(&refused[0]), "denied:no_grant", "{path}");
+        }
+        assert_eq!(why(&world.read(op("watch", json!({"path": "src"})))), "invalid_request:sync");
+    }
+
+    /// A file system mounted into the project did not come with the grant for the project. Mounting needs a
+    /// namespace of one's own; where the system gives none, this has nothing to show.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_mounted_file_system_is_not_entered() {
+        let world = World::new(&[writer()]);
+        let mount = world.app().join("mount");
+        std::fs::create_dir(&mount).unwrap();
+        let mounted = std::process::Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&mount).output();
+        if !mounted.is_ok_and(|output| output.status.success()) {
+            return;
+        }
+        let _mounted = Mounted(mount.clone());
+        std::fs::write(mount.join("f"), "canary").unwrap();
+        for (capability, params) in [
+            ("read", json!({"op": "readFile", "path": "mount/f"})),
+            ("read", json!({"op": "readdir", "path": "mount"})),
+            ("write", json!({"op": "writeFile", "path": "mount/f", "data": "x"})),
+            ("write", json!({"op": "rm", "path": "mount/f"})),
+        ] {
+            assert_eq!(why(&world.sync(capability, "fs", params.clone())), "io:EXDEV", "{params}");
+        }
+        assert_eq!(std::fs::read_to_string(mount.join("f")).unwrap(), "canary");
+    }
+
+    /// Taken off again, also when the test fails.
+    #[cfg(target_os = "linux")]
+    struct Mounted(std::path::PathBuf);
+
+    #[cfg(target_os = "linux")]
+    impl Drop for Mounted {
+        fn drop(&mut self) {
+            let _ = std::process::Command::new("umount").arg(&self.0).output();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_is_all_that_is_told_of_what_is_outside() {
+        let world = World::new(&[]);
+        std::os::unix::fs::symlink("../outside", world.app().join("d")).unwrap();
+        for verb in ["stat", "readFile", "readdir", "realpath", "access", "open", "readlink"] {
+            for folder in ["../outside", "d", "/root", "/etc/ssl"] {
+                let words = |name: &str| {
+                    let path = format!("{folder}/{name}");
+                    let error = world.read(json!({"op": verb, "path": path})).error.unwrap();
+                    (error.code, error.message.replace(&path, "PATH"), error.details["reason"].clone())
+                };
+                assert_eq!(words("secret"), words("no-such-name"), "{verb} {folder}");
+            }
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Programs under a supervisor: what they get, what they cannot do, and that nothing of them stays.
+//!
+//! This test is a program of its own (no test harness), since the supervisor is the same program once more.
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}
+
+#[cfg(target_os = "linux")]
+mod support;
+
+#[cfg(target_os = "linux")]
+fn main() {
+    pijs_connectors::exec::supervisor::enter();
+    linux::main();
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::support::{Setup, World, ok, op, runner, why};
+    use libtest_mimic::{Arguments, Failed, Trial};
+    use pijs_connectors::exec::ExecOptions;
+    use serde_json::{Value, json};
+    use std::collections::BTreeSet;
+    use std::time::{Duration, Instant};
+
+    type Case = fn();
+
+    const CASES: &[(&str, Case)] = &[
+        ("what_a_program_gets", what_a_program_gets),
+        ("children_that_leave_the_session_die_too", children_that_leave_the_session_die_too),
+        ("a_fork_storm_ends", a_fork_storm_ends),
+        ("a_stopped_program_ends", a_stopped_program_ends),
+        ("a_pipe_held_by_a_grandchild_does_not_hold_up_the_answer", a_pipe_held_by_a_grandchild),
+        ("what_is_left_running_ends_with_the_extension", what_is_left_running_ends_with_the_extension),
+        ("a_program_is_fed_and_ended_by_number", a_program_is_fed_and_ended_by_number),
+        ("a_signal_ends_a_program_and_is_named", a_signal_ends_a_program_and_is_named),
+        ("another_extension_has_no_hand_on_it", another_extension_has_no_hand_on_it),
+        ("set_user_id_programs_stay_without_privileges", set_user_id_programs_stay_without_privileges),
+        ("many_quick_programs_leave_no_zombies", many_quick_programs_leave_no_zombies),
+        ("much_output_keeps_its_end", much_output_keeps_its_end),
+        ("a_program_may_write_only_where_it_was_told", a_program_may_write_only_where_it_was_told),
+        ("a_dropped_call_ends_the_tree", a_dropped_call_ends_the_tree),
+        ("a_killed_supervisor_is_an_end", a_killed_supervisor_is_an_end),
+    ];
+
+    pub(super) fn main() {
+        let arguments = Arguments::from_args();
+        let trials = CASES
+            .iter()
+            .map(|(name, case)| {
+                Trial::test(*name, move || {
+                    std::panic::catch_unwind(case).map_err(|cause| {
+                        let words = cause
+                            .downcast_ref::<String>()
+                            .cloned()
+                            .or_else(|| cause.downcast_ref::<&str>().map(|words| (*words).to_owned()));
+                        Failed::from(words.unwrap_or_else(|| "panicked".to_owned()))
+                    })
+                })
+            })
+            .collect();
+        libtest_mimic::run(&arguments, trials).exit();
+    }
+
+    fn world() -> World {
+        World::supervised(&[runner()])
+    }
+
+    fn block<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+    }
+
+    fn sh(script: &str) -> Value {
+        json!({"command": "sh", "args": ["-c", script]})
+    }
+
+    fn with(mut params: Value, more: Value) -> Value {
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        params
+    }
+
+    /// Whether a process is there and not a zombie.
+    fn lives(pid: &str) -> bool {
+        std::fs::read_to_string(format!("/proc/{pid}/stat"))
+            .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
+    }
+
+    /// Processes that have `mark` in their command line.
+    fn marked(mark: &str) -> Vec<String> {
+        std::fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+            .filter(|pid| {
+                let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                String::from_utf8_lossy(&line).contains(mark) && lives(pid)
+            })
+            .collect()
+    }
+
+    /// Waits, with a generous end, until `done`.
+    fn until(what: &str, done: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !done() {
+            assert!(start.elapsed() < Duration::from_secs(10), "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn what_a_program_gets() {
+        let world = world();
+        // A file that is open here must not be open there.
+        let open = rustix::io::dup(std::fs::File::open("/dev/null").unwrap()).unwrap();
+        rustix::io::fcntl_setfd(&open, rustix::io::FdFlags::empty()).unwrap();
+        let said = ok(world.sync(
+            "exec",
+            "exec",
+            sh("ls /proc/self/fd; echo --; grep -E '^(SigBlk|NoNewPrivs)' /proc/self/status; echo --; \
+                (: </dev/tty) 2>&1 | tail -c 40; echo --; pwd; echo --; env; echo --; ulimit -c; cat"),
+        ));
+        let said = said["stdout"].as_str().unwrap().to_owned();
+        let parts: Vec<&str> = said.split("--\n").collect();
+        // The fourth is the one that `ls` lists with.
+        assert_eq!(parts[0], "0\n1\n2\n3\n");
+        let status: BTreeSet<String> =
+            parts[1].lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        let expected = ["NoNewPrivs: 1", "SigBlk: 0000000000000000"];
+        assert!(status.iter().map(String::as_str).eq(expected), "{status:?}");
+        assert!(parts[2].contains("No such device or address"), "{}", parts[2]);
+        assert_eq!(parts[3].trim_end(), world.app().to_str().unwrap());
+        assert!(!parts[4].contains("canary") && parts[4].contains("PATH="), "{}", parts[4]);
+        assert_eq!(parts[5], "0\n");
+    }
+
+    /// A program that puts itself out of every group, twice, and stays.
+    const ESCAPES: &str = "setsid sh -c 'setsid sleep MARK </dev/null >/dev/null 2>&1 & setsid nohup sleep MARK </dev/null \
+        >/dev/null 2>&1 & exit' & sleep 0.3; trap '' TERM HUP INT; echo ready; sleep MARK";
+
+    fn children_that_leave_the_session_die_too() {
+        let world = world();
+        block(async {
+            let script = ESCAPES.replace("MARK", "31271");
+            let mut call =
+                world.start("exec", "exec", with(sh(&script), json!({"stream": true, "token": "t"})), vec![]);
+            let pid = call.next().await.output["pid"].as_u64().unwrap().to_string();
+            assert_eq!(call.next().await.bytes[0], b"ready\n");
+            until("all three sleep", || marked("31271").iter().filter(|pid| !pid.is_empty()).count() >= 4);
+            assert!(lives(&pid));
+            world.cancel("t");
+            assert_eq!(why(&call.next().await), "timeout:cancelled");
+            until("some are left", || marked("31271").is_empty());
+        });
+    }
+
+    fn a_fork_storm_ends() {
+        let world = world();
+        // Bounded by its own depth, so that a machine on which the wall is missing survives: 1023 processes.
+        let script = "f() { if [ $1 -gt 0 ]; then f $(($1-1)) & f $(($1-1)) & fi; sleep 31272; }; f 9";
+        let ended = ok(world.sync("exec", "exec", with(sh(script), json!({"timeout": 700}))));
+        assert_eq!(ended["killed"], true);
+        until("some are left", || marked("31272").is_empty());
+    }
+
+    fn a_stopped_program_ends() {
+        let world = world();
+        let ended = ok(world.sync("exec", "exec", with(sh("kill -STOP $$; sleep 31273"), json!({"timeout": 200}))));
+        assert_eq!(ended["killed"], true);
+        until("it is left", || marked("31273").is_empty());
+    }
+
+    fn a_pipe_held_by_a_grandchild() {
+        let world = world();
+        let ended = ok(world.sync("exec", "exec", sh("sleep 31274 & echo here")));
+        assert_eq!((&ended["stdout"], &ended["code"]), (&json!("here\n"), &json!(0)));
+        world.dispatcher.end_extension(world.extension());
+        until("it is left", || marked("31274").is_empty());
+    }
+
+    fn what_is_left_running_ends_with_the_extension() {
+        let world = world();
+        ok(world.sync("exec", "exec", sh("setsid sleep 31275 >/dev/null 2>&1 &")));
+        assert!(!marked("31275").is_empty(), "a server that a program starts outlives it");
+        ok(world.sync("exec", "exec", sh("true")));
+        assert!(!marked("31275").is_empty());
+        world.dispatcher.end_extension(world.extension());
+        until("it is left", || marked("31275").is_empty());
+    }
+
+    fn a_program_is_fed_and_ended_by_number() {
+        let world = world();
+        block(async {
+            let pid =
+                ok(world.sync("exec", "exec", op("spawn", json!({"command": "cat", "stdin": "pipe"}))))["pid"].clone();
+            assert!(lives(&pid.to_string()));
+            let mut wait = world.start("exec", "exec", op("wait", json!({"pid": pid})), vec![]);
+            for word in ["one", "two"] {
+                ok(world.run("exec", op("write", json!({"pid": pid, "data": word}))).await);
+                assert_eq!(wait.next().await.bytes[0], word.as_bytes());
+            }
+            // More than a pipe holds comes through whole.
+            let large = vec![b'x'; 1 << 20];
+            let write =
+                world.start("exec", "exec", op("write", json!({"pid": pid, "data": {"$bytes": 0}})), vec![large]);
+            let mut read = 0;
+            while read < 1 << 20 {
+                read += wait.next().await.bytes[0].len();
+            }
+            ok(write.all().await.pop().unwrap());
+            assert_eq!(ok(world.sync("exec", "exec", op("kill", json!({"pid": pid, "signal": 0}))))["sent"], true);
+            ok(world.run("exec", op("end", json!({"pid": pid}))).await);
+            let ended = wait.next().await;
+            assert_eq!(ok(ended), json!({"code": 0, "signal": null, "killed": false}));
+            assert_eq!(why(&world.run("exec", op("write", json!({"pid": pid, "data": "x"}))).await), "io:ESRCH");
+            let missing = ok(world.sync("exec", "exec", op("spawn", json!({"command": "no-such-program-x"}))));
+            assert_eq!(missing["error"]["message"], "spawn no-such-program-x ENOENT");
+        });
+    }
+
+    fn a_signal_ends_a_program_and_is_named() {
+        let world = world();
+        block(async {
+            let spawn = || {
+                ok(world.sync("exec", "exec", op("spawn", json!({"command": "sleep", "args": ["31276"]}))))["pid"]
+                    .clone()
+            };
+            for (signal, name) in [(json!("SIGINT"), "SIGINT"), (json!(9), "SIGKILL"), (Value::Null, "SIGTERM")] {
+                let pid = spawn();
+                let wait = world.start("exec", "exec", op("wait", json!({"pid": pid})), vec![]);
+                assert_eq!(
+                    ok(world.sync("exec", "exec", op("kill", json!({"pid": pid, "signal": signal}))))["sent"],
+                    true
+                );
+                let ended = ok(wait.all().await.pop().unwrap());
+                assert_eq!(ended, json!({"code": null, "signal": name, "killed": false}));
+                assert_eq!(ok(world.sync("exec", "exec", op("kill", json!({"pid": pid}))))["sent"], false);
+            }
+            let pid = spawn();
+            let bad = world.sync("exec", "exec", op("kill", json!({"pid": pid, "signal": "SIGNOPE"})));
+            assert_eq!(why(&bad), "invalid_request:schema");
+            assert_eq!(why(&world.sync("exec", "exec", op("wait", json!({"pid": pid})))), "invalid_request:sync");
+            // Waiting with a limit ends it with everything.
+            let limited = world.run("exec", op("wait", json!({"pid": pid, "timeout": 50}))).await;
+            assert_eq!(ok(limited), json!({"code": null, "signal": "SIGTERM", "killed": true}));
+        });
+    }
+
+    fn another_extension_has_no_hand_on_it() {
+        let world = world();
+        let pid =
+            ok(world.sync("exec", "exec", op("spawn", json!({"command": "sleep", "args": ["31277"]}))))["pid"].clone();
+        assert_eq!(ok(world.stranger("exec", "exec", op("kill", json!({"pid": pid}))))["sent"], false);
+        assert!(lives(&pid.to_string()));
+        let own = i64::from(std::process::id());
+        assert_eq!(ok(world.sync("exec", "exec", op("kill", json!({"pid": own}))))["sent"], false);
+        world.dispatcher.end_extension(world.extension());
+        until("it is left", || !lives(&pid.to_string()));
+    }
+
+    fn set_user_id_programs_stay_without_privileges() {
+        let world = world();
+        let said = ok(world.sync("exec", "exec", sh("grep NoNewPrivs /proc/self/status")));
+        assert_eq!(said["stdout"], "NoNewPrivs:\t1\n");
+    }
+
+    fn many_quick_programs_leave_no_zombies() {
+        let world = world();
+        let here = std::process::id().to_string();
+        let before = zombies(&here);
+        for _ in 0..100 {
+            ok(world.sync("exec", "exec", json!({"command": "true"})));
+        }
+        // Orphans that end while their program runs are taken in too.
+        let said = ok(world.sync(
+            "exec",
+            "exec",
+            sh("for i in $(seq 200); do (true &) ; done; sleep 1.5; ps -e -o stat= | grep -c ^Z"),
+        ));
+        let left: u32 = said["stdout"].as_str().unwrap().trim().parse().unwrap();
+        assert!(left < 100, "{left} zombies");
+        until("zombies are left", || zombies(&here) <= before);
+    }
+
+    fn zombies(parent: &str) -> usize {
+        let stats = std::fs::read_dir("/proc").unwrap().flatten();
+        let stats = stats.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+        stats
+            .filter(|stat| {
+                let mut fields = stat.rsplit(')').next().unwrap().split_whitespace();
+                fields.next() == Some("Z") && fields.next() == Some(parent)
+            })
+            .count()
+    }
+
+    fn much_output_keeps_its_end() {
+        let world = world();
+        let said = ok(world.sync("exec", "exec", sh("head -c 40000000 /dev/zero | tr '\\0' x; echo end")));
+        let text = said["stdout"].as_str().unwrap();
+        assert_eq!((text.len(), said["truncated"].as_bool(), text.ends_with("xend\n")), (16 << 20, Some(true), true));
+    }
+
+    fn a_program_may_write_only_where_it_was_told() {
+        let world = Setup {
+            exec: |options| {
+                let writable = Some(vec![std::env::temp_dir().join("pijs-writable-of-a-test")]);
+                ExecOptions { writable, ..options.supervised() }
+            },
+            ..Setup::new(&[runner()])
+        };
+        let folder = std::env::temp_dir().join("pijs-writable-of-a-test");
+        std::fs::create_dir_all(&folder).unwrap();
+        let world = world.build();
+        let inside = folder.join("x");
+        let script = format!(
+            "echo a > {} && echo wrote; echo b > y || echo refused; cat src/a.txt; echo >/dev/null && echo null",
+            inside.display()
+        );
+        let said = ok(world.sync("exec", "exec", sh(&script)));
+        assert_eq!(said["stdout"], "wrote\nrefused\nhellonull\n", "{said}");
+        assert!(!world.app().join("y").exists());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    fn a_dropped_call_ends_the_tree() {
+        let world = world();
+        block(async {
+            let script = ESCAPES.replace("MARK", "31278");
+            let mut call = world.start("exec", "exec", with(sh(&script), json!({"stream": true})), vec![]);
+            call.next().await;
+            assert_eq!(call.next().await.bytes[0], b"ready\n");
+            call.drop_it();
+            tokio::task::yield_now().await;
+            until("some are left", || marked("31278").is_empty());
+        });
+    }
+
+    fn a_killed_supervisor_is_an_end() {
+        let world = world();
+        let script = "kill -9 $PPID; exec sleep 31279";
+        let ended = ok(world.sync("exec", "exec", with(sh(script), json!({"timeout": 8000}))));
+        // Before it could say that the program runs, or after.
+        assert!(ended["signal"] == "SIGKILL" || ended["error"]["errno"] == "EIO", "{ended}");
+    }
+}

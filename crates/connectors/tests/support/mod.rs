@@ -1,0 +1,238 @@
+//! A small world behind a real gate: a project, a home, something outside, and the connectors.
+
+#![expect(dead_code, reason = "each test program uses a part of it")]
+
+use pijs_connectors::Connectors;
+use pijs_connectors::exec::ExecOptions;
+use pijs_connectors::http::HttpOptions;
+use pijs_connectors::system::{FileSystem, OsFileSystem};
+use pijs_hostcall::{
+    BoxFuture, Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, LedgerSink, MemorySink, Mode, Places, Policy,
+    Profile, Timer,
+};
+use pijs_protocol::manifest::Scope;
+use pijs_protocol::{Capability, ExtensionId, HostCall, HostResult, Now};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+struct Ticks(AtomicU64);
+
+impl Timer for Ticks {
+    fn now(&self) -> Now {
+        Now { epoch_ms: 0, elapsed_us: self.0.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// Folders and connectors of one test.
+pub(crate) struct World {
+    folder: tempfile::TempDir,
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) caller: Caller,
+    next: AtomicU64,
+}
+
+/// What a world is made with.
+pub(crate) struct Setup {
+    pub(crate) grants: Vec<Grant>,
+    pub(crate) mode: Mode,
+    pub(crate) exec: fn(ExecOptions) -> ExecOptions,
+    pub(crate) http: HttpOptions,
+    pub(crate) system: Arc<dyn FileSystem>,
+    /// Whether the ledger's lines are kept; a long run has no room for them.
+    pub(crate) keeps_ledger: bool,
+}
+
+/// A ledger's sink that keeps nothing.
+struct Nowhere;
+
+impl LedgerSink for Nowhere {
+    fn append(&self, _lines: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Setup {
+    pub(crate) fn new(grants: &[Grant]) -> Self {
+        Self {
+            grants: grants.to_vec(),
+            mode: Mode::Strict,
+            exec: |options| options,
+            http: HttpOptions::default(),
+            system: Arc::new(OsFileSystem::new()),
+            keeps_ledger: true,
+        }
+    }
+
+    pub(crate) fn build(self) -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["app/src", "app/.pi", "home/.pi/agent", "tmp", "outside"] {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+        }
+        std::fs::write(root.join("outside/secret"), "canary").unwrap();
+        std::fs::write(root.join("app/src/a.txt"), "hello").unwrap();
+        let places = Places::new(root.join("app"), root.join("home"), root.join("home/.pi/agent"), root.join("tmp"));
+        let gate = Gate::builder(Policy { mode: self.mode, ..Policy::default() }, places).build();
+        let profile = Arc::new(Profile::new("path:/x"));
+        gate.set_grants(&profile, &self.grants, Default::default()).unwrap();
+        let sink: Arc<dyn LedgerSink> = if self.keeps_ledger { MemorySink::new() } else { Arc::new(Nowhere) };
+        let ledger = Ledger::new(LedgerOptions::default(), sink);
+        let env = [("PATH", "/usr/bin:/bin"), ("HOME", "/nowhere"), ("SECRET_TOKEN", "canary")];
+        let env: BTreeMap<_, _> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let mut options = ExecOptions::new(env.clone());
+        options.grace = Duration::from_millis(100);
+        let connectors = Connectors::new().fs(self.system).exec((self.exec)(options)).http(self.http).env(env);
+        let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(Ticks(AtomicU64::new(0))))
+            .connectors(connectors.into_methods())
+            .build();
+        World { folder, dispatcher, caller: Caller::new(profile), next: AtomicU64::new(0) }
+    }
+}
+
+/// Writing in project and temporary folder.
+pub(crate) fn writer() -> Grant {
+    Grant::scoped("w", "write", Scope { paths: Some(vec!["<project>".into(), "<temp>".into()]), ..Scope::default() })
+}
+
+/// Running any program.
+pub(crate) fn runner() -> Grant {
+    Grant::any("e", "exec")
+}
+
+/// Talking to these hosts.
+pub(crate) fn hosts(patterns: &[String]) -> Grant {
+    Grant::scoped("h", "http", Scope { hosts: Some(patterns.to_vec()), ..Scope::default() })
+}
+
+/// An asynchronous call under way, with its results as they come.
+pub(crate) struct Call {
+    pub(crate) results: mpsc::UnboundedReceiver<HostResult>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Call {
+    /// The next result, a chunk or the last one.
+    pub(crate) async fn next(&mut self) -> HostResult {
+        let next = tokio::time::timeout(Duration::from_secs(20), self.results.recv()).await;
+        next.expect("no result within 20 s").expect("every call is answered")
+    }
+
+    /// All results up to the last.
+    pub(crate) async fn all(mut self) -> Vec<HostResult> {
+        let mut all = Vec::new();
+        loop {
+            let next = self.next().await;
+            let last = next.chunk.as_ref().is_none_or(|chunk| chunk.is_last);
+            all.push(next);
+            if last {
+                return all;
+            }
+        }
+    }
+
+    /// Nobody waits any more, as when the host goes away.
+    pub(crate) fn drop_it(self) {
+        self.task.abort();
+    }
+}
+
+impl World {
+    pub(crate) fn new(grants: &[Grant]) -> Self {
+        Setup::new(grants).build()
+    }
+
+    /// One whose programs have a supervisor: this test program once more.
+    pub(crate) fn supervised(grants: &[Grant]) -> Self {
+        Setup { exec: ExecOptions::supervised, ..Setup::new(grants) }.build()
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap()
+    }
+
+    pub(crate) fn app(&self) -> PathBuf {
+        self.root().join("app")
+    }
+
+    fn call(&self, capability: &str, method: &str, params: Value, bytes: Vec<Vec<u8>>) -> HostCall {
+        HostCall {
+            call_id: format!("c{}", self.next.fetch_add(1, Ordering::Relaxed)).as_str().into(),
+            capability: Capability::new(capability),
+            method: method.into(),
+            params: params.as_object().unwrap().clone(),
+            timeout_ms: None,
+            cancel_token: params.get("token").and_then(Value::as_str).map(str::to_owned),
+            context: None,
+            bytes,
+        }
+    }
+
+    pub(crate) fn sync(&self, capability: &str, method: &str, params: Value) -> HostResult {
+        self.dispatcher.call_sync(&self.caller, self.call(capability, method, params, Vec::new()))
+    }
+
+    /// As another extension.
+    pub(crate) fn stranger(&self, capability: &str, method: &str, params: Value) -> HostResult {
+        let stranger = Caller::new(Arc::new(Profile::new("path:/other")));
+        self.dispatcher.call_sync(&stranger, self.call(capability, method, params, Vec::new()))
+    }
+
+    pub(crate) fn read(&self, params: Value) -> HostResult {
+        self.sync("read", "fs", params)
+    }
+
+    pub(crate) fn write(&self, params: Value) -> HostResult {
+        self.sync("write", "fs", params)
+    }
+
+    /// Starts an asynchronous call on the runtime around.
+    pub(crate) fn start(&self, capability: &str, method: &str, params: Value, bytes: Vec<Vec<u8>>) -> Call {
+        let (send, results) = mpsc::unbounded_channel();
+        let send = Mutex::new(send);
+        let call = self.call(capability, method, params, bytes);
+        let work = self.dispatcher.call(&self.caller, call, move |result| {
+            let _ = send.lock().unwrap().send(result);
+        });
+        Call { results, task: tokio::spawn(work) }
+    }
+
+    /// An asynchronous call to its end.
+    pub(crate) async fn run(&self, method: &str, params: Value) -> HostResult {
+        self.start(method, method, params, Vec::new()).all().await.pop().unwrap()
+    }
+
+    pub(crate) fn cancel(&self, token: &str) {
+        self.dispatcher.cancel(self.extension(), &token.into());
+    }
+
+    pub(crate) fn extension(&self) -> &ExtensionId {
+        self.caller.extension()
+    }
+}
+
+/// Code and reason of a failure.
+pub(crate) fn why(result: &HostResult) -> String {
+    let error = result.error.as_ref().unwrap_or_else(|| panic!("succeeded: {}", result.output));
+    format!("{}:{}", error.code, error.details["reason"].as_str().unwrap())
+}
+
+/// What a call gave.
+pub(crate) fn ok(result: HostResult) -> Value {
+    assert!(!result.is_error, "{:?}", result.error);
+    result.output
+}
+
+/// `{"op": op}` and more.
+pub(crate) fn op(op: &str, mut more: Value) -> Value {
+    more.as_object_mut().unwrap().insert("op".to_owned(), json!(op));
+    more
+}
