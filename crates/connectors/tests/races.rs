@@ -233,8 +233,16 @@ mod linux {
         }
     }
 
-    /// Names, modes, sizes, times and contents.
-    fn snapshot(folder: &Path) -> BTreeMap<PathBuf, (u32, u64, i64, i64, u64, Vec<u8>)> {
+    #[derive(PartialEq)]
+    struct Facts {
+        mode: u32,
+        links: u64,
+        modified: (i64, i64),
+        content: Vec<u8>,
+    }
+
+    /// Everything below a folder.
+    fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Facts> {
         let mut found = BTreeMap::new();
         let mut waiting = vec![folder.to_owned()];
         while let Some(folder) = waiting.pop() {
@@ -244,7 +252,8 @@ mod linux {
                     waiting.push(entry.path());
                 }
                 let content = std::fs::read(entry.path()).unwrap_or_default();
-                let facts = (stat.mode(), stat.len(), stat.mtime(), stat.mtime_nsec(), stat.nlink(), content);
+                let modified = (stat.mtime(), stat.mtime_nsec());
+                let facts = Facts { mode: stat.mode(), links: stat.nlink(), modified, content };
                 found.insert(entry.path(), facts);
             }
         }
