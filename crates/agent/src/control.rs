@@ -120,6 +120,11 @@ impl AgentControl {
         read(&self.lock().session)
     }
 
+    /// Makes what is in the session durable: at the end of a turn, and before tools run.
+    pub fn sync_session(&self) -> Result<(), ControlError> {
+        Ok(self.lock().session.sync()?)
+    }
+
     /// The session's file, also before anything is in it.
     pub fn session_file(&self) -> Option<PathBuf> {
         self.with_session(|session| session.path().map(ToOwned::to_owned))

@@ -78,9 +78,12 @@ impl Agent {
             run.reply = Some(assistant.clone());
             if let Some(error) = error {
                 self.emit(AgentEvent::TurnEnd { index, message: &message, tool_results: &[] }).await?;
+                self.control.sync_session()?;
                 let aborted = error.kind() == ErrorKind::Cancelled;
                 return Ok(if aborted { Ending::Aborted } else { Ending::Failed(error) });
             }
+            // What a tool does cannot be undone: the request for it is on the disk first.
+            self.control.sync_session()?;
             let batch = self.run_tools(assistant, &reply.bad_arguments, &run.cancel).await?;
             let mut results = Vec::new();
             for result in batch.results {
@@ -93,6 +96,7 @@ impl Agent {
                 }
             }
             self.emit(AgentEvent::TurnEnd { index, message: &message, tool_results: &results }).await?;
+            self.control.sync_session()?;
             if run.cancel.is_cancelled() {
                 return Ok(Ending::Aborted);
             }

@@ -483,12 +483,10 @@ impl Host {
         self.flush_ledger();
     }
 
-    /// Writes what the ledger has queued. A sink that fails keeps the lines and is offered them again;
+    /// Has what the ledger has queued written. A sink that fails keeps the lines and is offered them again;
     /// the dispatcher refuses what must be written first.
     pub(crate) fn flush_ledger(&self) {
-        if let Err(error) = self.0.dispatcher.ledger().flush() {
-            tracing::warn!(%error, "the ledger cannot be written");
-        }
+        self.0.dispatcher.ledger().kick();
     }
 
     fn carry_out(&self, slot: &Rc<Slot>, messages: Vec<Message>) {
