@@ -57,5 +57,10 @@ pub(crate) fn ambient_from(first: u32) -> Ambient {
 }
 
 pub(crate) fn ambient_with(sleeper: Arc<dyn Sleeper>, first: u32) -> Ambient {
-    Ambient { clock: Arc::new(StillClock), sleeper, random: Arc::new(Counter(AtomicU32::new(first))), disk: Disk::system() }
+    Ambient {
+        clock: Arc::new(StillClock),
+        sleeper,
+        random: Arc::new(Counter(AtomicU32::new(first))),
+        disk: Disk::system(),
+    }
 }

@@ -200,12 +200,28 @@ pub(crate) enum ExtCommand {
     },
     /// Print what extensions register, as the conformance harness compares it
     Snapshot(SnapshotArgs),
+    /// What extensions did: the evidence ledgers
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
     /// Play a scenario against extensions and print what they did, as the conformance harness compares it
     Drive(DriveArgs),
     /// Everything about one extension: registrations, capabilities, limits
     Show {
         /// Name, source or path
         extension: String,
+        /// Machine output
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `pi ext ledger`
+#[derive(Debug, Subcommand)]
+pub(crate) enum LedgerCommand {
+    /// Check that no line was changed, removed, repeated or moved, and name the first that was
+    Verify {
+        /// The newest file of a ledger, SESSION.jsonl; all ledgers of this user when left out
+        file: Option<PathBuf>,
         /// Machine output
         #[arg(long)]
         json: bool,

@@ -13,7 +13,7 @@ mod facts;
 mod failure;
 mod grants;
 mod isolation;
-mod ledger_file;
+mod ledger;
 mod normalise;
 mod output;
 mod packages;
@@ -25,7 +25,7 @@ mod system;
 mod terminal;
 mod trust;
 
-use args::{Cli, Command, ExtCommand, ExtensionFlag};
+use args::{Cli, Command, ExtCommand, ExtensionFlag, LedgerCommand};
 use clap::Parser;
 use environment::Environment;
 use failure::{Failure, Result};
@@ -84,6 +84,9 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>) -> Result<()> {
                 packages::loaded(&environment, extensions, json)
             }
             Some(Command::Ext(ExtCommand::Show { extension, json })) => packages::show(&environment, &extension, json),
+            Some(Command::Ext(ExtCommand::Ledger(LedgerCommand::Verify { file, json }))) => {
+                ledger::verify(&environment, file.as_deref(), json)
+            }
             Some(Command::Ext(ExtCommand::Drive(args))) => drive::print(&environment, &args).await,
             Some(Command::Ext(ExtCommand::Snapshot(args))) => snapshot::print(&environment, &args).await,
             Some(Command::Demo { json }) => demo::run(&environment, json).await,

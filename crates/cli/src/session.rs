@@ -10,7 +10,7 @@ use crate::facts::facts;
 use crate::failure::{Failure, Result};
 use crate::grants::Decided;
 use crate::isolation;
-use crate::ledger_file::LedgerFile;
+use crate::ledger;
 use crate::output::{clean, stderr};
 use crate::supply::Supplier;
 use crate::system::{SystemTimer, WatchThread};
@@ -31,11 +31,12 @@ use pijs_connectors::fs::FsConnector;
 use pijs_connectors::http::HttpOptions;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
+use pijs_durable::Disk;
 use pijs_extc::SourceMaps;
 use pijs_host::{Entry, Host, HostOptions, Package, ReadableState, Report, ReportKind, Reports};
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{Dispatcher, Evidence, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Timer};
-use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, resolve_extensions};
+use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, Scope, recover, resolve_extensions};
 use pijs_protocol::registration::Registration;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -72,11 +73,12 @@ pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<E
     };
     let session = assemble(environment, Setup { args, flags, front_end, ledger: None }).await?;
     let control = session.agent.control().clone();
+    let mut stops = Stops::listen()?;
     let interrupted = async {
-        let _ = tokio::signal::ctrl_c().await;
+        stops.next().await;
         control.abort();
         // A second one does not wait for the run to wind down.
-        let _ = tokio::signal::ctrl_c().await;
+        stops.next().await;
     };
     let host = session.host.clone();
     let result = tokio::select! {
@@ -85,6 +87,30 @@ pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<E
     };
     session.finish();
     result
+}
+
+/// What asks the program to end: Ctrl-C, a service that stops, a terminal that is closed.
+struct Stops {
+    signals: [tokio::signal::unix::Signal; 3],
+}
+
+impl Stops {
+    fn listen() -> Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let failed = |error| Failure::failed(format!("signals cannot be heard: {error}"));
+        let listen = |kind: SignalKind| signal(kind).map_err(failed);
+        let kinds = (SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup());
+        Ok(Self { signals: [listen(kinds.0)?, listen(kinds.1)?, listen(kinds.2)?] })
+    }
+
+    async fn next(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.signals;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
 }
 
 fn check_usage(args: &RunArgs) -> Result<()> {
@@ -128,12 +154,11 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
 
     let has_ui = args.mode == Mode::Text && environment.stdin_is_terminal && environment.stderr_is_terminal;
     let decided = Decided::new(environment, &args)?;
-    let sink = sink.unwrap_or_else(|| Arc::new(LedgerFile::new(ledger_path(environment, &session_id))));
-    let secrets = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"].iter().filter_map(|name| environment.variable(name));
-    let ledger = Ledger::new(
-        LedgerOptions { session_id, secrets: secrets.map(str::to_owned).collect(), ..LedgerOptions::default() },
-        sink,
-    );
+    let ledger = match sink {
+        Some(sink) => Ledger::new(LedgerOptions { session_id, ..LedgerOptions::default() }, sink),
+        None => ledger::open(environment, &session_id, decided.policy.mode, &*timer),
+    };
+    ledger::write_aside(&ledger);
     let (dispatcher, tool_requests) = dispatcher(environment, &decided, &ledger, &control, has_ui, timer.clone());
     let dispatcher = Arc::new(dispatcher);
 
@@ -202,7 +227,7 @@ impl Assembled {
     /// failure.
     pub(crate) fn finish(&self) {
         self.reports.drain().iter().for_each(show);
-        let _ = self.ledger.flush();
+        let _ = self.ledger.close();
     }
 }
 
@@ -242,6 +267,11 @@ fn judge(outcome: Outcome) -> Result<()> {
 /// Extensions in load order. What was named on the command line has to be there; the rest is reported.
 fn discover(environment: &Environment, args: &RunArgs) -> Result<Discovery> {
     let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
+    // What a process that was killed had begun to change is finished, in a project only when it is trusted.
+    let scopes = if trusted { &[Scope::User, Scope::Project][..] } else { &[Scope::User] };
+    for problem in recover(&Disk::system(), &environment.dirs, scopes) {
+        stderr(&clean(&format!("warning: {problem}")));
+    }
     let mut discovery = resolve_extensions(&DiscoverOptions {
         dirs: environment.dirs.clone(),
         named: args.extensions.clone(),
@@ -397,7 +427,11 @@ fn open_session(environment: &Environment, args: &RunArgs, ambient: &Ambient) ->
     } else {
         Ok(Session::create_in(&folder, cwd, ambient.clone()))
     };
-    opened.map_err(|error| Failure::failed(error.to_string()))
+    let session = opened.map_err(|error| Failure::failed(error.to_string()))?;
+    for notice in session.notices() {
+        stderr(&clean(&format!("warning: {notice}")));
+    }
+    Ok(session)
 }
 
 /// pi's folder for the sessions of a working folder.
@@ -413,14 +447,6 @@ fn session_folder(environment: &Environment, cwd: &Path) -> PathBuf {
         .map(|c| if matches!(c, '/' | '\\' | ':') { '-' } else { c })
         .collect();
     environment.dirs.agent_dir.join("sessions").join(format!("--{name}--"))
-}
-
-fn ledger_path(environment: &Environment, session_id: &str) -> PathBuf {
-    let folder = match environment.variable("PI_EXTENSION_LOG_DIR") {
-        Some(folder) => environment.dirs.cwd.join(folder),
-        None => environment.dirs.agent_dir.join("logs/extensions"),
-    };
-    folder.join(format!("{session_id}.jsonl"))
 }
 
 /// A report on stderr, one line.

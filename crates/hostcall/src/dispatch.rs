@@ -367,11 +367,13 @@ impl Inner {
             return Ok(());
         }
         match self.ledger.flush() {
-            Err(error) if self.gate.policy().mode == Mode::Strict && guard::is_up("ledger.first") => Err(HostcallError::io(
-                "EIO",
-                "write",
-                format!("the ledger cannot be written ({error}), and strict mode does nothing unrecorded"),
-            )),
+            Err(error) if self.gate.policy().mode == Mode::Strict && guard::is_up("ledger.first") => {
+                Err(HostcallError::io(
+                    "EIO",
+                    "write",
+                    format!("the ledger cannot be written ({error}), and strict mode does nothing unrecorded"),
+                ))
+            }
             _ => Ok(()),
         }
     }

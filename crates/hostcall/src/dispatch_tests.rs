@@ -280,3 +280,57 @@ fn the_ledger_holds_hashes_and_no_parameters() {
         serde_json::from_value::<pijs_protocol::log::LogEntry>(line).unwrap();
     }
 }
+
+/// Takes lines until it is full.
+struct Full(std::sync::atomic::AtomicBool, Arc<MemorySink>);
+
+impl crate::ledger::LedgerSink for Full {
+    fn append(&self, lines: &[u8]) -> std::io::Result<()> {
+        if self.0.load(Ordering::Relaxed) { Err(std::io::ErrorKind::StorageFull.into()) } else { self.1.append(lines) }
+    }
+}
+
+#[test]
+fn without_a_ledger_strict_does_nothing_that_would_have_to_be_recorded_and_the_others_count() {
+    for mode in [Mode::Strict, Mode::Prompt, Mode::Permissive] {
+        let World { dispatcher, probe, caller, .. } = world(mode, &[Grant::any("g", "exec")], &[]);
+        let memory = MemorySink::new();
+        let sink = Arc::new(Full(true.into(), memory.clone()));
+        let ledger = Ledger::new(LedgerOptions { session_id: "s1".into(), ..Default::default() }, sink.clone());
+        let inner = Arc::into_inner(dispatcher.inner).expect("one handle");
+        let dispatcher = Dispatcher { inner: Arc::new(Inner { ledger, ..inner }) };
+        let exec = |id: &str| {
+            let params = json!({"op": "run", "command": "true", "args": []});
+            dispatcher.call_sync(&caller, call(id, "exec", "exec", params))
+        };
+        let result = exec("a");
+        assert_eq!(result.is_error, mode == Mode::Strict, "{mode:?}: {:?}", result.error);
+        if let Some(error) = &result.error {
+            assert_eq!((error.code, error.details["errno"].as_str()), (ErrorCode::Io, Some("EIO")), "{error:?}");
+            assert!(error.message.contains("strict mode does nothing unrecorded"), "{error:?}");
+        }
+        let reached = probe.0.load(Ordering::Relaxed);
+        assert_eq!(reached, usize::from(mode != Mode::Strict));
+        // More than is kept: what is dropped is counted.
+        let data = serde_json::Map::from_iter([("x".to_owned(), json!("y".repeat(60_000)))]);
+        for n in 0..100 {
+            let now = Now { epoch_ms: 0, elapsed_us: n };
+            dispatcher.ledger().event(now, &caller, pijs_protocol::log::Level::Info, "big", "", data.clone());
+            let _ = dispatcher.ledger().flush();
+        }
+        // Space is back.
+        sink.0.store(false, Ordering::Relaxed);
+        assert!(!exec("b").is_error, "{mode:?}");
+        dispatcher.ledger().flush().unwrap();
+        verify(&*memory.bytes()).unwrap();
+        let dropped: u64 = memory
+            .lines()
+            .iter()
+            .filter(|line| line["event"] == "ledger.dropped")
+            .map(|line| line["data"]["records"].as_u64().unwrap())
+            .sum();
+        let big = memory.lines().iter().filter(|line| line["event"] == "big").count() as u64;
+        assert_eq!(big + dropped, 100, "{mode:?}");
+        assert!(dropped > 0);
+    }
+}

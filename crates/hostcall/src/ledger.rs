@@ -156,9 +156,21 @@ struct Record {
 }
 
 enum Body {
-    Decision { method: Arc<str>, subject: Option<String>, decision: Decision },
-    Start { call: CallFacts, claimed: Option<String>, timeout_ms: Option<u64> },
-    End { call: CallFacts, duration_us: u64, error: Option<(ErrorCode, Option<Arc<str>>)> },
+    Decision {
+        method: Arc<str>,
+        subject: Option<String>,
+        decision: Decision,
+    },
+    Start {
+        call: CallFacts,
+        claimed: Option<String>,
+        timeout_ms: Option<u64>,
+    },
+    End {
+        call: CallFacts,
+        duration_us: u64,
+        error: Option<(ErrorCode, Option<Arc<str>>)>,
+    },
     /// The end of a call whose host was killed.
     Lost(Box<OpenCall>),
     Event(Box<EventBody>),
@@ -408,8 +420,8 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.signal.close();
-        // Nobody is left to hear of a failure.
-        let _ = self.write();
+        // Nobody is left to hear of a failure. Every call has had its end: what holds one holds the ledger.
+        let _ = self.write().and_then(|()| self.sink.close());
     }
 }
 

@@ -9,8 +9,8 @@ use crate::error::{InstallCode, PackageError, Result};
 use crate::settings::Settings;
 use crate::source::{Source, local_path};
 use crate::store::Store;
-use pijs_durable::Disk;
 use crate::{Dirs, Scope};
+use pijs_durable::Disk;
 use pijs_protocol::ExtensionId;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -104,8 +104,8 @@ pub fn resolve_extensions(options: &DiscoverOptions) -> Discovery {
 }
 
 fn offers_extensions(root: &Path) -> bool {
-    let listed =
-        Settings::read(&Disk::system(), root).is_ok_and(|settings| !settings.packages().is_empty() || !settings.extensions().is_empty());
+    let listed = Settings::read(&Disk::system(), root)
+        .is_ok_and(|settings| !settings.packages().is_empty() || !settings.extensions().is_empty());
     listed || root.join("extensions").is_dir()
 }
 

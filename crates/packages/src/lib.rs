@@ -35,13 +35,11 @@ mod settings;
 mod source;
 mod store;
 
-pub use change::recover;
 pub use archive::{Limits, Unpacked, unpack};
+pub use change::recover;
 pub use discover::{DiscoverOptions, Discovery, Origin, PackageEntry, resolve_extensions};
 pub use error::{InstallCode, PackageError, Result};
-pub use install::{
-    BuildInput, Builder, Built, Installed, Installer, Listed, NoProgress, Progress, Removed,
-};
+pub use install::{BuildInput, Builder, Built, Installed, Installer, Listed, NoProgress, Progress, Removed};
 pub use npmrc::NpmConfig;
 pub use pinned::{Depot, PinnedPackage};
 pub use source::{PackageName, Source, Wanted};

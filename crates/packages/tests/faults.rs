@@ -78,7 +78,8 @@ impl Packages {
         };
         let package = agent.join("npm/node_modules/steady");
         let version = package.exists().then(|| {
-            let manifest = read(&package.join("package.json")).unwrap_or_else(|| panic!("{}: half a package", case.name));
+            let manifest =
+                read(&package.join("package.json")).unwrap_or_else(|| panic!("{}: half a package", case.name));
             let version = manifest["version"].as_str().expect("a version").to_owned();
             let entry = std::fs::read_to_string(package.join("index.ts")).expect("an entry");
             assert!(entry.contains(&version), "{}: {entry} in {version}", case.name);

@@ -13,9 +13,9 @@ mod key;
 pub(crate) use key::{Key, KeyBuilder};
 
 use pijs_artifact::{InstallKey, Mac, Verified, sign};
+use pijs_durable::{Disk, Replace};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use pijs_durable::{Disk, Replace};
 use std::io;
 use std::path::{Path, PathBuf};
 

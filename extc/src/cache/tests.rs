@@ -1,8 +1,11 @@
 //! Every fault at every operation of storing an artifact, and folders that are not to be believed.
 
 use super::*;
-use pijs_artifact::{Artifact, ArtifactMetadata, encode};
+use pijs_artifact::{Artifact, encode};
 use pijs_durable::fault::{Case, Density, Work, survey};
+use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
+use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -51,7 +54,21 @@ impl Work for Store {
 }
 
 fn artifact() -> Vec<u8> {
-    encode(&Artifact { metadata: ArtifactMetadata::default(), modules: Vec::new() })
+    let metadata = ArtifactMetadata {
+        schema: ARTIFACT_SCHEMA.to_owned(),
+        name: "sample".to_owned(),
+        version: "1.2.3".to_owned(),
+        engine: pijs_engine::engine_build(),
+        artifact: String::new(),
+        cache_key: "sha256:00".to_owned(),
+        entries: Vec::new(),
+        inputs: BTreeMap::new(),
+        capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
+        host_imports: BTreeMap::new(),
+        verdict: Verdict::Compatible,
+        findings: Vec::new(),
+    };
+    encode(&Artifact { metadata, modules: Vec::new() })
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::entry::{Entry, Header, VERSION};
 use super::migrate::migrate;
 use crate::ambient::Ambient;
 use pijs_durable::{Appender, Disk, Open, Replace, VfsFile};
+use pijs_protocol::guard;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -85,7 +86,7 @@ pub(super) fn read(disk: &Disk, path: &Path, ambient: &Ambient) -> Result<Option
         path: Some(path.to_owned()),
         state: match appender {
             Some(appender) => State::Open { appender, written: 0 },
-            None => State::Unopened,
+            None => State::Unopened { good: 0, line_break: true, written: 0 },
         },
     };
     let version = lines.header.get("version").and_then(Value::as_u64).unwrap_or(1);
@@ -114,19 +115,41 @@ pub(super) fn read(disk: &Disk, path: &Path, ambient: &Ambient) -> Result<Option
     if skipped > 0 {
         notices.push(format!("{skipped} lines of the session file are damaged or repeated and were left out"));
     }
-    if let State::Open { appender, written } = &mut storage.state {
-        *written = entries.len();
-        if lines.good < lines.length {
-            let aside = set_aside(disk, path, appender, lines.good).map_err(failed("repair"))?;
-            notices.push(format!("the end of the session file was damaged; it was moved to {}", aside.display()));
-        } else if !lines.ends_with_line_break {
-            appender.append(b"\n").map_err(failed("write"))?;
+    match &mut storage.state {
+        State::Open { appender, written } => {
+            *written = entries.len();
+            if let Some(aside) =
+                repair(disk, path, appender, lines.good, lines.ends_with_line_break).map_err(failed("repair"))?
+            {
+                notices.push(format!("the end of the session file was damaged; it was moved to {}", aside.display()));
+            }
+        }
+        unopened => {
+            *unopened =
+                State::Unopened { good: lines.good, line_break: lines.ends_with_line_break, written: entries.len() };
         }
     }
     if version < VERSION {
         storage.rewrite(&header, &entries).map_err(failed("migrate"))?;
     }
     Ok(Some(Read { header, entries, notices, storage }))
+}
+
+/// Makes the end of a file ready for the next line; answers where a damaged end was moved.
+fn repair(
+    disk: &Disk,
+    path: &Path,
+    appender: &mut Appender,
+    good: u64,
+    line_break: bool,
+) -> io::Result<Option<PathBuf>> {
+    if good < appender.length() && guard::is_up("session.damaged") {
+        return set_aside(disk, path, appender, good).map(Some);
+    }
+    if !line_break {
+        appender.append(b"\n")?;
+    }
+    Ok(None)
 }
 
 /// Moves everything behind `good` into a file beside the session, then cuts it off.
@@ -209,7 +232,7 @@ impl Lines {
                             lines.ends_with_line_break = read.line_break;
                         }
                         // An empty line is nothing.
-                        None if text.trim_ascii().is_empty() && bad == 0 => lines.good = at,
+                        None if read.whole && text.trim_ascii().is_empty() && bad == 0 => lines.good = at,
                         None => bad += 1,
                     }
                 }
@@ -270,8 +293,8 @@ pub(super) struct Storage {
 enum State {
     /// Nothing is on disk yet: pi writes no file for a conversation the model never joined.
     Waiting,
-    /// It is on disk and could not be opened for writing.
-    Unopened,
+    /// It is on disk and could not be opened for writing: so many bytes are good, so many entries in them.
+    Unopened { good: u64, line_break: bool, written: usize },
     /// Open for appending; so many entries are written.
     Open { appender: Appender, written: usize },
 }
@@ -306,12 +329,12 @@ impl Storage {
                 self.state = State::Open { appender, written: entries.len() };
                 Ok(())
             }
-            State::Unopened => {
+            State::Unopened { good, line_break, written } => {
+                let (good, line_break, written) = (*good, *line_break, *written);
                 let mut appender = Appender::open(&self.disk, &path).map_err(failed)?.appender;
-                let newest = entries.last().expect("called after an append");
-                appender.append(format!("\n{}\n", newest.to_value()).as_bytes()).map_err(failed)?;
-                self.state = State::Open { appender, written: entries.len() };
-                Ok(())
+                repair(&self.disk, &path, &mut appender, good, line_break).map_err(failed)?;
+                self.state = State::Open { appender, written };
+                self.appended(header, entries)
             }
             State::Open { appender, written } => {
                 for entry in &entries[*written..] {

@@ -89,9 +89,10 @@ fn a_torn_last_line_is_cut_off_before_the_next_append() {
 fn a_later_version_and_a_file_that_is_no_session_are_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.jsonl");
-    for (text, word) in
-        [("{\"type\":\"session\",\"version\":9,\"id\":\"x\",\"timestamp\":\"t\"}\n", "version 9"), ("# notes\n", "no session header")]
-    {
+    for (text, word) in [
+        ("{\"type\":\"session\",\"version\":9,\"id\":\"x\",\"timestamp\":\"t\"}\n", "version 9"),
+        ("# notes\n", "no session header"),
+    ] {
         fs::write(&path, text).unwrap();
         let error = Session::open(&path, Path::new("/w"), testing::ambient()).err().unwrap();
         assert!(error.to_string().contains(word), "{error}");

@@ -206,12 +206,7 @@ impl LedgerSink for FileSink {
 /// # Errors
 ///
 /// The folder cannot be listed. A ledger that cannot be finished is handed to `failed` and looked at again next time.
-pub fn finish_all(
-    disk: &Disk,
-    folder: &Path,
-    now: Now,
-    mut failed: impl FnMut(&Path, io::Error),
-) -> io::Result<()> {
+pub fn finish_all(disk: &Disk, folder: &Path, now: Now, mut failed: impl FnMut(&Path, io::Error)) -> io::Result<()> {
     let names = match disk.list(&folder.join(".open")) {
         Ok(names) => names,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),

@@ -147,7 +147,10 @@ impl LineWriter<'_> {
                     raw(out, "\"params_hash_keyed\":true,");
                 }
                 // How long it ran nobody knows.
-                raw(out, "\"duration_ms\":null,\"is_error\":true,\"error\":{\"code\":\"internal\",\"reason\":\"host_crash\"},");
+                raw(
+                    out,
+                    "\"duration_ms\":null,\"is_error\":true,\"error\":{\"code\":\"internal\",\"reason\":\"host_crash\"},",
+                );
             }
             Body::Event(event) => {
                 let data = self.redactor.members(&event.data);

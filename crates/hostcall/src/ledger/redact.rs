@@ -7,6 +7,7 @@
 //! credential. A secret that is split over two fields, or encoded in another way, is not
 //! recognised.
 
+use aho_corasick::AhoCorasick;
 use serde_json::{Map, Value};
 
 /// What stands in place of a secret.
@@ -73,8 +74,7 @@ const CREDENTIAL_PREFIXES: &[&str] = &[
 ];
 
 /// A secret key holds one of these in any spelling; nearly every key holds none, and is done with.
-const HINTS: &[&[u8]] =
-    &[b"key", b"token", b"auth", b"cookie", b"pass", b"secret", b"credential", b"bearer"];
+const HINTS: &[&[u8]] = &[b"key", b"token", b"auth", b"cookie", b"pass", b"secret", b"credential", b"bearer"];
 
 /// Longest name before `=` or `:` that is looked at.
 const LONGEST_NAME: usize = 64;
@@ -121,9 +121,17 @@ fn segments(key: &str) -> Vec<String> {
 }
 
 /// Values known to be secret.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Redactor {
     secrets: Vec<String>,
+    /// All secrets and prefixes in one pass: nearly every text holds none, and is done with.
+    any: AhoCorasick,
+}
+
+impl Default for Redactor {
+    fn default() -> Self {
+        Self::new([])
+    }
 }
 
 impl Redactor {
@@ -137,14 +145,15 @@ impl Redactor {
         // Longest first, so that one that contains another goes as a whole.
         all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         all.dedup();
-        Self { secrets: all }
+        let words = all.iter().map(String::as_str).chain(CREDENTIAL_PREFIXES.iter().copied());
+        // Only more patterns than memory holds are refused.
+        let any = AhoCorasick::new(words).expect("so many secrets fit");
+        Self { secrets: all, any }
     }
 
     /// Whether [`Redactor::text`] would take something out.
     pub fn finds(&self, text: &str) -> bool {
-        self.secrets.iter().any(|secret| text.contains(secret.as_str()))
-            || names_a_credential(text) && self.text(text) != text
-            || assigns(text) && self.text(text) != text
+        (self.any.is_match(text) || assigns(text)) && self.text(text) != text
     }
 
     /// Text without secrets.
@@ -153,13 +162,12 @@ impl Redactor {
         if !pijs_protocol::guard::is_up("ledger.redact-value") {
             return out;
         }
-        for secret in &self.secrets {
-            if out.contains(secret.as_str()) {
-                out = out.replace(secret.as_str(), REDACTED);
+        if self.any.is_match(text) {
+            for secret in &self.secrets {
+                if out.contains(secret.as_str()) {
+                    out = out.replace(secret.as_str(), REDACTED);
+                }
             }
-        }
-        // Nearly every text ends here: a call writes several, and most are words of the host.
-        if names_a_credential(&out) {
             for prefix in CREDENTIAL_PREFIXES {
                 out = without_credentials(&out, prefix);
             }
@@ -187,14 +195,6 @@ impl Redactor {
             })
             .collect()
     }
-}
-
-/// Whether any prefix occurs, in one pass and without allocating. `false` means that none of the
-/// replacements below would change anything.
-fn names_a_credential(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    (0..bytes.len().saturating_sub(SHORTEST_CREDENTIAL))
-        .any(|at| CREDENTIAL_PREFIXES.iter().any(|prefix| bytes[at..].starts_with(prefix.as_bytes())))
 }
 
 fn without_credentials(text: &str, prefix: &str) -> String {
@@ -322,7 +322,8 @@ mod tests {
                 assert!(!clean.contains(&core[2..20]), "{clean}");
             }
         }
-        let query = format!("https://x/?q={}", url::form_urlencoded::byte_serialize(secret.as_bytes()).collect::<String>());
+        let query =
+            format!("https://x/?q={}", url::form_urlencoded::byte_serialize(secret.as_bytes()).collect::<String>());
         assert_eq!(redactor.text(&query), "https://x/?q=[REDACTED]");
     }
 

@@ -158,7 +158,8 @@ fn parameters_with_secrets_are_hashed_under_the_key_of_the_installation() {
         bytes: Vec::new(),
     };
     let keyed = |key: [u8; 32], params: Value| {
-        let options = LedgerOptions { hash_key: Some(key), secrets: vec!["hunter2hunter2".into()], ..LedgerOptions::default() };
+        let options =
+            LedgerOptions { hash_key: Some(key), secrets: vec!["hunter2hunter2".into()], ..LedgerOptions::default() };
         Ledger::new(options, MemorySink::new()).hash_params(&call(params))
     };
     for params in [

@@ -97,12 +97,8 @@ impl LedgerWriter {
                     drop(inner);
                     state = self.signal.state.lock().unwrap_or_else(PoisonError::into_inner);
                     if idle && *state == State::Awake {
-                        state = self
-                            .signal
-                            .condition
-                            .wait_timeout(state, LINGER)
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .0;
+                        state =
+                            self.signal.condition.wait_timeout(state, LINGER).unwrap_or_else(PoisonError::into_inner).0;
                         let empty = self.ledger.upgrade().is_none_or(|inner| inner.queue().is_empty());
                         if empty && *state == State::Awake {
                             *state = State::Asleep;
