@@ -306,7 +306,7 @@ fn without_a_ledger_strict_does_nothing_that_would_have_to_be_recorded_and_the_o
         let result = exec("a");
         assert_eq!(result.is_error, mode == Mode::Strict, "{mode:?}: {:?}", result.error);
         if let Some(error) = &result.error {
-            assert_eq!((error.code, error.details["errno"].as_str()), (ErrorCode::Io, Some("EIO")), "{error:?}");
+            assert_eq!(error.code, ErrorCode::Io, "{error:?}");
             assert!(error.message.contains("strict mode does nothing unrecorded"), "{error:?}");
         }
         let reached = probe.0.load(Ordering::Relaxed);

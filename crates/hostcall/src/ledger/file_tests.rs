@@ -190,7 +190,8 @@ fn calls_that_were_open_when_the_host_was_killed_are_ended_at_the_next_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("s1.jsonl");
     let disk = Disk::system();
-    let sink = Arc::new(FileSink::new(disk.clone(), path.clone()));
+    let process = Arc::new(pijs_durable::fault::FaultVfs::recording());
+    let sink = Arc::new(FileSink::new(Disk::over(process.clone()), path.clone()));
     let ledger = Ledger::new(LedgerOptions { session_id: "s1".into(), ..LedgerOptions::default() }, sink.clone());
     for number in 0..3 {
         start(&ledger, number);
@@ -201,7 +202,8 @@ fn calls_that_were_open_when_the_host_was_killed_are_ended_at_the_next_start() {
     // While it is written, nobody else touches it.
     finish_all(&disk, folder.path(), now, |path, error| panic!("{path:?}: {error}")).expect("listed");
     assert_eq!(checked(&path, "alive").open.len(), 2);
-    // As if killed: nothing is closed, half a line is there.
+    // Killed: nothing is closed, half a line is there.
+    process.end();
     let bytes = fs::read(&path).expect("there");
     drop((ledger, sink));
     fs::write(&path, [&bytes[..], b"{\"schema\":\"pi.ext"].concat()).expect("ours");
