@@ -107,6 +107,24 @@ impl Storage {
         self.path.as_deref()
     }
 
+    /// Writes everything now: for a session that begins with entries of another one.
+    pub(super) fn write_all(&mut self, header: &Header, entries: &[Entry]) -> Result<(), SessionError> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let failed = |error| SessionError::new(path, "write", error);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        let mut text = serde_json::to_string(header).expect("a header has only string keys");
+        text.push('\n');
+        for entry in entries {
+            push_line(&mut text, entry);
+        }
+        let mut file = private(OpenOptions::new().create(true).append(true)).open(path).map_err(failed)?;
+        file.write_all(text.as_bytes()).map_err(failed)?;
+        self.state = State::Open { file, written: entries.len() };
+        Ok(())
+    }
+
     /// The last of `entries` is new: writes what is due.
     pub(super) fn appended(&mut self, header: &Header, entries: &[Entry]) -> Result<(), SessionError> {
         let Some(path) = &self.path else { return Ok(()) };
@@ -114,20 +132,7 @@ impl Storage {
         let newest = entries.last().expect("called after an append");
         match &mut self.state {
             State::Waiting if !newest.is_assistant() => Ok(()),
-            State::Waiting => {
-                if let Some(parent) = path.parent() {
-                    fs::create_dir_all(parent).map_err(failed)?;
-                }
-                let mut text = serde_json::to_string(header).expect("a header has only string keys");
-                text.push('\n');
-                for entry in entries {
-                    push_line(&mut text, entry);
-                }
-                let mut file = private(OpenOptions::new().create(true).append(true)).open(path).map_err(failed)?;
-                file.write_all(text.as_bytes()).map_err(failed)?;
-                self.state = State::Open { file, written: entries.len() };
-                Ok(())
-            }
+            State::Waiting => self.write_all(header, entries),
             State::Existing { keep } => {
                 let file = private(OpenOptions::new().create(true).append(true)).open(path).map_err(failed)?;
                 let length = file.metadata().map_err(failed)?.len();

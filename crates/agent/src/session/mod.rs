@@ -11,6 +11,7 @@
 
 pub mod entry;
 pub mod file;
+mod tree;
 
 pub use entry::{Body, Entry, EntryId, Header};
 
