@@ -74,6 +74,8 @@ pub struct Agent {
     pub(crate) last: RefCell<Option<Outcome>>,
     /// Why the session cannot go on.
     pub(crate) broken: RefCell<Option<AgentError>>,
+    /// Held by the run that an extension asked for: they come one after the other.
+    pub(crate) triggered_run: tokio::sync::Mutex<()>,
     /// Runs that extensions asked for since a person last said something.
     pub(crate) triggered: Cell<u32>,
     /// What the session began with, for `newSession`.
@@ -202,6 +204,7 @@ impl Agent {
             inbox,
             last: RefCell::default(),
             broken: RefCell::default(),
+            triggered_run: tokio::sync::Mutex::default(),
             triggered: Cell::new(0),
             initial: RefCell::default(),
             front_end: RefCell::new(front_end),
@@ -557,8 +560,9 @@ impl Agent {
             if let Some(Ok(changed)) = changed.map(serde_json::from_value::<PromptOptions>) {
                 options = changed;
             }
-            let forced = outcome.field("systemPrompt").and_then(Value::as_str);
-            if let Some(forced) = forced.filter(|text| *text != base.render() || options == base) {
+            // An empty prompt means: back to the base.
+            let forced = outcome.field("systemPrompt").and_then(Value::as_str).filter(|text| !text.is_empty());
+            if let Some(forced) = forced {
                 options.force_system_prompt = Some(forced.to_owned());
             }
             let added = outcome.field("messages").and_then(Value::as_array).cloned().unwrap_or_default();

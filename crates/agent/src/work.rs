@@ -114,6 +114,7 @@ impl Agent {
 
     /// Carries out the next run that was asked for, once no other is on.
     async fn run_pending(&self) {
+        let _one_at_a_time = self.triggered_run.lock().await;
         self.control.idle().await;
         let Some(pending) = self.control.take_run() else { return };
         let outcome = if self.triggered.get() >= MAX_TRIGGERED_RUNS {

@@ -13,7 +13,7 @@ import * as connectors from "pi:pi/connectors";
 import type { Entry } from "pi:pi/entry";
 import { sendError } from "pi:pi/errors";
 import { issueHandle } from "pi:pi/handles";
-import { forget, providerSpec } from "pi:pi/providers";
+import { forget, providerSpecOf } from "pi:pi/providers";
 import { sessionManager } from "pi:pi/session";
 import { addStreamHandler, removeStreamHandler } from "pi:pi/stream";
 import { ui } from "pi:pi/ui";
@@ -130,8 +130,7 @@ export function createApi(entry: Entry, ctx: object): object {
     /** Offers a model provider, or a native one: an object with `id`, `models` and functions. Its functions stay here. */
     registerProvider(name: string | Record<string, any>, config: Record<string, any> = {}): void {
       entry.assertUsable();
-      const [id, settings] = typeof name === "string" ? [name, config] : [String(name?.id), nativeConfig(name)];
-      entry.register(providerSpec(id, settings));
+      entry.register(providerSpecOf(name, config));
       refreshProviders(entry);
     },
 
@@ -258,21 +257,6 @@ export function createApi(entry: Entry, ctx: object): object {
   };
   // Document 004 calls it so.
   return Object.assign(api, { registerSlashCommand: api.registerCommand });
-}
-
-/** A native provider of pi-ai, as far as it can be one here: its models, its key, its stream function. */
-function nativeConfig(provider: Record<string, any>): Record<string, any> {
-  const models = typeof provider.models === "function" ? provider.models() : provider.models;
-  const api = typeof provider.api === "string" ? provider.api : models?.[0]?.api;
-  const streamSimple = provider.streamSimple ?? provider.api?.streamSimple;
-  return {
-    name: provider.name,
-    baseUrl: provider.baseUrl ?? models?.[0]?.baseUrl ?? "http://localhost",
-    apiKey: provider.apiKey ?? "native",
-    api: api ?? String(provider.id),
-    models,
-    ...(typeof streamSimple === "function" ? { streamSimple: streamSimple.bind(provider.api ?? provider) } : {}),
-  };
 }
 
 /** Has the session look at what is offered now. While the factory runs it will do so anyway. */

@@ -10,7 +10,7 @@
 import { facts, state } from "pi:engine";
 import { call, callSync, HostcallError } from "pi:hostcall";
 import { sendError } from "pi:pi/errors";
-import { modelRegistry } from "pi:pi/models";
+import { modelRegistryOf } from "pi:pi/models";
 import { sessionManager } from "pi:pi/session";
 import { signalOf } from "pi:pi/signals";
 import { guarded } from "pi:pi/stale";
@@ -43,7 +43,7 @@ function members(entry: number) {
   return {
     ui,
     sessionManager,
-    modelRegistry,
+    modelRegistry: modelRegistryOf(entry),
     get mode(): string {
       return read("mode") ?? "print";
     },

@@ -6,9 +6,9 @@
  * understands and no server does. A request goes through the host, which adds the real key.
  */
 
-import { state } from "pi:engine";
+import { send, state } from "pi:engine";
 import { call } from "pi:hostcall";
-import { localModels } from "pi:pi/providers";
+import { configOf, forget, localModels, nativeOf, providerSpecOf } from "pi:pi/providers";
 import type { AbortSignal } from "pi:web/abort";
 
 export interface Model {
@@ -128,7 +128,7 @@ export function stream(model: Model, context: object, options?: Record<string, a
   };
 }
 
-export const modelRegistry = {
+const registry = {
   getAll: (): Model[] => all(),
   getAvailable: (): Model[] => all().filter((model) => isConfigured(model.provider)),
   find: (provider: string, id: string): Model | undefined =>
@@ -149,7 +149,7 @@ export const modelRegistry = {
   getProviderDisplayName: (provider: string): string => catalogue().providers[provider]?.displayName ?? provider,
   getProvider(provider: string): object | undefined {
     const models = all().filter((model) => model.provider === provider);
-    return models.length === 0 ? undefined : { id: provider, name: modelRegistry.getProviderDisplayName(provider), models };
+    return models.length === 0 ? undefined : { id: provider, name: registry.getProviderDisplayName(provider), models };
   },
   isUsingOAuth: (): boolean => false,
   getError: (): string | undefined => undefined,
@@ -163,3 +163,25 @@ export const modelRegistry = {
   getRegisteredProviderIds: (): string[] =>
     Object.entries(catalogue().providers).filter(([, provider]) => provider.registered).map(([name]) => name),
 };
+
+/** `ctx.modelRegistry` of an entry: what it registers here is registered as with `pi.registerProvider`. */
+export function modelRegistryOf(entry: number) {
+  const register = (registration: object) => {
+    send({ type: "register", payload: { entry, ready: false, registrations: [registration] } });
+    call("session", "session", { op: "refresh_providers" }).then(undefined, () => {});
+  };
+  return {
+    ...registry,
+    registerProvider(provider: string | Record<string, any>, config: Record<string, any> = {}): void {
+      register(providerSpecOf(provider, config));
+    },
+    unregisterProvider(provider: string): void {
+      forget(String(provider));
+      register({ kind: "provider_removed", name: String(provider) });
+    },
+    getRegisteredProviderConfig: (provider: string): object | undefined => configOf(provider),
+    getRegisteredNativeProvider: (provider: string): object | undefined => nativeOf(provider),
+  };
+}
+
+export { registry as modelRegistry };

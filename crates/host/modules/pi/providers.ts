@@ -28,9 +28,42 @@ export function localModels(): any[] {
   return models;
 }
 
+/** Objects of pi-ai that were registered as they are. */
+const natives = new Map<string, object>();
+
+/** What was registered here under a name. */
+export const configOf = (name: string): Config | undefined => (natives.has(name) ? undefined : registered.get(name));
+export const nativeOf = (name: string): object | undefined => natives.get(name);
+
+/** What goes to the host for a provider in either form: a name and its configuration, or a native one. */
+export function providerSpecOf(provider: string | Config, config: Config): { kind: string } {
+  if (typeof provider === "string") {
+    natives.delete(provider);
+    return providerSpec(provider, config);
+  }
+  const name = String(provider?.id);
+  natives.set(name, provider);
+  return providerSpec(name, nativeConfig(provider));
+}
+
+/** A native provider of pi-ai, as far as it can be one here: its models, its key, its stream function. */
+function nativeConfig(provider: Config): Config {
+  const models = typeof provider.models === "function" ? provider.models() : provider.models;
+  const streamSimple = provider.streamSimple ?? provider.api?.streamSimple;
+  return {
+    name: provider.name,
+    baseUrl: provider.baseUrl ?? models?.[0]?.baseUrl ?? "http://localhost",
+    apiKey: provider.apiKey ?? "native",
+    api: (typeof provider.api === "string" ? provider.api : models?.[0]?.api) ?? String(provider.id),
+    models,
+    ...(typeof streamSimple === "function" ? { streamSimple: streamSimple.bind(provider.api ?? provider) } : {}),
+  };
+}
+
 /** Takes a provider out again. */
 export function forget(name: string): void {
   registered.delete(name);
+  natives.delete(name);
 }
 
 /** Questions of stream functions that wait for the host. */
