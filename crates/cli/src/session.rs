@@ -19,6 +19,7 @@ use crate::trust::Trust;
 use pijs_agent::host::HostExtensions;
 use pijs_agent::ports::NoUi;
 use pijs_agent::provider::{self, ErrorKind, ProviderOptions};
+use pijs_agent::resources::ResourcePlaces;
 use pijs_agent::session::Session;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
@@ -37,7 +38,6 @@ use pijs_host::{Entry, Host, HostOptions, Package, ReadableState, Report, Report
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{Dispatcher, Evidence, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Timer};
 use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, Scope, recover, resolve_extensions};
-use pijs_protocol::registration::Registration;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -174,14 +174,6 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     for found in &discovery.packages {
         load(&host, &dispatcher, &compiler, &supplier, &decided, found).await?;
     }
-    for (owner, registration) in host.other_registrations() {
-        if let Registration::Provider { name, .. } = registration {
-            stderr(&clean(&format!(
-                "warning: {}: it registers the provider {name}; models of extensions cannot be used yet, choose one with --model",
-                owner.path
-            )));
-        }
-    }
     set_flags(&host, flags)?;
     let shown = reports.clone();
     tokio::task::spawn_local(async move {
@@ -209,15 +201,27 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         control,
         front_end,
     );
+    agent.set_places(ResourcePlaces {
+        agent_dir: Some(environment.dirs.agent_dir.clone()),
+        project: Some(environment.dirs.cwd.clone()),
+        trusted: Trust::read(environment)?.covers(&environment.dirs.cwd),
+        packages: discovery.packages.iter().map(|found| found.root.clone()).filter(|root| root.is_dir()).collect(),
+    });
     Ok(Assembled { host, agent, ledger, reports })
 }
 
 impl Assembled {
     /// Opens the session, answers the prompt, closes the session.
     pub(crate) async fn run(&self, prompt: &str) -> Result<()> {
-        self.agent.start("startup").await.map_err(broken)?;
-        let outcome = self.agent.prompt(prompt).await;
-        self.agent.shutdown("quit").await;
+        let outcome = self
+            .agent
+            .attend(async {
+                self.agent.start("startup").await?;
+                let outcome = self.agent.prompt(prompt).await;
+                self.agent.shutdown("quit").await;
+                outcome
+            })
+            .await;
         // What nobody waits for (a log line, an event on the bus) still happens.
         let _ = tokio::time::timeout(WIND_DOWN, self.host.quiet()).await;
         judge(outcome.map_err(broken)?)

@@ -174,7 +174,7 @@ pub(crate) fn plain_error(entry: EntryIndex, phase: &str, message: String) -> Er
 }
 
 /// How a signal stands in a payload.
-fn signal_ref(number: u32) -> Value {
+pub(crate) fn signal_ref(number: u32) -> Value {
     serde_json::json!({ "$signal": number })
 }
 

@@ -8,6 +8,7 @@
 //! ```text
 //! Loading --all entries answered--> Live --realm ended--> Stopped --> Reviving --> Live
 //!                                                             \--too often--> Disabled
+//! any --Host::reload--> Retired, until nothing runs in its realm
 //! ```
 
 use crate::attend::Bell;
@@ -49,12 +50,16 @@ pub(crate) enum Status {
     Reviving,
     /// It is left out for the rest of the session.
     Disabled,
+    /// Another extension has taken its place; what still runs in its realm goes on until it ends.
+    Retired,
 }
 
 /// The place of an extension in the session.
 pub(crate) struct Slot {
     /// Position in load order.
     pub(crate) index: usize,
+    /// How often all extensions had been loaded again when this one was.
+    pub(crate) epoch: u32,
     pub(crate) cell: RefCell<Extension>,
     /// Told when the status changes.
     pub(crate) changed: Notify,
@@ -83,6 +88,8 @@ pub(crate) struct Extension {
     /// Version of the readable state that the realm has.
     pub(crate) seen_state: u64,
     pub(crate) restarts: u32,
+    /// Asynchronous hostcalls that have not ended.
+    pub(crate) open_calls: usize,
     /// Numbers of the signals that the realm was told about.
     pub(crate) signals: BTreeSet<u32>,
     max_timers: usize,
@@ -104,6 +111,8 @@ pub(crate) struct Pending {
     pub(crate) tools: BTreeMap<String, ToolWaiter>,
     pub(crate) commands: BTreeMap<String, oneshot::Sender<Result<SlashResult, Termination>>>,
     pub(crate) callbacks: BTreeMap<String, oneshot::Sender<Result<CallbackResult, Termination>>>,
+    /// Who hears what a callback says on its way.
+    pub(crate) callback_updates: BTreeMap<String, mpsc::UnboundedSender<Value>>,
 }
 
 /// The answer to `load`.
@@ -140,6 +149,7 @@ impl Extension {
             pending: Pending::default(),
             seen_state: 0,
             restarts: 0,
+            open_calls: 0,
             signals: BTreeSet::new(),
             max_timers,
         }
@@ -169,7 +179,10 @@ impl Extension {
             self.death = None;
         }
         self.generation += 1;
-        self.status = Status::Stopped;
+        self.open_calls = 0;
+        if self.status != Status::Retired {
+            self.status = Status::Stopped;
+        }
         self.ticks = TickLoop::new(TickOptions { max_timers: self.max_timers });
         self.registry = Registry::with_entries(self.package.entries.len());
         self.ears.deafen();
@@ -218,6 +231,15 @@ impl Extension {
 }
 
 impl Pending {
+    /// Whether nobody waits for anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.load.is_none()
+            && self.events.is_empty()
+            && self.tools.is_empty()
+            && self.commands.is_empty()
+            && self.callbacks.is_empty()
+    }
+
     /// Answers everybody with the end of the realm. Somebody who no longer listens is no error.
     fn end(self, reason: &Termination) {
         if let Some((_, waiter)) = self.load {

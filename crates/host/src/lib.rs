@@ -45,6 +45,7 @@ mod position;
 mod process;
 mod record;
 mod registry;
+mod reload;
 mod report;
 mod signal;
 mod state;

@@ -30,14 +30,23 @@ impl Host {
     /// [`LoadError`] when the package as a whole does not run; it then takes no part in the session. An
     /// entry whose factory throws is no error of this kind, see [`LoadReport::failures`].
     pub async fn load(&self, package: Package) -> Result<LoadReport, LoadError> {
+        self.load_shared(Rc::new(package)).await
+    }
+
+    pub(crate) async fn load_shared(&self, package: Rc<Package>) -> Result<LoadReport, LoadError> {
         let id = package.id().clone();
-        if self.slots().iter().any(|slot| *slot.cell.borrow().package.id() == id) {
+        let taken = |slot: &Rc<Slot>| {
+            let extension = slot.cell.borrow();
+            extension.status != Status::Retired && *extension.package.id() == id
+        };
+        if self.slots().iter().any(taken) {
             return Err(LoadError::Duplicate(id));
         }
         let max_timers = self.0.options.limits.timers as usize;
         let slot = Rc::new(Slot {
             index: self.0.slots.borrow().len(),
-            cell: RefCell::new(Extension::new(Rc::new(package), max_timers, Arc::clone(&self.0.wake))),
+            epoch: self.0.epoch.get(),
+            cell: RefCell::new(Extension::new(package, max_timers, Arc::clone(&self.0.wake))),
             changed: Notify::new(),
         });
         self.0.slots.borrow_mut().push(Rc::clone(&slot));
@@ -68,7 +77,11 @@ impl Host {
     /// Gives a stopped extension a new realm. The entries are loaded again and told that the session
     /// starts, reason `reload`.
     pub(crate) async fn revive(&self, slot: &Rc<Slot>) {
-        match self.load_realm(slot).await {
+        let loaded = self.load_realm(slot).await;
+        if slot.cell.borrow().status == Status::Retired {
+            return;
+        }
+        match loaded {
             Ok(entries) => {
                 for entry in entries {
                     if let Some(error) = entry.error {
@@ -105,6 +118,10 @@ impl Host {
             }
             (extension.package.id().clone(), extension.restarts)
         };
+        if slot.cell.borrow().status == Status::Retired {
+            // Its calls are the successor's name's too: each ends by itself.
+            return;
+        }
         self.0.dispatcher.end_extension(&id);
         self.refresh_heard();
         self.report(slot, None, ReportKind::Ended(reason.clone()));
@@ -134,7 +151,7 @@ impl Host {
             let changed = slot.changed.notified();
             match slot.cell.borrow().status {
                 Status::Live => return true,
-                Status::Disabled => return false,
+                Status::Disabled | Status::Retired => return false,
                 Status::Loading | Status::Stopped | Status::Reviving => {}
             }
             changed.await;
@@ -180,6 +197,7 @@ impl Host {
             // Where `import.meta.url` and `__dirname` of the package's modules are.
             facts.insert("packageRoot".to_owned(), root.into());
         }
+        facts.insert("extension".to_owned(), caller.extension().as_str().into());
         let options = RealmOptions {
             extension: caller.extension().clone(),
             limits: core.options.limits.clone(),
@@ -191,6 +209,7 @@ impl Host {
         let mut seen_state = 0;
         let mut door = SyncDoor {
             caller: &caller,
+            epoch: slot.epoch,
             dispatcher: &core.dispatcher,
             timer: core.timer.as_ref(),
             state: &core.state,

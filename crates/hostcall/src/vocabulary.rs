@@ -187,12 +187,17 @@ pub const HTTP_OPS_ON_A_REQUEST: &[&str] = &["finish", "send"];
 
 /// Ops of `session`, with the capability each needs.
 pub const SESSION_OPS: &[(&str, &str)] = &[
+    ("append", "session.inject"),
     ("append_entry", "session"),
     ("set_label", "session"),
     ("set_session_name", "session"),
     ("wait_for_idle", "session"),
     ("send_message", "session.inject"),
     ("send_user_message", "session.inject"),
+    ("ask_model", "session.inject"),
+    ("refresh_providers", "session"),
+    ("set_leaf", "session.control"),
+    ("start_session", "session.control"),
     ("abort", "session.control"),
     ("compact", "session.control"),
     ("fork", "session.control"),

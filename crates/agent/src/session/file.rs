@@ -312,6 +312,16 @@ impl Storage {
         self.path.as_deref()
     }
 
+    /// Writes everything now: for a session that begins with entries of another one.
+    pub(super) fn write_all(&mut self, header: &Header, entries: &[Entry]) -> Result<(), SessionError> {
+        let Some(path) = self.path.clone() else { return Ok(()) };
+        let failed = |error| SessionError::new(&path, "write", error);
+        let mut appender = Appender::open(&self.disk, &path).map_err(failed)?.appender;
+        appender.append(text(header, entries).as_bytes()).map_err(failed)?;
+        self.state = State::Open { appender, written: entries.len() };
+        Ok(())
+    }
+
     /// The last of `entries` is new: writes what is due. After an error nothing of it counts as written, and all of it
     /// is written with the next one.
     pub(super) fn appended(&mut self, header: &Header, entries: &[Entry]) -> Result<(), SessionError> {
@@ -323,12 +333,7 @@ impl Storage {
         }
         match &mut self.state {
             State::Waiting if !entries.iter().any(Entry::is_assistant) => Ok(()),
-            State::Waiting => {
-                let mut appender = Appender::open(&self.disk, &path).map_err(failed)?.appender;
-                appender.append(text(header, entries).as_bytes()).map_err(failed)?;
-                self.state = State::Open { appender, written: entries.len() };
-                Ok(())
-            }
+            State::Waiting => self.write_all(header, entries),
             State::Unopened { good, line_break, written } => {
                 let (good, line_break, written) = (*good, *line_break, *written);
                 let mut appender = Appender::open(&self.disk, &path).map_err(failed)?.appender;

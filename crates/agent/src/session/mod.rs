@@ -12,6 +12,7 @@
 pub mod entry;
 pub mod file;
 mod migrate;
+mod tree;
 
 pub use entry::{Body, Entry, EntryId, Header};
 

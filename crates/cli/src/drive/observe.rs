@@ -102,6 +102,10 @@ impl FrontEnd for Events {
                 });
                 self.trace.record("tool_end", present(item));
             }
+            AgentEvent::Notice { name: "compaction_end", payload } => {
+                let item = json!({"aborted": payload["aborted"], "error": payload.get("errorMessage")});
+                self.trace.record("compaction", present(item));
+            }
             AgentEvent::ToolExecutionUpdate { tool_call_id, tool_name, partial_result, .. } if self.updates => {
                 let item = json!({
                     "id": tool_call_id, "name": tool_name, "content": content(&partial_result["content"]),
