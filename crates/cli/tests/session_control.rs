@@ -75,10 +75,7 @@ fn a_command_goes_on_in_a_new_session_with_the_context_it_is_given() {
     go(&world, &model, body, &[]);
     assert_eq!(
         said(&world),
-        [
-            json!(["started", "new"]),
-            json!([true, ["user", "user", "assistant"], "This extension ctx is stale both"])
-        ]
+        [json!(["started", "new"]), json!([true, ["user", "user", "assistant"], "This extension ctx is stale both"])]
     );
 }
 
@@ -105,7 +102,12 @@ fn a_reload_makes_new_modules_and_the_command_finishes_in_the_old_ones() {
     let run = go(&world, &model, body, &[]);
     assert_eq!(
         said(&world),
-        [json!(["up", "startup", 0]), json!(["down", "reload", 6]), json!(["up", "reload", 0]), json!(["down", "quit", 1])]
+        [
+            json!(["up", "startup", 0]),
+            json!(["down", "reload", 6]),
+            json!(["up", "reload", 0]),
+            json!(["down", "quit", 1])
+        ]
     );
     assert!(run.stderr.contains("after 7"), "{}", run.stderr);
 }
