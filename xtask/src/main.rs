@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `deps` | checks the directions between crates and the rules on foreign ones ([`xtask::rules`]) |
 //! | `codegen` | writes `schema/` from the types ([`xtask::codegen`]); with `--check` only compares |
+//! | `nightly` | runs the long forms of tests ([`xtask::nightly`]); with names only those |
 //!
 //! The tests of this package run the same checks, so `cargo test --workspace` holds them too.
 
@@ -27,6 +28,11 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Run the long forms of the tests that CI runs short.
+    Nightly {
+        /// Which; all without a name.
+        names: Vec<String>,
+    },
 }
 
 #[expect(clippy::print_stdout, reason = "this is a program for people and for CI logs")]
@@ -43,6 +49,7 @@ fn main() -> Result<()> {
             }
             println!("{} packages checked", workspace.packages());
         }
+        Task::Nightly { names } => xtask::nightly::run(&names)?,
         Task::Codegen { check: true } => xtask::codegen::check()?,
         Task::Codegen { check: false } => {
             for path in xtask::codegen::write()? {

@@ -33,9 +33,10 @@ use std::process::ExitCode;
 
 /// Runs the command as the arguments and the environment of this process say.
 ///
-/// In a process that was started to be a sealed realm this does not return.
+/// In a process that was started to be a sealed realm or a supervisor this does not return.
 pub fn main() -> ExitCode {
-    // A sealed realm is this program once more; it never comes back from here.
+    // A sealed realm, and the supervisor of an extension's program, are this program once more; they never come back
+    // from here.
     pijs_realm::worker::enter();
     pijs_connectors::exec::supervisor::enter();
     let (argv, flags) = args::split_extension_flags(std::env::args_os());

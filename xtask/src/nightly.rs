@@ -1,0 +1,49 @@
+//! The long forms of tests that are short in CI: a hundred times the rounds, and nothing else.
+//!
+//! A sample is a test whose length a variable of the environment says. CI runs it without the variable.
+
+use anyhow::{Context, Result, bail};
+use std::process::Command;
+
+/// One long test.
+pub struct Sample {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What it shows, for people.
+    pub shows: &'static str,
+    /// The variable that makes it long, and its value.
+    pub variable: (&'static str, &'static str),
+    /// Arguments of `cargo`.
+    pub cargo: &'static [&'static str],
+}
+
+/// All of them, in the order in which they run.
+pub const SAMPLES: &[Sample] = &[Sample {
+    name: "races",
+    shows: "no verb leaves a folder that a second process exchanges or moves (F06, F07)",
+    variable: ("PIJS_RACE_ROUNDS", "400000"),
+    cargo: &["test", "-p", "pijs-connectors", "--test", "races", "--locked"],
+}];
+
+/// Runs the samples of these names, or all. Stops at none: what failed is named at the end.
+///
+/// Fails when a name is unknown, when `cargo` cannot be started, and when a sample fails.
+pub fn run(names: &[String]) -> Result<()> {
+    if let Some(unknown) = names.iter().find(|name| !SAMPLES.iter().any(|sample| sample.name == **name)) {
+        let known: Vec<&str> = SAMPLES.iter().map(|sample| sample.name).collect();
+        bail!("there is no sample {unknown:?}; there are: {}", known.join(", "));
+    }
+    let mut failed = Vec::new();
+    for sample in SAMPLES.iter().filter(|sample| names.is_empty() || names.iter().any(|name| name == sample.name)) {
+        let (variable, value) = sample.variable;
+        let status = Command::new(env!("CARGO"))
+            .args(sample.cargo)
+            .env(variable, value)
+            .status()
+            .with_context(|| format!("starting cargo for {}", sample.name))?;
+        if !status.success() {
+            failed.push(format!("{} ({})", sample.name, sample.shows));
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+}
