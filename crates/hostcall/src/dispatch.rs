@@ -8,14 +8,16 @@
 use crate::connector::{
     BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request, Timer, cancelled, deadline,
 };
-use crate::derive::{Required, derive};
+use crate::derive::{Required, Subject, content_read, derive};
 use crate::flight::{EndOnDrop, Flight, broken, reason_of};
-use crate::gate::{Decision, Gate, Judgement, Permit};
+use crate::gate::{Decision, Gate, Judgement, Permit, Reason};
 use crate::ledger::{CallEnd, CallFacts, CallStart, Ledger};
+use crate::loss::Signal;
 use crate::policy::Mode;
 use crate::prompt::Question;
 use crate::quota::{Quotas, used_up};
-use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Now};
+use crate::vocabulary::FREE;
+use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Now, guard};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -180,6 +182,7 @@ impl Dispatcher {
             ledger: inner.ledger.clone(),
             timer: Arc::clone(&inner.timer),
             quotas: inner.quotas,
+            size: opened.size.as_ref().copied().unwrap_or_default(),
             results: Box::new(results),
             progress: Mutex::default(),
         });
@@ -287,7 +290,7 @@ impl Inner {
         call: &'a HostCall,
         opened: &Opened,
     ) -> Result<(Arc<dyn Connector>, Required<'a>), HostcallError> {
-        opened.size.clone()?;
+        opened.size.as_ref().map_err(Clone::clone)?;
         let id = call.call_id.as_str();
         if id.is_empty() || id.len() > LONGEST_ID || id.chars().any(char::is_control) {
             return Err(HostcallError::invalid("schema", format!("a call id has 1 to {LONGEST_ID} characters")));
@@ -296,7 +299,7 @@ impl Inner {
             return Err(HostcallError::invalid("schema", format!("a cancel token has 1 to {LONGEST_ID} characters")));
         }
         let required = derive(&call.method, &call.params)?;
-        if call.capability.as_str() != required.capability {
+        if call.capability.as_str() != required.capability && guard::is_up("derive.mismatch") {
             return Err(HostcallError::invalid(
                 "capability_mismatch",
                 format!(
@@ -336,6 +339,7 @@ impl Inner {
         (decision, permit): (Decision, Permit),
     ) -> Result<Admitted, HostcallError> {
         self.ledger.decision(self.timer.now(), caller, &opened.facts.call_id, &call.method, required, &decision);
+        self.learn(caller, call, required, &decision);
         if decision.allowed {
             Ok(Admitted { decision, permit })
         } else {
@@ -343,9 +347,27 @@ impl Inner {
         }
     }
 
+    /// What a decided call shows about its extension.
+    fn learn(&self, caller: &Caller, call: &HostCall, required: &Required<'_>, decision: &Decision) {
+        if let Some(path) = content_read(&call.method, &call.params).filter(|_| decision.allowed) {
+            self.gate.note_read(caller.extension(), path);
+        }
+        if decision.reason == Some(Reason::ProtectedPath) {
+            self.gate.observe(&caller.profile, Signal::TriedProtected);
+        }
+        let privileged =
+            matches!(required.capability, "write" | "exec" | "http") && required.subject != Subject::Handle;
+        if privileged && self.gate.was_unforeseen(&caller.profile, required.capability) {
+            self.gate.observe(&caller.profile, Signal::Unforeseen);
+        }
+    }
+
     fn record_start<T>(&self, caller: &Caller, call: &HostCall, opened: &Opened, admitted: &Result<T, HostcallError>) {
         let derived = opened.facts.capability;
         let mismatch = admitted.is_err() && derived != "unknown" && derived != call.capability.as_str();
+        if mismatch {
+            self.gate.observe(&caller.profile, Signal::Spoofed);
+        }
         self.ledger.call_start(
             opened.now,
             caller,
@@ -360,16 +382,17 @@ impl Inner {
     /// What changes the world is on the ledger's sink before it begins; without a ledger, strict
     /// mode does not let it happen.
     fn ledger_first(&self, decision: &Decision) -> Result<(), HostcallError> {
-        let harmless = ["read", "log", "ui", "session", "timer", "module", "events", "tools", "env"];
-        if harmless.contains(&decision.capability) {
+        if FREE.contains(&decision.capability) || matches!(decision.capability, "read" | "env") {
             return Ok(());
         }
         match self.ledger.flush() {
-            Err(error) if self.gate.policy().mode == Mode::Strict => Err(HostcallError::io(
-                "EIO",
-                "write",
-                format!("the ledger cannot be written ({error}), and strict mode does nothing unrecorded"),
-            )),
+            Err(error) if self.gate.policy().mode == Mode::Strict && guard::is_up("ledger.first") => {
+                Err(HostcallError::io(
+                    "EIO",
+                    "write",
+                    format!("the ledger cannot be written ({error}), and strict mode does nothing unrecorded"),
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -377,8 +400,12 @@ impl Inner {
     fn register(&self, flight: &Arc<Flight>) -> Result<(), HostcallError> {
         let mut in_flight = self.in_flight();
         let calls = in_flight.entry(flight.caller.extension().clone()).or_default();
-        if calls.len() >= self.quotas.in_flight {
+        if calls.len() >= self.quotas.in_flight && guard::is_up("quota.in-flight") {
             return Err(used_up("in_flight", self.quotas.in_flight));
+        }
+        let bytes = calls.values().fold(flight.size, |sum, call| sum.saturating_add(call.size));
+        if bytes > self.quotas.in_flight_bytes && guard::is_up("quota.in-flight") {
+            return Err(used_up("in_flight_bytes", self.quotas.in_flight_bytes));
         }
         if calls.contains_key(&flight.call_id) {
             return Err(HostcallError::invalid(
@@ -453,7 +480,8 @@ impl Inner {
 struct Opened {
     now: Now,
     facts: CallFacts,
-    size: Result<(), HostcallError>,
+    /// Of parameters and attachments, in bytes.
+    size: Result<usize, HostcallError>,
 }
 
 fn request(caller: &Caller, call: HostCall, admitted: Admitted, cancel: CancelToken) -> Request {

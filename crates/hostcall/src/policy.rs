@@ -1,7 +1,7 @@
 //! Modes, grants and deny lists: what the user decided beforehand.
 
-use pijs_protocol::Capability;
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
+use pijs_protocol::{Capability, guard};
 use serde::{Deserialize, Serialize};
 
 /// What happens to a call that no grant covers.
@@ -68,6 +68,24 @@ impl Grant {
             other => other.clone(),
         };
         Self { id: id.into(), capability: request.capability.clone(), methods: request.methods.clone(), scope }
+    }
+
+    /// The scope as the gate uses it: one that is there but has no list for this capability covers nothing.
+    pub(crate) fn fitting_scope(&self) -> Option<Scope> {
+        let mut scope = self.scope.clone()?;
+        let list = match self.capability.as_str() {
+            "read" | "write" => &mut scope.paths,
+            "http" => &mut scope.hosts,
+            "exec" => &mut scope.commands,
+            "env" => &mut scope.env,
+            _ => return Some(scope),
+        };
+        if guard::is_up("gate.empty-scope") {
+            list.get_or_insert_default();
+        } else if list.as_ref().is_some_and(Vec::is_empty) {
+            *list = None;
+        }
+        Some(scope)
     }
 
     /// What naming a file with `-e` grants: the model-facing ones among `found` by the scan
