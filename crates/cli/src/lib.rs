@@ -4,13 +4,17 @@
 
 #![warn(missing_docs)]
 
+mod applicant;
 mod args;
 mod compile;
+mod consent;
 mod demo;
 mod drive;
 mod environment;
 mod facts;
 mod failure;
+mod grant_commands;
+mod grant_file;
 mod grants;
 mod isolation;
 mod ledger_file;
@@ -85,6 +89,8 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>) -> Result<()> {
                 packages::loaded(&environment, extensions, json)
             }
             Some(Command::Ext(ExtCommand::Show { extension, json })) => packages::show(&environment, &extension, json),
+            Some(Command::Ext(ExtCommand::Grants(args))) => grant_commands::grants(&environment, &args),
+            Some(Command::Ext(ExtCommand::Explain(args))) => grant_commands::explain(&environment, &args),
             Some(Command::Ext(ExtCommand::Drive(args))) => drive::print(&environment, &args).await,
             Some(Command::Ext(ExtCommand::Snapshot(args))) => snapshot::print(&environment, &args).await,
             Some(Command::Demo { json }) => demo::run(&environment, json).await,

@@ -18,12 +18,17 @@ use crate::prompt::Question;
 use crate::quota::{Quotas, used_up};
 use crate::vocabulary::FREE;
 use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Now, guard};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
+
+/// What waits for a person.
+const DIALOGS: &[&str] = &["select", "confirm", "input", "editor", "custom"];
+/// In which dialogs are counted.
+const DIALOG_WINDOW_US: u64 = 60_000_000;
 
 /// Longest call id and cancel token.
 const LONGEST_ID: usize = 128;
@@ -43,6 +48,8 @@ struct Inner {
     /// The ledger's word for a method that nobody serves.
     unknown: Arc<str>,
     in_flight: Mutex<BTreeMap<ExtensionId, BTreeMap<CallId, Arc<Flight>>>>,
+    /// When each extension opened its latest dialogs.
+    dialogs: Mutex<BTreeMap<ExtensionId, VecDeque<u64>>>,
 }
 
 /// Builds a [`Dispatcher`]. Starts without connectors: a method nobody serves is
@@ -80,8 +87,9 @@ impl DispatcherBuilder {
     /// The dispatcher.
     pub fn build(self) -> Dispatcher {
         let Self { connectors, gate, ledger, quotas, timer } = self;
-        let (unknown, in_flight) = ("unknown".into(), Mutex::default());
-        Dispatcher { inner: Arc::new(Inner { connectors, gate, ledger, quotas, timer, unknown, in_flight }) }
+        let (unknown, in_flight, dialogs) = ("unknown".into(), Mutex::default(), Mutex::default());
+        let inner = Inner { connectors, gate, ledger, quotas, timer, unknown, in_flight, dialogs };
+        Dispatcher { inner: Arc::new(inner) }
     }
 }
 
@@ -112,6 +120,7 @@ impl Dispatcher {
         let inner = &*self.inner;
         let opened = inner.open(&call);
         let admitted = inner.admit(&call, &opened).and_then(|(connector, required)| {
+            inner.dialog(caller, &call, opened.now)?;
             let found = match inner.gate.judge(caller, &call.method, &required)? {
                 Judgement::Settled(decision) => (decision, inner.gate.permit(caller, &call.method)),
                 Judgement::Ask(question, decision) => {
@@ -186,7 +195,8 @@ impl Dispatcher {
             results: Box::new(results),
             progress: Mutex::default(),
         });
-        let decided = match inner.admit(&call, &opened) {
+        let admitted = inner.admit(&call, &opened);
+        let decided = match admitted.and_then(|found| inner.dialog(caller, &call, opened.now).map(|()| found)) {
             Err(error) => Err(error),
             Ok((connector, required)) => inner.gate.judge(caller, &call.method, &required).and_then(|judgement| {
                 Ok(match judgement {
@@ -316,6 +326,22 @@ impl Inner {
                 .with("method", call.method.as_str())
         })?;
         Ok((connector, required))
+    }
+
+    /// Counts what takes a person's attention: an extension cannot wear it out with dialogs.
+    fn dialog(&self, caller: &Caller, call: &HostCall, now: Now) -> Result<(), HostcallError> {
+        let op = call.params.get("op").and_then(serde_json::Value::as_str).unwrap_or_default();
+        if call.method != "ui" || !DIALOGS.contains(&op) || !guard::is_up("quota.dialogs") {
+            return Ok(());
+        }
+        let mut dialogs = self.dialogs.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = dialogs.entry(caller.extension().clone()).or_default();
+        opened.retain(|at| now.elapsed_us.saturating_sub(*at) < DIALOG_WINDOW_US);
+        if opened.len() >= self.quotas.dialogs_per_minute {
+            return Err(used_up("dialogs_per_minute", self.quotas.dialogs_per_minute));
+        }
+        opened.push_back(now.elapsed_us);
+        Ok(())
     }
 
     fn ask_blocking(

@@ -91,11 +91,13 @@ impl Grant {
     /// What naming a file with `-e` grants: the model-facing ones among `found` by the scan
     /// (see [`crate::vocabulary::MODEL_FACING`]).
     pub fn for_named_file(found: &[Capability]) -> Vec<Self> {
-        found
-            .iter()
-            .filter(|capability| crate::vocabulary::MODEL_FACING.contains(&capability.as_str()))
-            .map(|capability| Self::any(format!("-e:{capability}"), capability.as_str()))
-            .collect()
+        let mut names: Vec<&str> = found.iter().map(Capability::as_str).collect();
+        // Which names it registers, the scan cannot tell; taking the place of a built-in is what some are for.
+        if names.contains(&"tools") && !names.contains(&"tool.shadow") {
+            names.push("tool.shadow");
+        }
+        names.retain(|name| crate::vocabulary::MODEL_FACING.contains(name));
+        names.into_iter().map(|name| Self::any(format!("-e:{name}"), name)).collect()
     }
 }
 

@@ -11,6 +11,8 @@ pub struct Quotas {
     pub in_flight: usize,
     /// What the calls in flight carry together, parameters and attachments.
     pub in_flight_bytes: usize,
+    /// Dialogs opened within a minute: more than a person can answer.
+    pub dialogs_per_minute: usize,
     /// Size of a call's JSON parameters, roughly as text.
     pub params_bytes: usize,
     /// Size of its raw attachments together.
@@ -26,6 +28,7 @@ impl Default for Quotas {
         Self {
             in_flight: 4096,
             in_flight_bytes: 256 << 20,
+            dialogs_per_minute: 60,
             params_bytes: 16 << 20,
             attachment_bytes: 128 << 20,
             depth: 128,

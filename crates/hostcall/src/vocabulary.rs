@@ -253,7 +253,6 @@ pub const MODEL_FACING: &[&str] = &[
     "events",
     "prompt.modify",
     "provider",
-    "resources",
     "session.control",
     "session.inject",
     "tool.modify",

@@ -131,7 +131,8 @@ impl Case<'_> {
         if self.inner.policy.mode == Mode::Permissive {
             return Ok(Allowed::Permissive);
         }
-        if !guard::is_up(if held { "gate.scope" } else { "gate.grant" }) {
+        let stands = if held { guard::is_up("gate.scope") } else { guard::is_up("gate.grant") };
+        if !stands {
             return Ok(Allowed::Permissive);
         }
         Err(if held {
