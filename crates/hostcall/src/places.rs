@@ -250,6 +250,8 @@ const PI_FOLDER: &[(&str, Protection)] = &[
     ("models.json", Protection::All),
     ("sessions", Protection::All),
     ("trust.json", Protection::All),
+    ("pijs-lock.json", Protection::All),
+    ("pijs-lock.json.bak", Protection::All),
     ("pijs", Protection::All),
     ("logs", Protection::All),
     ("npm", Protection::All),
@@ -258,13 +260,17 @@ const PI_FOLDER: &[(&str, Protection)] = &[
     ("agent/models.json", Protection::All),
     ("agent/sessions", Protection::All),
     ("agent/trust.json", Protection::All),
+    ("agent/pijs-lock.json", Protection::All),
+    ("agent/pijs-lock.json.bak", Protection::All),
     ("agent/pijs", Protection::All),
     ("agent/logs", Protection::All),
     ("agent/npm", Protection::All),
     ("agent/git", Protection::All),
     ("settings.json", Protection::Write),
+    ("settings.json.bak", Protection::Write),
     ("extensions", Protection::Write),
     ("agent/settings.json", Protection::Write),
+    ("agent/settings.json.bak", Protection::Write),
     ("agent/extensions", Protection::Write),
 ];
 
@@ -330,7 +336,7 @@ mod tests {
     fn protected_places_do_not_depend_on_letter_case() {
         let places = places();
         for path in
-            ["/home/me/.pi/agent/auth.json", "/home/me/.pi/agent/AUTH.json", "/projects/app/.pi/Pijs/grants.json"]
+            ["/home/me/.pi/agent/pijs-lock.json", "/home/me/.pi/agent/AUTH.json", "/projects/app/.pi/Pijs/grants.json"]
         {
             assert_eq!(places.protection(Path::new(path), None), Protection::All, "{path}");
         }

@@ -1,4 +1,5 @@
 import { attempt } from "./attack";
+import { execFileSync } from "node:child_process";
 const runs: Record<string, [string, string[]]> = {
   alias: ["git", ["-c", "alias.x=!touch @@outside@@/x", "x"]],
   "upload-pack": ["git", ["ls-remote", "--upload-pack=touch @@outside@@/x", "."]],
@@ -7,5 +8,5 @@ const runs: Record<string, [string, string[]]> = {
 };
 export default (pi: any) =>
   pi.on("session_start", async () => {
-    for (const [name, [program, args]] of Object.entries(runs)) await attempt(name, () => pi.exec(program, args));
+    for (const [name, [program, args]] of Object.entries(runs)) await attempt(name, () => execFileSync(program, args));
   });

@@ -69,7 +69,8 @@ impl<'a> Place<'a> {
             asked.waiting += 1;
             true
         });
-        free.then_some(Self { asking, extension })
+        // Made only when there is one: dropping it gives it back.
+        free.then(|| Self { asking, extension })
     }
 
     fn was_refused(&self, question: &Question) -> bool {
