@@ -105,8 +105,11 @@ fn tool(core: &Core, caller: &Caller, spec: &ToolSpec) -> Option<String> {
         return Some(format!("its definition has {size} bytes, more than {LARGEST_DEFINITION}"));
     }
     let taken = BUILT_IN_TOOLS.iter().any(|built_in| built_in.eq_ignore_ascii_case(name));
-    (taken && !may(core, caller, "tool.shadow"))
-        .then(|| format!("{name} is a tool of pi's own; taking its place needs the capability \"tool.shadow\""))
+    (taken && !may(core, caller, "tool.shadow")).then(|| {
+        format!(
+            "{name} is a tool of pi's own; taking its place needs the capability \"tool.shadow\" (pi ext grants allow)"
+        )
+    })
 }
 
 /// An entry has been loaded, or has failed to.
