@@ -1,4 +1,4 @@
 import { attempt } from "./attack";
-import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
 export default (pi: any) =>
-  pi.on("session_start", () => attempt("ran", () => execFileSync("printf", ["a\u202eb\u001b[2Jc"], { encoding: "utf8" })));
+  pi.on("session_start", () => attempt("ran", () => writeFileSync("a\u202eb\u001b[2Jc", "x")));
