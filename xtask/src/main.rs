@@ -3,8 +3,8 @@
 //! | command | does |
 //! |---|---|
 //! | `deps` | checks the directions between crates and the rules on foreign ones ([`xtask::rules`]) |
-//! | `nightly` | runs the tests that take samples by day over everything ([`xtask::nightly`]) |
 //! | `codegen` | writes `schema/` from the types ([`xtask::codegen`]); with `--check` only compares |
+//! | `nightly` | runs the long forms of tests ([`xtask::nightly`]); with names only those |
 //!
 //! The tests of this package run the same checks, so `cargo test --workspace` holds them too.
 
@@ -22,13 +22,16 @@ struct Cli {
 enum Task {
     /// Check directions between crates, banned crates, licences, where `unsafe` may be.
     Deps,
-    /// Run every crash point, fault and race, where other runs take a sample.
-    Nightly,
     /// Write the JSON Schemas.
     Codegen {
         /// Compare with what is there and change nothing.
         #[arg(long)]
         check: bool,
+    },
+    /// Run the long forms of the tests that CI runs short.
+    Nightly {
+        /// Which; all without a name.
+        names: Vec<String>,
     },
 }
 
@@ -46,7 +49,7 @@ fn main() -> Result<()> {
             }
             println!("{} packages checked", workspace.packages());
         }
-        Task::Nightly => xtask::nightly::run()?,
+        Task::Nightly { names } => xtask::nightly::run(&names)?,
         Task::Codegen { check: true } => xtask::codegen::check()?,
         Task::Codegen { check: false } => {
             for path in xtask::codegen::write()? {

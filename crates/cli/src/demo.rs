@@ -51,6 +51,7 @@ pub(crate) async fn run(environment: &Environment, as_json: bool) -> Result<()> 
         local: false,
         registry: None,
         json: false,
+        yes: false,
     };
     packages::install_quietly(&away, &install).await?;
     say("  done\n\n.pi/rules/no-old-sdk.md");

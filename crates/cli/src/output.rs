@@ -1,5 +1,6 @@
 //! Writing to the two streams. Text that came from a package, a model or a server is cleaned first.
 
+use pijs_protocol::guard;
 use std::io::Write;
 
 /// One line on stdout. A reader that went away (`pi list | head -1`) is no error of ours.
@@ -24,6 +25,11 @@ pub(crate) fn clean(text: &str) -> String {
             c => c,
         })
         .collect()
+}
+
+/// Foreign text with its later lines indented: what begins at the left edge is pi's own, its questions above all.
+pub(crate) fn indented(text: &str) -> String {
+    if guard::is_up("prompt.frame") { text.replace('\n', "\n  ") } else { text.to_owned() }
 }
 
 #[cfg(test)]

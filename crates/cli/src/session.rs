@@ -3,18 +3,20 @@
 //! The order: find extensions, compile them, make the gate and the host, load, open the model, run.
 //! Whatever goes wrong before the model is asked ends the run with one message.
 
+use crate::applicant::Applicant;
 use crate::args::{ExtensionFlag, Isolation, Mode, RunArgs};
 use crate::compile::{Compiler, input_of};
 use crate::environment::Environment;
 use crate::facts::facts;
 use crate::failure::{Failure, Result};
+use crate::grant_file::{Answers, GrantFile};
 use crate::grants::Decided;
 use crate::isolation;
 use crate::ledger;
-use crate::output::{clean, stderr};
+use crate::output::{clean, indented, stderr};
 use crate::supply::Supplier;
 use crate::system::{SystemTimer, WatchThread};
-use crate::terminal::Terminal;
+use crate::terminal::{self, Terminal};
 use crate::trust::Trust;
 use pijs_agent::host::HostExtensions;
 use pijs_agent::ports::NoUi;
@@ -35,9 +37,11 @@ use pijs_connectors::{Connectors, system::OsFileSystem};
 use pijs_durable::Disk;
 use pijs_extc::SourceMaps;
 use pijs_host::{Entry, Host, HostOptions, Package, ReadableState, Report, ReportKind, Reports};
+use pijs_hostcall::book::{Book, Record};
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{Dispatcher, Evidence, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Timer};
+use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Timer};
 use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, Scope, recover, resolve_extensions};
+use pijs_protocol::artifact::ArtifactMetadata;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -159,7 +163,11 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         None => ledger::open(environment, &session_id, decided.policy.mode, &*timer),
     };
     ledger::write_aside(&ledger);
-    let (dispatcher, tool_requests) = dispatcher(environment, &decided, &ledger, &control, has_ui, timer.clone());
+    let grant_file = GrantFile::new(environment, timer.clone());
+    let book = grant_file.read()?;
+    let answers = Arc::new(Answers::new(grant_file));
+    let door = Door { decided: &decided, answers: Arc::clone(&answers), has_ui };
+    let (dispatcher, tool_requests) = dispatcher(environment, door, &ledger, &control, timer.clone());
     let dispatcher = Arc::new(dispatcher);
 
     let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer);
@@ -171,8 +179,9 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         )
         .build();
     let reports = host.reports();
+    let desk = Desk { decided: &decided, book, answers };
     for found in &discovery.packages {
-        load(&host, &dispatcher, &compiler, &supplier, &decided, found).await?;
+        load(&host, &dispatcher, &compiler, &supplier, &desk, found).await?;
     }
     set_flags(&host, flags)?;
     let shown = reports.clone();
@@ -291,23 +300,26 @@ fn discover(environment: &Environment, args: &RunArgs) -> Result<Discovery> {
     Ok(discovery)
 }
 
+/// What grants are decided with: the policy, what was answered before, and where new answers go.
+struct Desk<'a> {
+    decided: &'a Decided,
+    book: Book,
+    answers: Arc<Answers>,
+}
+
 async fn load(
     host: &Host,
     dispatcher: &Dispatcher,
     compiler: &Compiler,
     supplier: &Supplier,
-    decided: &Decided,
+    desk: &Desk<'_>,
     found: &PackageEntry,
 ) -> Result<()> {
     let output = compiler.build(&input_of(found.id.as_str(), &found.root, &found.entries))?;
     let metadata = output.metadata();
     let mut profile = Profile::new(found.id.as_str()).at(&found.root);
     profile.artifact_id = Some(metadata.artifact.clone());
-    let grants = decided.grants(&metadata.capabilities);
-    dispatcher
-        .gate()
-        .set_grants(&profile, &grants, Evidence::default())
-        .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
+    grant(dispatcher, desk, found, &profile, &metadata)?;
 
     let maps = SourceMaps::new(output.artifact.artifact());
     let supplied = supplier.for_extension(&metadata).await?;
@@ -327,6 +339,29 @@ async fn load(
     for conflict in &report.conflicts {
         stderr(&format!("warning: {}", clean(conflict)));
     }
+    Ok(())
+}
+
+/// Tells the gate what an extension holds, and its user when that is less than it was.
+fn grant(
+    dispatcher: &Dispatcher,
+    desk: &Desk<'_>,
+    found: &PackageEntry,
+    profile: &Profile,
+    metadata: &ArtifactMetadata,
+) -> Result<()> {
+    let applicant = Applicant::new(found.id.as_str(), &found.root, metadata, desk.decided.policy.mode)?;
+    let record = desk.book.packages.get(&applicant.id);
+    let held = desk.decided.held(&applicant, found.origin, record);
+    if let Some(note) = &held.note {
+        stderr(&clean(&format!("warning: {}: {note}", applicant.id)));
+    }
+    let empty = Record::new(applicant.present());
+    desk.answers.expect(found.id.clone(), empty);
+    let gate = dispatcher.gate();
+    gate.set_grants(profile, &held.grants, applicant.evidence)
+        .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
+    gate.set_never(profile, held.never);
     Ok(())
 }
 
@@ -358,20 +393,26 @@ fn set_flags(host: &Host, flags: Vec<ExtensionFlag>) -> Result<()> {
     Ok(())
 }
 
+/// What stands between extensions and their user.
+struct Door<'a> {
+    decided: &'a Decided,
+    answers: Arc<Answers>,
+    has_ui: bool,
+}
+
 fn dispatcher(
     environment: &Environment,
-    decided: &Decided,
+    Door { decided, answers, has_ui }: Door<'_>,
     ledger: &Ledger,
     control: &AgentControl,
-    has_ui: bool,
     timer: Arc<dyn Timer>,
 ) -> (Dispatcher, ToolRequests) {
     let dirs = &environment.dirs;
     let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &environment.temp);
     let terminal = Terminal::default();
-    let mut gate = Gate::builder(decided.policy.clone(), places);
+    let mut gate = Gate::builder(decided.policy.clone(), places).memory(answers);
     if environment.stdin_is_terminal && environment.stderr_is_terminal {
-        gate = gate.prompter(Arc::new(terminal.clone()));
+        gate = gate.prompter(Arc::new(terminal.clone())).block_on(Arc::new(terminal::block_on));
     }
     let ui: Arc<dyn UiPort> = if has_ui { Arc::new(terminal) } else { Arc::new(NoUi) };
     let child =
@@ -463,5 +504,5 @@ fn show(report: &Report) {
         | ReportKind::SlowVerdict { .. } => "warning: ",
         _ => "error: ",
     };
-    stderr(&format!("{level}{}", clean(&report.to_string())));
+    stderr(&format!("{level}{}", indented(&clean(&report.to_string()))));
 }

@@ -213,7 +213,7 @@ fn headers(request: &Request) -> Result<HeaderMap, HostcallError> {
         if DROPPED.contains(&&*lower) {
             continue;
         }
-        if guard::is_up("http.headers") && (FORBIDDEN.contains(&&*lower) || lower.starts_with("proxy-")) {
+        if FORBIDDEN.contains(&&*lower) || lower.starts_with("proxy-") {
             return Err(HostcallError::invalid("schema", format!("http: the header {name:?} belongs to the host")));
         }
         let bad = || HostcallError::invalid("schema", format!("http: {name:?} is not a header, or its value is none"));

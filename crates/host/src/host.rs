@@ -652,6 +652,11 @@ impl Host {
         }
         let mut ears_changed = false;
         for registration in registrations {
+            let counts = record::registration(&self.0, &slot.cell.borrow().caller, &registration);
+            if let Err(message) = counts {
+                self.report(slot, Some(entry), ReportKind::Warning { message });
+                continue;
+            }
             if let Some((kind, name)) = named(&registration) {
                 record::registered(&self.0, &slot.cell.borrow().caller, kind, name);
             }

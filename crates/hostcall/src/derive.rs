@@ -144,6 +144,24 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
     Ok(Required { capability, subject })
 }
 
+/// The path whose content a call reads, if it reads any: a `stat` does not.
+pub(crate) fn content_read<'a>(method: &str, params: &'a Map<String, Value>) -> Option<&'a str> {
+    let text = |key: &str| params.get(key).and_then(Value::as_str);
+    match (method, text("op")) {
+        ("fs", Some("readFile")) => text("path"),
+        ("fs", Some("open")) => {
+            OpenFlags::parse(params.get("flags")).is_ok_and(|flags| flags.read).then(|| text("path"))?
+        }
+        ("fs", Some("copyFile" | "cp" | "rename" | "link")) => text("from"),
+        ("fs", Some("symlink")) => text("target"),
+        ("tool", _) if matches!(text("name"), Some("read" | "grep" | "edit")) => {
+            let input = params.get("input")?;
+            input.get("path").or_else(|| input.get("file_path"))?.as_str()
+        }
+        _ => None,
+    }
+}
+
 type Derived<'a> = Result<(&'static str, Subject<'a>), HostcallError>;
 
 fn fs(params: &Map<String, Value>) -> Derived<'_> {

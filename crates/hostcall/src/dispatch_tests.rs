@@ -1,9 +1,11 @@
 use super::*;
 use crate::connector::{Output, Profile};
 use crate::ledger::{LedgerOptions, MemorySink, verify};
+use crate::loss::Evidence;
 use crate::places::Places;
 use crate::policy::{Grant, Policy};
 use crate::prompt::{Answer, Prompter, Question};
+use pijs_protocol::manifest::CapabilityManifest;
 use pijs_protocol::{Capability, ErrorCode};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -79,7 +81,7 @@ fn world(mode: Mode, grants: &[Grant], answers: &[Answer]) -> World {
     let ledger = Ledger::new(LedgerOptions { session_id: "s1".into(), ..Default::default() }, sink.clone());
     let probe = Arc::new(Probe::default());
     let mut builder = Dispatcher::builder(gate, ledger, Arc::new(Ticks(AtomicU64::new(0))));
-    for method in ["fs", "exec", "session", "ui"] {
+    for method in ["fs", "exec", "http", "session", "ui"] {
         builder = builder.connector(method, probe.clone());
     }
     World {
@@ -143,6 +145,82 @@ fn a_claimed_capability_is_compared_and_never_used() {
     }
     assert_eq!(world.probe.0.load(Ordering::Relaxed), 0);
     assert_eq!(world.ends().len(), 5);
+}
+
+#[test]
+fn what_a_call_says_about_itself_changes_no_decision() {
+    let world = world(Mode::Strict, &[], &[]);
+    let context = json!({"capability": "read", "grant": "any", "extension_id": "other"}).as_object().cloned();
+    let mut boasting = call("c", "exec", "exec", json!({"command": "ls", "capability": "read", "grant": "any"}));
+    boasting.context = context;
+    assert_eq!(reason(&world.dispatcher.call_sync(&world.caller, boasting)), "no_grant");
+    assert_eq!(world.probe.0.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn what_calls_show_is_evidence() {
+    let world = world(Mode::Permissive, &[], &[]);
+    let profile = Arc::clone(&world.caller.profile);
+    let gate = world.dispatcher.gate();
+    let found = CapabilityManifest { schema: String::new(), capabilities: Vec::new() };
+    gate.set_grants(&profile, &[], Evidence::of_scan(&found, [], None)).unwrap();
+    world.dispatcher.call_sync(&world.caller, call("a", "exec", "exec", json!({"command": "ls"})));
+    world.dispatcher.call_sync(&world.caller, call("b", "read", "exec", json!({"command": "ls"})));
+    let write = json!({"op": "writeFile", "path": ".pi/settings.json", "data": ""});
+    world.dispatcher.call_sync(&world.caller, call("c", "write", "fs", write));
+    let evidence = gate.evidence(&profile);
+    assert_eq!(evidence.signals(), [Signal::Unforeseen, Signal::Spoofed, Signal::TriedProtected]);
+}
+
+#[tokio::test]
+async fn a_server_is_asked_about_after_a_secret_was_read() {
+    let grants = [Grant::any("g", "http")];
+    let http = |id: &str| call(id, "http", "http", json!({"url": "https://example.com/"}));
+    let read = |id: &str, path: &str| call(id, "read", "fs", json!({"op": "readFile", "path": path}));
+    for (mode, answers, expected, asked) in [
+        (Mode::Strict, vec![Answer::Deny], "user", 1),
+        (Mode::Prompt, vec![Answer::NoPerson], "non_interactive", 1),
+        (Mode::Prompt, vec![Answer::AllowSubject], "none", 1),
+        (Mode::Permissive, vec![], "none", 0),
+    ] {
+        let world = world(mode, &grants, &answers);
+        assert_eq!(reason(&world.run(http("a")).await[0]), "none", "nothing was read yet");
+        world.run(call("s", "read", "fs", json!({"op": "stat", "path": ".env"}))).await;
+        assert_eq!(reason(&world.run(http("b")).await[0]), "none", "a look at the name is no read");
+        world.run(read("r", ".env")).await;
+        assert_eq!(reason(&world.run(http("c")).await[0]), expected, "{mode:?}");
+        if expected == "none" {
+            assert_eq!(reason(&world.run(http("d")).await[0]), "none", "answered for the session");
+        }
+        assert_eq!(world.answers.1.load(Ordering::Relaxed), asked, "{mode:?}");
+    }
+    let world = world(Mode::Strict, &[Grant::any("g", "http"), Grant::any("e", "egress")], &[]);
+    world.run(read("r", ".env")).await;
+    assert_eq!(reason(&world.run(http("c")).await[0]), "none");
+}
+
+#[tokio::test]
+async fn an_extension_that_is_refused_again_and_again_is_not_asked_about_any_more() {
+    let world = world(Mode::Prompt, &[], &[Answer::Deny; 40]);
+    for at in 0..30 {
+        let result = world.run(call(&format!("c{at}"), "exec", "exec", json!({"command": format!("p{at}")}))).await;
+        let expected = if at < crate::gate::MUTED_AFTER { "user" } else { "quota" };
+        assert_eq!(reason(&result[0]), expected, "{at}");
+    }
+    assert_eq!(world.answers.1.load(Ordering::Relaxed), crate::gate::MUTED_AFTER as usize);
+}
+
+#[test]
+fn dialogs_are_limited_to_what_a_person_can_answer() {
+    let world = world(Mode::Strict, &[], &[]);
+    let ask = |at: usize, op: &str| {
+        let params = json!({"op": op, "title": "sure?"});
+        world.dispatcher.call_sync(&world.caller, call(&format!("c{at}"), "ui", "ui", params))
+    };
+    let most = Quotas::default().dialogs_per_minute;
+    assert!((0..most).all(|at| !ask(at, "confirm").is_error));
+    assert_eq!(ask(most, "select").error.unwrap().details["quota"], "dialogs_per_minute");
+    assert!(!ask(most + 1, "notify").is_error);
 }
 
 #[test]

@@ -107,7 +107,11 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("context.modify", "change what is sent to the model"),
     ("tool.modify", "change or block tool calls and their results"),
     ("prompt.modify", "change the system prompt"),
+    ("tool.shadow", "put a tool of its own in the place of a built-in one"),
     ("provider", "register model providers and see requests to them"),
+    ("compaction", "write the summary that replaces older conversation"),
+    ("resources", "add skills, prompts and themes from outside of its package"),
+    ("egress", "send data out after it read files that hold secrets"),
     ("commands", "register slash commands"),
     ("trust", "take part in trust decisions"),
 ];
@@ -245,58 +249,25 @@ pub const UI_OPS: &[&str] = &[
 /// Environment variables that need no asking.
 pub const PLAIN_ENV: &[&str] = &["CI", "HOME", "LANG", "NO_COLOR", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 
-/// Programs that run what their arguments say: a grant for one of them with arguments is a
-/// grant for everything (rule R54), so prompts show them in full.
-pub const INTERPRETERS: &[&str] = &[
-    "awk",
-    "bash",
-    "bun",
-    "busybox",
-    "cmd",
-    "dash",
-    "deno",
-    "doas",
-    "env",
-    "find",
-    "fish",
-    "git",
-    "make",
-    "nice",
-    "node",
-    "nohup",
-    "npm",
-    "npx",
-    "perl",
-    "php",
-    "pi",
-    "pnpm",
-    "powershell",
-    "pwsh",
-    "python",
-    "python3",
-    "ruby",
-    "sh",
-    "ssh",
-    "sudo",
-    "tar",
-    "time",
-    "timeout",
-    "tsx",
-    "xargs",
-    "yarn",
-    "zsh",
-];
-
 /// Capabilities that naming a file with `-e` grants beside what needs no asking (design,
 /// section 13): model-facing ones, never files outside, programs, servers or the environment.
 pub const MODEL_FACING: &[&str] = &[
     "commands",
+    "compaction",
     "context.modify",
     "events",
     "prompt.modify",
+    "provider",
     "session.control",
     "session.inject",
     "tool.modify",
+    "tool.shadow",
     "tools",
     "verdict",
 ];
+
+/// Capabilities without a subject that need no asking.
+pub const FREE: &[&str] = &["commands", "events", "log", "module", "session", "timer", "tools", "ui"];
+
+/// Names of pi's own tools. An extension's tool takes the place of one only with `tool.shadow`.
+pub const BUILT_IN_TOOLS: &[&str] = &["bash", "edit", "find", "grep", "ls", "read", "write"];

@@ -116,9 +116,13 @@ fn rust_tests(tests: &[String]) -> Result<Vec<String>, String> {
     Ok(problems)
 }
 
-/// A function of this name with a test attribute above it.
+/// A function of this name with a test attribute above it, or a row of this name in a table of tests.
 fn is_test(text: &str, name: &str) -> bool {
     let lines: Vec<&str> = text.lines().collect();
+    let row = format!("(\"{name}\",");
+    if text.contains("libtest_mimic::run") && lines.iter().any(|line| line.trim_start().starts_with(&row)) {
+        return true;
+    }
     lines.iter().enumerate().any(|(at, line)| {
         let is_function = line.trim_start().trim_start_matches("async ").starts_with(&format!("fn {name}("));
         let above = lines[..at].iter().rev().take_while(|line| line.trim_start().starts_with("#["));
