@@ -18,12 +18,32 @@ pub struct Sample {
 }
 
 /// All of them, in the order in which they run.
-pub const SAMPLES: &[Sample] = &[Sample {
-    name: "races",
-    shows: "no verb leaves a folder that a second process exchanges or moves (F06, F07)",
-    variable: ("PIJS_RACE_ROUNDS", "400000"),
-    cargo: &["test", "-p", "pijs-connectors", "--test", "races", "--locked"],
-}];
+pub const SAMPLES: &[Sample] = &[
+    Sample {
+        name: "races",
+        shows: "no verb leaves a folder that a second process exchanges or moves (F06, F07)",
+        variable: ("PIJS_RACE_ROUNDS", "400000"),
+        cargo: &["test", "-p", "pijs-connectors", "--test", "races", "--locked"],
+    },
+    Sample {
+        name: "kills",
+        shows: "10,000 workers killed at any moment: each turn ends once (Q39)",
+        variable: ("PIJS_LONG", "1"),
+        cargo: &["test", "-p", "pijs-realm", "--test", "process", "--locked", "--", "killed_at_any_moment"],
+    },
+    Sample {
+        name: "reloads",
+        shows: "10,000 restarts of an extension leave no file and no process behind (Q43)",
+        variable: ("PIJS_LONG", "1"),
+        cargo: &["test", "-p", "pijs-host", "--test", "process", "--locked", "--", "loading_again_and_again"],
+    },
+    Sample {
+        name: "watchdog",
+        shows: "the fourteen uninterruptible built-ins, killed at their deadline + 50 ms at p99 (G3)",
+        variable: ("PIJS_LONG", "1"),
+        cargo: &["bench", "-p", "pijs-realm", "--bench", "watchdog", "--locked"],
+    },
+];
 
 /// Runs the samples of these names, or all. Stops at none: what failed is named at the end.
 ///

@@ -37,12 +37,15 @@ pub(crate) struct PolicySettings {
     policy: Policy,
     /// Heap of a realm, in MiB.
     pub(crate) max_memory_mb: Option<u64>,
+    /// How long one turn of a sealed realm may take, in milliseconds; time in hostcalls not counted.
+    pub(crate) max_turn_ms: Option<u64>,
 }
 
 /// What the user decided for this run.
 pub(crate) struct Decided {
     pub(crate) policy: Policy,
     pub(crate) max_memory_mb: Option<u64>,
+    pub(crate) max_turn_ms: Option<u64>,
     allowed: Vec<Grant>,
 }
 
@@ -59,7 +62,15 @@ impl Decided {
         }
         policy.deny_caps.extend(args.deny.iter().map(Capability::new));
         let allowed = args.allow.iter().map(|text| allow(text)).collect::<Result<_>>()?;
-        Ok(Self { policy, max_memory_mb: settings.max_memory_mb, allowed })
+        let (max_memory_mb, max_turn_ms) = (settings.max_memory_mb, settings.max_turn_ms);
+        Ok(Self { policy, max_memory_mb, max_turn_ms, allowed })
+    }
+
+    /// Settings of the user alone.
+    pub(crate) fn of_settings(environment: &Environment) -> Result<Self> {
+        let settings = settings(environment)?;
+        let PolicySettings { policy, max_memory_mb, max_turn_ms } = settings;
+        Ok(Self { policy, max_memory_mb, max_turn_ms, allowed: Vec::new() })
     }
 
     /// What one extension holds: the model-facing part of what the scan found, and `--allow`.
@@ -132,11 +143,11 @@ mod tests {
         let settings: Settings = serde_json::from_str(r#"{"extensions": ["./a.ts"], "theme": "dark"}"#).expect("valid");
         assert!(matches!(settings.extensions, Extensions::Other(_)));
         let settings: Settings = serde_json::from_str(
-            r#"{"extensions": {"policy": {"mode": "strict", "max_memory_mb": 64, "deny_caps": ["exec"]}}}"#,
+            r#"{"extensions": {"policy": {"mode": "strict", "max_memory_mb": 64, "max_turn_ms": 900, "deny_caps": ["exec"]}}}"#,
         )
         .expect("valid");
         let Extensions::Policy { policy } = settings.extensions else { panic!("a policy") };
         assert_eq!(policy.policy.mode, Mode::Strict);
-        assert_eq!(policy.max_memory_mb, Some(64));
+        assert_eq!((policy.max_memory_mb, policy.max_turn_ms), (Some(64), Some(900)));
     }
 }

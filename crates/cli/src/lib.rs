@@ -14,6 +14,7 @@ mod failure;
 mod grants;
 mod isolation;
 mod ledger_file;
+mod limits;
 mod normalise;
 mod output;
 mod packages;
@@ -85,6 +86,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>) -> Result<()> {
                 packages::loaded(&environment, extensions, json)
             }
             Some(Command::Ext(ExtCommand::Show { extension, json })) => packages::show(&environment, &extension, json),
+            Some(Command::Ext(ExtCommand::Limits { json })) => limits::print(&environment, json),
             Some(Command::Ext(ExtCommand::Drive(args))) => drive::print(&environment, &args).await,
             Some(Command::Ext(ExtCommand::Snapshot(args))) => snapshot::print(&environment, &args).await,
             Some(Command::Demo { json }) => demo::run(&environment, json).await,

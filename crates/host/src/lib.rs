@@ -46,6 +46,7 @@ mod process;
 mod record;
 mod registry;
 mod report;
+mod restart;
 mod signal;
 mod state;
 mod stream;
@@ -66,6 +67,7 @@ pub use position::PositionMap;
 #[cfg(target_os = "linux")]
 pub use process::InProcess;
 pub use report::{Observer, Report, ReportKind, Reports};
+pub use restart::RestartPolicy;
 pub use signal::Signal;
 pub use state::ReadableState;
 pub use stream::VerdictTime;

@@ -71,7 +71,7 @@ fn members_that_are_missing_say_so() {
     lab.run(async {
         lab.load(&["unknown-members"]).await;
         lab.host.emit(Event::new("session_start").with("reason", "startup")).await;
-        let wanted = ["pi.setLabel", "ctx.ui.custom", "ctx.ui.theme", "ctx.modelRegistry", "ctx.compact"]
+        let wanted = ["pi.setLabel", "ctx.modelRegistry", "ctx.compact"]
             .map(|member| format!("{member} is not supported by PiJS yet"));
         assert_eq!(lab.logs(), wanted);
     });
