@@ -56,7 +56,7 @@ pub const SAMPLES: &[Sample] = &[
         cargo: &["test", "-p", "pijs-extc", "--lib", "--locked"],
     },
     Sample {
-        name: "kills",
+        name: "crashes",
         shows: "the real program, killed at every point, starts again without a hand",
         variable: EVERYTHING,
         cargo: &["test", "-p", "pijs-tests", "--test", "crash", "--locked"],
@@ -66,6 +66,24 @@ pub const SAMPLES: &[Sample] = &[
         shows: "every attack is held, in its long form",
         variable: EVERYTHING,
         cargo: &["test", "-p", "pijs-tests", "--test", "attacks", "--locked"],
+    },
+    Sample {
+        name: "kills",
+        shows: "10,000 workers killed at any moment: each turn ends once (Q39)",
+        variable: ("PIJS_LONG", "1"),
+        cargo: &["test", "-p", "pijs-realm", "--test", "process", "--locked", "--", "killed_at_any_moment"],
+    },
+    Sample {
+        name: "reloads",
+        shows: "10,000 restarts of an extension leave no file and no process behind (Q43)",
+        variable: ("PIJS_LONG", "1"),
+        cargo: &["test", "-p", "pijs-host", "--test", "process", "--locked", "--", "loading_again_and_again"],
+    },
+    Sample {
+        name: "watchdog",
+        shows: "the fourteen uninterruptible built-ins, killed at their deadline + 50 ms at p99 (G3)",
+        variable: ("PIJS_LONG", "1"),
+        cargo: &["bench", "-p", "pijs-realm", "--bench", "watchdog", "--locked"],
     },
 ];
 

@@ -64,6 +64,9 @@ pub(crate) struct RunArgs {
     /// Where extension code runs
     #[arg(long, value_enum, default_value_t)]
     pub(crate) isolation: Isolation,
+    /// Let extensions run under --policy strict although this system cannot seal them
+    #[arg(long)]
+    pub(crate) accept_unsealed: bool,
     /// Go on with the latest session of this folder
     #[arg(short, long = "continue", conflicts_with_all = ["session", "no_session"])]
     pub(crate) continue_session: bool,
@@ -212,6 +215,12 @@ pub(crate) enum ExtCommand {
     Grants(GrantsArgs),
     /// What the gate says about an extension, and why
     Explain(ExplainArgs),
+    /// What an extension may use up, and which walls stand around it on this machine
+    Limits {
+        /// Machine output
+        #[arg(long)]
+        json: bool,
+    },
     /// Everything about one extension: registrations, capabilities, limits
     Show {
         /// Name, source or path

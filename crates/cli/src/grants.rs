@@ -41,12 +41,15 @@ pub(crate) struct PolicySettings {
     policy: Policy,
     /// Heap of a realm, in MiB.
     pub(crate) max_memory_mb: Option<u64>,
+    /// How long one turn of a sealed realm may take, in milliseconds; time in hostcalls not counted.
+    pub(crate) max_turn_ms: Option<u64>,
 }
 
 /// What the user decided for this run.
 pub(crate) struct Decided {
     pub(crate) policy: Policy,
     pub(crate) max_memory_mb: Option<u64>,
+    pub(crate) max_turn_ms: Option<u64>,
     allowed: Vec<Grant>,
 }
 
@@ -67,7 +70,15 @@ impl Decided {
             .iter()
             .map(|text| parse_grant(text).map(|grant| Grant { id: format!("--allow {text}"), ..grant }))
             .collect::<Result<_>>()?;
-        Ok(Self { policy, max_memory_mb: settings.max_memory_mb, allowed })
+        let (max_memory_mb, max_turn_ms) = (settings.max_memory_mb, settings.max_turn_ms);
+        Ok(Self { policy, max_memory_mb, max_turn_ms, allowed })
+    }
+
+    /// Settings of the user alone.
+    pub(crate) fn of_settings(environment: &Environment) -> Result<Self> {
+        let settings = settings(environment)?;
+        let PolicySettings { policy, max_memory_mb, max_turn_ms } = settings;
+        Ok(Self { policy, max_memory_mb, max_turn_ms, allowed: Vec::new() })
     }
 
     /// What one extension holds: its record, what naming it gives, and `--allow`.
@@ -179,11 +190,11 @@ mod tests {
         let settings: Settings = serde_json::from_str(r#"{"extensions": ["./a.ts"], "theme": "dark"}"#).expect("valid");
         assert!(matches!(settings.extensions, Extensions::Other(_)));
         let settings: Settings = serde_json::from_str(
-            r#"{"extensions": {"policy": {"mode": "strict", "max_memory_mb": 64, "deny_caps": ["exec"]}}}"#,
+            r#"{"extensions": {"policy": {"mode": "strict", "max_memory_mb": 64, "max_turn_ms": 900, "deny_caps": ["exec"]}}}"#,
         )
         .expect("valid");
         let Extensions::Policy { policy } = settings.extensions else { panic!("a policy") };
         assert_eq!(policy.policy.mode, Mode::Strict);
-        assert_eq!(policy.max_memory_mb, Some(64));
+        assert_eq!((policy.max_memory_mb, policy.max_turn_ms), (Some(64), Some(900)));
     }
 }

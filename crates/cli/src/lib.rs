@@ -18,6 +18,7 @@ mod grant_file;
 mod grants;
 mod isolation;
 mod ledger;
+mod limits;
 mod normalise;
 mod output;
 mod packages;
@@ -94,6 +95,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>) -> Result<()> {
             }
             Some(Command::Ext(ExtCommand::Grants(args))) => grant_commands::grants(&environment, &args),
             Some(Command::Ext(ExtCommand::Explain(args))) => grant_commands::explain(&environment, &args),
+            Some(Command::Ext(ExtCommand::Limits { json })) => limits::print(&environment, json),
             Some(Command::Ext(ExtCommand::Drive(args))) => drive::print(&environment, &args).await,
             Some(Command::Ext(ExtCommand::Snapshot(args))) => snapshot::print(&environment, &args).await,
             Some(Command::Demo { json }) => demo::run(&environment, json).await,

@@ -42,6 +42,7 @@ use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Timer};
 use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, Scope, recover, resolve_extensions};
 use pijs_protocol::artifact::ArtifactMetadata;
+use pijs_protocol::wire::Limits;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -171,7 +172,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     let dispatcher = Arc::new(dispatcher);
 
     let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer);
-    let host = isolation::realms(host, args.isolation, environment, decided.policy.mode)
+    let host = isolation::realms(host, &args, environment, &decided)?
         .options(host_options(environment, &decided, &ambient))
         .state(state)
         .watchdog(
@@ -327,7 +328,7 @@ async fn load(
         Package::new(profile, Arc::new(output.artifact)).with_supplied(supplied).with_positions(Rc::new(maps));
     package.entries = wanted_entries(found);
     // A factory may wait for a timer or a call; somebody has to bring it the answer.
-    let report = host.run(host.load(package)).await.map_err(|error| Failure::failed(clean(&error.to_string())))?;
+    let report = host.run(host.load(package)).await.map_err(|error| isolation::not_loaded(&error))?;
     if let Some((path, error)) = report.failures().next() {
         let place = error
             .position
@@ -441,10 +442,17 @@ fn host_options(environment: &Environment, decided: &Decided, ambient: &Ambient)
     let mut seed = [0; 8];
     ambient.random.fill(&mut seed);
     options.seed = u64::from_le_bytes(seed);
-    if let Some(megabytes) = decided.max_memory_mb {
-        options.limits.memory_bytes = megabytes << 20;
-    }
+    options.limits = realm_limits(decided);
     options
+}
+
+/// The limits of each extension, as the settings have it.
+pub(crate) fn realm_limits(decided: &Decided) -> Limits {
+    let mut limits = Limits::default();
+    if let Some(megabytes) = decided.max_memory_mb {
+        limits.memory_bytes = megabytes << 20;
+    }
+    limits
 }
 
 fn provider_options(environment: &Environment, args: &RunArgs) -> ProviderOptions {

@@ -25,6 +25,8 @@ const EXPORTS: &[(&str, Native)] = &[
     ("epochMs", |call| Ok(Value::new_float(call.ctx().clone(), call.shared().clock.epoch_ms()))),
     ("fillRandom", fill_random),
     ("importSync", loader::import_sync),
+    #[cfg(all(target_os = "linux", feature = "test-hooks"))]
+    ("misbehave", crate::hooks::misbehave),
     ("nextCallId", |call| values::string_to_js(call.ctx(), call.shared().next_call_id().as_str())),
     ("parseUrl", url::parse),
     ("promiseState", promise_state),

@@ -6,7 +6,7 @@
 //! The states:
 //!
 //! ```text
-//! Loading --all entries answered--> Live --realm ended--> Stopped --> Reviving --> Live
+//! Loading --all entries answered--> Live --realm ended--> Stopped --pause--> Reviving --> Live
 //!                                                             \--too often--> Disabled
 //! any --Host::reload--> Retired, until nothing runs in its realm
 //! ```
@@ -16,6 +16,7 @@ use crate::ears::Ears;
 use crate::options::{OpenedRealm, Watch};
 use crate::package::Package;
 use crate::registry::Registry;
+use crate::restart::{Ends, Sequel};
 use pijs_hostcall::{Caller, During};
 use pijs_protocol::manifest::CapabilityManifest;
 use pijs_protocol::message::{CallbackResult, ErrorReport, EventResult, Message, SlashResult, ToolResult};
@@ -27,6 +28,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 /// What waits in a loop.
@@ -48,7 +50,7 @@ pub(crate) enum Status {
     Stopped,
     /// The new realm loads the entries.
     Reviving,
-    /// It is left out for the rest of the session.
+    /// It is left out, for the rest of the session or until it is released.
     Disabled,
     /// Another extension has taken its place; what still runs in its realm goes on until it ends.
     Retired,
@@ -87,9 +89,11 @@ pub(crate) struct Extension {
     pub(crate) pending: Pending,
     /// Version of the readable state that the realm has.
     pub(crate) seen_state: u64,
-    pub(crate) restarts: u32,
     /// Asynchronous hostcalls that have not ended.
     pub(crate) open_calls: usize,
+    pub(crate) ends: Ends,
+    /// What the last end of a realm leads to.
+    pub(crate) sequel: Sequel,
     /// Numbers of the signals that the realm was told about.
     pub(crate) signals: BTreeSet<u32>,
     max_timers: usize,
@@ -148,8 +152,9 @@ impl Extension {
             ears: Ears::default(),
             pending: Pending::default(),
             seen_state: 0,
-            restarts: 0,
             open_calls: 0,
+            ends: Ends::default(),
+            sequel: Sequel::Restart(Duration::ZERO),
             signals: BTreeSet::new(),
             max_timers,
         }

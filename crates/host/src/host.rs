@@ -523,10 +523,13 @@ impl Host {
                 }
             }
             Some(Err(reason)) => {
-                if let (true, Some(delta)) = (output.was_delta, delta) {
-                    self.strike_the_stopped(slot, delta);
+                match delta {
+                    Some(delta) if output.was_delta => {
+                        self.strike_the_stopped(slot, delta);
+                        self.end_in_verdict(slot, &reason);
+                    }
+                    _ => self.end(slot, &reason),
                 }
-                self.end(slot, &reason);
                 Ticked::Ended
             }
         }

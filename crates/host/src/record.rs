@@ -137,7 +137,8 @@ pub(crate) fn threw(core: &Core, caller: &Caller, error: &ErrorReport) {
 
 /// A realm was discarded.
 pub(crate) fn ended(core: &Core, caller: &Caller, reason: &Termination) {
-    let data = json!({ "reason": reason.to_string() });
+    let error = reason.error();
+    let data = json!({ "reason": reason.to_string(), "error": { "code": error.code, "details": error.details } });
     event(core, caller, Level::Error, "realm.terminated", "realm discarded", data);
 }
 

@@ -50,6 +50,21 @@ struct Inner {
     in_flight: Mutex<BTreeMap<ExtensionId, BTreeMap<CallId, Arc<Flight>>>>,
     /// When each extension opened its latest dialogs.
     dialogs: Mutex<BTreeMap<ExtensionId, VecDeque<u64>>>,
+    /// Synchronous calls that run, by a number of ours: what they started ends with their extension.
+    waiting: Mutex<BTreeMap<u64, (ExtensionId, CancelToken)>>,
+}
+
+/// A synchronous call that runs.
+struct Waiting<'a> {
+    inner: &'a Inner,
+    number: u64,
+    cancel: CancelToken,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.inner.waiting().remove(&self.number);
+    }
 }
 
 /// Builds a [`Dispatcher`]. Starts without connectors: a method nobody serves is
@@ -87,8 +102,9 @@ impl DispatcherBuilder {
     /// The dispatcher.
     pub fn build(self) -> Dispatcher {
         let Self { connectors, gate, ledger, quotas, timer } = self;
-        let (unknown, in_flight, dialogs) = ("unknown".into(), Mutex::default(), Mutex::default());
-        let inner = Inner { connectors, gate, ledger, quotas, timer, unknown, in_flight, dialogs };
+        let (unknown, in_flight, dialogs, waiting) =
+            ("unknown".into(), Mutex::default(), Mutex::default(), Mutex::default());
+        let inner = Inner { connectors, gate, ledger, quotas, timer, unknown, in_flight, dialogs, waiting };
         Dispatcher { inner: Arc::new(inner) }
     }
 }
@@ -134,7 +150,8 @@ impl Dispatcher {
         let call_id = call.call_id.clone();
         let outcome = admitted.and_then(|(connector, admitted)| {
             inner.ledger_first(&admitted.decision)?;
-            let request = request(caller, call, admitted, CancelToken::new());
+            let waiting = inner.wait(caller.extension());
+            let request = request(caller, call, admitted, waiting.cancel.clone());
             let outcome = catch_unwind(AssertUnwindSafe(|| connector.call_sync(&request)));
             match outcome.unwrap_or_else(|_| Err(broken(&request.method))) {
                 Ok(output) if output.bytes.iter().map(Vec::len).sum::<usize>() > inner.quotas.result_bytes => {
@@ -251,13 +268,19 @@ impl Dispatcher {
         }
     }
 
-    /// The extension's realm is gone: every call in flight is cancelled and answered once, and
+    /// The extension's realm is gone: every call in flight is cancelled and answered once, with `why`, and
     /// connectors close what it left open.
-    pub fn end_extension(&self, extension: &ExtensionId) {
+    pub fn end_extension(&self, extension: &ExtensionId, why: &HostcallError) {
         let calls = self.inner.in_flight().remove(extension).unwrap_or_default();
         for flight in calls.into_values() {
+            // Ended before it is cancelled: the first end is the one that is told.
+            flight.end(Err(why.clone()));
             flight.cancel.cancel();
-            flight.end(Err(cancelled(&flight.method)));
+        }
+        for (caller, cancel) in self.inner.waiting().values() {
+            if caller == extension {
+                cancel.cancel();
+            }
         }
         for connector in self.inner.connectors.values() {
             connector.end_extension(extension);
@@ -273,6 +296,19 @@ impl Dispatcher {
 impl Inner {
     fn in_flight(&self) -> std::sync::MutexGuard<'_, BTreeMap<ExtensionId, BTreeMap<CallId, Arc<Flight>>>> {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, (ExtensionId, CancelToken)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a synchronous call that begins.
+    fn wait(&self, extension: &ExtensionId) -> Waiting<'_> {
+        let cancel = CancelToken::new();
+        let mut waiting = self.waiting();
+        let number = waiting.last_key_value().map_or(0, |(last, _)| last + 1);
+        waiting.insert(number, (extension.clone(), cancel.clone()));
+        Waiting { inner: self, number, cancel }
     }
 
     /// Time, id and hash of a call, before anything is judged.

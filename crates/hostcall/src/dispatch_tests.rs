@@ -6,7 +6,7 @@ use crate::places::Places;
 use crate::policy::{Grant, Policy};
 use crate::prompt::{Answer, Prompter, Question};
 use pijs_protocol::manifest::CapabilityManifest;
-use pijs_protocol::{Capability, ErrorCode};
+use pijs_protocol::{Capability, ErrorCode, Termination};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -283,16 +283,19 @@ async fn a_dropped_call_and_an_ended_extension_are_answered_once() {
             &world.caller,
             call(id, "ui", "ui", json!({"op": "notify", "do": "hang"})),
             move |result| {
-                seen.lock().unwrap().push(result.call_id.0.clone());
+                let why = result.error.expect("none of them ends by itself").details["reason"].clone();
+                seen.lock().unwrap().push(format!("{} {}", result.call_id.0, why.as_str().unwrap()));
             },
         )
     };
     drop(start("a"));
     let (b, c) = (start("b"), start("c"));
-    world.dispatcher.end_extension(world.caller.extension());
+    let crash = Termination::Crashed { detail: "killed by SIGSEGV".to_owned() }.error();
+    world.dispatcher.end_extension(world.caller.extension(), &crash);
     b.await;
     drop(c);
-    assert_eq!(*seen.lock().unwrap(), ["a", "b", "c"]);
+    // Dropped by its caller; ended with the realm.
+    assert_eq!(*seen.lock().unwrap(), ["a cancelled", "b worker_crash", "c worker_crash"]);
     assert_eq!(world.ends().len(), 3);
 }
 

@@ -65,7 +65,7 @@ use pijs_extc::SourceMaps;
 use pijs_host::{Entry, Host, HostOptions, Package, ReadableState};
 use pijs_hostcall::vocabulary::CAPABILITIES;
 use pijs_hostcall::{
-    BoxFuture, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, Mode, Places, Policy, Profile, Timer,
+    BoxFuture, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, Places, Policy, Profile, Timer,
 };
 use pijs_packages::{DiscoverOptions, PackageEntry, resolve_extensions};
 use pijs_protocol::Now;
@@ -249,7 +249,7 @@ impl Stage {
         };
         let options = HostOptions { facts, seed, clock_step_us: 0, ..HostOptions::default() };
         let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), Arc::clone(&timer));
-        let host = isolation::realms(host, args.isolation, &surroundings, Mode::default())
+        let host = isolation::open_realms(host, args.isolation, &surroundings, isolation::Terms::default())
             .options(options)
             .state(state.clone())
             .observer(Rc::new(Errors(trace.clone())))

@@ -27,7 +27,7 @@ impl Observer for Errors {
                 self.0.record("error", item);
             }
             // What has no counterpart in pi is told to the person who runs the scenario.
-            ReportKind::Ended(_) | ReportKind::Disabled => crate::output::stderr(&report.to_string()),
+            ReportKind::Ended(_) | ReportKind::Disabled { .. } => crate::output::stderr(&report.to_string()),
             _ => {}
         }
     }
