@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// Custom type of what a verdict injects. Reserved: its role may be `system`.
@@ -29,6 +30,8 @@ struct Shared {
     state: Arc<dyn StateSink>,
     ambient: Ambient,
     inner: Mutex<Inner>,
+    /// A run was asked for while none was on.
+    wanted: Notify,
 }
 
 struct Inner {
@@ -110,7 +113,7 @@ impl AgentControl {
         state.set("isIdle", true.into());
         state.set("hasPendingMessages", false.into());
         let inner = Inner { session, queues: Queues::default(), run: None, tools: Tools::default() };
-        let control = Self(Arc::new(Shared { state, ambient, inner: Mutex::new(inner) }));
+        let control = Self(Arc::new(Shared { state, ambient, inner: Mutex::new(inner), wanted: Notify::new() }));
         control.publish_session(&control.lock());
         control
     }
@@ -194,7 +197,10 @@ impl AgentControl {
                 inner.queues.follow_up.push_back(Message::Custom(message));
             }
             _ if inner.run.is_some() => inner.queues.steering.push_back(Message::Custom(message)),
-            _ if trigger_turn => inner.queues.runs.push_back(Pending::Custom(message)),
+            _ if trigger_turn => {
+                inner.queues.runs.push_back(Pending::Custom(message));
+                self.0.wanted.notify_one();
+            }
             _ => {
                 drop(inner);
                 self.append_message(&Message::Custom(message))?;
@@ -227,7 +233,10 @@ impl AgentControl {
                         .to_owned(),
                 ));
             }
-            _ => inner.queues.runs.push_back(Pending::User(content)),
+            _ => {
+                inner.queues.runs.push_back(Pending::User(content));
+                self.0.wanted.notify_one();
+            }
         }
         self.publish_pending(&inner);
         Ok(())
@@ -238,6 +247,35 @@ impl AgentControl {
         if let Some(run) = &self.lock().run {
             run.cancel();
         }
+    }
+
+    /// Waits until an extension asks for a run while none is on; [`crate::Agent::settle`] carries it out.
+    pub async fn run_wanted(&self) {
+        self.0.wanted.notified().await;
+    }
+
+    /// Texts of the messages that wait: to steer, and to follow.
+    pub fn waiting(&self) -> (Vec<String>, Vec<String>) {
+        let inner = self.lock();
+        let texts = |queue: &VecDeque<Message>| {
+            let text = |message: &Message| match message {
+                Message::User(user) => Some(user.content.text()),
+                Message::Custom(custom) => Some(custom.content.text()),
+                _ => None,
+            };
+            queue.iter().filter_map(text).collect()
+        };
+        (texts(&inner.queues.steering), texts(&inner.queues.follow_up))
+    }
+
+    /// Takes all waiting messages away and gives their texts, as [`AgentControl::waiting`] does.
+    pub fn clear_waiting(&self) -> (Vec<String>, Vec<String>) {
+        let texts = self.waiting();
+        let mut inner = self.lock();
+        inner.queues.steering.clear();
+        inner.queues.follow_up.clear();
+        self.publish_pending(&inner);
+        texts
     }
 
     /// Whether no run is on.

@@ -32,9 +32,9 @@ use pijs_connectors::http::HttpOptions;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
 use pijs_extc::SourceMaps;
-use pijs_host::{Entry, Host, HostOptions, Package, ReadableState, Report, ReportKind, Reports};
+use pijs_host::{Entry, Host, HostOptions, Observer, Package, ReadableState, Report, ReportKind, Reports};
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{Dispatcher, Evidence, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Timer};
+use pijs_hostcall::{Dispatcher, Evidence, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Prompter, Timer};
 use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, resolve_extensions};
 use pijs_protocol::registration::Registration;
 use serde_json::Value;
@@ -43,7 +43,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// How long calls that nobody waits for may take at the end of a session.
-const WIND_DOWN: std::time::Duration = std::time::Duration::from_secs(2);
+pub(crate) const WIND_DOWN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Everything of one session. Made by [`assemble`], on the thread that runs it.
 pub(crate) struct Assembled {
@@ -60,17 +60,32 @@ pub(crate) struct Setup {
     pub(crate) front_end: Box<dyn FrontEnd>,
     /// In place of the ledger's file.
     pub(crate) ledger: Option<Arc<dyn LedgerSink>>,
+    /// Somebody who stays: an RPC client or a person. Without, dialogs go to the terminal where there is one.
+    pub(crate) partner: Option<Partner>,
+}
+
+/// Who answers extensions, and what the session is called for it.
+pub(crate) struct Partner {
+    /// `ctx.mode`.
+    pub(crate) mode: &'static str,
+    pub(crate) ui: Arc<dyn UiPort>,
+    pub(crate) prompter: Arc<dyn Prompter>,
+    /// Hears of reports instead of stderr.
+    pub(crate) observer: Rc<dyn Observer>,
 }
 
 /// `pi -p PROMPT`.
 pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     check_usage(&args)?;
+    if args.mode == Mode::Rpc {
+        return crate::rpc::serve(environment, args, flags).await;
+    }
     let prompt = args.prompt.join(" ");
     let front_end: Box<dyn FrontEnd> = match args.mode {
         Mode::Json => Box::new(JsonFrontEnd::new(std::io::stdout())),
         Mode::Text | Mode::Rpc => Box::new(TextFrontEnd::new(std::io::stdout())),
     };
-    let session = assemble(environment, Setup { args, flags, front_end, ledger: None }).await?;
+    let session = assemble(environment, Setup { args, flags, front_end, ledger: None, partner: None }).await?;
     let control = session.agent.control().clone();
     let interrupted = async {
         let _ = tokio::signal::ctrl_c().await;
@@ -88,10 +103,7 @@ pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<E
 }
 
 fn check_usage(args: &RunArgs) -> Result<()> {
-    if args.mode == Mode::Rpc {
-        return Err(Failure::usage("--mode rpc is not there yet").help("use --mode text or --mode json"));
-    }
-    if !args.print {
+    if !args.print && args.mode != Mode::Rpc {
         return Err(Failure::usage("the terminal mode is not there yet").help(
             "answer one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or see what this is with: pi demo",
         ));
@@ -109,7 +121,7 @@ const MODELS: &str = "choose one with --model:\n        script:FILE       a reco
 
 /// Builds everything and loads the extensions.
 pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<Assembled> {
-    let Setup { args, flags, front_end, ledger: sink } = setup;
+    let Setup { args, flags, front_end, ledger: sink, partner } = setup;
     let ambient = Ambient::system();
     let model = args.model.as_deref().ok_or_else(|| Failure::usage("no model").help(MODELS))?;
     let provider = provider::open(model, &provider_options(environment, &args), &ambient).map_err(|error| {
@@ -126,7 +138,8 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     let session_id = session.header().id.clone();
     let control = AgentControl::new(session, Arc::new(state.clone()), ambient.clone());
 
-    let has_ui = args.mode == Mode::Text && environment.stdin_is_terminal && environment.stderr_is_terminal;
+    let at_terminal = args.mode == Mode::Text && environment.stdin_is_terminal && environment.stderr_is_terminal;
+    let has_ui = partner.is_some() || at_terminal;
     let decided = Decided::new(environment, &args)?;
     let sink = sink.unwrap_or_else(|| Arc::new(LedgerFile::new(ledger_path(environment, &session_id))));
     let secrets = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"].iter().filter_map(|name| environment.variable(name));
@@ -134,10 +147,14 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         LedgerOptions { session_id, secrets: secrets.map(str::to_owned).collect(), ..LedgerOptions::default() },
         sink,
     );
-    let (dispatcher, tool_requests) = dispatcher(environment, &decided, &ledger, &control, has_ui, timer.clone());
+    let (dispatcher, tool_requests) =
+        dispatcher(environment, &decided, &ledger, &control, (at_terminal, partner.as_ref()), timer.clone());
     let dispatcher = Arc::new(dispatcher);
 
-    let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer);
+    let mut host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer);
+    if let Some(partner) = &partner {
+        host = host.observer(Rc::clone(&partner.observer));
+    }
     let host = isolation::realms(host, args.isolation, environment, decided.policy.mode)
         .options(host_options(environment, &decided, &ambient))
         .state(state)
@@ -158,12 +175,14 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         }
     }
     set_flags(&host, flags)?;
-    let shown = reports.clone();
-    tokio::task::spawn_local(async move {
-        loop {
-            show(&shown.next().await);
-        }
-    });
+    if partner.is_none() {
+        let shown = reports.clone();
+        tokio::task::spawn_local(async move {
+            loop {
+                show(&shown.next().await);
+            }
+        });
+    }
 
     let extensions = Rc::new(HostExtensions::new(host.clone()));
     tokio::task::spawn_local(tool_requests.serve(extensions.clone()));
@@ -172,7 +191,12 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
             cwd: environment.dirs.cwd.clone(),
             system_prompt: args.system_prompt.clone(),
             tools: None,
-            mode: if args.mode == Mode::Json { "json" } else { "print" }.to_owned(),
+            mode: match (&partner, args.mode) {
+                (Some(partner), _) => partner.mode,
+                (None, Mode::Json) => "json",
+                (None, _) => "print",
+            }
+            .to_owned(),
             has_ui,
             caps: Default::default(),
             max_turns: 100,
@@ -329,17 +353,25 @@ fn dispatcher(
     decided: &Decided,
     ledger: &Ledger,
     control: &AgentControl,
-    has_ui: bool,
+    (at_terminal, partner): (bool, Option<&Partner>),
     timer: Arc<dyn Timer>,
 ) -> (Dispatcher, ToolRequests) {
     let dirs = &environment.dirs;
     let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &environment.temp);
     let terminal = Terminal::default();
     let mut gate = Gate::builder(decided.policy.clone(), places);
-    if environment.stdin_is_terminal && environment.stderr_is_terminal {
-        gate = gate.prompter(Arc::new(terminal.clone()));
-    }
-    let ui: Arc<dyn UiPort> = if has_ui { Arc::new(terminal) } else { Arc::new(NoUi) };
+    let ui: Arc<dyn UiPort> = match partner {
+        Some(partner) => {
+            gate = gate.prompter(Arc::clone(&partner.prompter));
+            Arc::clone(&partner.ui)
+        }
+        None => {
+            if environment.stdin_is_terminal && environment.stderr_is_terminal {
+                gate = gate.prompter(Arc::new(terminal.clone()));
+            }
+            if at_terminal { Arc::new(terminal) } else { Arc::new(NoUi) }
+        }
+    };
     let child =
         PLAIN_ENV.iter().filter_map(|name| Some(((*name).to_owned(), environment.variables.get(*name)?.clone())));
     let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));

@@ -5,9 +5,8 @@ use super::files;
 use super::trace::{first_line, present};
 use super::ui::{KeyWork, key_presses, shown_lines};
 use pijs_agent::message::{Block, Content};
-use pijs_agent::{AgentError, DeliverAs, Event, Extensions, InputSource};
+use pijs_agent::{AgentError, DeliverAs, Ending, Event, Extensions, InputSource};
 use pijs_host::CallbackOutcome;
-use pijs_protocol::registration::Registration;
 use pijs_protocol::{EntryIndex, Handle};
 use serde_json::{Map, Value, json};
 use std::rc::Rc;
@@ -123,7 +122,14 @@ impl Driver {
         let content = content_of(&text.into(), step);
         let command = text.strip_prefix('/').map(|line| line.split(' ').next().unwrap_or_default());
         if self.control.is_idle() || command.is_some_and(|name| self.extensions.has_command(name)) {
-            return self.agent.submit(content, source).await.map(drop).map_err(shown);
+            let outcome = self.agent.submit(content, source).await.map_err(shown)?;
+            if let (Ending::CommandFailed(error), Some(name)) = (&outcome.ending, command) {
+                let item = json!({
+                    "extension": format!("command:{name}"), "event": "command", "error": first_line(error),
+                });
+                self.trace.record("error", item);
+            }
+            return Ok(());
         }
         self.control.send_user_message(content, deliver_as(step)).map_err(|error| error.to_string())
     }
@@ -144,12 +150,7 @@ impl Driver {
     }
 
     async fn shortcut(&self, key: &str) -> StepResult {
-        let wanted = key.to_lowercase();
-        let found = self.host.other_registrations().into_iter().rev().find_map(|(owner, other)| match other {
-            Registration::Shortcut { key, handle, .. } if key.to_lowercase() == wanted => Some((owner, handle)),
-            _ => None,
-        });
-        let (owner, handle) = found.ok_or("no such shortcut")?;
+        let (owner, handle) = crate::keys::shortcut(&self.host, key).ok_or("no such shortcut")?;
         match self.host.call_back(&owner.extension, owner.entry, handle, Vec::new()).await {
             CallbackOutcome::Returned(_) => Ok(()),
             other => Err(broken(other)),
