@@ -492,6 +492,30 @@ impl AgentControl {
         inner.run.iter().chain(&inner.summaries).for_each(CancellationToken::cancel);
     }
 
+    /// Texts of the messages that wait: to steer, and to follow.
+    pub fn waiting(&self) -> (Vec<String>, Vec<String>) {
+        let inner = self.lock();
+        let texts = |queue: &VecDeque<Message>| {
+            let text = |message: &Message| match message {
+                Message::User(user) => Some(user.content.text()),
+                Message::Custom(custom) => Some(custom.content.text()),
+                _ => None,
+            };
+            queue.iter().filter_map(text).collect()
+        };
+        (texts(&inner.queues.steering), texts(&inner.queues.follow_up))
+    }
+
+    /// Takes all waiting messages away and gives their texts, as [`AgentControl::waiting`] does.
+    pub fn clear_waiting(&self) -> (Vec<String>, Vec<String>) {
+        let texts = self.waiting();
+        let mut inner = self.lock();
+        inner.queues.steering.clear();
+        inner.queues.follow_up.clear();
+        self.publish_pending(&inner);
+        texts
+    }
+
     /// Whether no run is on.
     pub fn is_idle(&self) -> bool {
         self.lock().run.is_none()

@@ -70,6 +70,7 @@ pub(crate) async fn run(environment: &Environment, as_json: bool) -> Result<()> 
             flags: Vec::new(),
             front_end: Box::new(seen.clone()),
             ledger: Some(ledger.clone()),
+            partner: None,
         },
     )
     .await?;

@@ -36,10 +36,10 @@ use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
 use pijs_durable::Disk;
 use pijs_extc::SourceMaps;
-use pijs_host::{Entry, Host, HostOptions, Package, ReadableState, Report, ReportKind, Reports};
+use pijs_host::{Entry, Host, HostOptions, Observer, Package, ReadableState, Report, ReportKind, Reports};
 use pijs_hostcall::book::{Book, Record};
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Timer};
+use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Prompter, Timer};
 use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, Scope, recover, resolve_extensions};
 use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::wire::Limits;
@@ -49,7 +49,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// How long calls that nobody waits for may take at the end of a session.
-const WIND_DOWN: std::time::Duration = std::time::Duration::from_secs(2);
+pub(crate) const WIND_DOWN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Everything of one session. Made by [`assemble`], on the thread that runs it.
 pub(crate) struct Assembled {
@@ -66,17 +66,32 @@ pub(crate) struct Setup {
     pub(crate) front_end: Box<dyn FrontEnd>,
     /// In place of the ledger's file.
     pub(crate) ledger: Option<Arc<dyn LedgerSink>>,
+    /// Somebody who stays: an RPC client or a person. Without, dialogs go to the terminal where there is one.
+    pub(crate) partner: Option<Partner>,
+}
+
+/// Who answers extensions, and what the session is called for it.
+pub(crate) struct Partner {
+    /// `ctx.mode`.
+    pub(crate) mode: &'static str,
+    pub(crate) ui: Arc<dyn UiPort>,
+    pub(crate) prompter: Arc<dyn Prompter>,
+    /// Hears of reports instead of stderr.
+    pub(crate) observer: Rc<dyn Observer>,
 }
 
 /// `pi -p PROMPT`.
 pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     check_usage(&args)?;
+    if args.mode == Mode::Rpc {
+        return crate::rpc::serve(environment, args, flags).await;
+    }
     let prompt = args.prompt.join(" ");
     let front_end: Box<dyn FrontEnd> = match args.mode {
         Mode::Json => Box::new(JsonFrontEnd::new(std::io::stdout())),
         Mode::Text | Mode::Rpc => Box::new(TextFrontEnd::new(std::io::stdout())),
     };
-    let session = assemble(environment, Setup { args, flags, front_end, ledger: None }).await?;
+    let session = assemble(environment, Setup { args, flags, front_end, ledger: None, partner: None }).await?;
     let control = session.agent.control().clone();
     let mut stops = Stops::listen()?;
     let interrupted = async {
@@ -119,10 +134,7 @@ impl Stops {
 }
 
 fn check_usage(args: &RunArgs) -> Result<()> {
-    if args.mode == Mode::Rpc {
-        return Err(Failure::usage("--mode rpc is not there yet").help("use --mode text or --mode json"));
-    }
-    if !args.print {
+    if !args.print && args.mode != Mode::Rpc {
         return Err(Failure::usage("the terminal mode is not there yet").help(
             "answer one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or see what this is with: pi demo",
         ));
@@ -140,7 +152,7 @@ const MODELS: &str = "choose one with --model:\n        script:FILE       a reco
 
 /// Builds everything and loads the extensions.
 pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<Assembled> {
-    let Setup { args, flags, front_end, ledger: sink } = setup;
+    let Setup { args, flags, front_end, ledger: sink, partner } = setup;
     let ambient = Ambient::system();
     let model = args.model.as_deref().ok_or_else(|| Failure::usage("no model").help(MODELS))?;
     let provider = provider::open(model, &provider_options(environment, &args), &ambient).map_err(|error| {
@@ -157,7 +169,8 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     let session_id = session.header().id.clone();
     let control = AgentControl::new(session, Arc::new(state.clone()), ambient.clone());
 
-    let has_ui = args.mode == Mode::Text && environment.stdin_is_terminal && environment.stderr_is_terminal;
+    let at_terminal = args.mode == Mode::Text && environment.stdin_is_terminal && environment.stderr_is_terminal;
+    let has_ui = partner.is_some() || at_terminal;
     let decided = Decided::new(environment, &args)?;
     let ledger = match sink {
         Some(sink) => Ledger::new(LedgerOptions { session_id, ..LedgerOptions::default() }, sink),
@@ -167,11 +180,14 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     let grant_file = GrantFile::new(environment, timer.clone());
     let book = grant_file.read()?;
     let answers = Arc::new(Answers::new(grant_file));
-    let door = Door { decided: &decided, answers: Arc::clone(&answers), has_ui };
+    let door = Door { decided: &decided, answers: Arc::clone(&answers), at_terminal, partner: partner.as_ref() };
     let (dispatcher, tool_requests) = dispatcher(environment, door, &ledger, &control, timer.clone());
     let dispatcher = Arc::new(dispatcher);
 
-    let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer);
+    let mut host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer);
+    if let Some(partner) = &partner {
+        host = host.observer(Rc::clone(&partner.observer));
+    }
     let host = isolation::realms(host, &args, environment, &decided)?
         .options(host_options(environment, &decided, &ambient))
         .state(state)
@@ -185,12 +201,14 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         load(&host, &dispatcher, &compiler, &supplier, &desk, found).await?;
     }
     set_flags(&host, flags)?;
-    let shown = reports.clone();
-    tokio::task::spawn_local(async move {
-        loop {
-            show(&shown.next().await);
-        }
-    });
+    if partner.is_none() {
+        let shown = reports.clone();
+        tokio::task::spawn_local(async move {
+            loop {
+                show(&shown.next().await);
+            }
+        });
+    }
 
     let extensions = Rc::new(HostExtensions::new(host.clone()));
     tokio::task::spawn_local(tool_requests.serve(extensions.clone()));
@@ -199,7 +217,12 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
             cwd: environment.dirs.cwd.clone(),
             system_prompt: args.system_prompt.clone(),
             tools: None,
-            mode: if args.mode == Mode::Json { "json" } else { "print" }.to_owned(),
+            mode: match (&partner, args.mode) {
+                (Some(partner), _) => partner.mode,
+                (None, Mode::Json) => "json",
+                (None, _) => "print",
+            }
+            .to_owned(),
             has_ui,
             caps: Default::default(),
             max_turns: 100,
@@ -398,12 +421,13 @@ fn set_flags(host: &Host, flags: Vec<ExtensionFlag>) -> Result<()> {
 struct Door<'a> {
     decided: &'a Decided,
     answers: Arc<Answers>,
-    has_ui: bool,
+    at_terminal: bool,
+    partner: Option<&'a Partner>,
 }
 
 fn dispatcher(
     environment: &Environment,
-    Door { decided, answers, has_ui }: Door<'_>,
+    Door { decided, answers, at_terminal, partner }: Door<'_>,
     ledger: &Ledger,
     control: &AgentControl,
     timer: Arc<dyn Timer>,
@@ -412,10 +436,18 @@ fn dispatcher(
     let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &environment.temp);
     let terminal = Terminal::default();
     let mut gate = Gate::builder(decided.policy.clone(), places).memory(answers);
-    if environment.stdin_is_terminal && environment.stderr_is_terminal {
-        gate = gate.prompter(Arc::new(terminal.clone())).block_on(Arc::new(terminal::block_on));
-    }
-    let ui: Arc<dyn UiPort> = if has_ui { Arc::new(terminal) } else { Arc::new(NoUi) };
+    let ui: Arc<dyn UiPort> = match partner {
+        Some(partner) => {
+            gate = gate.prompter(Arc::clone(&partner.prompter)).block_on(Arc::new(terminal::block_on));
+            Arc::clone(&partner.ui)
+        }
+        None => {
+            if environment.stdin_is_terminal && environment.stderr_is_terminal {
+                gate = gate.prompter(Arc::new(terminal.clone())).block_on(Arc::new(terminal::block_on));
+            }
+            if at_terminal { Arc::new(terminal) } else { Arc::new(NoUi) }
+        }
+    };
     let child =
         PLAIN_ENV.iter().filter_map(|name| Some(((*name).to_owned(), environment.variables.get(*name)?.clone())));
     let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));

@@ -219,9 +219,17 @@ impl Stage {
         let programs = Arc::new(ExecConnector::new(ExecOptions::new(surroundings.variables.clone())));
         let (tools, tool_requests) =
             HostTools::new(Arc::clone(&files_connector), Arc::clone(&programs), dirs.cwd.clone());
-        let log =
-            Console { trace: trace.clone(), log: Arc::new(LogConnector::new(ledger.clone(), Arc::clone(&timer))) };
-        let exec = exec::RecordedExec { stubs: scenario.exec.clone(), trace: trace.clone(), real: programs };
+        let record = Arc::new(exec::ExecRecord {
+            stubs: scenario.exec.clone(),
+            trace: trace.clone(),
+            announced: Default::default(),
+        });
+        let log = Console {
+            trace: trace.clone(),
+            exec: Arc::clone(&record),
+            log: Arc::new(LogConnector::new(ledger.clone(), Arc::clone(&timer))),
+        };
+        let exec = exec::RecordedExec { record, real: programs };
         let connectors = Connectors::new()
             .with("fs", files_connector)
             .with("exec", Arc::new(exec))

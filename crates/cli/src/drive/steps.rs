@@ -5,9 +5,8 @@ use super::files;
 use super::trace::{first_line, present};
 use super::ui::{KeyWork, key_presses, shown_lines};
 use pijs_agent::message::{Block, Content};
-use pijs_agent::{AgentError, DeliverAs, InputSource, NavigateOptions};
+use pijs_agent::{AgentError, DeliverAs, Ending, InputSource, NavigateOptions};
 use pijs_host::CallbackOutcome;
-use pijs_protocol::registration::Registration;
 use pijs_protocol::{EntryIndex, Handle};
 use serde_json::{Map, Value, json};
 use std::rc::Rc;
@@ -125,7 +124,15 @@ impl Driver {
     async fn prompt(&self, text: &str, step: &Map<String, Value>) -> StepResult {
         let source = self.source();
         let content = content_of(&text.into(), step);
-        self.agent.prompt_with(content, source, deliver_as(step)).await.map(drop).map_err(shown)
+        let command = text.strip_prefix('/').map(|line| line.split(' ').next().unwrap_or_default());
+        let outcome = self.agent.prompt_with(content, source, deliver_as(step)).await.map_err(shown)?;
+        if let (Ending::CommandFailed(error), Some(name)) = (&outcome.ending, command) {
+            let item = json!({
+                "extension": format!("command:{name}"), "event": "command", "error": first_line(error),
+            });
+            self.trace.record("error", item);
+        }
+        Ok(())
     }
 
     fn source(&self) -> InputSource {
@@ -144,12 +151,7 @@ impl Driver {
     }
 
     async fn shortcut(&self, key: &str) -> StepResult {
-        let wanted = key.to_lowercase();
-        let found = self.host.other_registrations().into_iter().rev().find_map(|(owner, other)| match other {
-            Registration::Shortcut { key, handle, .. } if key.to_lowercase() == wanted => Some((owner, handle)),
-            _ => None,
-        });
-        let (owner, handle) = found.ok_or("no such shortcut")?;
+        let (owner, handle) = crate::keys::shortcut(&self.host, key).ok_or("no such shortcut")?;
         match self.host.call_back(&owner.extension, owner.entry, handle, Vec::new()).await {
             CallbackOutcome::Returned(_) => Ok(()),
             other => Err(broken(other)),

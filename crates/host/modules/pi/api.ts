@@ -147,6 +147,8 @@ export function createApi(entry: Entry, ctx: object): object {
       const { signal, timeout, cwd } = options;
       const params: Record<string, unknown> = { command, args: [...args], cwd: cwd ?? facts.cwd, api: "pi.exec" };
       if (timeout !== undefined && timeout > 0) params.timeout = timeout;
+      // A driver that writes down what happens is told at once, in the order of the calls.
+      if (facts.observesEvents === true) callSync("log", "log", { level: "debug", event: "pi.exec", message: command, data: params });
       try {
         const { output } = await call("exec", "exec", params, { signal });
         return { stdout: output.stdout ?? "", stderr: output.stderr ?? "", code: output.code ?? 0, killed: output.killed ?? false };
