@@ -20,6 +20,7 @@
 
 mod clock;
 mod compile;
+mod compute;
 mod error;
 mod hostcall;
 mod intrinsics;

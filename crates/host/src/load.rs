@@ -198,6 +198,7 @@ impl Host {
             facts.insert("packageRoot".to_owned(), root.into());
         }
         facts.insert("extension".to_owned(), caller.extension().as_str().into());
+        facts.insert("time_zone".to_owned(), core.options.time_zone.as_str().into());
         let options = RealmOptions {
             extension: caller.extension().clone(),
             limits: core.options.limits.clone(),
