@@ -161,9 +161,7 @@ fn a_database_stays_in_its_file() {
     let written = run("database", &source);
     let lines: Vec<&str> = written.lines().collect();
     assert_eq!(lines.len(), 8, "{written}");
-    for (line, words) in
-        lines.iter().zip(["23 ", "23 ", "23 ", "not authorized", "done"])
-    {
+    for (line, words) in lines.iter().zip(["23 ", "23 ", "23 ", "not authorized", "done"]) {
         assert!(line.contains(words), "{line}\n{written}");
     }
     assert!(lines[5].starts_with("ERR_SQLITE_ERROR 14"), "{written}");
