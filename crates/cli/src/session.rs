@@ -459,6 +459,8 @@ fn dispatcher(
         .tool(Arc::new(tools))
         .tools(Arc::new(control.clone()))
         .http(HttpOptions::default())
+        .net()
+        .sqlite()
         .env(environment.variables.clone())
         .log(ledger.clone(), Arc::clone(&timer))
         .timer(Arc::clone(&timer))

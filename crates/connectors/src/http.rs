@@ -39,6 +39,8 @@ const GO_ALONG: &[&str] = &[
     "user-agent",
 ];
 
+pub(crate) use address::is_public;
+
 /// Limits of requests.
 #[derive(Clone)]
 pub struct HttpOptions {

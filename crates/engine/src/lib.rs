@@ -20,6 +20,7 @@
 
 mod clock;
 mod compile;
+mod compute;
 mod error;
 #[cfg(all(target_os = "linux", feature = "test-hooks"))]
 pub mod hooks;

@@ -68,6 +68,33 @@
 //! `send` calls with that ID bring, in order, until `finish`. A `send` is answered when the connection took the piece, so
 //! whoever awaits it has back-pressure. `redirect: "follow"` then only follows what needs no second body.
 //!
+//! ## `net`: connections; asynchronous
+//!
+//! | op | params | answer | capability |
+//! |---|---|---|---|
+//! | `connect` | `socket`, `host, port` or `path` | chunks `{connected: {localAddress, localPort, remoteAddress, remotePort, family}}`, `{data: bytes}`, `{end: true}`; lives until it is cancelled, which closes the connection | `http` at host and port, or `write` at the path |
+//! | `listen` | `server`, `host, port` or `path` | chunks `{listening: {address, port, family}}`, `{connection: name}`; until it is cancelled | the same; loopback only |
+//! | `accept` | `socket`: the name of a connection | like `connect` | by handle, like the rest |
+//! | `write` | `socket, data` | `{}` when the connection took it | |
+//! | `end` | `socket` | `{}`; the other side sees the end | |
+//!
+//! `socket` and `server` are names of the caller's choice. `localhost` is `127.0.0.1`. An address that is not public must be named
+//! by the user with its port, or be a server of the same extension.
+//!
+//! ## `sqlite`: databases; synchronous
+//!
+//! | op | params | answer | capability |
+//! |---|---|---|---|
+//! | `open` | `path` (`:memory:` is one of its own), `readOnly?, timeout?, noForeignKeys?` | `{db}` | `write`, or `read` with `readOnly`; none in memory |
+//! | `exec` | `db, sql` | `{}` | by handle, like the rest |
+//! | `prepare` | `db, sql` | `{columns: [{name, type}], parameters: [name or null], readOnly, expanded}` | |
+//! | `run` | `db, sql, values?, named?` | `{changes, lastInsertRowid}` | |
+//! | `all`, `get` | the same | `{columns, rows: [[value]]}` | |
+//! | `close` | `db` | `{}` | |
+//!
+//! A value is null, a number, text, bytes, `{"$int": text}` for a whole number beyond 2^53 and `{"$real": number}` for what the
+//! database holds as a real. SQL that reaches other files (`ATTACH`, `VACUUM INTO`, extensions) is refused.
+//!
 //! ## `exec`: a program
 //!
 //! | op | params | answer |
@@ -155,6 +182,12 @@ pub const FS_OPS: &[(&str, FsNeeds)] = &[
     ("write", FsNeeds::WriteHandle),
     ("writeFile", FsNeeds::WritePathOrHandle),
 ];
+
+/// Ops of `net` on a connection that is open: it was decided.
+pub const NET_OPS_ON_A_CONNECTION: &[&str] = &["accept", "end", "write"];
+
+/// Ops of `sqlite` on a database that is open: its file was decided.
+pub const SQLITE_OPS_ON_A_DATABASE: &[&str] = &["all", "close", "exec", "get", "prepare", "run"];
 
 /// Which members of an `fs` op name files, and what is needed there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
