@@ -208,7 +208,7 @@ fn a_turn_with_three_tool_calls_is_killed() {
                 let text = fs::read_to_string(file.path()).expect("text");
                 // The one that was killed may end in half a line, which opening it moves aside.
                 let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-                let whole = lines.map(|line| serde_json::from_str::<Value>(line)).collect::<Result<Vec<_>, _>>();
+                let whole = lines.map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>();
                 assert!(whole.is_ok(), "{case}: {text}");
                 sessions += 1;
             }

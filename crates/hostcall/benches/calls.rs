@@ -67,7 +67,7 @@ fn calls(c: &mut Criterion) {
         bytes: Vec::new(),
     };
     let read = call("read", "fs", json!({"op": "read", "path": "/projects/app/src/main.rs"}));
-    let run = call("exec", "exec", json!({"op": "run", "command": "true", "args": []}));
+    let run = call("exec", "exec", json!({"command": "true", "args": []}));
     for aside in [false, true] {
         let dispatcher = dispatcher(folder.path(), &caller, aside);
         let place = if aside { "lines aside" } else { "lines in the turn" };

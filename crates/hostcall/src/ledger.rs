@@ -379,6 +379,11 @@ impl Inner {
         let mut lines = self.lines();
         let Lines { head, unwritten, dropped, now, spare } = &mut *lines;
         std::mem::swap(spare, &mut *self.queue());
+        // What a failing sink did not take is offered first: there may be room for more afterwards.
+        let offered = if unwritten.is_empty() { Ok(()) } else { self.sink.append(unwritten) };
+        if offered.is_ok() {
+            unwritten.clear();
+        }
         let mut writer = LineWriter {
             scenario_id: &self.scenario_id,
             session_id: &self.options.session_id,
@@ -398,6 +403,7 @@ impl Inner {
             }
             writer.write(&record, head, unwritten);
         }
+        offered?;
         if unwritten.is_empty() {
             return Ok(());
         }
