@@ -50,6 +50,10 @@ struct Inner {
     work: mpsc::UnboundedSender<Work>,
     /// Until the agent takes it.
     inbox: Option<Inbox>,
+    /// Handlers of `agent_end` run: in pi it is open whether a message of theirs finds the run still on, here it never does.
+    ending: bool,
+    /// Messages that were sent for a queue and are not in it yet.
+    arriving: usize,
     on_shutdown: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
@@ -150,6 +154,8 @@ impl AgentControl {
             work,
             inbox: Some(inbox),
             on_shutdown: None,
+            ending: false,
+            arriving: 0,
         };
         let control = Self(Arc::new(Shared { state, ambient, inner: Mutex::new(inner), quieter: Notify::new() }));
         control.publish_session(&control.lock());
@@ -449,6 +455,30 @@ impl AgentControl {
         self.publish_pending(&inner);
     }
 
+    /// One message that was on its way to a queue is in it, or dropped.
+    pub(crate) fn arrived(&self) {
+        self.lock().arriving -= 1;
+        self.0.quieter.notify_waiters();
+    }
+
+    /// Waits until no message is on its way to a queue.
+    pub(crate) async fn all_arrived(&self) {
+        loop {
+            let quieter = self.0.quieter.notified();
+            tokio::pin!(quieter);
+            quieter.as_mut().enable();
+            if self.lock().arriving == 0 {
+                return;
+            }
+            quieter.await;
+        }
+    }
+
+    /// Whether the turns of the run are over and only its end is told.
+    pub(crate) fn set_ending(&self, ending: bool) {
+        self.lock().ending = ending;
+    }
+
     /// `sendUserMessage`: as if the person had typed it. With `expand`, commands and templates count.
     pub fn send_user_message(
         &self,
@@ -460,12 +490,14 @@ impl AgentControl {
         let running = inner.run.is_some();
         match deliver_as {
             Some(how @ (DeliverAs::Steer | DeliverAs::FollowUp)) if running => {
+                // One that may run a command takes as long as the command does.
+                inner.arriving += usize::from(!expand);
                 let _ = inner.work.send(Work::Queue(content, how, expand));
             }
             Some(DeliverAs::NextTurn) => {
                 return Err(ControlError::Refused("sendUserMessage takes \"steer\" or \"followUp\"".to_owned()));
             }
-            None if running => {
+            None if running && !inner.ending => {
                 return Err(ControlError::Refused(
                     "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
                         .to_owned(),

@@ -105,10 +105,12 @@ impl Agent {
             // The turns may have seen the token before we did. A signal that has fired stays as it is.
             self.extensions.run_aborted();
         }
+        self.control.set_ending(true);
         let told = match &ending {
             Ok(_) => self.emit(AgentEvent::AgentEnd { messages: &run.messages }).await,
             Err(_) => Ok(()),
         };
+        self.control.set_ending(false);
         self.extensions.run_ended();
         let ending = ending?;
         told?;
@@ -197,6 +199,10 @@ impl Agent {
             let goes_on = self.end_turn(index, &message, reply_entry, &results, entries).await?;
             if run.cancel.is_cancelled() {
                 return Ok(Ending::Aborted);
+            }
+            if !self.extensions.has_handlers("input") {
+                // What was sent during the turn counts for its end. Handlers may take their time, or wait for us.
+                self.control.all_arrived().await;
             }
             incoming = self.steering();
             let more = !results.is_empty() && !batch.terminate;

@@ -69,9 +69,10 @@ impl Agent {
         let output = loop {
             tokio::select! {
                 biased;
-                output = &mut work => break output,
-                Some(()) = begun.next(), if !begun.is_empty() => {}
+                // What was asked for earlier goes before what the work does next.
                 Some(item) = inbox.recv() => begun.push(self.carry_out(item)),
+                Some(()) = begun.next(), if !begun.is_empty() => {}
+                output = &mut work => break output,
             }
         };
         loop {
@@ -97,7 +98,12 @@ impl Agent {
                 let _ = done.send(answer);
             }
             Work::Run => self.run_pending().await,
-            Work::Queue(content, deliver_as, expand) => self.queue(content, deliver_as, expand).await,
+            Work::Queue(content, deliver_as, expand) => {
+                self.queue(content, deliver_as, expand).await;
+                if !expand {
+                    self.control.arrived();
+                }
+            }
             Work::Stream(streamed) => self.stream_through_extension(streamed).await,
             Work::Emit(event) => {
                 if self.extensions.has_handlers(event.name) {

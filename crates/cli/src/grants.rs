@@ -4,6 +4,7 @@ use crate::applicant::Applicant;
 use crate::args::{PolicyMode, RunArgs};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
+use pijs_agent::settings::Settings as SessionSettings;
 use pijs_hostcall::asked::words;
 use pijs_hostcall::book::{Record, Standing};
 use pijs_hostcall::{Grant, Mode, Policy};
@@ -11,6 +12,7 @@ use pijs_packages::Origin;
 use pijs_protocol::Capability;
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
 use serde::Deserialize;
+use serde_json::Value;
 
 /// The part of `settings.json` that concerns extensions: document 004, section 4.
 #[derive(Debug, Default, Deserialize)]
@@ -143,6 +145,34 @@ fn settings(environment: &Environment) -> Result<PolicySettings> {
         Extensions::Policy { policy } => policy,
         Extensions::Other(_) => PolicySettings::default(),
     })
+}
+
+/// What `settings.json` says of compaction and retries, over pi's defaults; a file that is not there says nothing.
+pub(crate) fn agent_settings_of(environment: &Environment) -> SessionSettings {
+    let path = environment.dirs.agent_dir.join("settings.json");
+    let given = match std::fs::read_to_string(&path) {
+        // What is wrong with the file was said when the policy was read.
+        Ok(text) => serde_json::from_str::<serde_json::Map<String, Value>>(&text).unwrap_or_default(),
+        Err(_) => serde_json::Map::new(),
+    };
+    agent_settings(SessionSettings::default(), &given)
+}
+
+/// pi's settings `compaction` and `retry`, over `base`.
+pub(crate) fn agent_settings(base: SessionSettings, given: &serde_json::Map<String, Value>) -> SessionSettings {
+    let of = |group: &str, key: &str| given.get(group).and_then(|group| group.get(key));
+    let number = |group: &str, key: &str| of(group, key).and_then(Value::as_u64);
+    let is = |group: &str| of(group, "enabled").and_then(Value::as_bool);
+    let mut settings = base;
+    let (compaction, retry) = (&mut settings.compaction, &mut settings.retry);
+    compaction.enabled = is("compaction").unwrap_or(compaction.enabled);
+    compaction.reserve_tokens = number("compaction", "reserveTokens").unwrap_or(compaction.reserve_tokens);
+    compaction.keep_recent_tokens = number("compaction", "keepRecentTokens").unwrap_or(compaction.keep_recent_tokens);
+    retry.enabled = is("retry").unwrap_or(retry.enabled);
+    retry.base_delay_ms = number("retry", "baseDelayMs").unwrap_or(retry.base_delay_ms);
+    let most = number("retry", "maxRetries").and_then(|most| u32::try_from(most).ok());
+    retry.max_retries = most.unwrap_or(retry.max_retries);
+    settings
 }
 
 /// `CAP[:SCOPE]`: the scope is a path pattern, a host, a program or a variable, as the capability says.

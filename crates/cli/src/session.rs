@@ -234,6 +234,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         control,
         front_end,
     );
+    agent.set_settings(crate::grants::agent_settings_of(environment));
     agent.set_places(ResourcePlaces {
         agent_dir: Some(environment.dirs.agent_dir.clone()),
         project: Some(environment.dirs.cwd.clone()),

@@ -75,6 +75,16 @@ pub(crate) enum Fault {
     Bug(String),
 }
 
+/// The stack that a turn may use begins where the turn begins: how deep the host itself stands is its own affair.
+///
+/// The engine otherwise counts from where the runtime was made, and a host that calls from deeper down takes the
+/// difference from the guest. The library itself does this only with its feature `parallel`.
+fn measure_stack_from_here(ctx: &Ctx<'_>) {
+    // SAFETY: the context is entered, so its runtime lives and nobody else uses it; the call only stores the address
+    // of the current frame in it.
+    unsafe { rquickjs::qjs::JS_UpdateStackTop(rquickjs::qjs::JS_GetRuntime(ctx.as_raw().as_ptr())) }
+}
+
 impl EngineRealm {
     /// Creates a realm without modules.
     ///
@@ -228,7 +238,13 @@ impl EngineRealm {
         shared.clock.begin(now);
         shared.draws.set(0);
         let outcome = shared.host.lend(host, || {
-            panics::catch(|| self.context.with(|ctx| body(&ctx, self))).unwrap_or_else(|detail| Err(Fault::Bug(detail)))
+            panics::catch(|| {
+                self.context.with(|ctx| {
+                    measure_stack_from_here(&ctx);
+                    body(&ctx, self)
+                })
+            })
+            .unwrap_or_else(|detail| Err(Fault::Bug(detail)))
         });
         shared.meter.end();
         shared.rejections.settle();

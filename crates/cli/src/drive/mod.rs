@@ -297,7 +297,9 @@ impl Stage {
             agent.add_model(Arc::new(ScriptedModel::new(id, script.clone())));
         }
         agent.set_initial_thinking(scenario.thinking.as_deref().unwrap_or("off"));
-        agent.set_settings(session_settings(&scenario.settings));
+        let mut quiet = Settings::default();
+        (quiet.compaction.enabled, quiet.retry.enabled) = (false, false);
+        agent.set_settings(crate::grants::agent_settings(quiet, &scenario.settings));
         let shutdowns = trace.clone();
         control.on_shutdown(move || {
             shutdowns.record("shutdown_requested", json!({}));
@@ -503,24 +505,6 @@ impl Driver {
 }
 
 /// Compaction and retries are off unless the scenario's settings say otherwise.
-fn session_settings(given: &serde_json::Map<String, Value>) -> Settings {
-    let number = |group: &str, key: &str| given.get(group).and_then(|group| group.get(key)).and_then(Value::as_u64);
-    let is = |group: &str| given.get(group).and_then(|group| group.get("enabled")).and_then(Value::as_bool);
-    let mut settings = Settings::default();
-    settings.compaction.enabled = is("compaction").unwrap_or(false);
-    settings.retry.enabled = is("retry").unwrap_or(false);
-    if let Some(tokens) = number("compaction", "reserveTokens") {
-        settings.compaction.reserve_tokens = tokens;
-    }
-    if let Some(tokens) = number("compaction", "keepRecentTokens") {
-        settings.compaction.keep_recent_tokens = tokens;
-    }
-    if let Some(delay) = number("retry", "baseDelayMs") {
-        settings.retry.base_delay_ms = delay;
-    }
-    settings
-}
-
 /// Loads one package; entries that failed, with what they said.
 async fn load_package(
     host: &Host,
