@@ -20,6 +20,7 @@ use crate::store::{Store, write_atomically};
 use crate::{Dirs, Scope};
 use fetch::Plan;
 use nodejs_semver::Version;
+use pijs_protocol::guard;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -346,7 +347,8 @@ impl Installer {
             self.check_registries(&lock, name)?;
         }
         let staged = self.fetch(&store, name, &plan).await?;
-        if staged.tree != entry.tree || staged.manifest.hash != entry.manifest {
+        let same = staged.tree == entry.tree && staged.manifest.hash == entry.manifest;
+        if !same && guard::is_up("lock.tree") {
             return Err(PackageError::new(
                 InstallCode::Integrity,
                 source.to_string(),
@@ -369,7 +371,7 @@ impl Installer {
         let config = self.registry.config();
         let now = config.registry(name).as_str();
         match lock.registries.get(name.scope().unwrap_or_default()) {
-            Some(recorded) if recorded != now && !config.is_explicit() => {
+            Some(recorded) if recorded != now && !config.is_explicit() && guard::is_up("lock.registries") => {
                 let which = name.scope().unwrap_or("packages without a scope");
                 Err(PackageError::new(
                     InstallCode::Source,
@@ -482,12 +484,13 @@ fn refuse_step_back(lock: &LockFile, source: &Source, range: &str, info: &crate:
             .help("if that is what you want, remove it first and install it again"))
     };
     let integrity = locked.packages.get("").map(|package| package.integrity.as_str());
-    if locked.version == info.version && info.dist.integrity.as_deref().is_some_and(|now| Some(now) != integrity) {
+    let other_bytes = info.dist.integrity.as_deref().is_some_and(|now| Some(now) != integrity);
+    if locked.version == info.version && other_bytes && guard::is_up("lock.same-bytes") {
         return refuse(format!("the registry has other bytes for {} than the lock file", info.version));
     }
     let (Ok(before), Ok(now)) = (Version::parse(&locked.version), Version::parse(&info.version)) else { return Ok(()) };
     let tag = matches!(Wanted::parse(range), Some(Wanted::Tag(tag)) if tag != "latest");
-    if now < before && !tag && crate::source::allows(range, &before) {
+    if now < before && !tag && crate::source::allows(range, &before) && guard::is_up("lock.step-back") {
         return refuse(format!("the registry offers {now}, older than the installed {before}"));
     }
     Ok(())

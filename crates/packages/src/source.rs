@@ -6,6 +6,7 @@
 
 use crate::error::{InstallCode, PackageError, Result};
 use nodejs_semver::{Range, Version};
+use pijs_protocol::guard;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
@@ -31,6 +32,9 @@ impl PackageName {
             None => vec![name],
         };
         for part in &parts {
+            if !guard::is_up("name.form") {
+                break;
+            }
             if part.is_empty() || part.starts_with(['.', '_', '-']) {
                 return refuse("each part of a package name starts with a letter or a digit");
             }

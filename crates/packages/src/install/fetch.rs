@@ -13,6 +13,7 @@ use crate::store::Store;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use futures_util::{StreamExt, stream};
+use pijs_protocol::guard;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -198,6 +199,9 @@ fn check_package(wanted: &Wanted, subject: &str, files: &Unpacked) -> Result<Man
         } else {
             first.to_owned()
         };
+        if !guard::is_up("manifest.bundled") {
+            continue;
+        }
         if PackageName::parse(&bundled).is_ok_and(|name| name.is_host_supplied()) {
             return Err(refuse(format!("it ships its own copy of {bundled}, which the host supplies"))
                 .help("its author should list it under peerDependencies"));
