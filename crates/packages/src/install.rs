@@ -7,9 +7,11 @@
 
 mod fetch;
 mod local;
+mod repository;
 
 use crate::archive::Limits;
 use crate::error::{InstallCode, PackageError, Result};
+use crate::git::GitOptions;
 use crate::lock::LockFile;
 use crate::manifest::Manifest;
 use crate::npmrc::NpmConfig;
@@ -24,6 +26,7 @@ use pijs_protocol::guard;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Compiles a package, so that one that does not build is never put in place.
 ///
@@ -158,6 +161,8 @@ pub struct Installer {
     builder: Arc<dyn Builder>,
     progress: Arc<dyn Progress>,
     faults: Arc<dyn Faults>,
+    similar_names: bool,
+    git: GitOptions,
 }
 
 impl Installer {
@@ -169,13 +174,43 @@ impl Installer {
     /// The same under other caps.
     pub fn with_limits(dirs: Dirs, npm: NpmConfig, builder: Arc<dyn Builder>, limits: Limits) -> Result<Self> {
         let registry = Registry::new(npm, limits.clone())?;
-        Ok(Self { dirs, registry, limits, builder, progress: Arc::new(NoProgress), faults: Arc::new(NoFaults) })
+        Ok(Self {
+            dirs,
+            registry,
+            limits,
+            builder,
+            progress: Arc::new(NoProgress),
+            faults: Arc::new(NoFaults),
+            similar_names: false,
+            git: GitOptions::default(),
+        })
     }
 
     /// Reports what it does to `progress`.
     #[must_use]
     pub fn progress(mut self, progress: Arc<dyn Progress>) -> Self {
         self.progress = progress;
+        self
+    }
+
+    /// Takes a package although its name can be taken for that of an installed one.
+    #[must_use]
+    pub fn similar_names(mut self, allowed: bool) -> Self {
+        self.similar_names = allowed;
+        self
+    }
+
+    /// Fetches git sources with this git; without it they are refused.
+    #[must_use]
+    pub fn git(mut self, git: GitOptions) -> Self {
+        self.git = git;
+        self
+    }
+
+    /// Acts as if versions that were published later did not exist: updates then wait until somebody has looked at them.
+    #[must_use]
+    pub fn not_newer_than(mut self, time: SystemTime) -> Self {
+        self.registry.not_newer_than(time);
         self
     }
 
@@ -197,6 +232,7 @@ impl Installer {
         match Source::parse(source, &self.dirs.cwd, &self.dirs.home)? {
             Source::Path(path) => self.install_path(&path, scope),
             Source::Npm { name, range } => self.install_npm(&name, &range, scope).await,
+            Source::Git(git) => self.install_git(git, scope).await,
         }
     }
 
@@ -205,12 +241,11 @@ impl Installer {
         let mut restored = Vec::new();
         let missing = self.list()?.into_iter().filter(|listed| listed.scope == scope && !listed.present);
         for listed in missing {
-            let Source::Npm { name, range } =
-                Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home)?
-            else {
-                continue;
-            };
-            restored.push(self.restore_npm(&name, &range, scope).await?);
+            match Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home)? {
+                Source::Npm { name, range } => restored.push(self.restore_npm(&name, &range, scope).await?),
+                Source::Git(git) => restored.push(self.restore_git(git, scope).await?),
+                Source::Path(_) => {}
+            }
         }
         Ok(restored)
     }
@@ -223,12 +258,15 @@ impl Installer {
             if only.as_ref().is_some_and(|only| only.id != listed.id) {
                 continue;
             }
-            let Source::Npm { name, range } =
-                Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home)?
-            else {
-                continue;
+            let (name, range) = match Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home)? {
+                Source::Npm { name, range } => (name, range),
+                Source::Git(git) if !git.is_pinned() => {
+                    updated.push(self.install_git(git, scope).await?);
+                    continue;
+                }
+                Source::Git(_) | Source::Path(_) => continue,
             };
-            if Version::parse(&range).is_err() {
+            if Version::parse(&range).is_err() && self.has_newer(&name, &range, scope).await? {
                 updated.push(self.install_npm(&name, &range, scope).await?);
             }
         }
@@ -252,10 +290,7 @@ impl Installer {
                     });
                     continue;
                 };
-                let path = match &source {
-                    Source::Npm { name, .. } => Store::place(&root, name),
-                    Source::Path(path) => path.clone(),
-                };
+                let path = Store::place_of(&root, &source);
                 let manifest = Manifest::read(&path).ok().flatten();
                 let present = path.exists();
                 let version = manifest.and_then(|manifest| manifest.version);
@@ -278,8 +313,8 @@ impl Installer {
         if lock.packages.remove(&found.id).is_some() {
             write_atomically(&LockFile::path(&root), &lock.to_bytes(), true)?;
         }
-        if let Some(name) = found.id.strip_prefix("npm:") {
-            store.take_away(&PackageName::parse(name)?)?;
+        if !matches!(Source::from_settings(&found.source, &root, &self.dirs.home)?, Source::Path(_)) {
+            store.take_away(&found.path)?;
         }
         Ok(Removed { id: found.id, path: found.path })
     }
@@ -312,8 +347,38 @@ impl Installer {
         }
     }
 
+    /// Whether the registry has a version above the locked one.
+    async fn has_newer(&self, name: &PackageName, range: &str, scope: Scope) -> Result<bool> {
+        let lock = LockFile::read(&self.dirs.root(scope))?;
+        let Some(locked) = lock.packages.get(&format!("npm:{name}")) else { return Ok(true) };
+        self.check_registries(&lock, name)?;
+        let offered = self.registry.document(name).await?.pick(range)?.version;
+        let newer = Version::parse(&offered).ok() > Version::parse(&locked.version).ok();
+        Ok(newer)
+    }
+
+    /// A new name that a person reads as one that is installed already is most likely not the one that was meant.
+    fn check_similar(&self, name: &PackageName) -> Result<()> {
+        if self.similar_names || !guard::is_up("name.similar") {
+            return Ok(());
+        }
+        for listed in self.list()? {
+            let Some(known) = listed.id.strip_prefix("npm:") else { continue };
+            if known == name.as_str() {
+                return Ok(());
+            }
+            if let Some(difference) = crate::similar::difference(name.as_str(), known) {
+                let why = format!("its name can be taken for {known}, which is installed: {difference}");
+                return Err(PackageError::new(InstallCode::Name, format!("npm:{name}"), why)
+                    .help("check the spelling; if it is the one you mean, add --similar-name"));
+            }
+        }
+        Ok(())
+    }
+
     async fn install_npm(&self, name: &PackageName, range: &str, scope: Scope) -> Result<Installed> {
         let root = self.dirs.root(scope);
+        self.check_similar(name)?;
         let store = self.open(&root, scope).await?;
         let mut lock = LockFile::read(&root)?;
         self.check_registries(&lock, name)?;
@@ -326,7 +391,7 @@ impl Installer {
             self.check_registries(&lock, &placed.name)?;
         }
         let plan = Plan::from_tree(&self.registry, &tree);
-        let staged = self.fetch(&store, name, &plan).await?;
+        let staged = self.fetch(&store, &format!("npm:{name}"), None, &plan).await?;
         staged.manifest.agrees_with(&info)?;
         self.finish(&store, &mut lock, source, &root, staged, tree.notes)
     }
@@ -346,7 +411,7 @@ impl Installer {
         for name in plan.names() {
             self.check_registries(&lock, name)?;
         }
-        let staged = self.fetch(&store, name, &plan).await?;
+        let staged = self.fetch(&store, &format!("npm:{name}"), None, &plan).await?;
         let same = staged.tree == entry.tree && staged.manifest.hash == entry.manifest;
         if !same && guard::is_up("lock.tree") {
             return Err(PackageError::new(
@@ -394,11 +459,10 @@ impl Installer {
         staged: fetch::Staged,
         mut warnings: Vec<String>,
     ) -> Result<Installed> {
-        let Source::Npm { name, .. } = &source else { unreachable!("only registries have a store") };
         let id = source.identity();
         self.reached(Step::Staged)?;
 
-        self.progress.step(&format!("building {name}"));
+        self.progress.step(&format!("building {source}"));
         let entries =
             crate::entries::package_entries(staged.package(), false).map_err(|error| at_package(error, &source))?;
         let input = BuildInput { id: id.clone(), root: staged.package().to_path_buf(), entries };
@@ -406,13 +470,13 @@ impl Installer {
         warnings.extend(self.builder.build(&input)?.warnings);
         self.reached(Step::Built)?;
 
-        let place = Store::place(root, name);
+        let place = Store::place_of(root, &source);
         let entries = input
             .entries
             .iter()
             .map(|entry| place.join(entry.strip_prefix(&input.root).expect("entries lie in the package")))
             .collect();
-        let change = store.put(name, staged.package())?;
+        let change = store.put(&place, staged.package())?;
         let lock_before = std::fs::read(LockFile::path(root)).ok();
         let mut settings = None;
         let recorded = (|| {

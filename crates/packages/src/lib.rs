@@ -22,6 +22,7 @@ mod archive;
 mod discover;
 mod entries;
 mod error;
+mod git;
 mod install;
 mod integrity;
 mod lock;
@@ -31,12 +32,14 @@ mod pinned;
 mod registry;
 mod resolve;
 mod settings;
+mod similar;
 mod source;
 mod store;
 
 pub use archive::{Limits, Unpacked, unpack};
 pub use discover::{DiscoverOptions, Discovery, Origin, PackageEntry, resolve_extensions};
 pub use error::{InstallCode, PackageError, Result};
+pub use git::{GitOptions, GitSource};
 pub use install::{
     BuildInput, Builder, Built, Faults, Installed, Installer, Listed, NoFaults, NoProgress, Progress, Removed, Step,
 };

@@ -5,6 +5,7 @@
 //! digests, a file with a key twice is refused.
 
 use crate::error::{InstallCode, PackageError, Result};
+use crate::git::GitSource;
 use crate::source::PackageName;
 use pijs_protocol::guard;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
@@ -35,6 +36,9 @@ pub(crate) struct Locked {
     /// As in settings: `npm:NAME@RANGE`.
     pub(crate) source: String,
     pub(crate) version: String,
+    /// What a git source pointed to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) commit: Option<String>,
     /// sha256 of `package.json`.
     pub(crate) manifest: String,
     /// sha256 over all files of all packages.
@@ -103,10 +107,16 @@ impl LockFile {
 impl Locked {
     /// Names and places are what they say; a place can only lie inside the package.
     fn check(&self, identity: &str) -> Result<()> {
-        let name = PackageName::parse(identity.strip_prefix("npm:").unwrap_or_default())?;
+        let name = match GitSource::parse(identity) {
+            Some(git) => {
+                git?;
+                None
+            }
+            None => Some(PackageName::parse(identity.strip_prefix("npm:").unwrap_or_default())?),
+        };
         let broken = |what: &str| PackageError::new(InstallCode::Manifest, identity, what);
         let root = self.packages.get("").ok_or_else(|| broken("it lacks the package itself"))?;
-        if root.name != name.as_str() || root.version != self.version {
+        if name.is_some_and(|name| root.name != name.as_str()) || root.version != self.version {
             return Err(broken("it names another package"));
         }
         for (place, package) in &self.packages {

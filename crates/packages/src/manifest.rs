@@ -114,6 +114,22 @@ impl Manifest {
         Err(PackageError::new(InstallCode::Manifest, format!("npm:{name}@{version}"), why))
     }
 
+    /// The same as a registry would say it, for a package that comes from elsewhere.
+    pub(crate) fn as_version(&self, name: &str, version: &str) -> VersionInfo {
+        VersionInfo {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            dependencies: self.dependencies.clone(),
+            optional_dependencies: self.optional_dependencies.clone(),
+            peer_dependencies: self.peer_dependencies.clone(),
+            peer_dependencies_meta: self.peer_dependencies_meta.clone(),
+            bundle_dependencies: self.bundle_dependencies.clone(),
+            os: Value::Null,
+            cpu: Value::Null,
+            dist: crate::registry::Dist { tarball: String::new(), integrity: None },
+        }
+    }
+
     /// Scripts that npm would have run, for the report.
     pub(crate) fn install_scripts(&self) -> Vec<&'static str> {
         INSTALL_SCRIPTS.into_iter().filter(|script| self.scripts.contains_key(*script)).collect()

@@ -12,7 +12,7 @@
 
 use crate::Scope;
 use crate::error::{InstallCode, PackageError, Result};
-use crate::source::PackageName;
+use crate::source::{PackageName, Source};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -29,12 +29,21 @@ impl Store {
         root.join("npm").join("node_modules").join(name.as_str())
     }
 
+    /// The same for any source; a local path is where it is.
+    pub(crate) fn place_of(root: &Path, source: &Source) -> PathBuf {
+        match source {
+            Source::Npm { name, .. } => Self::place(root, name),
+            Source::Git(git) => root.join(git.place()),
+            Source::Path(path) => path.clone(),
+        }
+    }
+
     /// Creates what is missing, waits for other writers, and clears what a killed one left behind. Blocks.
     pub(crate) fn open(root: &Path, scope: Scope) -> Result<Self> {
         let npm = root.join("npm");
         if scope == Scope::Project {
             // A cloned project could point these anywhere.
-            for folder in [root, &npm, &npm.join("node_modules"), &npm.join(".staging")] {
+            for folder in [root, &npm, &npm.join("node_modules"), &npm.join(".staging"), &root.join("git")] {
                 if fs::symlink_metadata(folder).is_ok_and(|metadata| metadata.is_symlink()) {
                     return Err(PackageError::new(
                         InstallCode::Link,
@@ -85,9 +94,9 @@ impl Store {
             .map_err(|error| PackageError::io("create a folder in it", &staging, error))
     }
 
-    /// Makes the staged folder `from` the package `name`, in one step.
-    pub(crate) fn put(&self, name: &PackageName, from: &Path) -> Result<Change> {
-        let to = self.npm.join("node_modules").join(name.as_str());
+    /// Makes the staged folder `from` the package at `to`, in one step.
+    pub(crate) fn put(&self, to: &Path, from: &Path) -> Result<Change> {
+        let to = to.to_path_buf();
         let parent = to.parent().expect("below node_modules");
         fs::create_dir_all(parent).map_err(|error| PackageError::io("create it", parent, error))?;
         flush_tree(from).map_err(|error| PackageError::io("write it to disk", from, error))?;
@@ -99,17 +108,18 @@ impl Store {
     }
 
     /// Takes a package away: out of sight by one rename, then deleted.
-    pub(crate) fn take_away(&self, name: &PackageName) -> Result<()> {
-        let place = self.npm.join("node_modules").join(name.as_str());
-        if fs::symlink_metadata(&place).is_err() {
+    pub(crate) fn take_away(&self, place: &Path) -> Result<()> {
+        if fs::symlink_metadata(place).is_err() {
             return Ok(());
         }
         let staged = self.stage("removed-")?;
-        fs::rename(&place, staged.path().join("package"))
-            .map_err(|error| PackageError::io("remove it", &place, error))?;
-        // An empty scope folder would look like a package.
-        if name.scope().is_some() {
-            let _ = fs::remove_dir(place.parent().expect("below node_modules"));
+        fs::rename(place, staged.path().join("package"))
+            .map_err(|error| PackageError::io("remove it", place, error))?;
+        // An empty scope folder would look like a package; one that is not empty stays.
+        for folder in
+            place.ancestors().skip(1).take_while(|folder| !folder.ends_with("node_modules") && !folder.ends_with("git"))
+        {
+            let _ = fs::remove_dir(folder);
         }
         Ok(())
     }

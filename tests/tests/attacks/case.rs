@@ -130,6 +130,9 @@ pub(crate) enum Step {
         name: String,
         #[serde(default)]
         replies: BTreeMap<String, Vec<Reply>>,
+        /// Files of this folder for every other path, as a git repository is served.
+        #[serde(default)]
+        folder: Option<String>,
     },
     /// Runs another program (for preparations such as `git init`), without `pi` and without canaries.
     Run {

@@ -54,8 +54,8 @@ fn one(world: &World, step: Step, alone: bool) -> Result<(), String> {
             std::fs::write(&path, archive::build(&archive, "attacked", "1.0.0")?)
                 .map_err(|error| format!("{}: {error}", path.display()))
         }
-        Step::Serve { name, replies } => {
-            world.add_server(&name, Server::start(replies));
+        Step::Serve { name, replies, folder } => {
+            world.add_server(&name, Server::start(replies, folder.map(|folder| world.path(&folder))));
             Ok(())
         }
         Step::Run { program, args, cwd, env, keep } => {
