@@ -7,9 +7,9 @@
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use pijs_agent::provider::sse::{self, SseLimits};
+use pijs_hostcall::Places;
 use pijs_hostcall::ledger::{self, Redactor};
 use pijs_hostcall::scope::CompiledScope;
-use pijs_hostcall::Places;
 use pijs_packages::{Limits, NpmConfig, PackageName, Source, unpack};
 use pijs_protocol::manifest::{CapabilityManifest, Scope};
 use pijs_realm::frame::{FromWorker, ToWorker, frame_length};
@@ -101,7 +101,9 @@ pub fn sanitiser(data: &[u8]) {
     while let Some(at) = rest.find('\u{1b}') {
         let sequence = &rest[at..];
         let end = sequence.find('m').expect("a whole style");
-        assert!(sequence[..end].starts_with("\u{1b}[") && sequence[2..end].bytes().all(|b| b.is_ascii_digit() || b == b';'));
+        assert!(
+            sequence[..end].starts_with("\u{1b}[") && sequence[2..end].bytes().all(|b| b.is_ascii_digit() || b == b';')
+        );
         rest = &sequence[end + 1..];
     }
     assert!(clean.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t' | '\u{1b}')), "{clean:?}");
@@ -118,7 +120,8 @@ pub fn sanitiser(data: &[u8]) {
 pub fn scope(data: &[u8]) {
     let text = text(data);
     let (pattern, subject) = text.split_once('\n').unwrap_or((&text, "src/a"));
-    let places = Places::new(Path::new("/project"), Path::new("/home/me"), Path::new("/home/me/.pi/agent"), Path::new("/tmp"));
+    let places =
+        Places::new(Path::new("/project"), Path::new("/home/me"), Path::new("/home/me/.pi/agent"), Path::new("/tmp"));
     let one = || Some(vec![pattern.to_owned()]);
     let scope = Scope { paths: one(), hosts: one(), env: one(), commands: one(), ..Scope::default() };
     if let Ok(compiled) = CompiledScope::compile(Some(&scope), &places, None) {
@@ -154,7 +157,9 @@ pub fn sse(data: &[u8]) {
     let read = |chunks: Vec<Bytes>| {
         let body = futures_util::stream::iter(chunks.into_iter().map(Ok));
         let events = sse::events(body, SseLimits { line: 1 << 16, body: 1 << 20 });
-        let collected = events.take_while(|event| std::future::ready(event.is_ok())).filter_map(|event| std::future::ready(event.ok()));
+        let collected = events
+            .take_while(|event| std::future::ready(event.is_ok()))
+            .filter_map(|event| std::future::ready(event.ok()));
         futures_util::FutureExt::now_or_never(collected.collect::<Vec<_>>()).expect("nothing to wait for")
     };
     let whole = read(vec![Bytes::copy_from_slice(data)]);

@@ -23,8 +23,12 @@ fn files(folder: &Path) -> Vec<Vec<u8>> {
 /// Honest input, so that mutations get past the first check.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let texts: &[&str] = match target {
-        "capability_manifest" => &[r#"{"schema":"pi.ext.cap.v1","capabilities":[{"capability":"read","methods":["tool"],"scope":{"paths":["src/**"]}}]}"#],
-        "npmrc" => &["registry=https://r.example/\n@corp:registry=https://c.example/\n//r.example/:_authToken=${TOKEN}\n"],
+        "capability_manifest" => &[
+            r#"{"schema":"pi.ext.cap.v1","capabilities":[{"capability":"read","methods":["tool"],"scope":{"paths":["src/**"]}}]}"#,
+        ],
+        "npmrc" => {
+            &["registry=https://r.example/\n@corp:registry=https://c.example/\n//r.example/:_authToken=${TOKEN}\n"]
+        }
         "redactor" => &["a \u{fffd} b", "Bearer \u{fffd}", "{\"api_key\":\"\u{fffd}\"}"],
         "sanitiser" => &["\u{1b}[31mred\u{1b}[0m \u{1b}]8;;x\u{7}y", "\u{1b}[38;2;1;2;3m👨\u{200d}👩\u{202e}"],
         "scope" => &["src/**\n/project/src/a.ts", "{a,b}{c,d}**\n/project/x", "*.example.org:443\napi.example.org"],
@@ -78,8 +82,10 @@ fn every_target_holds() {
 fn every_target_has_a_fuzzer() {
     let folder = root().join("fuzz/fuzz_targets");
     let entries = fs::read_dir(&folder).expect("fuzz/fuzz_targets");
-    let there: BTreeSet<String> =
-        entries.flatten().map(|entry| entry.path().file_stem().expect("a name").to_string_lossy().into_owned()).collect();
+    let there: BTreeSet<String> = entries
+        .flatten()
+        .map(|entry| entry.path().file_stem().expect("a name").to_string_lossy().into_owned())
+        .collect();
     let wanted: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(there, wanted);
     let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml")).expect("fuzz/Cargo.toml");
