@@ -1,6 +1,7 @@
 //! What `cargo xtask` does, as a library, so that tests can run it.
 
 pub mod codegen;
+pub mod nightly;
 pub mod rules;
 
 use std::path::PathBuf;

@@ -3,12 +3,15 @@
 //! | command | does |
 //! |---|---|
 //! | `deps` | checks the directions between crates and the rules on foreign ones ([`xtask::rules`]) |
+//! | `conformance` | builds `pi` and compares it with the real one (package `pijs-conformance`) |
 //! | `codegen` | writes `schema/` from the types ([`xtask::codegen`]); with `--check` only compares |
+//! | `nightly` | runs the long forms of tests ([`xtask::nightly`]); with names only those |
 //!
 //! The tests of this package run the same checks, so `cargo test --workspace` holds them too.
 
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
+use std::process::Command;
 
 #[derive(Parser)]
 #[command(about = "Checks and generators of the workspace")]
@@ -21,11 +24,22 @@ struct Cli {
 enum Task {
     /// Check directions between crates, banned crates, licences, where `unsafe` may be.
     Deps,
+    /// Compare with the real pi over the corpus; `-- --help` lists the options.
+    Conformance {
+        /// For the program of package `pijs-conformance`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Write the JSON Schemas.
     Codegen {
         /// Compare with what is there and change nothing.
         #[arg(long)]
         check: bool,
+    },
+    /// Run the long forms of the tests that CI runs short.
+    Nightly {
+        /// Which; all without a name.
+        names: Vec<String>,
     },
 }
 
@@ -43,6 +57,8 @@ fn main() -> Result<()> {
             }
             println!("{} packages checked", workspace.packages());
         }
+        Task::Nightly { names } => xtask::nightly::run(&names)?,
+        Task::Conformance { arguments } => conformance(&arguments)?,
         Task::Codegen { check: true } => xtask::codegen::check()?,
         Task::Codegen { check: false } => {
             for path in xtask::codegen::write()? {
@@ -51,4 +67,23 @@ fn main() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Builds `pi` and the program that looks at it, and runs that.
+fn conformance(arguments: &[String]) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let run = |command: &mut Command| -> Result<()> {
+        let status = command.status()?;
+        if !status.success() {
+            bail!("{status}");
+        }
+        Ok(())
+    };
+    run(Command::new(&cargo).args(["build", "--locked", "-p", "pijs-cli", "--bin", "pi"]))?;
+    let target = cargo_metadata::MetadataCommand::new().no_deps().exec()?.target_directory;
+    let pi = target.join("debug").join(format!("pi{}", std::env::consts::EXE_SUFFIX));
+    let kept = target.join("conformance");
+    run(Command::new(&cargo)
+        .args(["run", "--locked", "-p", "pijs-conformance", "--", "--pi", pi.as_str(), "--target", kept.as_str()])
+        .args(arguments))
 }

@@ -4,7 +4,8 @@
 //!   count, those of tests do not.
 //! - **The engine's room.** Only `pijs-engine` names rquickjs; there is exactly one `rquickjs-sys`; only the engine's
 //!   sources say `unsafe`.
-//! - **Switches.** Only `pijs-tests` turns `guard-switches` on, and it is no default member of the workspace.
+//! - **Switches.** Only `pijs-tests` turns `guard-switches` on, and it is no default member of the workspace. Only tests
+//!   turn `test-hooks` on.
 //! - **Foreign crates.** None of [`BANNED`], and each under a licence of [`LICENCES`]. `deny.toml` holds the same
 //!   lists for cargo-deny, which looks up advisories besides; a test compares them.
 
@@ -104,6 +105,11 @@ impl Workspace {
             found.extend(directions(&package.name, &used));
             let switched = package.dependencies.iter().flat_map(|dependency| &dependency.features);
             found.extend(switches(&package.name, switched.chain(package.features.values().flatten())));
+            let shipped = package.dependencies.iter().filter(|used| used.kind != DependencyKind::Development);
+            found.extend(hooks(
+                &package.name,
+                shipped.flat_map(|used| &used.features).chain(package.features.values().flatten()),
+            ));
             found.extend(unsafe_words(package)?);
         }
         let names: Vec<&str> = self.metadata.packages.iter().map(|package| package.name.as_str()).collect();
@@ -148,6 +154,12 @@ pub fn directions(name: &str, used: &[&str]) -> Vec<Violation> {
 pub fn switches<'a>(name: &str, features: impl IntoIterator<Item = &'a String>) -> Option<Violation> {
     let on = features.into_iter().any(|feature| feature.rsplit('/').next() == Some("guard-switches"));
     (on && name != "pijs-tests").then(|| violation(name, "turns guard-switches on; only pijs-tests may"))
+}
+
+/// Who may build an engine that misbehaves on request: tests, through their development dependencies.
+pub fn hooks<'a>(name: &str, features: impl IntoIterator<Item = &'a String>) -> Option<Violation> {
+    let on = features.into_iter().any(|feature| feature.rsplit('/').next() == Some("test-hooks"));
+    on.then(|| violation(name, "turns test-hooks on; only development dependencies may"))
 }
 
 /// Rules on the set of all packages in the tree.

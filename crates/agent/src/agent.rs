@@ -7,26 +7,27 @@
 //! [`AgentControl`].
 
 use crate::ambient::Ambient;
-use crate::control::{AgentControl, ControlError, Pending};
+use crate::control::{AgentControl, ControlError, DeliverAs};
 use crate::events::AgentEvent;
 use crate::extensions::{CommandFate, Event, Extensions};
 use crate::front_end::FrontEnd;
 use crate::message::{AssistantMessage, Block, Content, CustomMessage, Message, UserMessage};
-use crate::provider::{Provider, ProviderError};
-use crate::session::Body;
+use crate::models::Models;
+use crate::provider::{Model, Provider, ProviderError};
+use crate::replace::Held;
+use crate::resources::{ResourcePlaces, Resources};
+use crate::settings::Settings;
 use crate::system::ToolSystem;
-use crate::system_prompt;
+use crate::system_prompt::PromptOptions;
 use crate::tools::{Tool, ToolSet};
 use crate::verdicts::{VerdictCaps, VerdictTotals, Verdicts};
+use crate::work::Inbox;
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Runs that extensions may trigger one after the other without a person.
-const MAX_TRIGGERED_RUNS: usize = 50;
 
 /// What an agent is made with.
 #[derive(Clone)]
@@ -55,12 +56,35 @@ pub struct AgentOptions {
 pub struct Agent {
     pub(crate) options: AgentOptions,
     pub(crate) extensions: Rc<dyn Extensions>,
-    pub(crate) provider: Arc<dyn Provider>,
+    provider: RefCell<Arc<dyn Provider>>,
+    pub(crate) models: RefCell<Models>,
+    pub(crate) resources: RefCell<Resources>,
+    pub(crate) settings: RefCell<Settings>,
+    /// Where resources are looked for; nowhere unless [`Agent::set_places`] said so.
+    pub(crate) places: RefCell<ResourcePlaces>,
     pub(crate) control: AgentControl,
     pub(crate) tools: RefCell<ToolSet>,
     pub(crate) verdicts: RefCell<Verdicts>,
-    pub(crate) system_prompt: RefCell<String>,
+    /// What the prompt of the session is built from.
+    pub(crate) base_prompt: RefCell<PromptOptions>,
+    /// What handlers made of it for the run that is on.
+    pub(crate) run_prompt: RefCell<Option<PromptOptions>>,
+    pub(crate) inbox: RefCell<Option<Inbox>>,
+    /// How the last run ended that an extension asked for.
+    pub(crate) last: RefCell<Option<Outcome>>,
+    /// Why the session cannot go on.
+    pub(crate) broken: RefCell<Option<AgentError>>,
+    /// Held by the run that an extension asked for: they come one after the other.
+    pub(crate) triggered_run: tokio::sync::Mutex<()>,
+    /// Runs that extensions asked for since a person last said something.
+    pub(crate) triggered: Cell<u32>,
+    /// What the session began with, for `newSession`.
+    pub(crate) initial: RefCell<Option<(Model, String)>>,
     pub(crate) front_end: RefCell<Box<dyn FrontEnd>>,
+    /// Whether a session's own model counts before the one the agent was made with.
+    pub(crate) keeps_model: Cell<bool>,
+    /// A session whose `session_start` is still to come.
+    pub(crate) held: RefCell<Option<Held>>,
     attempts: Cell<u32>,
 }
 
@@ -161,17 +185,58 @@ impl Agent {
     ) -> Self {
         let tools = RefCell::new(ToolSet::new(options.tools.clone()));
         let caps = options.caps;
+        let mut models = Models::default();
+        models.add(Arc::clone(&provider));
+        let inbox = RefCell::new(control.take_inbox());
         Self {
             options,
             extensions,
-            provider,
+            provider: RefCell::new(provider),
+            models: RefCell::new(models),
+            resources: RefCell::default(),
+            settings: RefCell::default(),
+            places: RefCell::default(),
             control,
             tools,
             verdicts: RefCell::new(Verdicts::new(caps)),
-            system_prompt: RefCell::default(),
+            base_prompt: RefCell::default(),
+            run_prompt: RefCell::default(),
+            inbox,
+            last: RefCell::default(),
+            broken: RefCell::default(),
+            triggered_run: tokio::sync::Mutex::default(),
+            triggered: Cell::new(0),
+            initial: RefCell::default(),
             front_end: RefCell::new(front_end),
+            keeps_model: Cell::new(false),
+            held: RefCell::default(),
             attempts: Cell::new(0),
         }
+    }
+
+    /// Adds a model that came ready, beside the one the agent was made with.
+    pub fn add_model(&self, provider: Arc<dyn Provider>) {
+        self.models.borrow_mut().add(provider);
+    }
+
+    /// Says where skills, prompt templates and context files are. They are read at [`Agent::start`].
+    pub fn set_places(&self, places: ResourcePlaces) {
+        *self.places.borrow_mut() = places;
+    }
+
+    /// Says how the session compacts and retries, and where providers of extensions find their limits.
+    pub fn set_settings(&self, settings: Settings) {
+        *self.settings.borrow_mut() = settings;
+    }
+
+    /// What answers now.
+    pub(crate) fn provider(&self) -> Arc<dyn Provider> {
+        Arc::clone(&self.provider.borrow())
+    }
+
+    pub(crate) fn put_provider(&self, provider: Arc<dyn Provider>) {
+        self.control.take_model(provider.model().clone());
+        *self.provider.borrow_mut() = provider;
     }
 
     /// The part that others may touch.
@@ -187,55 +252,112 @@ impl Agent {
     /// Opens the session: header to the front end, `session_start`, `resources_discover`, and the
     /// runs that handlers of these asked for. `reason` is `startup`, `resume`, ...
     pub async fn start(&self, reason: &str) -> Result<(), AgentError> {
-        let model = self.provider.model().clone();
-        let facts = [
-            ("cwd", json!(self.options.cwd)),
-            ("mode", json!(self.options.mode)),
-            ("hasUI", json!(self.options.has_ui)),
-            ("thinkingLevel", json!("off")),
-            ("model", model.to_value()),
-            ("systemPrompt", json!(self.base_prompt())),
-        ];
-        for (key, value) in facts {
-            self.control.publish(key, value);
-        }
-        self.publish_tools();
-        let header = self.control.with_session(|session| session.header().clone());
-        self.emit(AgentEvent::Session(&header)).await?;
-        let last_model = self.control.with_session(|session| {
-            session.branch(None).iter().rev().find_map(|entry| match &entry.body {
-                Body::ModelChange { provider, model_id } => Some((provider.clone(), model_id.clone())),
-                _ => None,
-            })
-        });
-        if last_model.as_ref() != Some(&(model.provider.clone(), model.id.clone())) {
-            self.control.append(Body::ModelChange { provider: model.provider, model_id: model.id })?;
-        }
-        if last_model.is_none() {
-            self.control.append(Body::ThinkingLevelChange { thinking_level: "off".to_owned() })?;
-        }
-        self.notify("session_start", || Event::new("session_start").with("reason", reason)).await;
-        let cwd = self.options.cwd.display().to_string();
-        self.notify("resources_discover", || {
-            Event::new("resources_discover").with("cwd", cwd.as_str()).with("reason", "startup")
+        self.attend(async {
+            let facts = [
+                ("cwd", json!(self.options.cwd)),
+                ("mode", json!(self.options.mode)),
+                ("hasUI", json!(self.options.has_ui)),
+                ("projectTrusted", json!(self.places.borrow().trusted)),
+            ];
+            for (key, value) in facts {
+                self.control.publish(key, value);
+            }
+            self.begin_session().await?;
+            self.announce(reason, None).await?;
+            self.until_settled().await.map(|_| ())
         })
-        .await;
-        self.publish_tools();
-        self.settle().await.map(|_| ())
+        .await
     }
 
-    /// Takes over what `setActiveTools` asked for, and tells extensions what there is.
-    fn publish_tools(&self) {
+    /// What a session needs before anybody hears of it: tools, resources, model, thinking level.
+    pub(crate) async fn begin_session(&self) -> Result<(), AgentError> {
+        let resources = Resources::load(&self.places.borrow());
+        for problem in &resources.problems {
+            tracing::warn!(path = %problem.path.display(), "{}", problem.message);
+        }
+        *self.resources.borrow_mut() = resources;
+        self.take_offers();
+        self.publish_tools();
+        let header = self.control.with_session(|session| session.header().clone());
+        self.show_only(&AgentEvent::Session(&header))?;
+        self.restore_model().await
+    }
+
+    /// `session_start`, then `resources_discover`.
+    pub(crate) async fn announce(&self, reason: &str, previous: Option<PathBuf>) -> Result<(), AgentError> {
+        self.notify("session_start", || {
+            let event = Event::new("session_start").with("reason", reason);
+            match previous {
+                Some(file) => event.with("previousSessionFile", json!(file)),
+                None => event,
+            }
+        })
+        .await;
+        self.discover(if reason == "reload" { "reload" } else { "startup" }).await;
+        Ok(())
+    }
+
+    /// Skills, prompts and themes that extensions name.
+    async fn discover(&self, reason: &str) {
+        if self.extensions.has_handlers("resources_discover") {
+            let cwd = self.options.cwd.display().to_string();
+            let event = Event::new("resources_discover").with("cwd", cwd).with("reason", reason);
+            let outcome = self.extensions.emit(event).await;
+            let mut resources = self.resources.borrow_mut();
+            for (key, slot) in [("skillPaths", 0), ("promptPaths", 1), ("themePaths", 2)] {
+                for found in outcome.field(key).and_then(Value::as_array).into_iter().flatten() {
+                    let text = |key: &str| found.get(key).and_then(Value::as_str);
+                    let (Some(path), Some(extension)) = (text("path"), text("extensionPath")) else { continue };
+                    let mut paths = [Vec::new(), Vec::new(), Vec::new()];
+                    paths[slot].push(PathBuf::from(path));
+                    resources.extend(extension, &paths[0], &paths[1], &paths[2]);
+                }
+            }
+        }
+        self.publish_tools();
+    }
+
+    /// Takes over what `setActiveTools` asked for, builds the prompt anew, and tells extensions what there is.
+    pub(crate) fn publish_tools(&self) {
         if let Some(names) = self.control.take_active_tools() {
-            self.tools.borrow_mut().activate(names);
+            self.tools.borrow_mut().activate(names, &*self.extensions);
         }
         let all = ToolSet::all(&*self.extensions).iter().map(Tool::info).collect();
         self.control.publish_tools(all, self.tools.borrow().active_names(&*self.extensions));
+        let base = PromptOptions::new(
+            &self.options.cwd,
+            self.options.system_prompt.clone(),
+            &self.tools.borrow(),
+            &self.resources.borrow(),
+            &*self.extensions,
+        );
+        if *self.base_prompt.borrow() != base {
+            self.control.publish("systemPromptOptions", serde_json::to_value(&base).expect("string keys"));
+            *self.base_prompt.borrow_mut() = base;
+        }
+        let mut commands = self.extensions.commands();
+        commands.extend(self.resources.borrow().commands());
+        self.control.publish("commands", json!(commands));
+        self.publish_prompt();
+        self.publish_usage();
+    }
+
+    fn publish_prompt(&self) {
+        self.control.publish("systemPrompt", json!(self.system_prompt()));
+    }
+
+    /// The prompt of the run that is on, or of the next.
+    pub(crate) fn system_prompt(&self) -> String {
+        match &*self.run_prompt.borrow() {
+            Some(options) => options.render(),
+            None => self.base_prompt.borrow().render(),
+        }
     }
 
     /// Closes the session: `session_shutdown`. `reason` is `quit`, `reload`, ...
     pub async fn shutdown(&self, reason: &str) {
-        self.notify("session_shutdown", || Event::new("session_shutdown").with("reason", reason)).await;
+        let event = || Event::new("session_shutdown").with("reason", reason);
+        self.attend(self.notify("session_shutdown", event)).await;
     }
 
     /// Answers what a person said, and then whatever extensions asked for meanwhile.
@@ -248,28 +370,66 @@ impl Agent {
 
     /// The same for content that may have images, and for front ends other than the command line.
     pub async fn submit(&self, content: Content, source: InputSource) -> Result<Outcome, AgentError> {
-        let outcome = match self.command(&content.text()).await {
-            Some(CommandFate::Done) => self.outcome(Ending::Handled, None),
-            Some(CommandFate::Threw(message)) => self.outcome(Ending::CommandFailed(message), None),
-            None => self.answer(content, source).await?,
-        };
-        Ok(self.settle().await?.unwrap_or(outcome))
+        self.prompt_with(content, source, None).await
     }
 
-    /// Carries out the runs that extensions asked for while no run was on. Returns how the last one
-    /// ended; `None` when there was none.
-    pub async fn settle(&self) -> Result<Option<Outcome>, AgentError> {
-        let mut last = None;
-        for _ in 0..MAX_TRIGGERED_RUNS {
-            let Some(pending) = self.control.take_run() else { return Ok(last) };
-            last = Some(match pending {
-                Pending::User(content) => self.answer(content, InputSource::Extension).await?,
-                Pending::Custom(message) => self.run(vec![Message::Custom(message)]).await?,
-            });
+    /// The same for text with images, from anywhere. During a run, `deliver_as` says how it is queued;
+    /// without it pi refuses.
+    pub async fn prompt_with(
+        &self,
+        content: Content,
+        source: InputSource,
+        deliver_as: Option<DeliverAs>,
+    ) -> Result<Outcome, AgentError> {
+        self.attend(async {
+            self.triggered.set(0);
+            self.last.take();
+            let outcome = self.ask(content, source, deliver_as, true).await?;
+            if deliver_as.is_some() && !self.control.is_idle() {
+                // It is queued: whoever began the run waits for it.
+                return Ok(outcome);
+            }
+            Ok(self.until_settled().await?.unwrap_or(outcome))
+        })
+        .await
+    }
+
+    /// Queues what a person says during a run. A slash command of an extension is refused.
+    pub async fn queue_input(
+        &self,
+        content: Content,
+        source: InputSource,
+        deliver_as: DeliverAs,
+    ) -> Result<(), AgentError> {
+        let text = content.text();
+        let name = text.strip_prefix('/').map(|line| line.split_once(' ').map_or(line, |(name, _)| name));
+        if let Some(name) = name.filter(|name| self.extensions.has_command(name)) {
+            let message = format!(
+                "Extension command \"/{name}\" cannot be queued. Use prompt() or execute the command when not streaming."
+            );
+            return Err(ControlError::Refused(message).into());
         }
-        tracing::warn!(runs = MAX_TRIGGERED_RUNS, "extensions keep triggering runs; the rest is dropped");
-        while self.control.take_run().is_some() {}
-        Ok(last)
+        self.attend(async {
+            if let Some(content) = self.take_in(content, source, Some(deliver_as), true).await {
+                self.control.queue_input(content, deliver_as);
+            }
+        })
+        .await;
+        Ok(())
+    }
+
+    /// Waits for the runs that extensions asked for. Returns how the last one ended; `None` when there
+    /// was none.
+    pub async fn settle(&self) -> Result<Option<Outcome>, AgentError> {
+        self.attend(self.until_settled()).await
+    }
+
+    pub(crate) async fn until_settled(&self) -> Result<Option<Outcome>, AgentError> {
+        self.control.settled().await;
+        match self.broken.take() {
+            Some(error) => Err(error),
+            None => Ok(self.last.take()),
+        }
     }
 
     async fn command(&self, text: &str) -> Option<CommandFate> {
@@ -281,20 +441,78 @@ impl Agent {
         Some(self.extensions.run_command(name, args).await)
     }
 
-    /// `input`, `before_agent_start`, run.
-    async fn answer(&self, content: Content, source: InputSource) -> Result<Outcome, AgentError> {
-        self.publish_tools();
-        let Some(content) = self.input(content, source).await else {
+    /// Command, `input`, templates, `before_agent_start`, run. With `expand` commands and templates count.
+    pub(crate) async fn ask(
+        &self,
+        content: Content,
+        source: InputSource,
+        deliver_as: Option<DeliverAs>,
+        expand: bool,
+    ) -> Result<Outcome, AgentError> {
+        if expand && let Some(fate) = self.command(&content.text()).await {
+            return Ok(match fate {
+                CommandFate::Done => self.outcome(Ending::Handled, None),
+                CommandFate::Threw(message) => self.outcome(Ending::CommandFailed(message), None),
+            });
+        }
+        if self.control.is_summarising() {
+            let message =
+                "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry.";
+            return Err(ControlError::Refused(message.to_owned()).into());
+        }
+        let Some(content) = self.take_in(content, source, deliver_as, expand).await else {
             return Ok(self.outcome(Ending::Handled, None));
         };
+        if !self.control.is_idle() {
+            let Some(deliver_as) = deliver_as else {
+                let message = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message.";
+                return Err(ControlError::Refused(message.to_owned()).into());
+            };
+            self.control.queue_input(content, deliver_as);
+            return Ok(self.outcome(Ending::Handled, None));
+        }
+        self.control.flush_after_run()?;
+        self.control.flush_after_turn()?;
+        self.publish_tools();
+        self.compact_before_prompt().await?;
+        let added = self.before_agent_start(&content).await;
         let mut messages = vec![Message::User(UserMessage { content: content.blocks().into(), timestamp: self.now() })];
         messages.extend(self.control.take_next_turn().into_iter().map(Message::Custom));
-        messages.extend(self.before_agent_start(&content).await);
+        messages.extend(added);
         self.run(messages).await
     }
 
+    /// What handlers of `input` and templates leave; `None` when a handler took it.
+    async fn take_in(
+        &self,
+        content: Content,
+        source: InputSource,
+        deliver_as: Option<DeliverAs>,
+        expand: bool,
+    ) -> Option<Content> {
+        let behavior = deliver_as.filter(|_| !self.control.is_idle());
+        let content = self.input(content, source, behavior).await?;
+        if !expand {
+            return Some(content);
+        }
+        let text = content.text();
+        let expanded = match self.resources.borrow().expand(&text) {
+            Ok(expanded) => expanded,
+            Err(problem) => {
+                self.extensions.report(&problem.path.display().to_string(), "skill_expansion", &problem.message);
+                return Some(content);
+            }
+        };
+        if expanded == text {
+            return Some(content);
+        }
+        let mut blocks = vec![Block::text(expanded)];
+        blocks.extend(images(&content));
+        Some(blocks.into())
+    }
+
     /// What the handlers of `input` leave; `None` when one took it.
-    async fn input(&self, content: Content, source: InputSource) -> Option<Content> {
+    async fn input(&self, content: Content, source: InputSource, behavior: Option<DeliverAs>) -> Option<Content> {
         if !self.extensions.has_handlers("input") {
             return Some(content);
         }
@@ -302,6 +520,9 @@ impl Agent {
         let mut event = Event::new("input").with("text", content.text()).with("source", source.as_str());
         if !images.is_empty() {
             event = event.with("images", json!(images));
+        }
+        if let Some(behavior) = behavior {
+            event = event.with("streamingBehavior", behavior.as_str());
         }
         let outcome = self.extensions.emit(event).await;
         match outcome.field("action").and_then(Value::as_str) {
@@ -320,48 +541,55 @@ impl Agent {
         }
     }
 
-    /// Messages that handlers add; their system prompt holds for this run.
+    /// Messages that handlers add; what they make of the prompt holds for this run.
     async fn before_agent_start(&self, content: &Content) -> Vec<Message> {
-        let base = self.base_prompt();
-        let mut prompt = base.clone();
+        let base = self.base_prompt.borrow().clone();
         let mut messages = Vec::new();
+        let mut options = base.clone();
         if self.extensions.has_handlers("before_agent_start") {
-            let options =
-                json!({"cwd": self.options.cwd, "selectedTools": self.tools.borrow().active_names(&*self.extensions)});
             let mut event = Event::new("before_agent_start")
                 .with("prompt", content.text())
-                .with("systemPrompt", base.as_str())
-                .with("systemPromptOptions", options);
+                .with("systemPrompt", base.render())
+                .with("systemPromptOptions", serde_json::to_value(&base).expect("string keys"));
             let images = images(content);
             if !images.is_empty() {
                 event = event.with("images", json!(images));
             }
             let outcome = self.extensions.emit(event).await;
+            let changed = outcome.payload.get("systemPromptOptions").cloned();
+            if let Some(Ok(changed)) = changed.map(serde_json::from_value::<PromptOptions>) {
+                options = changed;
+            }
             // An empty prompt means: back to the base.
-            if let Some(changed) = outcome.field("systemPrompt").and_then(Value::as_str).filter(|text| !text.is_empty())
-            {
-                prompt = changed.to_owned();
+            let forced = outcome.field("systemPrompt").and_then(Value::as_str).filter(|text| !text.is_empty());
+            if let Some(forced) = forced {
+                options.force_system_prompt = Some(forced.to_owned());
             }
             let added = outcome.field("messages").and_then(Value::as_array).cloned().unwrap_or_default();
             messages.extend(added.into_iter().filter_map(|message| self.custom(message)));
         }
-        self.control.publish("systemPrompt", json!(prompt));
-        *self.system_prompt.borrow_mut() = prompt;
+        if options.selected_tools == base.selected_tools {
+            // A handler may have called `setActiveTools`, which counts unless the options say otherwise.
+            self.publish_tools();
+            options.selected_tools.clone_from(&self.base_prompt.borrow().selected_tools);
+        } else {
+            self.tools.borrow_mut().activate(options.selected_tools.clone(), &*self.extensions);
+            self.publish_tools();
+        }
+        *self.run_prompt.borrow_mut() = Some(options);
+        self.publish_prompt();
         messages
     }
 
     /// A message draft of an extension, `{customType, content, display, details?}`.
     fn custom(&self, draft: Value) -> Option<Message> {
+        let mut draft = draft;
+        if draft.get("content").is_none_or(Value::is_null) {
+            draft.as_object_mut()?.insert("content".to_owned(), json!([]));
+        }
         let mut message: CustomMessage = serde_json::from_value(draft).ok()?;
         message.timestamp = self.now();
         (message.custom_type != crate::control::VERDICT_TYPE).then_some(Message::Custom(message))
-    }
-
-    pub(crate) fn base_prompt(&self) -> String {
-        match &self.options.system_prompt {
-            Some(prompt) => format!("{prompt}\n\n<cwd>\n{}\n</cwd>", self.options.cwd.display()),
-            None => system_prompt::build(&self.options.cwd, &self.tools.borrow(), &*self.extensions),
-        }
     }
 
     pub(crate) fn outcome(&self, ending: Ending, message: Option<AssistantMessage>) -> Outcome {
@@ -371,13 +599,18 @@ impl Agent {
     /// Tells extensions, then the front end.
     pub(crate) async fn emit(&self, event: AgentEvent<'_>) -> Result<(), AgentError> {
         self.emit_to_extensions(&event).await;
-        self.front_end.borrow_mut().event(&event).map_err(AgentError::FrontEnd)
+        self.show_only(&event)
+    }
+
+    /// Tells the front end alone.
+    pub(crate) fn show_only(&self, event: &AgentEvent<'_>) -> Result<(), AgentError> {
+        self.front_end.borrow_mut().event(event).map_err(AgentError::FrontEnd)
     }
 
     /// Tells extensions; the event as their handlers leave it, if somebody listened.
     async fn emit_to_extensions(&self, event: &AgentEvent<'_>) -> Option<Map<String, Value>> {
         let name = event.extension_event().filter(|name| self.extensions.has_handlers(name))?;
-        let outcome = self.extensions.emit(Event { name, payload: event.payload() }).await;
+        let outcome = self.extensions.emit(Event { name, payload: event.payload(), cancel: None }).await;
         outcome.answer.and_then(|answer| answer.as_object().cloned())
     }
 
@@ -389,8 +622,9 @@ impl Agent {
             .and_then(|replaced| serde_json::from_value::<Message>(replaced).ok())
             .filter(|replaced| replaced.role() == message.role());
         let message = replaced.unwrap_or(message);
-        self.front_end.borrow_mut().event(&AgentEvent::MessageEnd { message: &message })?;
+        self.show_only(&AgentEvent::MessageEnd { message: &message })?;
         self.control.append_message(&message)?;
+        self.publish_usage();
         Ok(message)
     }
 

@@ -9,6 +9,7 @@
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use pijs_durable::Disk;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -46,7 +47,7 @@ pub trait Randomness: Send + Sync {
     fn fill(&self, out: &mut [u8]);
 }
 
-/// The three together. Cheap to clone.
+/// The three together, and the disk that sessions are kept on. Cheap to clone.
 #[derive(Clone)]
 pub struct Ambient {
     /// Tells the time.
@@ -55,6 +56,8 @@ pub struct Ambient {
     pub sleeper: Arc<dyn Sleeper>,
     /// Rolls dice.
     pub random: Arc<dyn Randomness>,
+    /// Keeps sessions.
+    pub disk: Disk,
 }
 
 impl Ambient {
@@ -64,6 +67,7 @@ impl Ambient {
             clock: Arc::new(SystemClock { start: Instant::now() }),
             sleeper: Arc::new(TokioSleeper),
             random: Arc::new(SystemRandomness),
+            disk: Disk::system(),
         }
     }
 

@@ -11,12 +11,12 @@ use crate::agent::{Agent, AgentError};
 use crate::context;
 use crate::events::{AgentEvent, VerdictAction, VerdictEvent};
 use crate::extensions::{Abort, Event, StreamFate};
-use crate::message::{AssistantMessage, Message, StopReason};
+use crate::message::{AssistantMessage, Content, Message, StopReason};
 use crate::partial::{Partial, Step};
-use crate::provider::{ErrorKind, ProviderError, ProviderEvent, Request};
+use crate::provider::{ErrorKind, Outgoing, Provider, ProviderError, ProviderEvent, Request};
 use futures_util::StreamExt;
 use pijs_protocol::{StreamDelta, StreamSource};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
@@ -51,10 +51,11 @@ impl Agent {
     pub(crate) async fn attempt(&self, run: &CancellationToken) -> Result<Attempt, AgentError> {
         let attempt = self.next_attempt();
         let cancel = run.child_token();
-        let payload = self.payload().await;
-        let mut partial = Partial::new(self.provider.model(), self.now());
+        let provider = self.provider();
+        let outgoing = self.outgoing(&*provider).await;
+        let mut partial = Partial::new(provider.model(), self.now());
         let mut started = false;
-        let mut stream = self.provider.send(payload.into(), cancel.clone());
+        let mut stream = provider.send(outgoing, cancel.clone());
         let ending = loop {
             let Some(event) = stream.next().await else {
                 break Err(ProviderError::new(ErrorKind::Network, "the reply ended before it was complete"));
@@ -139,8 +140,9 @@ impl Agent {
         self.finish(partial, ending).await.map(Attempt::Reply)
     }
 
-    /// The body of the request, after `context` and `before_provider_request`.
-    async fn payload(&self) -> Value {
+    /// Body and headers of the request, after `context`, `before_provider_request` and
+    /// `before_provider_headers`.
+    async fn outgoing(&self, provider: &dyn Provider) -> Outgoing {
         let mut messages = self.control.with_session(|session| context::messages(&session.branch(None)));
         if self.extensions.has_handlers("context") {
             let event = Event::new("context").with("messages", serde_json::to_value(&messages).expect("string keys"));
@@ -150,20 +152,86 @@ impl Agent {
                 messages = changed;
             }
         }
+        let mut system = self.system_prompt();
+        if self.extensions.has_handlers("context_with_system") {
+            (system, messages) = self.context_with_system(system, messages).await;
+        }
+        let thinking = Some(self.control.thinking()).filter(|level| level != "off");
         let request = Request {
-            system: self.system_prompt.borrow().clone(),
+            system,
             messages: context::request_messages(&messages),
             conversation: context::conversation(&messages),
             tools: self.tools.borrow().descriptions(&*self.extensions),
-            ..Request::default()
+            thinking,
+            max_tokens: None,
         };
-        let payload = self.provider.payload(&request);
+        let mut payload = provider.payload(&request);
+        if !provider.has_own_payload() {
+            payload = self.transform_payload(payload).await;
+        }
+        let headers = self.transform_headers(provider.headers()).await;
+        Outgoing { payload, headers }
+    }
+
+    /// `context_with_system`: the same with the prompt in front, as a message of its own.
+    async fn context_with_system(&self, system: String, messages: Vec<Message>) -> (String, Vec<Message>) {
+        let head = Message::Other(json!({"role": "system", "content": system, "timestamp": self.now()}));
+        let all: Vec<Message> = std::iter::once(head).chain(messages.iter().cloned()).collect();
+        let event = Event::new("context_with_system").with("messages", json!(all));
+        let outcome = self.extensions.emit(event).await;
+        let changed = outcome.field("messages").or(outcome.payload.get("messages")).cloned();
+        let Some(Ok(changed)) = changed.map(serde_json::from_value::<Vec<Message>>) else { return (system, messages) };
+        let (heads, rest): (Vec<Message>, Vec<Message>) =
+            changed.into_iter().partition(|message| message.role() == "system");
+        let texts: Vec<String> = heads
+            .iter()
+            .filter_map(|head| match head {
+                Message::Other(value) => {
+                    serde_json::from_value::<Content>(value.get("content")?.clone()).ok().map(|content| content.text())
+                }
+                _ => None,
+            })
+            .collect();
+        (texts.join("\n\n"), rest)
+    }
+
+    /// `before_provider_request`.
+    pub(crate) async fn transform_payload(&self, payload: Value) -> Value {
         if !self.extensions.has_handlers("before_provider_request") {
             return payload;
         }
         let event = Event::new("before_provider_request").with("payload", payload.clone());
         let outcome = self.extensions.emit(event).await;
         outcome.answer.or_else(|| outcome.payload.get("payload").cloned()).unwrap_or(payload)
+    }
+
+    /// `before_provider_headers`: what handlers change, add or take away (`null`). Keys are not shown.
+    pub(crate) async fn transform_headers(
+        &self,
+        headers: BTreeMap<String, String>,
+    ) -> BTreeMap<String, Option<String>> {
+        let mut changes = BTreeMap::new();
+        if !self.extensions.has_handlers("before_provider_headers") {
+            return changes;
+        }
+        let event = Event::new("before_provider_headers").with("headers", json!(headers));
+        let outcome = self.extensions.emit(event).await;
+        let Some(Value::Object(after)) = outcome.payload.get("headers") else { return changes };
+        for name in headers.keys().filter(|name| !after.contains_key(*name)) {
+            changes.insert(name.clone(), None);
+        }
+        for (name, value) in after {
+            match value.as_str() {
+                Some(value) if headers.get(name).is_none_or(|known| known != value) => {
+                    changes.insert(name.clone(), Some(value.to_owned()));
+                }
+                None if value.is_null() => {
+                    changes.insert(name.clone(), None);
+                }
+                _ => {}
+            }
+        }
+        changes
     }
 
     /// Asks the handlers. The chunk is lent to them and comes back.

@@ -6,28 +6,73 @@
 use crate::control::VERDICT_TYPE;
 use crate::message::{BashExecution, Block, Content, CustomMessage, Message, StopReason, UserMessage};
 use crate::provider::RequestMessage;
-use crate::session::{Body, Entry};
-use serde_json::Value;
-use std::collections::BTreeSet;
+use crate::session::{Body, Entry, EntryId};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// An entry and what it says to the model.
+pub(crate) struct Projected<'a> {
+    pub(crate) entry: &'a Entry,
+    pub(crate) messages: Vec<Message>,
+}
 
 /// The conversation along a branch, as `context` handlers see it.
 pub(crate) fn messages(branch: &[&Entry]) -> Vec<Message> {
-    let compaction = branch.iter().enumerate().rev().find_map(|(at, entry)| match &entry.body {
-        Body::Compaction { summary, first_kept_entry_id, .. } => Some((at, summary, first_kept_entry_id)),
-        _ => None,
-    });
-    let mut out = Vec::new();
-    let mut visible = branch;
-    if let Some((at, summary, kept)) = compaction {
-        out.push(summary_message("The conversation before this point was summarised as follows:", summary));
-        let first = branch[..at].iter().position(|entry| entry.id == *kept).unwrap_or(at);
-        visible = &branch[first..];
-    }
-    out.extend(visible.iter().filter_map(|entry| message(entry)));
-    out
+    projection(branch).into_iter().flat_map(|projected| projected.messages).collect()
 }
 
-fn message(entry: &Entry) -> Option<Message> {
+/// What each entry says that the model still sees: the latest compaction first, then what it kept. Edits
+/// of entries count.
+pub(crate) fn projection<'a>(branch: &[&'a Entry]) -> Vec<Projected<'a>> {
+    let compaction = branch.iter().enumerate().rev().find_map(|(at, entry)| match &entry.body {
+        Body::Compaction { first_kept_entry_id, .. } => Some((at, first_kept_entry_id)),
+        _ => None,
+    });
+    let mut visible: Vec<&Entry> = Vec::new();
+    match compaction {
+        Some((at, kept)) => {
+            visible.push(branch[at]);
+            let first = branch[..at].iter().position(|entry| entry.id == *kept).unwrap_or(at);
+            visible.extend(branch[first..].iter().filter(|entry| entry.id != branch[at].id));
+        }
+        None => visible.extend(branch),
+    }
+    let mut edits: BTreeMap<&EntryId, &Value> = BTreeMap::new();
+    for entry in &visible {
+        if let Body::ContextEdit { target_id, replacement } = &entry.body {
+            edits.insert(target_id, replacement);
+        }
+    }
+    visible
+        .into_iter()
+        .enumerate()
+        .map(|(at, entry)| {
+            // An older compaction may lie inside what the newest one kept; it says nothing any more.
+            let stale = at > 0 && matches!(entry.body, Body::Compaction { .. });
+            let said = if stale { None } else { said(entry) };
+            let edited = match edits.get(&entry.id) {
+                None => said,
+                Some(Value::Null) => None,
+                Some(replacement) => said.map(|message| edited(message, replacement)),
+            };
+            Projected { entry, messages: edited.into_iter().collect() }
+        })
+        .collect()
+}
+
+/// A message with other content.
+fn edited(message: Message, replacement: &Value) -> Message {
+    let Some(content) = replacement.get("content") else { return message };
+    let mut value = message.to_value();
+    value["content"] = content.clone();
+    serde_json::from_value(value).unwrap_or(message)
+}
+
+/// What an entry says to the model by itself.
+pub(crate) fn said(entry: &Entry) -> Option<Message> {
+    let timestamp = millis(&entry.timestamp);
     match &entry.body {
         Body::Message { message } => Some(message.clone()),
         Body::CustomMessage { custom_type, content, display, details } => Some(Message::Custom(CustomMessage {
@@ -35,17 +80,37 @@ fn message(entry: &Entry) -> Option<Message> {
             content: content.clone(),
             display: *display,
             details: details.clone(),
-            timestamp: 0,
+            timestamp,
         })),
-        Body::BranchSummary { summary, .. } => {
-            Some(summary_message("Another branch of this conversation was summarised as follows:", summary))
-        }
+        Body::BranchSummary { summary, from_id, .. } => Some(Message::Other(
+            json!({"role": "branchSummary", "summary": summary, "fromId": from_id, "timestamp": timestamp}),
+        )),
+        Body::Compaction { summary, tokens_before, .. } => Some(Message::Other(json!({
+            "role": "compactionSummary", "summary": summary, "tokensBefore": tokens_before, "timestamp": timestamp,
+        }))),
         _ => None,
     }
 }
 
-fn summary_message(introduction: &str, summary: &str) -> Message {
-    Message::user(format!("{introduction}\n\n<summary>\n{summary}\n</summary>"), 0)
+/// Milliseconds since 1970 of an ISO time; 0 for what is none.
+fn millis(iso: &str) -> u64 {
+    let time = OffsetDateTime::parse(iso, &Rfc3339).ok();
+    time.and_then(|time| u64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok()).unwrap_or(0)
+}
+
+/// A summary as the model reads it.
+fn summary_text(value: &Value) -> Option<String> {
+    let summary = value.get("summary")?.as_str()?;
+    let introduction = match value.get("role")?.as_str()? {
+        "branchSummary" => {
+            return Some(format!(
+                "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n{summary}</summary>"
+            ));
+        }
+        "compactionSummary" => "The conversation history before this point was compacted into the following summary:",
+        _ => return None,
+    };
+    Some(format!("{introduction}\n\n<summary>\n{summary}\n</summary>"))
 }
 
 /// The conversation as a provider takes it.
@@ -80,7 +145,10 @@ pub(crate) fn request_messages(messages: &[Message]) -> Vec<RequestMessage> {
                     is_error: result.is_error,
                 });
             }
-            Message::Assistant(_) | Message::ToolResult(_) | Message::BashExecution(_) | Message::Other(_) => {}
+            Message::Other(value) => {
+                out.extend(summary_text(value).map(|text| RequestMessage::User(vec![Block::text(text)])));
+            }
+            Message::Assistant(_) | Message::ToolResult(_) | Message::BashExecution(_) => {}
         }
     }
     answer_open_calls(&mut open, &mut out);
@@ -98,7 +166,11 @@ pub(crate) fn conversation(messages: &[Message]) -> Vec<Message> {
             Message::BashExecution(run) if run.exclude_from_context != Some(true) => {
                 Some(user(vec![Block::text(bash_text(run))].into(), run.timestamp))
             }
-            Message::BashExecution(_) | Message::Other(_) => None,
+            Message::Other(value) => {
+                let timestamp = value.get("timestamp").and_then(Value::as_u64).unwrap_or(0);
+                summary_text(value).map(|text| user(vec![Block::text(text)].into(), timestamp))
+            }
+            Message::BashExecution(_) => None,
         })
         .collect()
 }
@@ -141,7 +213,6 @@ fn bash_text(run: &BashExecution) -> String {
 mod tests {
     use super::*;
     use crate::message::{AssistantMessage, ToolCall, ToolResultMessage, Usage};
-    use crate::session::EntryId;
     use serde_json::{Map, json};
 
     fn reply(stop_reason: StopReason, call: Option<&str>) -> Message {
@@ -218,8 +289,26 @@ mod tests {
                 _ => String::new(),
             })
             .collect();
-        assert!(texts[0].contains("<summary>\nS\n"));
-        assert_eq!(texts[1..], ["kept", "new"]);
+        assert_eq!(texts, ["", "kept", "new"]);
+        let sent = request_messages(&messages(&entries.iter().collect::<Vec<_>>()));
+        assert!(
+            matches!(&sent[0], RequestMessage::User(blocks) if blocks[0].as_text().unwrap().ends_with("<summary>\nS\n</summary>"))
+        );
+    }
+
+    #[test]
+    fn an_edit_replaces_what_an_entry_says_or_takes_it_away() {
+        let entry = |id: &str, body| Entry { id: EntryId(id.into()), parent: None, timestamp: String::new(), body };
+        let said = |text: &str| Body::Message { message: Message::user(text, 0) };
+        let edit = |target: &str, replacement| Body::ContextEdit { target_id: EntryId(target.into()), replacement };
+        let entries = [
+            entry("1", said("secret")),
+            entry("2", said("long")),
+            entry("3", edit("1", Value::Null)),
+            entry("4", edit("2", json!({"content": "short"}))),
+        ];
+        let seen = messages(&entries.iter().collect::<Vec<_>>());
+        assert!(matches!(&seen[..], [Message::User(user)] if user.content.text() == "short"));
     }
 
     #[test]

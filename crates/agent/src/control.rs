@@ -4,18 +4,21 @@
 //! carry out what extensions ask for (`sendMessage`, `appendEntry`, `abort`, ...), the command line
 //! holds it to interrupt. It owns the session and the message queues; the agent's loop reads both.
 //!
-//! Nothing here waits. What starts a run while the agent is idle is left as a [`Pending`] run, which
-//! the agent carries out when it is next asked to ([`crate::Agent::settle`]).
+//! What needs the agent's thread (a run, an event for extensions, another session) is sent to it as
+//! [`Work`](crate::work::Work) and carried out by [`crate::Agent::attend`].
 
 use crate::ambient::Ambient;
-use crate::extensions::StateSink;
-use crate::message::{Block, Content, CustomMessage, Message, UserMessage};
+use crate::extensions::{Event, StateSink};
+use crate::message::{BashExecution, Block, Content, CustomMessage, Message, UserMessage};
+use crate::provider::Model;
 use crate::session::{Body, EntryId, Session, SessionError};
+use crate::work::{Inbox, Work};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 /// Custom type of what a verdict injects. Reserved: its role may be `system`.
@@ -29,6 +32,8 @@ struct Shared {
     state: Arc<dyn StateSink>,
     ambient: Ambient,
     inner: Mutex<Inner>,
+    /// Told when a run or a summary has ended.
+    quieter: Notify,
 }
 
 struct Inner {
@@ -36,7 +41,16 @@ struct Inner {
     queues: Queues,
     /// The run's token while one is on.
     run: Option<CancellationToken>,
+    /// Compactions and summaries that are on, to be cancelled with the run.
+    summaries: Vec<CancellationToken>,
     tools: Tools,
+    model: Option<Model>,
+    thinking: String,
+    /// To the agent.
+    work: mpsc::UnboundedSender<Work>,
+    /// Until the agent takes it.
+    inbox: Option<Inbox>,
+    on_shutdown: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 /// What extensions are told about tools.
@@ -53,14 +67,18 @@ struct Queues {
     steering: VecDeque<Message>,
     follow_up: VecDeque<Message>,
     next_turn: Vec<CustomMessage>,
+    /// Messages without a turn of their own that came while the model was at work.
+    after_turn: Vec<CustomMessage>,
+    /// Shell commands of the person that ended while the model was at work.
+    after_run: Vec<Message>,
     runs: VecDeque<Pending>,
 }
 
 /// A run that was asked for while the agent was idle.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pending {
-    /// `sendUserMessage`.
-    User(Content),
+    /// `sendUserMessage`, and whether commands and templates count in it.
+    User(Content, bool),
     /// `sendMessage` with `triggerTurn`.
     Custom(CustomMessage),
 }
@@ -74,6 +92,17 @@ pub enum DeliverAs {
     FollowUp,
     /// With the next prompt.
     NextTurn,
+}
+
+impl DeliverAs {
+    /// pi's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Steer => "steer",
+            Self::FollowUp => "followUp",
+            Self::NextTurn => "nextTurn",
+        }
+    }
 }
 
 /// Why a message was not taken.
@@ -109,8 +138,20 @@ impl AgentControl {
         state.change_entries(0, entries);
         state.set("isIdle", true.into());
         state.set("hasPendingMessages", false.into());
-        let inner = Inner { session, queues: Queues::default(), run: None, tools: Tools::default() };
-        let control = Self(Arc::new(Shared { state, ambient, inner: Mutex::new(inner) }));
+        let (work, inbox) = mpsc::unbounded_channel();
+        let inner = Inner {
+            session,
+            queues: Queues::default(),
+            run: None,
+            summaries: Vec::new(),
+            tools: Tools::default(),
+            model: None,
+            thinking: "off".to_owned(),
+            work,
+            inbox: Some(inbox),
+            on_shutdown: None,
+        };
+        let control = Self(Arc::new(Shared { state, ambient, inner: Mutex::new(inner), quieter: Notify::new() }));
         control.publish_session(&control.lock());
         control
     }
@@ -118,6 +159,11 @@ impl AgentControl {
     /// Reads the session. Do not keep the closure long: extensions wait for it.
     pub fn with_session<R>(&self, read: impl FnOnce(&Session) -> R) -> R {
         read(&self.lock().session)
+    }
+
+    /// Makes what is in the session durable: at the end of a turn, and before tools run.
+    pub fn sync_session(&self) -> Result<(), ControlError> {
+        Ok(self.lock().session.sync()?)
     }
 
     /// The session's file, also before anything is in it.
@@ -130,9 +176,161 @@ impl AgentControl {
         self.append(Body::Custom { custom_type: custom_type.to_owned(), data })
     }
 
-    /// `setSessionName`.
+    /// `setSessionName`: one line, trimmed. Extensions are told.
     pub fn set_session_name(&self, name: &str) -> Result<(), ControlError> {
-        self.append(Body::SessionInfo { name: Some(name.trim().to_owned()) }).map(|_| ())
+        let name =
+            name.split(['\r', '\n']).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+        self.append(Body::SessionInfo { name: Some(name) })?;
+        let mut event = Event::new("session_info_changed");
+        if let Some(name) = self.with_session(|session| session.name().map(str::to_owned)) {
+            event = event.with("name", name);
+        }
+        self.send(Work::Emit(event));
+        Ok(())
+    }
+
+    /// The model that is spoken to; `None` before the agent started.
+    pub fn model(&self) -> Option<Model> {
+        self.lock().model.clone()
+    }
+
+    /// The thinking level.
+    pub fn thinking(&self) -> String {
+        self.lock().thinking.clone()
+    }
+
+    /// Takes over a model. The entry and the events are the agent's.
+    pub(crate) fn take_model(&self, model: Model) {
+        self.0.state.set("model", model.to_value());
+        self.lock().model = Some(model);
+    }
+
+    /// `setThinkingLevel`: the nearest level the model takes. Extensions are told when it changes.
+    pub fn set_thinking(&self, level: &str) -> Result<(), ControlError> {
+        let (level, previous) = {
+            let mut inner = self.lock();
+            let level = inner.model.as_ref().map_or("off", |model| model.clamp_thinking(level)).to_owned();
+            let previous = std::mem::replace(&mut inner.thinking, level.clone());
+            (level, previous)
+        };
+        self.0.state.set("thinkingLevel", json!(level));
+        if level != previous {
+            self.append(Body::ThinkingLevelChange { thinking_level: level.clone() })?;
+            self.send(Work::Notice("thinking_level_changed", json!({"level": level})));
+            let event = Event::new("thinking_level_select").with("level", level).with("previousLevel", previous);
+            self.send(Work::Emit(event));
+        }
+        Ok(())
+    }
+
+    /// Takes over a level without an entry and without telling anybody: at the start of a session.
+    pub(crate) fn restore_thinking(&self, level: &str) -> String {
+        let mut inner = self.lock();
+        let level = inner.model.as_ref().map_or("off", |model| model.clamp_thinking(level)).to_owned();
+        inner.thinking.clone_from(&level);
+        self.0.state.set("thinkingLevel", json!(level));
+        level
+    }
+
+    /// What `ctx.shutdown()` does. Without it nothing happens, as in pi's print mode.
+    pub fn on_shutdown(&self, shutdown: impl Fn() + Send + Sync + 'static) {
+        self.lock().on_shutdown = Some(Arc::new(shutdown));
+    }
+
+    /// `ctx.shutdown()`.
+    pub fn shutdown(&self) {
+        let shutdown = self.lock().on_shutdown.clone();
+        if let Some(shutdown) = shutdown {
+            shutdown();
+        }
+    }
+
+    /// Puts another session in place of this one; queues are emptied.
+    pub(crate) fn replace_session(&self, session: Session) -> Session {
+        let mut inner = self.lock();
+        let entries = session.entries().iter().map(crate::session::Entry::to_value).collect();
+        self.0.state.change_entries(0, entries);
+        inner.queues = Queues::default();
+        inner.tools = Tools::default();
+        let old = std::mem::replace(&mut inner.session, session);
+        self.publish_session(&inner);
+        self.publish_pending(&inner);
+        old
+    }
+
+    /// Moves in the session's tree, or changes it in another way that leaves its entries as they are.
+    pub(crate) fn change_session<R>(&self, change: impl FnOnce(&mut Session) -> R) -> R {
+        let mut inner = self.lock();
+        let before = inner.session.entries().len();
+        let result = change(&mut inner.session);
+        let new: Vec<Value> = inner.session.entries()[before..].iter().map(crate::session::Entry::to_value).collect();
+        if !new.is_empty() {
+            self.0.state.change_entries(before, new);
+        }
+        self.publish_session(&inner);
+        result
+    }
+
+    /// Gives the agent something to do.
+    pub(crate) fn send(&self, work: Work) {
+        // Without an agent, or after it, nobody is left to be told.
+        let _ = self.lock().work.send(work);
+    }
+
+    pub(crate) fn take_inbox(&self) -> Option<Inbox> {
+        self.lock().inbox.take()
+    }
+
+    pub(crate) fn begin_summary(&self, cancel: CancellationToken) {
+        self.lock().summaries.push(cancel);
+        self.publish("isIdle", false.into());
+    }
+
+    pub(crate) fn end_summary(&self) {
+        let idle = {
+            let mut inner = self.lock();
+            inner.summaries.pop();
+            inner.run.is_none() && inner.summaries.is_empty()
+        };
+        self.publish("isIdle", idle.into());
+        self.0.quieter.notify_waiters();
+    }
+
+    /// Whether a summary is being written.
+    pub fn is_summarising(&self) -> bool {
+        !self.lock().summaries.is_empty()
+    }
+
+    /// Whether nothing is on and nothing waits to begin.
+    pub fn is_settled(&self) -> bool {
+        let inner = self.lock();
+        inner.run.is_none() && inner.summaries.is_empty() && inner.queues.runs.is_empty()
+    }
+
+    /// Waits until [`AgentControl::is_settled`].
+    pub async fn settled(&self) {
+        loop {
+            let quieter = self.0.quieter.notified();
+            tokio::pin!(quieter);
+            quieter.as_mut().enable();
+            if self.is_settled() {
+                return;
+            }
+            quieter.await;
+        }
+    }
+
+    /// Waits until no run is on.
+    pub async fn idle(&self) {
+        loop {
+            let quieter = self.0.quieter.notified();
+            tokio::pin!(quieter);
+            quieter.as_mut().enable();
+            if self.is_idle() {
+                return;
+            }
+            quieter.await;
+        }
     }
 
     /// `setLabel`. Without a label, takes one away.
@@ -181,37 +379,89 @@ impl AgentControl {
         &self,
         message: CustomMessage,
         deliver_as: Option<DeliverAs>,
-        trigger_turn: bool,
+        trigger_turn: Option<bool>,
     ) -> Result<(), ControlError> {
         if message.custom_type == VERDICT_TYPE {
             return Err(ControlError::Refused(format!("the custom type {VERDICT_TYPE:?} is reserved")));
         }
         let message = CustomMessage { timestamp: self.0.ambient.clock.epoch_ms(), ..message };
         let mut inner = self.lock();
+        let running = inner.run.is_some();
         match deliver_as {
             Some(DeliverAs::NextTurn) => inner.queues.next_turn.push(message),
-            Some(DeliverAs::FollowUp) if inner.run.is_some() => {
-                inner.queues.follow_up.push_back(Message::Custom(message));
+            // Between a tool call and its result there is no place for it.
+            _ if running && trigger_turn == Some(false) => inner.queues.after_turn.push(message),
+            Some(DeliverAs::FollowUp) if running => inner.queues.follow_up.push_back(Message::Custom(message)),
+            _ if running => inner.queues.steering.push_back(Message::Custom(message)),
+            _ if trigger_turn == Some(true) => {
+                inner.queues.runs.push_back(Pending::Custom(message));
+                let _ = inner.work.send(Work::Run);
             }
-            _ if inner.run.is_some() => inner.queues.steering.push_back(Message::Custom(message)),
-            _ if trigger_turn => inner.queues.runs.push_back(Pending::Custom(message)),
             _ => {
                 drop(inner);
-                self.append_message(&Message::Custom(message))?;
-                return Ok(());
+                return self.put_custom(message);
             }
         }
         self.publish_pending(&inner);
         Ok(())
     }
 
-    /// `sendUserMessage`: as if the person had typed it.
-    pub fn send_user_message(&self, content: Content, deliver_as: Option<DeliverAs>) -> Result<(), ControlError> {
+    /// A message that nobody answers: straight into the session.
+    fn put_custom(&self, message: CustomMessage) -> Result<(), ControlError> {
+        let message = Message::Custom(message);
+        self.append_message(&message)?;
+        self.send(Work::Shown(message));
+        Ok(())
+    }
+
+    /// Messages that waited for the end of the turn.
+    pub(crate) fn flush_after_turn(&self) -> Result<(), ControlError> {
+        let waiting = std::mem::take(&mut self.lock().queues.after_turn);
+        waiting.into_iter().try_for_each(|message| self.put_custom(message))
+    }
+
+    /// Shell commands that waited for the end of the run.
+    pub(crate) fn flush_after_run(&self) -> Result<(), ControlError> {
+        let waiting = std::mem::take(&mut self.lock().queues.after_run);
+        waiting.iter().try_for_each(|message| self.append_message(message).map(|_| ()))
+    }
+
+    /// Writes down a shell command of the person; during a run, when that has ended.
+    pub fn record_bash(&self, run: BashExecution) -> Result<(), ControlError> {
+        let message = Message::BashExecution(run);
+        let mut inner = self.lock();
+        if inner.run.is_some() {
+            inner.queues.after_run.push(message);
+            return Ok(());
+        }
+        drop(inner);
+        self.append_message(&message).map(|_| ())
+    }
+
+    /// Queues what a person said during a run. Answers whether there is one.
+    pub(crate) fn queue_input(&self, content: Content, deliver_as: DeliverAs) {
+        let message = self.user(content);
+        let mut inner = self.lock();
+        match deliver_as {
+            DeliverAs::FollowUp => inner.queues.follow_up.push_back(message),
+            _ => inner.queues.steering.push_back(message),
+        }
+        self.publish_pending(&inner);
+    }
+
+    /// `sendUserMessage`: as if the person had typed it. With `expand`, commands and templates count.
+    pub fn send_user_message(
+        &self,
+        content: Content,
+        deliver_as: Option<DeliverAs>,
+        expand: bool,
+    ) -> Result<(), ControlError> {
         let mut inner = self.lock();
         let running = inner.run.is_some();
         match deliver_as {
-            Some(DeliverAs::Steer) if running => inner.queues.steering.push_back(self.user(content)),
-            Some(DeliverAs::FollowUp) if running => inner.queues.follow_up.push_back(self.user(content)),
+            Some(how @ (DeliverAs::Steer | DeliverAs::FollowUp)) if running => {
+                let _ = inner.work.send(Work::Queue(content, how, expand));
+            }
             Some(DeliverAs::NextTurn) => {
                 return Err(ControlError::Refused("sendUserMessage takes \"steer\" or \"followUp\"".to_owned()));
             }
@@ -221,13 +471,16 @@ impl AgentControl {
                         .to_owned(),
                 ));
             }
-            _ if inner.queues.runs.iter().any(|run| matches!(run, Pending::User(_))) => {
+            _ if inner.queues.runs.iter().any(|run| matches!(run, Pending::User(..))) => {
                 return Err(ControlError::Refused(
                     "Agent is already processing a prompt. Use steer() or followUp() to queue messages, or wait for completion."
                         .to_owned(),
                 ));
             }
-            _ => inner.queues.runs.push_back(Pending::User(content)),
+            _ => {
+                inner.queues.runs.push_back(Pending::User(content, expand));
+                let _ = inner.work.send(Work::Run);
+            }
         }
         self.publish_pending(&inner);
         Ok(())
@@ -235,9 +488,32 @@ impl AgentControl {
 
     /// Ends the run that is on, if there is one.
     pub fn abort(&self) {
-        if let Some(run) = &self.lock().run {
-            run.cancel();
-        }
+        let inner = self.lock();
+        inner.run.iter().chain(&inner.summaries).for_each(CancellationToken::cancel);
+    }
+
+    /// Texts of the messages that wait: to steer, and to follow.
+    pub fn waiting(&self) -> (Vec<String>, Vec<String>) {
+        let inner = self.lock();
+        let texts = |queue: &VecDeque<Message>| {
+            let text = |message: &Message| match message {
+                Message::User(user) => Some(user.content.text()),
+                Message::Custom(custom) => Some(custom.content.text()),
+                _ => None,
+            };
+            queue.iter().filter_map(text).collect()
+        };
+        (texts(&inner.queues.steering), texts(&inner.queues.follow_up))
+    }
+
+    /// Takes all waiting messages away and gives their texts, as [`AgentControl::waiting`] does.
+    pub fn clear_waiting(&self) -> (Vec<String>, Vec<String>) {
+        let texts = self.waiting();
+        let mut inner = self.lock();
+        inner.queues.steering.clear();
+        inner.queues.follow_up.clear();
+        self.publish_pending(&inner);
+        texts
     }
 
     /// Whether no run is on.
@@ -264,6 +540,21 @@ impl AgentControl {
         Ok(id)
     }
 
+    /// A compaction. Without an entry to keep it keeps none before itself.
+    pub(crate) fn append_compaction(
+        &self,
+        summary: String,
+        first_kept: Option<EntryId>,
+        tokens_before: u64,
+        details: Option<Value>,
+        from_hook: bool,
+    ) -> Result<EntryId, ControlError> {
+        let extra = crate::summary::rest(details, from_hook);
+        // An entry that is not there means the same as the compaction's own name: nothing before it.
+        let first_kept_entry_id = first_kept.unwrap_or_else(|| EntryId(String::new()));
+        self.append(Body::Compaction { summary, first_kept_entry_id, tokens_before, extra })
+    }
+
     pub(crate) fn append_message(&self, message: &Message) -> Result<EntryId, ControlError> {
         let mut inner = self.lock();
         let entry = inner.session.append_message(message)?;
@@ -281,6 +572,19 @@ impl AgentControl {
     pub(crate) fn end_run(&self) {
         self.lock().run = None;
         self.publish("isIdle", true.into());
+        self.0.quieter.notify_waiters();
+    }
+
+    /// Whether messages wait that a run would take up.
+    pub(crate) fn has_queued(&self) -> bool {
+        let inner = self.lock();
+        !inner.queues.steering.is_empty() || !inner.queues.follow_up.is_empty()
+    }
+
+    /// What waits for the model, the next first.
+    pub(crate) fn queued(&self) -> Vec<Message> {
+        let inner = self.lock();
+        inner.queues.steering.iter().chain(&inner.queues.follow_up).cloned().collect()
     }
 
     pub(crate) fn take_steering(&self) -> Option<Message> {
@@ -301,8 +605,14 @@ impl AgentControl {
         std::mem::take(&mut self.lock().queues.next_turn)
     }
 
+    /// The next run that was asked for. It counts as waiting until [`AgentControl::run_taken`].
     pub(crate) fn take_run(&self) -> Option<Pending> {
-        self.lock().queues.runs.pop_front()
+        self.lock().queues.runs.front().cloned()
+    }
+
+    pub(crate) fn run_taken(&self) {
+        self.lock().queues.runs.pop_front();
+        self.0.quieter.notify_waiters();
     }
 
     fn user(&self, content: Content) -> Message {
@@ -324,6 +634,7 @@ impl AgentControl {
                 "file": session.path(),
                 "dir": directory,
                 "header": session.header(),
+                "persisted": session.path().is_some(),
                 "leafId": session.leaf(),
             }),
         );
@@ -342,8 +653,9 @@ impl fmt::Debug for AgentControl {
 }
 
 impl Queues {
+    /// pi counts what people said, and not what extensions put in.
     fn waiting(&self) -> bool {
-        !self.steering.is_empty() || !self.follow_up.is_empty()
+        self.steering.iter().chain(&self.follow_up).any(|message| matches!(message, Message::User(_)))
     }
 }
 
@@ -372,8 +684,8 @@ mod tests {
     #[test]
     fn an_idle_message_without_a_trigger_goes_straight_into_the_session() {
         let control = control();
-        control.send_message(custom("x"), None, false).unwrap();
-        control.send_message(custom("x"), Some(DeliverAs::Steer), false).unwrap();
+        control.send_message(custom("x"), None, None).unwrap();
+        control.send_message(custom("x"), Some(DeliverAs::Steer), None).unwrap();
         assert_eq!(control.with_session(|session| session.entries().len()), 2);
         assert!(control.take_run().is_none());
     }
@@ -381,19 +693,22 @@ mod tests {
     #[test]
     fn a_triggering_message_waits_as_a_run_when_idle_and_steers_when_running() {
         let control = control();
-        control.send_message(custom("x"), None, true).unwrap();
+        control.send_message(custom("x"), None, Some(true)).unwrap();
         assert_eq!(control.take_run(), Some(Pending::Custom(custom("x"))));
+        assert!(!control.is_settled());
+        control.run_taken();
+        assert!(control.is_settled());
         control.begin_run(CancellationToken::new());
-        control.send_message(custom("y"), None, true).unwrap();
+        control.send_message(custom("y"), None, Some(true)).unwrap();
         assert_eq!(control.take_steering(), Some(Message::Custom(custom("y"))));
-        control.send_message(custom("z"), Some(DeliverAs::FollowUp), false).unwrap();
+        control.send_message(custom("z"), Some(DeliverAs::FollowUp), None).unwrap();
         assert_eq!(control.take_follow_up(), Some(Message::Custom(custom("z"))));
     }
 
     #[test]
     fn the_next_turn_holds_a_message_whatever_the_agent_does() {
         let control = control();
-        control.send_message(custom("x"), Some(DeliverAs::NextTurn), true).unwrap();
+        control.send_message(custom("x"), Some(DeliverAs::NextTurn), Some(true)).unwrap();
         assert!(control.take_run().is_none());
         assert_eq!(control.take_next_turn(), [custom("x")]);
     }
@@ -401,10 +716,10 @@ mod tests {
     #[test]
     fn user_messages_are_refused_as_pi_refuses_them() {
         let control = control();
-        control.send_user_message("a".into(), None).unwrap();
+        control.send_user_message("a".into(), None, false).unwrap();
         assert!(
             control
-                .send_user_message("b".into(), None)
+                .send_user_message("b".into(), None, false)
                 .unwrap_err()
                 .to_string()
                 .starts_with("Agent is already processing a prompt.")
@@ -412,18 +727,18 @@ mod tests {
         control.begin_run(CancellationToken::new());
         assert!(
             control
-                .send_user_message("c".into(), None)
+                .send_user_message("c".into(), None, false)
                 .unwrap_err()
                 .to_string()
                 .starts_with("Agent is already processing. Specify")
         );
-        control.send_user_message("d".into(), Some(DeliverAs::Steer)).unwrap();
+        control.queue_input("d".into(), DeliverAs::Steer);
         assert!(control.has_pending_messages());
     }
 
     #[test]
     fn the_custom_type_of_verdicts_cannot_be_borrowed() {
-        assert!(control().send_message(custom(VERDICT_TYPE), None, false).is_err());
+        assert!(control().send_message(custom(VERDICT_TYPE), None, None).is_err());
     }
 
     #[test]

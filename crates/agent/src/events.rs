@@ -96,6 +96,13 @@ pub enum AgentEvent<'a> {
     },
     /// A handler asked for an abort.
     StreamVerdict(&'a VerdictEvent),
+    /// Something that only front ends hear: `queue_update`, `compaction_start`, `agent_settled`, ...
+    Notice {
+        /// pi's name.
+        name: &'static str,
+        /// Its members.
+        payload: &'a Value,
+    },
     /// The reply that a verdict stopped is forgotten: it is no part of the conversation.
     MessageDiscarded {
         /// Counts attempts of the session.
@@ -191,15 +198,18 @@ impl AgentEvent<'_> {
             Self::AutoRetryStart { .. } => "auto_retry_start",
             Self::StreamVerdict(_) => "stream_verdict",
             Self::MessageDiscarded { .. } => "message_discarded",
+            Self::Notice { name, .. } => name,
         }
     }
 
     /// The name under which extensions hear it, if they do.
     pub fn extension_event(&self) -> Option<&'static str> {
         match self {
-            Self::Session(_) | Self::AutoRetryStart { .. } | Self::StreamVerdict(_) | Self::MessageDiscarded { .. } => {
-                None
-            }
+            Self::Session(_)
+            | Self::AutoRetryStart { .. }
+            | Self::StreamVerdict(_)
+            | Self::MessageDiscarded { .. }
+            | Self::Notice { .. } => None,
             other => Some(other.name()),
         }
     }
@@ -217,6 +227,7 @@ impl AgentEvent<'_> {
                 json!({"turnIndex": index, "message": message, "toolResults": results})
             }
             Self::MessageStart { message } | Self::MessageEnd { message } => json!({"message": message}),
+            Self::Notice { payload, .. } => (*payload).clone(),
             Self::MessageUpdate { message, update } => {
                 let partial = Message::Assistant((*message).clone()).to_value();
                 let mut event = update.to_map();

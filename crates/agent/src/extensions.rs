@@ -7,6 +7,8 @@
 //!
 //! A payload is built only after [`Extensions::has_handlers`] said that somebody listens.
 
+use crate::models::{Credentials, Offer};
+use crate::provider::Model;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use pijs_protocol::StreamDelta;
@@ -37,6 +39,48 @@ pub trait Extensions {
     fn has_command(&self, name: &str) -> bool;
     /// Runs a slash command to its end.
     fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate>;
+    /// Slash commands as `pi.getCommands()` lists them.
+    fn commands(&self) -> Vec<Value> {
+        Vec::new()
+    }
+    /// Providers that extensions registered and may register.
+    fn offers(&self) -> Vec<Offer> {
+        Vec::new()
+    }
+    /// What stands for the key of a provider; what the extension throws is an error.
+    fn credentials<'a>(
+        &'a self,
+        _provider: &'a str,
+        _model: &'a Model,
+    ) -> LocalBoxFuture<'a, Result<Credentials, String>> {
+        async { Ok(Credentials::default()) }.boxed_local()
+    }
+    /// Has a provider's own stream function answer.
+    fn stream_model<'a>(&'a self, call: ModelCall<'a>) -> LocalBoxFuture<'a, Result<(), String>> {
+        async move { Err(format!("the provider {} has no stream function", call.provider)) }.boxed_local()
+    }
+    /// Runs a command by the operations that a handler of `user_bash` answered with. `exec` names its
+    /// function, `answer` is the whole answer. Answers what the function returned.
+    fn run_operation<'a>(
+        &'a self,
+        _exec: &'a Value,
+        _answer: &'a Value,
+        _command: &'a str,
+        _cwd: &'a str,
+        _cancel: CancellationToken,
+        _on_output: &'a mut dyn FnMut(&str),
+    ) -> LocalBoxFuture<'a, Result<Value, String>> {
+        async { Err("there is no extension to run the command".to_owned()) }.boxed_local()
+    }
+    /// Discards every extension and loads it again. What still runs in the old ones goes on until it
+    /// ends. Answers which could not be loaded, and why.
+    fn reload(&self) -> LocalBoxFuture<'_, Vec<(String, String)>> {
+        async { Vec::new() }.boxed_local()
+    }
+    /// Reports an error of an extension that no caller waits for.
+    fn report(&self, path: &str, event: &str, message: &str) {
+        tracing::warn!(path, event, "{message}");
+    }
     /// A run begins: `ctx.signal` is a new one.
     fn run_began(&self);
     /// The run was aborted: `ctx.signal` fires.
@@ -45,19 +89,44 @@ pub trait Extensions {
     fn run_ended(&self);
 }
 
+/// A request to a provider's own stream function.
+pub struct ModelCall<'a> {
+    /// Provider name.
+    pub provider: &'a str,
+    /// pi's `Model`.
+    pub model: Value,
+    /// pi's `Context`.
+    pub context: Value,
+    /// pi's `SimpleStreamOptions`, without functions and signal.
+    pub options: Value,
+    /// Ends it.
+    pub cancel: CancellationToken,
+    /// Takes events; answers what the stream function waits for (a payload, or nothing).
+    pub on_event: Box<dyn FnMut(Value) -> LocalBoxFuture<'a, Value> + 'a>,
+}
+
 /// An event for the handlers of one name.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Event {
     /// pi's name.
     pub name: &'static str,
     /// The event object without `type`.
     pub payload: Map<String, Value>,
+    /// Handlers see it as `signal`.
+    pub cancel: Option<CancellationToken>,
 }
 
 impl Event {
     /// An event without members.
     pub fn new(name: &'static str) -> Self {
-        Self { name, payload: Map::new() }
+        Self { name, payload: Map::new(), cancel: None }
+    }
+
+    /// Adds `signal`.
+    #[must_use]
+    pub fn with_signal(mut self, cancel: CancellationToken) -> Self {
+        self.cancel = Some(cancel);
+        self
     }
 
     /// Adds a member.

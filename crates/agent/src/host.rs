@@ -1,28 +1,73 @@
 //! [`Extensions`] for [`pijs_host::Host`]: names and shapes are translated here and nowhere else.
 
 use crate::extensions::{
-    Abort, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, StateSink, StreamFate, ToolFate, ToolRun,
+    Abort, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, StateSink, StreamFate, ToolFate,
+    ToolRun,
 };
+use crate::models::{Credentials, Offer};
+use crate::provider::Model;
+use crate::tools::source_info;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use pijs_host::{CallbackOutcome, CommandOutcome, Host, ReadableState, Signal, StreamOutcome, ToolInfo, ToolOutcome};
-use pijs_protocol::registration::ToolSpec;
+use pijs_host::{
+    CallbackOutcome, CommandOutcome, Host, Owner, Package, ReadableState, Signal, StreamOutcome, ToolInfo, ToolOutcome,
+};
+use pijs_protocol::registration::{Registration, ToolSpec};
 use pijs_protocol::wire::EntriesDelta;
-use pijs_protocol::{Handle, StreamDelta, StreamSource};
+use pijs_protocol::{EntryIndex, ExtensionId, Handle, StreamDelta, StreamSource};
 use serde_json::{Value, json};
 use std::cell::RefCell;
+use tokio_util::sync::CancellationToken;
 
 /// A host as the agent sees it.
 pub struct HostExtensions {
     host: Host,
     /// `ctx.signal` of the run that is on.
     signal: RefCell<Option<Signal>>,
+    source: Option<Source>,
+}
+
+/// Finds the packages of a session again, as they are on disk now.
+pub type Source = Box<dyn Fn() -> LocalBoxFuture<'static, Result<Vec<Package>, String>>>;
+
+/// Functions of a registered provider.
+struct Handles {
+    credentials: Option<Handle>,
+    stream: Option<Handle>,
+    reply: Option<Handle>,
 }
 
 impl HostExtensions {
     /// Wraps a host. Its extensions may be loaded before or after.
     pub fn new(host: Host) -> Self {
-        Self { host, signal: RefCell::new(None) }
+        Self { host, signal: RefCell::new(None), source: None }
+    }
+
+    /// Says where packages come from when everything is loaded again. Without it the same ones are used.
+    #[must_use]
+    pub fn with_source(mut self, source: Source) -> Self {
+        self.source = Some(source);
+        self
+    }
+
+    /// Who registered a provider, the last one of its name.
+    fn provider(&self, name: &str) -> Option<(Owner, Handles)> {
+        self.host.providers().into_iter().rev().find_map(|(owner, registration)| match registration {
+            Registration::Provider { name: known, credentials, stream, reply, .. } if known == name => {
+                Some((owner, Handles { credentials, stream, reply }))
+            }
+            _ => None,
+        })
+    }
+}
+
+/// What a function of a provider returned.
+fn returned(provider: &str, answer: CallbackOutcome) -> Result<Value, String> {
+    match answer {
+        CallbackOutcome::Returned(value) => Ok(value.unwrap_or_default()),
+        CallbackOutcome::Threw(error) => Err(error.message),
+        CallbackOutcome::Gone => Err(format!("the provider {provider} is gone")),
+        CallbackOutcome::Ended(reason) => Err(format!("the extension of provider {provider} was {reason}")),
     }
 }
 
@@ -36,8 +81,24 @@ impl Extensions for HostExtensions {
             .payload
             .into_iter()
             .fold(pijs_host::Event::new(event.name), |event, (key, value)| event.with(&key, value));
+        let cancel = event.cancel;
         async move {
-            let outcome = self.host.emit(emitted).await;
+            let outcome = match cancel {
+                None => self.host.emit(emitted).await,
+                Some(cancel) => {
+                    let signal = Signal::new();
+                    let emitting = self.host.emit(emitted.with_signal("signal", &signal));
+                    tokio::pin!(emitting);
+                    tokio::select! {
+                        biased;
+                        outcome = &mut emitting => outcome,
+                        () = cancel.cancelled() => {
+                            signal.abort();
+                            emitting.await
+                        }
+                    }
+                }
+            };
             EventOutcome { payload: outcome.payload, answer: outcome.answer, thrown: outcome.thrown.is_some() }
         }
         .boxed_local()
@@ -117,6 +178,143 @@ impl Extensions for HostExtensions {
             }
         }
         .boxed_local()
+    }
+
+    fn commands(&self) -> Vec<Value> {
+        let info = |command: pijs_host::CommandInfo| {
+            let mut value = json!({"name": command.invocation});
+            if let Some(description) = command.spec.description {
+                value["description"] = json!(description);
+            }
+            value["source"] = json!("extension");
+            value["sourceInfo"] = source_info(&command.owner.path);
+            value
+        };
+        self.host.commands().into_iter().map(info).collect()
+    }
+
+    fn offers(&self) -> Vec<Offer> {
+        let offer = |(owner, registration): (Owner, Registration)| match registration {
+            Registration::Provider { name, config, configured, stream, .. } => {
+                Some(Offer { name, path: owner.path, config, streams: stream.is_some(), configured })
+            }
+            _ => None,
+        };
+        self.host.providers().into_iter().filter_map(offer).collect()
+    }
+
+    fn credentials<'a>(
+        &'a self,
+        provider: &'a str,
+        model: &'a Model,
+    ) -> LocalBoxFuture<'a, Result<Credentials, String>> {
+        async move {
+            let Some((owner, Handles { credentials: Some(handle), .. })) = self.provider(provider) else {
+                return Ok(Credentials::default());
+            };
+            let answer = self.host.call_back(&owner.extension, owner.entry, handle, vec![model.to_value()]).await;
+            let value = returned(provider, answer)?;
+            let headers = value.get("headers").cloned().and_then(|headers| serde_json::from_value(headers).ok());
+            let key = value.get("apiKey").and_then(Value::as_str).filter(|key| !key.is_empty()).map(str::to_owned);
+            Ok(Credentials { key, headers: headers.unwrap_or_default() })
+        }
+        .boxed_local()
+    }
+
+    fn stream_model<'a>(&'a self, call: ModelCall<'a>) -> LocalBoxFuture<'a, Result<(), String>> {
+        async move {
+            let ModelCall { provider, model, context, options, cancel, mut on_event } = call;
+            let Some((owner, Handles { stream: Some(handle), reply, .. })) = self.provider(provider) else {
+                return Err(format!("the provider {provider} has no stream function"));
+            };
+            let signal = Signal::new();
+            let on_update = async |event: Value| {
+                let number = event.get("reply").cloned();
+                let answer = on_event(event).await;
+                if let (Some(number), Some(reply)) = (number, reply) {
+                    // The stream function waits for it.
+                    self.host.call_back(&owner.extension, owner.entry, reply, vec![number, answer]).await;
+                }
+            };
+            let args = vec![model, context, options];
+            let streaming = self.host.call_back_streaming(&owner, handle, args, &signal, on_update);
+            tokio::pin!(streaming);
+            let answer = tokio::select! {
+                biased;
+                answer = &mut streaming => answer,
+                () = cancel.cancelled() => {
+                    signal.abort();
+                    streaming.await
+                }
+            };
+            returned(provider, answer).map(|_| ())
+        }
+        .boxed_local()
+    }
+
+    fn run_operation<'a>(
+        &'a self,
+        exec: &'a Value,
+        answer: &'a Value,
+        command: &'a str,
+        cwd: &'a str,
+        cancel: CancellationToken,
+        on_output: &'a mut dyn FnMut(&str),
+    ) -> LocalBoxFuture<'a, Result<Value, String>> {
+        async move {
+            let handle = exec.get("$handle").and_then(Value::as_u64).and_then(|handle| u32::try_from(handle).ok());
+            let entry = answer.get("$entry").and_then(Value::as_u64).and_then(|entry| u32::try_from(entry).ok());
+            let owner = answer.get("$extension").and_then(Value::as_str);
+            let (Some(handle), Some(entry), Some(owner)) = (handle, entry, owner) else {
+                return Err("the operations of a user_bash handler have no exec function".to_owned());
+            };
+            let owner = Owner { extension: ExtensionId::new(owner), entry: EntryIndex(entry), path: String::new() };
+            let signal = Signal::new();
+            let on_update = async |piece: Value| on_output(piece.as_str().unwrap_or_default());
+            let args = vec![json!(command), json!(cwd)];
+            let running = self.host.call_back_streaming(&owner, Handle(handle), args, &signal, on_update);
+            tokio::pin!(running);
+            let answer = tokio::select! {
+                biased;
+                answer = &mut running => answer,
+                () = cancel.cancelled() => {
+                    signal.abort();
+                    running.await
+                }
+            };
+            returned("of user_bash", answer)
+        }
+        .boxed_local()
+    }
+
+    fn reload(&self) -> LocalBoxFuture<'_, Vec<(String, String)>> {
+        async move {
+            let packages = match &self.source {
+                Some(source) => match source().await {
+                    Ok(packages) => Some(packages),
+                    Err(message) => return vec![("<reload>".to_owned(), message)],
+                },
+                None => None,
+            };
+            let mut wrong = Vec::new();
+            for loaded in self.host.reload(packages).await {
+                match loaded {
+                    Ok(report) => {
+                        let failures = report.failures().map(|(path, error)| {
+                            (path.to_owned(), format!("Failed to load extension \"{path}\": {}", error.message))
+                        });
+                        wrong.extend(failures);
+                    }
+                    Err(error) => wrong.push(("<reload>".to_owned(), error.to_string())),
+                }
+            }
+            wrong
+        }
+        .boxed_local()
+    }
+
+    fn report(&self, path: &str, event: &str, message: &str) {
+        self.host.report_error(path, event, message);
     }
 
     fn run_began(&self) {

@@ -27,39 +27,56 @@
 
 #![warn(missing_docs)]
 
+mod actions;
 mod agent;
 mod ambient;
+mod ask_model;
 mod attempt;
+mod boundary;
+mod compaction;
 mod context;
 mod control;
 mod events;
+mod extension_model;
 mod extensions;
 mod front_end;
 pub mod host;
 pub mod message;
+pub mod models;
+mod one_reply;
 mod partial;
 mod paths;
 pub mod ports;
 pub mod provider;
+mod replace;
+pub mod resources;
 mod run;
 pub mod session;
+pub mod settings;
+mod summary;
 pub mod system;
-mod system_prompt;
+pub mod system_prompt;
+mod tokens;
 mod tool_calls;
 pub mod tool_port;
 pub mod tools;
+mod user_bash;
 mod verdicts;
+mod work;
 
 #[cfg(test)]
 mod testing;
 
+pub use actions::{NavigateOptions, Navigation};
 pub use agent::{Agent, AgentError, AgentOptions, Ending, InputSource, Outcome};
 pub use ambient::{Ambient, Clock, Randomness, Sleeper, Wait, iso};
 pub use control::{AgentControl, ControlError, DeliverAs, Pending, VERDICT_TYPE};
 pub use events::{AgentEvent, Update, UpdateKind, VerdictAction, VerdictEvent};
 pub use extensions::{
-    Abort, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, NoExtensions, NoState, StateSink, StreamFate,
-    ToolFate, ToolRun,
+    Abort, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, NoExtensions, NoState, StateSink,
+    StreamFate, ToolFate, ToolRun,
 };
 pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, TextFrontEnd, ToolCheck};
+pub use replace::Forked;
+pub use user_bash::BashResult;
 pub use verdicts::{VerdictCaps, VerdictTotals};

@@ -3,18 +3,34 @@
 //! [`AgentControl`] is the [`SessionPort`] and the [`ToolsPort`]. [`NoUi`] answers dialogs where nobody can be asked, with
 //! pi's fall-backs. Both answer at once, in either form; the gate has decided before.
 
-use crate::control::{AgentControl, ControlError, DeliverAs};
+use crate::control::{AgentControl, ControlError, DeliverAs, VERDICT_TYPE};
 use crate::message::{Content, CustomMessage};
+use crate::session::{Body, EntryId};
+use crate::work::Work;
 use pijs_connectors::ports::{
     PortAnswer, SessionCall, SessionOp, SessionPort, ToolsCall, ToolsOp, ToolsPort, UiCall, UiOp, UiPort, unsupported,
 };
 use pijs_hostcall::{Caller, CancelToken};
 use pijs_protocol::{ErrorCode, HostcallError};
 use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
 
 impl SessionPort for AgentControl {
-    fn call(&self, caller: &Caller, call: SessionCall, _cancel: CancelToken) -> PortAnswer {
-        Box::pin(std::future::ready(SessionPort::call_sync(self, caller, call)))
+    fn call(&self, caller: &Caller, call: SessionCall, cancel: CancelToken) -> PortAnswer {
+        if !takes_time(call.op) {
+            return Box::pin(std::future::ready(SessionPort::call_sync(self, caller, call)));
+        }
+        let (done, answer) = oneshot::channel();
+        self.send(Work::Call(call, done));
+        Box::pin(async move {
+            let gone =
+                || HostcallError::new(ErrorCode::Io, "session: the session has ended").with("reason", "cancelled");
+            tokio::select! {
+                biased;
+                answer = answer => answer.unwrap_or_else(|_| Err(gone())),
+                () = cancel.cancelled() => Err(gone()),
+            }
+        })
     }
 
     fn call_sync(&self, _caller: &Caller, call: SessionCall) -> Result<Value, HostcallError> {
@@ -23,13 +39,14 @@ impl SessionPort for AgentControl {
             SessionOp::SendMessage => {
                 let message: CustomMessage = serde_json::from_value(params.get("message").cloned().unwrap_or_default())
                     .map_err(|error| HostcallError::invalid("schema", format!("session.send_message: {error}")))?;
-                let trigger = option(params, "triggerTurn").and_then(Value::as_bool).unwrap_or(false);
+                let trigger = option(params, "triggerTurn").and_then(Value::as_bool);
                 self.send_message(message, deliver_as(params)?, trigger).map_err(refused)?;
             }
             SessionOp::SendUserMessage => {
                 let content: Content = serde_json::from_value(params.get("content").cloned().unwrap_or_default())
                     .map_err(|error| HostcallError::invalid("schema", format!("session.send_user_message: {error}")))?;
-                self.send_user_message(content, deliver_as(params)?).map_err(refused)?;
+                let expand = option(params, "expandPromptTemplates").and_then(Value::as_bool).unwrap_or(false);
+                self.send_user_message(content, deliver_as(params)?, expand).map_err(refused)?;
             }
             SessionOp::AppendEntry => {
                 let data = params.get("data").filter(|data| !data.is_null()).cloned();
@@ -48,8 +65,27 @@ impl SessionPort for AgentControl {
                 self.set_active_tools(&names);
             }
             SessionOp::Abort => self.abort(),
-            // Print and json mode bind no such action: pi does nothing there.
-            SessionOp::Shutdown => {}
+            SessionOp::SetThinkingLevel => self.set_thinking(text(params, "level")?).map_err(refused)?,
+            SessionOp::Append => {
+                let entry = params.get("entry").cloned().unwrap_or_default();
+                let body: Body = serde_json::from_value(entry)
+                    .map_err(|error| HostcallError::invalid("schema", format!("session.append: {error}")))?;
+                if matches!(&body, Body::CustomMessage { custom_type, .. } if custom_type == VERDICT_TYPE) {
+                    return Err(HostcallError::invalid(
+                        "state",
+                        format!("the custom type {VERDICT_TYPE:?} is reserved"),
+                    ));
+                }
+                return Ok(json!({"id": self.append(body).map_err(refused)?}));
+            }
+            SessionOp::SetLeaf => {
+                let leaf = params.get("entryId").and_then(Value::as_str).map(|id| EntryId(id.to_owned()));
+                if !self.change_session(|session| session.go_to(leaf.as_ref())) {
+                    let id = leaf.map(|leaf| leaf.0).unwrap_or_default();
+                    return Err(HostcallError::invalid("state", format!("Entry {id} not found")));
+                }
+            }
+            SessionOp::Shutdown => self.shutdown(),
             other => return Err(unsupported("session", other.as_str(), "this version of PiJS does not do it yet")),
         }
         Ok(json!({}))
@@ -68,6 +104,24 @@ impl ToolsPort for AgentControl {
             ToolsOp::Active => json!({"tools": active}),
         })
     }
+}
+
+/// Whether an op waits for something on the agent's thread.
+fn takes_time(op: SessionOp) -> bool {
+    matches!(
+        op,
+        SessionOp::SetModel
+            | SessionOp::Compact
+            | SessionOp::NewSession
+            | SessionOp::StartSession
+            | SessionOp::Fork
+            | SessionOp::NavigateTree
+            | SessionOp::SwitchSession
+            | SessionOp::Reload
+            | SessionOp::RefreshProviders
+            | SessionOp::AskModel
+            | SessionOp::WaitForIdle
+    )
 }
 
 fn text<'a>(params: &'a Map<String, Value>, key: &str) -> Result<&'a str, HostcallError> {

@@ -3,18 +3,28 @@
 //! A turn is one reply that counts, and the tools it calls. A reply that a verdict stops does not
 //! count: the turn goes on with what the verdict injects and another attempt. Steering messages go
 //! in between turns, follow-up messages when the run would end.
+//!
+//! A run is one such loop or several: after a failure that may pass, after a compaction that makes
+//! room, or when a handler asks for it, the loop begins again without a new message.
 
 use crate::agent::{Agent, AgentError, Ending, Outcome};
+use crate::ambient::Wait;
 use crate::attempt::{Attempt, Reply};
-use crate::control::VERDICT_TYPE;
+use crate::compaction::AfterCompaction;
+use crate::control::{ControlError, VERDICT_TYPE};
 use crate::events::AgentEvent;
+use crate::extensions::Event;
 use crate::message::{AssistantMessage, Content, CustomMessage, Message, StopReason};
-use crate::provider::ErrorKind;
+use crate::provider::{ErrorKind, ProviderError};
 use crate::verdicts::Injected;
 use pijs_protocol::stream::InjectionRole;
 use serde_json::json;
 use std::ops::ControlFlow;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+
+/// Loops of one run; more is a handler that never lets it end.
+const MAX_LOOPS: u32 = 100;
 
 /// A run in progress.
 struct Run {
@@ -26,17 +36,61 @@ struct Run {
 }
 
 impl Agent {
-    /// Runs turns, beginning with these messages.
+    /// Runs turns, beginning with these messages, and what has to follow them: retries, compaction,
+    /// messages that were queued at the end.
     pub(crate) async fn run(&self, prompts: Vec<Message>) -> Result<Outcome, AgentError> {
-        if self.system_prompt.borrow().is_empty() {
-            *self.system_prompt.borrow_mut() = self.base_prompt();
+        if !self.control.is_idle() {
+            let message = "Agent is already processing a prompt. Use steer() or followUp() to queue messages, or wait for completion.";
+            return Err(ControlError::Refused(message.to_owned()).into());
         }
         let cancel = CancellationToken::new();
         self.control.begin_run(cancel.clone());
+        let result = self.loops(&cancel, prompts).await;
+        self.run_prompt.take();
+        self.publish_tools();
+        let flushed = self.control.flush_after_run().and_then(|()| self.control.flush_after_turn());
+        self.control.end_run();
+        let (ending, reply) = result?;
+        flushed?;
+        self.notify("agent_settled", || Event::new("agent_settled")).await;
+        self.show_only(&AgentEvent::Notice { name: "agent_settled", payload: &json!({}) })?;
+        Ok(self.outcome(ending, reply))
+    }
+
+    async fn loops(
+        &self,
+        cancel: &CancellationToken,
+        prompts: Vec<Message>,
+    ) -> Result<(Ending, Option<AssistantMessage>), AgentError> {
+        let mut prompts = prompts;
+        let mut retries = 0;
+        let mut overflowed = false;
+        for _ in 0..MAX_LOOPS {
+            let mut run = Run { cancel: cancel.clone(), messages: Vec::new(), reply: None };
+            let ending = self.one_loop(&mut run, std::mem::take(&mut prompts)).await?;
+            if cancel.is_cancelled() || matches!(ending, Ending::Stopped { .. } | Ending::TooManyTurns(_)) {
+                return Ok((ending, run.reply));
+            }
+            if self.retry(&ending, &mut retries, cancel).await? {
+                continue;
+            }
+            let again = match self.compact_after(&ending, run.reply.as_ref(), &mut overflowed, cancel).await? {
+                AfterCompaction::Retry => true,
+                AfterCompaction::Done => self.control.has_queued() || self.before_settle(&ending).await?,
+            };
+            if !again || cancel.is_cancelled() {
+                return Ok((ending, run.reply));
+            }
+        }
+        tracing::warn!(loops = MAX_LOOPS, "the run is continued again and again; it ends here");
+        Ok((Ending::Done, None))
+    }
+
+    async fn one_loop(&self, run: &mut Run, prompts: Vec<Message>) -> Result<Ending, AgentError> {
         self.extensions.run_began();
-        let mut run = Run { cancel: cancel.clone(), messages: Vec::new(), reply: None };
+        let cancel = run.cancel.clone();
         let ending = {
-            let turns = self.turns(&mut run, prompts);
+            let turns = self.turns(run, prompts);
             tokio::pin!(turns);
             tokio::select! {
                 biased;
@@ -51,17 +105,60 @@ impl Agent {
             // The turns may have seen the token before we did. A signal that has fired stays as it is.
             self.extensions.run_aborted();
         }
+        let told = match &ending {
+            Ok(_) => self.emit(AgentEvent::AgentEnd { messages: &run.messages }).await,
+            Err(_) => Ok(()),
+        };
         self.extensions.run_ended();
-        self.control.end_run();
         let ending = ending?;
-        self.emit(AgentEvent::AgentEnd { messages: &run.messages }).await?;
-        Ok(self.outcome(ending, run.reply))
+        told?;
+        Ok(ending)
+    }
+
+    /// Waits and says that the model is asked again, when its failure may pass.
+    async fn retry(&self, ending: &Ending, retries: &mut u32, cancel: &CancellationToken) -> Result<bool, AgentError> {
+        let settings = self.settings.borrow().retry;
+        let Ending::Failed(error) = ending else {
+            if *retries > 0 {
+                let payload = json!({"success": true, "attempt": *retries});
+                self.show_only(&AgentEvent::Notice { name: "auto_retry_end", payload: &payload })?;
+                *retries = 0;
+            }
+            return Ok(false);
+        };
+        if !settings.enabled || !may_pass(error) {
+            return Ok(false);
+        }
+        if *retries >= settings.max_retries {
+            let payload = json!({"success": false, "attempt": *retries, "finalError": error.to_string()});
+            self.show_only(&AgentEvent::Notice { name: "auto_retry_end", payload: &payload })?;
+            return Ok(false);
+        }
+        *retries += 1;
+        let delay_ms = settings.base_delay_ms.saturating_mul(1 << (*retries - 1).min(16));
+        let message = error.to_string();
+        self.show_only(&AgentEvent::AutoRetryStart { attempt: *retries, delay_ms, error_message: &message })?;
+        let pause = self.options.ambient.sleeper.sleep(Wait::Backoff, Duration::from_millis(delay_ms));
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Ok(false),
+            () = pause => Ok(true),
+        }
     }
 
     async fn turns(&self, run: &mut Run, prompts: Vec<Message>) -> Result<Ending, AgentError> {
         self.emit(AgentEvent::AgentStart).await?;
         let mut incoming = prompts;
+        incoming.extend(self.steering());
         for index in 0..self.options.max_turns {
+            if index > 0 {
+                self.compact_before_turn(&run.cancel).await?;
+                if incoming.is_empty() {
+                    incoming = self.steering();
+                }
+                self.publish_tools();
+                self.refresh_run_prompt();
+            }
             self.emit(AgentEvent::TurnStart { index, timestamp: self.now() }).await?;
             for message in std::mem::take(&mut incoming) {
                 self.say(run, message).await?;
@@ -73,39 +170,63 @@ impl Agent {
             };
             let error = reply.error;
             let message = self.end_message(Message::Assistant(reply.message)).await?;
+            let reply_entry = self.control.with_session(|session| session.leaf().cloned());
             run.messages.push(message.clone());
             let Message::Assistant(assistant) = &message else { unreachable!("message_end keeps the role") };
             run.reply = Some(assistant.clone());
             if let Some(error) = error {
-                self.emit(AgentEvent::TurnEnd { index, message: &message, tool_results: &[] }).await?;
+                self.end_turn(index, &message, reply_entry, &[], Vec::new()).await?;
                 let aborted = error.kind() == ErrorKind::Cancelled;
                 return Ok(if aborted { Ending::Aborted } else { Ending::Failed(error) });
             }
+            // What a tool does cannot be undone: the request for it is on the disk first.
+            self.control.sync_session()?;
             let batch = self.run_tools(assistant, &reply.bad_arguments, &run.cancel).await?;
             let mut results = Vec::new();
+            let mut entries = Vec::new();
             for result in batch.results {
                 let message = Message::ToolResult(result);
                 self.emit(AgentEvent::MessageStart { message: &message }).await?;
                 let message = self.end_message(message).await?;
+                entries.extend(self.control.with_session(|session| session.leaf().cloned()));
                 run.messages.push(message.clone());
                 if let Message::ToolResult(result) = message {
                     results.push(result);
                 }
             }
-            self.emit(AgentEvent::TurnEnd { index, message: &message, tool_results: &results }).await?;
+            let goes_on = self.end_turn(index, &message, reply_entry, &results, entries).await?;
             if run.cancel.is_cancelled() {
                 return Ok(Ending::Aborted);
             }
-            incoming.extend(self.control.take_steering());
+            incoming = self.steering();
             let more = !results.is_empty() && !batch.terminate;
             if !more && incoming.is_empty() {
-                incoming.extend(self.control.take_follow_up());
-                if incoming.is_empty() {
+                incoming = self.follow_up();
+                if incoming.is_empty() && !goes_on {
                     return Ok(Ending::Done);
                 }
             }
         }
         Ok(Ending::TooManyTurns(self.options.max_turns))
+    }
+
+    /// Steering messages of the next request: one, or all, as the settings say.
+    fn steering(&self) -> Vec<Message> {
+        let all = self.settings.borrow().steer_all;
+        let mut taken: Vec<Message> = self.control.take_steering().into_iter().collect();
+        while all && let Some(message) = self.control.take_steering() {
+            taken.push(message);
+        }
+        taken
+    }
+
+    fn follow_up(&self) -> Vec<Message> {
+        let all = self.settings.borrow().follow_up_all;
+        let mut taken: Vec<Message> = self.control.take_follow_up().into_iter().collect();
+        while all && let Some(message) = self.control.take_follow_up() {
+            taken.push(message);
+        }
+        taken
     }
 
     /// The reply of this turn: as many attempts as verdicts ask for and the caps allow.
@@ -148,6 +269,21 @@ impl Agent {
         self.emit(AgentEvent::MessageStart { message: &message }).await?;
         run.messages.push(self.end_message(message).await?);
         Ok(())
+    }
+}
+
+/// Whether the same request may succeed a little later. What is refused stays refused, and what the
+/// HTTP client has tried several times is not tried again here.
+fn may_pass(error: &ProviderError) -> bool {
+    match error.kind() {
+        ErrorKind::Network | ErrorKind::Stalled => true,
+        ErrorKind::Provider => {
+            let said = error.to_string().to_lowercase();
+            ["overloaded", "rate limit", "too many requests", "timed out", "timeout", "terminated", "try again"]
+                .iter()
+                .any(|word| said.contains(word))
+        }
+        _ => false,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::ambient::{Ambient, Clock, Randomness, Sleeper, Wait};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use pijs_durable::Disk;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -56,5 +57,10 @@ pub(crate) fn ambient_from(first: u32) -> Ambient {
 }
 
 pub(crate) fn ambient_with(sleeper: Arc<dyn Sleeper>, first: u32) -> Ambient {
-    Ambient { clock: Arc::new(StillClock), sleeper, random: Arc::new(Counter(AtomicU32::new(first))) }
+    Ambient {
+        clock: Arc::new(StillClock),
+        sleeper,
+        random: Arc::new(Counter(AtomicU32::new(first))),
+        disk: Disk::system(),
+    }
 }

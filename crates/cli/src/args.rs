@@ -64,6 +64,9 @@ pub(crate) struct RunArgs {
     /// Where extension code runs
     #[arg(long, value_enum, default_value_t)]
     pub(crate) isolation: Isolation,
+    /// Let extensions run under --policy strict although this system cannot seal them
+    #[arg(long)]
+    pub(crate) accept_unsealed: bool,
     /// Go on with the latest session of this folder
     #[arg(short, long = "continue", conflicts_with_all = ["session", "no_session"])]
     pub(crate) continue_session: bool,
@@ -177,6 +180,9 @@ pub(crate) struct InstallArgs {
     /// npm registry to ask instead of the configured one
     #[arg(long, value_name = "URL")]
     pub(crate) registry: Option<String>,
+    /// Grant what the package asks for, without asking
+    #[arg(short, long)]
+    pub(crate) yes: bool,
     /// Machine output
     #[arg(long)]
     pub(crate) json: bool,
@@ -193,6 +199,9 @@ pub(crate) struct UpdateArgs {
     /// npm registry to ask instead of the configured one
     #[arg(long, value_name = "URL")]
     pub(crate) registry: Option<String>,
+    /// Grant what the newer versions ask for
+    #[arg(short, long)]
+    pub(crate) yes: bool,
     /// Take versions however new they are
     #[arg(long)]
     pub(crate) no_wait: bool,
@@ -225,12 +234,38 @@ pub(crate) enum ExtCommand {
     },
     /// Print what extensions register, as the conformance harness compares it
     Snapshot(SnapshotArgs),
+    /// What extensions did: the evidence ledgers
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
     /// Play a scenario against extensions and print what they did, as the conformance harness compares it
     Drive(DriveArgs),
+    /// What extensions were granted, and changing it
+    Grants(GrantsArgs),
+    /// What the gate says about an extension, and why
+    Explain(ExplainArgs),
+    /// What an extension may use up, and which walls stand around it on this machine
+    Limits {
+        /// Machine output
+        #[arg(long)]
+        json: bool,
+    },
     /// Everything about one extension: registrations, capabilities, limits
     Show {
         /// Name, source or path
         extension: String,
+        /// Machine output
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `pi ext ledger`
+#[derive(Debug, Subcommand)]
+pub(crate) enum LedgerCommand {
+    /// Check that no line was changed, removed, repeated or moved, and name the first that was
+    Verify {
+        /// The newest file of a ledger, SESSION.jsonl; all ledgers of this user when left out
+        file: Option<PathBuf>,
         /// Machine output
         #[arg(long)]
         json: bool,
@@ -252,6 +287,70 @@ pub(crate) struct DriveArgs {
     /// Where the extensions run
     #[arg(long, value_enum, default_value_t)]
     pub(crate) isolation: Isolation,
+}
+
+/// `pi ext grants`
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct GrantsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<GrantsCommand>,
+    /// Name, source or path; all without one
+    pub(crate) extension: Option<String>,
+    /// Machine output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `pi ext grants ...`
+#[derive(Debug, Subcommand)]
+pub(crate) enum GrantsCommand {
+    /// Grant a capability: exec:git, http:api.github.com, read:/etc/hosts, verdict
+    Allow {
+        /// Name, source or path
+        extension: String,
+        /// What, and where
+        #[arg(value_name = "CAP[:SCOPE]")]
+        grant: String,
+    },
+    /// Refuse a capability for good
+    Deny {
+        /// Name, source or path
+        extension: String,
+        /// Which
+        #[arg(value_name = "CAP")]
+        capability: String,
+    },
+    /// Take answers back, all or those about one capability
+    Revoke {
+        /// Name, source or path
+        extension: String,
+        /// Which
+        #[arg(value_name = "CAP")]
+        capability: Option<String>,
+    },
+}
+
+/// `pi ext explain`
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// Name, source or path
+    pub(crate) extension: String,
+    /// A capability, or a call: exec git status, read PATH, write PATH, http URL, env NAME, tool NAME
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CAP|CALL")]
+    pub(crate) what: Vec<String>,
+    /// Under this policy instead of the configured one
+    #[arg(long, value_enum)]
+    pub(crate) policy: Option<PolicyMode>,
+    /// As if run with this --allow; repeatable
+    #[arg(long, value_name = "CAP[:SCOPE]")]
+    pub(crate) allow: Vec<String>,
+    /// As if run with this --deny; repeatable
+    #[arg(long, value_name = "CAP")]
+    pub(crate) deny: Vec<String>,
+    /// Machine output; before the call
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `pi ext snapshot`

@@ -16,7 +16,12 @@ impl Compiler {
     /// Uses the user's cache; without one everything is compiled, and that is said once.
     pub(crate) fn new() -> Self {
         let cache = match Cache::user() {
-            Ok(cache) => Some(cache),
+            Ok(cache) => {
+                if let Some(notice) = cache.notice() {
+                    stderr(&format!("warning: {notice}"));
+                }
+                Some(cache)
+            }
             Err(error) => {
                 stderr(&format!(
                     "warning: the artifact cache cannot be used, so extensions are compiled at every start: {error}"

@@ -52,6 +52,7 @@ pub(crate) async fn run(environment: &Environment, as_json: bool) -> Result<()> 
         local: false,
         registry: None,
         json: false,
+        yes: false,
     };
     packages::install_quietly(&away, &install).await?;
     say("  done\n\n.pi/rules/no-old-sdk.md");
@@ -70,6 +71,7 @@ pub(crate) async fn run(environment: &Environment, as_json: bool) -> Result<()> 
             flags: Vec::new(),
             front_end: Box::new(seen.clone()),
             ledger: Some(ledger.clone()),
+            partner: None,
         },
     )
     .await?;

@@ -27,6 +27,8 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
+    /// The policy says no.
+    Refused = 3,
     /// Stopped by Ctrl-C.
     Interrupted = 130,
 }
@@ -38,6 +40,10 @@ impl Failure {
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, message: message.into(), help: None }
+    }
+
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Refused, message: message.into(), help: None }
     }
 
     pub(crate) fn interrupted() -> Self {

@@ -1,11 +1,15 @@
 //! From the scan, the settings and the command line to what the gate is told.
 
+use crate::applicant::Applicant;
 use crate::args::{PolicyMode, RunArgs};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
+use pijs_hostcall::asked::words;
+use pijs_hostcall::book::{Record, Standing};
 use pijs_hostcall::{Grant, Mode, Policy};
+use pijs_packages::Origin;
 use pijs_protocol::Capability;
-use pijs_protocol::manifest::{CapabilityManifest, Scope};
+use pijs_protocol::manifest::{CapabilityRequest, Scope};
 use serde::Deserialize;
 
 /// The part of `settings.json` that concerns extensions: document 004, section 4.
@@ -37,12 +41,15 @@ pub(crate) struct PolicySettings {
     policy: Policy,
     /// Heap of a realm, in MiB.
     pub(crate) max_memory_mb: Option<u64>,
+    /// How long one turn of a sealed realm may take, in milliseconds; time in hostcalls not counted.
+    pub(crate) max_turn_ms: Option<u64>,
 }
 
 /// What the user decided for this run.
 pub(crate) struct Decided {
     pub(crate) policy: Policy,
     pub(crate) max_memory_mb: Option<u64>,
+    pub(crate) max_turn_ms: Option<u64>,
     allowed: Vec<Grant>,
 }
 
@@ -58,16 +65,68 @@ impl Decided {
             None => {}
         }
         policy.deny_caps.extend(args.deny.iter().map(Capability::new));
-        let allowed = args.allow.iter().map(|text| allow(text)).collect::<Result<_>>()?;
-        Ok(Self { policy, max_memory_mb: settings.max_memory_mb, allowed })
+        let allowed = args
+            .allow
+            .iter()
+            .map(|text| parse_grant(text).map(|grant| Grant { id: format!("--allow {text}"), ..grant }))
+            .collect::<Result<_>>()?;
+        let (max_memory_mb, max_turn_ms) = (settings.max_memory_mb, settings.max_turn_ms);
+        Ok(Self { policy, max_memory_mb, max_turn_ms, allowed })
     }
 
-    /// What one extension holds: the model-facing part of what the scan found, and `--allow`.
-    pub(crate) fn grants(&self, found: &CapabilityManifest) -> Vec<Grant> {
-        let capabilities: Vec<Capability> =
-            found.capabilities.iter().map(|request| request.capability.clone()).collect();
-        Grant::for_named_file(&capabilities).into_iter().chain(self.allowed.iter().cloned()).collect()
+    /// Settings of the user alone.
+    pub(crate) fn of_settings(environment: &Environment) -> Result<Self> {
+        let settings = settings(environment)?;
+        let PolicySettings { policy, max_memory_mb, max_turn_ms } = settings;
+        Ok(Self { policy, max_memory_mb, max_turn_ms, allowed: Vec::new() })
     }
+
+    /// What one extension holds: its record, what naming it gives, and `--allow`.
+    ///
+    /// One without a record holds what a file named with `-e` does, unless the policy is strict: somebody put it where
+    /// it is loaded from.
+    pub(crate) fn held(&self, applicant: &Applicant, origin: Origin, record: Option<&Record>) -> Held {
+        let named = origin == Origin::Named;
+        let present = applicant.present();
+        let more = |more: &[CapabilityRequest]| more.iter().map(words).collect::<Vec<_>>().join("; ");
+        let ask = format!(
+            "answer with: pi install {0}, or pi ext grants allow {0} CAPABILITY",
+            applicant.id.strip_prefix("path:").unwrap_or(&applicant.id)
+        );
+        let (mut grants, note) = match record.map(|record| (record, record.standing(present))) {
+            None => (Vec::new(), None),
+            Some((record, Standing::Holds)) => (record.grants(), None),
+            Some((record, Standing::Widened(wider))) if present.local => {
+                (record.grants(), Some(format!("it asks for more than it was granted ({}); {ask}", more(&wider))))
+            }
+            Some((_, Standing::Widened(wider))) => {
+                let note = format!(
+                    "it asks for more than it was granted ({}), so nothing that was granted holds; {ask}",
+                    more(&wider)
+                );
+                (Vec::new(), Some(note))
+            }
+            Some((_, Standing::Changed)) => {
+                (Vec::new(), Some(format!("its code is not the code that was asked about; {ask}")))
+            }
+        };
+        if named || (record.is_none() && self.policy.mode != Mode::Strict) {
+            let found: Vec<Capability> =
+                applicant.found.capabilities.iter().map(|request| request.capability.clone()).collect();
+            grants.extend(Grant::for_named_file(&found));
+        }
+        grants.extend(self.allowed.iter().cloned());
+        Held { grants, never: record.map(Record::never).unwrap_or_default(), note }
+    }
+}
+
+/// What an extension holds in a session.
+pub(crate) struct Held {
+    pub(crate) grants: Vec<Grant>,
+    /// What was answered *never*.
+    pub(crate) never: Vec<Capability>,
+    /// Why it holds less than its user may think.
+    pub(crate) note: Option<String>,
 }
 
 fn settings(environment: &Environment) -> Result<PolicySettings> {
@@ -87,15 +146,15 @@ fn settings(environment: &Environment) -> Result<PolicySettings> {
 }
 
 /// `CAP[:SCOPE]`: the scope is a path pattern, a host, a program or a variable, as the capability says.
-fn allow(text: &str) -> Result<Grant> {
+pub(crate) fn parse_grant(text: &str) -> Result<Grant> {
     let (capability, scope) = match text.split_once(':') {
         Some((capability, scope)) => (capability, Some(scope)),
         None => (text, None),
     };
     if capability.is_empty() {
-        return Err(Failure::usage(format!("--allow {text}: a capability is missing")).help("write --allow exec:git"));
+        return Err(Failure::usage(format!("{text:?}: a capability is missing")).help("write exec:git"));
     }
-    let id = format!("--allow {text}");
+    let id = text;
     let Some(scope) = scope else {
         return Ok(Grant::any(id, capability));
     };
@@ -106,8 +165,7 @@ fn allow(text: &str) -> Result<Grant> {
         "exec" => Scope { commands: one(), ..Scope::default() },
         "env" => Scope { env: one(), ..Scope::default() },
         other => {
-            return Err(Failure::usage(format!("--allow {text}: {other} takes no scope"))
-                .help(format!("write --allow {other}")));
+            return Err(Failure::usage(format!("{text:?}: {other} takes no scope")).help(format!("write {other}")));
         }
     };
     Ok(Grant::scoped(id, capability, scope))
@@ -119,12 +177,12 @@ mod tests {
 
     #[test]
     fn a_scope_is_read_as_the_capability_says() {
-        let grant = allow("exec:git status").expect("well-formed");
+        let grant = parse_grant("exec:git status").expect("well-formed");
         assert_eq!(grant.scope.expect("scoped").commands, Some(vec!["git status".to_owned()]));
-        let grant = allow("http:api.github.com:8443").expect("well-formed");
+        let grant = parse_grant("http:api.github.com:8443").expect("well-formed");
         assert_eq!(grant.scope.expect("scoped").hosts, Some(vec!["api.github.com:8443".to_owned()]));
-        assert_eq!(allow("write").expect("well-formed").scope, None);
-        assert!(allow(":x").is_err() && allow("ui:x").is_err());
+        assert_eq!(parse_grant("write").expect("well-formed").scope, None);
+        assert!(parse_grant(":x").is_err() && parse_grant("ui:x").is_err());
     }
 
     #[test]
@@ -132,11 +190,11 @@ mod tests {
         let settings: Settings = serde_json::from_str(r#"{"extensions": ["./a.ts"], "theme": "dark"}"#).expect("valid");
         assert!(matches!(settings.extensions, Extensions::Other(_)));
         let settings: Settings = serde_json::from_str(
-            r#"{"extensions": {"policy": {"mode": "strict", "max_memory_mb": 64, "deny_caps": ["exec"]}}}"#,
+            r#"{"extensions": {"policy": {"mode": "strict", "max_memory_mb": 64, "max_turn_ms": 900, "deny_caps": ["exec"]}}}"#,
         )
         .expect("valid");
         let Extensions::Policy { policy } = settings.extensions else { panic!("a policy") };
         assert_eq!(policy.policy.mode, Mode::Strict);
-        assert_eq!(policy.max_memory_mb, Some(64));
+        assert_eq!((policy.max_memory_mb, policy.max_turn_ms), (Some(64), Some(900)));
     }
 }

@@ -1,32 +1,88 @@
 //! `--isolation`: where the realms of a session run.
 
-use crate::args::Isolation;
+use crate::args::{Isolation, RunArgs};
 use crate::environment::Environment;
-use crate::output::stderr;
-use pijs_host::HostBuilder;
+use crate::failure::{Failure, Result};
+use crate::grants::Decided;
+use crate::output::{clean, stderr};
+use pijs_host::{HostBuilder, LoadError, OpenError};
 use pijs_hostcall::Mode;
 
-/// Has the host open its realms in sealed processes, or in its own thread.
+/// What to do where extensions cannot be sealed and the policy wants them to be.
+const ACCEPT: &str = "pass --accept-unsealed to run them all the same, or choose --policy prompt";
+
+/// Has the host open its realms in sealed processes, or in its own thread, as the command line says.
 ///
-/// A kernel that cannot seal is told about; under the strict policy it is refused.
+/// A system that cannot seal is told about; under the strict policy it is refused, unless the user accepts it.
+pub(crate) fn realms(
+    host: HostBuilder,
+    args: &RunArgs,
+    environment: &Environment,
+    decided: &Decided,
+) -> Result<HostBuilder> {
+    let sealed_only = decided.policy.mode == Mode::Strict && !args.accept_unsealed;
+    if cfg!(not(target_os = "linux")) {
+        if sealed_only {
+            return Err(Failure::failed("this system cannot seal extensions, and the policy is strict").help(ACCEPT));
+        }
+        stderr("note: this system cannot seal extensions; they run inside pi, under its limits and its gate");
+    }
+    Ok(open_realms(host, args.isolation, environment, Terms { sealed_only, max_turn_ms: decided.max_turn_ms }))
+}
+
+/// What else there is to say about sealed processes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Terms {
+    /// No others.
+    pub(crate) sealed_only: bool,
+    /// How long a turn may take, if not as long as usual.
+    pub(crate) max_turn_ms: Option<u64>,
+}
+
+/// How workers are started.
 #[cfg(target_os = "linux")]
-pub(crate) fn realms(host: HostBuilder, isolation: Isolation, environment: &Environment, policy: Mode) -> HostBuilder {
+pub(crate) fn process_options(environment: &Environment, max_turn_ms: Option<u64>) -> pijs_realm::ProcessOptions {
+    let mut options = pijs_realm::ProcessOptions {
+        time_zone: environment.variable("TZ").map(Into::into),
+        ..pijs_realm::ProcessOptions::default()
+    };
+    if let Some(milliseconds) = max_turn_ms {
+        options.turn = std::time::Duration::from_millis(milliseconds.max(1));
+    }
+    options
+}
+
+/// The same without the question of the policy.
+#[cfg(target_os = "linux")]
+pub(crate) fn open_realms(
+    host: HostBuilder,
+    isolation: Isolation,
+    environment: &Environment,
+    terms: Terms,
+) -> HostBuilder {
     use pijs_host::InProcess;
-    use pijs_realm::ProcessOptions;
 
     if isolation == Isolation::Thread {
         return host;
     }
-    let options = ProcessOptions { time_zone: environment.variable("TZ").map(Into::into), ..ProcessOptions::default() };
-    let realms = InProcess::new(options).sealed_only(policy == Mode::Strict).on_incomplete(|sealed| {
-        stderr(&format!("note: this kernel cannot seal extensions completely ({sealed}); see --policy strict"));
+    let options = process_options(environment, terms.max_turn_ms);
+    let realms = InProcess::new(options).sealed_only(terms.sealed_only).on_incomplete(|sealed| {
+        stderr(&format!("note: this kernel cannot seal extensions completely ({sealed}); see: pi ext limits"));
     });
     host.realms(realms)
 }
 
 /// Elsewhere there are no sealed processes; [`Isolation::Process`] was refused with the command line.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn realms(host: HostBuilder, _: Isolation, _: &Environment, _: Mode) -> HostBuilder {
-    stderr("note: this system cannot seal extensions; they run inside pi, under its limits and its gate");
+pub(crate) fn open_realms(host: HostBuilder, _: Isolation, _: &Environment, _: Terms) -> HostBuilder {
     host
+}
+
+/// An extension that takes no part in the session, and what to do about it.
+pub(crate) fn not_loaded(error: &LoadError) -> Failure {
+    let failure = Failure::failed(clean(&error.to_string()));
+    match error {
+        LoadError::Realm { error: OpenError::Unsealed(_), .. } => failure.help(ACCEPT),
+        _ => failure,
+    }
 }

@@ -4,19 +4,26 @@
 
 #![warn(missing_docs)]
 
+mod applicant;
 mod args;
 mod compile;
+mod consent;
 mod demo;
 mod drive;
 mod environment;
 mod facts;
 mod failure;
+mod grant_commands;
+mod grant_file;
 mod grants;
 mod isolation;
-mod ledger_file;
+mod keys;
+mod ledger;
+mod limits;
 mod normalise;
 mod output;
 mod packages;
+mod rpc;
 mod session;
 mod snapshot;
 mod stage;
@@ -25,7 +32,7 @@ mod system;
 mod terminal;
 mod trust;
 
-use args::{Cli, Command, ExtCommand, ExtensionFlag};
+use args::{Cli, Command, ExtCommand, ExtensionFlag, LedgerCommand};
 use clap::Parser;
 use environment::Environment;
 use failure::{Failure, Result};
@@ -33,9 +40,10 @@ use std::process::ExitCode;
 
 /// Runs the command as the arguments and the environment of this process say.
 ///
-/// In a process that was started to be a sealed realm this does not return.
+/// In a process that was started to be a sealed realm or a supervisor this does not return.
 pub fn main() -> ExitCode {
-    // A sealed realm is this program once more; it never comes back from here.
+    // A sealed realm, and the supervisor of an extension's program, are this program once more; they never come back
+    // from here.
     pijs_realm::worker::enter();
     pijs_connectors::exec::supervisor::enter();
     pijs_extc::worker::enter();
@@ -86,6 +94,12 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>) -> Result<()> {
                 packages::loaded(&environment, extensions, json)
             }
             Some(Command::Ext(ExtCommand::Show { extension, json })) => packages::show(&environment, &extension, json),
+            Some(Command::Ext(ExtCommand::Ledger(LedgerCommand::Verify { file, json }))) => {
+                ledger::verify(&environment, file.as_deref(), json)
+            }
+            Some(Command::Ext(ExtCommand::Grants(args))) => grant_commands::grants(&environment, &args),
+            Some(Command::Ext(ExtCommand::Explain(args))) => grant_commands::explain(&environment, &args),
+            Some(Command::Ext(ExtCommand::Limits { json })) => limits::print(&environment, json),
             Some(Command::Ext(ExtCommand::Drive(args))) => drive::print(&environment, &args).await,
             Some(Command::Ext(ExtCommand::Snapshot(args))) => snapshot::print(&environment, &args).await,
             Some(Command::Demo { json }) => demo::run(&environment, json).await,

@@ -1,5 +1,6 @@
 //! Writing to the two streams. What reaches a terminal goes through the sanitiser here, whoever made it.
 
+use pijs_protocol::guard;
 use std::io::{IsTerminal, Write};
 
 /// One line on stdout. A reader that went away (`pi list | head -1`) is no error of ours.
@@ -19,4 +20,9 @@ pub(crate) fn stderr(line: &str) {
 /// Makes foreign text harmless for a terminal; several lines stay several lines.
 pub(crate) fn clean(text: &str) -> String {
     pijs_terminal::text(text)
+}
+
+/// Foreign text with its later lines indented: what begins at the left edge is pi's own, its questions above all.
+pub(crate) fn indented(text: &str) -> String {
+    if guard::is_up("prompt.frame") { text.replace('\n', "\n  ") } else { text.to_owned() }
 }

@@ -1,10 +1,16 @@
 //! `pi install`, `pi remove`, `pi list`.
 
-use crate::args::{InstallArgs, RemoveArgs, UpdateArgs};
+use crate::applicant::Applicant;
+use crate::args::{InstallArgs, RemoveArgs, RunArgs, UpdateArgs};
 use crate::compile::{Compiler, input_of};
+use crate::consent::{self, Consent, Who};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::grant_file::GrantFile;
+use crate::grants::Decided;
 use crate::output::{clean, stderr, stdout};
+use crate::system::SystemTimer;
+use crate::terminal::Terminal;
 use crate::trust::Trust;
 use indicatif::{ProgressBar, ProgressStyle};
 use pijs_packages::{
@@ -27,6 +33,7 @@ pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Re
 }
 
 fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) -> Result<()> {
+    let (applicant, consent) = consent_to(environment, installed, args.yes)?;
     for warning in &installed.warnings {
         stderr(&format!("warning: {}", clean(warning)));
     }
@@ -34,6 +41,7 @@ fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) ->
         let document = json!({
             "id": installed.id, "source": installed.source, "version": installed.version, "path": installed.path,
             "entries": installed.entries, "dependencies": installed.dependencies, "warnings": installed.warnings,
+            "granted": consent.granted, "missing": consent.missing,
         });
         stdout(&document.to_string());
         return Ok(());
@@ -47,7 +55,27 @@ fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) ->
     if args.local && !Trust::read(environment)?.covers(&environment.dirs.cwd) {
         stderr("note: packages of this folder are loaded once you run: pi trust");
     }
+    consent::explain_missing(&applicant, &consent);
     Ok(())
+}
+
+/// Asks what an installed package may do, and keeps the answer.
+pub(crate) fn consent_to(environment: &Environment, installed: &Installed, yes: bool) -> Result<(Applicant, Consent)> {
+    let decided = Decided::new(environment, &RunArgs::default())?;
+    let mode = decided.policy.mode;
+    let root =
+        if installed.path.is_file() { installed.path.parent().unwrap_or(&installed.path) } else { &installed.path };
+    let output = Compiler::new().build(&installed.id, &input_of(&installed.id, root, &installed.entries))?;
+    let applicant = Applicant::new(&installed.id, root, &output.metadata(), mode)?;
+    let terminal = Terminal::default();
+    let who = match (yes, environment.stdin_is_terminal && environment.stderr_is_terminal) {
+        (true, _) => Who::Yes,
+        (false, true) => Who::Person(&terminal),
+        (false, false) => Who::Nobody,
+    };
+    let file = GrantFile::new(environment, Arc::new(SystemTimer::new()));
+    let consent = consent::ask(&file, &applicant, &who, mode)?;
+    Ok((applicant, consent))
 }
 
 /// Installs and says nothing about it.
@@ -77,6 +105,7 @@ pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Resu
         return Ok(());
     }
     for installed in &updated {
+        consent_to(environment, installed, args.yes)?;
         for warning in &installed.warnings {
             stderr(&format!("warning: {}", clean(warning)));
         }
@@ -121,6 +150,8 @@ fn installer(environment: &Environment, registry: Option<&str>) -> Result<(Insta
 
 pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()> {
     let removed = reader(environment)?.remove(&args.source, scope(args.local))?;
+    // Whatever comes under this name next is asked about anew.
+    GrantFile::new(environment, Arc::new(SystemTimer::new())).change(|book| book.packages.remove(&removed.id))?;
     stderr(&format!("removed {}", clean(&removed.id)));
     Ok(())
 }
@@ -179,22 +210,30 @@ pub(crate) fn loaded(environment: &Environment, named: Vec<String>, as_json: boo
     Ok(())
 }
 
+/// An extension by its name, source or path: one that would be loaded here, or one that could be named with `-e`.
+pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<PackageEntry> {
+    let found = discovered(environment, Vec::new())?;
+    let path = environment.dirs.cwd.join(which).canonicalize().ok().map(|path| format!("path:{}", path.display()));
+    let named = |package: &&PackageEntry| {
+        let id = package.id.as_str();
+        id == which || id.strip_prefix("npm:") == Some(which) || Some(id) == path.as_deref()
+    };
+    if let Some(package) = found.packages.iter().find(named) {
+        return Ok(package.clone());
+    }
+    let which = which.strip_prefix("path:").unwrap_or(which);
+    discovered(environment, vec![which.to_owned()])?
+        .packages
+        .first()
+        .cloned()
+        .ok_or_else(|| Failure::failed(format!("{which}: no such extension")).help("pi ext list names them"))
+}
+
 /// `pi ext show`: what a package may ask for and what the scan has to say.
 pub(crate) fn show(environment: &Environment, which: &str, as_json: bool) -> Result<()> {
-    let found = discovered(environment, Vec::new())?;
-    let named = |package: &&PackageEntry| {
-        package.id.as_str() == which || package.id.as_str().strip_prefix("npm:") == Some(which)
-    };
-    let package = match found.packages.iter().find(named) {
-        Some(package) => package.clone(),
-        None => discovered(environment, vec![which.to_owned()])?
-            .packages
-            .first()
-            .cloned()
-            .ok_or_else(|| Failure::failed(format!("{which}: no such extension")).help("pi ext list names them"))?,
-    };
-    let output =
-        Compiler::new().build(package.id.as_str(), &input_of(package.id.as_str(), &package.root, &package.entries))?;
+    let package = find_package(environment, which)?;
+    let id = package.id.as_str();
+    let output = Compiler::new().build(id, &input_of(id, &package.root, &package.entries))?;
     let metadata = output.metadata();
     let limits = pijs_protocol::wire::Limits::default();
     if as_json {

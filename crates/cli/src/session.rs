@@ -3,22 +3,25 @@
 //! The order: find extensions, compile them, make the gate and the host, load, open the model, run.
 //! Whatever goes wrong before the model is asked ends the run with one message.
 
+use crate::applicant::Applicant;
 use crate::args::{ExtensionFlag, Isolation, Mode, RunArgs};
 use crate::compile::{Compiler, input_of};
 use crate::environment::Environment;
 use crate::facts::facts;
 use crate::failure::{Failure, Result};
+use crate::grant_file::{Answers, GrantFile};
 use crate::grants::Decided;
 use crate::isolation;
-use crate::ledger_file::LedgerFile;
-use crate::output::{clean, stderr};
+use crate::ledger;
+use crate::output::{clean, indented, stderr};
 use crate::supply::Supplier;
 use crate::system::{SystemTimer, WatchThread};
-use crate::terminal::Terminal;
+use crate::terminal::{self, Terminal};
 use crate::trust::Trust;
 use pijs_agent::host::HostExtensions;
 use pijs_agent::ports::NoUi;
 use pijs_agent::provider::{self, ErrorKind, ProviderOptions};
+use pijs_agent::resources::ResourcePlaces;
 use pijs_agent::session::Session;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
@@ -31,19 +34,22 @@ use pijs_connectors::fs::FsConnector;
 use pijs_connectors::http::HttpOptions;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
+use pijs_durable::Disk;
 use pijs_extc::SourceMaps;
-use pijs_host::{Entry, Host, HostOptions, Package, ReadableState, Report, ReportKind, Reports};
+use pijs_host::{Entry, Host, HostOptions, Observer, Package, ReadableState, Report, ReportKind, Reports};
+use pijs_hostcall::book::{Book, Record};
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{Dispatcher, Evidence, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Timer};
-use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, resolve_extensions};
-use pijs_protocol::registration::Registration;
+use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Prompter, Timer};
+use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, Scope, recover, resolve_extensions};
+use pijs_protocol::artifact::ArtifactMetadata;
+use pijs_protocol::wire::Limits;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// How long calls that nobody waits for may take at the end of a session.
-const WIND_DOWN: std::time::Duration = std::time::Duration::from_secs(2);
+pub(crate) const WIND_DOWN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Everything of one session. Made by [`assemble`], on the thread that runs it.
 pub(crate) struct Assembled {
@@ -60,11 +66,26 @@ pub(crate) struct Setup {
     pub(crate) front_end: Box<dyn FrontEnd>,
     /// In place of the ledger's file.
     pub(crate) ledger: Option<Arc<dyn LedgerSink>>,
+    /// Somebody who stays: an RPC client or a person. Without, dialogs go to the terminal where there is one.
+    pub(crate) partner: Option<Partner>,
+}
+
+/// Who answers extensions, and what the session is called for it.
+pub(crate) struct Partner {
+    /// `ctx.mode`.
+    pub(crate) mode: &'static str,
+    pub(crate) ui: Arc<dyn UiPort>,
+    pub(crate) prompter: Arc<dyn Prompter>,
+    /// Hears of reports instead of stderr.
+    pub(crate) observer: Rc<dyn Observer>,
 }
 
 /// `pi -p PROMPT`.
 pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     check_usage(&args)?;
+    if args.mode == Mode::Rpc {
+        return crate::rpc::serve(environment, args, flags).await;
+    }
     let prompt = args.prompt.join(" ");
     let front_end: Box<dyn FrontEnd> = match args.mode {
         Mode::Json => Box::new(JsonFrontEnd::new(std::io::stdout())),
@@ -73,13 +94,14 @@ pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<E
         }
         Mode::Text | Mode::Rpc => Box::new(TextFrontEnd::new(std::io::stdout())),
     };
-    let session = assemble(environment, Setup { args, flags, front_end, ledger: None }).await?;
+    let session = assemble(environment, Setup { args, flags, front_end, ledger: None, partner: None }).await?;
     let control = session.agent.control().clone();
+    let mut stops = Stops::listen()?;
     let interrupted = async {
-        let _ = tokio::signal::ctrl_c().await;
+        stops.next().await;
         control.abort();
         // A second one does not wait for the run to wind down.
-        let _ = tokio::signal::ctrl_c().await;
+        stops.next().await;
     };
     let host = session.host.clone();
     let result = tokio::select! {
@@ -90,11 +112,32 @@ pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<E
     result
 }
 
-fn check_usage(args: &RunArgs) -> Result<()> {
-    if args.mode == Mode::Rpc {
-        return Err(Failure::usage("--mode rpc is not there yet").help("use --mode text or --mode json"));
+/// What asks the program to end: Ctrl-C, a service that stops, a terminal that is closed.
+struct Stops {
+    signals: [tokio::signal::unix::Signal; 3],
+}
+
+impl Stops {
+    fn listen() -> Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let failed = |error| Failure::failed(format!("signals cannot be heard: {error}"));
+        let listen = |kind: SignalKind| signal(kind).map_err(failed);
+        let kinds = (SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup());
+        Ok(Self { signals: [listen(kinds.0)?, listen(kinds.1)?, listen(kinds.2)?] })
     }
-    if !args.print {
+
+    async fn next(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.signals;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}
+
+fn check_usage(args: &RunArgs) -> Result<()> {
+    if !args.print && args.mode != Mode::Rpc {
         return Err(Failure::usage("the terminal mode is not there yet").help(
             "answer one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or see what this is with: pi demo",
         ));
@@ -112,7 +155,7 @@ const MODELS: &str = "choose one with --model:\n        script:FILE       a reco
 
 /// Builds everything and loads the extensions.
 pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<Assembled> {
-    let Setup { args, flags, front_end, ledger: sink } = setup;
+    let Setup { args, flags, front_end, ledger: sink, partner } = setup;
     let ambient = Ambient::system();
     let model = args.model.as_deref().ok_or_else(|| Failure::usage("no model").help(MODELS))?;
     let provider = provider::open(model, &provider_options(environment, &args), &ambient).map_err(|error| {
@@ -129,19 +172,26 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     let session_id = session.header().id.clone();
     let control = AgentControl::new(session, Arc::new(state.clone()), ambient.clone());
 
-    let has_ui = args.mode == Mode::Text && environment.stdin_is_terminal && environment.stderr_is_terminal;
+    let at_terminal = args.mode == Mode::Text && environment.stdin_is_terminal && environment.stderr_is_terminal;
+    let has_ui = partner.is_some() || at_terminal;
     let decided = Decided::new(environment, &args)?;
-    let sink = sink.unwrap_or_else(|| Arc::new(LedgerFile::new(ledger_path(environment, &session_id))));
-    let secrets = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"].iter().filter_map(|name| environment.variable(name));
-    let ledger = Ledger::new(
-        LedgerOptions { session_id, secrets: secrets.map(str::to_owned).collect(), ..LedgerOptions::default() },
-        sink,
-    );
-    let (dispatcher, tool_requests) = dispatcher(environment, &decided, &ledger, &control, has_ui, timer.clone());
+    let ledger = match sink {
+        Some(sink) => Ledger::new(LedgerOptions { session_id, ..LedgerOptions::default() }, sink),
+        None => ledger::open(environment, &session_id, decided.policy.mode, &*timer),
+    };
+    ledger::write_aside(&ledger);
+    let grant_file = GrantFile::new(environment, timer.clone());
+    let book = grant_file.read()?;
+    let answers = Arc::new(Answers::new(grant_file));
+    let door = Door { decided: &decided, answers: Arc::clone(&answers), at_terminal, partner: partner.as_ref() };
+    let (dispatcher, tool_requests) = dispatcher(environment, door, &ledger, &control, timer.clone());
     let dispatcher = Arc::new(dispatcher);
 
-    let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer);
-    let host = isolation::realms(host, args.isolation, environment, decided.policy.mode)
+    let mut host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer);
+    if let Some(partner) = &partner {
+        host = host.observer(Rc::clone(&partner.observer));
+    }
+    let host = isolation::realms(host, &args, environment, &decided)?
         .options(host_options(environment, &decided, &ambient))
         .state(state)
         .watchdog(
@@ -149,24 +199,19 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         )
         .build();
     let reports = host.reports();
+    let desk = Desk { decided: &decided, book, answers };
     for found in &discovery.packages {
-        load(&host, &dispatcher, &compiler, &supplier, &decided, found).await?;
-    }
-    for (owner, registration) in host.other_registrations() {
-        if let Registration::Provider { name, .. } = registration {
-            stderr(&clean(&format!(
-                "warning: {}: it registers the provider {name}; models of extensions cannot be used yet, choose one with --model",
-                owner.path
-            )));
-        }
+        load(&host, &dispatcher, &compiler, &supplier, &desk, found).await?;
     }
     set_flags(&host, flags)?;
-    let shown = reports.clone();
-    tokio::task::spawn_local(async move {
-        loop {
-            show(&shown.next().await);
-        }
-    });
+    if partner.is_none() {
+        let shown = reports.clone();
+        tokio::task::spawn_local(async move {
+            loop {
+                show(&shown.next().await);
+            }
+        });
+    }
 
     let extensions = Rc::new(HostExtensions::new(host.clone()));
     tokio::task::spawn_local(tool_requests.serve(extensions.clone()));
@@ -175,7 +220,12 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
             cwd: environment.dirs.cwd.clone(),
             system_prompt: args.system_prompt.clone(),
             tools: None,
-            mode: if args.mode == Mode::Json { "json" } else { "print" }.to_owned(),
+            mode: match (&partner, args.mode) {
+                (Some(partner), _) => partner.mode,
+                (None, Mode::Json) => "json",
+                (None, _) => "print",
+            }
+            .to_owned(),
             has_ui,
             caps: Default::default(),
             max_turns: 100,
@@ -187,15 +237,27 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         control,
         front_end,
     );
+    agent.set_places(ResourcePlaces {
+        agent_dir: Some(environment.dirs.agent_dir.clone()),
+        project: Some(environment.dirs.cwd.clone()),
+        trusted: Trust::read(environment)?.covers(&environment.dirs.cwd),
+        packages: discovery.packages.iter().map(|found| found.root.clone()).filter(|root| root.is_dir()).collect(),
+    });
     Ok(Assembled { host, agent, ledger, reports })
 }
 
 impl Assembled {
     /// Opens the session, answers the prompt, closes the session.
     pub(crate) async fn run(&self, prompt: &str) -> Result<()> {
-        self.agent.start("startup").await.map_err(broken)?;
-        let outcome = self.agent.prompt(prompt).await;
-        self.agent.shutdown("quit").await;
+        let outcome = self
+            .agent
+            .attend(async {
+                self.agent.start("startup").await?;
+                let outcome = self.agent.prompt(prompt).await;
+                self.agent.shutdown("quit").await;
+                outcome
+            })
+            .await;
         // What nobody waits for (a log line, an event on the bus) still happens.
         let _ = tokio::time::timeout(WIND_DOWN, self.host.quiet()).await;
         judge(outcome.map_err(broken)?)
@@ -205,7 +267,7 @@ impl Assembled {
     /// failure.
     pub(crate) fn finish(&self) {
         self.reports.drain().iter().for_each(show);
-        let _ = self.ledger.flush();
+        let _ = self.ledger.close();
     }
 }
 
@@ -245,6 +307,11 @@ fn judge(outcome: Outcome) -> Result<()> {
 /// Extensions in load order. What was named on the command line has to be there; the rest is reported.
 fn discover(environment: &Environment, args: &RunArgs) -> Result<Discovery> {
     let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
+    // What a process that was killed had begun to change is finished, in a project only when it is trusted.
+    let scopes = if trusted { &[Scope::User, Scope::Project][..] } else { &[Scope::User] };
+    for problem in recover(&Disk::system(), &environment.dirs, scopes) {
+        stderr(&clean(&format!("warning: {problem}")));
+    }
     let mut discovery = resolve_extensions(&DiscoverOptions {
         dirs: environment.dirs.clone(),
         named: args.extensions.clone(),
@@ -260,23 +327,26 @@ fn discover(environment: &Environment, args: &RunArgs) -> Result<Discovery> {
     Ok(discovery)
 }
 
+/// What grants are decided with: the policy, what was answered before, and where new answers go.
+struct Desk<'a> {
+    decided: &'a Decided,
+    book: Book,
+    answers: Arc<Answers>,
+}
+
 async fn load(
     host: &Host,
     dispatcher: &Dispatcher,
     compiler: &Compiler,
     supplier: &Supplier,
-    decided: &Decided,
+    desk: &Desk<'_>,
     found: &PackageEntry,
 ) -> Result<()> {
     let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
     let metadata = output.metadata();
     let mut profile = Profile::new(found.id.as_str()).at(&found.root);
     profile.artifact_id = Some(metadata.artifact.clone());
-    let grants = decided.grants(&metadata.capabilities);
-    dispatcher
-        .gate()
-        .set_grants(&profile, &grants, Evidence::default())
-        .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
+    grant(dispatcher, desk, found, &profile, &metadata)?;
 
     let maps = SourceMaps::new(output.artifact.artifact());
     let supplied = supplier.for_extension(&metadata).await?;
@@ -284,7 +354,7 @@ async fn load(
         Package::new(profile, Arc::new(output.artifact)).with_supplied(supplied).with_positions(Rc::new(maps));
     package.entries = wanted_entries(found);
     // A factory may wait for a timer or a call; somebody has to bring it the answer.
-    let report = host.run(host.load(package)).await.map_err(|error| Failure::failed(clean(&error.to_string())))?;
+    let report = host.run(host.load(package)).await.map_err(|error| isolation::not_loaded(&error))?;
     if let Some((path, error)) = report.failures().next() {
         let place = error
             .position
@@ -296,6 +366,29 @@ async fn load(
     for conflict in &report.conflicts {
         stderr(&format!("warning: {}", clean(conflict)));
     }
+    Ok(())
+}
+
+/// Tells the gate what an extension holds, and its user when that is less than it was.
+fn grant(
+    dispatcher: &Dispatcher,
+    desk: &Desk<'_>,
+    found: &PackageEntry,
+    profile: &Profile,
+    metadata: &ArtifactMetadata,
+) -> Result<()> {
+    let applicant = Applicant::new(found.id.as_str(), &found.root, metadata, desk.decided.policy.mode)?;
+    let record = desk.book.packages.get(&applicant.id);
+    let held = desk.decided.held(&applicant, found.origin, record);
+    if let Some(note) = &held.note {
+        stderr(&clean(&format!("warning: {}: {note}", applicant.id)));
+    }
+    let empty = Record::new(applicant.present());
+    desk.answers.expect(found.id.clone(), empty);
+    let gate = dispatcher.gate();
+    gate.set_grants(profile, &held.grants, applicant.evidence)
+        .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
+    gate.set_never(profile, held.never);
     Ok(())
 }
 
@@ -327,22 +420,37 @@ fn set_flags(host: &Host, flags: Vec<ExtensionFlag>) -> Result<()> {
     Ok(())
 }
 
+/// What stands between extensions and their user.
+struct Door<'a> {
+    decided: &'a Decided,
+    answers: Arc<Answers>,
+    at_terminal: bool,
+    partner: Option<&'a Partner>,
+}
+
 fn dispatcher(
     environment: &Environment,
-    decided: &Decided,
+    Door { decided, answers, at_terminal, partner }: Door<'_>,
     ledger: &Ledger,
     control: &AgentControl,
-    has_ui: bool,
     timer: Arc<dyn Timer>,
 ) -> (Dispatcher, ToolRequests) {
     let dirs = &environment.dirs;
     let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &environment.temp);
     let terminal = Terminal::default();
-    let mut gate = Gate::builder(decided.policy.clone(), places);
-    if environment.stdin_is_terminal && environment.stderr_is_terminal {
-        gate = gate.prompter(Arc::new(terminal.clone()));
-    }
-    let ui: Arc<dyn UiPort> = if has_ui { Arc::new(terminal) } else { Arc::new(NoUi) };
+    let mut gate = Gate::builder(decided.policy.clone(), places).memory(answers);
+    let ui: Arc<dyn UiPort> = match partner {
+        Some(partner) => {
+            gate = gate.prompter(Arc::clone(&partner.prompter)).block_on(Arc::new(terminal::block_on));
+            Arc::clone(&partner.ui)
+        }
+        None => {
+            if environment.stdin_is_terminal && environment.stderr_is_terminal {
+                gate = gate.prompter(Arc::new(terminal.clone())).block_on(Arc::new(terminal::block_on));
+            }
+            if at_terminal { Arc::new(terminal) } else { Arc::new(NoUi) }
+        }
+    };
     let child =
         PLAIN_ENV.iter().filter_map(|name| Some(((*name).to_owned(), environment.variables.get(*name)?.clone())));
     let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
@@ -354,6 +462,8 @@ fn dispatcher(
         .tool(Arc::new(tools))
         .tools(Arc::new(control.clone()))
         .http(HttpOptions::default())
+        .net()
+        .sqlite()
         .env(environment.variables.clone())
         .log(ledger.clone(), Arc::clone(&timer))
         .timer(Arc::clone(&timer))
@@ -369,10 +479,17 @@ fn host_options(environment: &Environment, decided: &Decided, ambient: &Ambient)
     let mut seed = [0; 8];
     ambient.random.fill(&mut seed);
     options.seed = u64::from_le_bytes(seed);
-    if let Some(megabytes) = decided.max_memory_mb {
-        options.limits.memory_bytes = megabytes << 20;
-    }
+    options.limits = realm_limits(decided);
     options
+}
+
+/// The limits of each extension, as the settings have it.
+pub(crate) fn realm_limits(decided: &Decided) -> Limits {
+    let mut limits = Limits::default();
+    if let Some(megabytes) = decided.max_memory_mb {
+        limits.memory_bytes = megabytes << 20;
+    }
+    limits
 }
 
 fn provider_options(environment: &Environment, args: &RunArgs) -> ProviderOptions {
@@ -400,7 +517,11 @@ fn open_session(environment: &Environment, args: &RunArgs, ambient: &Ambient) ->
     } else {
         Ok(Session::create_in(&folder, cwd, ambient.clone()))
     };
-    opened.map_err(|error| Failure::failed(error.to_string()))
+    let session = opened.map_err(|error| Failure::failed(error.to_string()))?;
+    for notice in session.notices() {
+        stderr(&clean(&format!("warning: {notice}")));
+    }
+    Ok(session)
 }
 
 /// pi's folder for the sessions of a working folder.
@@ -418,14 +539,6 @@ fn session_folder(environment: &Environment, cwd: &Path) -> PathBuf {
     environment.dirs.agent_dir.join("sessions").join(format!("--{name}--"))
 }
 
-fn ledger_path(environment: &Environment, session_id: &str) -> PathBuf {
-    let folder = match environment.variable("PI_EXTENSION_LOG_DIR") {
-        Some(folder) => environment.dirs.cwd.join(folder),
-        None => environment.dirs.agent_dir.join("logs/extensions"),
-    };
-    folder.join(format!("{session_id}.jsonl"))
-}
-
 /// A report on stderr, one line.
 fn show(report: &Report) {
     let level = match &report.kind {
@@ -436,5 +549,5 @@ fn show(report: &Report) {
         | ReportKind::SlowVerdict { .. } => "warning: ",
         _ => "error: ",
     };
-    stderr(&format!("{level}{}", clean(&report.to_string())));
+    stderr(&format!("{level}{}", indented(&clean(&report.to_string()))));
 }

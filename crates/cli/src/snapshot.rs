@@ -155,7 +155,7 @@ fn document(host: &Host, failed: &BTreeSet<String>, errors: Vec<(String, String)
         .iter()
         .flat_map(|(owner, all)| all.iter().map(move |one| (owner, one)))
         .filter_map(|(owner, one)| match one {
-            Registration::Provider { name, config } => {
+            Registration::Provider { name, config, .. } => {
                 Some(json!({"name": name, "extension": owner.path, "config": plain(config)}))
             }
             _ => None,
@@ -183,6 +183,7 @@ fn extension(path: &str, registrations: &[Registration]) -> Value {
     let mut shortcuts = Vec::new();
     let mut flags = Vec::new();
     let mut handlers: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut transforms_markdown = false;
     let mut message_renderers = Vec::new();
     let mut entry_renderers = Vec::new();
     for registration in registrations {
@@ -200,6 +201,7 @@ fn extension(path: &str, registrations: &[Registration]) -> Value {
             Registration::Handler(spec) => *handlers.entry(&spec.event).or_default() += 1,
             Registration::MessageRenderer { custom_type, .. } => message_renderers.push(custom_type),
             Registration::EntryRenderer { custom_type, .. } => entry_renderers.push(custom_type),
+            Registration::MarkdownTransformer { .. } => transforms_markdown = true,
             Registration::Provider { .. }
             | Registration::HandlerRemoved { .. }
             | Registration::ProviderRemoved { .. } => {}
@@ -209,7 +211,7 @@ fn extension(path: &str, registrations: &[Registration]) -> Value {
         "path": path, "tools": tools, "commands": commands, "shortcuts": shortcuts, "flags": flags,
         "handlers": handlers, "messageRenderers": message_renderers, "entryRenderers": entry_renderers,
         // `pi.registerMarkdownTransformer` throws so far.
-        "markdownTransformer": false,
+        "markdownTransformer": transforms_markdown,
     })
 }
 

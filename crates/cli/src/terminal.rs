@@ -1,13 +1,14 @@
 //! A person at a terminal: capability questions and dialogs of extensions, line by line on stderr.
 
-use crate::output::{clean, stderr};
+use crate::output::{clean, indented, stderr};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, unsupported};
-use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
-use pijs_protocol::HostcallError;
+use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, ExpectedLoss, Prompter, Question};
+use pijs_protocol::{HostcallError, guard};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Asks on stderr, reads from stdin. One question at a time; end of input means no.
 #[derive(Clone, Default)]
@@ -35,25 +36,76 @@ impl Terminal {
     }
 }
 
+/// Answers that come sooner were typed before the question could be read.
+const DEAD_TIME: Duration = Duration::from_millis(300);
+/// Lines that are thrown away before a question counts as unanswered.
+const MOST_HASTY: usize = 64;
+
+impl Terminal {
+    /// Asks something that grants power. A line that was typed ahead is no answer; the question stays.
+    pub(crate) fn answer(&self, question: &str) -> Option<String> {
+        let mut shown = question.to_owned();
+        for _ in 0..MOST_HASTY {
+            let asked = Instant::now();
+            let line = self.ask(&shown)?;
+            if asked.elapsed() >= DEAD_TIME || !guard::is_up("prompt.dead-time") {
+                return Some(line.to_lowercase());
+            }
+            shown = "that was typed before the question; once more: ".to_owned();
+        }
+        None
+    }
+}
+
+/// A question in pi's own frame. What an extension prints is indented, so none of it begins like this.
+fn framed(question: &Question) -> String {
+    let mut text = format!("\n== pi asks: {} wants to {}\n", question.extension, question.what);
+    if !question.subject.is_empty() {
+        text.push_str(&format!("==   {}\n", question.subject));
+    }
+    for warning in &question.warnings {
+        text.push_str(&format!("== note: {warning}\n"));
+    }
+    let ExpectedLoss { grant, deny, .. } = question.loss;
+    text.push_str(&format!("== expected loss: {grant:.2} if allowed, {deny:.2} if not\n"));
+    text.push_str(
+        "== allow? [y]es this once, [s]ame thing this session, [a]ll of it this session, al[w]ays the same thing, ",
+    );
+    if question.refused >= OFFER_MUTE {
+        text.push_str("[N]o, ne[v]er, [m]ute this extension: ");
+    } else {
+        text.push_str("[N]o, ne[v]er: ");
+    }
+    text
+}
+
+/// Refusals in a row from which on muting is offered.
+const OFFER_MUTE: u32 = 3;
+
 impl Prompter for Terminal {
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
-        let warnings: String = question.warnings.iter().map(|warning| format!("  note: {warning}\n")).collect();
-        let text = format!(
-            "\n{} asks to {}:\n  {}\n{warnings}allow? [y]es this once, [s]ame thing for this session, [a]ll of it for this session, [N]o, ne[v]er: ",
-            question.extension, question.what, question.subject
-        );
         let terminal = self.clone();
         Box::pin(async move {
-            match terminal.ask_off_thread(text).await.map(|line| line.to_lowercase()).as_deref() {
+            let text = framed(&question);
+            let line = tokio::task::spawn_blocking(move || terminal.answer(&text)).await.ok().flatten();
+            match line.as_deref() {
                 Some("y" | "yes") => Answer::AllowOnce,
                 Some("s" | "same") => Answer::AllowSubject,
                 Some("a" | "all") => Answer::AllowCapability,
+                Some("w" | "always") => Answer::AllowAlways,
                 Some("v" | "never") => Answer::DenyAlways,
+                Some("m" | "mute") if question.refused >= OFFER_MUTE => Answer::Mute,
                 Some(_) => Answer::Deny,
                 None => Answer::NoPerson,
             }
         })
     }
+}
+
+/// Waits for a person on behalf of a call that the realm waits for, from outside of the runtime's own threads.
+pub(crate) fn block_on(answer: BoxFuture<'static, Answer>) -> Option<Answer> {
+    let runtime = tokio::runtime::Handle::try_current().ok()?;
+    std::thread::spawn(move || runtime.block_on(answer)).join().ok()
 }
 
 impl UiPort for Terminal {
@@ -79,9 +131,12 @@ impl UiPort for Terminal {
                     .flatten()
                     .filter_map(|option| option.as_str().map(str::to_owned))
                     .collect();
-                let list: String =
-                    options.iter().enumerate().map(|(at, option)| format!("  {}. {option}\n", at + 1)).collect();
-                let question = format!("\n{who}: {}\n{list}number, or empty to cancel: ", text("title"));
+                let list: String = options
+                    .iter()
+                    .enumerate()
+                    .map(|(at, option)| format!("  {}. {}\n", at + 1, indented(option)))
+                    .collect();
+                let question = format!("\n{who}: {}\n{list}number, or empty to cancel: ", indented(&text("title")));
                 Box::pin(async move {
                     let line = terminal.ask_off_thread(question).await.unwrap_or_default();
                     let chosen = line.parse::<usize>().ok().and_then(|number| options.get(number.checked_sub(1)?));
@@ -89,14 +144,16 @@ impl UiPort for Terminal {
                 })
             }
             UiOp::Confirm => {
-                let question = format!("\n{who}: {}\n{}\n[y/N]: ", text("title"), text("message"));
+                let (title, message) = (indented(&text("title")), indented(&text("message")));
+                let question = format!("\n{who}: {title}\n  {message}\n[y/N]: ");
                 Box::pin(async move {
                     let line = terminal.ask_off_thread(question).await.unwrap_or_default();
                     Ok(json!({ "value": matches!(line.to_lowercase().as_str(), "y" | "yes") }))
                 })
             }
             UiOp::Input => {
-                let question = format!("\n{who}: {}\n{}> ", text("title"), text("placeholder"));
+                let (title, hint) = (indented(&text("title")), indented(&text("placeholder")));
+                let question = format!("\n{who}: {title}\n  {hint}> ");
                 Box::pin(async move {
                     let line = terminal.ask_off_thread(question).await.filter(|line| !line.is_empty());
                     Ok(line.map_or_else(|| json!({}), |line| json!({ "value": line })))
@@ -127,7 +184,7 @@ fn told(who: &str, op: UiOp, call: &UiCall) -> Result<Value, HostcallError> {
         UiOp::Notify | UiOp::SetStatus => {
             let shown = call.params.get("message").or_else(|| call.params.get("text")).and_then(Value::as_str);
             if let Some(shown) = shown {
-                stderr(&format!("{}: {}", clean(who), clean(shown)));
+                stderr(&format!("{}: {}", clean(who), indented(&clean(shown))));
             }
             Ok(json!({}))
         }

@@ -3,9 +3,9 @@
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
+use pijs_durable::{Disk, Replace};
 use pijs_protocol::guard;
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// `<agentDir>/pijs/trusted.json`: canonical folders.
@@ -36,20 +36,11 @@ impl Trust {
     pub(crate) fn set(&mut self, folder: &Path, trusted: bool) -> Result<()> {
         let changed = if trusted { self.folders.insert(folder.to_owned()) } else { self.folders.remove(folder) };
         if changed {
-            self.write()
+            serde_json::to_vec_pretty(&self.folders)
+                .map_err(std::io::Error::from)
+                .and_then(|text| Disk::system().replace(&self.path, &text, Replace::STATE))
                 .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", self.path.display())))?;
         }
         Ok(())
-    }
-
-    /// The old list or the new one is there, whenever the machine stops.
-    fn write(&self) -> std::io::Result<()> {
-        let folder = self.path.parent().expect("a file below the agent's folder");
-        std::fs::create_dir_all(folder)?;
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(&serde_json::to_vec_pretty(&self.folders)?)?;
-        file.as_file().sync_all()?;
-        file.persist(&self.path)?;
-        std::fs::File::open(folder)?.sync_all()
     }
 }

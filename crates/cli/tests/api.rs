@@ -571,42 +571,31 @@ fn the_active_tools_can_be_listed_and_chosen() {
     );
 }
 
-/// Members that the sources list as missing, as `pi.setModel`.
-fn listed_as_missing() -> Vec<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/modules/pi");
-    let mut members = Vec::new();
-    for file in ["api.ts", "ctx.ts", "ui.ts", "session.ts"] {
-        let text = std::fs::read_to_string(folder.join(file)).expect("a host module");
-        for list in
-            text.split("defineUnsupported").skip(1).filter(|list| list.starts_with('(') || list.starts_with("Getters("))
-        {
-            let names: Vec<&str> = list[..list.find(']').expect("a list")].split('"').skip(1).step_by(2).collect();
-            let (path, names) = names.split_first().expect("a path");
-            members.extend(names.iter().map(|name| format!("{path}.{name}")));
-        }
-    }
-    members
-}
-
 #[test]
-fn what_is_not_there_yet_says_its_own_name() {
-    let members = listed_as_missing();
-    assert!(members.iter().any(|member| member == "ctx.ui.setWidget"), "{members:?}");
+fn every_member_that_pi_declares_is_there() {
+    let lists: Value = serde_json::from_str(include_str!("../../../fixtures/api/members-0.87.1.json")).expect("JSON");
+    let source = format!(
+        "export default (pi: any) => {{ const say = sayer(pi); pi.registerCommand('probe', {{ handler: async (args: string, ctx: any) => {{
+           const look = (owner: any, members: any, path: string) => {{ for (const [name, kind] of Object.entries(members)) {{
+             if (!(name in owner)) say('missing', `${{path}}.${{name}}`);
+             else if (kind !== 'value' && typeof owner[name] !== 'function') say('missing', `${{path}}.${{name}}()`); }} }};
+           const lists = {lists};
+           look(pi, lists.pi, 'pi'); look(ctx, lists.command, 'ctx'); look(ctx.ui, lists.ui, 'ctx.ui');
+           look(ctx.sessionManager, lists.sessionManager, 'ctx.sessionManager');
+           look(ctx.modelRegistry, lists.modelRegistry, 'ctx.modelRegistry');
+           await ctx.newSession({{ withSession: async (next: any) => look(next, lists.replaced, 'withSession') }});
+           console.log('looked'); }} }});
+           pi.on('session_start', (event: any, ctx: any) => {{
+             const missing = Object.keys(lists.ctx).filter((name) => !(name in ctx));
+             say('context', missing); }}); const lists = {lists}; }};"
+    );
     let world = World::new();
     let model = world.script(&[]);
-    let source = format!(
-        "export default (pi: any) => {{ const say = sayer(pi); pi.registerCommand('probe', {{ handler: (args: string, ctx: any) => {{
-           for (const member of {}) {{ const path = member.split('.'), name = path.pop();
-             const owner = path.slice(1).reduce((at: any, key: string) => at[key], path[0] === 'pi' ? pi : ctx);
-             try {{ const found = owner[name]; found(); say('works', member); }} catch (error: any) {{ say('says', error.message); }} }} }} }}); }};",
-        json!(members)
-    );
     let seen = run_in(world, "/probe", &model, &[("one", &source)], &[]);
     seen.run.succeeded();
-    assert_eq!(seen.all("works"), [] as [Value; 0]);
-    let expected: Vec<_> =
-        members.iter().map(|member| json!(format!("{member} is not supported by PiJS yet"))).collect();
-    assert_eq!(seen.all("says"), expected);
+    assert_eq!(seen.all("missing"), [] as [Value; 0]);
+    // At the start, and in the new session.
+    assert_eq!(seen.all("context"), [json!([]), json!([])]);
 }
 
 #[test]

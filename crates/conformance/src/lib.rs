@@ -1,1 +1,22 @@
-//! See `docs/architecture.md`.
+//! Conformance: what PiJS does with real extensions, compared with what the real pi did.
+//!
+//! The real pi was asked once (`fixtures/conformance/expected`); `pi ext snapshot` and `pi ext drive` print the same
+//! documents, and [`compare`] applies the rules of `fixtures/conformance/format.md`.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`compare`] | the differences between two documents |
+//! | [`corpus`] | the cases, and the packages they need, fetched by name, version and digest |
+//! | [`run`] | runs `pi` over the cases |
+//! | [`baseline`] | what is known to differ, each with its reason; a surprise in either direction fails |
+//! | [`report`] | a run as a page |
+//!
+//! `cargo xtask conformance` is the command.
+
+#![warn(missing_docs)]
+
+pub mod baseline;
+pub mod compare;
+pub mod corpus;
+pub mod report;
+pub mod run;

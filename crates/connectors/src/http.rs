@@ -39,6 +39,8 @@ const GO_ALONG: &[&str] = &[
     "user-agent",
 ];
 
+pub(crate) use address::is_public;
+
 /// Limits of requests.
 #[derive(Clone)]
 pub struct HttpOptions {
@@ -213,7 +215,7 @@ fn headers(request: &Request) -> Result<HeaderMap, HostcallError> {
         if DROPPED.contains(&&*lower) {
             continue;
         }
-        if guard::is_up("http.headers") && (FORBIDDEN.contains(&&*lower) || lower.starts_with("proxy-")) {
+        if FORBIDDEN.contains(&&*lower) || lower.starts_with("proxy-") {
             return Err(HostcallError::invalid("schema", format!("http: the header {name:?} belongs to the host")));
         }
         let bad = || HostcallError::invalid("schema", format!("http: {name:?} is not a header, or its value is none"));

@@ -14,8 +14,10 @@
 //! | [`exec`] | programs without a shell, killed with everything they started |
 //! | [`http`] | requests to vetted addresses, redirects checked hop by hop |
 //! | [`env`] | environment variables by name |
+//! | [`net`] | plain connections and servers on loopback |
 //! | [`log`] | an extension's own log lines |
 //! | [`timer`] | waiting |
+//! | [`sqlite`] | SQLite databases, files decided one by one |
 //! | [`ports`] | UI, session, tools, events and modules: traits the agent implements |
 //!
 //! [`Connectors`] puts them together for a [`Dispatcher`](pijs_hostcall::Dispatcher).
@@ -27,7 +29,9 @@ pub mod exec;
 pub mod fs;
 pub mod http;
 pub mod log;
+pub mod net;
 pub mod ports;
+pub mod sqlite;
 pub mod system;
 pub mod timer;
 

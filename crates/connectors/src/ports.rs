@@ -91,6 +91,16 @@ ops! {
         Reload = "reload",
         /// Answers when no run is going on.
         WaitForIdle = "wait_for_idle",
+        /// Lets a session begin that `new_session` with `hold` held back.
+        StartSession = "start_session",
+        /// `entry`, without id, parent and time; the answer is `{id}`.
+        Append = "append",
+        /// `entryId?`; what is appended next follows it.
+        SetLeaf = "set_leaf",
+        /// What the extension registered as providers has changed.
+        RefreshProviders = "refresh_providers",
+        /// `model, context, options`; the answer is an assistant message.
+        AskModel = "ask_model",
     }
 }
 

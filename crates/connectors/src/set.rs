@@ -5,9 +5,11 @@ use crate::exec::{ExecConnector, ExecOptions};
 use crate::fs::FsConnector;
 use crate::http::{HttpConnector, HttpOptions};
 use crate::log::LogConnector;
+use crate::net::NetConnector;
 use crate::ports::{
     EventsPort, ModulePort, PortConnector, SessionCall, SessionPort, ToolCall, ToolPort, ToolsPort, UiCall, UiPort,
 };
+use crate::sqlite::SqliteConnector;
 use crate::system::FileSystem;
 use crate::timer::TimerConnector;
 use pijs_hostcall::{Connector, Ledger, Timer};
@@ -58,6 +60,18 @@ impl Connectors {
     #[must_use]
     pub fn http(self, options: HttpOptions) -> Self {
         self.with("http", Arc::new(HttpConnector::new(options)))
+    }
+
+    /// Connections and servers on loopback.
+    #[must_use]
+    pub fn net(self) -> Self {
+        self.with("net", Arc::new(NetConnector::new()))
+    }
+
+    /// SQLite databases.
+    #[must_use]
+    pub fn sqlite(self) -> Self {
+        self.with("sqlite", Arc::new(SqliteConnector::new()))
     }
 
     /// Environment variables; the values as the host read them at its start.

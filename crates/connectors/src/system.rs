@@ -2,7 +2,7 @@
 //!
 //! [`Dir`] never follows a symbolic link and never takes a path, only a name in itself; that is
 //! what makes the resolver in [`crate::fs`] safe against everything that moves while it walks.
-//! [`OsFileSystem`] is the operating system's; an embedder may bring another.
+//! [`OsFileSystem`] is the operating system's, [`MemoryFileSystem`] one in memory; an embedder may bring another.
 
 use std::any::Any;
 use std::ffi::{OsStr, OsString};
@@ -13,12 +13,14 @@ use std::task::{Context, Poll};
 
 #[cfg(target_os = "linux")]
 mod inotify;
+mod memory;
 #[cfg(unix)]
 mod os;
 #[cfg(not(unix))]
 #[path = "system/os_unsupported.rs"]
 mod os;
 
+pub use memory::MemoryFileSystem;
 pub use os::OsFileSystem;
 pub(crate) use os::open_folder;
 

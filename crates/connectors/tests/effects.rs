@@ -9,7 +9,7 @@ use pijs_hostcall::{
     BoxFuture, Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile, Timer,
 };
 use pijs_protocol::manifest::Scope;
-use pijs_protocol::{Capability, HostCall, HostResult, Now};
+use pijs_protocol::{Capability, ErrorCode, HostCall, HostResult, HostcallError, Now};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -154,7 +154,8 @@ fn handles_belong_to_their_extension_and_close_with_it() {
     let stranger = Caller::new(Arc::new(Profile::new("path:/other")));
     let foreign = World::call("read", "fs", json!({"op": "fstat", "fd": fd}), Vec::new());
     assert_eq!(why(&world.dispatcher.call_sync(&stranger, foreign)), "io:EBADF");
-    world.dispatcher.end_extension(world.caller.extension());
+    let gone = HostcallError::new(ErrorCode::Internal, "the extension is gone");
+    world.dispatcher.end_extension(world.caller.extension(), &gone);
     assert_eq!(why(&world.read(json!({"op": "fstat", "fd": fd}))), "io:EBADF");
 }
 

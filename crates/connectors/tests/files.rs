@@ -5,9 +5,11 @@ mod support;
 
 #[cfg(unix)]
 mod unix {
-    use super::support::{World, ok, op, why, writer};
+    use super::support::{Setup, World, ok, op, why, writer};
+    use pijs_connectors::system::MemoryFileSystem;
     use serde_json::{Value, json};
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
+    use std::sync::Arc;
 
     #[test]
     fn a_file_is_replaced_at_once_and_keeps_its_mode() {
@@ -193,6 +195,115 @@ mod unix {
     impl Drop for Mounted {
         fn drop(&mut self) {
             let _ = std::process::Command::new("umount").arg(&self.0).output();
+        }
+    }
+
+    /// Capability and parameters, one call after the other.
+    fn calls() -> Vec<(&'static str, Value)> {
+        let write = |params: Value| ("write", params);
+        let read = |params: Value| ("read", params);
+        vec![
+            write(json!({"op": "mkdir", "path": "a/b/c", "recursive": true})),
+            write(json!({"op": "mkdir", "path": "a"})),
+            write(json!({"op": "writeFile", "path": "a/f", "data": "one"})),
+            write(json!({"op": "appendFile", "path": "a/f", "data": " two"})),
+            read(json!({"op": "readFile", "path": "a/f", "encoding": "utf8"})),
+            write(json!({"op": "writeFile", "path": "a/f", "data": "x", "flag": "wx"})),
+            write(json!({"op": "writeFile", "path": "a/f", "data": "new"})),
+            write(json!({"op": "link", "from": "a/f", "to": "a/g"})),
+            write(json!({"op": "writeFile", "path": "a/f", "data": "both"})),
+            read(json!({"op": "readFile", "path": "a/g", "encoding": "utf8"})),
+            write(json!({"op": "truncate", "path": "a/g", "len": 2})),
+            write(json!({"op": "symlink", "target": "f", "path": "a/l"})),
+            read(json!({"op": "readFile", "path": "a/l", "encoding": "utf8"})),
+            read(json!({"op": "readlink", "path": "a/l"})),
+            read(json!({"op": "readlink", "path": "a/f"})),
+            write(json!({"op": "symlink", "target": "../../outside", "path": "out"})),
+            read(json!({"op": "readFile", "path": "way-out/secret"})),
+            read(json!({"op": "readdir", "path": "a", "recursive": true})),
+            read(json!({"op": "readdir", "path": "a/f"})),
+            read(json!({"op": "exists", "path": "a/none"})),
+            read(json!({"op": "readFile", "path": "a"})),
+            read(json!({"op": "readFile", "path": "a/none"})),
+            read(json!({"op": "readFile", "path": "a/f/x"})),
+            write(json!({"op": "chmod", "path": "a/f", "mode": 0o600})),
+            write(json!({"op": "utimes", "path": "a/f", "atimeMs": 1000, "mtimeMs": 2000})),
+            write(json!({"op": "rename", "from": "a", "to": "a/b/inside"})),
+            write(json!({"op": "rename", "from": "a/f", "to": "a/b"})),
+            write(json!({"op": "rename", "from": "a/b", "to": "a/f"})),
+            write(json!({"op": "rename", "from": "a/b", "to": "moved"})),
+            write(json!({"op": "rmdir", "path": "moved"})),
+            write(json!({"op": "unlink", "path": "moved"})),
+            write(json!({"op": "rmdir", "path": "moved/c"})),
+            write(json!({"op": "copyFile", "from": "a/f", "to": "copy"})),
+            write(json!({"op": "copyFile", "from": "a/f", "to": "copy", "exclusive": true})),
+            write(json!({"op": "cp", "from": "a", "to": "copies", "recursive": true})),
+            read(json!({"op": "readdir", "path": "copies", "recursive": true})),
+            write(json!({"op": "open", "path": "h", "flags": "w+"})),
+            write(json!({"op": "write", "fd": 3, "data": "abcdef"})),
+            write(json!({"op": "write", "fd": 3, "data": "X", "position": 1})),
+            read(json!({"op": "read", "fd": 3, "length": 3, "position": 0})),
+            write(json!({"op": "ftruncate", "fd": 3, "len": 8})),
+            write(json!({"op": "unlink", "path": "h"})),
+            read(json!({"op": "fstat", "fd": 3})),
+            read(json!({"op": "close", "fd": 3})),
+            read(json!({"op": "close", "fd": 3})),
+            read(json!({"op": "realpath", "path": "a/l"})),
+            read(json!({"op": "stat", "path": "a/l"})),
+            read(json!({"op": "lstat", "path": "a/l"})),
+            write(json!({"op": "rm", "path": "a"})),
+            write(json!({"op": "rm", "path": "a", "recursive": true})),
+            write(json!({"op": "rm", "path": "a"})),
+            write(json!({"op": "rm", "path": "a", "force": true})),
+            read(json!({"op": "readdir", "path": "."})),
+        ]
+    }
+
+    /// What came of a call, without what differs between two systems: numbers, times, the folder.
+    fn told(world: &World, capability: &str, params: &Value) -> String {
+        let result = world.sync(capability, "fs", params.clone());
+        let mut output = result.output.clone();
+        if let Some(stat) = output.as_object_mut() {
+            let is_folder = stat.get("kind").is_some_and(|kind| kind == "dir");
+            for name in ["dev", "ino", "uid", "gid", "blocks", "blksize", "ctimeMs", "birthtimeMs", "atimeMs"] {
+                stat.remove(name);
+            }
+            // Set by a call only on one file.
+            if stat.get("mtimeMs").is_some_and(|time| *time != 2000.0) {
+                stat.remove("mtimeMs");
+            }
+            if is_folder {
+                stat.remove("size");
+            }
+            // What the process's mask leaves of it; set by a call only on one file.
+            if stat.get("mode").is_some_and(|mode| mode.as_u64() != Some(0o100_600)) {
+                stat.remove("mode");
+            }
+        }
+        let error = result.error.map(|error| (error.code, error.message));
+        format!("{output} {error:?} {:?}", result.bytes).replace(&*world.root().to_string_lossy(), "ROOT")
+    }
+
+    #[test]
+    fn files_in_memory_answer_as_those_of_the_system() {
+        let disk = World::new(&[writer()]);
+        std::os::unix::fs::symlink("../outside", disk.app().join("way-out")).unwrap();
+        let memory = Setup {
+            system: |root| {
+                let files = MemoryFileSystem::new()
+                    .folder(root.join("app/.pi"))
+                    .folder(root.join("home/.pi/agent"))
+                    .folder(root.join("tmp"))
+                    .file(root.join("outside/secret"), "canary")
+                    .file(root.join("app/src/a.txt"), "hello")
+                    .symlink(root.join("app/way-out"), "../outside");
+                Arc::new(files)
+            },
+            ..Setup::new(&[writer()])
+        }
+        .build();
+        for (capability, params) in calls() {
+            assert_eq!(told(&memory, capability, &params), told(&disk, capability, &params), "{params}");
         }
     }
 

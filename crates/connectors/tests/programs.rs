@@ -173,7 +173,7 @@ mod linux {
         let world = world();
         let ended = ok(world.sync("exec", "exec", sh("sleep 31274 & echo here")));
         assert_eq!((&ended["stdout"], &ended["code"]), (&json!("here\n"), &json!(0)));
-        world.dispatcher.end_extension(world.extension());
+        world.dispatcher.end_extension(world.extension(), &crate::gone());
         until("it is left", || marked("31274").is_empty());
     }
 
@@ -183,7 +183,7 @@ mod linux {
         assert!(!marked("31275").is_empty(), "a server that a program starts outlives it");
         ok(world.sync("exec", "exec", sh("true")));
         assert!(!marked("31275").is_empty());
-        world.dispatcher.end_extension(world.extension());
+        world.dispatcher.end_extension(world.extension(), &crate::gone());
         until("it is left", || marked("31275").is_empty());
     }
 
@@ -253,7 +253,7 @@ mod linux {
         assert!(lives(&pid.to_string()));
         let own = i64::from(std::process::id());
         assert_eq!(ok(world.sync("exec", "exec", op("kill", json!({"pid": own}))))["sent"], false);
-        world.dispatcher.end_extension(world.extension());
+        world.dispatcher.end_extension(world.extension(), &crate::gone());
         until("it is left", || !lives(&pid.to_string()));
     }
 
@@ -341,4 +341,9 @@ mod linux {
         // Before it could say that the program runs, or after.
         assert!(ended["signal"] == "SIGKILL" || ended["error"]["errno"] == "EIO", "{ended}");
     }
+}
+
+#[cfg(target_os = "linux")]
+fn gone() -> pijs_protocol::HostcallError {
+    pijs_protocol::Termination::Crashed { detail: "killed by SIGKILL".to_owned() }.error()
 }

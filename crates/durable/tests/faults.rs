@@ -1,6 +1,6 @@
 //! Every fault at every operation of what this crate offers. The counts are printed: `cargo test -- --nocapture`.
 
-use pijs_durable::fault::{Case, Survey, Work, survey};
+use pijs_durable::fault::{Case, Density, Survey, Work, survey};
 use pijs_durable::{Appender, Disk, Replace};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -147,7 +147,7 @@ impl Work for Lines {
 
 #[expect(clippy::print_stdout, reason = "the counts are what a reader of the test wants to know")]
 fn all(name: &str, work: &mut impl Work, root: &std::path::Path) -> Survey {
-    let done = survey(root, 1, work).expect("a folder of our own");
+    let done = survey(root, Density::ALL, work).expect("a folder of our own");
     println!("{name}: {0}/{0} kills, {1}/{1} power cuts, {2}/{2} errors survived", done.kills, done.cuts, done.errors);
     done
 }

@@ -20,8 +20,13 @@
 
 mod clock;
 mod compile;
+mod compute;
 mod error;
+#[cfg(all(target_os = "linux", feature = "test-hooks"))]
+pub mod hooks;
 mod hostcall;
+#[cfg(target_os = "linux")]
+mod inherited;
 mod intrinsics;
 mod limits;
 mod loader;
@@ -39,6 +44,8 @@ mod values;
 
 pub use compile::{CompileError, ModuleSource, compile, engine_build};
 pub use error::EngineError;
+#[cfg(target_os = "linux")]
+pub use inherited::close_inherited_files;
 pub use limits::Interrupter;
 pub use loader::FACADE_PREFIX;
 pub use realm::EngineRealm;

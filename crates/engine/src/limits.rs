@@ -14,8 +14,8 @@
 //! Interrupt polls come every 10,000 loop edges or calls, counted by the engine, so fuel is the same
 //! on every machine. Allocation sizes go through Rust's layout, not the C library's, for the same reason.
 
-use pijs_protocol::Termination;
 use pijs_protocol::wire::Limits;
+use pijs_protocol::{Termination, guard};
 use rquickjs::allocator::{Allocator, RustAllocator};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -122,7 +122,7 @@ impl Meter {
         self.polls.set(self.polls.get() + 1);
         if self.interrupter.state.load(Ordering::Relaxed) == STOPPED {
             self.stop.set(Some(Stop::Deadline));
-        } else if self.polls.get() > self.fuel_limit.get() {
+        } else if self.polls.get() > self.fuel_limit.get() && guard::is_up("engine.fuel") {
             self.stop.set(Some(Stop::Fuel));
         }
         self.must_stop()
@@ -130,11 +130,11 @@ impl Meter {
 
     /// Counts a microtask; `false` when the turn has used up its jobs.
     pub(crate) fn take_job(&self) -> bool {
-        if self.jobs.get() >= self.jobs_limit {
+        if self.jobs.get() >= self.jobs_limit && guard::is_up("engine.jobs") {
             self.stop.set(Some(Stop::Jobs));
             return false;
         }
-        self.jobs.set(self.jobs.get() + 1);
+        self.jobs.set(self.jobs.get().saturating_add(1));
         true
     }
 
@@ -188,7 +188,8 @@ struct Heap {
 impl Heap {
     /// Whether `more` bytes beside what is used stay under the limit; marks a refusal.
     fn admits(&self, more: usize) -> bool {
-        let fits = self.used.get().checked_add(more).is_some_and(|total| total <= self.limit.get());
+        let fits = self.used.get().checked_add(more).is_some_and(|total| total <= self.limit.get())
+            || !guard::is_up("engine.memory");
         if !fits {
             self.refused.set(true);
         }

@@ -4,11 +4,11 @@
 //! bug, and is never resumed in some later, unrelated exception.
 
 use crate::shared::{Shared, SharedHandle};
-use crate::{hostcall, loader, panics, text, url, values};
+use crate::{compute, hostcall, loader, panics, text, url, values};
 use rquickjs::function::{Params, RustFunction};
 use rquickjs::module::{Declarations, Exports, ModuleDef};
 use rquickjs::promise::PromiseState;
-use rquickjs::{Class, Coerced, Ctx, Exception, FromJs, Function, Object, Result, Value, qjs};
+use rquickjs::{Class, Coerced, Ctx, Exception, FromJs, Function, Object, Persistent, Result, Value, qjs};
 use std::rc::Rc;
 
 /// A native function.
@@ -16,15 +16,23 @@ pub(crate) type Native = for<'a, 'js> fn(&Call<'a, 'js>) -> Result<Value<'js>>;
 
 /// What `pi:engine` exports, `facts` aside.
 const EXPORTS: &[(&str, Native)] = &[
+    ("afterJobs", after_jobs),
     ("callSync", hostcall::call_sync),
+    ("cipher", compute::cipher::create),
+    ("compressor", compute::zlib::create),
+    ("crc32", compute::zlib::crc32),
     ("decode", text::decode),
     ("decodeUtf8", text::decode_utf8),
+    ("deriveKey", compute::derive::key),
+    ("digest", compute::digest::create),
     ("elapsedMs", |call| Ok(Value::new_float(call.ctx().clone(), call.shared().clock.elapsed_ms()))),
     ("encodeUtf8", text::encode_utf8),
     ("enqueueJob", enqueue_job),
     ("epochMs", |call| Ok(Value::new_float(call.ctx().clone(), call.shared().clock.epoch_ms()))),
     ("fillRandom", fill_random),
     ("importSync", loader::import_sync),
+    #[cfg(all(target_os = "linux", feature = "test-hooks"))]
+    ("misbehave", crate::hooks::misbehave),
     ("nextCallId", |call| values::string_to_js(call.ctx(), call.shared().next_call_id().as_str())),
     ("parseUrl", url::parse),
     ("promiseState", promise_state),
@@ -85,6 +93,12 @@ impl<'js> Call<'_, 'js> {
             .ok_or_else(|| Exception::throw_type(self.ctx(), "expected a Uint8Array that is not detached"))
     }
 
+    /// A number as a whole one: truncated, 0 when it is negative or none.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, which is meant")]
+    pub(crate) fn whole(&self, index: usize) -> Result<u64> {
+        Ok(self.arg(index).as_number().unwrap_or_default() as u64)
+    }
+
     /// Whether an argument is `true`.
     pub(crate) fn flag(&self, index: usize) -> bool {
         self.arg(index).as_bool().unwrap_or(false)
@@ -102,6 +116,24 @@ pub(crate) fn function<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, name: &str, nat
     let function = Function::from_value(instance.into_value())?;
     function.set_name(name)?;
     Ok(function)
+}
+
+/// Makes a JavaScript function of a closure. What it owns is freed with the function, so it must not
+/// hold JavaScript values: the garbage collector would not see them.
+pub(crate) fn closure<'js>(
+    ctx: &Ctx<'js>,
+    name: &str,
+    native: impl for<'a> Fn(&Call<'a, 'js>) -> Result<Value<'js>> + 'js,
+) -> Result<Value<'js>> {
+    let shared = Rc::clone(&ctx.userdata::<SharedHandle>().ok_or(rquickjs::Error::Unknown)?.0);
+    let body = move |params: Params<'_, 'js>| {
+        let ctx = params.ctx().clone();
+        contained(&ctx, &shared, || native(&Call { params, shared: &shared }))
+    };
+    let instance = Class::instance(ctx.clone(), RustFunction(Box::new(body)))?;
+    let function = Function::from_value(instance.into_value())?;
+    function.set_name(name)?;
+    Ok(function.into_value())
 }
 
 /// Runs native code; a panic ends the realm and cannot be caught by the guest.
@@ -163,6 +195,15 @@ fn enqueue_job<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
         return Err(Exception::throw_type(call.ctx(), "enqueueJob: expected a function"));
     };
     job.defer(())?;
+    Ok(Value::new_undefined(call.ctx().clone()))
+}
+
+/// `afterJobs(fn)`: calls it once, when the microtask queue is empty; the latest one counts.
+fn after_jobs<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let Some(job) = call.arg(0).into_function() else {
+        return Err(Exception::throw_type(call.ctx(), "afterJobs: expected a function"));
+    };
+    *call.shared().after_jobs.borrow_mut() = Some(Persistent::save(call.ctx(), job));
     Ok(Value::new_undefined(call.ctx().clone()))
 }
 

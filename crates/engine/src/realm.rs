@@ -310,7 +310,8 @@ impl EngineRealm {
         }
     }
 
-    /// Runs microtasks until none is left and every unhandled rejection was reported once.
+    /// Runs microtasks, and what waits for their end, until nothing is left and every unhandled rejection was
+    /// reported once.
     fn drain(&self, ctx: &Ctx<'_>, exports: Option<&RuntimeExports>) -> Result<(), Fault> {
         let meter = &self.shared.meter;
         loop {
@@ -324,6 +325,15 @@ impl EngineRealm {
             }
             if meter.must_stop() {
                 return Err(Fault::Stopped);
+            }
+            let after = self.shared.after_jobs.borrow_mut().take();
+            if let Some(after) = after {
+                if !meter.take_job() {
+                    return Err(Fault::Stopped);
+                }
+                let called = after.restore(ctx).and_then(|after| after.call::<_, ()>(()));
+                self.settled(ctx, called)?;
+                continue;
             }
             if self.shared.rejections.is_empty() || exports.is_none() {
                 return Ok(());

@@ -14,7 +14,7 @@ use crate::state::State;
 use pijs_protocol::wire::RealmOptions;
 use pijs_protocol::{CallId, HostCall, Message, SyncReply};
 use pijs_tick::Entropy;
-use rquickjs::JsLifetime;
+use rquickjs::{Function, JsLifetime, Persistent};
 use serde_json::{Map, Value};
 use std::cell::{Cell, RefCell};
 use std::mem;
@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) state: State,
     pub(crate) rejections: Rejections,
     pub(crate) originals: RefCell<Option<Originals>>,
+    /// What runs once no microtask is left: the ticks of Node.
+    pub(crate) after_jobs: RefCell<Option<Persistent<Function<'static>>>>,
     calls: Cell<u64>,
 }
 
@@ -61,6 +63,7 @@ impl Shared {
             state: State::default(),
             rejections: Rejections::default(),
             originals: RefCell::new(None),
+            after_jobs: RefCell::new(None),
             calls: Cell::new(0),
         }
     }
@@ -88,6 +91,7 @@ impl Shared {
         self.state.release();
         self.rejections.release();
         self.originals.borrow_mut().take();
+        self.after_jobs.borrow_mut().take();
     }
 }
 

@@ -121,6 +121,46 @@ impl Host {
         }
     }
 
+    /// The same, with an abort signal as the last argument, for a function that says something on its
+    /// way: `on_update` takes that.
+    pub async fn call_back_streaming(
+        &self,
+        owner: &Owner,
+        handle: Handle,
+        mut args: Vec<Value>,
+        signal: &Signal,
+        mut on_update: impl AsyncFnMut(Value),
+    ) -> CallbackOutcome {
+        let Some(slot) = self.slot_of(owner) else { return CallbackOutcome::Gone };
+        let id = format!("cb-{}", self.next_call_number());
+        let (sender, mut receiver) = oneshot::channel();
+        let (updates, mut arriving) = mpsc::unbounded_channel();
+        args.push(crate::emit::signal_ref(self.hand_in(&slot, signal)));
+        {
+            let pending = &mut slot.cell.borrow_mut().pending;
+            pending.callbacks.insert(id.clone(), sender);
+            pending.callback_updates.insert(id.clone(), updates);
+        }
+        self.send(&slot, Message::Callback(Callback { callback_id: id, entry: owner.entry, handle, args }));
+        let result = loop {
+            tokio::select! {
+                biased;
+                Some(update) = arriving.recv() => on_update(update).await,
+                result = &mut receiver => break result.unwrap_or_else(|_| Err(dropped())),
+            }
+        };
+        while let Ok(update) = arriving.try_recv() {
+            on_update(update).await;
+        }
+        match result {
+            Ok(result) => match result.error {
+                Some(error) => CallbackOutcome::Threw(self.located(&slot, error)),
+                None => CallbackOutcome::Returned(result.value),
+            },
+            Err(reason) => CallbackOutcome::Ended(reason),
+        }
+    }
+
     /// Queues a message and runs what is ready.
     fn send(&self, slot: &Rc<Slot>, message: Message) {
         self.post(slot, message);

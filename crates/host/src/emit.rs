@@ -13,6 +13,7 @@ use crate::report::ReportKind;
 use pijs_protocol::message::{ErrorReport, EventHook, EventResult, Message};
 use pijs_protocol::{EntryIndex, EventId, Handle, Termination};
 use serde_json::{Map, Value};
+use std::path::{Component, Path};
 use std::rc::Rc;
 use tokio::sync::oneshot;
 
@@ -97,8 +98,24 @@ impl Host {
         if says_nothing {
             return None;
         }
+        if capability == "resources" && self.is_own_resource(target, result) {
+            return None;
+        }
         let allowed = record::may(&self.0, &target.slot.cell.borrow().caller, capability);
         (!allowed).then_some(capability)
+    }
+
+    /// Whether all paths of an answer lie in the extension's own package: those need no asking.
+    fn is_own_resource(&self, target: &Target, result: &EventResult) -> bool {
+        let extension = target.slot.cell.borrow();
+        let Some(root) = extension.caller.profile.package_root.as_deref() else { return false };
+        let own = |path: &Value| {
+            let Some(path) = path.as_str().map(Path::new) else { return false };
+            let climbs = path.components().any(|part| part == Component::ParentDir);
+            !climbs && (path.is_relative() || path.starts_with(root))
+        };
+        let lists = result.value.as_ref().and_then(Value::as_object);
+        lists.is_some_and(|lists| lists.values().filter_map(Value::as_array).flatten().all(own))
     }
 
     async fn call_handler(
@@ -174,7 +191,7 @@ pub(crate) fn plain_error(entry: EntryIndex, phase: &str, message: String) -> Er
 }
 
 /// How a signal stands in a payload.
-fn signal_ref(number: u32) -> Value {
+pub(crate) fn signal_ref(number: u32) -> Value {
     serde_json::json!({ "$signal": number })
 }
 

@@ -6,8 +6,9 @@
 //! The states:
 //!
 //! ```text
-//! Loading --all entries answered--> Live --realm ended--> Stopped --> Reviving --> Live
+//! Loading --all entries answered--> Live --realm ended--> Stopped --pause--> Reviving --> Live
 //!                                                             \--too often--> Disabled
+//! any --Host::reload--> Retired, until nothing runs in its realm
 //! ```
 
 use crate::attend::Bell;
@@ -15,6 +16,7 @@ use crate::ears::Ears;
 use crate::options::{OpenedRealm, Watch};
 use crate::package::Package;
 use crate::registry::Registry;
+use crate::restart::{Ends, Sequel};
 use pijs_hostcall::{Caller, During};
 use pijs_protocol::manifest::CapabilityManifest;
 use pijs_protocol::message::{CallbackResult, ErrorReport, EventResult, Message, SlashResult, ToolResult};
@@ -26,6 +28,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 /// What waits in a loop.
@@ -47,14 +50,18 @@ pub(crate) enum Status {
     Stopped,
     /// The new realm loads the entries.
     Reviving,
-    /// It is left out for the rest of the session.
+    /// It is left out, for the rest of the session or until it is released.
     Disabled,
+    /// Another extension has taken its place; what still runs in its realm goes on until it ends.
+    Retired,
 }
 
 /// The place of an extension in the session.
 pub(crate) struct Slot {
     /// Position in load order.
     pub(crate) index: usize,
+    /// How often all extensions had been loaded again when this one was.
+    pub(crate) epoch: u32,
     pub(crate) cell: RefCell<Extension>,
     /// Told when the status changes.
     pub(crate) changed: Notify,
@@ -82,7 +89,11 @@ pub(crate) struct Extension {
     pub(crate) pending: Pending,
     /// Version of the readable state that the realm has.
     pub(crate) seen_state: u64,
-    pub(crate) restarts: u32,
+    /// Asynchronous hostcalls that have not ended.
+    pub(crate) open_calls: usize,
+    pub(crate) ends: Ends,
+    /// What the last end of a realm leads to.
+    pub(crate) sequel: Sequel,
     /// Numbers of the signals that the realm was told about.
     pub(crate) signals: BTreeSet<u32>,
     max_timers: usize,
@@ -104,6 +115,8 @@ pub(crate) struct Pending {
     pub(crate) tools: BTreeMap<String, ToolWaiter>,
     pub(crate) commands: BTreeMap<String, oneshot::Sender<Result<SlashResult, Termination>>>,
     pub(crate) callbacks: BTreeMap<String, oneshot::Sender<Result<CallbackResult, Termination>>>,
+    /// Who hears what a callback says on its way.
+    pub(crate) callback_updates: BTreeMap<String, mpsc::UnboundedSender<Value>>,
 }
 
 /// The answer to `load`.
@@ -139,7 +152,9 @@ impl Extension {
             ears: Ears::default(),
             pending: Pending::default(),
             seen_state: 0,
-            restarts: 0,
+            open_calls: 0,
+            ends: Ends::default(),
+            sequel: Sequel::Restart(Duration::ZERO),
             signals: BTreeSet::new(),
             max_timers,
         }
@@ -169,7 +184,10 @@ impl Extension {
             self.death = None;
         }
         self.generation += 1;
-        self.status = Status::Stopped;
+        self.open_calls = 0;
+        if self.status != Status::Retired {
+            self.status = Status::Stopped;
+        }
         self.ticks = TickLoop::new(TickOptions { max_timers: self.max_timers });
         self.registry = Registry::with_entries(self.package.entries.len());
         self.ears.deafen();
@@ -218,6 +236,15 @@ impl Extension {
 }
 
 impl Pending {
+    /// Whether nobody waits for anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.load.is_none()
+            && self.events.is_empty()
+            && self.tools.is_empty()
+            && self.commands.is_empty()
+            && self.callbacks.is_empty()
+    }
+
     /// Answers everybody with the end of the realm. Somebody who no longer listens is no error.
     fn end(self, reason: &Termination) {
         if let Some((_, waiter)) = self.load {

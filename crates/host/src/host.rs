@@ -25,7 +25,9 @@ use pijs_hostcall::{Dispatcher, During, Timer};
 use pijs_protocol::message::{BusEvent, ErrorReport, Message};
 use pijs_protocol::registration::{Register, Registration};
 use pijs_protocol::wire::StreamAnswer;
-use pijs_protocol::{EntryIndex, HostCall, HostResult, Now, StreamDelta, StreamSource, Termination, Yield};
+use pijs_protocol::{
+    EntryIndex, ExtensionId, HostCall, HostResult, Now, StreamDelta, StreamSource, Termination, Yield,
+};
 use pijs_realm::Patience;
 use pijs_tick::{CompletionQueue, CompletionSink, Tick, completion_queue};
 use serde_json::{Map, Value};
@@ -101,6 +103,8 @@ pub(crate) struct Core {
     open_calls: Cell<usize>,
     /// `session_start` has been emitted: a restarted extension is told, too.
     pub(crate) session_started: Cell<bool>,
+    /// How often all extensions were loaded again.
+    pub(crate) epoch: Cell<u32>,
 }
 
 /// An answer to a hostcall on its way back.
@@ -164,6 +168,7 @@ impl Host {
             verdict_time: Cell::default(),
             open_calls: Cell::default(),
             session_started: Cell::new(false),
+            epoch: Cell::new(0),
         }))
     }
 
@@ -227,6 +232,54 @@ impl Host {
             found.extend(extension.registry.others().map(|(entry, other)| (extension.owner(entry), other.clone())));
         });
         found
+    }
+
+    /// Providers of live extensions that may register some, in load order.
+    pub fn providers(&self) -> Vec<(Owner, Registration)> {
+        let mut found = Vec::new();
+        for slot in self.live_slots() {
+            let extension = slot.cell.borrow();
+            let theirs: Vec<_> = extension
+                .registry
+                .others()
+                .filter(|(_, other)| matches!(other, Registration::Provider { .. }))
+                .map(|(entry, other)| (extension.owner(entry), other.clone()))
+                .collect();
+            if theirs.is_empty() {
+                continue;
+            }
+            if record::may(&self.0, &extension.caller, "provider") {
+                found.extend(theirs);
+                continue;
+            }
+            drop(extension);
+            let message = "its providers do not count: the capability \"provider\" is not granted".to_owned();
+            self.report(&slot, None, ReportKind::Warning { message });
+        }
+        found
+    }
+
+    /// Reports an error that belongs to a file, or to none, rather than to a running extension.
+    pub fn report_error(&self, path: &str, phase: &str, message: &str) {
+        let owner = self.live_slots().into_iter().find(|slot| {
+            let extension = slot.cell.borrow();
+            extension.package.entries.iter().any(|entry| entry.path == path)
+        });
+        let extension = owner.map_or_else(|| ExtensionId::new(path), |slot| slot.cell.borrow().package.id().clone());
+        let error = ErrorReport {
+            entry: None,
+            phase: phase.to_owned(),
+            name: None,
+            message: message.to_owned(),
+            stack: None,
+            position: None,
+        };
+        let report = Report { extension, path: path.to_owned(), kind: ReportKind::Error(error) };
+        let mut subscriptions = self.0.subscriptions.borrow_mut();
+        subscriptions.retain(Reports::is_wanted);
+        for subscription in subscriptions.iter() {
+            subscription.push(report.clone());
+        }
     }
 
     /// What each entry of the live extensions registered, in load order: tools, commands, flags, handlers, then
@@ -300,6 +353,7 @@ impl Host {
                 }
                 continue;
             }
+            self.let_go();
             let pause = self.pause();
             tokio::select! {
                 biased;
@@ -394,6 +448,9 @@ impl Host {
             }
             let Some(slot) = self.slot(slot) else { continue };
             let mut extension = slot.cell.borrow_mut();
+            if result.is_final() && extension.generation == generation {
+                extension.open_calls = extension.open_calls.saturating_sub(1);
+            }
             // An answer to a realm that is gone has nobody to go to.
             if extension.generation == generation && extension.realm.is_some() {
                 extension.ticks.enqueue(Arrival::Message(Box::new(Message::HostResult(result))));
@@ -416,6 +473,7 @@ impl Host {
             .map(|stop| (now.elapsed_us.saturating_add(core.options.verdict.kill_us), Arc::clone(stop)));
         let mut door = SyncDoor {
             caller: &caller,
+            epoch: slot.epoch,
             dispatcher: &core.dispatcher,
             timer: core.timer.as_ref(),
             state: &core.state,
@@ -465,10 +523,13 @@ impl Host {
                 }
             }
             Some(Err(reason)) => {
-                if let (true, Some(delta)) = (output.was_delta, delta) {
-                    self.strike_the_stopped(slot, delta);
+                match delta {
+                    Some(delta) if output.was_delta => {
+                        self.strike_the_stopped(slot, delta);
+                        self.end_in_verdict(slot, &reason);
+                    }
+                    _ => self.end(slot, &reason),
                 }
-                self.end(slot, &reason);
                 Ticked::Ended
             }
         }
@@ -483,12 +544,10 @@ impl Host {
         self.flush_ledger();
     }
 
-    /// Writes what the ledger has queued. A sink that fails keeps the lines and is offered them again;
+    /// Has what the ledger has queued written. A sink that fails keeps the lines and is offered them again;
     /// the dispatcher refuses what must be written first.
     pub(crate) fn flush_ledger(&self) {
-        if let Err(error) = self.0.dispatcher.ledger().flush() {
-            tracing::warn!(%error, "the ledger cannot be written");
-        }
+        self.0.dispatcher.ledger().kick();
     }
 
     fn carry_out(&self, slot: &Rc<Slot>, messages: Vec<Message>) {
@@ -502,7 +561,7 @@ impl Host {
                 Message::HostCall(call) => self.start_call(slot, call),
                 Message::HostCallCancel { call_id } => {
                     let id = slot.cell.borrow().package.id().clone();
-                    self.0.dispatcher.cancel(&id, &call_id);
+                    self.0.dispatcher.cancel(&id, &slot.call_id(call_id));
                 }
                 Message::TimerSet { timer, delay_ms, repeat } => {
                     let now = self.0.timer.now();
@@ -533,8 +592,18 @@ impl Host {
                     let waiter = slot.cell.borrow_mut().pending.commands.remove(&result.slash_command_id);
                     answer(waiter, Ok(result));
                 }
+                Message::CallbackUpdate(update) => {
+                    let extension = slot.cell.borrow();
+                    if let Some(waiter) = extension.pending.callback_updates.get(&update.callback_id) {
+                        let _ = waiter.send(update.value);
+                    }
+                }
                 Message::CallbackResult(result) => {
-                    let waiter = slot.cell.borrow_mut().pending.callbacks.remove(&result.callback_id);
+                    let waiter = {
+                        let pending = &mut slot.cell.borrow_mut().pending;
+                        pending.callback_updates.remove(&result.callback_id);
+                        pending.callbacks.remove(&result.callback_id)
+                    };
                     answer(waiter, Ok(result));
                 }
                 Message::StreamFault { handler, error } => self.stream_fault(slot, handler, error),
@@ -550,6 +619,7 @@ impl Host {
                 | Message::HandlerMuted { .. }
                 | Message::SignalAborted { .. }
                 | Message::TimerFired { .. }
+                | Message::Retired {}
                 | Message::BusEvent(_)) => {
                     let detail = format!("it sent {}, which only the host sends", kind(&stray));
                     self.end(slot, &Termination::Protocol { detail });
@@ -567,7 +637,11 @@ impl Host {
         };
         let (sink, index) = (self.0.sink.clone(), slot.index);
         self.0.open_calls.set(self.0.open_calls.get() + 1);
+        slot.cell.borrow_mut().open_calls += 1;
+        let asked = call.call_id.clone();
+        let call = HostCall { call_id: slot.call_id(call.call_id), ..call };
         let running = self.0.dispatcher.call(&caller, call, move |result| {
+            let result = HostResult { call_id: asked.clone(), ..result };
             sink.push(Completion { slot: index, generation, result });
         });
         tokio::spawn(running);
@@ -575,8 +649,17 @@ impl Host {
 
     fn register(&self, slot: &Rc<Slot>, register: Register) {
         let Register { entry, ready, capability_manifest, registrations, .. } = register;
+        if slot.cell.borrow().status == Status::Retired {
+            // Its place is taken.
+            return;
+        }
         let mut ears_changed = false;
         for registration in registrations {
+            let counts = record::registration(&self.0, &slot.cell.borrow().caller, &registration);
+            if let Err(message) = counts {
+                self.report(slot, Some(entry), ReportKind::Warning { message });
+                continue;
+            }
             if let Some((kind, name)) = named(&registration) {
                 record::registered(&self.0, &slot.cell.borrow().caller, kind, name);
             }
@@ -681,8 +764,12 @@ impl Host {
 
     /// Tells the other realms of an emission, after the current macrotask, in load order.
     fn relay(&self, from: &Rc<Slot>, event: BusEvent) {
+        let retired = |slot: &Slot| slot.cell.borrow().status == Status::Retired;
+        if retired(from) {
+            return;
+        }
         for slot in self.slots() {
-            if slot.index != from.index {
+            if slot.index != from.index && !retired(&slot) {
                 self.post(&slot, Message::BusEvent(event.clone()));
             }
         }

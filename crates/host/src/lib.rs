@@ -45,7 +45,9 @@ mod position;
 mod process;
 mod record;
 mod registry;
+mod reload;
 mod report;
+mod restart;
 mod signal;
 mod state;
 mod stream;
@@ -66,6 +68,7 @@ pub use position::PositionMap;
 #[cfg(target_os = "linux")]
 pub use process::InProcess;
 pub use report::{Observer, Report, ReportKind, Reports};
+pub use restart::RestartPolicy;
 pub use signal::Signal;
 pub use state::ReadableState;
 pub use stream::VerdictTime;

@@ -11,15 +11,18 @@ use crate::options::OpenError;
 use crate::package::{EntryReport, LoadError, LoadReport, Package};
 use crate::record;
 use crate::report::ReportKind;
+use crate::restart::{RestartPolicy, Sequel};
 use crate::turn::SyncDoor;
 use pijs_hostcall::During;
 use pijs_protocol::message::{Load, Message};
 use pijs_protocol::wire::RealmOptions;
-use pijs_protocol::{EntryIndex, Termination};
+use pijs_protocol::{EntryIndex, ExtensionId, Termination, guard};
+use serde_json::json;
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
 impl Host {
@@ -30,20 +33,29 @@ impl Host {
     /// [`LoadError`] when the package as a whole does not run; it then takes no part in the session. An
     /// entry whose factory throws is no error of this kind, see [`LoadReport::failures`].
     pub async fn load(&self, package: Package) -> Result<LoadReport, LoadError> {
+        self.load_shared(Rc::new(package)).await
+    }
+
+    pub(crate) async fn load_shared(&self, package: Rc<Package>) -> Result<LoadReport, LoadError> {
         let id = package.id().clone();
-        if self.slots().iter().any(|slot| *slot.cell.borrow().package.id() == id) {
+        let taken = |slot: &Rc<Slot>| {
+            let extension = slot.cell.borrow();
+            extension.status != Status::Retired && *extension.package.id() == id
+        };
+        if self.slots().iter().any(taken) {
             return Err(LoadError::Duplicate(id));
         }
         let max_timers = self.0.options.limits.timers as usize;
         let slot = Rc::new(Slot {
             index: self.0.slots.borrow().len(),
-            cell: RefCell::new(Extension::new(Rc::new(package), max_timers, Arc::clone(&self.0.wake))),
+            epoch: self.0.epoch.get(),
+            cell: RefCell::new(Extension::new(package, max_timers, Arc::clone(&self.0.wake))),
             changed: Notify::new(),
         });
         self.0.slots.borrow_mut().push(Rc::clone(&slot));
 
         let conflicts = self.reports();
-        let loaded = self.load_realm(&slot).await;
+        let loaded = self.load_persistently(&slot).await;
         let conflicts = conflicts
             .drain()
             .into_iter()
@@ -68,7 +80,17 @@ impl Host {
     /// Gives a stopped extension a new realm. The entries are loaded again and told that the session
     /// starts, reason `reload`.
     pub(crate) async fn revive(&self, slot: &Rc<Slot>) {
-        match self.load_realm(slot).await {
+        let sequel = slot.cell.borrow().sequel;
+        if let Sequel::Restart(pause) = sequel
+            && !pause.is_zero()
+        {
+            self.0.timer.sleep(pause).await;
+        }
+        let loaded = self.load_realm(slot).await;
+        if slot.cell.borrow().status == Status::Retired {
+            return;
+        }
+        match loaded {
             Ok(entries) => {
                 for entry in entries {
                     if let Some(error) = entry.error {
@@ -81,45 +103,85 @@ impl Host {
                     self.emit_to(slot, &Event::new("session_start").with("reason", "reload")).await;
                 }
             }
+            // `end` has counted and reported it.
+            Err(LoadError::Ended { .. }) => match slot.cell.borrow().sequel {
+                Sequel::Restart(_) => self.set_status(slot, Status::Stopped),
+                Sequel::Quarantine => self.set_status(slot, Status::Disabled),
+            },
             Err(error) => {
-                // What ended while loading would end again: `end` has counted it already.
-                if slot.cell.borrow().status != Status::Disabled {
-                    self.report(slot, None, ReportKind::Warning { message: error.to_string() });
-                    self.disable(slot);
-                }
+                self.report(slot, None, ReportKind::Warning { message: error.to_string() });
+                self.set_status(slot, Status::Disabled);
             }
         }
     }
 
     /// The realm is gone: answers everybody who waits and sees to a new one.
     pub(crate) fn end(&self, slot: &Rc<Slot>, reason: &Termination) {
-        let (id, restarts) = {
+        self.end_and(slot, reason, |extension, now_us, policy| extension.ends.count(now_us, policy));
+    }
+
+    /// The same on a delta. Strikes see to it that it does not go on for ever: what they mute is no reason to lose the
+    /// whole extension.
+    pub(crate) fn end_in_verdict(&self, slot: &Rc<Slot>, reason: &Termination) {
+        self.end_and(slot, reason, |_, _, _| Sequel::Restart(Duration::ZERO));
+    }
+
+    fn end_and(
+        &self,
+        slot: &Rc<Slot>,
+        reason: &Termination,
+        count: impl FnOnce(&mut Extension, u64, RestartPolicy) -> Sequel,
+    ) {
+        let policy = self.0.options.restarts;
+        let now_us = self.0.timer.now().elapsed_us;
+        let (id, sequel) = {
             let mut extension = slot.cell.borrow_mut();
             let was_loading = matches!(extension.status, Status::Loading | Status::Reviving);
             extension.take_down(reason);
-            if was_loading {
+            let sequel = count(&mut extension, now_us, policy);
+            extension.sequel = sequel;
+            match sequel {
                 // Whoever loads it decides what becomes of it.
-                extension.status = Status::Loading;
-            } else {
-                extension.restarts += 1;
+                _ if was_loading => extension.status = Status::Loading,
+                Sequel::Restart(_) => {}
+                Sequel::Quarantine => extension.status = Status::Disabled,
             }
-            (extension.package.id().clone(), extension.restarts)
+            (extension.package.id().clone(), sequel)
         };
-        self.0.dispatcher.end_extension(&id);
+        if slot.cell.borrow().status == Status::Retired {
+            // Its calls are the successor's name's too: each ends by itself.
+            return;
+        }
+        self.0.dispatcher.end_extension(&id, &reason.error());
         self.refresh_heard();
         self.report(slot, None, ReportKind::Ended(reason.clone()));
         record::ended(&self.0, &slot.cell.borrow().caller, reason);
         self.flush_ledger();
-        if restarts > self.0.options.max_restarts {
-            self.disable(slot);
+        if sequel == Sequel::Quarantine {
+            let within_s = policy.window_us / 1_000_000;
+            self.report(slot, None, ReportKind::Disabled { ends: policy.ends, within_s });
         }
         slot.changed.notify_waiters();
         self.notify_driver();
     }
 
-    fn disable(&self, slot: &Rc<Slot>) {
-        self.set_status(slot, Status::Disabled);
-        self.report(slot, None, ReportKind::Disabled);
+    /// Gives an extension in quarantine another try; `false` when there is none of this id there.
+    ///
+    /// Its earlier ends are forgiven. It comes back like after any stop, while [`Host::drive`] runs.
+    pub fn release(&self, extension: &ExtensionId) -> bool {
+        let in_quarantine = |slot: &&Rc<Slot>| {
+            let held = slot.cell.borrow();
+            *held.package.id() == *extension && held.status == Status::Disabled && held.sequel == Sequel::Quarantine
+        };
+        let Some(slot) = self.slots().iter().find(in_quarantine).cloned() else { return false };
+        {
+            let mut held = slot.cell.borrow_mut();
+            held.ends.forgive();
+            held.sequel = Sequel::Restart(Duration::ZERO);
+        }
+        self.set_status(&slot, Status::Stopped);
+        self.notify_driver();
+        true
     }
 
     fn set_status(&self, slot: &Rc<Slot>, status: Status) {
@@ -134,10 +196,24 @@ impl Host {
             let changed = slot.changed.notified();
             match slot.cell.borrow().status {
                 Status::Live => return true,
-                Status::Disabled => return false,
+                Status::Disabled | Status::Retired => return false,
                 Status::Loading | Status::Stopped | Status::Reviving => {}
             }
             changed.await;
+        }
+    }
+
+    /// Loads for the first time. A worker that dies meanwhile may have died of something else than its extension (the
+    /// system was short of memory), so it is tried again, as a restart would be.
+    async fn load_persistently(&self, slot: &Rc<Slot>) -> Result<Vec<EntryReport>, LoadError> {
+        loop {
+            let loaded = self.load_realm(slot).await;
+            let Err(LoadError::Ended { reason: Termination::Crashed { .. }, .. }) = &loaded else { return loaded };
+            let sequel = slot.cell.borrow().sequel;
+            match sequel {
+                Sequel::Quarantine => return loaded,
+                Sequel::Restart(pause) => self.0.timer.sleep(pause).await,
+            }
         }
     }
 
@@ -180,6 +256,12 @@ impl Host {
             // Where `import.meta.url` and `__dirname` of the package's modules are.
             facts.insert("packageRoot".to_owned(), root.into());
         }
+        facts.insert("extension".to_owned(), caller.extension().as_str().into());
+        if guard::is_up("realm.timers") {
+            // So that a timer too many is an error where it is made.
+            facts.insert("limits".to_owned(), json!({ "timers": core.options.limits.timers }));
+        }
+        facts.insert("time_zone".to_owned(), core.options.time_zone.as_str().into());
         let options = RealmOptions {
             extension: caller.extension().clone(),
             limits: core.options.limits.clone(),
@@ -191,6 +273,7 @@ impl Host {
         let mut seen_state = 0;
         let mut door = SyncDoor {
             caller: &caller,
+            epoch: slot.epoch,
             dispatcher: &core.dispatcher,
             timer: core.timer.as_ref(),
             state: &core.state,

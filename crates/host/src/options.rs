@@ -5,6 +5,7 @@
 
 use crate::host::Host;
 use crate::report::Observer;
+use crate::restart::RestartPolicy;
 use crate::state::ReadableState;
 use pijs_artifact::Verified;
 use pijs_hostcall::{Dispatcher, Timer};
@@ -139,15 +140,15 @@ pub struct HostOptions {
     pub verdict: VerdictBudget,
     /// Strikes after which a `stream_text` handler is no longer called.
     pub max_strikes: u32,
-    /// Restarts of one extension in a session; past them it is switched off.
-    pub max_restarts: u32,
+    /// What becomes of an extension that keeps being stopped.
+    pub restarts: RestartPolicy,
     /// Macrotasks of one realm that run before other work of the thread gets a turn.
     pub burst: usize,
 }
 
 impl Default for HostOptions {
     /// Limits of [`Limits::default`], seed 1, a clock that advances 1 us per read, UTC, no facts,
-    /// three strikes, five restarts, bursts of 256.
+    /// three strikes, the default restarts, bursts of 256.
     fn default() -> Self {
         Self {
             limits: Limits::default(),
@@ -157,7 +158,7 @@ impl Default for HostOptions {
             facts: Map::new(),
             verdict: VerdictBudget::default(),
             max_strikes: 3,
-            max_restarts: 5,
+            restarts: RestartPolicy::default(),
             burst: 256,
         }
     }

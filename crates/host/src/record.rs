@@ -4,8 +4,12 @@
 
 use crate::host::Core;
 use pijs_hostcall::Caller;
+use pijs_hostcall::prompt::shown;
+use pijs_hostcall::vocabulary::BUILT_IN_TOOLS;
+use pijs_protocol::guard;
 use pijs_protocol::log::Level;
 use pijs_protocol::message::ErrorReport;
+use pijs_protocol::registration::{Registration, ToolSpec};
 use pijs_protocol::stream::Injection;
 use pijs_protocol::{EntryIndex, StreamDelta, Termination};
 use serde_json::{Map, Value, json};
@@ -53,12 +57,59 @@ pub(crate) fn verdict(core: &Core, caller: &Caller, abort: &Abort<'_>) -> Result
 /// Whether an extension holds a model-facing capability; a refusal is recorded.
 pub(crate) fn may(core: &Core, caller: &Caller, capability: &'static str) -> bool {
     let decision = core.dispatcher.gate().holds(caller, capability);
+    if !guard::is_up("door.capability") {
+        return true;
+    }
     if !decision.allowed {
         let reason = decision.reason.map_or("denied", pijs_hostcall::Reason::as_str);
         let data = json!({ "capability": capability, "reason": reason });
         event(core, caller, Level::Warn, "event_hook.denied", "an answer does not count", data);
     }
     decision.allowed
+}
+
+/// Whether a registration counts; a refusal is recorded and comes back in words.
+pub(crate) fn registration(core: &Core, caller: &Caller, registration: &Registration) -> Result<(), String> {
+    let (kind, name, problem) = match registration {
+        Registration::Tool(spec) => ("tool", spec.name.as_str(), tool(core, caller, spec)),
+        Registration::Provider { name, .. } => {
+            let refused = !may(core, caller, "provider");
+            ("provider", name.as_str(), refused.then(|| "the capability \"provider\" is not granted".to_owned()))
+        }
+        _ => return Ok(()),
+    };
+    let Some(problem) = problem.filter(|_| guard::is_up("door.registration")) else { return Ok(()) };
+    let name = shown(name, LONGEST_NAME);
+    let data = json!({ "kind": kind, "name": name, "code": "invalid_request", "problem": problem });
+    event(core, caller, Level::Warn, "extension.register.refused", "a registration does not count", data);
+    Err(format!("the {kind} {name:?} is not registered: {problem}"))
+}
+
+/// Longest name of a tool; what models take is shorter.
+const LONGEST_NAME: usize = 128;
+/// Largest definition of a tool, as JSON: far above any that a model could read with profit.
+const LARGEST_DEFINITION: usize = 256 << 10;
+
+/// What is wrong with a tool.
+fn tool(core: &Core, caller: &Caller, spec: &ToolSpec) -> Option<String> {
+    let name = spec.name.as_str();
+    let plain = |character: char| character.is_ascii_alphanumeric() || "_-.:/".contains(character);
+    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) {
+        return Some(format!("a tool's name has 1 to {LONGEST_NAME} characters of a-z, A-Z, 0-9 and _ - . : /"));
+    }
+    if ["__proto__", "constructor", "prototype"].contains(&name) {
+        return Some("the name is reserved".to_owned());
+    }
+    let size = serde_json::to_vec(spec).map_or(usize::MAX, |bytes| bytes.len());
+    if size > LARGEST_DEFINITION {
+        return Some(format!("its definition has {size} bytes, more than {LARGEST_DEFINITION}"));
+    }
+    let taken = BUILT_IN_TOOLS.iter().any(|built_in| built_in.eq_ignore_ascii_case(name));
+    (taken && !may(core, caller, "tool.shadow")).then(|| {
+        format!(
+            "{name} is a tool of pi's own; taking its place needs the capability \"tool.shadow\" (pi ext grants allow)"
+        )
+    })
 }
 
 /// An entry has been loaded, or has failed to.
@@ -86,7 +137,8 @@ pub(crate) fn threw(core: &Core, caller: &Caller, error: &ErrorReport) {
 
 /// A realm was discarded.
 pub(crate) fn ended(core: &Core, caller: &Caller, reason: &Termination) {
-    let data = json!({ "reason": reason.to_string() });
+    let error = reason.error();
+    let data = json!({ "reason": reason.to_string(), "error": { "code": error.code, "details": error.details } });
     event(core, caller, Level::Error, "realm.terminated", "realm discarded", data);
 }
 

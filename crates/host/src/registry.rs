@@ -168,6 +168,7 @@ fn same_slot(a: &Registration, b: &Registration) -> bool {
         )
         | (Registration::EntryRenderer { custom_type: a, .. }, Registration::EntryRenderer { custom_type: b, .. })
         | (Registration::Provider { name: a, .. }, Registration::Provider { name: b, .. }) => a == b,
+        (Registration::MarkdownTransformer { .. }, Registration::MarkdownTransformer { .. }) => true,
         _ => false,
     }
 }

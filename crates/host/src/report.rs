@@ -63,8 +63,14 @@ pub enum ReportKind {
     Ended(Termination),
     /// A new realm took the place of a discarded one; all entries are loaded again.
     Restarted,
-    /// The extension was stopped too often and is left out for the rest of the session.
-    Disabled,
+    /// The extension was stopped too often and is in quarantine: left out for the rest of the session, or until
+    /// [`Host::release`](crate::Host::release). Said once.
+    Disabled {
+        /// How often it was stopped.
+        ends: u32,
+        /// Within how many seconds.
+        within_s: u64,
+    },
 }
 
 impl fmt::Display for Report {
@@ -100,9 +106,12 @@ impl fmt::Display for Report {
             ),
             ReportKind::Ended(reason) => write!(f, "Extension \"{path}\" {reason}"),
             ReportKind::Restarted => write!(f, "Extension \"{path}\" was restarted"),
-            ReportKind::Disabled => {
-                write!(f, "Extension \"{path}\" was stopped too often and is switched off for this session")
-            }
+            ReportKind::Disabled { ends, within_s } => write!(
+                f,
+                "Extension \"{path}\" was stopped {ends} times within {within_s} s and is in quarantine: it is left out \
+                 of this session. The next session tries it again; to be rid of it: pi remove {}",
+                self.extension
+            ),
         }
     }
 }

@@ -19,6 +19,8 @@ use std::sync::Arc;
 /// Answers synchronous hostcalls.
 pub(crate) struct SyncDoor<'a> {
     pub(crate) caller: &'a Caller,
+    /// Tells realms of one extension apart.
+    pub(crate) epoch: u32,
     pub(crate) dispatcher: &'a Dispatcher,
     pub(crate) timer: &'a dyn Timer,
     pub(crate) state: &'a ReadableState,
@@ -48,7 +50,9 @@ impl SyncHost for SyncDoor<'_> {
             let left_ms = until_us.saturating_sub(self.timer.now().elapsed_us).div_ceil(1000).max(1);
             call.timeout_ms = Some(call.timeout_ms.map_or(left_ms, |asked| asked.min(left_ms)));
         }
-        let result = self.dispatcher.call_sync(self.caller, call);
+        let asked = call.call_id.clone();
+        call.call_id = crate::reload::call_id(self.epoch, call.call_id);
+        let result = HostResult { call_id: asked, ..self.dispatcher.call_sync(self.caller, call) };
         let reply = self.reply(result);
         if let Some((until_us, stop)) = &self.patience
             && reply.now.elapsed_us >= *until_us

@@ -5,7 +5,10 @@
 //! is the thing that is dispatched. A tool is derived by its exact name: ` bash` or `Bash` is an
 //! unknown tool, which needs the capability `tool`.
 
-use crate::vocabulary::{EXEC_OPS_ON_A_PROGRAM, FS_OPS, FsNeeds, HTTP_OPS_ON_A_REQUEST, SESSION_OPS, UI_OPS};
+use crate::vocabulary::{
+    EXEC_OPS_ON_A_PROGRAM, FS_OPS, FsNeeds, HTTP_OPS_ON_A_REQUEST, NET_OPS_ON_A_CONNECTION, SESSION_OPS,
+    SQLITE_OPS_ON_A_DATABASE, UI_OPS,
+};
 use pijs_protocol::{Capability, HostcallError};
 use serde_json::{Map, Value};
 
@@ -45,7 +48,7 @@ pub enum Subject<'a> {
     },
     /// A server.
     Host {
-        /// `http` or `https`.
+        /// `http`, `https` or `tcp`.
         scheme: &'static str,
         /// WHATWG-parsed, lower case, without a trailing dot.
         host: String,
@@ -108,6 +111,8 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
         "fs" => fs(params)?,
         "exec" => ("exec", program(params)?),
         "http" => ("http", host(params)?),
+        "net" => net(params)?,
+        "sqlite" => sqlite(params)?,
         "env" => ("env", names(params)?),
         "tool" => tool(params)?,
         "session" => (session(params)?, Subject::None),
@@ -142,6 +147,24 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
         }
     };
     Ok(Required { capability, subject })
+}
+
+/// The path whose content a call reads, if it reads any: a `stat` does not.
+pub(crate) fn content_read<'a>(method: &str, params: &'a Map<String, Value>) -> Option<&'a str> {
+    let text = |key: &str| params.get(key).and_then(Value::as_str);
+    match (method, text("op")) {
+        ("fs", Some("readFile")) => text("path"),
+        ("fs", Some("open")) => {
+            OpenFlags::parse(params.get("flags")).is_ok_and(|flags| flags.read).then(|| text("path"))?
+        }
+        ("fs", Some("copyFile" | "cp" | "rename" | "link")) => text("from"),
+        ("fs", Some("symlink")) => text("target"),
+        ("tool", _) if matches!(text("name"), Some("read" | "grep" | "edit")) => {
+            let input = params.get("input")?;
+            input.get("path").or_else(|| input.get("file_path"))?.as_str()
+        }
+        _ => None,
+    }
 }
 
 type Derived<'a> = Result<(&'static str, Subject<'a>), HostcallError>;
@@ -180,6 +203,58 @@ fn fs(params: &Map<String, Value>) -> Derived<'_> {
             (path.access.capability(), Subject::Paths(path, other))
         }
     })
+}
+
+fn net(params: &Map<String, Value>) -> Derived<'_> {
+    let op = text("net", params, "op")?;
+    if NET_OPS_ON_A_CONNECTION.contains(&op) {
+        return Ok(("http", Subject::Handle));
+    }
+    if !matches!(op, "connect" | "listen") {
+        return Err(unknown_op("net", op));
+    }
+    if let Some(path) = params.get("path").and_then(Value::as_str) {
+        return Ok(("write", Subject::Paths(PathUse { access: Access::Write, path, form: PathForm::Node }, None)));
+    }
+    let (host, port) = net_host(params)?;
+    Ok(("http", Subject::Host { scheme: "tcp", host, port }))
+}
+
+/// Host and port of a `net` call, as they are decided and as they are connected to: `localhost` is
+/// `127.0.0.1`, names are lower case without a trailing dot, IPv6 addresses have brackets.
+pub fn net_host(params: &Map<String, Value>) -> Result<(String, u16), HostcallError> {
+    let host = text("net", params, "host")?.trim_end_matches('.').to_ascii_lowercase();
+    let wrong = || HostcallError::invalid("schema", "net: `port` is not a port");
+    let port =
+        params.get("port").and_then(Value::as_f64).filter(|port| port.fract() == 0.0 && (0.0..=65535.0).contains(port));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked just above")]
+    let port = port.ok_or_else(wrong)? as u16;
+    let spelled = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.clone() };
+    let host = match url::Host::parse(&spelled) {
+        Ok(url::Host::Domain(name)) if name == "localhost" || name.ends_with(".localhost") => "127.0.0.1".to_owned(),
+        Ok(url::Host::Domain(name)) => name,
+        Ok(url::Host::Ipv4(address)) => address.to_string(),
+        Ok(url::Host::Ipv6(address)) => format!("[{address}]"),
+        Err(error) => return Err(HostcallError::invalid("url", format!("net: {host:?} is no host: {error}"))),
+    };
+    Ok((host, port))
+}
+
+fn sqlite(params: &Map<String, Value>) -> Derived<'_> {
+    let op = text("sqlite", params, "op")?;
+    if SQLITE_OPS_ON_A_DATABASE.contains(&op) {
+        return Ok(("read", Subject::Handle));
+    }
+    if op != "open" {
+        return Err(unknown_op("sqlite", op));
+    }
+    let path = text("sqlite", params, "path")?;
+    if path == ":memory:" {
+        return Ok(("read", Subject::Handle));
+    }
+    let read_only = params.get("readOnly").and_then(Value::as_bool).unwrap_or(false);
+    let access = if read_only { Access::Read } else { Access::Write };
+    Ok((access.capability(), Subject::Paths(PathUse { access, path, form: PathForm::Node }, None)))
 }
 
 /// `flags` of `fs.open`, as Node takes them: a string, or the platform's bits (Linux values, as

@@ -8,20 +8,27 @@
 use crate::connector::{
     BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request, Timer, cancelled, deadline,
 };
-use crate::derive::{Required, derive};
+use crate::derive::{Required, Subject, content_read, derive};
 use crate::flight::{EndOnDrop, Flight, broken, reason_of};
-use crate::gate::{Decision, Gate, Judgement, Permit};
+use crate::gate::{Decision, Gate, Judgement, Permit, Reason};
 use crate::ledger::{CallEnd, CallFacts, CallStart, Ledger};
+use crate::loss::Signal;
 use crate::policy::Mode;
 use crate::prompt::Question;
 use crate::quota::{Quotas, used_up};
-use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Now};
-use std::collections::BTreeMap;
+use crate::vocabulary::FREE;
+use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Now, guard};
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
+
+/// What waits for a person.
+const DIALOGS: &[&str] = &["select", "confirm", "input", "editor", "custom"];
+/// In which dialogs are counted.
+const DIALOG_WINDOW_US: u64 = 60_000_000;
 
 /// Longest call id and cancel token.
 const LONGEST_ID: usize = 128;
@@ -41,6 +48,23 @@ struct Inner {
     /// The ledger's word for a method that nobody serves.
     unknown: Arc<str>,
     in_flight: Mutex<BTreeMap<ExtensionId, BTreeMap<CallId, Arc<Flight>>>>,
+    /// When each extension opened its latest dialogs.
+    dialogs: Mutex<BTreeMap<ExtensionId, VecDeque<u64>>>,
+    /// Synchronous calls that run, by a number of ours: what they started ends with their extension.
+    waiting: Mutex<BTreeMap<u64, (ExtensionId, CancelToken)>>,
+}
+
+/// A synchronous call that runs.
+struct Waiting<'a> {
+    inner: &'a Inner,
+    number: u64,
+    cancel: CancelToken,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.inner.waiting().remove(&self.number);
+    }
 }
 
 /// Builds a [`Dispatcher`]. Starts without connectors: a method nobody serves is
@@ -78,8 +102,10 @@ impl DispatcherBuilder {
     /// The dispatcher.
     pub fn build(self) -> Dispatcher {
         let Self { connectors, gate, ledger, quotas, timer } = self;
-        let (unknown, in_flight) = ("unknown".into(), Mutex::default());
-        Dispatcher { inner: Arc::new(Inner { connectors, gate, ledger, quotas, timer, unknown, in_flight }) }
+        let (unknown, in_flight, dialogs, waiting) =
+            ("unknown".into(), Mutex::default(), Mutex::default(), Mutex::default());
+        let inner = Inner { connectors, gate, ledger, quotas, timer, unknown, in_flight, dialogs, waiting };
+        Dispatcher { inner: Arc::new(inner) }
     }
 }
 
@@ -110,6 +136,7 @@ impl Dispatcher {
         let inner = &*self.inner;
         let opened = inner.open(&call);
         let admitted = inner.admit(&call, &opened).and_then(|(connector, required)| {
+            inner.dialog(caller, &call, opened.now)?;
             let found = match inner.gate.judge(caller, &call.method, &required)? {
                 Judgement::Settled(decision) => (decision, inner.gate.permit(caller, &call.method)),
                 Judgement::Ask(question, decision) => {
@@ -123,7 +150,8 @@ impl Dispatcher {
         let call_id = call.call_id.clone();
         let outcome = admitted.and_then(|(connector, admitted)| {
             inner.ledger_first(&admitted.decision)?;
-            let request = request(caller, call, admitted, CancelToken::new());
+            let waiting = inner.wait(caller.extension());
+            let request = request(caller, call, admitted, waiting.cancel.clone());
             let outcome = catch_unwind(AssertUnwindSafe(|| connector.call_sync(&request)));
             match outcome.unwrap_or_else(|_| Err(broken(&request.method))) {
                 Ok(output) if output.bytes.iter().map(Vec::len).sum::<usize>() > inner.quotas.result_bytes => {
@@ -180,10 +208,12 @@ impl Dispatcher {
             ledger: inner.ledger.clone(),
             timer: Arc::clone(&inner.timer),
             quotas: inner.quotas,
+            size: opened.size.as_ref().copied().unwrap_or_default(),
             results: Box::new(results),
             progress: Mutex::default(),
         });
-        let decided = match inner.admit(&call, &opened) {
+        let admitted = inner.admit(&call, &opened);
+        let decided = match admitted.and_then(|found| inner.dialog(caller, &call, opened.now).map(|()| found)) {
             Err(error) => Err(error),
             Ok((connector, required)) => inner.gate.judge(caller, &call.method, &required).and_then(|judgement| {
                 Ok(match judgement {
@@ -238,13 +268,19 @@ impl Dispatcher {
         }
     }
 
-    /// The extension's realm is gone: every call in flight is cancelled and answered once, and
+    /// The extension's realm is gone: every call in flight is cancelled and answered once, with `why`, and
     /// connectors close what it left open.
-    pub fn end_extension(&self, extension: &ExtensionId) {
+    pub fn end_extension(&self, extension: &ExtensionId, why: &HostcallError) {
         let calls = self.inner.in_flight().remove(extension).unwrap_or_default();
         for flight in calls.into_values() {
+            // Ended before it is cancelled: the first end is the one that is told.
+            flight.end(Err(why.clone()));
             flight.cancel.cancel();
-            flight.end(Err(cancelled(&flight.method)));
+        }
+        for (caller, cancel) in self.inner.waiting().values() {
+            if caller == extension {
+                cancel.cancel();
+            }
         }
         for connector in self.inner.connectors.values() {
             connector.end_extension(extension);
@@ -260,6 +296,19 @@ impl Dispatcher {
 impl Inner {
     fn in_flight(&self) -> std::sync::MutexGuard<'_, BTreeMap<ExtensionId, BTreeMap<CallId, Arc<Flight>>>> {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, (ExtensionId, CancelToken)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a synchronous call that begins.
+    fn wait(&self, extension: &ExtensionId) -> Waiting<'_> {
+        let cancel = CancelToken::new();
+        let mut waiting = self.waiting();
+        let number = waiting.last_key_value().map_or(0, |(last, _)| last + 1);
+        waiting.insert(number, (extension.clone(), cancel.clone()));
+        Waiting { inner: self, number, cancel }
     }
 
     /// Time, id and hash of a call, before anything is judged.
@@ -287,7 +336,7 @@ impl Inner {
         call: &'a HostCall,
         opened: &Opened,
     ) -> Result<(Arc<dyn Connector>, Required<'a>), HostcallError> {
-        opened.size.clone()?;
+        opened.size.as_ref().map_err(Clone::clone)?;
         let id = call.call_id.as_str();
         if id.is_empty() || id.len() > LONGEST_ID || id.chars().any(char::is_control) {
             return Err(HostcallError::invalid("schema", format!("a call id has 1 to {LONGEST_ID} characters")));
@@ -296,7 +345,7 @@ impl Inner {
             return Err(HostcallError::invalid("schema", format!("a cancel token has 1 to {LONGEST_ID} characters")));
         }
         let required = derive(&call.method, &call.params)?;
-        if call.capability.as_str() != required.capability {
+        if call.capability.as_str() != required.capability && guard::is_up("derive.mismatch") {
             return Err(HostcallError::invalid(
                 "capability_mismatch",
                 format!(
@@ -313,6 +362,22 @@ impl Inner {
                 .with("method", call.method.as_str())
         })?;
         Ok((connector, required))
+    }
+
+    /// Counts what takes a person's attention: an extension cannot wear it out with dialogs.
+    fn dialog(&self, caller: &Caller, call: &HostCall, now: Now) -> Result<(), HostcallError> {
+        let op = call.params.get("op").and_then(serde_json::Value::as_str).unwrap_or_default();
+        if call.method != "ui" || !DIALOGS.contains(&op) || !guard::is_up("quota.dialogs") {
+            return Ok(());
+        }
+        let mut dialogs = self.dialogs.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = dialogs.entry(caller.extension().clone()).or_default();
+        opened.retain(|at| now.elapsed_us.saturating_sub(*at) < DIALOG_WINDOW_US);
+        if opened.len() >= self.quotas.dialogs_per_minute {
+            return Err(used_up("dialogs_per_minute", self.quotas.dialogs_per_minute));
+        }
+        opened.push_back(now.elapsed_us);
+        Ok(())
     }
 
     fn ask_blocking(
@@ -335,7 +400,9 @@ impl Inner {
         required: &Required<'_>,
         (decision, permit): (Decision, Permit),
     ) -> Result<Admitted, HostcallError> {
-        self.ledger.decision(self.timer.now(), caller, &opened.facts.call_id, &call.method, required, &decision);
+        let facts = &opened.facts;
+        self.ledger.decision(self.timer.now(), caller, &facts.call_id, &facts.method, required, &decision);
+        self.learn(caller, call, required, &decision);
         if decision.allowed {
             Ok(Admitted { decision, permit })
         } else {
@@ -343,9 +410,27 @@ impl Inner {
         }
     }
 
+    /// What a decided call shows about its extension.
+    fn learn(&self, caller: &Caller, call: &HostCall, required: &Required<'_>, decision: &Decision) {
+        if let Some(path) = content_read(&call.method, &call.params).filter(|_| decision.allowed) {
+            self.gate.note_read(caller.extension(), path);
+        }
+        if decision.reason == Some(Reason::ProtectedPath) {
+            self.gate.observe(&caller.profile, Signal::TriedProtected);
+        }
+        let privileged =
+            matches!(required.capability, "write" | "exec" | "http") && required.subject != Subject::Handle;
+        if privileged && self.gate.was_unforeseen(&caller.profile, required.capability) {
+            self.gate.observe(&caller.profile, Signal::Unforeseen);
+        }
+    }
+
     fn record_start<T>(&self, caller: &Caller, call: &HostCall, opened: &Opened, admitted: &Result<T, HostcallError>) {
         let derived = opened.facts.capability;
         let mismatch = admitted.is_err() && derived != "unknown" && derived != call.capability.as_str();
+        if mismatch {
+            self.gate.observe(&caller.profile, Signal::Spoofed);
+        }
         self.ledger.call_start(
             opened.now,
             caller,
@@ -360,16 +445,17 @@ impl Inner {
     /// What changes the world is on the ledger's sink before it begins; without a ledger, strict
     /// mode does not let it happen.
     fn ledger_first(&self, decision: &Decision) -> Result<(), HostcallError> {
-        let harmless = ["read", "log", "ui", "session", "timer", "module", "events", "tools", "env"];
-        if harmless.contains(&decision.capability) {
+        if FREE.contains(&decision.capability) || matches!(decision.capability, "read" | "env") {
             return Ok(());
         }
         match self.ledger.flush() {
-            Err(error) if self.gate.policy().mode == Mode::Strict => Err(HostcallError::io(
-                "EIO",
-                "write",
-                format!("the ledger cannot be written ({error}), and strict mode does nothing unrecorded"),
-            )),
+            Err(error) if self.gate.policy().mode == Mode::Strict && guard::is_up("ledger.first") => {
+                Err(HostcallError::io(
+                    "EIO",
+                    "write",
+                    format!("the ledger cannot be written ({error}), and strict mode does nothing unrecorded"),
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -377,8 +463,12 @@ impl Inner {
     fn register(&self, flight: &Arc<Flight>) -> Result<(), HostcallError> {
         let mut in_flight = self.in_flight();
         let calls = in_flight.entry(flight.caller.extension().clone()).or_default();
-        if calls.len() >= self.quotas.in_flight {
+        if calls.len() >= self.quotas.in_flight && guard::is_up("quota.in-flight") {
             return Err(used_up("in_flight", self.quotas.in_flight));
+        }
+        let bytes = calls.values().fold(flight.size, |sum, call| sum.saturating_add(call.size));
+        if bytes > self.quotas.in_flight_bytes && guard::is_up("quota.in-flight") {
+            return Err(used_up("in_flight_bytes", self.quotas.in_flight_bytes));
         }
         if calls.contains_key(&flight.call_id) {
             return Err(HostcallError::invalid(
@@ -453,7 +543,8 @@ impl Inner {
 struct Opened {
     now: Now,
     facts: CallFacts,
-    size: Result<(), HostcallError>,
+    /// Of parameters and attachments, in bytes.
+    size: Result<usize, HostcallError>,
 }
 
 fn request(caller: &Caller, call: HostCall, admitted: Admitted, cancel: CancelToken) -> Request {

@@ -1,10 +1,12 @@
 use super::*;
 use crate::connector::{Output, Profile};
 use crate::ledger::{LedgerOptions, MemorySink, verify};
+use crate::loss::Evidence;
 use crate::places::Places;
 use crate::policy::{Grant, Policy};
 use crate::prompt::{Answer, Prompter, Question};
-use pijs_protocol::{Capability, ErrorCode};
+use pijs_protocol::manifest::CapabilityManifest;
+use pijs_protocol::{Capability, ErrorCode, Termination};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -79,7 +81,7 @@ fn world(mode: Mode, grants: &[Grant], answers: &[Answer]) -> World {
     let ledger = Ledger::new(LedgerOptions { session_id: "s1".into(), ..Default::default() }, sink.clone());
     let probe = Arc::new(Probe::default());
     let mut builder = Dispatcher::builder(gate, ledger, Arc::new(Ticks(AtomicU64::new(0))));
-    for method in ["fs", "exec", "session", "ui"] {
+    for method in ["fs", "exec", "http", "session", "ui"] {
         builder = builder.connector(method, probe.clone());
     }
     World {
@@ -146,6 +148,82 @@ fn a_claimed_capability_is_compared_and_never_used() {
 }
 
 #[test]
+fn what_a_call_says_about_itself_changes_no_decision() {
+    let world = world(Mode::Strict, &[], &[]);
+    let context = json!({"capability": "read", "grant": "any", "extension_id": "other"}).as_object().cloned();
+    let mut boasting = call("c", "exec", "exec", json!({"command": "ls", "capability": "read", "grant": "any"}));
+    boasting.context = context;
+    assert_eq!(reason(&world.dispatcher.call_sync(&world.caller, boasting)), "no_grant");
+    assert_eq!(world.probe.0.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn what_calls_show_is_evidence() {
+    let world = world(Mode::Permissive, &[], &[]);
+    let profile = Arc::clone(&world.caller.profile);
+    let gate = world.dispatcher.gate();
+    let found = CapabilityManifest { schema: String::new(), capabilities: Vec::new() };
+    gate.set_grants(&profile, &[], Evidence::of_scan(&found, [], None)).unwrap();
+    world.dispatcher.call_sync(&world.caller, call("a", "exec", "exec", json!({"command": "ls"})));
+    world.dispatcher.call_sync(&world.caller, call("b", "read", "exec", json!({"command": "ls"})));
+    let write = json!({"op": "writeFile", "path": ".pi/settings.json", "data": ""});
+    world.dispatcher.call_sync(&world.caller, call("c", "write", "fs", write));
+    let evidence = gate.evidence(&profile);
+    assert_eq!(evidence.signals(), [Signal::Unforeseen, Signal::Spoofed, Signal::TriedProtected]);
+}
+
+#[tokio::test]
+async fn a_server_is_asked_about_after_a_secret_was_read() {
+    let grants = [Grant::any("g", "http")];
+    let http = |id: &str| call(id, "http", "http", json!({"url": "https://example.com/"}));
+    let read = |id: &str, path: &str| call(id, "read", "fs", json!({"op": "readFile", "path": path}));
+    for (mode, answers, expected, asked) in [
+        (Mode::Strict, vec![Answer::Deny], "user", 1),
+        (Mode::Prompt, vec![Answer::NoPerson], "non_interactive", 1),
+        (Mode::Prompt, vec![Answer::AllowSubject], "none", 1),
+        (Mode::Permissive, vec![], "none", 0),
+    ] {
+        let world = world(mode, &grants, &answers);
+        assert_eq!(reason(&world.run(http("a")).await[0]), "none", "nothing was read yet");
+        world.run(call("s", "read", "fs", json!({"op": "stat", "path": ".env"}))).await;
+        assert_eq!(reason(&world.run(http("b")).await[0]), "none", "a look at the name is no read");
+        world.run(read("r", ".env")).await;
+        assert_eq!(reason(&world.run(http("c")).await[0]), expected, "{mode:?}");
+        if expected == "none" {
+            assert_eq!(reason(&world.run(http("d")).await[0]), "none", "answered for the session");
+        }
+        assert_eq!(world.answers.1.load(Ordering::Relaxed), asked, "{mode:?}");
+    }
+    let world = world(Mode::Strict, &[Grant::any("g", "http"), Grant::any("e", "egress")], &[]);
+    world.run(read("r", ".env")).await;
+    assert_eq!(reason(&world.run(http("c")).await[0]), "none");
+}
+
+#[tokio::test]
+async fn an_extension_that_is_refused_again_and_again_is_not_asked_about_any_more() {
+    let world = world(Mode::Prompt, &[], &[Answer::Deny; 40]);
+    for at in 0..30 {
+        let result = world.run(call(&format!("c{at}"), "exec", "exec", json!({"command": format!("p{at}")}))).await;
+        let expected = if at < crate::gate::MUTED_AFTER { "user" } else { "quota" };
+        assert_eq!(reason(&result[0]), expected, "{at}");
+    }
+    assert_eq!(world.answers.1.load(Ordering::Relaxed), crate::gate::MUTED_AFTER as usize);
+}
+
+#[test]
+fn dialogs_are_limited_to_what_a_person_can_answer() {
+    let world = world(Mode::Strict, &[], &[]);
+    let ask = |at: usize, op: &str| {
+        let params = json!({"op": op, "title": "sure?"});
+        world.dispatcher.call_sync(&world.caller, call(&format!("c{at}"), "ui", "ui", params))
+    };
+    let most = Quotas::default().dialogs_per_minute;
+    assert!((0..most).all(|at| !ask(at, "confirm").is_error));
+    assert_eq!(ask(most, "select").error.unwrap().details["quota"], "dialogs_per_minute");
+    assert!(!ask(most + 1, "notify").is_error);
+}
+
+#[test]
 fn an_ungranted_effect_never_reaches_its_connector() {
     let world = world(Mode::Strict, &[], &[]);
     let result = world.dispatcher.call_sync(&world.caller, call("c", "exec", "exec", json!({"command": "ls"})));
@@ -205,16 +283,19 @@ async fn a_dropped_call_and_an_ended_extension_are_answered_once() {
             &world.caller,
             call(id, "ui", "ui", json!({"op": "notify", "do": "hang"})),
             move |result| {
-                seen.lock().unwrap().push(result.call_id.0.clone());
+                let why = result.error.expect("none of them ends by itself").details["reason"].clone();
+                seen.lock().unwrap().push(format!("{} {}", result.call_id.0, why.as_str().unwrap()));
             },
         )
     };
     drop(start("a"));
     let (b, c) = (start("b"), start("c"));
-    world.dispatcher.end_extension(world.caller.extension());
+    let crash = Termination::Crashed { detail: "killed by SIGSEGV".to_owned() }.error();
+    world.dispatcher.end_extension(world.caller.extension(), &crash);
     b.await;
     drop(c);
-    assert_eq!(*seen.lock().unwrap(), ["a", "b", "c"]);
+    // Dropped by its caller; ended with the realm.
+    assert_eq!(*seen.lock().unwrap(), ["a cancelled", "b worker_crash", "c worker_crash"]);
     assert_eq!(world.ends().len(), 3);
 }
 
@@ -278,5 +359,60 @@ fn the_ledger_holds_hashes_and_no_parameters() {
     }
     for line in world.sink.lines() {
         serde_json::from_value::<pijs_protocol::log::LogEntry>(line).unwrap();
+    }
+}
+
+/// Takes lines until it is full.
+struct Full(std::sync::atomic::AtomicBool, Arc<MemorySink>);
+
+impl crate::ledger::LedgerSink for Full {
+    fn append(&self, lines: &[u8]) -> std::io::Result<()> {
+        if self.0.load(Ordering::Relaxed) { Err(std::io::ErrorKind::StorageFull.into()) } else { self.1.append(lines) }
+    }
+}
+
+#[test]
+fn without_a_ledger_strict_does_nothing_that_would_have_to_be_recorded_and_the_others_count() {
+    for mode in [Mode::Strict, Mode::Prompt, Mode::Permissive] {
+        let World { dispatcher, probe, caller, .. } = world(mode, &[Grant::any("g", "exec")], &[]);
+        let memory = MemorySink::new();
+        let sink = Arc::new(Full(true.into(), memory.clone()));
+        let ledger = Ledger::new(LedgerOptions { session_id: "s1".into(), ..Default::default() }, sink.clone());
+        let inner = Arc::into_inner(dispatcher.inner).expect("one handle");
+        let dispatcher = Dispatcher { inner: Arc::new(Inner { ledger, ..inner }) };
+        let exec = |id: &str| {
+            let params = json!({"command": "true", "args": []});
+            dispatcher.call_sync(&caller, call(id, "exec", "exec", params))
+        };
+        let result = exec("a");
+        assert_eq!(result.is_error, mode == Mode::Strict, "{mode:?}: {:?}", result.error);
+        if let Some(error) = &result.error {
+            assert_eq!(error.code, ErrorCode::Io, "{error:?}");
+            assert!(error.message.contains("strict mode does nothing unrecorded"), "{error:?}");
+        }
+        let reached = probe.0.load(Ordering::Relaxed);
+        assert_eq!(reached, usize::from(mode != Mode::Strict));
+        // More than is kept: what is dropped is counted.
+        let data = serde_json::Map::from_iter([("x".to_owned(), json!("y".repeat(60_000)))]);
+        for n in 0..100 {
+            let now = Now { epoch_ms: 0, elapsed_us: n };
+            dispatcher.ledger().event(now, &caller, pijs_protocol::log::Level::Info, "big", "", data.clone());
+            let _ = dispatcher.ledger().flush();
+        }
+        // Space is back.
+        sink.0.store(false, Ordering::Relaxed);
+        assert!(!exec("b").is_error, "{mode:?}");
+        dispatcher.ledger().flush().unwrap();
+        verify(&*memory.bytes()).unwrap();
+        let dropped: u64 = memory
+            .lines()
+            .iter()
+            .filter(|line| line["event"] == "ledger.dropped")
+            .map(|line| line["data"]["records"].as_u64().unwrap())
+            .sum();
+        let written = memory.lines().iter().filter(|line| line["event"] != "ledger.dropped").count() as u64;
+        // Two calls of three lines, and a hundred events.
+        assert_eq!(written + dropped, 106, "{mode:?}");
+        assert!(dropped > 0);
     }
 }

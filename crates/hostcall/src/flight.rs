@@ -25,6 +25,8 @@ pub(crate) struct Flight {
     pub(crate) ledger: Ledger,
     pub(crate) timer: Arc<dyn Timer>,
     pub(crate) quotas: Quotas,
+    /// Of what the call carries.
+    pub(crate) size: usize,
     pub(crate) results: Results,
     pub(crate) progress: Mutex<Progress>,
 }

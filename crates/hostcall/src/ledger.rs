@@ -1,9 +1,9 @@
 //! The evidence ledger: `pi.ext.log.v1` lines in a hash chain.
 //!
-//! Calls leave compact records; [`Ledger::flush`] turns them into lines. The dispatcher flushes
-//! before anything that acts outside the realm begins, the host at the end of each turn, and a
-//! full queue flushes itself, so cheap calls (a read, a notice) do not pay for writing inside
-//! the turn they happen in.
+//! Calls leave compact records in a queue; making lines of them, hashing and writing happen on the thread of
+//! [`Ledger::writer`] where a driver has given it one, else in [`Ledger::flush`]. The dispatcher flushes, and waits,
+//! before anything that acts outside the realm begins; the host asks for it ([`Ledger::kick`]) at the end of each turn;
+//! a full queue flushes itself. So a cheap call (a read, a notice) pays for a record, not for its lines.
 //!
 //! **Chain.** The last member of `data` is `chain: {seq, prev, hash}`. `hash` is sha256 over the
 //! bytes of the line up to the comma before `"hash"`; `prev` is the `hash` before, 64 zeros at
@@ -25,17 +25,29 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 mod canonical;
+mod file;
 mod line;
+mod memory;
 mod redact;
+mod resume;
+mod secrets;
 mod verify;
+mod writer;
 
+pub use file::{FileLimits, FileSink, finish_all, parts};
+pub use memory::MemorySink;
 pub use redact::{REDACTED, Redactor, is_secret_key};
-pub use verify::{BrokenLine, Verified, verify};
+pub use resume::{OpenCall, Resumed};
+pub use verify::{Audit, BrokenLine, Verified, audit, verify, verify_parts};
+pub use writer::LedgerWriter;
 
 use line::LineWriter;
+use writer::Signal;
 
-/// Records that wait before the queue flushes itself.
+/// Records that wait before the queue flushes itself, or wakes its writer.
 const QUEUE: usize = 128;
+/// Records that wait, at most, while a writer cannot keep up; then whoever adds one writes.
+const LONGEST_QUEUE: usize = 8192;
 /// Longest line; data that would make it longer is left out.
 pub const LONGEST_LINE: usize = 64 << 10;
 /// Bytes kept for a sink that fails, until further records are dropped and counted.
@@ -45,6 +57,29 @@ const MOST_UNWRITTEN: usize = 4 << 20;
 pub trait LedgerSink: Send + Sync {
     /// Appends. On an error nothing of `lines` counts as written, and they are offered again.
     fn append(&self, lines: &[u8]) -> io::Result<()>;
+
+    /// Makes what was appended durable.
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Lines that will be removed for want of space: said in the ledger first, removed after the next append. Each is
+    /// answered once.
+    fn pruning(&self) -> Option<Pruned> {
+        None
+    }
+
+    /// The ledger ends here, complete.
+    fn close(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Old lines that a sink gives up to stay within its space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pruned {
+    /// Where the first line that is kept follows on.
+    pub until: ChainHead,
 }
 
 /// Facts and secrets of a ledger.
@@ -56,8 +91,8 @@ pub struct LedgerOptions {
     pub scenario_id: Option<String>,
     /// Values that must never appear.
     pub secrets: Vec<String>,
-    /// Key of this installation. With it, hashes of environment reads are keyed, since a plain
-    /// hash of a guessable value can be looked up.
+    /// Key of this installation. With it, hashes of parameters that name or hold secrets, and of
+    /// environment reads, are keyed, since a plain hash of a guessable value can be looked up.
     pub hash_key: Option<[u8; 32]>,
     /// Where an earlier ledger in the same sink ended.
     pub head: ChainHead,
@@ -83,18 +118,24 @@ struct Inner {
     scenario_id: String,
     redactor: Redactor,
     sink: Arc<dyn LedgerSink>,
-    state: Mutex<State>,
+    queue: Mutex<Vec<Record>>,
+    /// Taken before the queue by whoever writes, so that lines keep the order of records.
+    lines: Mutex<Lines>,
+    signal: Arc<Signal>,
+    scratch: Mutex<Vec<u8>>,
 }
 
 #[derive(Default)]
-struct State {
-    queue: Vec<Record>,
+struct Lines {
     head: ChainHead,
     /// Lines that a failing sink has not taken yet.
     unwritten: Vec<u8>,
     /// Records dropped since the last line.
     dropped: u64,
-    scratch: Vec<u8>,
+    /// Time of the last record.
+    now: Now,
+    /// Gives its allocation back to the queue.
+    spare: Vec<Record>,
 }
 
 /// sha256, or a keyed hash.
@@ -115,9 +156,23 @@ struct Record {
 }
 
 enum Body {
-    Decision { method: Box<str>, subject: Option<String>, decision: Decision },
-    Start { call: CallFacts, claimed: Option<String>, timeout_ms: Option<u64> },
-    End { call: CallFacts, duration_us: u64, error: Option<(ErrorCode, Option<Arc<str>>)> },
+    Decision {
+        method: Arc<str>,
+        subject: Option<String>,
+        decision: Decision,
+    },
+    Start {
+        call: CallFacts,
+        claimed: Option<String>,
+        timeout_ms: Option<u64>,
+    },
+    End {
+        call: CallFacts,
+        duration_us: u64,
+        error: Option<(ErrorCode, Option<Arc<str>>)>,
+    },
+    /// The end of a call whose host was killed.
+    Lost(Box<OpenCall>),
     Event(Box<EventBody>),
 }
 
@@ -160,8 +215,9 @@ impl Ledger {
     pub fn new(options: LedgerOptions, sink: Arc<dyn LedgerSink>) -> Self {
         let scenario_id = options.scenario_id.clone().unwrap_or_else(|| format!("session:{}", options.session_id));
         let redactor = Redactor::new(options.secrets.iter().cloned());
-        let state = State { head: options.head, ..State::default() };
-        Self { inner: Arc::new(Inner { options, scenario_id, redactor, sink, state: Mutex::new(state) }) }
+        let lines = Mutex::new(Lines { head: options.head, ..Lines::default() });
+        let (queue, scratch, signal) = (Mutex::default(), Mutex::default(), Arc::default());
+        Self { inner: Arc::new(Inner { options, scenario_id, redactor, sink, queue, lines, signal, scratch }) }
     }
 
     /// Records something that is no hostcall: `extension.ready`, `realm.terminated`,
@@ -197,14 +253,55 @@ impl Ledger {
         &self.inner.redactor
     }
 
-    /// Writes what is queued. On an error the lines are kept and offered again next time.
+    /// Ends calls that were open when the host of an earlier run was killed.
+    pub fn end_lost_calls(&self, now: Now, calls: impl IntoIterator<Item = OpenCall>) {
+        for call in calls {
+            let mut profile = Profile::new(ExtensionId::new(&call.extension_id));
+            profile.artifact_id = call.artifact_id.clone();
+            self.push(Record {
+                now,
+                profile: Arc::new(profile),
+                tool_call_id: call.tool_call_id.as_deref().map(Arc::from),
+                event_id: call.event_id.as_deref().map(Arc::from),
+                call_id: Some(Arc::from(call.call_id.as_str())),
+                body: Body::Lost(Box::new(call)),
+            });
+        }
+    }
+
+    /// Writes what is queued, and returns when the sink has it. On an error the lines are kept and offered again next
+    /// time.
     pub fn flush(&self) -> io::Result<()> {
-        self.write_queue(&mut self.state())
+        self.inner.write()
+    }
+
+    /// Has what is queued written soon: by the writer, or here when there is none. Errors show at the next flush.
+    pub fn kick(&self) {
+        if !self.inner.signal.wake() {
+            let _ = self.inner.write();
+        }
+    }
+
+    /// Writes what is queued and makes it durable.
+    pub fn sync(&self) -> io::Result<()> {
+        self.inner.write()?;
+        self.inner.sink.sync()
+    }
+
+    /// Writes all and tells the sink that nothing follows.
+    pub fn close(&self) -> io::Result<()> {
+        self.sync()?;
+        self.inner.sink.close()
+    }
+
+    /// What writes lines on a thread of its own; see [`LedgerWriter::run`].
+    pub fn writer(&self) -> LedgerWriter {
+        LedgerWriter::new(Arc::downgrade(&self.inner), Arc::clone(&self.inner.signal))
     }
 
     /// Where the chain stands, after a flush.
     pub fn head(&self) -> ChainHead {
-        self.state().head
+        self.inner.lines().head
     }
 
     pub(crate) fn decision(
@@ -212,7 +309,7 @@ impl Ledger {
         now: Now,
         caller: &Caller,
         call_id: &Arc<str>,
-        method: &str,
+        method: &Arc<str>,
         required: &Required<'_>,
         decision: &Decision,
     ) {
@@ -222,7 +319,7 @@ impl Ledger {
             Subject::Program { command, .. } => Some((*command).to_owned()),
             subject => Some(subject.to_string()),
         };
-        let body = Body::Decision { method: method.into(), subject, decision: decision.clone() };
+        let body = Body::Decision { method: Arc::clone(method), subject, decision: decision.clone() };
         self.push(record(now, caller, Some(Arc::clone(call_id)), body));
     }
 
@@ -239,78 +336,98 @@ impl Ledger {
     }
 
     pub(crate) fn hash_params(&self, call: &HostCall) -> ParamsHash {
-        let mut state = self.state();
-        let mut scratch = std::mem::take(&mut state.scratch);
-        drop(state);
+        let inner = &*self.inner;
+        let mut scratch = std::mem::take(&mut *inner.scratch());
         scratch.clear();
         canonical::write_call(&call.method, &call.params, &call.bytes, &mut scratch);
-        let hash = match &self.inner.options.hash_key {
-            Some(key) if call.method == "env" => ParamsHash { digest: keyed(key, &scratch), keyed: true },
+        let hash = match &inner.options.hash_key {
+            Some(key) if call.method == "env" || secrets::are_in(&call.params, &inner.redactor) => {
+                ParamsHash { digest: keyed(key, &scratch), keyed: true }
+            }
             _ => ParamsHash { digest: Sha256::digest(&scratch).into(), keyed: false },
         };
-        self.state().scratch = scratch;
+        *inner.scratch() = scratch;
         hash
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn push(&self, record: Record) {
-        let mut state = self.state();
-        state.queue.push(record);
-        if state.queue.len() >= QUEUE {
-            // A failure is kept for the next flush, whose caller can act on it.
-            let _ = self.write_queue(&mut state);
+        let mut queue = self.inner.queue();
+        queue.push(record);
+        let waiting = queue.len();
+        drop(queue);
+        // A failure is kept for the next flush, whose caller can act on it.
+        if waiting >= LONGEST_QUEUE || waiting >= QUEUE && !self.inner.signal.wake() {
+            let _ = self.inner.write();
         }
     }
+}
 
-    fn write_queue(&self, state: &mut State) -> io::Result<()> {
-        if state.queue.is_empty() && state.unwritten.is_empty() {
-            return Ok(());
+impl Inner {
+    fn queue(&self) -> MutexGuard<'_, Vec<Record>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn scratch(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let mut lines = self.lines();
+        let Lines { head, unwritten, dropped, now, spare } = &mut *lines;
+        std::mem::swap(spare, &mut *self.queue());
+        // What a failing sink did not take is offered first: there may be room for more afterwards.
+        let offered = if unwritten.is_empty() { Ok(()) } else { self.sink.append(unwritten) };
+        if offered.is_ok() {
+            unwritten.clear();
         }
-        let mut queue = std::mem::take(&mut state.queue);
         let mut writer = LineWriter {
-            scenario_id: &self.inner.scenario_id,
-            session_id: &self.inner.options.session_id,
-            redactor: &self.inner.redactor,
+            scenario_id: &self.scenario_id,
+            session_id: &self.options.session_id,
+            redactor: &self.redactor,
         };
-        for record in queue.drain(..) {
-            if state.unwritten.len() >= MOST_UNWRITTEN {
-                state.dropped += 1;
+        for record in spare.drain(..) {
+            *now = record.now;
+            if unwritten.len() >= MOST_UNWRITTEN {
+                *dropped += 1;
                 continue;
             }
-            if state.dropped > 0 {
-                let lost = dropped(&record, std::mem::take(&mut state.dropped));
-                writer.write(&lost, &mut state.head, &mut state.unwritten);
+            if *dropped > 0 {
+                let count = Value::from(std::mem::take(dropped));
+                let message = "the ledger could not be written for a while";
+                let lost = of_the_host(record.now, "ledger.dropped", message, [("records".to_owned(), count)]);
+                writer.write(&lost, head, unwritten);
             }
-            writer.write(&record, &mut state.head, &mut state.unwritten);
+            writer.write(&record, head, unwritten);
         }
-        // Give the allocation back to the queue.
-        state.queue = queue;
-        self.inner.sink.append(&state.unwritten)?;
-        state.unwritten.clear();
+        offered?;
+        if unwritten.is_empty() {
+            return Ok(());
+        }
+        self.sink.append(unwritten)?;
+        unwritten.clear();
+        if let Some(pruned) = self.sink.pruning() {
+            let facts = [
+                ("next_seq".to_owned(), Value::from(pruned.until.next_seq)),
+                ("hash".to_owned(), Value::from(hex::encode(pruned.until.hash))),
+            ];
+            let message = "the lines before this place were removed for want of space";
+            writer.write(&of_the_host(*now, verify::PRUNED, message, facts), head, unwritten);
+            self.sink.append(unwritten)?;
+            unwritten.clear();
+        }
         Ok(())
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let state = std::mem::take(self.state.get_mut().unwrap_or_else(PoisonError::into_inner));
-        if state.queue.is_empty() && state.unwritten.is_empty() {
-            return;
-        }
-        let mut state = state;
-        let mut writer = LineWriter {
-            scenario_id: &self.scenario_id,
-            session_id: &self.options.session_id,
-            redactor: &self.redactor,
-        };
-        for record in state.queue.drain(..) {
-            writer.write(&record, &mut state.head, &mut state.unwritten);
-        }
-        // Nobody is left to hear of a failure.
-        let _ = self.sink.append(&state.unwritten);
+        self.signal.close();
+        // Nobody is left to hear of a failure. Every call has had its end: what holds one holds the ledger.
+        let _ = self.write().and_then(|()| self.sink.close());
     }
 }
 
@@ -331,19 +448,19 @@ fn record(now: Now, caller: &Caller, call_id: Option<Arc<str>>, body: Body) -> R
     }
 }
 
-/// A line that says how many records a failing sink cost.
-fn dropped(next: &Record, count: u64) -> Record {
+/// A record of the ledger about itself.
+fn of_the_host<const N: usize>(now: Now, event: &str, message: &str, data: [(String, Value); N]) -> Record {
     Record {
-        now: next.now,
+        now,
         profile: Arc::new(Profile::new(ExtensionId::new("host"))),
         tool_call_id: None,
         event_id: None,
         call_id: None,
         body: Body::Event(Box::new(EventBody {
             level: Level::Error,
-            event: "ledger.dropped".to_owned(),
-            message: "the ledger could not be written for a while".to_owned(),
-            data: Map::from_iter([("records".to_owned(), Value::from(count))]),
+            event: event.to_owned(),
+            message: message.to_owned(),
+            data: Map::from_iter(data),
             from_extension: false,
         })),
     }
@@ -356,36 +473,6 @@ fn keyed(key: &[u8; 32], bytes: &[u8]) -> [u8; 32] {
             mac.finalize().into_bytes().into()
         }
         Err(error) => unreachable!("HMAC takes keys of every length: {error}"),
-    }
-}
-
-/// Keeps lines in memory, for tests and embedders.
-#[derive(Debug, Default)]
-pub struct MemorySink {
-    bytes: Mutex<Vec<u8>>,
-}
-
-impl MemorySink {
-    /// An empty one.
-    pub fn new() -> Arc<Self> {
-        Arc::new(Self::default())
-    }
-
-    /// What was written so far.
-    pub fn bytes(&self) -> Vec<u8> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The lines as values.
-    pub fn lines(&self) -> Vec<Value> {
-        serde_json::Deserializer::from_slice(&self.bytes()).into_iter().map_while(Result::ok).collect()
-    }
-}
-
-impl LedgerSink for MemorySink {
-    fn append(&self, lines: &[u8]) -> io::Result<()> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(lines);
-        Ok(())
     }
 }
 

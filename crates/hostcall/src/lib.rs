@@ -22,6 +22,9 @@
 //! | [`places`] | project, package, `.pi` folders, and what is protected inside them |
 //! | [`policy`] | modes, grants, deny lists |
 //! | [`gate`] | the decision, and the permit a connector re-checks resolved things with |
+//! | [`asked`] | what a package asks for, in data and in words |
+//! | [`book`] | what people answered, and for which code it holds |
+//! | [`programs`] | programs that run what their arguments say |
 //! | [`loss`] | evidence and expected loss, which explain a decision |
 //! | [`prompt`] | questions to a person |
 //! | [`connector`] | what a connector is given and gives |
@@ -30,6 +33,8 @@
 
 #![warn(missing_docs)]
 
+pub mod asked;
+pub mod book;
 pub mod connector;
 pub mod derive;
 pub mod dispatch;
@@ -38,6 +43,7 @@ pub mod ledger;
 pub mod loss;
 pub mod places;
 pub mod policy;
+pub mod programs;
 pub mod prompt;
 pub mod scope;
 pub mod vocabulary;
@@ -50,8 +56,8 @@ pub use derive::{Access, Required, Subject, derive};
 pub use dispatch::{Dispatcher, DispatcherBuilder};
 pub use gate::{Decision, Gate, GateBuilder, Permit, Reason, Rule};
 pub use ledger::{Ledger, LedgerOptions, LedgerSink, MemorySink};
-pub use loss::{Evidence, ExpectedLoss};
+pub use loss::{Evidence, ExpectedLoss, Signal};
 pub use places::Places;
 pub use policy::{Grant, Mode, Policy};
-pub use prompt::{Answer, Prompter, Question};
+pub use prompt::{Answer, Memory, Prompter, Question, Remembered};
 pub use quota::Quotas;

@@ -2,8 +2,14 @@
 //!
 //! They never grant more than the policy allows. With the matrix of document 004 the rule is
 //! *grant when `100 p < 2 (1 - p) + p`*, that is `p < 2/101`, about 1.98 %.
+//!
+//! Signals come from the scan of the code and from the calls that it makes, never from what a package says of itself;
+//! a declaration is only compared with them. Their weights are judgement, chosen so that an extension that reads the
+//! project and talks to one named server stays below the threshold, and one that may run anything does not.
 
-use serde::{Deserialize, Serialize};
+use pijs_protocol::artifact::Verdict;
+use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest};
+use serde::Serialize;
 
 /// Loss of granting to a malicious extension.
 pub const GRANT_MALICIOUS: f64 = 100.0;
@@ -12,19 +18,153 @@ pub const DENY_BENIGN: f64 = 2.0;
 /// Loss of denying a malicious one.
 pub const DENY_MALICIOUS: f64 = 1.0;
 
-/// What is known about an extension, each signal with the probability it alone gives for malice.
-///
-/// Signals come from the scan and from observed calls, never from what a package says of itself.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// One thing that is known about an extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Signal {
+    /// Its code reads files outside of the project.
+    ReadsOutside,
+    /// Its code changes files.
+    UsesWrite,
+    /// Its code runs programs that its text names.
+    UsesExec,
+    /// Its code runs programs that its text does not name, or ones that run others.
+    UsesAnyExec,
+    /// Its code talks to servers that its text names.
+    UsesHttp,
+    /// Its code talks to servers that its text does not name.
+    UsesAnyHttp,
+    /// Its code reads environment variables beyond the plain ones.
+    UsesEnv,
+    /// Its code changes what the model is told or does.
+    SteersTheModel,
+    /// It may read files and talk to servers.
+    CanSendFiles,
+    /// The scan found what cannot work here: code from text, native code.
+    Blocked,
+    /// Its source hides characters from readers.
+    HiddenText,
+    /// It declares capabilities, and its code needs one that it does not declare.
+    Undeclared,
+    /// It named another capability than its call needed.
+    Spoofed,
+    /// It tried a protected place.
+    TriedProtected,
+    /// It used a capability that the scan had not found.
+    Unforeseen,
+}
+
+impl Signal {
+    /// The probability of malice that it alone gives.
+    pub fn weight(self) -> f64 {
+        match self {
+            Self::UsesHttp | Self::SteersTheModel => 0.001,
+            Self::UsesExec | Self::UsesWrite | Self::UsesEnv => 0.002,
+            Self::ReadsOutside | Self::UsesAnyHttp | Self::CanSendFiles => 0.005,
+            Self::Unforeseen | Self::Blocked => 0.01,
+            Self::UsesAnyExec => 0.02,
+            Self::Undeclared => 0.03,
+            Self::HiddenText | Self::TriedProtected => 0.05,
+            Self::Spoofed => 0.5,
+        }
+    }
+
+    /// In words, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::ReadsOutside => "its code reads files outside of the project",
+            Self::UsesWrite => "its code changes files",
+            Self::UsesExec => "its code runs programs that it names",
+            Self::UsesAnyExec => "its code can run any program",
+            Self::UsesHttp => "its code talks to servers that it names",
+            Self::UsesAnyHttp => "its code can talk to any server",
+            Self::UsesEnv => "its code reads environment variables",
+            Self::SteersTheModel => "its code changes what the model is told or does",
+            Self::CanSendFiles => "it can read files and talk to servers",
+            Self::Blocked => "its code wants what does not exist here: code from text, native code",
+            Self::HiddenText => "its source holds invisible characters",
+            Self::Undeclared => "its code needs what its manifest does not declare",
+            Self::Spoofed => "a call named another capability than it needed",
+            Self::TriedProtected => "it tried a protected place",
+            Self::Unforeseen => "it used what the scan of its code had not found",
+        }
+    }
+}
+
+/// What is known about an extension.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Evidence {
-    /// `(name, probability)`, in the order they were found.
-    pub signals: Vec<(String, f64)>,
+    /// Each once, in the order they were found.
+    signals: Vec<Signal>,
+    /// Capabilities that the scan found; absent where there was no scan.
+    #[serde(skip)]
+    found: Option<Vec<String>>,
 }
 
 impl Evidence {
+    /// What a scan says. `findings` are its codes and classes; `declared` is what the package says it needs.
+    pub fn of_scan<'a>(
+        found: &CapabilityManifest,
+        findings: impl IntoIterator<Item = (&'a str, Verdict)>,
+        declared: Option<&CapabilityManifest>,
+    ) -> Self {
+        let mut evidence = Self {
+            found: Some(found.capabilities.iter().map(|request| request.capability.as_str().to_owned()).collect()),
+            ..Self::default()
+        };
+        for request in &found.capabilities {
+            if let Some(signal) = signal_of(request) {
+                evidence.add(signal);
+            }
+        }
+        if evidence.found("http") && evidence.found("read") {
+            evidence.add(Signal::CanSendFiles);
+        }
+        for (code, class) in findings {
+            if code == "BD_HIDDEN_TEXT" {
+                evidence.add(Signal::HiddenText);
+            } else if class == Verdict::Blocked {
+                evidence.add(Signal::Blocked);
+            }
+        }
+        let names =
+            |name: &str| declared.iter().any(|all| all.capabilities.iter().any(|one| one.capability.as_str() == name));
+        let privileged = ["read", "write", "exec", "http", "env"];
+        if declared.is_some() && privileged.iter().any(|name| evidence.found(name) && !names(name) && *name != "read") {
+            evidence.add(Signal::Undeclared);
+        }
+        evidence
+    }
+
+    /// Adds a signal, once.
+    pub fn add(&mut self, signal: Signal) {
+        if !self.has(signal) {
+            self.signals.push(signal);
+        }
+    }
+
+    /// Whether a signal is known.
+    pub fn has(&self, signal: Signal) -> bool {
+        self.signals.contains(&signal)
+    }
+
+    /// All of them, in the order they were found.
+    pub fn signals(&self) -> &[Signal] {
+        &self.signals
+    }
+
+    fn found(&self, capability: &str) -> bool {
+        self.found.as_ref().is_some_and(|found| found.iter().any(|name| name == capability))
+    }
+
+    /// Whether a scan was made and did not find this capability.
+    pub(crate) fn not_foreseen(&self, capability: &str) -> bool {
+        self.found.is_some() && !self.found(capability)
+    }
+
     /// Probability of malice: independent signals, combined as *not all harmless*.
     pub fn probability(&self) -> f64 {
-        1.0 - self.signals.iter().fold(1.0, |harmless, (_, p)| harmless * (1.0 - p.clamp(0.0, 1.0)))
+        combined(self.signals.iter().map(|signal| signal.weight()))
     }
 
     /// Expected loss of both choices.
@@ -33,8 +173,42 @@ impl Evidence {
     }
 }
 
+fn combined(weights: impl Iterator<Item = f64>) -> f64 {
+    1.0 - weights.fold(1.0, |harmless, p| harmless * (1.0 - p.clamp(0.0, 1.0)))
+}
+
+fn signal_of(request: &CapabilityRequest) -> Option<Signal> {
+    let scope = request.scope.as_ref();
+    Some(match request.capability.as_str() {
+        "read" => {
+            let outside = |path: &String| path.starts_with('/') || path.starts_with('~') || path.starts_with("<home>");
+            let paths = scope.and_then(|scope| scope.paths.as_ref());
+            return paths.is_some_and(|paths| paths.iter().any(outside)).then_some(Signal::ReadsOutside);
+        }
+        "write" => Signal::UsesWrite,
+        "exec" => {
+            let plain = |line: &String| {
+                let program = line.split_whitespace().next().unwrap_or_default();
+                crate::programs::kind_of(program) != crate::programs::Kind::Interpreter
+            };
+            match scope.and_then(|scope| scope.commands.as_ref()) {
+                Some(commands) if commands.iter().all(plain) => Signal::UsesExec,
+                _ => Signal::UsesAnyExec,
+            }
+        }
+        "http" => match scope.and_then(|scope| scope.hosts.as_ref()) {
+            Some(hosts) if !hosts.iter().any(|host| host == "*") => Signal::UsesHttp,
+            _ => Signal::UsesAnyHttp,
+        },
+        "env" => Signal::UsesEnv,
+        "context.modify" | "prompt.modify" | "session.inject" | "tool.modify" | "provider" | "tool.shadow"
+        | "compaction" | "verdict" => Signal::SteersTheModel,
+        _ => return None,
+    })
+}
+
 /// Expected loss of the two choices.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ExpectedLoss {
     /// Probability of malice it was computed from.
     pub p: f64,
@@ -59,6 +233,7 @@ impl ExpectedLoss {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pijs_protocol::manifest::Scope;
 
     #[test]
     fn the_threshold_is_two_in_a_hundred_and_one() {
@@ -69,9 +244,46 @@ mod tests {
     }
 
     #[test]
-    fn signals_add_up_but_never_past_certainty() {
-        let evidence = Evidence { signals: vec![("exec".into(), 0.5), ("eval".into(), 0.5), ("bad".into(), 7.0)] };
-        assert!((evidence.probability() - 1.0).abs() < 1e-12);
+    fn signals_add_up_but_never_past_certainty_and_count_once() {
+        assert!((combined([0.5, 0.5, 7.0].into_iter()) - 1.0).abs() < 1e-12);
         assert_eq!(Evidence::default().probability(), 0.0);
+        let mut evidence = Evidence::default();
+        evidence.add(Signal::UsesExec);
+        evidence.add(Signal::UsesExec);
+        assert!((evidence.probability() - Signal::UsesExec.weight()).abs() < 1e-12);
+    }
+
+    fn manifest(requests: &[(&str, Option<Scope>)]) -> CapabilityManifest {
+        let capabilities = requests
+            .iter()
+            .map(|(capability, scope)| CapabilityRequest {
+                capability: (*capability).into(),
+                methods: None,
+                scope: scope.clone(),
+            })
+            .collect();
+        CapabilityManifest { schema: String::new(), capabilities }
+    }
+
+    #[test]
+    fn what_a_package_says_of_itself_changes_nothing_but_that_it_may_be_a_lie() {
+        let found = manifest(&[("exec", None), ("read", None)]);
+        let silent = Evidence::of_scan(&found, [], None);
+        let liar = Evidence::of_scan(&found, [], Some(&manifest(&[])));
+        let honest = Evidence::of_scan(&found, [], Some(&manifest(&[("exec", None), ("http", None), ("write", None)])));
+        assert_eq!(silent, honest);
+        assert_eq!(silent.signals(), [Signal::UsesAnyExec]);
+        assert_eq!(liar.signals(), [Signal::UsesAnyExec, Signal::Undeclared]);
+        assert!(!silent.expected_loss().favours_grant());
+    }
+
+    #[test]
+    fn a_typical_extension_stays_below_the_threshold() {
+        let hosts = Scope { hosts: Some(vec!["api.example.com".into()]), ..Scope::default() };
+        let commands = Scope { commands: Some(vec!["git".into()]), ..Scope::default() };
+        let found = manifest(&[("read", None), ("http", Some(hosts)), ("exec", Some(commands)), ("verdict", None)]);
+        assert!(Evidence::of_scan(&found, [], None).expected_loss().favours_grant());
+        let hidden = Evidence::of_scan(&found, [("BD_HIDDEN_TEXT", Verdict::Warning)], None);
+        assert!(!hidden.expected_loss().favours_grant());
     }
 }

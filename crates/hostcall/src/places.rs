@@ -159,6 +159,35 @@ impl Places {
     }
 }
 
+/// Whether a file of this name may hold secrets: keys, credentials, environment files.
+///
+/// By name alone, on purpose: it decides whether a person is asked before data leaves, not what may be read.
+pub fn may_hold_secrets(path: &str) -> bool {
+    let name = path.rsplit(['/', '\\']).next().unwrap_or(path).to_ascii_lowercase();
+    let (stem, ending) = name.rsplit_once('.').unwrap_or((&name, ""));
+    if SECRET_ENDINGS.contains(&ending) || SECRET_NAMES.contains(&name.as_str()) || SECRET_STEMS.contains(&stem) {
+        return true;
+    }
+    let sample = ["example", "sample", "template", "dist"].contains(&ending);
+    (name == ".env" || name.starts_with(".env.")) && !sample
+}
+
+const SECRET_ENDINGS: &[&str] = &["jks", "kdbx", "key", "keystore", "p12", "pem", "pfx"];
+const SECRET_NAMES: &[&str] = &[
+    ".git-credentials",
+    ".htpasswd",
+    ".netrc",
+    ".npmrc",
+    ".pgpass",
+    ".pypirc",
+    "credentials",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "id_rsa",
+];
+const SECRET_STEMS: &[&str] = &["auth", "credentials", "secret", "secrets", "service-account", "token", "tokens"];
+
 /// Checks a path string: not empty, no NUL, not endless.
 fn check(path: &str) -> Result<(), HostcallError> {
     if path.is_empty() {
@@ -221,6 +250,8 @@ const PI_FOLDER: &[(&str, Protection)] = &[
     ("models.json", Protection::All),
     ("sessions", Protection::All),
     ("trust.json", Protection::All),
+    ("pijs-lock.json", Protection::All),
+    ("pijs-lock.json.bak", Protection::All),
     ("pijs", Protection::All),
     ("logs", Protection::All),
     ("npm", Protection::All),
@@ -229,13 +260,17 @@ const PI_FOLDER: &[(&str, Protection)] = &[
     ("agent/models.json", Protection::All),
     ("agent/sessions", Protection::All),
     ("agent/trust.json", Protection::All),
+    ("agent/pijs-lock.json", Protection::All),
+    ("agent/pijs-lock.json.bak", Protection::All),
     ("agent/pijs", Protection::All),
     ("agent/logs", Protection::All),
     ("agent/npm", Protection::All),
     ("agent/git", Protection::All),
     ("settings.json", Protection::Write),
+    ("settings.json.bak", Protection::Write),
     ("extensions", Protection::Write),
     ("agent/settings.json", Protection::Write),
+    ("agent/settings.json.bak", Protection::Write),
     ("agent/extensions", Protection::Write),
 ];
 
@@ -301,7 +336,7 @@ mod tests {
     fn protected_places_do_not_depend_on_letter_case() {
         let places = places();
         for path in
-            ["/home/me/.pi/agent/auth.json", "/home/me/.pi/agent/AUTH.json", "/projects/app/.pi/Pijs/grants.json"]
+            ["/home/me/.pi/agent/pijs-lock.json", "/home/me/.pi/agent/AUTH.json", "/projects/app/.pi/Pijs/grants.json"]
         {
             assert_eq!(places.protection(Path::new(path), None), Protection::All, "{path}");
         }
@@ -323,6 +358,18 @@ mod tests {
         let file = root.join("index.ts");
         assert_eq!(places().protection(&file, Some(root)), Protection::Write);
         assert_eq!(places().protection(&file, None), Protection::All);
+    }
+
+    #[test]
+    fn files_that_may_hold_secrets_are_known_by_name() {
+        for path in
+            [".env", "a/.env.local", "/x/server.KEY", "id_rsa", "~/.aws/credentials", "secrets.yaml", "auth.json"]
+        {
+            assert!(may_hold_secrets(path), "{path}");
+        }
+        for path in ["a.ts", ".env.example", "environment.md", "keyboard.ts", "id_rsa.md.ts", "token/parser.rs", ""] {
+            assert!(!may_hold_secrets(path), "{path}");
+        }
     }
 
     #[test]

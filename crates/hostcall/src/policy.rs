@@ -1,7 +1,7 @@
 //! Modes, grants and deny lists: what the user decided beforehand.
 
-use pijs_protocol::Capability;
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
+use pijs_protocol::{Capability, guard};
 use serde::{Deserialize, Serialize};
 
 /// What happens to a call that no grant covers.
@@ -70,14 +70,34 @@ impl Grant {
         Self { id: id.into(), capability: request.capability.clone(), methods: request.methods.clone(), scope }
     }
 
+    /// The scope as the gate uses it: one that is there but has no list for this capability covers nothing.
+    pub(crate) fn fitting_scope(&self) -> Option<Scope> {
+        let mut scope = self.scope.clone()?;
+        let list = match self.capability.as_str() {
+            "read" | "write" => &mut scope.paths,
+            "http" => &mut scope.hosts,
+            "exec" => &mut scope.commands,
+            "env" => &mut scope.env,
+            _ => return Some(scope),
+        };
+        if guard::is_up("gate.empty-scope") {
+            list.get_or_insert_default();
+        } else if list.as_ref().is_some_and(Vec::is_empty) {
+            *list = None;
+        }
+        Some(scope)
+    }
+
     /// What naming a file with `-e` grants: the model-facing ones among `found` by the scan
     /// (see [`crate::vocabulary::MODEL_FACING`]).
     pub fn for_named_file(found: &[Capability]) -> Vec<Self> {
-        found
-            .iter()
-            .filter(|capability| crate::vocabulary::MODEL_FACING.contains(&capability.as_str()))
-            .map(|capability| Self::any(format!("-e:{capability}"), capability.as_str()))
-            .collect()
+        let mut names: Vec<&str> = found.iter().map(Capability::as_str).collect();
+        // Which names it registers, the scan cannot tell; taking the place of a built-in is what some are for.
+        if names.contains(&"tools") && !names.contains(&"tool.shadow") {
+            names.push("tool.shadow");
+        }
+        names.retain(|name| crate::vocabulary::MODEL_FACING.contains(name));
+        names.into_iter().map(|name| Self::any(format!("-e:{name}"), name)).collect()
     }
 }
 

@@ -5,7 +5,8 @@
 
 use crate::connector::BoxFuture;
 use crate::loss::ExpectedLoss;
-use pijs_protocol::{Capability, ExtensionId};
+use pijs_protocol::manifest::Scope;
+use pijs_protocol::{Capability, ExtensionId, guard};
 
 /// Answers questions about capabilities.
 pub trait Prompter: Send + Sync {
@@ -29,6 +30,25 @@ pub struct Question {
     pub warnings: Vec<String>,
     /// Expected loss of both choices.
     pub loss: ExpectedLoss,
+    /// How often this extension was refused in a row; from three on, a prompt offers [`Answer::Mute`].
+    pub refused: u32,
+}
+
+/// Keeps answers that hold beyond a session.
+pub trait Memory: Send + Sync {
+    /// Writes down what a person answered about an extension.
+    fn remember(&self, extension: &ExtensionId, remembered: Remembered);
+}
+
+/// An answer that holds beyond a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remembered {
+    /// The capability.
+    pub capability: Capability,
+    /// Where; absent means anywhere.
+    pub scope: Option<Scope>,
+    /// Yes, or never.
+    pub allowed: bool,
 }
 
 /// A person's answer.
@@ -36,12 +56,16 @@ pub struct Question {
 pub enum Answer {
     /// No, this time.
     Deny,
-    /// No, and do not ask again in this session.
+    /// No, and do not ask again; kept beyond the session where there is a [`Memory`].
     DenyAlways,
+    /// No, and do not ask anything about this extension any more in this session.
+    Mute,
     /// This very call.
     AllowOnce,
     /// This subject (path, program, host, name) for the rest of the session.
     AllowSubject,
+    /// This subject, also in later sessions where there is a [`Memory`].
+    AllowAlways,
     /// The whole capability for the rest of the session.
     AllowCapability,
     /// Nobody is there to ask.
@@ -54,7 +78,7 @@ pub fn shown(text: &str, limit: usize) -> String {
     let mut out = String::with_capacity(text.len().min(limit));
     let mut characters = text.chars();
     for character in characters.by_ref().take(limit) {
-        if is_hidden(character) {
+        if is_hidden(character) && guard::is_up("prompt.sanitised") {
             out.extend(character.escape_unicode());
         } else {
             out.push(character);

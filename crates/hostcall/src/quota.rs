@@ -1,6 +1,6 @@
 //! What one extension may have in flight and how large a call may be.
 
-use pijs_protocol::HostcallError;
+use pijs_protocol::{HostcallError, guard};
 use serde_json::{Map, Value};
 
 /// Limits of one extension. Bytes and depth rather than counts: an honest extension never meets
@@ -9,6 +9,10 @@ use serde_json::{Map, Value};
 pub struct Quotas {
     /// Calls in flight at once.
     pub in_flight: usize,
+    /// What the calls in flight carry together, parameters and attachments.
+    pub in_flight_bytes: usize,
+    /// Dialogs opened within a minute: more than a person can answer.
+    pub dialogs_per_minute: usize,
     /// Size of a call's JSON parameters, roughly as text.
     pub params_bytes: usize,
     /// Size of its raw attachments together.
@@ -23,6 +27,8 @@ impl Default for Quotas {
     fn default() -> Self {
         Self {
             in_flight: 4096,
+            in_flight_bytes: 256 << 20,
+            dialogs_per_minute: 60,
             params_bytes: 16 << 20,
             attachment_bytes: 128 << 20,
             depth: 128,
@@ -32,14 +38,18 @@ impl Default for Quotas {
 }
 
 impl Quotas {
-    /// Measures a call before anything else looks at it; stops as soon as a limit is passed.
-    pub(crate) fn check(&self, params: &Map<String, Value>, bytes: &[Vec<u8>]) -> Result<(), HostcallError> {
+    /// Measures a call before anything else looks at it; stops as soon as a limit is passed. Answers its size.
+    pub(crate) fn check(&self, params: &Map<String, Value>, bytes: &[Vec<u8>]) -> Result<usize, HostcallError> {
         let attached: usize = bytes.iter().map(Vec::len).sum();
+        if !guard::is_up("quota.size") {
+            return Ok(attached);
+        }
         if attached > self.attachment_bytes {
             return Err(too_large("attachment_bytes", self.attachment_bytes));
         }
         let mut left = self.params_bytes;
-        self.members(params, 1, &mut left)
+        self.members(params, 1, &mut left)?;
+        Ok(attached + (self.params_bytes - left))
     }
 
     fn members(&self, members: &Map<String, Value>, depth: usize, left: &mut usize) -> Result<(), HostcallError> {
@@ -100,7 +110,7 @@ mod tests {
     #[test]
     fn size_depth_and_attachments_are_limited_each_by_its_own_name() {
         let quotas = Quotas { params_bytes: 100, attachment_bytes: 10, depth: 5, ..Quotas::default() };
-        let reason = |result: Result<(), HostcallError>| result.unwrap_err().details["quota"].clone();
+        let reason = |result: Result<usize, HostcallError>| result.unwrap_err().details["quota"].clone();
         let text = |len| Map::from_iter([("x".to_owned(), Value::from("y".repeat(len)))]);
         assert!(quotas.check(&text(80), &[vec![0; 10]]).is_ok());
         assert_eq!(reason(quotas.check(&text(200), &[])), "params_bytes");

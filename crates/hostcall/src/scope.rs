@@ -5,7 +5,9 @@
 //! on the place it really reached.
 
 use crate::places::{Places, normal};
+use crate::programs::{self, Kind};
 use globset::{GlobBuilder, GlobMatcher};
+use pijs_protocol::guard;
 use pijs_protocol::manifest::Scope;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -21,7 +23,26 @@ pub struct CompiledScope {
     paths: Option<Vec<PathPattern>>,
     hosts: Option<Vec<HostPattern>>,
     env: Option<Vec<String>>,
-    commands: Option<Vec<Vec<String>>>,
+    commands: Option<Vec<CommandPattern>>,
+}
+
+/// A program and its leading arguments.
+#[derive(Debug, Clone)]
+struct CommandPattern {
+    program: String,
+    leading: Vec<String>,
+    rest: Rest,
+}
+
+/// Which arguments may follow the named ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// Any that run nothing else, see [`crate::programs`].
+    Plain,
+    /// Any at all: `git *`.
+    Any,
+    /// None: what a person allowed, and no more.
+    None,
 }
 
 #[derive(Debug, Clone)]
@@ -75,10 +96,19 @@ impl CompiledScope {
             None => None,
             Some(patterns) => Some(patterns.iter().map(|pattern| compile_host(pattern)).collect::<Result<_, _>>()?),
         };
-        let words = |commands: &Vec<String>| {
-            commands.iter().map(|command| command.split_whitespace().map(str::to_owned).collect()).collect()
+        let commands =
+            |commands: &Vec<String>| commands.iter().filter_map(|command| CommandPattern::parse(command)).collect();
+        Ok(Self { paths, hosts, env: scope.env.clone(), commands: scope.commands.as_ref().map(commands) })
+    }
+
+    /// A scope of exactly this program with exactly these arguments.
+    pub(crate) fn exactly_program(command: &str, args: &[&str]) -> Self {
+        let pattern = CommandPattern {
+            program: command.to_owned(),
+            leading: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            rest: Rest::None,
         };
-        Ok(Self { paths, hosts, env: scope.env.clone(), commands: scope.commands.as_ref().map(words) })
+        Self { commands: Some(vec![pattern]), ..Self::default() }
     }
 
     /// A scope of exactly these paths (folders with what is in them).
@@ -142,25 +172,57 @@ impl CompiledScope {
 
     /// Whether a program with these arguments is inside. A name without a slash only matches a
     /// command without one, which the search path resolves; a program elsewhere is named in full.
+    ///
+    /// The bare name of a tool that can be made to run others (`git -c alias.x='!sh' x`) covers its plain uses; `git *`
+    /// covers all.
     pub fn command(&self, command: &str, args: &[&str]) -> bool {
-        self.commands.as_ref().is_none_or(|commands| {
-            commands.iter().any(|words| match words.split_first() {
-                Some((program, leading)) => {
-                    program == command
-                        && args.len() >= leading.len()
-                        && leading.iter().zip(args).all(|(want, have)| want == have)
-                }
-                None => false,
-            })
-        })
+        self.commands.as_ref().is_none_or(|commands| commands.iter().any(|pattern| pattern.covers(command, args)))
     }
 
     /// Whether a program is named with its whole path, as one inside a writable folder must be.
     /// One that is named by a relative path is meant from `project`.
     pub fn names_program(&self, program: &Path, project: &Path) -> bool {
-        let named = |word: &String| word.contains('/') && normal(project, Path::new(word)) == program;
-        self.commands.as_ref().is_some_and(|commands| commands.iter().any(|words| words.first().is_some_and(named)))
+        let named = |word: &str| word.contains('/') && normal(project, Path::new(word)) == program;
+        self.commands.as_ref().is_some_and(|commands| commands.iter().any(|pattern| named(&pattern.program)))
     }
+}
+
+impl CommandPattern {
+    /// `None` for a pattern without a program.
+    fn parse(pattern: &str) -> Option<Self> {
+        let mut words = pattern.split_whitespace().map(str::to_owned);
+        let program = words.next()?;
+        let mut leading: Vec<String> = words.collect();
+        let any = leading.last().is_some_and(|word| word == "*");
+        if any {
+            leading.pop();
+        }
+        Some(Self { program, leading, rest: if any { Rest::Any } else { Rest::Plain } })
+    }
+
+    fn covers(&self, command: &str, args: &[&str]) -> bool {
+        let named = self.leading.len();
+        let begins = self.program == command
+            && args.len() >= named
+            && self.leading.iter().zip(args).all(|(want, have)| want == have);
+        begins
+            && match self.rest {
+                Rest::None => args.len() == named,
+                Rest::Any => true,
+                // Who named an interpreter meant that it runs things.
+                Rest::Plain => {
+                    programs::kind_of(command) != Kind::Options
+                        || !programs::runs_others(command, args, named)
+                        || !guard::is_up("exec.plain-use")
+                }
+            }
+    }
+}
+
+/// A pattern that means exactly this absolute path, as it is written into a grant.
+pub(crate) fn escaped_path(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    if text.contains(['*', '?', '[', '{']) { globset::escape(&text) } else { text.into_owned() }
 }
 
 fn compile_path(pattern: &str, places: &Places, package_root: Option<&Path>) -> Result<Vec<PathPattern>, ScopeError> {
@@ -332,5 +394,24 @@ mod tests {
         assert!(!scope.command("./git", &["status"]));
         assert!(scope.command("/usr/bin/ls", &[]));
         assert!(!scope.command("ls", &[]));
+    }
+
+    #[test]
+    fn a_bare_name_covers_plain_uses_and_a_star_covers_all() {
+        let commands = |patterns: &[&str]| {
+            let commands = Some(patterns.iter().map(|pattern| (*pattern).to_owned()).collect());
+            let scope = Scope { commands, ..Scope::default() };
+            CompiledScope::compile(Some(&scope), &places(), None).unwrap()
+        };
+        let run = ["-c", "alias.x=!sh", "x"];
+        assert!(commands(&["git"]).command("git", &["status"]));
+        assert!(!commands(&["git"]).command("git", &run));
+        assert!(commands(&["git *"]).command("git", &run));
+        assert!(commands(&["git -c alias.x=!sh"]).command("git", &run));
+        assert!(!commands(&["git fetch"]).command("git", &["fetch", "--upload-pack=sh"]));
+        assert!(commands(&["bash"]).command("bash", &["-c", "ls"]), "an interpreter is meant to run things");
+        assert!(!commands(&["", " "]).command("", &[]));
+        let exactly = CompiledScope::exactly_program("git", &run);
+        assert!(exactly.command("git", &run) && !exactly.command("git", &run[..2]) && !exactly.command("git", &[]));
     }
 }

@@ -68,6 +68,33 @@
 //! `send` calls with that ID bring, in order, until `finish`. A `send` is answered when the connection took the piece, so
 //! whoever awaits it has back-pressure. `redirect: "follow"` then only follows what needs no second body.
 //!
+//! ## `net`: connections; asynchronous
+//!
+//! | op | params | answer | capability |
+//! |---|---|---|---|
+//! | `connect` | `socket`, `host, port` or `path` | chunks `{connected: {localAddress, localPort, remoteAddress, remotePort, family}}`, `{data: bytes}`, `{end: true}`; lives until it is cancelled, which closes the connection | `http` at host and port, or `write` at the path |
+//! | `listen` | `server`, `host, port` or `path` | chunks `{listening: {address, port, family}}`, `{connection: name}`; until it is cancelled | the same; loopback only |
+//! | `accept` | `socket`: the name of a connection | like `connect` | by handle, like the rest |
+//! | `write` | `socket, data` | `{}` when the connection took it | |
+//! | `end` | `socket` | `{}`; the other side sees the end | |
+//!
+//! `socket` and `server` are names of the caller's choice. `localhost` is `127.0.0.1`. An address that is not public must be named
+//! by the user with its port, or be a server of the same extension.
+//!
+//! ## `sqlite`: databases; synchronous
+//!
+//! | op | params | answer | capability |
+//! |---|---|---|---|
+//! | `open` | `path` (`:memory:` is one of its own), `readOnly?, timeout?, noForeignKeys?` | `{db}` | `write`, or `read` with `readOnly`; none in memory |
+//! | `exec` | `db, sql` | `{}` | by handle, like the rest |
+//! | `prepare` | `db, sql` | `{columns: [{name, type}], parameters: [name or null], readOnly, expanded}` | |
+//! | `run` | `db, sql, values?, named?` | `{changes, lastInsertRowid}` | |
+//! | `all`, `get` | the same | `{columns, rows: [[value]]}` | |
+//! | `close` | `db` | `{}` | |
+//!
+//! A value is null, a number, text, bytes, `{"$int": text}` for a whole number beyond 2^53 and `{"$real": number}` for what the
+//! database holds as a real. SQL that reaches other files (`ATTACH`, `VACUUM INTO`, extensions) is refused.
+//!
 //! ## `exec`: a program
 //!
 //! | op | params | answer |
@@ -107,7 +134,11 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("context.modify", "change what is sent to the model"),
     ("tool.modify", "change or block tool calls and their results"),
     ("prompt.modify", "change the system prompt"),
+    ("tool.shadow", "put a tool of its own in the place of a built-in one"),
     ("provider", "register model providers and see requests to them"),
+    ("compaction", "write the summary that replaces older conversation"),
+    ("resources", "add skills, prompts and themes from outside of its package"),
+    ("egress", "send data out after it read files that hold secrets"),
     ("commands", "register slash commands"),
     ("trust", "take part in trust decisions"),
 ];
@@ -152,6 +183,12 @@ pub const FS_OPS: &[(&str, FsNeeds)] = &[
     ("writeFile", FsNeeds::WritePathOrHandle),
 ];
 
+/// Ops of `net` on a connection that is open: it was decided.
+pub const NET_OPS_ON_A_CONNECTION: &[&str] = &["accept", "end", "write"];
+
+/// Ops of `sqlite` on a database that is open: its file was decided.
+pub const SQLITE_OPS_ON_A_DATABASE: &[&str] = &["all", "close", "exec", "get", "prepare", "run"];
+
 /// Which members of an `fs` op name files, and what is needed there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FsNeeds {
@@ -187,12 +224,17 @@ pub const HTTP_OPS_ON_A_REQUEST: &[&str] = &["finish", "send"];
 
 /// Ops of `session`, with the capability each needs.
 pub const SESSION_OPS: &[(&str, &str)] = &[
+    ("append", "session.inject"),
     ("append_entry", "session"),
     ("set_label", "session"),
     ("set_session_name", "session"),
     ("wait_for_idle", "session"),
     ("send_message", "session.inject"),
     ("send_user_message", "session.inject"),
+    ("ask_model", "session.inject"),
+    ("refresh_providers", "session"),
+    ("set_leaf", "session.control"),
+    ("start_session", "session.control"),
     ("abort", "session.control"),
     ("compact", "session.control"),
     ("fork", "session.control"),
@@ -240,58 +282,25 @@ pub const UI_OPS: &[&str] = &[
 /// Environment variables that need no asking.
 pub const PLAIN_ENV: &[&str] = &["CI", "HOME", "LANG", "NO_COLOR", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 
-/// Programs that run what their arguments say: a grant for one of them with arguments is a
-/// grant for everything (rule R54), so prompts show them in full.
-pub const INTERPRETERS: &[&str] = &[
-    "awk",
-    "bash",
-    "bun",
-    "busybox",
-    "cmd",
-    "dash",
-    "deno",
-    "doas",
-    "env",
-    "find",
-    "fish",
-    "git",
-    "make",
-    "nice",
-    "node",
-    "nohup",
-    "npm",
-    "npx",
-    "perl",
-    "php",
-    "pi",
-    "pnpm",
-    "powershell",
-    "pwsh",
-    "python",
-    "python3",
-    "ruby",
-    "sh",
-    "ssh",
-    "sudo",
-    "tar",
-    "time",
-    "timeout",
-    "tsx",
-    "xargs",
-    "yarn",
-    "zsh",
-];
-
 /// Capabilities that naming a file with `-e` grants beside what needs no asking (design,
 /// section 13): model-facing ones, never files outside, programs, servers or the environment.
 pub const MODEL_FACING: &[&str] = &[
     "commands",
+    "compaction",
     "context.modify",
     "events",
     "prompt.modify",
+    "provider",
     "session.control",
     "session.inject",
     "tool.modify",
+    "tool.shadow",
     "tools",
     "verdict",
 ];
+
+/// Capabilities without a subject that need no asking.
+pub const FREE: &[&str] = &["commands", "events", "log", "module", "session", "timer", "tools", "ui"];
+
+/// Names of pi's own tools. An extension's tool takes the place of one only with `tool.shadow`.
+pub const BUILT_IN_TOOLS: &[&str] = &["bash", "edit", "find", "grep", "ls", "read", "write"];

@@ -10,6 +10,7 @@ use crate::settings::Settings;
 use crate::source::{Source, local_path};
 use crate::store::Store;
 use crate::{Dirs, Scope};
+use pijs_durable::Disk;
 use pijs_protocol::ExtensionId;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -84,7 +85,7 @@ pub fn resolve_extensions(options: &DiscoverOptions) -> Discovery {
     scopes.push(Scope::User);
     let mut settings = Vec::new();
     for scope in scopes {
-        match Settings::read(&options.dirs.root(scope)) {
+        match Settings::read(&Disk::system(), &options.dirs.root(scope)) {
             Ok(read) => settings.push((scope, read)),
             Err(error) => finder.found.problems.push(error),
         }
@@ -103,8 +104,8 @@ pub fn resolve_extensions(options: &DiscoverOptions) -> Discovery {
 }
 
 fn offers_extensions(root: &Path) -> bool {
-    let listed =
-        Settings::read(root).is_ok_and(|settings| !settings.packages().is_empty() || !settings.extensions().is_empty());
+    let listed = Settings::read(&Disk::system(), root)
+        .is_ok_and(|settings| !settings.packages().is_empty() || !settings.extensions().is_empty());
     listed || root.join("extensions").is_dir()
 }
 

@@ -115,6 +115,12 @@ impl PackageError {
         this.caused_by(error)
     }
 
+    /// Whether another process keeps the lock.
+    pub(crate) fn is_busy(&self) -> bool {
+        let cause = self.source.as_deref().and_then(|source| source.downcast_ref::<io::Error>());
+        cause.is_some_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
+    }
+
     /// The same error, said about a package as a whole.
     pub(crate) fn within(mut self, package: &str) -> Self {
         if !self.subject.starts_with(package) {

@@ -2,14 +2,15 @@
 //!
 //! An install from a registry runs through the same steps each time, and only the last three change anything that
 //! others see: resolve, download and verify, unpack into staging, check the manifest, build, **put in place, lock,
-//! settings**. When one of the three fails, those before it are undone. When the process is killed between them, the
-//! package is whole, old or new; the next install of it writes lock and settings again.
+//! settings**. The three are one [`Change`]: made under the lock, taken back when one fails, finished by the next
+//! process when this one is killed.
 
 mod fetch;
 mod local;
 mod repository;
 
 use crate::archive::Limits;
+use crate::change::{Change, settle};
 use crate::error::{InstallCode, PackageError, Result};
 use crate::git::GitOptions;
 use crate::lock::LockFile;
@@ -18,13 +19,13 @@ use crate::npmrc::NpmConfig;
 use crate::registry::Registry;
 use crate::settings::Settings;
 use crate::source::{PackageName, Source, Wanted};
-use crate::store::{Store, write_atomically};
+use crate::store::{Held, Store};
 use crate::{Dirs, Scope};
 use fetch::Plan;
 use nodejs_semver::Version;
+use pijs_durable::Disk;
 use pijs_protocol::guard;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -75,37 +76,6 @@ pub struct NoProgress;
 impl Progress for NoProgress {
     fn step(&self, _what: &str) {}
     fn done(&self, _done: usize, _total: usize) {}
-}
-
-/// The moments between two writes of an install.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// Everything is unpacked in staging.
-    Staged,
-    /// It was built.
-    Built,
-    /// The package is in place.
-    Placed,
-    /// The lock file is written.
-    Locked,
-    /// Settings are written; all is done but cleaning up.
-    Settled,
-}
-
-/// Lets tests fail, or kill the process, between two steps.
-pub trait Faults: Send + Sync {
-    /// Called after each step; an error is treated like a failure of the next one.
-    fn after(&self, step: Step) -> io::Result<()>;
-}
-
-/// Never fails.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoFaults;
-
-impl Faults for NoFaults {
-    fn after(&self, _step: Step) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// An install that succeeded.
@@ -160,7 +130,7 @@ pub struct Installer {
     limits: Limits,
     builder: Arc<dyn Builder>,
     progress: Arc<dyn Progress>,
-    faults: Arc<dyn Faults>,
+    disk: Disk,
     similar_names: bool,
     git: GitOptions,
 }
@@ -174,16 +144,9 @@ impl Installer {
     /// The same under other caps.
     pub fn with_limits(dirs: Dirs, npm: NpmConfig, builder: Arc<dyn Builder>, limits: Limits) -> Result<Self> {
         let registry = Registry::new(npm, limits.clone())?;
-        Ok(Self {
-            dirs,
-            registry,
-            limits,
-            builder,
-            progress: Arc::new(NoProgress),
-            faults: Arc::new(NoFaults),
-            similar_names: false,
-            git: GitOptions::default(),
-        })
+        let progress = Arc::new(NoProgress);
+        let (disk, git) = (Disk::system(), GitOptions::default());
+        Ok(Self { dirs, registry, limits, builder, progress, disk, similar_names: false, git })
     }
 
     /// Reports what it does to `progress`.
@@ -214,10 +177,10 @@ impl Installer {
         self
     }
 
-    /// Fails where `faults` says; for tests.
+    /// Writes to another disk.
     #[must_use]
-    pub fn faults(mut self, faults: Arc<dyn Faults>) -> Self {
-        self.faults = faults;
+    pub fn disk(mut self, disk: Disk) -> Self {
+        self.disk = disk;
         self
     }
 
@@ -278,7 +241,7 @@ impl Installer {
         let mut all = Vec::new();
         for scope in [Scope::User, Scope::Project] {
             let root = self.dirs.root(scope);
-            for configured in Settings::read(&root)?.packages() {
+            for configured in Settings::read(&self.disk, &root)?.packages() {
                 let Ok(source) = Source::from_settings(&configured.text, &root, &self.dirs.home) else {
                     all.push(Listed {
                         id: configured.text.clone(),
@@ -304,17 +267,26 @@ impl Installer {
     pub fn remove(&self, source: &str, scope: Scope) -> Result<Removed> {
         let found = self.find(source, scope)?;
         let root = self.dirs.root(scope);
-        let store = Store::open(&root, scope)?;
-        // Settings first: killed after that, what is left on disk is loaded by nobody.
-        let mut settings = Settings::read(&root)?;
-        settings.remove(&found.id, &self.dirs.home);
-        settings.save()?;
-        let mut lock = LockFile::read(&root)?;
-        if lock.packages.remove(&found.id).is_some() {
-            write_atomically(&LockFile::path(&root), &lock.to_bytes(), true)?;
-        }
-        if !matches!(Source::from_settings(&found.source, &root, &self.dirs.home)?, Source::Path(_)) {
-            store.take_away(&found.path)?;
+        let store = Store::open(&self.disk, &root, scope)?;
+        let held = self.lock(&store)?;
+        if ["npm:", "git:"].iter().any(|origin| found.id.starts_with(origin)) {
+            let (mut lock, lock_before) = LockFile::read_text(&self.disk, &root)?;
+            lock.packages.remove(&found.id);
+            let staging = store.stage("remove")?;
+            let change = Change {
+                identity: found.id.clone(),
+                staged: staging.path().join("package"),
+                manifest: None,
+                source: None,
+                listed: Settings::read(&self.disk, &root)?.listed(&found.id, &self.dirs.home),
+                lock_before,
+                lock_after: lock.to_text(),
+            };
+            change.make(&held, &self.dirs.home)?;
+        } else {
+            let mut settings = Settings::read(&self.disk, &root)?;
+            settings.remove(&found.id, &self.dirs.home);
+            settings.save()?;
         }
         Ok(Removed { id: found.id, path: found.path })
     }
@@ -349,7 +321,7 @@ impl Installer {
 
     /// Whether the registry has a version above the locked one.
     async fn has_newer(&self, name: &PackageName, range: &str, scope: Scope) -> Result<bool> {
-        let lock = LockFile::read(&self.dirs.root(scope))?;
+        let lock = LockFile::read(&self.disk, &self.dirs.root(scope))?;
         let Some(locked) = lock.packages.get(&format!("npm:{name}")) else { return Ok(true) };
         self.check_registries(&lock, name)?;
         let offered = self.registry.document(name).await?.pick(range)?.version;
@@ -379,8 +351,8 @@ impl Installer {
     async fn install_npm(&self, name: &PackageName, range: &str, scope: Scope) -> Result<Installed> {
         let root = self.dirs.root(scope);
         self.check_similar(name)?;
-        let store = self.open(&root, scope).await?;
-        let mut lock = LockFile::read(&root)?;
+        let store = Store::open(&self.disk, &root, scope)?;
+        let lock = LockFile::read(&self.disk, &root)?;
         self.check_registries(&lock, name)?;
         self.progress.step(&format!("resolving {name}"));
         let info = self.registry.document(name).await?.pick(range)?;
@@ -393,20 +365,22 @@ impl Installer {
         let plan = Plan::from_tree(&self.registry, &tree);
         let staged = self.fetch(&store, &format!("npm:{name}"), None, &plan).await?;
         staged.manifest.agrees_with(&info)?;
-        self.finish(&store, &mut lock, source, &root, staged, tree.notes)
+        // Another process may have installed it meanwhile.
+        let unchanged = |lock: &LockFile| refuse_step_back(lock, &source, range, &info);
+        self.finish(&store, &source, staged, tree.notes, &unchanged).await
     }
 
     async fn restore_npm(&self, name: &PackageName, range: &str, scope: Scope) -> Result<Installed> {
         let root = self.dirs.root(scope);
         let source = Source::Npm { name: name.clone(), range: range.to_owned() };
-        let entry = LockFile::read(&root)?.packages.get(&source.identity()).cloned();
+        let entry = LockFile::read(&self.disk, &root)?.packages.get(&source.identity()).cloned();
         let allowed =
             |version: &str| Version::parse(version).is_ok_and(|version| crate::source::allows(range, &version));
         let Some(entry) = entry.filter(|entry| allowed(&entry.version)) else {
             return self.install_npm(name, range, scope).await;
         };
-        let store = self.open(&root, scope).await?;
-        let mut lock = LockFile::read(&root)?;
+        let store = Store::open(&self.disk, &root, scope)?;
+        let lock = LockFile::read(&self.disk, &root)?;
         let plan = Plan::from_lock(&entry)?;
         for name in plan.names() {
             self.check_registries(&lock, name)?;
@@ -421,14 +395,17 @@ impl Installer {
             )
             .help("install it again by name to lock what the registry has now"));
         }
-        self.finish(&store, &mut lock, source, &root, staged, Vec::new())
+        self.finish(&store, &source, staged, Vec::new(), &|_| Ok(())).await
     }
 
-    /// Waiting for another install must not hold the runtime's thread.
-    async fn open(&self, root: &Path, scope: Scope) -> Result<Store> {
-        let path = root.to_path_buf();
-        let opened = tokio::task::spawn_blocking(move || Store::open(&path, scope)).await;
-        opened.expect("opening a store does not panic")
+    /// Takes the lock and finishes what an ended process left. Blocks.
+    fn lock(&self, store: &Store) -> Result<Held> {
+        let held = store.lock(|holder| {
+            let who = holder.map_or_else(|| "another pi".to_owned(), |pid| format!("the pi with process id {pid}"));
+            self.progress.step(&format!("waiting for {who}"));
+        })?;
+        settle(&held, &self.dirs.home)?;
+        Ok(held)
     }
 
     /// A scope that was installed from one registry is not silently asked for at another.
@@ -449,73 +426,53 @@ impl Installer {
         }
     }
 
-    /// The part that others see.
-    fn finish(
+    /// Builds, then the part that others see. `still` looks at the lock file once more, now that nobody changes it.
+    async fn finish(
         &self,
         store: &Store,
-        lock: &mut LockFile,
-        source: Source,
-        root: &Path,
+        source: &Source,
         staged: fetch::Staged,
         mut warnings: Vec<String>,
+        still: &(dyn Fn(&LockFile) -> Result<()> + Sync + '_),
     ) -> Result<Installed> {
-        let id = source.identity();
-        self.reached(Step::Staged)?;
-
+        let (id, root) = (source.identity(), store.root());
         self.progress.step(&format!("building {source}"));
         let entries =
-            crate::entries::package_entries(staged.package(), false).map_err(|error| at_package(error, &source))?;
+            crate::entries::package_entries(staged.package(), false).map_err(|error| at_package(error, source))?;
         let input = BuildInput { id: id.clone(), root: staged.package().to_path_buf(), entries };
         warnings.extend(staged.warnings.iter().cloned());
         warnings.extend(self.builder.build(&input)?.warnings);
-        self.reached(Step::Built)?;
 
-        let place = Store::place_of(root, &source);
+        let place = Store::place_of(root, source);
         let entries = input
             .entries
             .iter()
             .map(|entry| place.join(entry.strip_prefix(&input.root).expect("entries lie in the package")))
             .collect();
-        let change = store.put(&place, staged.package())?;
-        let lock_before = std::fs::read(LockFile::path(root)).ok();
-        let mut settings = None;
-        let recorded = (|| {
-            self.reached(Step::Placed)?;
-            lock.packages.insert(id.clone(), staged.locked(&source.to_settings(root)));
-            for name in staged.names() {
-                let registry = self.registry.config().registry(name).as_str().to_owned();
-                lock.registries.insert(name.scope().unwrap_or_default().to_owned(), registry);
-            }
-            write_atomically(&LockFile::path(root), &lock.to_bytes(), true)?;
-            self.reached(Step::Locked)?;
-            let current = settings.insert(Settings::read(root)?);
-            current.add(&source, &self.dirs.home)?;
-            current.save()?;
-            self.reached(Step::Settled)
-        })();
-        if let Err(error) = recorded {
-            // The first error is the one to show; what cannot be undone either is said with it.
-            let undone = [
-                settings.map_or(Ok(()), |settings| settings.revert()),
-                match lock_before {
-                    Some(bytes) => write_atomically(&LockFile::path(root), &bytes, false),
-                    None => std::fs::remove_file(LockFile::path(root))
-                        .or_else(ignore_missing)
-                        .map_err(|error| PackageError::io("remove it", root, error)),
-                },
-                change.undo(),
-            ];
-            let left: Vec<String> =
-                undone.into_iter().filter_map(|undo| undo.err()).map(|error| error.to_string()).collect();
-            return Err(if left.is_empty() {
-                error
-            } else {
-                PackageError { help: Some(format!("could not be undone: {}", left.join("; "))), ..error }
-            });
+        let held = self.lock(store)?;
+        let (mut lock, lock_before) = LockFile::read_text(&self.disk, root)?;
+        still(&lock)?;
+        let text = source.to_settings(root);
+        lock.packages.insert(id.clone(), staged.locked(&text));
+        for name in staged.names() {
+            self.check_registries(&lock, name)?;
+            let registry = self.registry.config().registry(name).as_str().to_owned();
+            lock.registries.insert(name.scope().unwrap_or_default().to_owned(), registry);
         }
+        let change = Change {
+            identity: id.clone(),
+            staged: staged.package().to_owned(),
+            manifest: Some(staged.manifest.hash.clone()),
+            source: Some(text.clone()),
+            listed: Settings::read(&self.disk, root)?.listed(&id, &self.dirs.home),
+            lock_before,
+            lock_after: lock.to_text(),
+        };
+        change.make(&held, &self.dirs.home)?;
+        drop(held);
         Ok(Installed {
             id,
-            source: source.to_settings(root),
+            source: text,
             version: staged.manifest.version.clone(),
             path: place,
             entries,
@@ -523,16 +480,6 @@ impl Installer {
             warnings,
         })
     }
-
-    fn reached(&self, step: Step) -> Result<()> {
-        self.faults.after(step).map_err(|error| {
-            PackageError::new(InstallCode::Io, format!("after {step:?}"), error.to_string()).caused_by(error)
-        })
-    }
-}
-
-fn ignore_missing(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 /// Staging folders mean nothing to a user.

@@ -19,6 +19,7 @@
 #![warn(missing_docs)]
 
 mod archive;
+mod change;
 mod discover;
 mod entries;
 mod error;
@@ -37,12 +38,11 @@ mod source;
 mod store;
 
 pub use archive::{Limits, Unpacked, unpack};
+pub use change::recover;
 pub use discover::{DiscoverOptions, Discovery, Origin, PackageEntry, resolve_extensions};
 pub use error::{InstallCode, PackageError, Result};
 pub use git::{GitOptions, GitSource};
-pub use install::{
-    BuildInput, Builder, Built, Faults, Installed, Installer, Listed, NoFaults, NoProgress, Progress, Removed, Step,
-};
+pub use install::{BuildInput, Builder, Built, Installed, Installer, Listed, NoProgress, Progress, Removed};
 pub use npmrc::NpmConfig;
 pub use pinned::{Depot, PinnedPackage};
 pub use source::{PackageName, Source, Wanted};

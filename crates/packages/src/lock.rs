@@ -7,6 +7,7 @@
 use crate::error::{InstallCode, PackageError, Result};
 use crate::git::GitSource;
 use crate::source::PackageName;
+use pijs_durable::Disk;
 use pijs_protocol::guard;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,8 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 const VERSION: u32 = 1;
+/// Largest file that is read.
+const LARGEST: u64 = 64 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -70,13 +73,15 @@ impl LockFile {
     }
 
     /// Reads the lock of a scope; empty when there is none.
-    pub(crate) fn read(root: &Path) -> Result<Self> {
+    pub(crate) fn read(disk: &Disk, root: &Path) -> Result<Self> {
+        Ok(Self::read_text(disk, root)?.0)
+    }
+
+    /// The same with its text; `None` when there is none.
+    pub(crate) fn read_text(disk: &Disk, root: &Path) -> Result<(Self, Option<String>)> {
         let path = Self::path(root);
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(PackageError::io("read it", &path, error)),
-        };
+        let read = disk.read(&path, LARGEST).map_err(|error| PackageError::io("read it", &path, error))?;
+        let Some(bytes) = read else { return Ok((Self::default(), None)) };
         let refuse = |why: String| {
             PackageError::new(InstallCode::Manifest, path.display().to_string(), why)
                 .help("restore it from version control or its .bak, or delete it and install the packages again")
@@ -94,13 +99,14 @@ impl LockFile {
                 .check(identity)
                 .map_err(|error| refuse(format!("the entry {identity:?} is not usable: {}", error.message)))?;
         }
-        Ok(lock)
+        // What parsed is text.
+        Ok((lock, String::from_utf8(bytes).ok()))
     }
 
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = serde_json::to_vec_pretty(self).expect("plain maps and strings");
-        bytes.push(b'\n');
-        bytes
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("plain maps and strings");
+        text.push('\n');
+        text
     }
 }
 

@@ -16,7 +16,8 @@ use crate::source::PackageName;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use std::io::{Read, Write};
+use pijs_durable::{Disk, Replace};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Downloads at the same time.
@@ -108,11 +109,9 @@ impl Depot {
     }
 
     fn keep(&self, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
-        std::fs::create_dir_all(&self.dir)?;
-        let mut staged = tempfile::NamedTempFile::new_in(&self.dir)?;
-        staged.write_all(bytes)?;
-        staged.persist(file)?;
-        Ok(())
+        let disk = Disk::system();
+        disk.private_dir(&self.dir)?;
+        disk.replace(file, bytes, Replace::DERIVED)
     }
 }
 

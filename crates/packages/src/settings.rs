@@ -5,16 +5,20 @@
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::source::Source;
-use crate::store::write_atomically;
+use crate::store::write_file;
+use pijs_durable::{Disk, Replace};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// The settings of one scope, as they are on disk.
 pub(crate) struct Settings {
+    disk: Disk,
     path: PathBuf,
     object: Map<String, Value>,
-    before: Option<Vec<u8>>,
 }
+
+/// Largest file that is read.
+const LARGEST: u64 = 16 << 20;
 
 /// One element of `packages`: a string, or an object with filters.
 #[derive(Debug, Clone)]
@@ -25,19 +29,13 @@ pub(crate) struct Configured {
 }
 
 impl Settings {
-    pub(crate) fn read(root: &Path) -> Result<Self> {
+    pub(crate) fn read(disk: &Disk, root: &Path) -> Result<Self> {
         let path = root.join("settings.json");
         let refuse = |why: String| {
             PackageError::new(InstallCode::Manifest, path.display().to_string(), why)
                 .help("correct the file; it was not changed")
         };
-        let before = match std::fs::read(&path) {
-            Ok(bytes) => Some(bytes),
-            Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-                None
-            }
-            Err(error) => return Err(PackageError::io("read it", &path, error)),
-        };
+        let before = disk.read(&path, LARGEST).map_err(|error| PackageError::io("read it", &path, error))?;
         let text = before.as_deref().unwrap_or_default();
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         let object = if text.trim_ascii().is_empty() {
@@ -49,7 +47,7 @@ impl Settings {
                 Err(error) => return Err(refuse(format!("the settings are not JSON: {error}"))),
             }
         };
-        Ok(Self { path, object, before })
+        Ok(Self { disk: disk.clone(), path, object })
     }
 
     /// The folder that relative paths in it start from.
@@ -111,20 +109,16 @@ impl Settings {
     pub(crate) fn save(&self) -> Result<()> {
         let mut bytes = serde_json::to_vec_pretty(&self.object).expect("it was JSON before");
         bytes.push(b'\n');
-        write_atomically(&self.path, &bytes, true)
+        write_file(&self.disk, &self.path, &bytes, Replace::SHARED)
     }
 
-    /// Puts back what [`Settings::read`] saw.
-    pub(crate) fn revert(&self) -> Result<()> {
-        match &self.before {
-            Some(bytes) => write_atomically(&self.path, bytes, false),
-            None => match std::fs::remove_file(&self.path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    Err(PackageError::io("remove it", &self.path, error))
-                }
-                _ => Ok(()),
-            },
-        }
+    /// How a package stands on the list.
+    pub(crate) fn listed(&self, identity: &str, home: &Path) -> Option<String> {
+        let packages = self.packages();
+        let found = packages.into_iter().find(|package| {
+            Source::from_settings(&package.text, self.dir(), home).is_ok_and(|source| source.identity() == identity)
+        });
+        found.map(|package| package.text)
     }
 }
 

@@ -3,24 +3,59 @@
 //! ```text
 //! <root>/npm/node_modules/NAME/              as `npm install` would leave it; a second tool finds sane paths
 //! <root>/npm/node_modules/NAME/node_modules/ its own dependencies
-//! <root>/npm/.staging/                       work in progress; swept whenever the lock is taken
+//! <root>/npm/.staging/                       work in progress, each under its process's name; swept under the lock
+//! <root>/npm/.pending.json                   the change that is being made; see `change`
 //! <root>/npm/.lock                           kernel lock: one writer for each scope
 //! ```
 //!
-//! A package is complete and flushed in staging before one rename (or exchange, when there is an older one) makes it
-//! visible. [`Change::undo`] is the same rename back.
+//! Downloading, unpacking and building happen in staging, without the lock. A package is complete and flushed there
+//! before one rename (or exchange, when there is an older one) makes it visible.
 
 use crate::Scope;
 use crate::error::{InstallCode, PackageError, Result};
 use crate::source::{PackageName, Source};
-use std::fs::{self, File};
-use std::io::{self, Write};
+use pijs_durable::{Disk, Lock, LockError, Owner, Replace};
+use pijs_protocol::guard;
+use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// The packages of one scope, locked for writing until dropped.
+/// How long another process may keep the lock: it is held for a few renames and flushes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The packages of one scope.
+#[derive(Debug, Clone)]
 pub(crate) struct Store {
-    npm: PathBuf,
-    _lock: File,
+    disk: Disk,
+    root: PathBuf,
+}
+
+/// The same, locked for writing until dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    store: Store,
+    _lock: Lock,
+}
+
+/// A folder to build a package in; removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    disk: Disk,
+    path: PathBuf,
+}
+
+impl Staging {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // What stays is swept by the next one who takes the lock.
+        let _ = self.disk.remove_tree(&self.path);
+    }
 }
 
 impl Store {
@@ -38,13 +73,21 @@ impl Store {
         }
     }
 
-    /// Creates what is missing, waits for other writers, and clears what a killed one left behind. Blocks.
-    pub(crate) fn open(root: &Path, scope: Scope) -> Result<Self> {
-        let npm = root.join("npm");
-        if scope == Scope::Project {
+    pub(crate) fn at(disk: &Disk, root: &Path) -> Self {
+        Self { disk: disk.clone(), root: root.to_owned() }
+    }
+
+    /// Creates what is missing.
+    pub(crate) fn open(disk: &Disk, root: &Path, scope: Scope) -> Result<Self> {
+        let this = Self::at(disk, root);
+        let npm = this.npm();
+        if scope == Scope::Project && guard::is_up("packages.no-links") {
             // A cloned project could point these anywhere.
-            for folder in [root, &npm, &npm.join("node_modules"), &npm.join(".staging"), &root.join("git")] {
-                if fs::symlink_metadata(folder).is_ok_and(|metadata| metadata.is_symlink()) {
+            let files = ["settings.json", "pijs-lock.json"].map(|name| root.join(name));
+            let folders =
+                [root.to_owned(), npm.clone(), npm.join("node_modules"), npm.join(".staging"), root.join("git")];
+            for folder in folders.iter().chain(&files) {
+                if disk.stat(folder).is_ok_and(|stat| stat.kind == pijs_durable::Kind::Link) {
                     return Err(PackageError::new(
                         InstallCode::Link,
                         folder.display().to_string(),
@@ -54,175 +97,148 @@ impl Store {
                 }
             }
         }
-        let failed = |path: &Path| {
-            let path = path.to_path_buf();
-            move |error| PackageError::io("create it", &path, error)
-        };
-        let modules = npm.join("node_modules");
-        fs::create_dir_all(&modules).map_err(failed(&modules))?;
+        for folder in ["node_modules", ".staging"] {
+            let path = npm.join(folder);
+            disk.create_dirs(&path).map_err(|error| PackageError::io("create it", &path, error))?;
+        }
         for (name, text) in [
             (".gitignore", "*\n!.gitignore\n"),
             ("package.json", "{\n  \"name\": \"pi-extensions\",\n  \"private\": true\n}\n"),
         ] {
             let path = npm.join(name);
-            match File::create_new(&path) {
-                Ok(mut file) => file.write_all(text.as_bytes()).map_err(failed(&path))?,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(PackageError::io("create it", &path, error)),
-            }
+            disk.create_once(&path, text.as_bytes()).map_err(|error| PackageError::io("create it", &path, error))?;
         }
-        let path = npm.join(".lock");
-        let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed(&path))?;
-        lock.lock().map_err(|error| PackageError::io("lock it", &path, error))?;
-        let this = Self { npm, _lock: lock };
-        this.sweep()?;
         Ok(this)
     }
 
-    fn sweep(&self) -> Result<()> {
-        let staging = self.npm.join(".staging");
-        remove_tree(&staging).map_err(|error| PackageError::io("clear it", &staging, error))?;
-        fs::create_dir(&staging).map_err(|error| PackageError::io("create it", &staging, error))
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.disk
     }
 
-    /// An empty folder to build a package in; removed when dropped without [`Store::put`].
-    pub(crate) fn stage(&self, label: &str) -> Result<tempfile::TempDir> {
-        let staging = self.npm.join(".staging");
-        tempfile::Builder::new()
-            .prefix(label)
-            .tempdir_in(&staging)
-            .map_err(|error| PackageError::io("create a folder in it", &staging, error))
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
     }
 
-    /// Makes the staged folder `from` the package at `to`, in one step.
-    pub(crate) fn put(&self, to: &Path, from: &Path) -> Result<Change> {
-        let to = to.to_path_buf();
-        let parent = to.parent().expect("below node_modules");
-        fs::create_dir_all(parent).map_err(|error| PackageError::io("create it", parent, error))?;
-        flush_tree(from).map_err(|error| PackageError::io("write it to disk", from, error))?;
-        let replaces = fs::symlink_metadata(&to).is_ok();
-        let moved = if replaces { exchange(from, &to) } else { fs::rename(from, &to) };
-        moved.map_err(|error| PackageError::io("put the package in place", &to, error))?;
-        flush_dir(parent).map_err(|error| PackageError::io("write it to disk", parent, error))?;
-        Ok(Change { to, staged: from.to_path_buf(), replaces })
+    fn npm(&self) -> PathBuf {
+        self.root.join("npm")
     }
 
-    /// Takes a package away: out of sight by one rename, then deleted.
-    pub(crate) fn take_away(&self, place: &Path) -> Result<()> {
-        if fs::symlink_metadata(place).is_err() {
+    /// The change that is being made, or was when a process ended.
+    pub(crate) fn pending(&self) -> PathBuf {
+        self.npm().join(".pending.json")
+    }
+
+    /// Whether an ended process left something to finish or to sweep.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        let stale = |names: Vec<OsString>| {
+            let owners = names.iter().filter_map(|name| Owner::of(name.to_str()?));
+            self.disk.owner().is_ok_and(|this| owners.into_iter().any(|owner| owner.is_gone(this)))
+        };
+        self.disk.exists(&self.pending()).unwrap_or(false)
+            || self.disk.list(&self.npm().join(".staging")).is_ok_and(stale)
+    }
+
+    /// Waits for other writers, up to ten seconds; `waiting` hears who it is. Blocks.
+    ///
+    /// The caller finishes what is pending before anything else: [`crate::change::settle`].
+    pub(crate) fn lock(&self, waiting: impl FnOnce(Option<u32>)) -> Result<Held> {
+        self.lock_within(PATIENCE, waiting)
+    }
+
+    /// The same with another patience.
+    pub(crate) fn lock_within(&self, patience: Duration, waiting: impl FnOnce(Option<u32>)) -> Result<Held> {
+        let path = self.npm().join(".lock");
+        let lock = Lock::take(&self.disk, &path, patience, waiting).map_err(|error| match error {
+            LockError::Io { error, .. } => PackageError::io("lock it", &path, error),
+            held @ LockError::Held { .. } => {
+                PackageError::new(InstallCode::Io, path.display().to_string(), held.to_string())
+                    .help("another pi changes packages; try again when it is done")
+                    .caused_by(io::Error::from(io::ErrorKind::ResourceBusy))
+            }
+        })?;
+        Ok(Held { store: self.clone(), _lock: lock })
+    }
+
+    /// An empty folder to build a package in.
+    pub(crate) fn stage(&self, label: &str) -> Result<Staging> {
+        let staging = self.npm().join(".staging");
+        let failed = |error| PackageError::io("create a folder in it", &staging, error);
+        let path = self.disk.temporary_in(&staging, label).map_err(failed)?;
+        self.disk.create_dirs(&path).map_err(failed)?;
+        Ok(Staging { disk: self.disk.clone(), path })
+    }
+}
+
+impl Held {
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Removes what ended processes left in staging.
+    pub(crate) fn sweep(&self) -> Result<()> {
+        let staging = self.store.npm().join(".staging");
+        self.store.disk.sweep_owned(&staging).map_err(|error| PackageError::io("clear it", &staging, error))
+    }
+
+    /// Makes the staged folder `from` the package at `to`, in one step; what was there is then at `from`.
+    pub(crate) fn put(&self, to: &Path, from: &Path) -> Result<()> {
+        let disk = &self.store.disk;
+        let parent = to.parent().expect("below the store");
+        disk.create_dirs(parent).map_err(|error| PackageError::io("create it", parent, error))?;
+        let replaces = disk.exists(to).map_err(|error| PackageError::io("look at it", to, error))?;
+        let moved = if replaces { exchange(disk, from, to) } else { disk.rename(from, to) };
+        moved.map_err(|error| PackageError::io("put the package in place", to, error))?;
+        self.flush(&[parent, from.parent().expect("below staging")])
+    }
+
+    /// Takes a package out of sight by one rename, to `aside`.
+    pub(crate) fn take_away(&self, place: &Path, aside: &Path) -> Result<()> {
+        let disk = &self.store.disk;
+        let failed = |error| PackageError::io("remove it", place, error);
+        if !disk.exists(place).map_err(failed)? {
             return Ok(());
         }
-        let staged = self.stage("removed-")?;
-        fs::rename(place, staged.path().join("package"))
-            .map_err(|error| PackageError::io("remove it", place, error))?;
+        // The folder of a process that ended may have been swept.
+        disk.create_dirs(aside.parent().expect("below staging")).map_err(failed)?;
+        disk.rename(place, aside).map_err(failed)?;
+        let parent = place.parent().expect("below the store");
+        self.flush(&[parent, aside.parent().expect("below staging")])?;
         // An empty scope folder would look like a package; one that is not empty stays.
-        for folder in
-            place.ancestors().skip(1).take_while(|folder| !folder.ends_with("node_modules") && !folder.ends_with("git"))
-        {
-            let _ = fs::remove_dir(folder);
-        }
-        Ok(())
-    }
-}
-
-/// A package that was put in place, and how to take that back.
-pub(crate) struct Change {
-    to: PathBuf,
-    staged: PathBuf,
-    replaces: bool,
-}
-
-impl Change {
-    /// Restores what was there before.
-    pub(crate) fn undo(self) -> Result<()> {
-        let undone = if self.replaces { exchange(&self.staged, &self.to) } else { fs::rename(&self.to, &self.staged) };
-        undone.map_err(|error| PackageError::io("restore it", &self.to, error))
-    }
-}
-
-/// Swaps two directory entries. Where the file system cannot, two renames, and for a moment neither is there.
-fn exchange(a: &Path, b: &Path) -> io::Result<()> {
-    #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-    {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
-        use rustix::io::Errno;
-        match renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE) {
-            Ok(()) => return Ok(()),
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let aside = a.with_extension("aside");
-    fs::rename(b, &aside)?;
-    if let Err(error) = fs::rename(a, b) {
-        fs::rename(&aside, b)?;
-        return Err(error);
-    }
-    fs::rename(&aside, a)
-}
-
-/// Replaces a file in one rename, flushed before and after; with `backup`, the state before stays as `NAME.bak`.
-///
-/// A symbolic link is followed, so that settings kept elsewhere stay there.
-pub(crate) fn write_atomically(path: &Path, bytes: &[u8], backup: bool) -> Result<()> {
-    let failed = |error| PackageError::io("write it", path, error);
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let dir = target.parent().expect("a file in a folder");
-    fs::create_dir_all(dir).map_err(failed)?;
-    let before = match fs::read(&target) {
-        Ok(before) if before == bytes => return Ok(()),
-        Ok(before) => Some(before),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(failed(error)),
-    };
-    let replace = |to: &Path, bytes: &[u8]| -> io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(dir)?;
-        file.write_all(bytes)?;
-        if let Ok(metadata) = fs::metadata(&target) {
-            file.as_file().set_permissions(metadata.permissions())?;
-        }
-        file.as_file().sync_all()?;
-        file.persist(to)?;
-        Ok(())
-    };
-    if let (Some(before), true) = (before, backup) {
-        let mut name = target.file_name().expect("a file").to_owned();
-        name.push(".bak");
-        replace(&dir.join(name), &before).map_err(failed)?;
-    }
-    replace(&target, bytes).and_then(|()| flush_dir(dir)).map_err(failed)
-}
-
-fn remove_tree(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Everything below `dir` on disk. One call for the file system where there is one; a flush for each file costs seconds.
-fn flush_tree(dir: &Path) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    {
-        rustix::fs::syncfs(File::open(dir)?)?;
-        Ok(())
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        for entry in fs::read_dir(dir)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                flush_tree(&entry.path())?;
-            } else {
-                File::open(entry.path())?.sync_all()?;
+        let ends = |folder: &&Path| folder.ends_with("node_modules") || folder.ends_with("git");
+        for folder in place.ancestors().skip(1).take_while(|folder| !ends(folder)) {
+            if disk.remove_dir(folder).is_err() {
+                break;
             }
         }
-        flush_dir(dir)
+        Ok(())
+    }
+
+    fn flush(&self, folders: &[&Path]) -> Result<()> {
+        for folder in folders {
+            let flushed = self.store.disk.sync_dir(folder);
+            flushed.map_err(|error| PackageError::io("write it to disk", folder, error))?;
+        }
+        Ok(())
     }
 }
 
-fn flush_dir(dir: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(dir)?.sync_all() } else { Ok(()) }
+/// Swaps two directory entries. Where the file system cannot, three renames, and for a moment nothing is at `place`;
+/// a process that ends there has left the change pending, which the next one finishes.
+fn exchange(disk: &Disk, from: &Path, place: &Path) -> io::Result<()> {
+    match disk.exchange(from, place) {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+        other => return other,
+    }
+    let aside = from.with_extension("aside");
+    disk.rename(place, &aside)?;
+    if let Err(error) = disk.rename(from, place) {
+        disk.rename(&aside, place)?;
+        return Err(error);
+    }
+    disk.rename(&aside, from)
+}
+
+/// Writes settings or the lock; the state before stays as `NAME.bak`.
+pub(crate) fn write_file(disk: &Disk, path: &Path, bytes: &[u8], how: Replace) -> Result<()> {
+    disk.replace(path, bytes, how).map_err(|error| PackageError::io("write it", path, error))
 }

@@ -1,103 +1,198 @@
-//! An install that fails, or is killed, between any two steps.
+//! Installing, updating and removing with every fault at every operation: killed, the power cut, a disk that fails or
+//! is full.
 //!
-//! Failing: everything is as before. Killed (a real process, `abort`): the package is whole, old or new, settings and
-//! lock can be read, and the next install completes.
+//! What must hold each time: the package is whole, old or new or not there; lock, settings and folder agree once the
+//! next session has started ([`recover`]); nothing is left in staging; the same command then goes through. The counts
+//! are printed; `PIJS_NIGHTLY=1` takes every operation that can fail, not a sample.
 
 #[expect(dead_code, reason = "each test binary uses its own part")]
 mod support;
 
-use pijs_packages::{Faults, Installer, Scope, Step};
-use serde_json::json;
-use std::io;
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::Arc;
+use pijs_durable::Disk;
+use pijs_durable::fault::{Case, Density, Work, survey};
+use pijs_packages::{Scope, recover};
+use serde_json::{Value, json};
+use std::path::Path;
 use support::Home;
 use support::registry::Registry;
 
-const STEPS: [Step; 5] = [Step::Staged, Step::Built, Step::Placed, Step::Locked, Step::Settled];
-
-struct FailAfter(Step);
-
-impl Faults for FailAfter {
-    fn after(&self, step: Step) -> io::Result<()> {
-        if step == self.0 { Err(io::Error::from(io::ErrorKind::StorageFull)) } else { Ok(()) }
-    }
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Install,
+    Update,
+    Remove,
 }
 
-struct DieAfter(Step);
-
-impl Faults for DieAfter {
-    fn after(&self, step: Step) -> io::Result<()> {
-        if step == self.0 { std::process::abort() } else { Ok(()) }
-    }
+struct Packages {
+    task: Task,
+    /// Has 1.0.0 only.
+    first: Registry,
+    /// Has both.
+    second: Registry,
+    home: Home,
+    runtime: tokio::runtime::Runtime,
 }
 
-#[tokio::test]
-async fn a_failure_after_any_step_undoes_the_ones_before() {
-    let registry = Registry::start();
-    registry.publish_extension("steady", "1.0.0", json!({}));
-    let (fresh, upgraded) = (Home::new(), Home::new());
-    upgraded.installer(&registry).install("steady", Scope::User).await.expect("installed");
-    registry.publish_extension("steady", "1.1.0", json!({}));
-    for step in STEPS {
-        for home in [&fresh, &upgraded] {
-            let before = home.state(Scope::User);
-            let installer = home.installer(&registry).faults(Arc::new(FailAfter(step)));
-            installer.install("steady@^1", Scope::User).await.expect_err("the fault");
-            let mut after = home.state(Scope::User);
-            after.retain(|path, _| {
-                before.contains_key(path) || !matches!(path.as_str(), "npm/.gitignore" | "npm/package.json")
-            });
-            assert_eq!(before, after, "after {step:?}");
-            assert_eq!(home.staging(Scope::User), 0, "after {step:?}");
+impl Packages {
+    fn new(task: Task) -> Self {
+        let publish = |registry: Registry, versions: &[&str]| {
+            registry.publish(json!({"name": "leaf", "version": "1.0.0"}), &[("index.js", "module.exports = 1;\n")]);
+            for version in versions {
+                let manifest = json!({
+                    "name": "steady", "version": version, "pi": {"extensions": ["./index.ts"]},
+                    "dependencies": {"leaf": "^1"},
+                });
+                registry.publish(manifest, &[("index.ts", &format!("export default () => \"{version}\";\n"))]);
+            }
+            registry
+        };
+        Self {
+            task,
+            first: publish(Registry::start(), &["1.0.0"]),
+            second: publish(Registry::start(), &["1.0.0", "1.1.0"]),
+            home: Home::new(),
+            runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime"),
         }
     }
-    upgraded.installer(&registry).install("steady@^1", Scope::User).await.expect("without faults it goes through");
-}
 
-#[tokio::test]
-async fn a_kill_after_any_step_leaves_a_whole_package_and_the_next_install_completes() {
-    let registry = Registry::start();
-    for step in STEPS {
-        registry.publish_extension("steady", "1.0.0", json!({}));
-        let home = Home::new();
-        home.installer(&registry).install("steady", Scope::User).await.expect("installed");
-        registry.publish_extension("steady", "1.1.0", json!({}));
-        let killed = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "killed_child", "--ignored", "--test-threads=1"])
-            .env("PIJS_TEST_HOME", home.agent().parent().expect("a folder"))
-            .env("PIJS_TEST_REGISTRY", registry.url())
-            .env("PIJS_TEST_STEP", format!("{step:?}"))
-            .output()
-            .expect("the child runs");
-        assert!(!killed.status.success(), "{step:?}: it should have died");
+    fn install(&self, disk: &Disk, registry: &Registry) -> Result<(), pijs_packages::PackageError> {
+        let config = support::npm(registry).with_registry(&registry.url()).expect("a registry");
+        let installer = self.home.installer_for(config).disk(disk.clone());
+        self.runtime.block_on(installer.install("steady@^1", Scope::User)).map(drop)
+    }
 
-        let listed = home.installer(&registry).list().expect("settings can be read");
-        let version = listed[0].version.clone().expect("a whole package");
-        let expected = if matches!(step, Step::Staged | Step::Built) { "1.0.0" } else { "1.1.0" };
-        assert_eq!(version, expected, "after {step:?}");
-        assert!(listed[0].path.join("index.ts").is_file());
+    fn wanted(&self) -> Option<&'static str> {
+        match self.task {
+            Task::Install => Some("1.0.0"),
+            Task::Update => Some("1.1.0"),
+            Task::Remove => None,
+        }
+    }
 
-        let installed = home.installer(&registry).install("steady", Scope::User).await.expect("the next one completes");
-        assert_eq!(installed.version.as_deref(), Some("1.1.0"));
-        assert_eq!(home.staging(Scope::User), 0, "what the killed one left is swept");
+    /// The version in each of the three places, each checked to be whole.
+    fn places(&self, case: &Case) -> [Option<String>; 3] {
+        let agent = self.home.agent();
+        let read = |path: &Path| -> Option<Value> {
+            let bytes = std::fs::read(path).ok()?;
+            Some(serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{}: {path:?}: {error}", case.name)))
+        };
+        let package = agent.join("npm/node_modules/steady");
+        let version = package.exists().then(|| {
+            let manifest =
+                read(&package.join("package.json")).unwrap_or_else(|| panic!("{}: half a package", case.name));
+            let version = manifest["version"].as_str().expect("a version").to_owned();
+            let entry = std::fs::read_to_string(package.join("index.ts")).expect("an entry");
+            assert!(entry.contains(&version), "{}: {entry} in {version}", case.name);
+            assert!(package.join("node_modules/leaf/index.js").is_file(), "{}: half a package", case.name);
+            version
+        });
+        let lock = read(&agent.join("pijs-lock.json"))
+            .and_then(|lock| Some(lock["packages"]["npm:steady"]["version"].as_str()?.to_owned()));
+        let settings = read(&agent.join("settings.json")).unwrap_or_else(|| panic!("{}: no settings", case.name));
+        assert_eq!(settings["theme"], "dark", "{}: what is not ours stays", case.name);
+        let packages = settings["packages"].as_array();
+        let listed = packages.is_some_and(|list| list.iter().any(|entry| entry.as_str() == Some("npm:steady@^1")));
+        [version.clone(), lock, listed.then(|| version.unwrap_or_default())]
     }
 }
 
-/// Not a test: the process that `a_kill_after_any_step...` kills.
-#[ignore = "started by another test"]
-#[tokio::test]
-async fn killed_child() {
-    let base = PathBuf::from(std::env::var_os("PIJS_TEST_HOME").expect("started by another test"));
-    let step = std::env::var("PIJS_TEST_STEP").expect("set");
-    let step = STEPS.into_iter().find(|known| format!("{known:?}") == step).expect("a step");
-    let dirs =
-        pijs_packages::Dirs { agent_dir: base.join("agent"), cwd: base.join("project"), home: base.join("home") };
-    let npmrc = format!("registry={}", std::env::var("PIJS_TEST_REGISTRY").expect("set"));
-    let config = pijs_packages::NpmConfig::parse(&npmrc, &|_| None).expect("a registry");
-    let installer =
-        Installer::new(dirs, config, Arc::new(support::accept)).expect("an installer").faults(Arc::new(DieAfter(step)));
-    let _ = installer.install("steady", Scope::User).await;
-    unreachable!("it dies before");
+impl Work for Packages {
+    type Acknowledged = bool;
+
+    fn reset(&mut self) {
+        let agent = self.home.agent();
+        std::fs::remove_dir_all(&agent).expect("our own folder");
+        std::fs::create_dir(&agent).expect("a folder");
+        std::fs::write(agent.join("settings.json"), "{\"theme\": \"dark\"}\n").expect("settings");
+        if self.task != Task::Install {
+            self.install(&Disk::system(), &self.first).expect("installed");
+        }
+    }
+
+    fn run(&mut self, disk: &Disk) -> bool {
+        let done = match self.task {
+            Task::Install => self.install(disk, &self.first),
+            Task::Update => self.install(disk, &self.second),
+            Task::Remove => {
+                let installer = self.home.installer_for(support::npm(&self.first)).disk(disk.clone());
+                installer.remove("npm:steady", Scope::User).map(drop)
+            }
+        };
+        if let Err(error) = &done {
+            assert!(!error.to_string().is_empty());
+        }
+        done.is_ok()
+    }
+
+    fn check(&mut self, acknowledged: bool, case: &Case) {
+        let before = if self.task == Task::Install { None } else { Some("1.0.0") };
+        let disk = Disk::system();
+        // As a session does when it starts. One that only looks sees a whole package even before that.
+        self.places(case);
+        let problems = recover(&disk, &self.home.dirs(), &[Scope::User]);
+        assert!(problems.is_empty(), "{}: {problems:?}", case.name);
+        let places = self.places(case);
+        assert!(places.iter().all(|place| place == &places[0]), "{}: they do not agree: {places:?}", case.name);
+        let now = places[0].as_deref();
+        assert!(now == before || now == self.wanted(), "{}: {now:?}", case.name);
+        assert!(!acknowledged || now == self.wanted(), "{}: said done, and it is not", case.name);
+        assert_eq!(self.home.staging(Scope::User), 0, "{}: something is left in staging", case.name);
+
+        // No hand is needed.
+        if now != self.wanted() {
+            assert!(self.run(&disk), "{}: the same again failed", case.name);
+            assert_eq!(self.places(case)[0].as_deref(), self.wanted(), "{}", case.name);
+        }
+        assert!(!self.home.agent().join("npm/.pending.json").exists(), "{}", case.name);
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the counts are what a reader of the test wants to know")]
+fn all(task: Task) {
+    let mut work = Packages::new(task);
+    let root = work.home.agent();
+    let done = survey(&root, Density::nightly_or(11), &mut work).expect("a folder of our own");
+    println!(
+        "{task:?}: {0}/{0} kills, {1}/{1} power cuts, {2}/{2} errors survived",
+        done.kills, done.cuts, done.errors
+    );
+    assert!(done.kills >= 20 && done.errors >= 30, "{done:?}");
+}
+
+#[test]
+fn an_install_survives_every_fault() {
+    all(Task::Install);
+}
+
+#[test]
+fn an_update_survives_every_fault() {
+    all(Task::Update);
+}
+
+#[test]
+fn a_removal_survives_every_fault() {
+    all(Task::Remove);
+}
+
+/// A file in place of the note that leads out of the store is not followed.
+#[test]
+fn a_note_that_names_another_folder_is_refused() {
+    let home = Home::new();
+    let registry = Registry::start();
+    let npm = home.agent().join("npm");
+    std::fs::create_dir_all(&npm).expect("a folder");
+    let victim = home.agent().join("victim");
+    std::fs::create_dir(&victim).expect("a folder");
+    for staged in [victim.clone(), npm.join(".staging/../../victim"), npm.join("node_modules/x")] {
+        let note = json!({
+            "identity": "npm:steady", "staged": staged, "manifest": "0", "source": "npm:steady", "listed": null,
+            "lockBefore": null, "lockAfter": "{}",
+        });
+        std::fs::write(npm.join(".pending.json"), note.to_string()).expect("written");
+        let problems = recover(&Disk::system(), &home.dirs(), &[Scope::User]);
+        assert_eq!(problems.len(), 1, "{staged:?}");
+        assert!(problems[0].to_string().contains("outside the store"), "{}", problems[0]);
+        assert!(home.installer(&registry).remove("npm:steady", Scope::User).is_err());
+        assert!(victim.exists() && !npm.join("node_modules/steady").exists());
+    }
 }

@@ -30,6 +30,12 @@ impl Capability {
     }
 }
 
+impl From<&str> for Capability {
+    fn from(key: &str) -> Self {
+        Self::new(key)
+    }
+}
+
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

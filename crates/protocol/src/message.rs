@@ -52,8 +52,13 @@ pub enum Message {
     EventResult(EventResult),
     /// Host to realm: call a function that stayed in the realm.
     Callback(Callback),
+    /// Realm to host: something on the way to its result.
+    CallbackUpdate(CallbackUpdate),
     /// Realm to host: what it returned or threw.
     CallbackResult(CallbackResult),
+    /// Host to realm: other realms have taken its place. What runs in it may end; `pi` and contexts no
+    /// longer work.
+    Retired {},
     /// Realm to host: a request.
     HostCall(HostCall),
     /// Realm to host: the caller no longer wants the answer; idempotent.
@@ -235,6 +240,15 @@ pub struct Callback {
     pub handle: Handle,
     /// Arguments as JSON values.
     pub args: Vec<Value>,
+}
+
+/// `callback_update.payload`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CallbackUpdate {
+    /// The call.
+    pub callback_id: String,
+    /// What is new.
+    pub value: Value,
 }
 
 /// `callback_result.payload`.

@@ -68,12 +68,29 @@ pub enum Registration {
         /// The renderer.
         handle: Handle,
     },
+    /// Changes Markdown before a terminal shows it.
+    MarkdownTransformer {
+        /// `transform(markdown, context)`.
+        handle: Handle,
+    },
     /// A model provider; function members are replaced by `{"$handle": n}`.
     Provider {
         /// Provider name.
         name: String,
         /// Its configuration.
         config: Value,
+        /// Whether a key, or what stands for one, was given.
+        #[serde(default)]
+        configured: bool,
+        /// `credentials(model)`: key and headers of a request.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        credentials: Option<Handle>,
+        /// `stream(model, context, options, signal)`: a stream function of its own; its events are updates.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stream: Option<Handle>,
+        /// `reply(number, value)`: answers an update of `stream` that waits.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reply: Option<Handle>,
     },
     /// A provider was withdrawn.
     ProviderRemoved {

@@ -4,7 +4,7 @@
 //! by a [`SyncReply`] before anything else happens (depth 1). In a thread these are plain
 //! values; between processes they are frames: a length, a JSON head, raw attachments.
 
-use crate::hostcall::HostResult;
+use crate::hostcall::{ErrorCode, HostResult, HostcallError};
 use crate::ids::{ExtensionId, Seq};
 use crate::message::Message;
 use crate::stream::StreamDelta;
@@ -213,6 +213,31 @@ pub enum Termination {
         /// File, line and message.
         detail: String,
     },
+}
+
+impl Termination {
+    /// The taxonomy's word for it: what calls that waited for the realm come to.
+    ///
+    /// | end | code | `details` |
+    /// |---|---|---|
+    /// | past its deadline, killed | `timeout` | `reason: watchdog_kill` |
+    /// | fuel or jobs used up | `timeout` | `reason: deadline`, `quota` |
+    /// | memory used up | `denied` | `reason: quota`, `quota: memory` |
+    /// | the worker died | `internal` | `reason: worker_crash` |
+    /// | it broke the protocol | `invalid_request` | `reason: schema` |
+    /// | a bug of ours | `internal` | `reason: invariant` |
+    pub fn error(&self) -> HostcallError {
+        let message = format!("the extension was {self}");
+        let new = |code, reason: &str| HostcallError::new(code, message.clone()).with("reason", reason);
+        match self {
+            Self::Timeout { quota } if quota == "deadline" => new(ErrorCode::Timeout, "watchdog_kill"),
+            Self::Timeout { quota } => new(ErrorCode::Timeout, "deadline").with("quota", quota.as_str()),
+            Self::OutOfMemory => new(ErrorCode::Denied, "quota").with("quota", "memory"),
+            Self::Crashed { .. } => new(ErrorCode::Internal, "worker_crash"),
+            Self::Protocol { .. } => new(ErrorCode::InvalidRequest, "schema"),
+            Self::HostBug { .. } => new(ErrorCode::Internal, "invariant"),
+        }
+    }
 }
 
 impl std::fmt::Display for Termination {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! frame   = length: u32, kind: u8, body                         all numbers little-endian
-//! message = "J", length: u32, JSON head, attachments of each carrier in order
+//! message = "J" or "F", length: u32, JSON head, attachments of each carrier in order
 //! carrier = count: u32, then per attachment length: u32, bytes
 //! delta   = "D", seq, epoch_ms, elapsed_us: u64, attempt: u32, source: u8, stream: u32, chunk, tool name, paths
 //! yield   = "C", jobs: u32, fuel: u64, clock reads: u32, random draws: u32, heap bytes: u64
@@ -12,8 +12,13 @@
 //! and yields that say nothing have shapes of their own, because one of each crosses for every token
 //! of a model.
 //!
+//! In a head of kind "F" what lies deep is folded into text (see [`fold`]): it goes to workers only, for values that
+//! are deeper than a reader of JSON follows.
+//!
 //! What always holds: decoding never panics, never reads past its input, and allocates no more than
 //! the input is long, give or take a constant; trailing bytes are an error.
+
+mod fold;
 
 use crate::seal::Sealed;
 use pijs_protocol::message::Message;
@@ -32,7 +37,14 @@ pub const WIRE_VERSION: u32 = 1;
 /// Bytes of the length prefix.
 pub(crate) const PREFIX: usize = 4;
 
+/// Deepest nesting of a head that is sent at all.
+const MAX_DEPTH: usize = 512;
+
+/// Most values in a head. However short its text is, each costs its reader about a hundred bytes.
+const MAX_VALUES: usize = 2 << 20;
+
 const MESSAGE: u8 = b'J';
+const FOLDED: u8 = b'F';
 const DELTA: u8 = b'D';
 const CONTINUE: u8 = b'C';
 
@@ -125,6 +137,10 @@ pub enum FrameError {
     Source(u8),
     /// Text that is not UTF-8.
     Text,
+    /// A head that is nested too deeply.
+    TooDeep,
+    /// A head of too many values.
+    TooMany,
     /// The JSON head is malformed or does not fit the types.
     Head(String),
 }
@@ -138,6 +154,8 @@ impl fmt::Display for FrameError {
             Self::Kind(kind) => write!(f, "a frame of kind {kind}, which this side never gets"),
             Self::Source(source) => write!(f, "a delta of source {source}"),
             Self::Text => f.write_str("text that is not UTF-8"),
+            Self::TooDeep => write!(f, "a head nested more than {MAX_DEPTH} levels deep"),
+            Self::TooMany => write!(f, "a head of more than {MAX_VALUES} values"),
             Self::Head(error) => write!(f, "a head that cannot be read: {error}"),
         }
     }
@@ -219,7 +237,7 @@ impl ToWorker {
     pub fn decode(frame: &[u8]) -> Result<Self, FrameError> {
         let mut cursor = Cursor(frame);
         match cursor.u8()? {
-            MESSAGE => Ok(match decode_message(cursor)? {
+            kind @ (MESSAGE | FOLDED) => Ok(match decode_message(cursor, kind == FOLDED)? {
                 HeadToWorker::Open(open) => Self::Open(open),
                 HeadToWorker::Deliver(delivery) => Self::Deliver(delivery),
                 HeadToWorker::Reply(reply) => Self::Reply(reply),
@@ -251,7 +269,7 @@ impl FromWorker {
     pub fn decode(frame: &[u8]) -> Result<Self, FrameError> {
         let mut cursor = Cursor(frame);
         match cursor.u8()? {
-            MESSAGE => Ok(match decode_message(cursor)? {
+            MESSAGE => Ok(match decode_message(cursor, false)? {
                 HeadFromWorker::Hello { wire } => Self::Hello { wire },
                 HeadFromWorker::Ready(sealed) => Self::Ready(sealed),
                 HeadFromWorker::Failed { message } => Self::Failed { message },
@@ -345,10 +363,16 @@ fn decode_continue(mut cursor: Cursor<'_>) -> Result<FromWorker, FrameError> {
 }
 
 fn encode_message(head: &mut impl Head, out: &mut Vec<u8>) -> Result<(), FrameError> {
+    let kind_at = out.len() + PREFIX;
     framed(out, MESSAGE, |out| {
         let at = out.len();
         out.extend_from_slice(&[0; 4]);
         serde_json::to_writer(&mut *out, head).map_err(|error| FrameError::Head(error.to_string()))?;
+        if fold::is_deep(&out[at + 4..])? {
+            out.truncate(at + 4);
+            fold::write(out, head)?;
+            out[kind_at] = FOLDED;
+        }
         let length = length_of(out.len() - at - 4)?;
         out[at..at + 4].copy_from_slice(&length.to_le_bytes());
         for attachments in head.carriers() {
@@ -358,9 +382,14 @@ fn encode_message(head: &mut impl Head, out: &mut Vec<u8>) -> Result<(), FrameEr
     })
 }
 
-fn decode_message<H: Head>(mut cursor: Cursor<'_>) -> Result<H, FrameError> {
+fn decode_message<H: Head>(mut cursor: Cursor<'_>, is_folded: bool) -> Result<H, FrameError> {
     let head = cursor.bytes()?;
-    let mut head: H = serde_json::from_slice(head).map_err(|error| FrameError::Head(error.to_string()))?;
+    fold::is_deep(head)?;
+    let mut head: H = if is_folded {
+        fold::read(head)?
+    } else {
+        serde_json::from_slice(head).map_err(|error| FrameError::Head(error.to_string()))?
+    };
     for attachments in head.carriers() {
         *attachments = cursor.list()?.into_iter().map(<[u8]>::to_vec).collect();
     }

@@ -16,9 +16,11 @@
 
 mod child;
 mod options;
+mod standing;
 mod turn;
 
 pub use options::{ProcessError, ProcessOptions};
+pub use standing::Standing;
 
 use crate::attention::Attention;
 use crate::frame::{Code, FrameError, FromWorker, Open, ToWorker, WIRE_VERSION, encode_delta};
@@ -137,6 +139,15 @@ impl ProcessRealm {
     /// Which walls stand around the worker.
     pub fn sealed(&self) -> Sealed {
         self.sealed
+    }
+
+    /// What the system says of the worker, as anybody can see it from outside.
+    ///
+    /// # Errors
+    ///
+    /// The worker is gone, or there is no `/proc`.
+    pub fn standing(&self) -> io::Result<Standing> {
+        Standing::of(self.worker.id())
     }
 
     /// The worker's process id.
@@ -299,11 +310,19 @@ impl ProcessRealm {
             return Progress::Ended(reason.clone());
         }
         if self.turn().is_owing() {
-            // Only a stop can end it before the answer comes.
+            // Before the answer comes only a stop or a death can end it.
             let mut turn = self.turn();
             let dies = turn.look(&self.stop, self.options.grace).is_break();
             self.turn = Some(turn);
-            return if dies { Progress::Ended(self.lost(&LinkError::GaveUp)) } else { Progress::Running };
+            return match self.link.peek() {
+                _ if dies => Progress::Ended(self.lost(&LinkError::GaveUp)),
+                Err(error) => Progress::Ended(self.lost(&error)),
+                Ok(true) if guard::is_up("realm.turns") => {
+                    let detail = "the worker went on talking while it waited for an answer".to_owned();
+                    Progress::Ended(self.end(Termination::Protocol { detail }))
+                }
+                Ok(_) => Progress::Running,
+            };
         }
         self.is_brisk = false;
         let now = Instant::now();

@@ -12,6 +12,7 @@
 //! Two things must have happened before: the time zone is loaded (the first local time opens a file),
 //! and the engine exists.
 
+use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -62,12 +63,37 @@ impl fmt::Display for Sealed {
     }
 }
 
+/// Which walls to raise: all of them, but for tests that show what each is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Walls {
+    /// Resource limits.
+    pub limits: bool,
+    /// Files, TCP, signals.
+    pub landlock: bool,
+    /// System calls.
+    pub seccomp: bool,
+}
+
+impl Walls {
+    /// Nothing.
+    pub const NONE: Self = Self { limits: false, landlock: false, seccomp: false };
+
+    /// Every wall whose guard is up: all, except in a test build.
+    pub fn standing() -> Self {
+        Self {
+            limits: guard::is_up("realm.limits"),
+            landlock: guard::is_up("realm.landlock"),
+            seccomp: guard::is_up("realm.seccomp"),
+        }
+    }
+}
+
 #[cfg(target_os = "linux")]
 pub use linux::this_process;
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use super::{Landlock, Sealed};
+    use super::{Landlock, Sealed, Walls};
     use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetStatus, Scope};
     use rustix::process::{Resource, Rlimit, setrlimit};
     use seccompiler::{
@@ -81,14 +107,17 @@ mod linux {
     /// Highest file descriptor, exclusive: the three standard ones and Landlock's own fit.
     const FILES: u64 = 16;
 
-    /// Calls that are allowed with any arguments: memory, waiting on oneself, time, randomness, the end.
-    const CALLS: [libc::c_long; 12] = [
+    /// Calls that are allowed with any arguments: memory, waiting on oneself, who one is, time, randomness, the end.
+    const CALLS: [libc::c_long; 15] = [
         libc::SYS_brk,
         libc::SYS_mremap,
         libc::SYS_munmap,
         libc::SYS_madvise,
         libc::SYS_futex,
         libc::SYS_getrandom,
+        libc::SYS_getpid,
+        libc::SYS_gettid,
+        libc::SYS_rt_sigprocmask,
         libc::SYS_sigaltstack,
         libc::SYS_rt_sigreturn,
         libc::SYS_clock_gettime,
@@ -100,6 +129,9 @@ mod linux {
     /// The socket.
     const SOCKET: u64 = 0;
 
+    /// The signal of `abort`.
+    const ABORT: u64 = libc::SIGABRT.unsigned_abs() as u64;
+
     /// A mapping of no file.
     const NO_FILE: u64 = 0xffff_ffff;
 
@@ -110,9 +142,12 @@ mod linux {
     ///
     /// Walls the kernel lacks are left out and missing in the answer; it is for the caller to decide
     /// what that means.
-    pub fn this_process(memory_bytes: u64) -> Sealed {
-        limit_resources(memory_bytes);
-        Sealed { landlock: restrict_files(), seccomp: filter_calls() }
+    pub fn this_process(memory_bytes: u64, walls: Walls) -> Sealed {
+        if walls.limits {
+            limit_resources(memory_bytes);
+        }
+        let landlock = if walls.landlock { restrict_files() } else { Landlock::None };
+        Sealed { landlock, seccomp: walls.seccomp && filter_calls() }
     }
 
     fn limit_resources(memory_bytes: u64) {
@@ -157,6 +192,13 @@ mod linux {
         // Memory, but neither files nor anything that could be jumped into.
         rules.insert(libc::SYS_mmap, vec![SeccompRule::new(vec![not_executable(2)?, equal(4, NO_FILE)?])?]);
         rules.insert(libc::SYS_mprotect, vec![SeccompRule::new(vec![not_executable(2)?])?]);
+        // The program's own handlers step back, so that it dies of the signal that came and not of this filter.
+        let handlers = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT]
+            .map(|signal| SeccompRule::new(vec![equal(0, u64::from(signal.unsigned_abs()))?]));
+        rules.insert(libc::SYS_rt_sigaction, handlers.into_iter().collect::<Result<_, _>>()?);
+        // `abort` says how the process died: it may signal itself, in no other way.
+        let myself = u64::from(std::process::id());
+        rules.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![equal(0, myself)?, equal(2, ABORT)?])?]);
         SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, std::env::consts::ARCH.try_into()?)?
             .try_into()
     }

@@ -9,8 +9,9 @@
 //! and a socket as stdin. [`enter`] recognises that and never returns; otherwise it returns at once.
 //! It must come before threads are started and files are opened: the worker has what `main` had.
 //!
-//! The order inside: die with the parent, say hello, take the modules from the socket, make the engine,
-//! load the time zone, seal, and only then run code, our own runtime first.
+//! The order inside: close what was inherited, die with the parent, be the first to go when memory is short, say hello,
+//! take the modules from the socket, make the engine, load the time zone, seal, and only then run code, our own runtime
+//! first.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::is_worker;
@@ -34,19 +35,23 @@ mod linux {
     use super::ARGUMENT;
     use crate::frame::{Code, FromWorker, Open, ToWorker, WIRE_VERSION};
     use crate::link::{Link, LinkError, Pipe, Wait};
-    use crate::seal;
+    use crate::seal::{self, Walls};
     use pijs_artifact::{Artifact, Module, Verified};
     use pijs_engine::{EngineError, EngineRealm, SyncHost, engine_build};
     use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
     use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
     use pijs_protocol::wire::RealmOptions;
-    use pijs_protocol::{HostCall, HostResult, HostcallError, Now, SyncReply, Termination, Yield};
+    use pijs_protocol::{HostCall, HostResult, HostcallError, Now, SyncReply, Termination, Yield, guard};
     use rustix::process::{Signal, set_parent_process_death_signal};
     use std::collections::BTreeMap;
     use std::io;
     use std::ops::ControlFlow;
     use std::os::fd::AsFd;
     use std::sync::Arc;
+
+    /// Added to what the system's out-of-memory killer goes by, of 1000: workers go before the host and whatever else
+    /// the user runs.
+    const OOM_SCORE: &str = "800";
 
     /// Whether this process is a worker: the argument, and a stream socket as stdin.
     pub(crate) fn is_worker() -> bool {
@@ -80,8 +85,18 @@ mod linux {
     pub(super) fn run() -> ! {
         // A message on stderr would be a forbidden call; what panics under the engine is reported.
         std::panic::set_hook(Box::new(|_| {}));
-        // Should the parent be gone already, the socket is at its end and the first read says so.
-        let _ = set_parent_process_death_signal(Some(Signal::KILL));
+        if guard::is_up("realm.inherited-files") {
+            // What stays open on a system that cannot close it is behind the filter.
+            let _ = pijs_engine::close_inherited_files();
+        }
+        if guard::is_up("realm.death-signal") {
+            // Should the parent be gone already, the socket is at its end and the first read says so.
+            let _ = set_parent_process_death_signal(Some(Signal::KILL));
+        }
+        if guard::is_up("realm.oom-score") {
+            // Anybody may raise their own; without a `/proc` the system's own order holds.
+            let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+        }
         let mut host = Host { link: Link::new(Stdin(io::stdin())), now: Now::default() };
         let served = host.serve();
         std::process::exit(match served {
@@ -99,7 +114,7 @@ mod linux {
                 Ok(engine) => engine,
                 Err(error) => return self.send(FromWorker::Failed { message: error.to_string() }),
             };
-            let sealed = seal::this_process(options.limits.memory_bytes);
+            let sealed = seal::this_process(options.limits.memory_bytes, Walls::standing());
             self.send(FromWorker::Ready(sealed))?;
             self.now = now;
             let mut done = engine.start(now, self);

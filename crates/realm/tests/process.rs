@@ -3,18 +3,21 @@
 #![cfg(target_os = "linux")]
 
 mod attempts;
+mod hostile;
 mod support;
 
 use libtest_mimic::{Arguments, Trial};
 use pijs_protocol::wire::{Limits, RealmOptions, StreamAnswer};
 use pijs_protocol::{HostCall, HostResult, Message, Now, Seq, SyncReply, Termination, Yield};
 use pijs_realm::seal::Landlock;
-use pijs_realm::{Patience, ProcessError, ProcessOptions, ProcessRealm, Progress, Realm, SyncHost, ThreadRealm};
+use pijs_realm::{
+    Patience, ProcessError, ProcessOptions, ProcessRealm, Progress, Realm, Standing, SyncHost, ThreadRealm,
+};
 use rustix::process::{Pid, Signal, getpgid, kill_process, test_kill_process};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{NoHost, channels, deliver, delivery, delta, host_modules, options};
 
 fn main() -> ExitCode {
@@ -30,6 +33,12 @@ fn main() -> ExitCode {
             })
         })
         .collect();
+    trials.extend(hostile::TESTS.iter().map(|(name, test)| {
+        Trial::test(format!("hostile::{name}"), move || {
+            test();
+            Ok(())
+        })
+    }));
     trials.extend(attempts::ALL.iter().map(|attempt| {
         Trial::test(format!("a_sealed_process_cannot::{}", attempt.name), move || {
             attempts::is_held(attempt);
@@ -60,6 +69,8 @@ const TESTS: &[(&str, fn())] = &[
     ("exhausted_memory_is_told", exhausted_memory_is_told),
     ("a_turn_can_be_waited_for_in_pieces", a_turn_can_be_waited_for_in_pieces),
     ("a_program_that_is_no_worker_is_named", a_program_that_is_no_worker_is_named),
+    ("no_forbidden_operation_works", attempts::no_forbidden_operation_works),
+    ("an_answer_may_come_later", an_answer_may_come_later),
     ("ctrl_c_in_the_terminal_spares_it", ctrl_c_in_the_terminal_spares_it),
     ("a_dropped_realm_leaves_no_process", a_dropped_realm_leaves_no_process),
 ];
@@ -212,11 +223,60 @@ fn a_worker_has_a_socket_and_no_environment() {
     let environment = std::fs::read(proc.join("environ")).expect("the worker lives");
     assert_eq!(String::from_utf8_lossy(&environment), "");
     assert_eq!(std::fs::read_link(proc.join("cwd")).expect("the worker lives"), PathBuf::from("/"));
-    // What the program that started us leaked is there too, and behind the filter as good as closed:
-    // see the attempt `read_an_open_file`.
-    let file = |number: u32| std::fs::read_link(proc.join(format!("fd/{number}"))).expect("it is open");
-    assert!(file(0).to_string_lossy().starts_with("socket:"), "{:?}", file(0));
-    assert_eq!([file(1), file(2)], [PathBuf::from("/dev/null"), PathBuf::from("/dev/null")]);
+    let files: Vec<PathBuf> = std::fs::read_dir(proc.join("fd"))
+        .expect("the worker lives")
+        .map(|entry| std::fs::read_link(entry.expect("a descriptor").path()).expect("it is open"))
+        .collect();
+    let [socket] = files.as_slice() else { panic!("{files:?}") };
+    assert!(socket.to_string_lossy().starts_with("socket:"), "{socket:?}");
+    let standing = realm.standing().expect("the worker lives");
+    let memory = options().limits.memory_bytes + (1 << 30);
+    let expected = Standing {
+        filters_calls: true,
+        open_files: 1,
+        environment_bytes: 0,
+        address_space_bytes: Some(memory),
+        processes: Some(0),
+        file_bytes: Some(0),
+        out_of_memory_score: 800,
+    };
+    assert_eq!(standing, expected);
+}
+
+/// Leaves every call for later.
+struct Later(Option<HostCall>);
+
+impl SyncHost for Later {
+    fn call(&mut self, call: HostCall) -> SyncReply {
+        panic!("asked to wait for {call:?}")
+    }
+
+    fn begin(&mut self, call: HostCall) -> Option<SyncReply> {
+        self.0 = Some(call);
+        None
+    }
+}
+
+fn an_answer_may_come_later() {
+    // Its own time is short; what the host takes does not count.
+    let (mut realm, _) = open_with(&options(), ProcessOptions { turn: Duration::from_secs(1), ..hasty() });
+    let mut host = Later(None);
+    let mut progress = realm.start(delivery(1, "ask"), &mut host);
+    while host.0.is_none() {
+        assert_eq!(progress, Progress::Running);
+        progress = realm.resume(&mut host, Patience::AtMost(Duration::from_millis(50)));
+    }
+    assert_eq!(realm.attention().expect("a turn").by, None, "only the answer can change anything");
+    std::thread::sleep(Duration::from_millis(1_200));
+    assert_eq!(realm.resume(&mut host, Patience::Poll), Progress::Running);
+    assert!(realm.pulse().is_none(), "it lives and waits");
+    let reply = Mirror { calls: 0 }.call(host.0.take().expect("asked"));
+    realm.answer(reply);
+    while progress == Progress::Running {
+        progress = realm.resume(&mut host, Patience::AtMost(Duration::from_millis(50)));
+    }
+    assert_eq!(emitted(progress), json!({ "output": { "calls": 1 }, "first": [3, 2, 1] }));
+    assert!(realm.attention().is_none());
 }
 
 fn a_killed_worker_ends_the_realm_once_and_for_all() {
@@ -229,22 +289,27 @@ fn a_killed_worker_ends_the_realm_once_and_for_all() {
     assert!(realm.stream(Seq(3), Now::default(), &delta("x"), &mut NoHost).is_err());
 }
 
-/// CI's share of the long series: enough to hit a worker while it reads, runs and writes.
-const KILLS: u32 = 60;
+/// Of the long series, and CI's share: enough to hit a worker while it reads, runs and writes.
+const KILLS: [u32; 2] = [10_000, 100];
 
 fn a_worker_killed_at_any_moment_ends_its_turn_once() {
     let crashed = Termination::Crashed { detail: "killed by SIGKILL".to_owned() };
-    for round in 0..KILLS {
+    let [all, share] = KILLS;
+    let rounds = if std::env::var_os("PIJS_LONG").is_some() { all } else { share };
+    let mut restarts = Vec::new();
+    for round in 0..rounds {
+        let begin = Instant::now();
         let mut realm = open();
+        restarts.push(begin.elapsed());
         let worker = Pid::from_raw(realm.id().cast_signed()).expect("a process id");
         let killer = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_micros(u64::from(round) * 37));
+            std::thread::sleep(Duration::from_micros(u64::from(round % 100) * 37));
             kill_process(worker, Signal::KILL).expect("not reaped before it is dead")
         });
         let mut turns = 0;
         let ended = loop {
             turns += 1;
-            match run(&mut realm, turns, "large", json!(1000 * round), &mut NoHost) {
+            match run(&mut realm, turns, "large", json!(1000 * (round % 100)), &mut NoHost) {
                 Progress::Yielded(done) => assert_eq!(done.messages.len(), 1, "a whole turn"),
                 other => break other,
             }
@@ -253,6 +318,9 @@ fn a_worker_killed_at_any_moment_ends_its_turn_once() {
         assert_eq!(run(&mut realm, turns, "a", Value::Null, &mut NoHost), ended);
         killer.join().expect("it killed");
     }
+    restarts.sort_unstable();
+    // A ceiling for machines that are busy; the benchmark has the figure.
+    assert!(restarts[restarts.len() / 2] < Duration::from_secs(2), "median {:?}", restarts[restarts.len() / 2]);
 }
 
 fn what_speaks_no_protocol_is_refused() {

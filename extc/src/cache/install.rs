@@ -2,95 +2,63 @@
 //! environment, makes secrets and sets permissions.
 
 use pijs_artifact::InstallKey;
-use std::fs;
-use std::io::{self, Write};
+use pijs_durable::Disk;
+use std::io;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
 
 /// Name of the key file in the base directory.
 const KEY_FILE: &str = "install.key";
 
-/// `$XDG_CACHE_HOME/pijs`, else `~/.cache/pijs`.
-pub(super) fn user_base() -> io::Result<PathBuf> {
+/// Where the cache may be, best first: `$XDG_CACHE_HOME/pijs`, else `~/.cache/pijs`; then a folder of pi's own, for
+/// when somebody else can write to the first.
+pub(super) fn user_bases() -> Vec<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_CACHE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-        .map(|cache| cache.join("pijs"))
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "neither XDG_CACHE_HOME nor HOME names a folder"))
+    let home = absolute("HOME");
+    let first = absolute("XDG_CACHE_HOME").or_else(|| home.as_ref().map(|home| home.join(".cache")));
+    let agent = absolute("PI_CODING_AGENT_DIR").or_else(|| home.map(|home| home.join(".pi/agent")));
+    first.map(|cache| cache.join("pijs")).into_iter().chain(agent.map(|agent| agent.join("pijs/cache"))).collect()
 }
 
 /// The key of this installation; the first caller makes it, and of two at once one wins for both.
-pub(super) fn read_or_create_key(base: &Path) -> io::Result<InstallKey> {
+pub(super) fn read_or_create_key(disk: &Disk, base: &Path) -> io::Result<InstallKey> {
+    disk.private_dir(base)?;
     let path = base.join(KEY_FILE);
-    match read_key(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        read => return read,
+    if let Some(key) = read_key(disk, &path)? {
+        return Ok(key);
     }
-    create_private_dir(base)?;
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(io::Error::other)?;
-    // A temporary file is made with mode 0600, and keeps it.
-    let mut file = NamedTempFile::new_in(base)?;
-    file.write_all(&secret)?;
-    file.as_file().sync_all()?;
-    match file.persist_noclobber(&path) {
-        Ok(_) => Ok(InstallKey::from_bytes(secret)),
-        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => read_key(&path),
-        Err(error) => Err(error.error),
+    if disk.create_once(&path, &secret)? {
+        return Ok(InstallKey::from_bytes(secret));
     }
+    read_key(disk, &path)?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the key was taken away meanwhile"))
 }
 
-fn read_key(path: &Path) -> io::Result<InstallKey> {
-    let bytes = super::read_bounded(path)?;
-    refuse_if_readable_by_others(path)?;
-    let secret: [u8; 32] = bytes.try_into().map_err(|_| {
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("{} is not a key; remove it to make a new one", path.display()),
-        )
-    })?;
-    Ok(InstallKey::from_bytes(secret))
-}
-
-#[cfg(unix)]
-fn refuse_if_readable_by_others(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let mode = fs::metadata(path)?.permissions().mode();
+fn read_key(disk: &Disk, path: &Path) -> io::Result<Option<InstallKey>> {
+    let Some(bytes) = disk.read(path, 64)? else { return Ok(None) };
+    let mode = disk.stat(path)?.mode;
     if mode & 0o077 != 0 {
-        let message =
-            format!("{} is open to others (mode {:o}); remove it to make a new one", path.display(), mode & 0o777);
+        let message = format!("{} is open to others (mode {:o}); remove it to make a new one", path.display(), mode);
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn refuse_if_readable_by_others(_: &Path) -> io::Result<()> {
-    Ok(())
-}
-
-/// Makes a folder that only its user enters, with the folders above it.
-pub(super) fn create_private_dir(dir: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt;
-        builder.mode(0o700);
-    }
-    builder.create(dir)
+    let secret: [u8; 32] = bytes.try_into().map_err(|_| {
+        let message = format!("{} is not a key; remove it to make a new one", path.display());
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    })?;
+    Ok(Some(InstallKey::from_bytes(secret)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn the_key_is_made_once_and_is_private() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().join("pijs");
-        let first = read_or_create_key(&base).unwrap();
-        assert_eq!(read_or_create_key(&base).unwrap(), first);
+        let first = read_or_create_key(&Disk::system(), &base).unwrap();
+        assert_eq!(read_or_create_key(&Disk::system(), &base).unwrap(), first);
         assert_ne!(first.as_bytes(), &[0; 32]);
         #[cfg(unix)]
         {
@@ -98,7 +66,7 @@ mod tests {
             let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
             assert_eq!((mode(&base), mode(&base.join(KEY_FILE))), (0o700, 0o600));
             fs::set_permissions(base.join(KEY_FILE), fs::Permissions::from_mode(0o644)).unwrap();
-            let error = read_or_create_key(&base).unwrap_err();
+            let error = read_or_create_key(&Disk::system(), &base).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         }
     }
@@ -106,9 +74,7 @@ mod tests {
     #[test]
     fn a_key_of_the_wrong_length_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let mut file = NamedTempFile::new_in(dir.path()).unwrap();
-        file.write_all(b"short").unwrap();
-        file.persist(dir.path().join(KEY_FILE)).unwrap();
-        assert_eq!(read_or_create_key(dir.path()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        Disk::system().create_once(&dir.path().join(KEY_FILE), b"short").unwrap();
+        assert_eq!(read_or_create_key(&Disk::system(), dir.path()).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }

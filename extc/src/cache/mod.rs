@@ -13,12 +13,11 @@ mod key;
 pub(crate) use key::{Key, KeyBuilder};
 
 use pijs_artifact::{InstallKey, Mac, Verified, sign};
+use pijs_durable::{Disk, Replace};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fs;
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
 
 /// Largest file that is read back: four times what one build takes in.
 const MAX_FILE_BYTES: u64 = 128 << 20;
@@ -34,6 +33,8 @@ const MAX_FILE_BYTES: u64 = 128 << 20;
 pub struct Cache {
     dir: PathBuf,
     key: InstallKey,
+    disk: Disk,
+    notice: Option<String>,
 }
 
 /// An authentic artifact from the cache.
@@ -46,19 +47,47 @@ pub(crate) struct Hit {
 impl Cache {
     /// Uses a directory, which is created on the first write, under a key that the caller keeps.
     pub fn open(dir: impl Into<PathBuf>, key: InstallKey) -> Self {
-        Self { dir: dir.into(), key }
+        Self { dir: dir.into(), key, disk: Disk::system(), notice: None }
     }
 
     /// The cache of the user who runs this process: `$XDG_CACHE_HOME/pijs/artifacts`, else
-    /// `~/.cache/pijs/artifacts`, with the key in the directory above, made on first use.
+    /// `~/.cache/pijs/artifacts`, with the key in the directory above, made on first use. When that place is open to
+    /// others or not this user's, a folder below pi's own serves, and [`Cache::notice`] says so.
     ///
     /// # Errors
     ///
     /// No home directory, or the key can neither be read nor made. Callers go on without a cache.
     pub fn user() -> io::Result<Self> {
-        let base = install::user_base()?;
-        let key = install::read_or_create_key(&base)?;
-        Ok(Self::open(base.join("artifacts"), key))
+        Self::at_first(install::user_bases(), &Disk::system())
+    }
+
+    fn at_first(bases: Vec<PathBuf>, disk: &Disk) -> io::Result<Self> {
+        let mut refused: Option<io::Error> = None;
+        for base in bases {
+            let dir = base.join("artifacts");
+            match install::read_or_create_key(disk, &base).and_then(|key| disk.private_dir(&dir).map(|()| key)) {
+                Ok(key) => {
+                    let notice = refused.map(|error| format!("{error}; using {} instead", dir.display()));
+                    return Ok(Self { dir, key, disk: disk.clone(), notice });
+                }
+                Err(error) => refused = Some(refused.unwrap_or(error)),
+            }
+        }
+        Err(refused.unwrap_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, "neither XDG_CACHE_HOME nor HOME names a folder")
+        }))
+    }
+
+    /// Writes through another disk.
+    #[must_use]
+    pub fn on(mut self, disk: Disk) -> Self {
+        self.disk = disk;
+        self
+    }
+
+    /// What the user should know about where the cache is.
+    pub fn notice(&self) -> Option<&str> {
+        self.notice.as_deref()
     }
 
     /// Where the files are.
@@ -70,8 +99,8 @@ impl Cache {
     ///
     /// Damage, another engine build and a foreign MAC are all nothing: the caller compiles again.
     pub(crate) fn load(&self, key: &Key, id: &str) -> Option<Hit> {
-        let bytes = read_bounded(&self.file(key, "artifact")).ok()?;
-        let mac = Mac::from_bytes(&read_bounded(&self.file(key, "mac")).ok()?)?;
+        let bytes = self.read(&self.file(key, "artifact"))?;
+        let mac = Mac::from_bytes(&self.read(&self.file(key, "mac"))?)?;
         match Verified::check(&bytes, &mac, &self.key, &pijs_engine::engine_build(), id) {
             Ok(artifact) => Some(Hit { artifact, bytes }),
             Err(error) => {
@@ -90,7 +119,7 @@ impl Cache {
 
     /// A note kept beside artifacts. Nothing authenticates it, so it may only say where to look.
     pub(crate) fn load_note<T: DeserializeOwned>(&self, key: &Key) -> Option<T> {
-        serde_json::from_slice(&read_bounded(&self.file(key, "json")).ok()?).ok()
+        serde_json::from_slice(&self.read(&self.file(key, "json"))?).ok()
     }
 
     /// Stores a note.
@@ -102,22 +131,16 @@ impl Cache {
         self.dir.join(format!("{}.{extension}", key.hex()))
     }
 
+    /// A file of bounded size, read into memory once; what is checked is what is used.
+    fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        self.disk.read(path, MAX_FILE_BYTES).ok()?
+    }
+
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        install::create_private_dir(&self.dir)?;
-        let mut file = NamedTempFile::new_in(&self.dir)?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
+        self.disk.private_dir(&self.dir)?;
+        self.disk.replace(path, bytes, Replace::DERIVED)
     }
 }
 
-/// Reads a file of bounded size into memory once; what is checked is what is used.
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than any artifact"));
-    }
-    Ok(bytes)
-}
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,8 @@
 pub(super) fn of_event(event: &str) -> Option<&'static str> {
     Some(match event {
         "stream_text" => "verdict",
-        "context" | "input" => "context.modify",
+        "context" | "context_with_system" | "input" | "message_end" => "context.modify",
+        "session_before_compact" => "compaction",
         "tool_call" | "tool_result" | "user_bash" => "tool.modify",
         "before_agent_start" => "prompt.modify",
         "before_provider_request" | "before_provider_headers" | "after_provider_response" => "provider",

@@ -18,8 +18,9 @@ use crate::snapshot;
 use crate::world::World;
 use base64::Engine as _;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 /// What `pi` may change when nothing may change.
 const OWN: &[&str] = &[
@@ -127,28 +128,19 @@ fn sessions_parse(world: &World) -> Result<(), String> {
 fn ledgers_hold(world: &World, killed: bool) -> Result<(), String> {
     for path in files::matching(world, "home/.pi/agent/logs/**/*.jsonl")? {
         let wrong = |why: String| format!("N2: {}: {why}", path.display());
-        let bytes = fs::read(&path).map_err(|error| wrong(error.to_string()))?;
-        pijs_hostcall::ledger::verify(bytes.as_slice()).map_err(|broken| wrong(broken.to_string()))?;
-        let mut open: BTreeMap<(String, String), usize> = BTreeMap::new();
-        for line in String::from_utf8_lossy(&bytes).lines() {
-            let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
-            if !line["data"]["params"].is_null() {
-                return Err(wrong("raw parameters".to_owned()));
-            }
-            let text = |key: &str| line["correlation"][key].as_str().unwrap_or_default().to_owned();
-            let call = (text("extension_id"), text("host_call_id"));
-            match line["event"].as_str() {
-                Some("host_call.start") => *open.entry(call).or_default() += 1,
-                Some("host_call.end") => match open.get_mut(&call) {
-                    Some(count) if *count > 0 => *count -= 1,
-                    _ => return Err(wrong(format!("an end without a start: {call:?}"))),
-                },
-                _ => {}
-            }
+        // What was put in a ledger's place is no ledger, nor is an older part of one by itself.
+        let older = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.rsplit_once('.'));
+        let is_file = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 1);
+        if !is_file || older.is_some_and(|(_, number)| number.parse::<u64>().is_ok()) {
+            continue;
         }
-        let unfinished: Vec<_> = open.iter().filter(|(_, count)| **count > 0).map(|(call, _)| call).collect();
-        if !killed && !unfinished.is_empty() {
-            return Err(wrong(format!("started and never ended: {unfinished:?}")));
+        let mut parts =
+            pijs_hostcall::ledger::parts(&pijs_durable::Disk::system(), &path).map_err(|e| wrong(e.to_string()))?;
+        parts.push(path.clone());
+        let readers = parts.iter().map(|part| fs::File::open(part).map(std::io::BufReader::new));
+        let audit = pijs_hostcall::ledger::audit(readers).map_err(|broken| wrong(broken.to_string()))?;
+        if !killed && !audit.open.is_empty() {
+            return Err(wrong(format!("started and never ended: {:?}", audit.open)));
         }
     }
     Ok(())

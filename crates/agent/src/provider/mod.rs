@@ -33,7 +33,7 @@ use crate::message::{Block, Message, StopReason, Usage};
 use async_stream::stream;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -50,6 +50,10 @@ pub trait Provider: Send + Sync {
     /// Headers of a request that extensions may see and change: no key is among them.
     fn headers(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
+    }
+    /// Whether the body is made later, by somebody who asks extensions about it then.
+    fn has_own_payload(&self) -> bool {
+        false
     }
     /// Sends a body. Nothing happens before the stream is polled.
     fn send(&self, outgoing: Outgoing, cancel: CancellationToken) -> ProviderStream;
@@ -113,6 +117,20 @@ pub enum RequestMessage {
         /// Whether the tool failed.
         is_error: bool,
     },
+}
+
+impl RequestMessage {
+    /// pi's `Message`.
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::User(content) => json!({"role": "user", "content": content}),
+            Self::System(text) => json!({"role": "system", "content": [Block::text(text.clone())]}),
+            Self::Assistant(content) => json!({"role": "assistant", "content": content}),
+            Self::ToolResult { tool_call_id, tool_name, content, is_error } => json!({
+                "role": "toolResult", "toolCallId": tool_call_id, "toolName": tool_name, "content": content, "isError": is_error,
+            }),
+        }
+    }
 }
 
 /// The form of injected system text for a provider that takes no system message there.

@@ -16,7 +16,7 @@ use super::{
     cancellable,
 };
 use crate::ambient::{Ambient, Wait};
-use crate::message::{Block, StopReason};
+use crate::message::StopReason;
 use async_stream::stream;
 use futures_util::StreamExt;
 use serde::Deserialize;
@@ -100,7 +100,7 @@ impl Provider for Script {
     }
 
     fn payload(&self, request: &Request) -> Value {
-        let messages: Vec<Value> = request.messages.iter().map(message).collect();
+        let messages: Vec<Value> = request.messages.iter().map(RequestMessage::to_value).collect();
         let tools: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
         json!({"model": self.model.id, "system": request.system, "tools": tools, "messages": messages})
     }
@@ -165,17 +165,6 @@ fn tool_call(calls: &mut Vec<(String, Joiner)>, piece: Piece) -> ProviderEvent {
         id: first.then_some(piece.id),
         name: first.then_some(piece.name),
         arguments,
-    }
-}
-
-fn message(message: &RequestMessage) -> Value {
-    match message {
-        RequestMessage::User(content) => json!({"role": "user", "content": content}),
-        RequestMessage::System(text) => json!({"role": "system", "content": [Block::text(text.clone())]}),
-        RequestMessage::Assistant(content) => json!({"role": "assistant", "content": content}),
-        RequestMessage::ToolResult { tool_call_id, tool_name, content, is_error } => json!({
-            "role": "toolResult", "toolCallId": tool_call_id, "toolName": tool_name, "content": content, "isError": is_error,
-        }),
     }
 }
 

@@ -128,6 +128,14 @@ pub enum Body {
         /// `off`, `low`, ...
         thinking_level: String,
     },
+    /// What the model sees of an earlier entry from here on.
+    #[serde(rename_all = "camelCase")]
+    ContextEdit {
+        /// The entry.
+        target_id: EntryId,
+        /// `{content}` in its place, or `null`: nothing.
+        replacement: Value,
+    },
     /// A name for another entry.
     #[serde(rename_all = "camelCase")]
     Label {
@@ -197,6 +205,7 @@ mod tests {
             json!({"customType": "x", "data": [1]}),
             json!({"summary": "s", "firstKeptEntryId": "aaaaaaaa", "tokensBefore": 3, "fromHook": true}),
             json!({"fromId": "root", "summary": "s", "details": {}}),
+            json!({"targetId": "aaaaaaaa", "replacement": null}),
             json!({"provider": "p", "modelId": "m"}),
             json!({"thinkingLevel": "off"}),
             json!({"targetId": "aaaaaaaa", "label": "l"}),
@@ -210,6 +219,7 @@ mod tests {
             "custom",
             "compaction",
             "branch_summary",
+            "context_edit",
             "model_change",
             "thinking_level_change",
             "label",

@@ -6,11 +6,13 @@
 //! way round.
 //!
 //! Always holds: an id is unique within its session; entries are never changed after they were
-//! appended; a line is written whole or not at all as far as readers are concerned (a torn last
-//! line is skipped when the file is read, and cut off before the next append).
+//! appended; a line is written whole or not at all (a damaged end is moved aside when the file is
+//! opened); one process at a time writes a file.
 
 pub mod entry;
 pub mod file;
+mod migrate;
+mod tree;
 
 pub use entry::{Body, Entry, EntryId, Header};
 
@@ -30,6 +32,7 @@ pub struct Session {
     leaf: Option<EntryId>,
     storage: Storage,
     ambient: Ambient,
+    notices: Vec<String>,
 }
 
 /// A session file that cannot be read or written: which, and why.
@@ -69,20 +72,23 @@ impl Session {
     pub fn create_in(directory: &Path, cwd: &Path, ambient: Ambient) -> Self {
         let mut session = Self::new(cwd, Storage::memory(), ambient);
         let name = file::name(&session.header.timestamp, &session.header.id);
-        session.storage = Storage::file(directory.join(name));
+        session.storage = Storage::file(&session.ambient.disk, directory.join(name));
         session
     }
 
     /// Opens a file, or begins a new session under this name when it does not exist.
     ///
-    /// Lines that are no entries are skipped, as pi does. Fails when the file cannot be read, or
-    /// when its first line is no header of version 3.
+    /// Lines that are no entries are skipped, as pi does; a damaged end is moved aside and files of version 1 and 2
+    /// are migrated, which [`Session::notices`] says. Fails when the file cannot be read, when another process writes
+    /// it, or when its first line is no header or one of a later version.
     pub fn open(path: &Path, cwd: &Path, ambient: Ambient) -> Result<Self, SessionError> {
-        let Some(read) = file::read(path)? else {
-            return Ok(Self::new(cwd, Storage::file(path.to_owned()), ambient));
+        let disk = ambient.disk.clone();
+        let Some(read) = file::read(&disk, path, &ambient)? else {
+            return Ok(Self::new(cwd, Storage::file(&disk, path.to_owned()), ambient));
         };
-        let mut session = Self::new(cwd, Storage::existing(path.to_owned(), read.keep), ambient);
+        let mut session = Self::new(cwd, read.storage, ambient);
         session.header = read.header;
+        session.notices = read.notices;
         for entry in read.entries {
             session.insert(entry);
         }
@@ -107,7 +113,17 @@ impl Session {
             parent_session: None,
             extra: Map::new(),
         };
-        Self { header, entries: Vec::new(), index: BTreeMap::new(), leaf: None, storage, ambient }
+        Self { header, entries: Vec::new(), index: BTreeMap::new(), leaf: None, storage, ambient, notices: Vec::new() }
+    }
+
+    /// What the user should know about how the file was found, one sentence each.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    /// Makes all entries durable: at the end of a turn, and before tools run.
+    pub fn sync(&mut self) -> Result<(), SessionError> {
+        self.storage.sync(&self.header, &self.entries)
     }
 
     /// The first line.

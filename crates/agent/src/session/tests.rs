@@ -50,9 +50,11 @@ fn a_reopened_session_goes_on_below_its_leaf() {
     session.append_message(&assistant("yo")).unwrap();
     let path = session.path().unwrap().to_owned();
     let leaf = session.leaf().cloned();
+    let header = session.header().clone();
+    drop(session);
     let mut again = Session::open_latest(dir.path(), Path::new("/w"), testing::ambient_from(100)).unwrap().unwrap();
     assert_eq!(again.path(), Some(path.as_path()));
-    assert_eq!(again.header(), session.header());
+    assert_eq!(again.header(), &header);
     assert_eq!(again.leaf(), leaf.as_ref());
     again.append(Body::Custom { custom_type: "c".into(), data: None }).unwrap();
     assert_eq!(lines(&path).last().unwrap()["parentId"], json!(leaf));
@@ -73,6 +75,8 @@ fn a_torn_last_line_is_cut_off_before_the_next_append() {
         let whole = text.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count();
         assert_eq!(whole, expected, "{text}");
         assert!(!text.contains("sess\n") && !text.contains("\"sess{"), "{text}");
+        drop(session);
+        fs::remove_file(dir.path().join("s.jsonl.damaged-1")).ok();
     }
     // Whole, only its line break is missing.
     fs::write(&path, format!("{header}\n{entry}")).unwrap();
@@ -82,12 +86,13 @@ fn a_torn_last_line_is_cut_off_before_the_next_append() {
 }
 
 #[test]
-fn another_version_and_a_file_that_is_no_session_are_refused_and_left_alone() {
+fn a_later_version_and_a_file_that_is_no_session_are_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.jsonl");
-    for (text, word) in
-        [("{\"type\":\"session\",\"id\":\"x\",\"timestamp\":\"t\"}\n", "version 0"), ("# notes\n", "no session header")]
-    {
+    for (text, word) in [
+        ("{\"type\":\"session\",\"version\":9,\"id\":\"x\",\"timestamp\":\"t\"}\n", "version 9"),
+        ("# notes\n", "no session header"),
+    ] {
         fs::write(&path, text).unwrap();
         let error = Session::open(&path, Path::new("/w"), testing::ambient()).err().unwrap();
         assert!(error.to_string().contains(word), "{error}");
@@ -114,4 +119,186 @@ fn directories_and_names_are_pis() {
         Path::new("/h/.pi/agent/sessions/--home-u-x-y--")
     );
     assert_eq!(file::name("2026-01-02T03:04:05.678Z", "ID"), "2026-01-02T03-04-05-678Z_ID.jsonl");
+}
+
+#[test]
+fn what_a_session_file_may_look_like() {
+    let header = r#"{"type":"session","version":3,"id":"x","timestamp":"t","cwd":"/w"}"#;
+    let entry =
+        |id: &str| format!(r#"{{"type":"session_info","id":"{id}","parentId":null,"timestamp":"t","name":"{id}"}}"#);
+    let (a, b) = (entry("aaaaaaaa"), entry("bbbbbbbb"));
+    // Text, entries, whether the end is moved aside, a word of the notice.
+    for (text, entries, aside, notice) in [
+        (format!("{header}\n{a}\n{b}\n"), 2, None, None),
+        (format!("\u{feff}{header}\r\n{a}\r\n{b}\r\n"), 2, None, None),
+        (format!("{header}\n{a}\n{b}"), 2, None, None),
+        (format!("{header}\n\n{a}\n\n\n{b}\n\n"), 2, None, None),
+        (format!("{header}\n{a}\n{a}\n{b}\n{}\n", b.replace("bbbb\"}", "changed\"}")), 2, None, Some("2 lines")),
+        (format!("{header}\n{a}\nnoise\n[]\n{b}\n"), 2, None, Some("2 lines")),
+        (format!("{header}\n{a}\n{}", &b[..20]), 1, Some(b[..20].to_owned()), Some("moved to")),
+        (format!("{header}\n{a}\n{}", "\0".repeat(600)), 1, Some("\0".repeat(600)), Some("moved to")),
+        (format!("{header}\n{a}\n\0\0\nnoise\n"), 1, Some("\0\0\nnoise\n".to_owned()), Some("moved to")),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
+        fs::write(&path, &text).unwrap();
+        let mut session = Session::open(&path, Path::new("/w"), testing::ambient()).unwrap();
+        assert_eq!(session.entries().len(), entries, "{text:?}");
+        assert_eq!(session.entry(&EntryId("aaaaaaaa".into())).unwrap().timestamp, "t");
+        let notices = session.notices().join("; ");
+        assert_eq!(notices.is_empty(), notice.is_none(), "{text:?}: {notices}");
+        assert!(notices.contains(notice.unwrap_or_default()), "{text:?}: {notices}");
+        let kept = fs::read_to_string(dir.path().join("s.jsonl.damaged-1")).ok();
+        assert_eq!(kept, aside, "{text:?}");
+        session.append(Body::SessionInfo { name: Some("next".into()) }).unwrap();
+        drop(session);
+        // Now it is as good as new, but for lines in the middle, which stay where they are.
+        let again = Session::open(&path, Path::new("/w"), testing::ambient()).unwrap();
+        assert_eq!(again.entries().len(), entries + 1, "{text:?}");
+        assert_eq!(again.name(), Some("next"));
+        assert!(!again.notices().join("").contains("moved to"), "{text:?}");
+    }
+}
+
+#[test]
+fn files_of_earlier_versions_are_migrated_as_pi_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.jsonl");
+    let first = [
+        json!({"type": "session", "id": "x", "timestamp": "t", "cwd": "/w", "provider": "p"}),
+        json!({"type": "message", "timestamp": "t", "message": {"role": "user", "content": "a", "timestamp": 1}}),
+        json!({"type": "message", "timestamp": "t", "message": {"role": "hookMessage", "customType": "c", "content": "b", "display": true, "timestamp": 2}}),
+        json!({"type": "compaction", "timestamp": "t", "summary": "s", "firstKeptEntryIndex": 2, "tokensBefore": 7}),
+    ];
+    let text: String = first.iter().map(|line| format!("{line}\n")).collect();
+    fs::write(&path, &text).unwrap();
+    let session = Session::open(&path, Path::new("/w"), testing::ambient()).unwrap();
+    assert!(session.notices()[0].contains("version 1"), "{:?}", session.notices());
+    drop(session);
+    let now = lines(&path);
+    assert_eq!((now[0]["version"].as_u64(), now[0]["provider"].as_str()), (Some(3), Some("p")));
+    assert_eq!(now[1]["parentId"], Value::Null);
+    assert_eq!(now[2]["parentId"], now[1]["id"]);
+    assert_eq!(now[2]["message"]["role"], "custom");
+    assert_eq!(now[3]["parentId"], now[2]["id"]);
+    assert_eq!(now[3]["firstKeptEntryId"], now[2]["id"]);
+    assert_eq!(now[3].get("firstKeptEntryIndex"), None);
+    assert_eq!(fs::read_to_string(dir.path().join("s.jsonl.bak")).unwrap(), text, "the old one stays beside it");
+
+    // Version 2 keeps its ids.
+    let second = format!(
+        "{}\n{}\n",
+        json!({"type": "session", "version": 2, "id": "x", "timestamp": "t", "cwd": "/w"}),
+        json!({"type": "message", "id": "11111111", "parentId": null, "timestamp": "t", "message": {"role": "hookMessage", "customType": "c", "content": "b", "display": true, "timestamp": 2}}),
+    );
+    fs::write(&path, second).unwrap();
+    drop(Session::open(&path, Path::new("/w"), testing::ambient()).unwrap());
+    let now = lines(&path);
+    assert_eq!((&now[1]["id"], &now[1]["message"]["role"]), (&json!("11111111"), &json!("custom")));
+    assert!(Session::open(&path, Path::new("/w"), testing::ambient()).unwrap().notices().is_empty());
+}
+
+#[test]
+fn a_second_process_is_kept_out_until_the_first_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = Session::create_in(dir.path(), Path::new("/w"), testing::ambient());
+    session.append_message(&assistant("yo")).unwrap();
+    let path = session.path().unwrap().to_owned();
+    let error = Session::open(&path, Path::new("/w"), testing::ambient()).err().unwrap();
+    assert!(error.to_string().contains("another pi is writing it"), "{error}");
+    drop(session);
+    Session::open(&path, Path::new("/w"), testing::ambient()).unwrap();
+}
+
+#[test]
+fn a_line_of_a_gigabyte_is_skipped_without_being_held() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.jsonl");
+    let header = r#"{"type":"session","version":3,"id":"x","timestamp":"t","cwd":"/w"}"#;
+    let entry = r#"{"type":"session_info","id":"aaaaaaaa","parentId":null,"timestamp":"t","name":"n"}"#;
+    // Sparse: it takes no space and reads as NULs.
+    let file = fs::File::create(&path).unwrap();
+    let start = format!("{header}\n{entry}\n");
+    std::os::unix::fs::FileExt::write_all_at(&file, start.as_bytes(), 0).unwrap();
+    let end = format!("\n{}\n", entry.replace("aaaaaaaa", "bbbbbbbb"));
+    std::os::unix::fs::FileExt::write_all_at(&file, end.as_bytes(), 1 << 30).unwrap();
+    drop(file);
+    let session = Session::open(&path, Path::new("/w"), testing::ambient()).unwrap();
+    assert_eq!(session.entries().len(), 2);
+    assert!(session.notices()[0].contains("1 lines"), "{:?}", session.notices());
+}
+
+/// A turn with three tool calls, flushed as the agent does.
+struct Turn {
+    folder: PathBuf,
+}
+
+#[derive(Default)]
+struct Taken {
+    appended: usize,
+    synced: usize,
+}
+
+impl Turn {
+    fn path(&self) -> PathBuf {
+        self.folder.join("sessions/s.jsonl")
+    }
+}
+
+impl pijs_durable::fault::Work for Turn {
+    type Acknowledged = Taken;
+
+    fn reset(&mut self) {
+        if self.folder.exists() {
+            fs::remove_dir_all(&self.folder).unwrap();
+        }
+        fs::create_dir(&self.folder).unwrap();
+        let mut session = Session::open(&self.path(), Path::new("/w"), testing::ambient()).unwrap();
+        session.append_message(&Message::user("before", 1)).unwrap();
+        session.append_message(&assistant("before")).unwrap();
+    }
+
+    fn run(&mut self, disk: &pijs_durable::Disk) -> Taken {
+        let mut taken = Taken { appended: 2, synced: 2 };
+        let ambient = crate::Ambient { disk: disk.clone(), ..testing::ambient_from(100) };
+        let Ok(mut session) = Session::open(&self.path(), Path::new("/w"), ambient) else { return taken };
+        for (number, last) in [(0, false), (1, true), (2, false), (3, false), (4, false), (5, true)] {
+            let message = if number == 1 || number == 5 { assistant("x") } else { Message::user("y", number) };
+            // A disk that was full for a moment: what was refused is written with the next entry.
+            if session.append_message(&message).is_ok() {
+                taken.appended = session.entries().len();
+            }
+            if last && session.sync().is_ok() {
+                taken.synced = taken.appended;
+            }
+        }
+        taken
+    }
+
+    fn check(&mut self, taken: Taken, case: &pijs_durable::fault::Case) {
+        let session = Session::open(&self.path(), Path::new("/w"), testing::ambient_from(200))
+            .unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        let least = if case.name.starts_with("power") { taken.synced } else { taken.appended };
+        let entries = session.entries().len();
+        assert!(entries >= least, "{}: {entries} of {least}", case.name);
+        assert_eq!(session.branch(None).len(), entries, "{}: one line of descent", case.name);
+        drop(session);
+        let mut session = Session::open(&self.path(), Path::new("/w"), testing::ambient_from(300)).unwrap();
+        assert_eq!(session.notices(), [] as [String; 0], "{}: repaired once", case.name);
+        session.append_message(&Message::user("after", 9)).unwrap();
+        session.sync().unwrap();
+        drop(session);
+        assert_eq!(lines(&self.path()).len(), entries + 2, "{}", case.name);
+    }
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the counts are what a reader of the test wants to know")]
+fn a_turn_survives_every_fault() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("agent");
+    let mut work = Turn { folder: folder.clone() };
+    let done = pijs_durable::fault::survey(&folder, pijs_durable::fault::Density::ALL, &mut work).unwrap();
+    println!("a turn: {0}/{0} kills, {1}/{1} power cuts, {2}/{2} errors survived", done.kills, done.cuts, done.errors);
+    assert!(done.kills >= 15 && done.errors >= 40, "{done:?}");
 }

@@ -156,6 +156,12 @@ impl ToolOutput {
     }
 }
 
+/// `sourceInfo` of what an extension registered.
+pub(crate) fn source_info(path: &str) -> Value {
+    let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+    json!({"path": path, "source": "cli", "scope": "temporary", "origin": "top-level", "baseDir": folder})
+}
+
 /// A tool that was found.
 #[derive(Debug, Clone)]
 pub enum Tool {
@@ -189,11 +195,19 @@ impl Tool {
     /// What people and `pi.getAllTools()` are told.
     pub(crate) fn info(&self) -> Value {
         let source = match self {
-            Self::Builtin(..) => json!({"path": format!("<builtin:{}>", self.name()), "source": "builtin"}),
-            Self::Extension(tool) => json!({"path": tool.path, "source": "extension"}),
+            Self::Builtin(..) => {
+                json!({"path": format!("<builtin:{}>", self.name()), "source": "builtin", "scope": "temporary", "origin": "top-level"})
+            }
+            Self::Extension(tool) => source_info(&tool.path),
         };
         let ToolDescription { name, description, parameters } = self.description();
-        json!({"name": name, "description": description, "parameters": parameters, "sourceInfo": source})
+        let mut info = json!({"name": name, "description": description, "parameters": parameters});
+        let guidelines = self.prompt_guidelines();
+        if !guidelines.is_empty() {
+            info["promptGuidelines"] = json!(guidelines);
+        }
+        info["sourceInfo"] = source;
+        info
     }
 
     /// Whether it must not run beside others.
@@ -229,48 +243,97 @@ impl Tool {
 }
 
 /// Which tools the model may call.
+///
+/// Until somebody chooses, these are the default built-in ones and all of extensions. After that they
+/// are the chosen ones in the order they were named, and tools that extensions register later.
 #[derive(Debug, Clone)]
 pub struct ToolSet {
-    only: Option<Vec<String>>,
+    /// Nothing else is ever active.
+    allowed: Option<Vec<String>>,
+    chosen: Option<Chosen>,
+}
+
+#[derive(Debug, Clone)]
+struct Chosen {
+    active: Vec<String>,
+    /// What there was to choose from.
+    known: Vec<String>,
 }
 
 impl ToolSet {
-    /// `only` names the active tools; `None` takes the default ones and all of extensions.
-    pub fn new(only: Option<Vec<String>>) -> Self {
-        Self { only }
+    /// `allowed` names all that may be active; `None` sets no bounds.
+    pub fn new(allowed: Option<Vec<String>>) -> Self {
+        Self { allowed, chosen: None }
     }
 
     /// `pi.setActiveTools`: from now on these, as far as they exist.
-    pub fn activate(&mut self, names: Vec<String>) {
-        self.only = Some(names);
+    pub fn activate(&mut self, names: Vec<String>, extensions: &dyn Extensions) {
+        let known = Self::all(extensions).iter().map(|tool| tool.name().to_owned()).collect();
+        let mut active: Vec<String> = Vec::new();
+        for name in names {
+            if !active.contains(&name) {
+                active.push(name);
+            }
+        }
+        self.chosen = Some(Chosen { active, known });
     }
 
-    /// Every tool there is, active or not, in the order of [`ToolSet::active`].
+    /// After extensions were loaded again: what was active, and all tools of extensions.
+    pub(crate) fn after_reload(&mut self, active: Vec<String>) {
+        let known = Builtin::ALL.iter().map(|tool| tool.name().to_owned()).collect();
+        self.chosen = Some(Chosen { active, known });
+    }
+
+    /// As at the start of a session.
+    pub(crate) fn reset(&mut self) {
+        self.chosen = None;
+    }
+
+    /// Every tool there is, active or not: built-in ones first, then those of extensions in load order. An
+    /// extension's tool with a built-in name takes that one's place.
     pub fn all(extensions: &dyn Extensions) -> Vec<Tool> {
-        Self::chosen(extensions, |_, _| true)
-    }
-
-    /// Active tools: built-in ones first, then those of extensions in load order.
-    pub fn active(&self, extensions: &dyn Extensions) -> Vec<Tool> {
-        Self::chosen(extensions, |name, default| {
-            self.only.as_ref().map_or(default, |only| only.iter().any(|one| one == name))
-        })
-    }
-
-    fn chosen(extensions: &dyn Extensions, wanted: impl Fn(&str, bool) -> bool) -> Vec<Tool> {
-        let theirs = extensions.tools();
-        let ours = Builtin::ALL
-            .into_iter()
-            .filter(|tool| !theirs.iter().any(|theirs| theirs.name == tool.name()))
-            .filter(|tool| wanted(tool.name(), Builtin::DEFAULT.contains(tool)));
-        let mut tools: Vec<Tool> = ours.map(Tool::builtin).collect();
+        let mut theirs = extensions.tools();
+        let mut tools = Vec::new();
+        for tool in Builtin::ALL {
+            tools.push(match theirs.iter().position(|theirs| theirs.name == tool.name()) {
+                Some(at) => Tool::Extension(Box::new(theirs.remove(at))),
+                None => Tool::builtin(tool),
+            });
+        }
         for tool in theirs {
-            let first = !tools.iter().any(|known| known.name() == tool.name);
-            if first && wanted(&tool.name, true) {
+            if !tools.iter().any(|known| known.name() == tool.name) {
                 tools.push(Tool::Extension(Box::new(tool)));
             }
         }
         tools
+    }
+
+    /// Active tools, in the order the model is told about them.
+    pub fn active(&self, extensions: &dyn Extensions) -> Vec<Tool> {
+        let mut all = Self::all(extensions);
+        let is_builtin = |name: &str| Builtin::named(name).is_some();
+        let mut names: Vec<String> = match &self.chosen {
+            Some(chosen) => chosen.active.clone(),
+            None => match &self.allowed {
+                Some(allowed) => allowed.clone(),
+                None => Builtin::DEFAULT.iter().map(|tool| tool.name().to_owned()).collect(),
+            },
+        };
+        let known = |name: &str| match &self.chosen {
+            Some(chosen) => chosen.known.iter().any(|known| known == name),
+            None => is_builtin(name),
+        };
+        names.extend(all.iter().map(Tool::name).filter(|name| !known(name)).map(str::to_owned));
+        if let Some(allowed) = &self.allowed {
+            names.retain(|name| allowed.contains(name));
+        }
+        let mut active = Vec::new();
+        for name in names {
+            if let Some(at) = all.iter().position(|tool| tool.name() == name) {
+                active.push(all.remove(at));
+            }
+        }
+        active
     }
 
     /// Names of the active tools.

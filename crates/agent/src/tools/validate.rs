@@ -13,19 +13,39 @@ pub fn arguments(tool: &str, schema: &Value, arguments: &Value) -> Result<Value,
         return Ok(arguments.clone());
     }
     let coerced = coerce(schema, arguments.clone());
-    let problems: Vec<String> = validator
-        .iter_errors(&coerced)
-        .map(|error| {
-            let path = error.instance_path().to_string();
-            let path = path.trim_start_matches('/').replace('/', ".");
-            format!("  - {}: {error}", if path.is_empty() { "root" } else { &path })
-        })
-        .collect();
+    let problems = problems(&validator, &coerced);
     if problems.is_empty() {
         return Ok(coerced);
     }
     let received = serde_json::to_string_pretty(arguments).expect("JSON has only string keys");
     Err(format!("Validation failed for tool \"{tool}\":\n{}\n\nReceived arguments:\n{received}", problems.join("\n")))
+}
+
+/// What is wrong, a line each. Members that lack are named together, in pi's words and at the place of the first.
+fn problems(validator: &jsonschema::Validator, value: &Value) -> Vec<String> {
+    const LACKS: &str = "must have required properties ";
+    let mut found: Vec<(String, String)> = Vec::new();
+    for error in validator.iter_errors(value) {
+        let path = error.instance_path().to_string().trim_start_matches('/').replace('/', ".");
+        let words = error.to_string();
+        let Some(name) = words.strip_suffix(" is a required property") else {
+            found.push((if path.is_empty() { "root".to_owned() } else { path }, words));
+            continue;
+        };
+        let name = name.trim_matches('"');
+        let inside = if path.is_empty() { String::new() } else { format!("{path}.") };
+        let is_beside = |(place, words): &&mut (String, String)| {
+            words.starts_with(LACKS) && place.rsplit_once('.').map_or("", |(inside, _)| inside) == path
+        };
+        match found.iter_mut().find(is_beside) {
+            Some((_, words)) => {
+                words.push_str(", ");
+                words.push_str(name);
+            }
+            None => found.push((format!("{inside}{name}"), format!("{LACKS}{name}"))),
+        }
+    }
+    found.into_iter().map(|(place, words)| format!("  - {place}: {words}")).collect()
 }
 
 fn coerce(schema: &Value, value: Value) -> Value {

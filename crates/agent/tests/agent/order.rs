@@ -128,11 +128,11 @@ async fn a_message_end_handler_replaces_what_is_kept_unless_it_changes_the_role(
 #[tokio::test]
 async fn messages_for_the_next_turn_follow_the_prompt_and_a_trigger_starts_a_run() {
     let world = World::new(&fixture("abort-on-third-delta.jsonl"), Fake::default());
-    world.control.send_message(custom("LATER"), Some(DeliverAs::NextTurn), false).unwrap();
+    world.control.send_message(custom("LATER"), Some(DeliverAs::NextTurn), None).unwrap();
     world.agent.prompt("FIRST").await.unwrap();
     let messages = world.payloads()[0]["messages"].to_string();
     assert!(messages.find("FIRST").unwrap() < messages.find("LATER").unwrap(), "{messages}");
-    world.control.send_message(custom("TRIGGER"), None, true).unwrap();
+    world.control.send_message(custom("TRIGGER"), None, Some(true)).unwrap();
     assert!(world.agent.settle().await.unwrap().is_some());
     assert!(world.payloads()[1].to_string().contains("TRIGGER"));
 }
@@ -146,8 +146,8 @@ async fn a_failed_reply_is_kept_and_marked_and_its_tools_do_not_run() {
     let last = world.events_of("message_end").pop().unwrap();
     assert_eq!(last["message"]["stopReason"], "error");
     assert_eq!(last["message"]["content"][0]["text"], "partial");
-    let names: Vec<Value> = world.events().iter().map(|event| event["type"].clone()).rev().take(2).collect();
-    assert_eq!(names, ["agent_end", "turn_end"]);
+    let names: Vec<Value> = world.events().iter().map(|event| event["type"].clone()).rev().take(3).collect();
+    assert_eq!(names, ["agent_settled", "agent_end", "turn_end"]);
 }
 
 #[tokio::test]

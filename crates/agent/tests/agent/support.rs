@@ -5,6 +5,7 @@ use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use pijs_agent::provider::{self, Model, Outgoing, Provider, ProviderOptions, ProviderStream, Request};
 use pijs_agent::session::Session;
+use pijs_agent::settings::{RetrySettings, Settings};
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::{
     Abort, Agent, AgentControl, AgentOptions, Ambient, CommandFate, Event, EventOutcome, ExtensionTool, Extensions,
@@ -178,6 +179,10 @@ impl Provider for Recorder {
     }
 }
 
+fn retry() -> RetrySettings {
+    RetrySettings { base_delay_ms: 1, ..RetrySettings::default() }
+}
+
 #[derive(Clone, Default)]
 struct Written(Rc<RefCell<Vec<u8>>>);
 
@@ -231,6 +236,7 @@ impl World {
         let written = Written::default();
         let front_end = Box::new(JsonFrontEnd::new(written.clone()));
         let agent = Agent::new(options, fake.clone(), provider, control.clone(), front_end);
+        agent.set_settings(Settings { retry: RetrySettings { enabled: false, ..retry() }, ..Settings::default() });
         Self { agent, fake, control, directory, payloads, written }
     }
 

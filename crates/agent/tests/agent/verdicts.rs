@@ -108,7 +108,8 @@ async fn an_abort_without_retry_ends_the_run() {
     assert!(matches!(outcome.ending, Ending::Stopped { extension } if extension == "path:fake"));
     assert!(outcome.message.is_none());
     assert_eq!(world.payloads().len(), 1);
-    assert_eq!(world.events().last().unwrap()["type"], "agent_end");
+    assert_eq!(world.events_of("agent_end").len(), 1);
+    assert_eq!(world.events().last().unwrap()["type"], "agent_settled");
     assert_eq!(world.events_of("message_discarded").len(), 1);
 }
 

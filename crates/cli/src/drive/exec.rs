@@ -2,44 +2,71 @@
 //! What `child_process` starts runs too, and is no item of a trace.
 
 use super::scenario::ExecStub;
-use super::trace::{Trace, present};
+use super::trace::{ItemIndex, Trace, present};
 use pijs_connectors::exec::ExecConnector;
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::{ExtensionId, HostcallError};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 
-pub(super) struct RecordedExec {
+/// Writes calls of `pi.exec` down: first when the extension makes one, then what came of it.
+pub(super) struct ExecRecord {
     pub(super) stubs: Vec<ExecStub>,
     pub(super) trace: Trace,
+    /// Announced calls that have not arrived, with their words.
+    pub(super) announced: Mutex<VecDeque<(Value, ItemIndex)>>,
+}
+
+impl ExecRecord {
+    /// The extension has made this call; the call itself comes at the end of the turn.
+    pub(super) fn announce(&self, params: &Value) {
+        let item = json!({
+            "command": params["command"], "args": params["args"], "cwd": params.get("cwd"),
+            "timeout": params.get("timeout"), "stubbed": self.stub(params).map(|_| true),
+        });
+        let item = self.trace.record("exec", present(item));
+        self.announced.lock().unwrap_or_else(PoisonError::into_inner).push_back((words(params), item));
+    }
+
+    fn arrived(&self, params: &Value) -> Option<ItemIndex> {
+        let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = words(params);
+        let at = announced.iter().position(|(known, _)| *known == words)?;
+        announced.remove(at).map(|(_, item)| item)
+    }
+
+    fn stub(&self, params: &Value) -> Option<&ExecStub> {
+        let args = params["args"].as_array().into_iter().flatten();
+        let words = [&params["command"]].into_iter().chain(args);
+        let line = words.filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
+        self.stubs.iter().find(|stub| line.contains(&stub.part))
+    }
+}
+
+fn words(params: &Value) -> Value {
+    json!([params["command"], params["args"], params["cwd"]])
+}
+
+pub(super) struct RecordedExec {
+    pub(super) record: Arc<ExecRecord>,
     pub(super) real: Arc<ExecConnector>,
 }
 
 impl Connector for RecordedExec {
     fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
-        if request.params.get("api").and_then(Value::as_str) != Some("pi.exec") {
+        let params = Value::Object(request.params.clone());
+        let Some(item) = self.record.arrived(&params).filter(|_| params["api"] == "pi.exec") else {
             return self.real.call(request, sink);
-        }
-        let params = &request.params;
-        let command = params.get("command").cloned().unwrap_or_default();
-        let args = params.get("args").cloned().unwrap_or_else(|| json!([]));
-        let words = [&command].into_iter().chain(args.as_array().into_iter().flatten());
-        let line = words.filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
-        let stub = self.stubs.iter().find(|stub| line.contains(&stub.part));
-        let item = self.trace.record(
-            "exec",
-            present(json!({
-                "command": command, "args": args, "cwd": params.get("cwd"), "timeout": params.get("timeout"),
-                "stubbed": stub.map(|_| true),
-            })),
-        );
-        if let Some(stub) = stub {
+        };
+        let trace = self.record.trace.clone();
+        if let Some(stub) = self.record.stub(&params) {
             let result =
                 json!({"stdout": stub.stdout, "stderr": stub.stderr, "code": stub.code, "killed": stub.killed});
-            self.trace.set(item, "result", result.clone());
+            trace.set(item, "result", result.clone());
             return Box::pin(std::future::ready(Ok(Output::new(result))));
         }
-        let (trace, running) = (self.trace.clone(), self.real.call(request, sink));
+        let running = self.real.call(request, sink);
         trace.program_started();
         Box::pin(async move {
             let outcome = running.await;

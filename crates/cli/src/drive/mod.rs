@@ -40,7 +40,7 @@ use crate::facts::facts;
 use crate::failure::{Failure, Result};
 use crate::isolation;
 use crate::normalise::{Normaliser, Replacement};
-use crate::output::{stderr, stdout};
+use crate::output::stdout;
 use crate::session::wanted_entries;
 use crate::stage::{NoLedger, PI, Roots, shown_entries, surroundings};
 use crate::supply::Supplier;
@@ -48,7 +48,9 @@ use crate::system::{SystemTimer, WatchThread};
 use model::{During, Script, ScriptedModel};
 use observe::{Bus, Console, Entries, Errors, Events};
 use pijs_agent::host::HostExtensions;
+use pijs_agent::resources::ResourcePlaces;
 use pijs_agent::session::{Body, Session};
+use pijs_agent::settings::Settings;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::HostTools;
 use pijs_agent::{Agent, AgentControl, AgentOptions, Ambient, Clock, StateSink};
@@ -63,7 +65,7 @@ use pijs_extc::SourceMaps;
 use pijs_host::{Entry, Host, HostOptions, Package, ReadableState};
 use pijs_hostcall::vocabulary::CAPABILITIES;
 use pijs_hostcall::{
-    BoxFuture, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, Mode, Places, Policy, Profile, Timer,
+    BoxFuture, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, Places, Policy, Profile, Timer,
 };
 use pijs_packages::{DiscoverOptions, PackageEntry, resolve_extensions};
 use pijs_protocol::Now;
@@ -89,7 +91,6 @@ struct Driver {
     host: Host,
     agent: Agent,
     control: AgentControl,
-    extensions: Rc<HostExtensions>,
     state: ReadableState,
     script: Script,
     ui: Option<Arc<RecordedUi>>,
@@ -184,15 +185,6 @@ impl Stage {
         roots: Roots,
         named: Vec<PathBuf>,
     ) -> Result<Value> {
-        for (is_asked, what) in [
-            (scenario.resources, "resources"),
-            (!scenario.settings.is_empty(), "settings"),
-            (scenario.thinking.is_some(), "thinking"),
-        ] {
-            if is_asked {
-                stderr(&format!("note: `{what}` of a scenario is not followed yet; the trace will differ"));
-            }
-        }
         let before = files::list(&self.surroundings.dirs.cwd, &self.surroundings.dirs.home);
         let prompts = self.normaliser(&roots, &scenario)?;
         let mut normaliser = self.normaliser(&roots, &scenario)?;
@@ -227,9 +219,17 @@ impl Stage {
         let programs = Arc::new(ExecConnector::new(ExecOptions::new(surroundings.variables.clone())));
         let (tools, tool_requests) =
             HostTools::new(Arc::clone(&files_connector), Arc::clone(&programs), dirs.cwd.clone());
-        let log =
-            Console { trace: trace.clone(), log: Arc::new(LogConnector::new(ledger.clone(), Arc::clone(&timer))) };
-        let exec = exec::RecordedExec { stubs: scenario.exec.clone(), trace: trace.clone(), real: programs };
+        let record = Arc::new(exec::ExecRecord {
+            stubs: scenario.exec.clone(),
+            trace: trace.clone(),
+            announced: Default::default(),
+        });
+        let log = Console {
+            trace: trace.clone(),
+            exec: Arc::clone(&record),
+            log: Arc::new(LogConnector::new(ledger.clone(), Arc::clone(&timer))),
+        };
+        let exec = exec::RecordedExec { record, real: programs };
         let connectors = Connectors::new()
             .with("fs", files_connector)
             .with("exec", Arc::new(exec))
@@ -257,7 +257,7 @@ impl Stage {
         };
         let options = HostOptions { facts, seed, clock_step_us: 0, ..HostOptions::default() };
         let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), Arc::clone(&timer));
-        let host = isolation::realms(host, args.isolation, &surroundings, Mode::default())
+        let host = isolation::open_realms(host, args.isolation, &surroundings, isolation::Terms::default())
             .options(options)
             .state(state.clone())
             .observer(Rc::new(Errors(trace.clone())))
@@ -288,11 +288,20 @@ impl Stage {
                 system: Arc::new(OsToolSystem::new(Ambient::system(), surroundings.temp.clone())),
                 ambient,
             },
-            extensions.clone(),
+            extensions,
             Arc::new(ScriptedModel::new(start, script.clone())),
             control.clone(),
             Box::new(Events { trace: trace.clone(), updates: scenario.updates }),
         );
+        for id in ["faux-1", "faux-2"] {
+            agent.add_model(Arc::new(ScriptedModel::new(id, script.clone())));
+        }
+        agent.set_initial_thinking(scenario.thinking.as_deref().unwrap_or("off"));
+        agent.set_settings(session_settings(&scenario.settings));
+        let shutdowns = trace.clone();
+        control.on_shutdown(move || {
+            shutdowns.record("shutdown_requested", json!({}));
+        });
         let driver = Rc::new(Driver {
             scenario,
             fill,
@@ -301,7 +310,6 @@ impl Stage {
             host,
             agent,
             control,
-            extensions,
             state,
             script,
             ui: recorded,
@@ -311,8 +319,9 @@ impl Stage {
         let host = driver.host.clone();
         let ending = host
             .run(async {
-                driver.load(&dispatcher, &compiler, &supplier, &servers, named).await;
-                driver.run().await
+                let packages = driver.load(&dispatcher, &compiler, &supplier, &servers, named).await;
+                driver.place(packages);
+                driver.agent.attend(driver.run()).await
             })
             .await;
         let document = driver.document(ending, &before);
@@ -357,7 +366,8 @@ impl Driver {
         supplier: &Supplier,
         servers: &[Listening],
         named: Vec<PathBuf>,
-    ) {
+    ) -> Vec<PathBuf> {
+        let mut packages = Vec::new();
         let failed = |path: &str, message: &str| {
             self.trace.record("load_error", json!({"path": path, "error": trace::first_line(message)}));
         };
@@ -372,6 +382,9 @@ impl Driver {
                 failed(&path.display().to_string(), &problem.message);
             }
             for found in &found.packages {
+                if found.root.is_dir() {
+                    packages.push(found.root.clone());
+                }
                 match load_package(&self.host, dispatcher, compiler, supplier, servers, found).await {
                     Ok(failures) => failures.iter().for_each(|(path, message)| failed(path, message)),
                     Err(failure) => {
@@ -384,6 +397,19 @@ impl Driver {
         for (name, value) in &self.scenario.flags {
             self.host.set_flag(name, value.clone());
         }
+        packages
+    }
+
+    /// Skills and prompts of the packages count always, everything else only where the scenario says so.
+    fn place(&self, packages: Vec<PathBuf>) {
+        let dirs = &self.surroundings.dirs;
+        let all = self.scenario.resources;
+        self.agent.set_places(ResourcePlaces {
+            agent_dir: all.then(|| dirs.agent_dir.clone()),
+            project: all.then(|| dirs.cwd.clone()),
+            trusted: true,
+            packages,
+        });
     }
 
     /// Opens the session, plays the steps, closes it. Gives what `final` says of the moment before the end.
@@ -474,6 +500,25 @@ impl Driver {
             None => self.scenario.ui.answers.iter().filter(|answer| answer.get("repeat").is_none()).count(),
         }
     }
+}
+
+/// Compaction and retries are off unless the scenario's settings say otherwise.
+fn session_settings(given: &serde_json::Map<String, Value>) -> Settings {
+    let number = |group: &str, key: &str| given.get(group).and_then(|group| group.get(key)).and_then(Value::as_u64);
+    let is = |group: &str| given.get(group).and_then(|group| group.get("enabled")).and_then(Value::as_bool);
+    let mut settings = Settings::default();
+    settings.compaction.enabled = is("compaction").unwrap_or(false);
+    settings.retry.enabled = is("retry").unwrap_or(false);
+    if let Some(tokens) = number("compaction", "reserveTokens") {
+        settings.compaction.reserve_tokens = tokens;
+    }
+    if let Some(tokens) = number("compaction", "keepRecentTokens") {
+        settings.compaction.keep_recent_tokens = tokens;
+    }
+    if let Some(delay) = number("retry", "baseDelayMs") {
+        settings.retry.base_delay_ms = delay;
+    }
+    settings
 }
 
 /// Loads one package; entries that failed, with what they said.

@@ -1,6 +1,7 @@
 //! What writes the trace from inside: reports of the host, session entries, events of the agent, console
 //! output and the event bus.
 
+use super::exec::ExecRecord;
 use super::trace::{Trace, content, first_line, message, present};
 use pijs_agent::message::ToolCall;
 use pijs_agent::{AgentEvent, FrontEnd, StateSink, ToolCheck};
@@ -22,12 +23,14 @@ impl Observer for Errors {
             ReportKind::Error(error) if error.phase == "unhandled_rejection" => {
                 self.0.record("unhandled", json!({"error": first_line(&error.message)}));
             }
+            // Whoever ran the command knows its name and writes the item.
+            ReportKind::Error(error) if error.phase == "command" => {}
             ReportKind::Error(error) => {
                 let item = json!({"extension": report.path, "event": error.phase, "error": first_line(&error.message)});
                 self.0.record("error", item);
             }
             // What has no counterpart in pi is told to the person who runs the scenario.
-            ReportKind::Ended(_) | ReportKind::Disabled => crate::output::stderr(&report.to_string()),
+            ReportKind::Ended(_) | ReportKind::Disabled { .. } => crate::output::stderr(&report.to_string()),
             _ => {}
         }
     }
@@ -102,6 +105,10 @@ impl FrontEnd for Events {
                 });
                 self.trace.record("tool_end", present(item));
             }
+            AgentEvent::Notice { name: "compaction_end", payload } => {
+                let item = json!({"aborted": payload["aborted"], "error": payload.get("errorMessage")});
+                self.trace.record("compaction", present(item));
+            }
             AgentEvent::ToolExecutionUpdate { tool_call_id, tool_name, partial_result, .. } if self.updates => {
                 let item = json!({
                     "id": tool_call_id, "name": tool_name, "content": content(&partial_result["content"]),
@@ -147,11 +154,13 @@ impl EventsPort for Bus {
 /// Console output and the two streams; passes on to the log.
 pub(super) struct Console {
     pub(super) trace: Trace,
+    pub(super) exec: Arc<ExecRecord>,
     pub(super) log: Arc<dyn Connector>,
 }
 
 impl Console {
-    fn note(&self, request: &Request) {
+    /// Whether it is a note for the driver and nothing to log.
+    fn note(&self, request: &Request) -> bool {
         let text = |key: &str| request.params.get(key).and_then(Value::as_str).unwrap_or_default();
         let is_error = matches!(text("level"), "warn" | "error");
         let message = text("message");
@@ -159,21 +168,30 @@ impl Console {
             "console" => (if is_error { "stderr" } else { "stdout" }, format!("{message}\n")),
             "stdout" => ("stdout", message.to_owned()),
             "stderr" => ("stderr", message.to_owned()),
+            "pi.exec" => {
+                self.exec.announce(request.params.get("data").unwrap_or(&Value::Null));
+                return true;
+            }
             // `pi.log`, which the real pi has not.
-            _ => return,
+            _ => return false,
         };
         self.trace.record("output", json!({"stream": stream, "text": text}));
+        false
     }
 }
 
 impl Connector for Console {
     fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
-        self.note(&request);
+        if self.note(&request) {
+            return Box::pin(std::future::ready(Ok(Output::new(json!({})))));
+        }
         self.log.call(request, sink)
     }
 
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
-        self.note(request);
+        if self.note(request) {
+            return Ok(Output::new(json!({})));
+        }
         self.log.call_sync(request)
     }
 }

@@ -5,13 +5,13 @@ use super::files;
 use super::trace::{first_line, present};
 use super::ui::{KeyWork, key_presses, shown_lines};
 use pijs_agent::message::{Block, Content};
-use pijs_agent::{AgentError, DeliverAs, Event, Extensions, InputSource};
+use pijs_agent::{AgentError, DeliverAs, Ending, InputSource, NavigateOptions};
 use pijs_host::CallbackOutcome;
-use pijs_protocol::registration::Registration;
 use pijs_protocol::{EntryIndex, Handle};
 use serde_json::{Map, Value, json};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 
 /// Why a step failed, as `step_error` shows it.
 type StepResult = Result<(), String>;
@@ -52,12 +52,12 @@ impl Driver {
             "prompt" | "command" => self.prompt(&text()?, step).await,
             "userMessage" => {
                 let content = content_of(value, step);
-                self.control.send_user_message(content, deliver_as(step)).map_err(|error| error.to_string())?;
+                self.control.send_user_message(content, deliver_as(step), false).map_err(|error| error.to_string())?;
                 self.run_pending().await
             }
             "steer" | "followUp" => {
                 let how = if kind == "steer" { DeliverAs::Steer } else { DeliverAs::FollowUp };
-                self.control.send_user_message(content_of(value, step), Some(how)).map_err(|error| error.to_string())
+                self.agent.queue_input(content_of(value, step), self.source(), how).await.map_err(shown)
             }
             "customMessage" => {
                 let message = json!({
@@ -65,7 +65,7 @@ impl Driver {
                     "display": value.get("display").cloned().unwrap_or(true.into()), "details": value.get("details"),
                 });
                 let message = serde_json::from_value(present(message)).map_err(|error| error.to_string())?;
-                let triggers = step.get("triggerTurn") == Some(&Value::Bool(true));
+                let triggers = step.get("triggerTurn").and_then(Value::as_bool);
                 self.control.send_message(message, deliver_as(step), triggers).map_err(|error| error.to_string())?;
                 self.run_pending().await
             }
@@ -114,6 +114,9 @@ impl Driver {
                 self.render().await;
                 Ok(())
             }
+            "reload" | "setModel" | "thinking" | "newSession" | "fork" | "navigateTree" | "compact" => {
+                self.control_session(kind, value, step).await
+            }
             other => Err(format!("the step {other} cannot be played yet")),
         }
     }
@@ -122,10 +125,14 @@ impl Driver {
         let source = self.source();
         let content = content_of(&text.into(), step);
         let command = text.strip_prefix('/').map(|line| line.split(' ').next().unwrap_or_default());
-        if self.control.is_idle() || command.is_some_and(|name| self.extensions.has_command(name)) {
-            return self.agent.submit(content, source).await.map(drop).map_err(shown);
+        let outcome = self.agent.prompt_with(content, source, deliver_as(step)).await.map_err(shown)?;
+        if let (Ending::CommandFailed(error), Some(name)) = (&outcome.ending, command) {
+            let item = json!({
+                "extension": format!("command:{name}"), "event": "command", "error": first_line(error),
+            });
+            self.trace.record("error", item);
         }
-        self.control.send_user_message(content, deliver_as(step)).map_err(|error| error.to_string())
+        Ok(())
     }
 
     fn source(&self) -> InputSource {
@@ -144,12 +151,7 @@ impl Driver {
     }
 
     async fn shortcut(&self, key: &str) -> StepResult {
-        let wanted = key.to_lowercase();
-        let found = self.host.other_registrations().into_iter().rev().find_map(|(owner, other)| match other {
-            Registration::Shortcut { key, handle, .. } if key.to_lowercase() == wanted => Some((owner, handle)),
-            _ => None,
-        });
-        let (owner, handle) = found.ok_or("no such shortcut")?;
+        let (owner, handle) = crate::keys::shortcut(&self.host, key).ok_or("no such shortcut")?;
         match self.host.call_back(&owner.extension, owner.entry, handle, Vec::new()).await {
             CallbackOutcome::Returned(_) => Ok(()),
             other => Err(broken(other)),
@@ -171,18 +173,81 @@ impl Driver {
 
     async fn user_bash(&self, command: &str, step: &Map<String, Value>) -> StepResult {
         let is_excluded = step.get("exclude") == Some(&Value::Bool(true));
-        let event = Event::new("user_bash")
-            .with("command", command)
-            .with("excludeFromContext", is_excluded)
-            .with("cwd", self.surroundings.dirs.cwd.display().to_string());
-        let outcome = self.extensions.emit(event).await;
-        match outcome.field("result") {
-            Some(result) if !result.is_null() => {
-                self.trace.record("step_result", json!({"result": result}));
-                Ok(())
+        let result = self.agent.user_bash(command, is_excluded, CancellationToken::new()).await?;
+        self.trace.record("step_result", json!({"result": result}));
+        Ok(())
+    }
+
+    /// An entry by its place, or by role or custom type and the place among those.
+    fn nth(&self, wanted: &Value) -> String {
+        let at = |index: i64, length: usize| {
+            let length = i64::try_from(length).unwrap_or(0);
+            usize::try_from(if index < 0 { index + length } else { index }).ok()
+        };
+        self.control.with_session(|session| {
+            let entries: Vec<Value> = session.entries().iter().map(|entry| entry.to_value()).collect();
+            let chosen: Vec<&Value> = match wanted {
+                Value::Number(_) => entries.iter().collect(),
+                _ => entries
+                    .iter()
+                    .filter(|entry| match wanted.get("customType") {
+                        Some(custom_type) => entry.get("customType") == Some(custom_type),
+                        None => entry.pointer("/message/role") == wanted.get("role"),
+                    })
+                    .collect(),
+            };
+            let index = wanted.as_i64().or(wanted.get("at").and_then(Value::as_i64)).unwrap_or(0);
+            let found = at(index, chosen.len()).and_then(|index| chosen.get(index).copied());
+            found.and_then(|entry| entry["id"].as_str()).unwrap_or("missing").to_owned()
+        })
+    }
+
+    /// The steps that change the session.
+    async fn control_session(&self, kind: &str, value: &Value, step: &Map<String, Value>) -> StepResult {
+        let result = match kind {
+            "reload" => return self.agent.reload().await.map_err(shown),
+            "setModel" => {
+                let id = value.as_str().unwrap_or_default();
+                let model = self.agent.find_model("faux", id).ok_or_else(|| format!("there is no model {id}"))?;
+                return self.agent.set_model(&model).await;
             }
-            _ => Err("the step userBash cannot be played yet without a result of an extension".to_owned()),
-        }
+            "thinking" => {
+                let level = value.as_str().unwrap_or_default();
+                return self.control.set_thinking(level).map_err(|error| error.to_string());
+            }
+            "newSession" => {
+                let parent = value.get("parentSession").and_then(Value::as_str).map(str::to_owned);
+                json!({"cancelled": self.agent.new_session(parent, false).await.map_err(shown)?})
+            }
+            "fork" => {
+                let at = step.get("position").and_then(Value::as_str) == Some("at");
+                let forked = self.agent.fork(&self.nth(value), at).await.map_err(shown)?;
+                present(json!({"cancelled": forked.cancelled, "selectedText": forked.selected_text}))
+            }
+            "navigateTree" => {
+                let options = NavigateOptions {
+                    summarize: step.get("summarize") == Some(&Value::Bool(true)),
+                    label: step.get("label").and_then(Value::as_str).map(str::to_owned),
+                    ..NavigateOptions::default()
+                };
+                let moved = self.agent.navigate_tree(&self.nth(value), options).await?;
+                present(json!({"cancelled": moved.cancelled, "editorText": moved.editor_text}))
+            }
+            _ => match self.agent.compact(value.as_str()).await {
+                Ok(result) => {
+                    let shown = json!({
+                        "summary": result["summary"], "tokensBefore": "<n>", "details": result.get("details"),
+                    });
+                    present(shown)
+                }
+                Err(error) => {
+                    self.trace.record("step_result", json!({"error": error}));
+                    return Ok(());
+                }
+            },
+        };
+        self.trace.record("step_result", json!({"result": result}));
+        Ok(())
     }
 
     /// Waits until nothing runs and nothing has been recorded for a while.

@@ -195,7 +195,6 @@ mod supervised {
             writable: options.writable.clone(),
             walls: Walls {
                 no_new_privileges: guard::is_up("exec.no-new-privileges"),
-                close_files: guard::is_up("exec.close-files"),
                 session: guard::is_up("exec.session"),
                 tree: guard::is_up("exec.tree"),
             },

@@ -69,7 +69,6 @@ pub(super) struct Order {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Walls {
     pub(super) no_new_privileges: bool,
-    pub(super) close_files: bool,
     pub(super) session: bool,
     pub(super) tree: bool,
 }

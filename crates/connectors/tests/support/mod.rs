@@ -14,7 +14,7 @@ use pijs_protocol::manifest::Scope;
 use pijs_protocol::{Capability, ExtensionId, HostCall, HostResult, Now};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -46,7 +46,8 @@ pub(crate) struct Setup {
     pub(crate) mode: Mode,
     pub(crate) exec: fn(ExecOptions) -> ExecOptions,
     pub(crate) http: HttpOptions,
-    pub(crate) system: Arc<dyn FileSystem>,
+    /// The files, once the world's folder is known.
+    pub(crate) system: fn(&Path) -> Arc<dyn FileSystem>,
     /// Whether the ledger's lines are kept; a long run has no room for them.
     pub(crate) keeps_ledger: bool,
 }
@@ -67,7 +68,7 @@ impl Setup {
             mode: Mode::Strict,
             exec: |options| options,
             http: HttpOptions::default(),
-            system: Arc::new(OsFileSystem::new()),
+            system: |_| Arc::new(OsFileSystem::new()),
             keeps_ledger: true,
         }
     }
@@ -90,7 +91,7 @@ impl Setup {
         let env: BTreeMap<_, _> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let mut options = ExecOptions::new(env.clone());
         options.grace = Duration::from_millis(100);
-        let connectors = Connectors::new().fs(self.system).exec((self.exec)(options)).http(self.http).env(env);
+        let connectors = Connectors::new().fs((self.system)(&root)).exec((self.exec)(options)).http(self.http).env(env);
         let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(Ticks(AtomicU64::new(0))))
             .connectors(connectors.into_methods())
             .build();

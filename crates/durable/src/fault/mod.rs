@@ -11,7 +11,7 @@ mod power;
 mod survey;
 
 pub use power::{Loss, Power};
-pub use survey::{Case, ERRORS, Survey, Work, survey};
+pub use survey::{Case, Density, ERRORS, Survey, Work, survey};
 
 use crate::OsVfs;
 use crate::owner::Owner;

@@ -54,18 +54,36 @@ pub trait Work {
     fn check(&mut self, acknowledged: Self::Acknowledged, case: &Case);
 }
 
-/// Runs `work` once for each fault. `root` is the folder whose unflushed content a power cut takes; `stride` is 1 for
-/// all operations, more for every so-manieth.
+/// Which operations get a fault: every one, or every so-manieth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Density {
+    /// Step between the changes at which the process is killed or the power cut.
+    pub kills: usize,
+    /// Step between the operations that fail.
+    pub errors: usize,
+}
+
+impl Density {
+    /// Every operation.
+    pub const ALL: Self = Self { kills: 1, errors: 1 };
+
+    /// Every operation in a nightly run (`PIJS_NIGHTLY` is set), else every change and every `errors`-th operation.
+    pub fn nightly_or(errors: usize) -> Self {
+        if std::env::var_os("PIJS_NIGHTLY").is_some() { Self::ALL } else { Self { kills: 1, errors } }
+    }
+}
+
+/// Runs `work` once for each fault. `root` is the folder whose unflushed content a power cut takes.
 ///
 /// # Errors
 ///
 /// The folder cannot be read or rebuilt. What a check finds is a panic.
-pub fn survey<W: Work>(root: &Path, stride: usize, work: &mut W) -> io::Result<Survey> {
+pub fn survey<W: Work>(root: &Path, density: Density, work: &mut W) -> io::Result<Survey> {
     let operations = record(work);
     let mut done = Survey::default();
     let changes: Vec<&Operation> = operations.iter().filter(|operation| operation.changes).collect();
     let mut points = Vec::new();
-    for (index, operation) in changes.iter().enumerate().step_by(stride) {
+    for (index, operation) in changes.iter().enumerate().step_by(density.kills) {
         let number = index as u64 + 1;
         points.push((number, Fault::KillBefore, "before", *operation));
         if operation.what.starts_with("write ") {
@@ -89,7 +107,7 @@ pub fn survey<W: Work>(root: &Path, stride: usize, work: &mut W) -> io::Result<S
             done.cuts += 1;
         }
     }
-    for (index, operation) in operations.iter().enumerate().step_by(stride) {
+    for (index, operation) in operations.iter().enumerate().step_by(density.errors) {
         let number = index as u64 + 1;
         let at = format!("at operation {number}: {}", operation.what);
         let mut faults = vec![("ShortWrite".to_owned(), Fault::ShortWrite)];

@@ -1,19 +1,29 @@
 /**
- * `node:crypto`: randomness and constant-time comparison.
+ * `node:crypto`: randomness, digests, HMACs, AES, key derivation, constant-time comparison.
  *
- * Hashes, HMACs and ciphers are not available yet; they throw when they are called and name the call.
+ * What needs asymmetric keys (signatures, key pairs, certificates) throws when it is called and names the call.
  */
 
 import { fillRandom, random } from "pi:engine";
 import { coded, invalidArgType, notSupported, outOfRange } from "pi:node/errors";
 import { Buffer } from "node:buffer";
+import { KeyObject, bytesOf } from "pi:node/crypto/bytes";
+import { Cipheriv, Decipheriv, createCipheriv, createDecipheriv, getCipherInfo, getCiphers } from "pi:node/crypto/cipher";
+import { hkdf, hkdfSync, pbkdf2, pbkdf2Sync, scrypt, scryptSync } from "pi:node/crypto/derive";
+import { Hash, Hmac, createHash, createHmac, getHashes, hash } from "pi:node/crypto/hash";
 import { crypto as web, getRandomValues as fillValues, randomUUID as uuid } from "pi:web/crypto";
 import { queueTick } from "pi:web/ticks";
 
 type Done = (error: Error | null, value?: any) => void;
 
 export const webcrypto = web;
-export const subtle = web.subtle;
+/** Loads when it is first asked for something. */
+export const subtle = new Proxy({} as typeof web.subtle, {
+  get: (_target, name) => {
+    const member = (web.subtle as any)[name];
+    return typeof member === "function" ? member.bind(web.subtle) : member;
+  },
+});
 export const getRandomValues = fillValues;
 
 export function randomUUID(_options?: object): string {
@@ -72,41 +82,27 @@ export function timingSafeEqual(a: ArrayBufferView, b: ArrayBufferView): boolean
   return difference === 0;
 }
 
-export function getHashes(): string[] {
-  return [];
-}
-export function getCiphers(): string[] {
-  return [];
-}
 export function getCurves(): string[] {
   return [];
 }
 export const constants = {};
 
+export function createSecretKey(key: unknown, encoding?: string): KeyObject {
+  return new KeyObject("secret", Uint8Array.from(typeof key === "string" ? Buffer.from(key, encoding) : bytesOf("key", key)));
+}
+
 function absent(member: string): (...args: unknown[]) => never {
   return () => {
-    throw notSupported(`crypto.${member}`, "only randomness and timingSafeEqual are there yet; bundle a pure JavaScript implementation with the extension");
+    throw notSupported(`crypto.${member}`, "asymmetric keys are not offered; bundle a pure JavaScript implementation with the extension");
   };
 }
 
-export const createHash = absent("createHash");
-export const createHmac = absent("createHmac");
-export const hash = absent("hash");
-export const createCipheriv = absent("createCipheriv");
-export const createDecipheriv = absent("createDecipheriv");
 export const createSign = absent("createSign");
 export const createVerify = absent("createVerify");
 export const createPublicKey = absent("createPublicKey");
 export const createPrivateKey = absent("createPrivateKey");
-export const createSecretKey = absent("createSecretKey");
 export const generateKeyPair = absent("generateKeyPair");
 export const generateKeyPairSync = absent("generateKeyPairSync");
-export const pbkdf2 = absent("pbkdf2");
-export const pbkdf2Sync = absent("pbkdf2Sync");
-export const scrypt = absent("scrypt");
-export const scryptSync = absent("scryptSync");
-export const hkdf = absent("hkdf");
-export const hkdfSync = absent("hkdfSync");
 export const sign = absent("sign");
 export const verify = absent("verify");
 export const createDiffieHellman = absent("createDiffieHellman");
@@ -119,7 +115,12 @@ export class X509Certificate {
   }
 }
 
+export {
+  Cipheriv, Decipheriv, Hash, Hmac, KeyObject, createCipheriv, createDecipheriv, createHash, createHmac, getCipherInfo, getCiphers, getHashes, hash,
+  hkdf, hkdfSync, pbkdf2, pbkdf2Sync, scrypt, scryptSync,
+};
 export default {
+  Cipheriv, Decipheriv, Hash, Hmac, KeyObject, getCipherInfo,
   webcrypto, subtle, getRandomValues, randomUUID, randomBytes, pseudoRandomBytes, randomFill, randomFillSync, randomInt, timingSafeEqual,
   getHashes, getCiphers, getCurves, constants, createHash, createHmac, hash, createCipheriv, createDecipheriv, createSign, createVerify,
   createPublicKey, createPrivateKey, createSecretKey, generateKeyPair, generateKeyPairSync, pbkdf2, pbkdf2Sync, scrypt, scryptSync, hkdf, hkdfSync,

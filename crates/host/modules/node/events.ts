@@ -52,10 +52,10 @@ class Emitter {
     return add(this, name, listener, true);
   }
   once(name: Name, listener: Listener): this {
-    return add(this, name, onceWrapper(this, name, listener), false);
+    return this.on(name, onceWrapper(this, name, listener));
   }
   prependOnceListener(name: Name, listener: Listener): this {
-    return add(this, name, onceWrapper(this, name, listener), true);
+    return this.prependListener(name, onceWrapper(this, name, listener));
   }
 
   /** Removes the latest addition of the listener. */

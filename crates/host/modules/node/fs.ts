@@ -2,17 +2,19 @@
  * `node:fs`: the sync and callback forms of every operation, and `fs.promises`.
  *
  * What an operation is stands in `pi:node/fs/requests`; here it gets its two forms. Files are reached
- * through the host's gate: what it refuses is EACCES, and for `existsSync` simply not there. Streams,
- * watching and owners are not available yet and say so when they are used.
+ * through the host's gate: what it refuses is EACCES, and for `existsSync` simply not there. Streams and
+ * watchers load when they are used; owners are not for extensions to change.
  */
 
 import { importSync } from "pi:engine";
 import { checkFunction, invalidArgType, notSupported } from "pi:node/errors";
 import { constants as all } from "pi:node/fs/constants";
+import { copy, copySync } from "pi:node/fs/copy";
 import { Dir as DirClass } from "pi:node/fs/dir";
 import * as requests from "pi:node/fs/requests";
 import { run, runSync } from "pi:node/fs/requests";
 import type { Request } from "pi:node/fs/requests";
+import { defineLazy } from "pi:web/lazy";
 import promiseForms, { writeArguments } from "node:fs/promises";
 import { BigIntStats, Dirent as DirentClass, Stats as StatsClass } from "pi:node/fs/stats";
 
@@ -68,12 +70,21 @@ export const chmod = called(requests.chmod);
 export const closeSync = blocking(requests.close);
 export const copyFileSync = blocking(requests.copyFile);
 export const copyFile = called(requests.copyFile);
-export const cpSync = blocking(requests.cp);
-export const cp = called(requests.cp);
-export const fdatasyncSync = blocking(requests.fsync);
-export const fdatasync = called(requests.fsync);
+export const cpSync = copySync;
+export function cp(from: unknown, to: unknown, ...args: any[]): void {
+  const done = takeCallback(args);
+  settle(copy(from, to, args[0]), done);
+}
+export const fdatasyncSync = blocking(requests.fdatasync);
+export const fdatasync = called(requests.fdatasync);
 export const fstatSync = blocking(requests.fstat);
 export const fstat = called(requests.fstat);
+export const fchmodSync = blocking(requests.fchmod);
+export const fchmod = called(requests.fchmod);
+export const futimesSync = blocking(requests.futimes);
+export const futimes = called(requests.futimes);
+export const lutimesSync = blocking(requests.lutimes);
+export const lutimes = called(requests.lutimes);
 export const fsyncSync = blocking(requests.fsync);
 export const fsync = called(requests.fsync);
 export const ftruncateSync = blocking(requests.ftruncate);
@@ -199,6 +210,24 @@ export function writevSync(fd: unknown, buffers: ArrayBufferView[], position?: n
   return count;
 }
 
+/** The callback forms of several buffers at once. */
+function many(each: (fd: unknown, buffer: ArrayBufferView, position: number | undefined) => Promise<number>, partial: boolean) {
+  return (fd: unknown, buffers: ArrayBufferView[], ...args: any[]): void => {
+    const done = takeCallback(args);
+    (async () => {
+      let count = 0;
+      for (const buffer of buffers) {
+        const got = await each(fd, buffer, typeof args[0] === "number" ? args[0] + count : undefined);
+        count += got;
+        if (partial && got < buffer.byteLength) break;
+      }
+      return count;
+    })().then((count) => done(null, count, buffers), done);
+  };
+}
+export const readv = many((fd, buffer, at) => run(requests.read(fd, buffer, 0, buffer.byteLength, at)), true);
+export const writev = many((fd, buffer, at) => run(requests.write(fd, requests.dataOf(buffer, undefined), at)), false);
+
 export function opendirSync(path: unknown, options?: { recursive?: boolean }): DirClass {
   const folder = requests.pathOf(path);
   return new DirClass(folder, runSync(requests.readdir(folder, { ...options, withFileTypes: true })));
@@ -216,17 +245,8 @@ function absent(member: string, advice: string): (...args: unknown[]) => never {
   };
 }
 
-const BY_PATH = "use the form that takes a path";
 const OWNERS = "owners of files are not for extensions to change";
-const STREAMS = "file streams come with node:stream; use readFile, writeFile or a FileHandle";
-const WATCHING = "read the file again when an event tells you to, or poll it with setInterval";
 
-export const fchmod = absent("fchmod", BY_PATH);
-export const fchmodSync = absent("fchmodSync", BY_PATH);
-export const futimes = absent("futimes", BY_PATH);
-export const futimesSync = absent("futimesSync", BY_PATH);
-export const lutimes = absent("lutimes", "use fs.utimes on the file itself");
-export const lutimesSync = absent("lutimesSync", "use fs.utimesSync on the file itself");
 export const lchmod = absent("lchmod", "use fs.chmod on the file itself");
 export const lchmodSync = absent("lchmodSync", "use fs.chmodSync on the file itself");
 export const chown = absent("chown", OWNERS);
@@ -237,11 +257,29 @@ export const lchown = absent("lchown", OWNERS);
 export const lchownSync = absent("lchownSync", OWNERS);
 export const statfs = absent("statfs", "the size of file systems is not told to extensions");
 export const statfsSync = absent("statfsSync", "the size of file systems is not told to extensions");
-export const createReadStream = absent("createReadStream", STREAMS);
-export const createWriteStream = absent("createWriteStream", STREAMS);
-export const watch = absent("watch", WATCHING);
-export const watchFile = absent("watchFile", WATCHING);
-export function unwatchFile(): void {}
+
+const streams = () => importSync("pi:node/fs/streams");
+const watching = () => importSync("pi:node/fs/watch");
+
+export function createReadStream(path: unknown, options?: any): any {
+  return streams().createReadStream(path, options);
+}
+export function createWriteStream(path: unknown, options?: any): any {
+  return streams().createWriteStream(path, options);
+}
+export function watch(path: unknown, ...rest: any[]): any {
+  return watching().watch(path, ...rest);
+}
+export function watchFile(path: unknown, ...rest: any[]): any {
+  return watching().watchFile(path, ...rest);
+}
+export function unwatchFile(path: unknown, listener?: any): void {
+  watching().unwatchFile(path, listener);
+}
+export async function openAsBlob(path: unknown, options?: { type?: string }): Promise<any> {
+  const bytes = await run(requests.readFile(path));
+  return new (importSync("pi:web/blob").Blob)([bytes], options);
+}
 
 const fs = {
   F_OK, R_OK, W_OK, X_OK, Dir, Dirent, Stats, BigIntStats, access, accessSync, appendFile, appendFileSync, chmod, chmodSync, chown, chownSync,
@@ -251,7 +289,23 @@ const fs = {
   mkdir, mkdirSync, mkdtemp, mkdtempSync, open, openSync, opendir, opendirSync, promises, read, readFile, readFileSync, readSync,
   readdir, readdirSync, readlink, readlinkSync, readvSync, realpath, realpathSync, rename, renameSync, rm, rmSync, rmdir, rmdirSync,
   stat, statSync, statfs, statfsSync, symlink, symlinkSync, truncate, truncateSync, unlink, unlinkSync, unwatchFile,
-  utimes, utimesSync, watch, watchFile, write, writeFile, writeFileSync, writeSync, writevSync,
+  utimes, utimesSync, openAsBlob, readv, writev, watch, watchFile, write, writeFile, writeFileSync, writeSync, writevSync,
 };
+
+// Classes that load when they are read, as `ReadStream` of the default export; a named import has them too.
+for (const [name, from] of [["ReadStream", "streams"], ["WriteStream", "streams"], ["FileReadStream", "streams"], ["FileWriteStream", "streams"], ["FSWatcher", "watch"]] as const) {
+  defineLazy(fs, name, `pi:node/fs/${from}`, name.replace("File", ""));
+}
+/** Constructors in front of the classes, which load at the first use. */
+function lazyClass(name: "ReadStream" | "WriteStream"): any {
+  return new Proxy(function () {}, {
+    apply: (_target, _self, args) => new (streams()[name])(...args),
+    construct: (_target, args, target) => Reflect.construct(streams()[name], args, target === proxies[name] ? streams()[name] : target),
+    get: (_target, member) => streams()[name][member],
+    getPrototypeOf: () => Object.getPrototypeOf(streams()[name]),
+  });
+}
+const proxies: Record<string, any> = { ReadStream: lazyClass("ReadStream"), WriteStream: lazyClass("WriteStream") };
+export const { ReadStream, WriteStream } = proxies;
 
 export default fs;

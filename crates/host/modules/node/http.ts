@@ -1,27 +1,57 @@
-/** `node:http`: can be imported and extended; using it says what to do instead. */
+/** `node:http`: requests, and servers on loopback. */
 
-import { refuse } from "pi:node/refuse";
+import { ClientRequest, optionsOf } from "pi:node/http/client";
+import { IncomingMessage, OutgoingMessage, validateHeaderName, validateHeaderValue } from "pi:node/http/message";
+import { MAX_HEAD } from "pi:node/http/parser";
+import { Server, ServerResponse } from "pi:node/http/server";
+import { METHODS, STATUS_CODES } from "pi:node/http/status";
+import { EventEmitter } from "node:events";
 
-const refused = refuse("node:http", "use fetch; a realm cannot listen", [
-  "createServer", "request", "get", "Agent", "ClientRequest", "IncomingMessage", "OutgoingMessage", "Server", "ServerResponse",
-  "validateHeaderName", "validateHeaderValue", "setMaxIdleHTTPParsers",
-]);
+/** Connections are the host's: an agent only carries its settings. */
+export class Agent extends EventEmitter {
+  readonly defaultPort: number = 80;
+  readonly protocol: string = "http:";
+  options: Record<string, unknown>;
+  requests = {};
+  sockets = {};
+  freeSockets = {};
+  maxSockets = Infinity;
+  maxFreeSockets = 256;
+  maxTotalSockets = Infinity;
+  keepAlive: boolean;
 
-export const {
-  createServer, request, get, Agent, ClientRequest, IncomingMessage, OutgoingMessage, Server, ServerResponse, validateHeaderName,
-  validateHeaderValue, setMaxIdleHTTPParsers,
-} = refused;
+  constructor(options: Record<string, unknown> = {}) {
+    super();
+    this.options = { path: null, ...options };
+    this.keepAlive = Boolean(options.keepAlive);
+  }
+  destroy(): void {}
+  getName(options: any = {}): string {
+    return `${options.host ?? "localhost"}:${options.port ?? ""}:${options.localAddress ?? ""}`;
+  }
+}
 
-export const METHODS: string[] = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"];
-export const STATUS_CODES: Record<number, string> = {
-  100: "Continue", 101: "Switching Protocols", 200: "OK", 201: "Created", 202: "Accepted", 204: "No Content", 206: "Partial Content",
-  301: "Moved Permanently", 302: "Found", 303: "See Other", 304: "Not Modified", 307: "Temporary Redirect", 308: "Permanent Redirect",
-  400: "Bad Request", 401: "Unauthorized", 402: "Payment Required", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed",
-  406: "Not Acceptable", 408: "Request Timeout", 409: "Conflict", 410: "Gone", 413: "Payload Too Large", 415: "Unsupported Media Type",
-  418: "I'm a Teapot", 422: "Unprocessable Entity", 429: "Too Many Requests", 500: "Internal Server Error", 501: "Not Implemented",
-  502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
+export function request(input: any, ...rest: any[]): ClientRequest {
+  const { options, done } = optionsOf(input, rest, "http:");
+  return new ClientRequest(options, done);
+}
+export function get(input: any, ...rest: any[]): ClientRequest {
+  const sent: any = request(input, ...rest);
+  sent.end();
+  return sent;
+}
+export function createServer(options?: any, onRequest?: any): Server {
+  return new Server(options, onRequest);
+}
+
+export const globalAgent = new Agent({ keepAlive: true });
+export const maxHeaderSize = MAX_HEAD;
+export function setMaxIdleHTTPParsers(): void {}
+
+export { ClientRequest, IncomingMessage, METHODS, OutgoingMessage, STATUS_CODES, Server, ServerResponse, validateHeaderName, validateHeaderValue };
+
+const http = {
+  Agent, ClientRequest, IncomingMessage, METHODS, OutgoingMessage, STATUS_CODES, Server, ServerResponse, createServer, get, globalAgent, maxHeaderSize,
+  request, setMaxIdleHTTPParsers, validateHeaderName, validateHeaderValue,
 };
-export const maxHeaderSize = 16384;
-export const globalAgent: Record<string, unknown> = {};
-
-export default { ...refused, METHODS, STATUS_CODES, maxHeaderSize, globalAgent };
+export default http;

@@ -1,16 +1,18 @@
-/** `node:readline`: can be imported and extended; using it says what to do instead. */
+/** `node:readline`: lines of a stream. */
 
 import promises from "node:readline/promises";
-import { refuse } from "pi:node/refuse";
+import { Interface, clearLine, clearScreenDown, createInterface, cursorTo, emitKeypressEvents, moveCursor } from "pi:node/readline/interface";
+import { abortError } from "pi:node/readline/interface";
 
-const refused = refuse("node:readline", "a realm has no terminal; ask through ctx.ui", [
-  "createInterface", "Interface", "clearLine", "clearScreenDown", "cursorTo", "emitKeypressEvents", "moveCursor",
-]);
+Object.defineProperty(Interface.prototype.question, Symbol.for("nodejs.util.promisify.custom"), {
+  value(this: Interface, query: string, options: any = {}): Promise<string> {
+    if (options.signal?.aborted) return Promise.reject(abortError(options.signal));
+    return new Promise((resolve, reject) => {
+      options.signal?.addEventListener("abort", () => reject(abortError(options.signal)), { once: true });
+      this.question(query, options, resolve);
+    });
+  },
+});
 
-export const {
-  createInterface, Interface, clearLine, clearScreenDown, cursorTo, emitKeypressEvents, moveCursor,
-} = refused;
-
-export { default as promises } from "node:readline/promises";
-
-export default { ...refused, promises };
+export { Interface, clearLine, clearScreenDown, createInterface, cursorTo, emitKeypressEvents, moveCursor, promises };
+export default { Interface, clearLine, clearScreenDown, createInterface, cursorTo, emitKeypressEvents, moveCursor, promises };

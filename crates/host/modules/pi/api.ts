@@ -2,8 +2,7 @@
  * `pi:pi/api`: the `pi` object, one per entry.
  *
  * Registrations go to the host as data; functions stay here under a handle. Actions are hostcalls and
- * throw pi's message while the factory runs. Members of pi 0.87.1 that are not here yet exist and
- * throw, see `pi:pi/unsupported`.
+ * throw pi's message while the factory runs.
  */
 
 import { facts, state } from "pi:engine";
@@ -13,11 +12,11 @@ import { asRenderer, asToolFunction } from "pi:pi/components";
 import * as connectors from "pi:pi/connectors";
 import type { Entry } from "pi:pi/entry";
 import { sendError } from "pi:pi/errors";
-import { issueHandle, withHandles } from "pi:pi/handles";
+import { issueHandle } from "pi:pi/handles";
+import { forget, providerSpecOf } from "pi:pi/providers";
 import { sessionManager } from "pi:pi/session";
 import { addStreamHandler, removeStreamHandler } from "pi:pi/stream";
 import { ui } from "pi:pi/ui";
-import { defineUnsupported, unsupported } from "pi:pi/unsupported";
 import type { AbortSignal } from "pi:web/abort";
 
 type Callable = (...args: any[]) => any;
@@ -122,16 +121,24 @@ export function createApi(entry: Entry, ctx: object): object {
       entry.register({ kind: "entry_renderer", custom_type: String(customType), handle: issueHandle(asRenderer(renderer)) });
     },
 
-    /** Offers a model provider. Its functions stay here. */
-    registerProvider(name: string, config: Record<string, unknown>): void {
+    /** Changes Markdown before a terminal shows it. The last registration of an entry counts. */
+    registerMarkdownTransformer(transformer: Callable): void {
       entry.assertUsable();
-      if (typeof name !== "string") throw unsupported("pi.registerProvider(provider)");
-      entry.register({ kind: "provider", name, config: withHandles(config) });
+      entry.register({ kind: "markdown_transformer", handle: issueHandle(transformer) });
+    },
+
+    /** Offers a model provider, or a native one: an object with `id`, `models` and functions. Its functions stay here. */
+    registerProvider(name: string | Record<string, any>, config: Record<string, any> = {}): void {
+      entry.assertUsable();
+      entry.register(providerSpecOf(name, config));
+      refreshProviders(entry);
     },
 
     unregisterProvider(name: string): void {
       entry.assertUsable();
+      forget(String(name));
       entry.register({ kind: "provider_removed", name: String(name) });
+      refreshProviders(entry);
     },
 
     /** Runs a program. Never rejects: what could not run has code 1, and says why on stderr. */
@@ -140,6 +147,8 @@ export function createApi(entry: Entry, ctx: object): object {
       const { signal, timeout, cwd } = options;
       const params: Record<string, unknown> = { command, args: [...args], cwd: cwd ?? facts.cwd, api: "pi.exec" };
       if (timeout !== undefined && timeout > 0) params.timeout = timeout;
+      // A driver that writes down what happens is told at once, in the order of the calls.
+      if (facts.observesEvents === true) callSync("log", "log", { level: "debug", event: "pi.exec", message: command, data: params });
       try {
         const { output } = await call("exec", "exec", params, { signal });
         return { stdout: output.stdout ?? "", stderr: output.stderr ?? "", code: output.code ?? 0, killed: output.killed ?? false };
@@ -189,6 +198,43 @@ export function createApi(entry: Entry, ctx: object): object {
       return sessionManager.getSessionName();
     },
 
+    setSessionName(name: string): void {
+      entry.assertReady();
+      callSync("session", "session", { op: "set_session_name", name: String(name) });
+    },
+
+    /** Labels an entry; without a label, takes it away. */
+    setLabel(entryId: string, label?: string): void {
+      entry.assertReady();
+      if (!sessionManager.getEntry(entryId)) throw new Error(`Entry ${entryId} not found`);
+      callSync("session", "session", { op: "set_label", entryId, ...(label === undefined ? {} : { label: String(label) }) });
+    },
+
+    /** Slash commands: those of extensions, then prompt templates, then skills. */
+    getCommands(): object[] {
+      entry.assertReady();
+      return (state().set.commands ?? []).map((command: object) => plain(command) as object);
+    },
+
+    /** Changes to another model. `false`: its provider has no key. */
+    async setModel(model: object): Promise<boolean> {
+      if (entry.state === "loading") throw new Error("Extension runtime not initialized");
+      entry.assertReady();
+      const { output } = await call("session", "session.control", { op: "set_model", model: plain(model) });
+      return output.ok === true;
+    },
+
+    getThinkingLevel(): string {
+      entry.assertReady();
+      return state().set.thinkingLevel ?? "off";
+    },
+
+    /** The nearest level that the model takes. */
+    setThinkingLevel(level: string): void {
+      entry.assertReady();
+      callSync("session", "session.control", { op: "set_thinking_level", level: String(level) });
+    },
+
     events: {
       emit(channel: string, data?: unknown): void {
         entry.assertUsable();
@@ -211,24 +257,14 @@ export function createApi(entry: Entry, ctx: object): object {
     session: sessionManager,
     ui,
   };
-  defineUnsupported(
-    api,
-    "pi",
-    [
-      "getCommands",
-      "getThinkingLevel",
-      "setLabel",
-      "setModel",
-      "setSessionName",
-      "setThinkingLevel",
-    ],
-    () => entry.assertReady(),
-  );
-  defineUnsupported(api, "pi", ["registerMarkdownTransformer"], () =>
-    entry.assertUsable(),
-  );
   // Document 004 calls it so.
   return Object.assign(api, { registerSlashCommand: api.registerCommand });
+}
+
+/** Has the session look at what is offered now. While the factory runs it will do so anyway. */
+function refreshProviders(entry: Entry): void {
+  if (entry.state === "loading") return;
+  call("session", "session", { op: "refresh_providers" }).then(undefined, () => {});
 }
 
 /** Sends something into the conversation; a failure is an error of the extension, as under pi. */

@@ -72,3 +72,8 @@ function assertPlain(value: unknown, above: Set<object>): void {
   for (const member of Object.values(value)) assertPlain(member, above);
   above.delete(value);
 }
+
+/** Forgets every listener: this realm takes no part any more. */
+export function deafen(): void {
+  channels.clear();
+}

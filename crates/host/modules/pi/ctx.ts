@@ -1,23 +1,49 @@
 /**
  * `pi:pi/ctx`: the context that handlers, tools and commands get. Getters are live: they read the
  * state as it is when they are read.
+ *
+ * What changes the whole session (a reload, another session) is asked of the host and goes on here
+ * while other realms take the place of this one: members of the context then throw, and `withSession`
+ * gets a context that works.
  */
 
 import { facts, state } from "pi:engine";
-import { call } from "pi:hostcall";
+import { call, callSync, HostcallError } from "pi:hostcall";
 import { sendError } from "pi:pi/errors";
+import { modelRegistryOf } from "pi:pi/models";
 import { sessionManager } from "pi:pi/session";
 import { signalOf } from "pi:pi/signals";
+import { guarded } from "pi:pi/stale";
 import { ui } from "pi:pi/ui";
-import { defineUnsupported, defineUnsupportedGetters } from "pi:pi/unsupported";
 import type { AbortSignal } from "pi:web/abort";
 
-/** The context of an entry. */
-export function createContext(entry: number): object {
+type Callback<T> = ((value: T) => unknown) | undefined;
+
+interface ReplaceOptions {
+  withSession?: Callback<object>;
+}
+
+/** A request to the owner of the session. Its refusals are errors with pi's words. */
+async function control(op: string, params: object = {}): Promise<any> {
+  try {
+    return (await call("session", op === "wait_for_idle" ? "session" : "session.control", { op, ...params })).output;
+  } catch (error) {
+    throw worded(error);
+  }
+}
+
+/** A refusal that is about the session's state is, under pi, an Error with these words. */
+function worded(error: unknown): unknown {
+  const isState = error instanceof HostcallError && error.details?.reason === "state";
+  return isState ? Object.assign(new Error(error.message), { cause: error }) : error;
+}
+
+function members(entry: number) {
   const read = (key: string) => state().set[key];
-  const context = {
+  return {
     ui,
     sessionManager,
+    modelRegistry: modelRegistryOf(entry),
     get mode(): string {
       return read("mode") ?? "print";
     },
@@ -50,25 +76,104 @@ export function createContext(entry: number): object {
     abort(): void {
       call("session", "session.control", { op: "abort" }).then(undefined, (error) => sendError(error, "abort", entry));
     },
+    /** Asks the program to end. Print mode ends by itself. */
+    shutdown(): void {
+      callSync("session", "session.control", { op: "shutdown" });
+    },
+    /** Summarises the older part of the conversation; does not wait for it. */
+    compact(options: { customInstructions?: string; onComplete?: Callback<object>; onError?: Callback<Error> } = {}): void {
+      const { customInstructions } = options;
+      control("compact", { options: customInstructions === undefined ? {} : { customInstructions } }).then(
+        (result) => options.onComplete?.(result),
+        (error) => options.onError?.(error instanceof Error ? error : new Error(String(error))),
+      ).then(undefined, (error) => sendError(error, "compact", entry));
+    },
   };
-  defineUnsupported(context, "ctx", ["compact", "shutdown"]);
-  defineUnsupportedGetters(context, "ctx", ["modelRegistry"]);
-  return context;
+}
+
+function commandMembers(entry: number) {
+  const replaced = async (output: { cancelled?: boolean }, options: ReplaceOptions | undefined) => {
+    const cancelled = output.cancelled === true;
+    if (!cancelled) await options?.withSession?.(replacedContext(entry));
+    return { cancelled };
+  };
+  return {
+    getSystemPromptOptions: (): object => JSON.parse(JSON.stringify(state().set.systemPromptOptions ?? { cwd: facts.cwd })),
+
+    /** Waits until no run is on and none waits to begin. */
+    async waitForIdle(): Promise<void> {
+      await control("wait_for_idle");
+    },
+
+    async newSession(
+      options: ReplaceOptions & { parentSession?: string; setup?: (manager: object) => unknown } = {},
+    ): Promise<{ cancelled: boolean }> {
+      const { parentSession, setup } = options;
+      const hold = typeof setup === "function";
+      const output = await control("new_session", { hold, options: parentSession === undefined ? {} : { parentSession } });
+      if (hold && output.cancelled !== true) {
+        try {
+          await setup(sessionManager);
+        } finally {
+          await control("start_session");
+        }
+      }
+      return replaced(output, options);
+    },
+
+    async fork(entryId: string, options?: ReplaceOptions & { position?: string }): Promise<{ cancelled: boolean }> {
+      const position = options?.position;
+      const output = await control("fork", { entryId: String(entryId), options: position === undefined ? {} : { position } });
+      return replaced(output, options);
+    },
+
+    async switchSession(path: string, options?: ReplaceOptions): Promise<{ cancelled: boolean }> {
+      return replaced(await control("switch_session", { path: String(path) }), options);
+    },
+
+    async navigateTree(targetId: string, options: Record<string, unknown> = {}): Promise<{ cancelled: boolean }> {
+      const { summarize, customInstructions, replaceInstructions, label } = options;
+      const settings = JSON.parse(JSON.stringify({ summarize, customInstructions, replaceInstructions, label }));
+      const output = await control("navigate_tree", { targetId: String(targetId), options: settings });
+      return { cancelled: output.cancelled === true };
+    },
+
+    async reload(): Promise<void> {
+      await control("reload");
+    },
+  };
+}
+
+function together(...parts: object[]): object {
+  const descriptors = parts.map((part) => Object.getOwnPropertyDescriptors(part));
+  return Object.defineProperties({}, Object.assign({}, ...descriptors));
+}
+
+/** The context of an entry. */
+export function createContext(entry: number): object {
+  return guarded(members(entry));
 }
 
 /** The same for a command, with what only commands may do. */
 export function createCommandContext(entry: number): object {
-  const context = Object.defineProperties({}, Object.getOwnPropertyDescriptors(createContext(entry)));
-  defineUnsupported(context, "ctx", [
-    "fork",
-    "getSystemPromptOptions",
-    "navigateTree",
-    "newSession",
-    "reload",
-    "switchSession",
-    "waitForIdle",
-  ]);
-  return context;
+  return guarded(together(members(entry), commandMembers(entry)));
+}
+
+/** What `withSession` gets: a command's context of the session that is open now. */
+function replacedContext(entry: number): object {
+  const inject = async (op: string, params: object): Promise<void> => {
+    try {
+      callSync("session", "session.inject", { op, ...params });
+    } catch (error) {
+      throw worded(error);
+    }
+    await control("wait_for_idle");
+  };
+  return together(members(entry), commandMembers(entry), {
+    sendMessage: (message: object, options: object = {}): Promise<void> => inject("send_message", { message, options }),
+    sendUserMessage: (content: unknown, options: object = {}): Promise<void> =>
+      inject("send_user_message", { content, options }),
+  });
 }
 
 /** The same inside `before_agent_start`, where the prompt is what the handlers so far made of it. */

@@ -6,6 +6,7 @@
  */
 
 import { send } from "pi:engine";
+import { assertCurrent } from "pi:pi/stale";
 
 export type Registration = { kind: string; [member: string]: unknown };
 
@@ -24,8 +25,9 @@ export class Entry {
     this.path = path;
   }
 
-  /** Throws when the entry failed to load. */
+  /** Throws when the entry failed to load, or when another realm has taken the place of this one. */
   assertUsable(): void {
+    assertCurrent();
     if (this.state === "failed") {
       throw new Error(`Extension "${this.path}" failed to load and its API is no longer active.`);
     }

@@ -9,16 +9,19 @@
 
 import "pi:web";
 import "pi:pi/location";
-import { send } from "pi:engine";
+import { facts, send } from "pi:engine";
 import { onResult, onTimer } from "pi:hostcall";
 import { createApi } from "pi:pi/api";
-import { deliver } from "pi:pi/bus";
+import { deafen, deliver } from "pi:pi/bus";
 import { createCommandContext, createContext, withSystemPrompt } from "pi:pi/ctx";
 import { Entry } from "pi:pi/entry";
 import { errorReport, messageOf, sendError } from "pi:pi/errors";
 import { byHandle, withHandles } from "pi:pi/handles";
+import { updater } from "pi:pi/providers";
 import { abortSignal, signalOf } from "pi:pi/signals";
+import { retire } from "pi:pi/stale";
 import { removeStreamHandler, resume, stream } from "pi:pi/stream";
+import { TextDecoder } from "pi:web/encoding";
 import { runTicks } from "pi:web/ticks";
 
 interface Loaded {
@@ -91,6 +94,20 @@ function revive(value: any): any {
   return isSignal ? signalOf(value.$signal) : value;
 }
 
+/** An answer of a `user_bash` handler: its functions as handles, `exec` as one that says what it prints. */
+function withOperations(value: any, entry: number): unknown {
+  const exec = value?.operations?.exec;
+  if (typeof exec !== "function") return withHandles(value);
+  const decoder = new TextDecoder();
+  function run(this: { update(value: unknown): void }, command: string, cwd: string, signal: unknown): unknown {
+    const onData = (data: Uint8Array | string) =>
+      this.update(typeof data === "string" ? data : decoder.decode(data, { stream: true }));
+    return exec.call(value.operations, command, cwd, { onData, signal });
+  }
+  const extension = facts.extension;
+  return { operations: { exec: withHandles(run) }, $entry: entry, $extension: extension };
+}
+
 function eventHook(payload: {
   event_id: string;
   entry: number;
@@ -122,7 +139,7 @@ function eventHook(payload: {
     () => byHandle(payload.handle)(event, context),
     (value) => {
       if (value === undefined) answer({});
-      else answer({ value: payload.event === "user_bash" ? withHandles(value) : value });
+      else answer({ value: payload.event === "user_bash" ? withOperations(value, payload.entry) : value });
     },
     (error) => {
       const report = errorReport(error, payload.event, payload.entry);
@@ -173,7 +190,7 @@ function slashCommand(payload: { slash_command_id: string; entry: number; handle
 function callback(payload: { callback_id: string; entry: number; handle: number; args: unknown[] }): void {
   const id = payload.callback_id;
   settle(
-    () => byHandle(payload.handle)(...payload.args),
+    () => byHandle(payload.handle).apply(updater(id), payload.args.map(revive)),
     (value) => send({ type: "callback_result", payload: { callback_id: id, ...(value === undefined ? {} : { value }) } }),
     (error) =>
       send({
@@ -193,6 +210,10 @@ const TASKS: Record<string, (payload: any) => void> = {
   timer_fired: ({ timer }) => onTimer(timer),
   signal_aborted: ({ signal }) => abortSignal(signal),
   bus_event: ({ channel, data }) => deliver(channel, data),
+  retired: () => {
+    retire();
+    deafen();
+  },
   handler_muted: ({ handler }) => removeStreamHandler(handler),
 };
 

@@ -1,12 +1,13 @@
 /**
- * `pi:pi/session`: `ctx.sessionManager`, the read side of the session.
+ * `pi:pi/session`: `ctx.sessionManager`.
  *
- * Everything is answered from the readable state; nothing asks the host. Entries are this realm's
- * copies: changing one changes nothing in the session.
+ * Reading is answered from the readable state and asks nobody. Entries are this realm's copies: changing
+ * one changes nothing in the session. Writing is a hostcall, done when it returns.
  */
 
 import { state } from "pi:engine";
-import { defineUnsupported } from "pi:pi/unsupported";
+import { callSync } from "pi:hostcall";
+import * as projection from "pi:pi/projection";
 
 export interface SessionEntry {
   type: string;
@@ -52,6 +53,15 @@ function labelOf(id: string): { label: string; timestamp: string } | undefined {
       : { label: entry.label, timestamp: entry.timestamp };
   }
   return found;
+}
+
+/** Appends an entry below the leaf and returns its id. */
+function append(entry: Record<string, unknown>): string {
+  return callSync("session", "session.inject", { op: "append", entry: JSON.parse(JSON.stringify(entry)) }).output.id;
+}
+
+function setLeaf(entryId: string | null): void {
+  callSync("session", "session.control", { op: "set_leaf", ...(entryId === null ? {} : { entryId }) });
 }
 
 export const sessionManager = {
@@ -116,27 +126,68 @@ export const sessionManager = {
     const name = named?.name?.trim();
     return name ? name : undefined;
   },
+
+  isPersisted: (): boolean => session().persisted ?? false,
+  usesDefaultSessionDir: (): boolean => session().defaultDir ?? session().persisted ?? false,
+  getChildren: (parentId: string): SessionEntry[] => entries().filter((entry) => entry.parentId === parentId),
+
+  buildContextEntries: (): SessionEntry[] => projection.contextEntries(sessionManager.getBranch()),
+  buildSessionProjection: (): projection.Projection => projection.project(sessionManager.getBranch()),
+  buildSessionContext(): object {
+    const { messages, thinkingLevel, model } = projection.project(sessionManager.getBranch());
+    return { messages, thinkingLevel, model };
+  },
+
+  appendMessage: (message: any): string =>
+    message?.role === "custom"
+      ? sessionManager.appendCustomMessageEntry(message.customType, message.content, message.display, message.details)
+      : append({ type: "message", message }),
+  appendThinkingLevelChange: (thinkingLevel: string): string => append({ type: "thinking_level_change", thinkingLevel }),
+  appendModelChange: (provider: string, modelId: string): string => append({ type: "model_change", provider, modelId }),
+  appendUsage(kind: string, provider: string, model: string, usage: object, note?: string): SessionEntry | undefined {
+    return entryById(append({ type: "usage", kind, provider, model, usage, note }));
+  },
+  appendCompaction: (
+    summary: string,
+    firstKeptEntryId: string | null,
+    tokensBefore: number,
+    details?: unknown,
+    fromHook?: boolean,
+    usage?: object,
+  ): string =>
+    append({ type: "compaction", summary, firstKeptEntryId: firstKeptEntryId ?? "", tokensBefore, details, usage, fromHook }),
+  appendCustomEntry: (customType: string, data?: unknown): string => append({ type: "custom", customType, data }),
+  appendCustomMessageEntry: (customType: string, content: unknown, display: boolean, details?: unknown): string =>
+    append({ type: "custom_message", customType, content, display, details }),
+  appendSessionInfo: (name: string): string => append({ type: "session_info", name: String(name).trim() }),
+  appendContextEdit(targetId: string, replacement: object | null): string {
+    if (!entryById(targetId)) throw new Error(`Entry ${targetId} not found`);
+    return append({ type: "context_edit", targetId, replacement });
+  },
+  appendLabelChange(targetId: string, label: string | undefined): string {
+    if (!entryById(targetId)) throw new Error(`Entry ${targetId} not found`);
+    return append({ type: "label", targetId, label });
+  },
+
+  /** What is appended next follows this entry. */
+  branch(fromId: string): void {
+    if (!entryById(fromId)) throw new Error(`Entry ${fromId} not found`);
+    setLeaf(fromId);
+  },
+  resetLeaf: (): void => setLeaf(null),
+  branchWithSummary(fromId: string | null, summary: string, details?: unknown, fromHook?: boolean, usage?: object): string {
+    if (fromId !== null && !entryById(fromId)) throw new Error(`Entry ${fromId} not found`);
+    const left = leafId() ?? "root";
+    setLeaf(fromId);
+    return append({ type: "branch_summary", fromId: left, summary, details, usage, fromHook });
+  },
+
+  // What replaces the whole session is done by the session's owner, with its events.
+  newSession: (): never => replaces("newSession", "ctx.newSession()"),
+  setSessionFile: (): never => replaces("setSessionFile", "ctx.switchSession(path)"),
+  createBranchedSession: (): never => replaces("createBranchedSession", 'ctx.fork(entryId, { position: "at" })'),
 };
 
-defineUnsupported(sessionManager, "ctx.sessionManager", [
-  "appendBranchSummary",
-  "appendCompaction",
-  "appendCustomEntry",
-  "appendCustomMessageEntry",
-  "appendLabelChange",
-  "appendMessage",
-  "appendModelChange",
-  "appendSessionInfo",
-  "appendThinkingLevelChange",
-  "branch",
-  "branchWithSummary",
-  "buildContextEntries",
-  "buildSessionContext",
-  "buildSessionProjection",
-  "createBranchedSession",
-  "getChildren",
-  "isPersisted",
-  "newSession",
-  "resetLeaf",
-  "setSessionFile",
-]);
+function replaces(member: string, instead: string): never {
+  throw new Error(`ctx.sessionManager.${member} would replace the session behind its owner's back; use ${instead}`);
+}

@@ -9,3 +9,17 @@ for (const file of readdirSync(folder).filter((name) => name.endsWith(".snippet.
   const output = execFileSync(process.execPath, ["--no-warnings", file], { cwd: folder, env: { NO_COLOR: "1" } });
   writeFileSync(`${folder}${file.replace(".snippet.js", ".expected")}`, output);
 }
+
+// The snippets that touch files and programs log to a file in a folder of their own.
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const head = 'import { appendFileSync as append } from "node:fs"; import { format } from "node:util"; const log = (...args) => append("output.txt", `${format(...args)}\\n`);\n';
+for (const file of readdirSync(`${folder}host`).filter((name) => name.endsWith(".snippet.js"))) {
+  const cwd = mkdtempSync(join(tmpdir(), "snippet-"));
+  writeFileSync(join(cwd, "snippet.mjs"), head + readFileSync(`${folder}host/${file}`, "utf8"));
+  execFileSync(process.execPath, ["--no-warnings", "snippet.mjs"], { cwd, stdio: "inherit", env: { NO_COLOR: "1", PATH: "/usr/bin:/bin" } });
+  writeFileSync(`${folder}host/${file.replace(".snippet.js", ".expected")}`, readFileSync(join(cwd, "output.txt")));
+  rmSync(cwd, { recursive: true });
+}

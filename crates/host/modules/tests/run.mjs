@@ -10,6 +10,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import vm from "node:vm";
 import util from "node:util";
+import crypto from "node:crypto";
 import ts from "typescript";
 
 const { getPromiseDetails: promiseDetails } = createRequire(import.meta.url)("internal/test/binding").internalBinding("util");
@@ -19,6 +20,32 @@ const sources = new Map([...index].map(([specifier, path]) => [
   specifier,
   ts.transpileModule(readFileSync(new URL(path, root), "utf8"), { compilerOptions: { target: "ES2022", module: "ESNext", verbatimModuleSyntax: true } }).outputText,
 ]));
+
+/** Stand-ins for the engine's pure functions, by Node's own modules. */
+const computing = (bare) => ({
+  digest: (name, key) => {
+    const wrap = (state) => (given) => (given === true ? wrap(state.copy()) : given ? void state.update(given) : bare(state.digest()));
+    try { return wrap(key ? crypto.createHmac(name, key) : crypto.createHash(name)); } catch { return undefined; }
+  },
+  deriveKey: (kind, digest, password, salt, info, a, b, c, length) => {
+    if (kind === "scrypt") return bare(crypto.scryptSync(password, salt, length, { N: a, r: b, p: c, maxmem: 2 ** 30 }));
+    try { return bare(kind === "pbkdf2" ? crypto.pbkdf2Sync(password, salt, a, length, digest) : crypto.hkdfSync(digest, password, salt, info, length)); } catch { return undefined; }
+  },
+  cipher: (mode, encrypt, key, iv) => {
+    let state;
+    try { state = crypto[encrypt ? "createCipheriv" : "createDecipheriv"](`aes-${key.length * 8}-${mode}`, key, mode === "ecb" ? null : iv); } catch { return undefined; }
+    return (operation, bytes) => {
+      if (operation === "update") return bare(state.update(bytes));
+      if (operation === "aad") return void state.setAAD(bytes);
+      if (operation === "tag") return bare(state.getAuthTag());
+      if (operation === "expect") return void state.setAuthTag(bytes);
+      if (operation === "unpadded") return void state.setAutoPadding(false);
+      try { return bare(state.final()); } catch (error) { return mode === "gcm" ? "auth" : /wrong final/.test(error.message) ? "length" : "decrypt"; }
+    };
+  },
+  compressor: () => { throw new Error("compression runs in the real engine only"); },
+  crc32: () => 0,
+});
 
 async function realm(snippet) {
   const lines = [];
@@ -51,6 +78,9 @@ async function realm(snippet) {
       const [state, value] = promiseDetails(promise);
       return { state: ["pending", "fulfilled", "rejected"][state], value };
     },
+    // Node's own ticks run when its microtasks are done.
+    afterJobs: (job) => process.nextTick(job),
+    ...computing((bytes) => new context.Uint8Array(bytes)),
     enqueueJob: (job) => context.Promise.resolve().then(job),
     nextCallId: () => `host-${++calls}`,
     importSync: (specifier) => {

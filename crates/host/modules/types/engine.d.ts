@@ -44,6 +44,34 @@ declare module "pi:engine" {
   export function setUrlPart(href: string, part: string, value: string): UrlParts | undefined;
   export function promiseState(promise: Promise<unknown>): { state: "pending" | "fulfilled" | "rejected"; value: unknown };
   export function enqueueJob(job: () => void): void;
+  /** Calls it once, when the microtask queue is empty; the latest one counts. */
+  export function afterJobs(job: () => void): void;
+  /** A digest or, with a key, an HMAC in progress; `undefined` for an unknown name. `()` ends it, `(true)` copies it. */
+  export function digest(name: string, key?: Uint8Array): Digest | undefined;
+  export interface Digest {
+    (bytes: Uint8Array): void;
+    (copy: true): Digest;
+    (): Uint8Array;
+  }
+  /** `pbkdf2` (a: rounds), `scrypt` (a, b, c: cost, block size, parallelism) or `hkdf`; `undefined` for an unknown digest. */
+  export function deriveKey(kind: string, digest: string, password: Uint8Array, salt: Uint8Array, info: Uint8Array, a: number, b: number, c: number, length: number): Uint8Array | undefined;
+  /** An AES mode (`cbc`, `ctr`, `ecb`, `gcm`) in progress; `undefined` when key and vector do not fit it. */
+  export function cipher(mode: string, encrypt: boolean, key: Uint8Array, iv: Uint8Array): Cipher | undefined;
+  export interface Cipher {
+    (operation: "update", bytes: Uint8Array): Uint8Array;
+    (operation: "final"): Uint8Array | "length" | "decrypt" | "auth";
+    (operation: "tag"): Uint8Array | undefined;
+    (operation: "aad" | "expect", bytes: Uint8Array): void;
+    (operation: "unpadded"): void;
+  }
+  /** A codec of zlib or brotli; each step takes some input and gives at most `room` bytes. */
+  export function compressor(kind: string, level: number, windowBits: number, dictionary?: Uint8Array): (input: Uint8Array, flush: number, room: number) => {
+    output: Uint8Array;
+    read: number;
+    end: boolean;
+    failure?: string;
+  };
+  export function crc32(bytes: Uint8Array, start: number): number;
   /** `host-1`, `host-2`, ... */
   export function nextCallId(): string;
   /**

@@ -1,6 +1,6 @@
-/** `pi:web/blob`: Blob, File and FormData, held in memory. A blob's stream comes with web streams. */
+/** `pi:web/blob`: Blob, File and FormData, held in memory. */
 
-import { decodeUtf8, encodeUtf8, epochMs } from "pi:engine";
+import { decodeUtf8, encodeUtf8, epochMs, importSync } from "pi:engine";
 import { viewOf } from "pi:web/encoding";
 
 type Part = string | Blob | ArrayBuffer | ArrayBufferView;
@@ -36,8 +36,15 @@ export class Blob {
   slice(start: number = 0, end: number = this.size, type: string = ""): Blob {
     return new Blob([this[BYTES].slice(start, end)], { type });
   }
-  stream(): never {
-    throw new DOMException("Blob.stream() is not available in a PiJS realm yet; use arrayBuffer() or text()", "NotSupportedError");
+  stream(): any {
+    const bytes = this[BYTES];
+    return new (importSync("pi:web/streams").ReadableStream)({
+      type: "bytes",
+      start(controller: any) {
+        if (bytes.length > 0) controller.enqueue(bytes.slice());
+        controller.close();
+      },
+    });
   }
   get [Symbol.toStringTag](): string {
     return "Blob";

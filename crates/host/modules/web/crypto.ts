@@ -1,10 +1,10 @@
 /**
- * `pi:web/crypto`: `crypto.getRandomValues` and `crypto.randomUUID` over the driver's entropy.
- *
- * `crypto.subtle` is absent; reading one of its methods says so.
+ * `pi:web/crypto`: `crypto.getRandomValues` and `crypto.randomUUID` over the driver's entropy; `crypto.subtle`
+ * loads when it is read.
  */
 
-import { fillRandom } from "pi:engine";
+import { fillRandom, importSync } from "pi:engine";
+import type { SubtleCrypto } from "pi:web/subtle";
 
 const QUOTA = 65536;
 
@@ -32,18 +32,11 @@ export function getRandomValues<T extends ArrayBufferView>(array: T): T {
   return array;
 }
 
-class SubtleCrypto {}
-for (const method of ["digest", "encrypt", "decrypt", "sign", "verify", "generateKey", "importKey", "exportKey", "deriveBits", "deriveKey", "wrapKey", "unwrapKey"]) {
-  Object.defineProperty(SubtleCrypto.prototype, method, {
-    value: () =>
-      Promise.reject(new DOMException(`crypto.subtle.${method} is not available in a PiJS realm yet`, "NotSupportedError")),
-    configurable: true,
-    writable: true,
-  });
-}
-
 class Crypto {
-  readonly subtle = new SubtleCrypto();
+  #subtle: SubtleCrypto | undefined;
+  get subtle(): SubtleCrypto {
+    return (this.#subtle ??= new (importSync("pi:web/subtle").SubtleCrypto)() as SubtleCrypto);
+  }
   getRandomValues<T extends ArrayBufferView>(array: T): T {
     return getRandomValues(array);
   }
@@ -56,4 +49,4 @@ class Crypto {
 }
 
 export const crypto = new Crypto();
-export { Crypto, SubtleCrypto };
+export { Crypto };

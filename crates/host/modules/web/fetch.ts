@@ -1,21 +1,19 @@
 /**
  * `pi:web/fetch`: fetch, Request and Response over the `http` hostcall.
  *
- * The body of a response arrives whole and is read with text, json, bytes, arrayBuffer, blob or
- * formData; `body` as a stream comes with web streams, and reading it says so. A refusal or failure
- * rejects with a TypeError `fetch failed` whose cause is the hostcall's error, as Node's does with
- * its network error.
+ * A response is there as soon as its head is; its body arrives piece by piece. A stream as the body of a
+ * request is sent piece by piece too. A refusal or failure rejects with a TypeError `fetch failed`
+ * whose cause is the hostcall's error, as Node's does with its network error.
  */
 
-import { decodeUtf8, encodeUtf8, fillRandom } from "pi:engine";
+import { encodeUtf8 } from "pi:engine";
 import { attach, bytesOf, call } from "pi:hostcall";
-import { AbortSignal } from "pi:web/abort";
-import { BYTES, Blob, FormData, encodeForm } from "pi:web/blob";
-import { viewOf } from "pi:web/encoding";
+import type { Answer } from "pi:hostcall";
+import { AbortController, AbortSignal } from "pi:web/abort";
+import { Arriving, Body, chunkBytes, extract } from "pi:web/fetch/body";
+import type { BodyInit, Content } from "pi:web/fetch/body";
 import { Headers } from "pi:web/headers";
-import { URL, URLSearchParams } from "pi:web/url";
-
-type BodyInit = string | ArrayBuffer | ArrayBufferView | Blob | FormData | URLSearchParams | null | undefined;
+import { URL } from "pi:web/url";
 
 export interface RequestInit {
   method?: string;
@@ -24,88 +22,6 @@ export interface RequestInit {
   signal?: AbortSignal | null;
   redirect?: "follow" | "error" | "manual";
   [other: string]: unknown;
-}
-
-interface Extracted {
-  bytes: Uint8Array;
-  type: string | undefined;
-}
-
-function extract(body: BodyInit): Extracted | undefined {
-  if (body === null || body === undefined) return undefined;
-  if (typeof body === "string") return { bytes: encodeUtf8(body.toWellFormed()), type: "text/plain;charset=UTF-8" };
-  if (body instanceof URLSearchParams) {
-    return { bytes: encodeUtf8(body.toString()), type: "application/x-www-form-urlencoded;charset=UTF-8" };
-  }
-  if (body instanceof Blob) return { bytes: body[BYTES], type: body.type || undefined };
-  if (body instanceof FormData) {
-    const random = new Uint8Array(6);
-    fillRandom(random);
-    const boundary = `----formdata-pijs-0${[...random].map((byte) => byte % 10).join("")}`;
-    return { bytes: encodeForm(body, boundary), type: `multipart/form-data; boundary=${boundary}` };
-  }
-  if (body instanceof ArrayBuffer || ArrayBuffer.isView(body)) return { bytes: viewOf(body).slice(), type: undefined };
-  if (typeof (body as any)[Symbol.asyncIterator] === "function" || typeof (body as any).getReader === "function") {
-    throw new TypeError("A stream as a request body is not available in a PiJS realm yet; pass a string or bytes");
-  }
-  return { bytes: encodeUtf8(String(body).toWellFormed()), type: "text/plain;charset=UTF-8" };
-}
-
-/** What Request and Response share: one body that is read once. */
-class Body {
-  #bytes: Uint8Array | undefined;
-  #used = false;
-  declare readonly headers: Headers;
-
-  constructor(bytes: Uint8Array | undefined) {
-    this.#bytes = bytes;
-  }
-
-  get bodyUsed(): boolean {
-    return this.#used;
-  }
-
-  get body(): null {
-    if (this.#bytes === undefined) return null;
-    throw new TypeError("Reading a body as a stream is not available in a PiJS realm yet; use text(), json() or arrayBuffer()");
-  }
-
-  async bytes(): Promise<Uint8Array> {
-    return this.#take().slice();
-  }
-  async arrayBuffer(): Promise<ArrayBuffer> {
-    return this.#take().slice().buffer as ArrayBuffer;
-  }
-  async text(): Promise<string> {
-    return decodeUtf8(this.#take(), false, false);
-  }
-  async json(): Promise<any> {
-    return JSON.parse(decodeUtf8(this.#take(), false, false));
-  }
-  async blob(): Promise<Blob> {
-    return new Blob([this.#take()], { type: this.headers.get("content-type") ?? "" });
-  }
-  async formData(): Promise<FormData> {
-    const type = this.headers.get("content-type") ?? "";
-    if (!type.startsWith("application/x-www-form-urlencoded")) {
-      throw new TypeError(`formData() reads application/x-www-form-urlencoded bodies only; this one is ${type || "untyped"}`);
-    }
-    const form = new FormData();
-    for (const [name, value] of new URLSearchParams(decodeUtf8(this.#take(), false, false))) form.append(name, value);
-    return form;
-  }
-
-  /** The unread bytes, for a copy of this object. */
-  _peek(): Uint8Array | undefined {
-    if (this.#used) throw new TypeError("Body is unusable: Body has already been read");
-    return this.#bytes;
-  }
-
-  #take(): Uint8Array {
-    if (this.#used) throw new TypeError("Body is unusable: Body has already been read");
-    this.#used = this.#bytes !== undefined;
-    return this.#bytes ?? new Uint8Array(0);
-  }
 }
 
 const NORMALISED = ["DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"];
@@ -122,11 +38,12 @@ export class Request extends Body {
     const method = String(init.method ?? from?.method ?? "GET");
     const upper = NORMALISED.includes(method.toUpperCase()) ? method.toUpperCase() : method;
     const headers = new Headers(init.headers ?? from?.headers);
-    const content = init.body !== undefined ? extract(init.body) : undefined;
-    const bytes = content?.bytes ?? (init.body === undefined ? from?._peek() : undefined);
-    if (bytes && (upper === "GET" || upper === "HEAD")) throw new TypeError("Request with GET/HEAD method cannot have body.");
-    if (content?.type && !headers.has("content-type")) headers.set("content-type", content.type);
-    super(bytes);
+    const given = init.body !== undefined ? extract(init.body) : undefined;
+    const content = given?.content ?? (init.body === undefined ? (init._copy ? from?._copy() : from?._send()) : undefined);
+    if (content && (upper === "GET" || upper === "HEAD")) throw new TypeError("Request with GET/HEAD method cannot have body.");
+    if (given && "stream" in given.content && init.duplex !== "half") throw new TypeError("RequestInit: duplex option is required when sending a body.");
+    if (given?.type && !headers.has("content-type")) headers.set("content-type", given.type);
+    super(content);
     this.method = upper;
     this.url = from ? from.url : parse(String(input));
     this.headers = headers;
@@ -135,7 +52,7 @@ export class Request extends Body {
   }
 
   clone(): Request {
-    return new Request(this);
+    return new Request(this, { _copy: true });
   }
   get [Symbol.toStringTag](): string {
     return "Request";
@@ -169,16 +86,16 @@ export class Response extends Body {
   #redirected = false;
   #type = "default";
 
-  constructor(body?: BodyInit, init: ResponseInit = {}) {
+  constructor(body?: BodyInit, init: ResponseInit & { _content?: Content } = {}) {
     const status = init.status ?? 200;
     if (status < 200 || status > 599) throw new RangeError("init[\"status\"] must be in the range of 200 to 599, inclusive.");
-    const content = extract(body);
-    if (content && NULL_BODY_STATUS.includes(status)) throw new TypeError(`Response constructor: Invalid response status code ${status}`);
-    super(content?.bytes);
+    const given = extract(body);
+    if (given && NULL_BODY_STATUS.includes(status)) throw new TypeError(`Response constructor: Invalid response status code ${status}`);
+    super(given?.content ?? init._content);
     this.status = status;
     this.statusText = init.statusText ?? "";
     this.headers = new Headers(init.headers);
-    if (content?.type && !this.headers.has("content-type")) this.headers.set("content-type", content.type);
+    if (given?.type && !this.headers.has("content-type")) this.headers.set("content-type", given.type);
   }
 
   get ok(): boolean {
@@ -195,8 +112,7 @@ export class Response extends Body {
   }
 
   clone(): Response {
-    const bytes = this._peek();
-    const copy = new Response(bytes, { status: this.status, statusText: this.statusText, headers: this.headers });
+    const copy = new Response(null, { status: this.status, statusText: this.statusText, headers: this.headers, _content: this._copy() });
     copy.#url = this.#url;
     copy.#redirected = this.#redirected;
     copy.#type = this.#type;
@@ -204,8 +120,8 @@ export class Response extends Body {
   }
 
   /** An answer of the `http` connector. */
-  static _received(body: Uint8Array, init: Required<ResponseInit>, url: string, redirected: boolean): Response {
-    const response = new Response(NULL_BODY_STATUS.includes(init.status) ? null : body, init);
+  static _received(content: Content, init: Required<ResponseInit>, url: string, redirected: boolean): Response {
+    const response = new Response(null, { ...init, ...(NULL_BODY_STATUS.includes(init.status) ? {} : { _content: content }) });
     response.#url = url;
     response.#redirected = redirected;
     response.#type = "basic";
@@ -237,27 +153,72 @@ export class Response extends Body {
   }
 }
 
-/** Sends a request; resolves for every HTTP status. */
-export async function fetch(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
-  const request = new Request(input, init);
-  const bytes: Uint8Array[] = [];
-  const body = request._peek();
-  const params: Record<string, unknown> = {
-    url: request.url,
-    method: request.method,
-    headers: [...request.headers],
-    redirect: request.redirect,
-  };
-  if (body) params.body = attach(bytes, body);
-  request.signal.throwIfAborted();
+let uploads = 0;
+
+/** Sends the pieces of a body one after the other; each waits until the connection took the one before. */
+async function upload(id: string, stream: any, signal: AbortSignal): Promise<void> {
+  const reader = stream.getReader();
   try {
-    const answer = await call("http", "http", params, { bytes, signal: request.signal });
-    const output = answer.output;
-    const received = bytesOf(answer, output.body) ?? encodeUtf8(typeof output.body === "string" ? output.body : "");
-    const details = { status: output.status, statusText: output.statusText ?? output.status_text ?? "", headers: output.headers };
-    return Response._received(received, details, output.url ?? request.url, Boolean(output.redirected));
-  } catch (cause) {
-    if (request.signal.aborted) throw request.signal.reason;
-    throw new TypeError("fetch failed", { cause });
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      const bytes: Uint8Array[] = [];
+      await call("http", "http", { op: "send", upload: id, data: attach(bytes, chunkBytes(value)) }, { bytes, signal });
+    }
+    await call("http", "http", { op: "finish", upload: id }, { signal });
+  } catch (error) {
+    void reader.cancel(error).catch(() => {});
+    throw error;
   }
+}
+
+/** Sends a request; resolves for every HTTP status as soon as the head is there. */
+export function fetch(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
+  return new Promise((resolve, reject) => {
+    const request = new Request(input, init);
+    request.signal.throwIfAborted();
+    const bytes: Uint8Array[] = [];
+    const params: Record<string, unknown> = { url: request.url, method: request.method, headers: [...request.headers], redirect: request.redirect, stream: true };
+    const content = request._send();
+    const id = `upload-${(uploads += 1)}`;
+    if (content && "bytes" in content) params.body = attach(bytes, content.bytes);
+    else if (content) params.upload = id;
+
+    const stopped = new AbortController();
+    const signal = AbortSignal.any([request.signal, stopped.signal]);
+    const arriving = new Arriving((reason) => stopped.abort(reason));
+    let isThere = false;
+    const head = ({ output }: Answer) => {
+      isThere = true;
+      const details = { status: output.status, statusText: output.statusText ?? "", headers: output.headers };
+      resolve(Response._received({ arriving }, details, output.url ?? request.url, Boolean(output.redirected)));
+    };
+    const body = (answer: Answer) => {
+      const { body: piece } = answer.output ?? {};
+      if (piece === undefined || piece === null) return;
+      arriving.add(bytesOf(answer, piece) ?? encodeUtf8(String(piece)));
+    };
+    const onChunk = (chunk: Answer) => {
+      if (!isThere && chunk.output?.status !== undefined) head(chunk);
+      else if (isThere) body(chunk);
+    };
+    const fail = (cause: unknown) => {
+      const error = request.signal.aborted ? request.signal.reason : stopped.signal.aborted ? stopped.signal.reason : new TypeError(isThere ? "terminated" : "fetch failed", { cause });
+      if (isThere) arriving.end(error);
+      else reject(error);
+    };
+    let whole = false;
+    call("http", "http", params, { bytes, signal, onChunk: (chunk) => { whole = chunk.isLast; onChunk(chunk); } }).then((answer) => {
+      // A connector that does not stream answers with everything at once.
+      if (!isThere) head(answer), body(answer);
+      else if (!whole) body(answer);
+      arriving.end();
+    }, fail);
+    if (content && !("bytes" in content)) {
+      upload(id, (content as { stream: any }).stream, signal).catch((error) => {
+        stopped.abort(error);
+        fail(error);
+      });
+    }
+  });
 }

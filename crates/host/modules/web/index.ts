@@ -6,7 +6,7 @@
  * and nothing of a browser's document.
  */
 
-import { enqueueJob } from "pi:engine";
+import { enqueueJob, importSync } from "pi:engine";
 import { checkFunction } from "pi:node/errors";
 import { AbortController, AbortSignal } from "pi:web/abort";
 import { console } from "pi:web/console";
@@ -43,15 +43,55 @@ const LAZY: Record<string, string[]> = {
   "pi:web/url": ["URL", "URLSearchParams"],
   "pi:web/clone": ["structuredClone"],
   "pi:web/performance": ["performance", "Performance"],
-  "pi:web/crypto": ["crypto", "Crypto", "SubtleCrypto"],
+  "pi:web/crypto": ["crypto", "Crypto"],
+  "pi:web/subtle": ["CryptoKey", "SubtleCrypto"],
   "pi:web/headers": ["Headers"],
   "pi:web/blob": ["Blob", "File", "FormData"],
+  "pi:web/streams": [
+    "ByteLengthQueuingStrategy", "CountQueuingStrategy", "ReadableByteStreamController", "ReadableStream", "ReadableStreamBYOBReader",
+    "ReadableStreamBYOBRequest", "ReadableStreamDefaultController", "ReadableStreamDefaultReader", "TextDecoderStream", "TextEncoderStream",
+    "TransformStream", "TransformStreamDefaultController", "WritableStream", "WritableStreamDefaultController", "WritableStreamDefaultWriter",
+  ],
+  "pi:web/compression": ["CompressionStream", "DecompressionStream"],
   "pi:web/intl": ["Intl"],
   "pi:web/atomics": ["SharedArrayBuffer", "Atomics"],
   "pi:web/fetch": ["fetch", "Request", "Response"],
   "node:buffer": ["Buffer"],
   "node:process": ["process"],
 };
+
+// What the language leaves to the locale: the engine's own forms are not those of Node.
+const number = () => importSync("pi:web/intl/number").NumberFormat;
+const date = () => importSync("pi:web/intl/date").DateTimeFormat;
+const text = () => importSync("pi:web/intl/text").Collator;
+let collator: { compare(a: string, b: string): number } | undefined;
+
+function defineLocale(prototype: object, members: Record<string, (...args: any[]) => unknown>): void {
+  for (const name of Object.keys(members)) Object.defineProperty(members[name], "name", { value: name });
+  defineHidden(prototype, members);
+}
+defineLocale(Number.prototype, {
+  toLocaleString(this: number, ...args: unknown[]) {
+    return new (number())(...args).format(Number(this));
+  },
+});
+defineLocale(BigInt.prototype, {
+  toLocaleString(this: bigint, ...args: unknown[]) {
+    return new (number())(...args).format(BigInt(this));
+  },
+});
+function localeDate(needed: string) {
+  return function (this: Date, locales?: unknown, options?: unknown) {
+    return Number.isNaN(this.getTime()) ? "Invalid Date" : new (date())(locales, options, needed).format(this);
+  };
+}
+defineLocale(Date.prototype, { toLocaleString: localeDate("all"), toLocaleDateString: localeDate("date"), toLocaleTimeString: localeDate("time") });
+defineLocale(String.prototype, {
+  localeCompare(this: string, other: unknown, locales?: unknown, options?: unknown) {
+    const order = options === undefined ? (collator ??= new (text())()) : new (text())(locales, options);
+    return order!.compare(String(this), String(other));
+  },
+});
 
 for (const specifier of Object.keys(LAZY)) {
   for (const name of LAZY[specifier]!) defineLazy(globalThis, name, specifier);

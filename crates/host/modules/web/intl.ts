@@ -1,11 +1,13 @@
 /**
- * `pi:web/intl`: the part of `Intl` that there is, `Intl.Segmenter`.
+ * `pi:web/intl`: `Intl`. Segmenter is here; the formatters are in modules of their own and write American English.
  *
  * Grapheme clusters follow Unicode's extended rules (UAX 29: GB3 to GB13), by one regular expression per
  * cluster; ASCII, which is most of what a terminal shows, takes a path without one. Words follow the
  * default rules without a dictionary, so that a run of Han or Kana is cut by characters and scripts.
  * The result does not depend on a locale.
  */
+
+import { importSync } from "pi:engine";
 
 type Granularity = "grapheme" | "word" | "sentence";
 
@@ -119,9 +121,38 @@ class Segmenter {
 
 Object.defineProperty(Segmenter.prototype, Symbol.toStringTag, { value: "Intl.Segmenter", configurable: true });
 
-const Intl: object = Object.defineProperties({}, {
+const Intl: any = Object.defineProperties({}, {
   Segmenter: { value: Segmenter, writable: true, configurable: true },
+  getCanonicalLocales: { value: (locales?: string | string[]) => (locales === undefined ? [] : ([] as string[]).concat(locales)), writable: true, configurable: true },
+  supportedValuesOf: { value: (key: string) => (key === "timeZone" ? ["UTC"] : []), writable: true, configurable: true },
   [Symbol.toStringTag]: { value: "Intl", configurable: true },
 });
+
+/** Formatters load when they are read, and can be called without `new`, as the old ones of the standard. */
+const FORMATTERS: Record<string, string[]> = {
+  "pi:web/intl/number": ["NumberFormat", "PluralRules"],
+  "pi:web/intl/date": ["DateTimeFormat"],
+  "pi:web/intl/text": ["Collator", "ListFormat", "RelativeTimeFormat"],
+};
+for (const [specifier, names] of Object.entries(FORMATTERS)) {
+  for (const name of names) {
+    const settle = (value: unknown) => {
+      Object.defineProperty(Intl, name, { value, writable: true, enumerable: false, configurable: true });
+      return value;
+    };
+    Object.defineProperty(Intl, name, {
+      get: () => {
+        const Class = importSync(specifier)[name];
+        const callable = name === "NumberFormat" || name === "DateTimeFormat" || name === "Collator";
+        const exposed = callable ? new Proxy(Class, { apply: (target, _self, args) => Reflect.construct(target, args) }) : Class;
+        if (callable) Object.defineProperty(Class.prototype, "constructor", { value: exposed, writable: true, configurable: true });
+        return settle(exposed);
+      },
+      set: settle,
+      enumerable: false,
+      configurable: true,
+    });
+  }
+}
 
 export { Intl };

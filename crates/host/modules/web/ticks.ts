@@ -2,27 +2,25 @@
  * `pi:web/ticks`: the queue of `process.nextTick`, which Node empties before any promise job.
  *
  * `pi:runtime` calls `runTicks` when the synchronous part of a macrotask is over, before the engine
- * drains its jobs; that gives Node's order. Ticks that are queued later, by a promise job, run in a
- * job of their own, after the jobs that were queued before them.
+ * drains its jobs; ticks that a promise job queues run when no promise job is left. That is Node's order.
  */
 
-import { enqueueJob } from "pi:engine";
+import { afterJobs } from "pi:engine";
 
 type Tick = () => void;
 
 let queue: Tick[] = [];
-let jobQueued = false;
+let waiting = false;
 
-/** Queues a callback; it runs before the promise jobs when the macrotask is still on the stack. */
+/** Queues a callback; it runs before the promise jobs when the macrotask is still on the stack, else after them. */
 export function queueTick(tick: Tick): void {
   queue.push(tick);
-  if (!jobQueued) {
-    jobQueued = true;
-    enqueueJob(() => {
-      jobQueued = false;
-      guarded(runTicks);
-    });
-  }
+  if (waiting) return;
+  waiting = true;
+  afterJobs(() => {
+    waiting = false;
+    guarded(runTicks);
+  });
 }
 
 /** Runs a callback of a job; what it throws is reported as an unhandled rejection is. */

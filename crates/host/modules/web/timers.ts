@@ -8,8 +8,9 @@
  * was set in the same task.
  */
 
-import { send } from "pi:engine";
+import { facts, send } from "pi:engine";
 import { checkFunction } from "pi:node/errors";
+import { HostcallError } from "pi:hostcall";
 
 type Callback = (...args: any[]) => void;
 
@@ -17,6 +18,16 @@ const LONGEST_DELAY = 2 ** 31 - 1;
 
 const armed = new Map<number, Timer>();
 let lastId = 0;
+
+/** Node has no such limit; without one a loop that arms timers costs the host memory without end. */
+function tooMany(most: number): HostcallError {
+  return new HostcallError({
+    code: "denied",
+    message: `there are ${most} live timers, which is the limit; clear some first`,
+    retryable: true,
+    details: { reason: "quota", quota: "timers", limit: most },
+  });
+}
 
 abstract class Timer {
   /** Id of the current arming; a refreshed timer gets a new one. */
@@ -34,6 +45,8 @@ abstract class Timer {
   abstract get _repeats(): boolean;
 
   _arm(delay: number): void {
+    const most: number | undefined = facts.limits?.timers;
+    if (most !== undefined && armed.size >= most) throw tooMany(most);
     this._id = ++lastId;
     armed.set(this._id, this);
     send({ type: "timer_set", payload: { timer: this._id, delay_ms: delay, repeat: this._repeats } });

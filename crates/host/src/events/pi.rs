@@ -102,14 +102,15 @@ pub const EVENTS: &[Rule] = &[
     rule("context_with_system", &["messages"], Combine::Replace("messages")).held_by("context.modify"),
     rule("input", &[], Combine::Input).held_by("context.modify"),
     quiet("mcp_servers_change"),
-    rule("message_end", &[], Combine::ReplaceMessage),
+    rule("message_end", &[], Combine::ReplaceMessage).held_by("context.modify"),
     quiet("message_start"),
     quiet("message_update"),
     quiet("model_select"),
     rule("project_trust", &[], Combine::FirstDecided).held_by("trust"),
     quiet("provider_stream_event"),
-    rule("resources_discover", &[], Combine::Collect(&["skillPaths", "promptPaths", "themePaths"])),
-    rule("session_before_compact", &[], Combine::LastUntil("cancel")),
+    rule("resources_discover", &[], Combine::Collect(&["skillPaths", "promptPaths", "themePaths"]))
+        .held_by("resources"),
+    rule("session_before_compact", &[], Combine::LastUntil("cancel")).held_by("compaction"),
     rule("session_before_fork", &[], Combine::LastUntil("cancel")),
     rule("session_before_switch", &[], Combine::LastUntil("cancel")),
     rule("session_before_tree", &[], Combine::LastUntil("cancel")),
@@ -189,6 +190,11 @@ impl Answer {
             }
             Combine::FirstDecided => {
                 if matches!(value.get("trusted").and_then(Value::as_str), Some("yes" | "no")) {
+                    let mut value = value;
+                    // What is remembered is the person's word alone.
+                    if let Some(members) = value.as_object_mut() {
+                        members.remove("remember");
+                    }
                     self.value = Some(value);
                     return (Step::Stop, None);
                 }
@@ -345,6 +351,12 @@ mod tests {
             assert_eq!(rule_for(rule.name), rule);
         }
         assert!(is_known("stream_text") && !is_known("nonsense"));
+    }
+
+    #[test]
+    fn what_is_remembered_about_trust_is_never_an_extension_s_word() {
+        let (answer, _) = round("project_trust", json!({}), &[json!({ "trusted": "yes", "remember": true })]);
+        assert_eq!(answer, Some(json!({ "trusted": "yes" })));
     }
 
     fn round(event: &str, payload: Value, answers: &[Value]) -> (Option<Value>, Map<String, Value>) {

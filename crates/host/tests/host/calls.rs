@@ -85,7 +85,7 @@ fn timers_fire_in_order_and_programs_run_through_the_gate() {
         );
         assert_eq!(
             *lab.calls.lock().expect("no panic"),
-            [r#"exec {"command":"report","args":["status"],"cwd":"/project/sub"}"#]
+            [r#"exec {"command":"report","args":["status"],"cwd":"/project/sub","api":"pi.exec"}"#]
         );
         assert_eq!(lab.ledger_lines("host_call.start").len(), 1);
     });

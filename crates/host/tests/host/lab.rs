@@ -261,6 +261,12 @@ impl Table {
                 let lock = || self.held.released.lock().expect("no test panics here");
                 match command {
                     "held" => drop(self.held.changed.wait_while(lock(), |released| !*released)),
+                    "cancellable" => {
+                        while !request.cancel.is_cancelled() {
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
+                        self.calls.lock().expect("no test panics here").push("cancelled".to_owned());
+                    }
                     "release" => {
                         *lock() = true;
                         self.held.changed.notify_all();
@@ -289,7 +295,11 @@ impl Table {
 impl Connector for Table {
     fn call(&self, request: Request, _sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         let answer = self.answer(&request);
+        let hangs = request.params.get("command").is_some_and(|command| command == "forever");
         Box::pin(async move {
+            if hangs {
+                std::future::pending::<()>().await;
+            }
             tokio::task::yield_now().await;
             answer
         })

@@ -66,18 +66,6 @@ fn actions_while_loading_throw() {
 }
 
 #[test]
-fn members_that_are_missing_say_so() {
-    let lab = Lab::new();
-    lab.run(async {
-        lab.load(&["unknown-members"]).await;
-        lab.host.emit(Event::new("session_start").with("reason", "startup")).await;
-        let wanted = ["pi.setLabel", "ctx.ui.custom", "ctx.ui.theme", "ctx.modelRegistry", "ctx.compact"]
-            .map(|member| format!("{member} is not supported by PiJS yet"));
-        assert_eq!(lab.logs(), wanted);
-    });
-}
-
-#[test]
 fn names_that_are_taken_stay_with_the_first() {
     let lab = Lab::new();
     lab.run(async {

@@ -6,7 +6,7 @@ use pijs_protocol::wire::Limits;
 use serde_json::json;
 
 fn impatient() -> HostOptions {
-    HostOptions { limits: Limits { fuel: 2_000, ..Limits::default() }, max_restarts: 2, ..HostOptions::default() }
+    HostOptions { limits: Limits { fuel: 2_000, ..Limits::default() }, ..HostOptions::default() }
 }
 
 #[test]
@@ -51,7 +51,16 @@ fn an_extension_that_is_stopped_too_often_is_switched_off() {
         }
         let ended = lab.reported().iter().filter(|report| matches!(report.kind, ReportKind::Ended(_))).count();
         assert_eq!(ended, 3, "two restarts, then it is left out");
-        assert!(lab.reported().iter().any(|report| report.kind == ReportKind::Disabled));
+        assert!(lab.reported().iter().any(|report| matches!(report.kind, ReportKind::Disabled { .. })));
         assert_eq!(lab.logs().iter().filter(|line| *line == "b1").count(), 4);
+        let told: Vec<String> = lab.complaints().into_iter().filter(|line| line.contains("quarantine")).collect();
+        let [told] = told.as_slice() else { panic!("once: {told:?}") };
+        assert!(told.contains("\"verdict-hangs\"") && told.contains("pi remove path:verdict-hangs"), "{told}");
+
+        let id = pijs_protocol::ExtensionId::from("path:verdict-hangs");
+        assert!(!lab.host.release(&pijs_protocol::ExtensionId::from("path:handlers-b")));
+        assert!(lab.host.release(&id) && !lab.host.release(&id));
+        lab.forget();
+        lab.until(|report| report.kind == ReportKind::Restarted).await;
     });
 }

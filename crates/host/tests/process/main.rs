@@ -3,6 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod deaths;
 #[path = "../host/lab.rs"]
 #[expect(dead_code, reason = "shared with the tests of realms in the thread, which use all of it")]
 mod lab;
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     pijs_realm::worker::enter();
-    let trials = neighbours::TESTS.iter().map(|(name, test)| {
+    let trials = neighbours::TESTS.iter().chain(deaths::TESTS).map(|(name, test)| {
         Trial::test(*name, move || {
             test();
             Ok(())

@@ -41,7 +41,7 @@ const STUCK: [&str; 14] = [
 const ROUNDS: usize = 3;
 
 /// Endless fuel, so that only the deadline ends a turn.
-fn lab(turn: Duration) -> Lab {
+pub(crate) fn lab(turn: Duration) -> Lab {
     let limits = Limits { fuel: u64::MAX, stream_fuel: u64::MAX, ..Limits::default() };
     let process = ProcessOptions { turn, ..ProcessOptions::default() };
     let options = HostOptions { limits, ..HostOptions::default() };
@@ -123,7 +123,7 @@ fn deadline() -> Termination {
 }
 
 fn a_verdict_is_asked_for_while_a_neighbour_is_stuck() {
-    let lab = lab(Duration::from_secs(2));
+    let lab = lab(Duration::from_secs(600));
     lab.run(async {
         lab.load(&["stuck", "neighbour"]).await;
         let stuck = lab.host.run_command("reverse", "");

@@ -52,6 +52,10 @@ pub enum Rule {
     NoPerson,
     /// A verdict is awaited; nobody is asked.
     Verdict,
+    /// A file that may hold secrets was read before.
+    AfterSecret,
+    /// A person was asked too often.
+    Muted,
 }
 
 impl Rule {
@@ -71,6 +75,8 @@ impl Rule {
             Self::NoGrant => "no_grant",
             Self::NoPerson => "no_person",
             Self::Verdict => "verdict",
+            Self::AfterSecret => "after_secret",
+            Self::Muted => "muted",
         }
     }
 }
@@ -92,6 +98,10 @@ pub enum Reason {
     ProtectedPath,
     /// The address is not public.
     BlockedAddress,
+    /// It has read a file that may hold secrets, and nobody consented to what may leave.
+    AfterSecret,
+    /// It has asked a person too often.
+    Quota,
 }
 
 impl Reason {
@@ -105,6 +115,8 @@ impl Reason {
             Self::NonInteractive => "non_interactive",
             Self::ProtectedPath => "protected_path",
             Self::BlockedAddress => "blocked_address",
+            Self::AfterSecret => "after_secret",
+            Self::Quota => "quota",
         }
     }
 
@@ -116,7 +128,7 @@ impl Reason {
 
     /// Whether a person could say otherwise.
     pub fn can_be_asked(self) -> bool {
-        matches!(self, Self::NoGrant | Self::Scope)
+        matches!(self, Self::NoGrant | Self::Scope | Self::AfterSecret)
     }
 }
 
@@ -147,6 +159,8 @@ pub(crate) fn refusal(capability: &str, reason: Reason, method: &str, subject: &
         Reason::NonInteractive => "not granted, and nobody can be asked",
         Reason::ProtectedPath => "a protected place",
         Reason::BlockedAddress => "not a public address",
+        Reason::AfterSecret => "held back: files that may hold secrets were read before, see the capability `egress`",
+        Reason::Quota => "not asked about any more: it was refused too often, or too many questions wait",
     };
     let about = if subject.is_empty() { String::new() } else { format!(" for {subject}") };
     HostcallError::denied(reason.as_str(), format!("{method}: capability `{capability}`{about} is {why}"))

@@ -30,9 +30,16 @@ impl LineWriter<'_> {
         raw(out, "\",\"level\":\"");
         raw(out, level_name(level));
         raw(out, "\",\"event\":");
-        string(&self.redactor.text(event), out);
-        raw(out, ",\"message\":");
-        string(&self.redactor.text(message), out);
+        // Words of the host need no looking at.
+        if matches!(record.body, Body::Event(_)) {
+            string(&self.redactor.text(event), out);
+            raw(out, ",\"message\":");
+            string(&self.redactor.text(message), out);
+        } else {
+            string(event, out);
+            raw(out, ",\"message\":");
+            string(message, out);
+        }
         self.correlation(record, out);
         let component = match &record.body {
             Body::Event(event) if event.from_extension => "extension",
@@ -129,6 +136,22 @@ impl LineWriter<'_> {
                     }
                 }
             }
+            Body::Lost(call) => {
+                member(out, "\"capability\":", &call.capability);
+                member(out, "\"method\":", &call.method);
+                match &call.params_hash {
+                    Some(hash) => member(out, "\"params_hash\":", hash),
+                    None => raw(out, "\"params_hash\":null,"),
+                }
+                if call.params_hash_keyed {
+                    raw(out, "\"params_hash_keyed\":true,");
+                }
+                // How long it ran nobody knows.
+                raw(
+                    out,
+                    "\"duration_ms\":null,\"is_error\":true,\"error\":{\"code\":\"internal\",\"reason\":\"host_crash\"},",
+                );
+            }
             Body::Event(event) => {
                 let data = self.redactor.members(&event.data);
                 if event.from_extension {
@@ -177,6 +200,7 @@ fn words(record: &Record) -> (Level, &str, &str) {
             "host_call.end",
             "call failed",
         ),
+        Body::Lost(_) => (Level::Error, "host_call.end", "the host ended before the call did"),
         Body::Event(event) => (event.level, &event.event, &event.message),
     }
 }

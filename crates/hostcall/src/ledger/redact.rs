@@ -2,9 +2,12 @@
 //!
 //! Two rules: by key, where a key holds one of the words of document 004 as a whole word segment
 //! (`api_key`, `apiKey`, `X-Api-Key`; `token`, not `totalTokens`); by value, where text holds a
-//! secret the host knows of or something that looks like a common kind of credential. A secret
-//! that is split over two fields, or encoded, is not recognised.
+//! secret the host knows of (also in base64 or URL encoding), an assignment to a name of the first
+//! rule (`?api_key=...`, `password: ...`), or something that looks like a common kind of
+//! credential. A secret that is split over two fields, or encoded in another way, is not
+//! recognised.
 
+use aho_corasick::AhoCorasick;
 use serde_json::{Map, Value};
 
 /// What stands in place of a secret.
@@ -51,10 +54,41 @@ const CREDENTIAL_PREFIXES: &[&str] = &[
     "AKIA",
     "AIza",
     "eyJ",
+    "ASIA",
+    "Token ",
+    "token ",
+    "dckr_pat_",
+    "ghr_",
+    "gsk_",
+    "hf_",
+    "pypi-",
+    "rk_live_",
+    "sk_live_",
+    "sk_test_",
+    "xai-",
+    "xapp-",
+    "xoxa-",
+    "xoxs-",
+    "ya29.",
+    "-----BEGIN ",
 ];
+
+/// A secret key holds one of these in any spelling; nearly every key holds none, and is done with.
+const HINTS: &[&[u8]] = &[b"key", b"token", b"auth", b"cookie", b"pass", b"secret", b"credential", b"bearer"];
+
+/// Longest name before `=` or `:` that is looked at.
+const LONGEST_NAME: usize = 64;
 
 /// Whether a member of this name holds a secret.
 pub fn is_secret_key(key: &str) -> bool {
+    if !pijs_protocol::guard::is_up("ledger.redact-key") {
+        return false;
+    }
+    let hinted = |hint: &&[u8]| key.as_bytes().windows(hint.len()).any(|window| window.eq_ignore_ascii_case(hint));
+    // Only ASCII folds to ASCII, but for two characters that no name is spelled with.
+    if !HINTS.iter().any(hinted) {
+        return false;
+    }
     let segments = segments(key);
     WORDS.iter().any(|words| segments.windows(words.len()).any(|window| window == *words))
 }
@@ -87,37 +121,58 @@ fn segments(key: &str) -> Vec<String> {
 }
 
 /// Values known to be secret.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Redactor {
     secrets: Vec<String>,
+    /// All secrets and prefixes in one pass: nearly every text holds none, and is done with.
+    any: AhoCorasick,
+}
+
+impl Default for Redactor {
+    fn default() -> Self {
+        Self::new([])
+    }
 }
 
 impl Redactor {
     /// Knows these values; those too short to tell from ordinary words are left out.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
-        let mut secrets: Vec<String> = secrets.into_iter().filter(|secret| secret.len() >= SHORTEST_SECRET).collect();
+        let mut all = Vec::new();
+        for secret in secrets.into_iter().filter(|secret| secret.len() >= SHORTEST_SECRET) {
+            all.extend(encodings(&secret));
+            all.push(secret);
+        }
         // Longest first, so that one that contains another goes as a whole.
-        secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        secrets.dedup();
-        Self { secrets }
+        all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        all.dedup();
+        let words = all.iter().map(String::as_str).chain(CREDENTIAL_PREFIXES.iter().copied());
+        // Only more patterns than memory holds are refused.
+        let any = AhoCorasick::new(words).expect("so many secrets fit");
+        Self { secrets: all, any }
+    }
+
+    /// Whether [`Redactor::text`] would take something out.
+    pub fn finds(&self, text: &str) -> bool {
+        (self.any.is_match(text) || assigns(text)) && self.text(text) != text
     }
 
     /// Text without secrets.
     pub fn text(&self, text: &str) -> String {
         let mut out = text.to_owned();
-        for secret in &self.secrets {
-            if out.contains(secret.as_str()) {
-                out = out.replace(secret.as_str(), REDACTED);
-            }
-        }
-        // Nearly every text ends here: a call writes several, and most are words of the host.
-        if !names_a_credential(&out) {
+        if !pijs_protocol::guard::is_up("ledger.redact-value") {
             return out;
         }
-        for prefix in CREDENTIAL_PREFIXES {
-            out = without_credentials(&out, prefix);
+        if self.any.is_match(text) {
+            for secret in &self.secrets {
+                if out.contains(secret.as_str()) {
+                    out = out.replace(secret.as_str(), REDACTED);
+                }
+            }
+            for prefix in CREDENTIAL_PREFIXES {
+                out = without_credentials(&out, prefix);
+            }
         }
-        out
+        if assigns(&out) { without_assignments(&out) } else { out }
     }
 
     /// A value without secrets, by key and by value.
@@ -142,14 +197,6 @@ impl Redactor {
     }
 }
 
-/// Whether any prefix occurs, in one pass and without allocating. `false` means that none of the
-/// replacements below would change anything.
-fn names_a_credential(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    (0..bytes.len().saturating_sub(SHORTEST_CREDENTIAL))
-        .any(|at| CREDENTIAL_PREFIXES.iter().any(|prefix| bytes[at..].starts_with(prefix.as_bytes())))
-}
-
 fn without_credentials(text: &str, prefix: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -171,10 +218,134 @@ fn without_credentials(text: &str, prefix: &str) -> String {
     out
 }
 
+/// What a secret looks like in a URL and in base64. Inside a longer text base64 has three alignments, each with its own
+/// characters at the ends, which are left out.
+fn encodings(secret: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let percent: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+    found.push(percent.replace('+', "%20"));
+    found.push(percent);
+    for alphabet in [STANDARD, URL_SAFE] {
+        for shift in 0..3 {
+            let mut padded = vec![0; shift];
+            padded.extend_from_slice(secret.as_bytes());
+            let text = base64(&padded, alphabet);
+            // Characters that hold bits of what stands before, and of what follows.
+            let first = (shift * 8).div_ceil(6);
+            let last = padded.len() * 8 / 6;
+            found.extend(text.get(first..last).map(str::to_owned));
+        }
+    }
+    found.retain(|text| text.len() >= SHORTEST_SECRET && text != secret);
+    found
+}
+
+const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Base64 without padding.
+fn base64(bytes: &[u8], alphabet: &[u8; 64]) -> String {
+    let mut out = String::new();
+    for chunk in bytes.chunks(3) {
+        let word = chunk.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for at in 0..=chunk.len() {
+            out.push(char::from(alphabet[(word >> (18 - 6 * at) & 63) as usize]));
+        }
+    }
+    out
+}
+
+/// Whether something stands before `=` or `:` that may be a secret name.
+fn assigns(text: &str) -> bool {
+    names(text).any(|(name, _)| is_secret_key(name))
+}
+
+/// Names before `=` and `:`, with the place behind.
+fn names(text: &str) -> impl Iterator<Item = (&str, usize)> {
+    text.match_indices(['=', ':']).filter_map(|(at, _)| {
+        let before = text[..at].trim_end_matches(['"', '\'', ' ', '\\']);
+        let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let start = before
+            .char_indices()
+            .rev()
+            .take(LONGEST_NAME)
+            .take_while(|(_, character)| word(*character))
+            .last()
+            .map(|(at, _)| at)?;
+        Some((&before[start..], at + 1))
+    })
+}
+
+fn without_assignments(text: &str) -> String {
+    let mut out = String::new();
+    let mut done = 0;
+    for (name, after) in names(text) {
+        if after < done || !is_secret_key(name) {
+            continue;
+        }
+        let rest = &text[after..];
+        let value = rest.trim_start_matches([' ', '"', '\'', '\\']);
+        let start = after + rest.len() - value.len();
+        let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '&' | ',' | ';' | '}' | ')' | '\\' | '<');
+        let mut length = value.find(ends).unwrap_or(value.len());
+        // `Authorization: Basic dXNlcg==`: the scheme is a word of its own.
+        let scheme = &value[..length];
+        if ["basic", "bearer", "digest", "token"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+            let credential = value[length..].trim_start_matches(' ');
+            length = value.len() - credential.len() + credential.find(ends).unwrap_or(credential.len());
+        }
+        if length > 0 && !value.starts_with(REDACTED) {
+            out.push_str(&text[done..start]);
+            out.push_str(REDACTED);
+            done = start + length;
+        }
+    }
+    out.push_str(&text[done..]);
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn known_secrets_are_found_in_base64_and_in_urls() {
+        let secret = "p@ss/w0rd+with=ödd bytes?";
+        let redactor = Redactor::new([secret.to_owned()]);
+        for before in ["", "a", "ab", "abc"] {
+            for alphabet in [STANDARD, URL_SAFE] {
+                let text = base64(format!("{before}{secret} and more").as_bytes(), alphabet);
+                let clean = redactor.text(&text);
+                assert!(clean.contains(REDACTED), "{before:?}: {text}");
+                let core = base64(secret.as_bytes(), alphabet);
+                assert!(!clean.contains(&core[2..20]), "{clean}");
+            }
+        }
+        let query =
+            format!("https://x/?q={}", url::form_urlencoded::byte_serialize(secret.as_bytes()).collect::<String>());
+        assert_eq!(redactor.text(&query), "https://x/?q=[REDACTED]");
+    }
+
+    #[test]
+    fn an_assignment_to_a_secret_name_is_taken_out_of_text() {
+        let redactor = Redactor::default();
+        for (text, clean) in [
+            ("GET /v1?api_key=abc&n=1", "GET /v1?api_key=[REDACTED]&n=1"),
+            ("curl -H 'X-Api-Key: abc' x", "curl -H 'X-Api-Key: [REDACTED]' x"),
+            ("{\"password\":\"a b\"}", "{\"password\":\"[REDACTED] b\"}"),
+            ("Authorization: Basic dTpw", "Authorization: [REDACTED]"),
+            ("API-KEY = abc; next", "API-KEY = [REDACTED]; next"),
+            ("{\\\"token\\\": \\\"abc\\\"}", "{\\\"token\\\": \\\"[REDACTED]\\\"}"),
+            ("totalTokens=12, max_tokens: 5", "totalTokens=12, max_tokens: 5"),
+            ("key: value, author: me", "key: value, author: me"),
+            ("token=", "token="),
+            ("https://host:443/token/x", "https://host:443/token/x"),
+        ] {
+            assert_eq!(redactor.text(text), clean, "{text}");
+            assert_eq!(redactor.finds(text), text != clean, "{text}");
+        }
+    }
 
     #[test]
     fn keys_match_as_whole_words_however_they_are_spelled() {

@@ -121,3 +121,57 @@ fn what_a_failing_sink_did_not_take_is_offered_again() {
     ledger.flush().unwrap();
     assert_eq!(verify(&*memory.bytes()).unwrap().lines, 2);
 }
+
+#[test]
+fn a_writer_on_its_own_thread_writes_the_same_lines() {
+    let sink = MemorySink::new();
+    let (ledger, caller) = ledger(LedgerOptions::default(), sink.clone());
+    let writer = ledger.writer();
+    let thread = std::thread::spawn(move || writer.run());
+    for n in 0..10_000 {
+        ledger.event(Now::default(), &caller, Level::Info, "n", "", Map::from_iter([("n".to_owned(), json!(n))]));
+        if n % 100 == 0 {
+            ledger.kick();
+        }
+        if n % 1000 == 999 {
+            // What must be written before it goes on is.
+            ledger.flush().unwrap();
+            assert_eq!(sink.lines().last().unwrap()["data"]["n"], n);
+        }
+    }
+    drop(ledger);
+    thread.join().unwrap();
+    assert_eq!(verify(&*sink.bytes()).unwrap().lines, 10_000);
+    assert!(sink.lines().iter().enumerate().all(|(n, line)| line["data"]["n"] == n));
+}
+
+#[test]
+fn parameters_with_secrets_are_hashed_under_the_key_of_the_installation() {
+    let call = |params: Value| HostCall {
+        call_id: "c".into(),
+        capability: pijs_protocol::Capability::new("http"),
+        method: "http".to_owned(),
+        params: params.as_object().unwrap().clone(),
+        timeout_ms: None,
+        cancel_token: None,
+        context: None,
+        bytes: Vec::new(),
+    };
+    let keyed = |key: [u8; 32], params: Value| {
+        let options =
+            LedgerOptions { hash_key: Some(key), secrets: vec!["hunter2hunter2".into()], ..LedgerOptions::default() };
+        Ledger::new(options, MemorySink::new()).hash_params(&call(params))
+    };
+    for params in [
+        json!({"url": "https://x/", "headers": {"Authorization": "1234"}}),
+        json!({"url": "https://x/?q=hunter2hunter2"}),
+        json!({"list": [{"pin": "ok"}, {"password": 1234}]}),
+        json!({"body": "api_key=1234"}),
+    ] {
+        let (a, b) = (keyed([1; 32], params.clone()), keyed([2; 32], params.clone()));
+        assert!(a.keyed && b.keyed && a.digest != b.digest, "{params}");
+    }
+    let plain = json!({"url": "https://x/", "maxTokens": 4, "note": "the author's key idea"});
+    let (a, b) = (keyed([1; 32], plain.clone()), keyed([2; 32], plain));
+    assert!(!a.keyed && a == b);
+}

@@ -1,12 +1,16 @@
 //! Checks a ledger: every line parses, every hash fits, nothing is missing in between.
 
-use super::ChainHead;
+use super::resume::Calls;
+use super::{ChainHead, OpenCall};
+use pijs_protocol::log::{LOG_SCHEMA, LogEntry};
 use sha2::{Digest, Sha256};
 use std::fmt;
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Read};
 
 /// Longest line that is read before the file is called broken.
 const LONGEST: u64 = 4 * super::LONGEST_LINE as u64;
+/// The event that says where a ledger begins whose first lines were removed for want of space.
+pub(super) const PRUNED: &str = "ledger.pruned";
 
 /// A ledger that holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,12 +21,16 @@ pub struct Verified {
     pub head: ChainHead,
     /// The last line has no line feed: its write was interrupted. It is not counted.
     pub torn: bool,
+    /// Number of the first line; more than 0 when older ones were removed for want of space, and said so.
+    pub first: u64,
 }
 
 /// The first line that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenLine {
-    /// 1-based.
+    /// Which of the files, from 0.
+    pub part: usize,
+    /// 1-based, in its file.
     pub line: u64,
     /// What is wrong with it.
     pub problem: String,
@@ -36,56 +44,169 @@ impl fmt::Display for BrokenLine {
 
 impl std::error::Error for BrokenLine {}
 
+/// What a ledger says about calls, beside that it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audit {
+    /// That it holds.
+    pub verified: Verified,
+    /// Calls that began, with as many ends less those open.
+    pub calls: u64,
+    /// Calls that began and have not ended.
+    pub open: Vec<OpenCall>,
+}
+
 /// Reads a ledger from its first line and names the first that does not hold.
-pub fn verify(mut reader: impl BufRead) -> Result<Verified, BrokenLine> {
-    let mut head = ChainHead::default();
-    let mut lines = 0;
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let broken = |problem: String| BrokenLine { line: lines + 1, problem };
-        let read = (&mut reader)
-            .take(LONGEST)
-            .read_until(b'\n', &mut line)
-            .map_err(|error| broken(format!("cannot be read: {error}")))?;
-        if read == 0 {
-            return Ok(Verified { lines, head, torn: false });
+pub fn verify(reader: impl BufRead) -> Result<Verified, BrokenLine> {
+    verify_parts([Ok(reader)])
+}
+
+/// The same for a ledger of several files, oldest first.
+pub fn verify_parts(readers: impl IntoIterator<Item = io::Result<impl BufRead>>) -> Result<Verified, BrokenLine> {
+    read(readers, &mut |_| Ok(()))
+}
+
+/// Verifies, and matches the two lines of each call (invariant N2): no end without a start, none twice, and no
+/// parameters anywhere.
+pub fn audit(readers: impl IntoIterator<Item = io::Result<impl BufRead>>) -> Result<Audit, BrokenLine> {
+    let mut calls = Calls::default();
+    let mut began = 0;
+    let verified = read(readers, &mut |entry| {
+        if entry.data.contains_key("params") {
+            return Err("holds parameters".to_owned());
         }
-        if line.last() != Some(&b'\n') {
-            if line.len() as u64 >= LONGEST {
-                return Err(broken("is longer than a line can be".to_owned()));
+        began += u64::from(entry.event == "host_call.start");
+        calls.take(entry)
+    })?;
+    Ok(Audit { verified, calls: began, open: calls.open() })
+}
+
+/// One line into `line`, with its line feed when it has one; 0 at the end.
+pub(super) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
+    line.clear();
+    reader.take(LONGEST).read_until(b'\n', line)
+}
+
+fn read(
+    readers: impl IntoIterator<Item = io::Result<impl BufRead>>,
+    each: &mut dyn FnMut(&LogEntry) -> Result<(), String>,
+) -> Result<Verified, BrokenLine> {
+    let mut head: Option<ChainHead> = None;
+    // A ledger that does not begin with line 0 owes the line that says why.
+    let mut owed: Option<ChainHead> = None;
+    let mut verified = Verified { lines: 0, head: ChainHead::default(), torn: false, first: 0 };
+    let mut place = (0, 0);
+    for (part, reader) in readers.into_iter().enumerate() {
+        let mut reader =
+            reader.map_err(|error| BrokenLine { part, line: 0, problem: format!("cannot be read: {error}") })?;
+        if verified.torn {
+            return Err(BrokenLine {
+                part: place.0,
+                line: place.1 + 1,
+                problem: "is torn, and others follow".to_owned(),
+            });
+        }
+        place = (part, 0);
+        let mut line = Vec::new();
+        loop {
+            let broken = |problem: String| BrokenLine { part, line: place.1 + 1, problem };
+            let read = read_line(&mut reader, &mut line);
+            if read.map_err(|error| broken(format!("cannot be read: {error}")))? == 0 {
+                break;
             }
-            return Ok(Verified { lines, head, torn: true });
+            if line.last() != Some(&b'\n') {
+                if line.len() as u64 >= LONGEST {
+                    return Err(broken("is longer than a line can be".to_owned()));
+                }
+                verified.torn = true;
+                break;
+            }
+            line.pop();
+            let (entry, link) = Link::read(&line).map_err(broken)?;
+            let expected = *head.get_or_insert_with(|| {
+                if link.before.next_seq > 0 {
+                    owed = Some(link.before);
+                    verified.first = link.before.next_seq;
+                    link.before
+                } else {
+                    ChainHead::default()
+                }
+            });
+            link.follows(&expected).map_err(broken)?;
+            if entry.event == PRUNED && owed.is_some_and(|owed| says(&entry, &owed)) {
+                owed = None;
+            }
+            each(&entry).map_err(broken)?;
+            head = Some(link.after);
+            verified.head = link.after;
+            verified.lines += 1;
+            place.1 += 1;
         }
-        line.pop();
-        check(&line, &mut head).map_err(broken)?;
-        lines += 1;
+    }
+    match owed.filter(|_| pijs_protocol::guard::is_up("ledger.chain")) {
+        None => Ok(verified),
+        Some(owed) => Err(BrokenLine {
+            part: 0,
+            line: 1,
+            problem: format!("is number {} of the chain; the lines before it are missing", owed.next_seq),
+        }),
     }
 }
 
-fn check(line: &[u8], head: &mut ChainHead) -> Result<(), String> {
-    const TAIL: usize = ",\"hash\":\"".len() + 64 + "\"}}}".len();
-    let entry: serde_json::Value = serde_json::from_slice(line).map_err(|error| format!("is not JSON: {error}"))?;
-    let chain = &entry["data"]["chain"];
-    let text = |key: &str| chain[key].as_str().ok_or_else(|| format!("has no `data.chain.{key}`"));
-    if chain["seq"].as_u64() != Some(head.next_seq) {
-        return Err(format!("should be number {} of the chain, but says {}", head.next_seq, chain["seq"]));
+fn says(entry: &LogEntry, owed: &ChainHead) -> bool {
+    entry.correlation.extension_id == "host"
+        && entry.data.get("next_seq").and_then(serde_json::Value::as_u64) == Some(owed.next_seq)
+        && entry.data.get("hash").and_then(serde_json::Value::as_str) == Some(hex::encode(owed.hash).as_str())
+}
+
+/// The place of a line in the chain.
+pub(super) struct Link {
+    before: ChainHead,
+    pub(super) after: ChainHead,
+}
+
+impl Link {
+    /// Reads a line without its line feed. Its own hash is checked, its place is not.
+    pub(super) fn read(line: &[u8]) -> Result<(LogEntry, Self), String> {
+        const TAIL: usize = ",\"hash\":\"".len() + 64 + "\"}}}".len();
+        let entry: LogEntry =
+            serde_json::from_slice(line).map_err(|error| format!("is no line of a ledger: {error}"))?;
+        if entry.schema != LOG_SCHEMA {
+            return Err(format!("is of the schema {:?}, not {LOG_SCHEMA}", entry.schema));
+        }
+        let chain = entry.data.get("chain").cloned().unwrap_or_default();
+        let text = |key: &str| chain[key].as_str().ok_or_else(|| format!("has no `data.chain.{key}`"));
+        let seq = chain["seq"].as_u64().ok_or("has no `data.chain.seq`")?;
+        let mut prev = [0; 32];
+        hex::decode_to_slice(text("prev")?, &mut prev).map_err(|_| "has a `prev` that is no hash")?;
+        let hash = text("hash")?;
+        // The hash covers the bytes before itself, and it stands at the very end of the line.
+        let Some((covered, tail)) = line.len().checked_sub(TAIL).map(|at| line.split_at(at)) else {
+            return Err("is too short".to_owned());
+        };
+        if tail != format!(",\"hash\":\"{hash}\"}}}}}}").as_bytes() {
+            return Err("does not end with its hash".to_owned());
+        }
+        let digest: [u8; 32] = Sha256::digest(covered).into();
+        if hex::encode(digest) != hash && pijs_protocol::guard::is_up("ledger.hash") {
+            return Err("was changed: its hash does not fit".to_owned());
+        }
+        let before = ChainHead { next_seq: seq, hash: prev };
+        Ok((entry, Self { before, after: ChainHead { next_seq: seq.saturating_add(1), hash: digest } }))
     }
-    if text("prev")? != hex::encode(head.hash) {
-        return Err("does not follow the line before it".to_owned());
+
+    fn follows(&self, expected: &ChainHead) -> Result<(), String> {
+        if !pijs_protocol::guard::is_up("ledger.chain") {
+            return Ok(());
+        }
+        if self.before.next_seq != expected.next_seq {
+            return Err(format!(
+                "should be number {} of the chain, but says {}",
+                expected.next_seq, self.before.next_seq
+            ));
+        }
+        if self.before.hash != expected.hash {
+            return Err("does not follow the line before it".to_owned());
+        }
+        Ok(())
     }
-    let hash = text("hash")?;
-    // The hash covers the bytes before itself, and it stands at the very end of the line.
-    let Some((covered, tail)) = line.len().checked_sub(TAIL).map(|at| line.split_at(at)) else {
-        return Err("is too short".to_owned());
-    };
-    if tail != format!(",\"hash\":\"{hash}\"}}}}}}").as_bytes() {
-        return Err("does not end with its hash".to_owned());
-    }
-    let digest: [u8; 32] = Sha256::digest(covered).into();
-    if hex::encode(digest) != hash {
-        return Err("was changed: its hash does not fit".to_owned());
-    }
-    *head = ChainHead { next_seq: head.next_seq + 1, hash: digest };
-    Ok(())
 }

@@ -9,7 +9,7 @@ use crate::manifest::Manifest;
 use crate::registry::Registry;
 use crate::resolve::Tree;
 use crate::source::{PackageName, printable};
-use crate::store::Store;
+use crate::store::{Staging, Store};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use futures_util::{StreamExt, stream};
@@ -71,7 +71,7 @@ impl Plan {
 /// A complete package that nobody sees yet; deleted when dropped.
 pub(super) struct Staged {
     folder: PathBuf,
-    _staging: tempfile::TempDir,
+    _staging: Staging,
     pub(super) manifest: Manifest,
     /// sha256 over all files of all packages.
     pub(super) tree: String,
@@ -117,9 +117,9 @@ impl Installer {
 
     /// `root` is the package itself, when it came from elsewhere than a registry.
     pub(super) async fn fetch(&self, store: &Store, label: &str, root: Option<Root>, plan: &Plan) -> Result<Staged> {
-        let staging = store.stage("install-")?;
+        let staging = store.stage("install")?;
         let folder = staging.path().join("package");
-        std::fs::create_dir(&folder).map_err(|error| PackageError::io("create it", &folder, error))?;
+        store.disk().create_dir(&folder).map_err(|error| PackageError::io("create it", &folder, error))?;
         let dir = Dir::open_ambient_dir(&folder, ambient_authority())
             .map_err(|error| PackageError::io("open it", &folder, error))?;
 
@@ -160,6 +160,8 @@ impl Installer {
             warnings.extend(files.warnings.iter().map(|warning| format!("{subject}: {warning}")));
             warnings
                 .extend(scripts(&found, &files).map(|script| format!("IN_SCRIPT: {subject}: {script} was not run")));
+            let unpacking = store.disk().step(&format!("unpack {subject}"));
+            unpacking.map_err(|error| PackageError::io("unpack into it", &folder, error))?;
             // Places come in path order, so the folder that a dependency lies in was written before it.
             let target = if wanted.path.is_empty() { None } else { Some(wanted.path.as_str()) };
             match target {

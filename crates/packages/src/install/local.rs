@@ -43,10 +43,11 @@ impl Installer {
             .collect();
         warnings.extend(self.builder.build(&input)?.warnings);
 
-        let _lock = Store::open(&root, scope)?;
-        let mut settings = Settings::read(&root)?;
+        let held = self.lock(&Store::open(&self.disk, &root, scope)?)?;
+        let mut settings = Settings::read(&self.disk, &root)?;
         settings.add(&source, &self.dirs.home)?;
         settings.save()?;
+        drop(held);
         Ok(Installed {
             id: input.id,
             source: source.to_settings(&root),

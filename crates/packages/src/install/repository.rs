@@ -14,31 +14,28 @@ use pijs_protocol::guard;
 impl Installer {
     pub(super) async fn install_git(&self, git: GitSource, scope: Scope) -> Result<Installed> {
         let folder = self.dirs.root(scope);
-        let store = self.open(&folder, scope).await?;
-        let mut lock = LockFile::read(&folder)?;
+        let store = Store::open(&self.disk, &folder, scope)?;
         self.progress.step(&format!("fetching {}", git.identity()));
         let checkout = self.git.fetch(&git, None, &self.limits).await?;
-        if let Some(locked) = lock.packages.get(&git.identity())
-            && git.is_pinned()
-            && locked.source == git.to_settings()
-        {
-            same_commit(&git, locked, &checkout)?;
-        }
-        let source = Source::Git(git.clone());
+        let commit = checkout.commit.clone();
+        let unmoved = |lock: &LockFile| match lock.packages.get(&git.identity()) {
+            Some(locked) if git.is_pinned() && locked.source == git.to_settings() => same_commit(&git, locked, &commit),
+            _ => Ok(()),
+        };
+        unmoved(&LockFile::read(&self.disk, &folder)?)?;
         let (staged, notes) = self.stage_git(&store, &git, checkout).await?;
-        self.finish(&store, &mut lock, source, &folder, staged, notes)
+        self.finish(&store, &Source::Git(git.clone()), staged, notes, &unmoved).await
     }
 
     pub(super) async fn restore_git(&self, git: GitSource, scope: Scope) -> Result<Installed> {
         let folder = self.dirs.root(scope);
-        let Some(locked) = LockFile::read(&folder)?.packages.get(&git.identity()).cloned() else {
+        let Some(locked) = LockFile::read(&self.disk, &folder)?.packages.get(&git.identity()).cloned() else {
             return self.install_git(git, scope).await;
         };
-        let store = self.open(&folder, scope).await?;
-        let mut lock = LockFile::read(&folder)?;
+        let store = Store::open(&self.disk, &folder, scope)?;
         self.progress.step(&format!("fetching {}", git.identity()));
         let checkout = self.git.fetch(&git, locked.commit.as_deref(), &self.limits).await?;
-        same_commit(&git, &locked, &checkout)?;
+        same_commit(&git, &locked, &checkout.commit)?;
         let plan = Plan::from_lock(&locked)?.without_root();
         let root = root(&git, checkout)?;
         let staged = self.fetch(&store, &git.identity(), Some(root), &plan).await?;
@@ -47,7 +44,7 @@ impl Installer {
             return Err(PackageError::new(InstallCode::Integrity, git.identity(), why)
                 .help("install it again by name to lock what the repository has now"));
         }
-        self.finish(&store, &mut lock, Source::Git(git), &folder, staged, Vec::new())
+        self.finish(&store, &Source::Git(git), staged, Vec::new(), &|_| Ok(())).await
     }
 
     async fn stage_git(&self, store: &Store, git: &GitSource, checkout: Checkout) -> Result<(Staged, Vec<String>)> {
@@ -61,10 +58,10 @@ impl Installer {
 }
 
 /// A tag, or the state that the lock holds, is one commit for ever.
-fn same_commit(git: &GitSource, locked: &Locked, checkout: &Checkout) -> Result<()> {
+fn same_commit(git: &GitSource, locked: &Locked, now: &str) -> Result<()> {
     match &locked.commit {
-        Some(commit) if *commit != checkout.commit && guard::is_up("lock.commit") => {
-            let why = format!("it points to {} now, the lock file has {commit}", checkout.commit);
+        Some(commit) if commit != now && guard::is_up("lock.commit") => {
+            let why = format!("it points to {now} now, the lock file has {commit}");
             Err(PackageError::new(InstallCode::Integrity, git.to_settings(), why)
                 .help("if that is what you want, remove it first and install it again"))
         }

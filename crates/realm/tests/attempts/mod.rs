@@ -2,7 +2,8 @@
 //!
 //! The same attempt without the seal has to succeed: otherwise it would prove nothing.
 
-use pijs_realm::seal;
+use pijs_engine::hooks;
+use pijs_realm::seal::{self, Walls};
 use rustix::fs::MemfdFlags;
 use rustix::process::{Pid, PidfdFlags};
 use std::fs::{self, File};
@@ -17,7 +18,29 @@ use std::thread;
 /// One of them.
 pub(crate) struct Attempt {
     pub(crate) name: &'static str,
+    /// The walls that hold it when they stand alone.
+    held_by: &'static [Wall],
     deed: fn(&Facts) -> io::Result<()>,
+}
+
+/// One wall.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wall {
+    Limits,
+    Landlock,
+    Seccomp,
+}
+
+use Wall::{Landlock, Limits, Seccomp};
+
+impl Wall {
+    fn alone(self) -> Walls {
+        match self {
+            Limits => Walls { limits: true, ..Walls::NONE },
+            Landlock => Walls { landlock: true, ..Walls::NONE },
+            Seccomp => Walls { seccomp: true, ..Walls::NONE },
+        }
+    }
 }
 
 /// What an attempt knows from before the seal.
@@ -27,26 +50,77 @@ struct Facts {
 }
 
 pub(crate) const ALL: &[Attempt] = &[
-    Attempt { name: "open_a_file", deed: |_| File::open("/etc/passwd").map(drop) },
-    Attempt { name: "list_a_folder", deed: |_| fs::read_dir("/").map(drop) },
-    Attempt { name: "look_at_a_file", deed: |_| fs::metadata("/etc/passwd").map(drop) },
-    Attempt { name: "read_an_open_file", deed: |facts| { &facts.open }.read(&mut [0; 1]).map(drop) },
-    Attempt { name: "open_a_tcp_socket", deed: |_| TcpListener::bind("127.0.0.1:0").map(drop) },
-    Attempt { name: "open_a_udp_socket", deed: |_| UdpSocket::bind("127.0.0.1:0").map(drop) },
-    Attempt { name: "open_unix_sockets", deed: |_| UnixStream::pair().map(drop) },
-    Attempt { name: "start_a_program", deed: |_| Command::new("/bin/true").status().map(drop) },
-    Attempt { name: "start_a_thread", deed: |_| thread::Builder::new().spawn(|| ())?.join().map_err(|_| failed()) },
-    Attempt { name: "signal_its_parent", deed: |facts| Ok(rustix::process::test_kill_process(facts.parent)?) },
+    Attempt { name: "open_a_file", held_by: &[Landlock, Seccomp], deed: |_| File::open("/etc/passwd").map(drop) },
+    Attempt { name: "list_a_folder", held_by: &[Landlock, Seccomp], deed: |_| fs::read_dir("/").map(drop) },
+    Attempt { name: "look_at_a_file", held_by: &[Seccomp], deed: |_| fs::metadata("/etc/passwd").map(drop) },
+    Attempt {
+        name: "read_an_open_file",
+        held_by: &[Seccomp],
+        deed: |facts| { &facts.open }.read(&mut [0; 1]).map(drop),
+    },
+    Attempt {
+        name: "open_a_tcp_socket",
+        held_by: &[Landlock, Seccomp],
+        deed: |_| TcpListener::bind("127.0.0.1:0").map(drop),
+    },
+    Attempt { name: "open_a_udp_socket", held_by: &[Seccomp], deed: |_| UdpSocket::bind("127.0.0.1:0").map(drop) },
+    Attempt { name: "open_unix_sockets", held_by: &[Seccomp], deed: |_| UnixStream::pair().map(drop) },
+    Attempt {
+        name: "start_a_program",
+        held_by: &[Landlock, Seccomp],
+        deed: |_| Command::new("/bin/true").status().map(drop),
+    },
+    Attempt {
+        name: "start_a_thread",
+        held_by: &[Seccomp],
+        deed: |_| thread::Builder::new().spawn(|| ())?.join().map_err(|_| failed()),
+    },
+    Attempt {
+        name: "signal_its_parent",
+        held_by: &[Landlock, Seccomp],
+        deed: |facts| Ok(rustix::process::test_kill_process(facts.parent)?),
+    },
     Attempt {
         name: "take_hold_of_its_parent",
+        held_by: &[Seccomp],
         deed: |facts| Ok(rustix::process::pidfd_open(facts.parent, PidfdFlags::empty()).map(drop)?),
     },
-    Attempt { name: "make_a_memory_file", deed: |_| Ok(rustix::fs::memfd_create("x", MemfdFlags::CLOEXEC).map(drop)?) },
-    Attempt { name: "copy_a_descriptor", deed: |_| io::stdin().as_fd().try_clone_to_owned().map(drop) },
-    Attempt { name: "write_to_stderr", deed: |_| io::stderr().write_all(b"x") },
-    Attempt { name: "change_its_folder", deed: |_| std::env::set_current_dir("/") },
-    Attempt { name: "raise_its_limits", deed: |_| raise() },
+    Attempt {
+        name: "make_a_memory_file",
+        held_by: &[Seccomp],
+        deed: |_| Ok(rustix::fs::memfd_create("x", MemfdFlags::CLOEXEC).map(drop)?),
+    },
+    Attempt {
+        name: "copy_a_descriptor",
+        held_by: &[Seccomp],
+        deed: |_| io::stdin().as_fd().try_clone_to_owned().map(drop),
+    },
+    Attempt { name: "write_to_stderr", held_by: &[Seccomp], deed: |_| io::stderr().write_all(b"x") },
+    Attempt { name: "change_its_folder", held_by: &[Seccomp], deed: |_| std::env::set_current_dir("/") },
+    Attempt { name: "take_more_memory", held_by: &[Limits], deed: |_| take_memory(8 << 30) },
+    Attempt { name: "open_many_files", held_by: &[Limits, Landlock, Seccomp], deed: |_| open_many() },
+    Attempt { name: "grow_a_file", held_by: &[Limits, Landlock, Seccomp], deed: |_| grow() },
+    Attempt { name: "raise_its_limits", held_by: &[Seccomp], deed: |_| raise() },
 ];
+
+/// Address space only: nothing is touched.
+fn take_memory(bytes: usize) -> io::Result<()> {
+    let mut all: Vec<u8> = Vec::new();
+    all.try_reserve_exact(bytes).map_err(|_| failed())?;
+    std::hint::black_box(&mut all);
+    Ok(())
+}
+
+fn open_many() -> io::Result<()> {
+    (0..64).map(|_| File::open("/dev/null")).collect::<io::Result<Vec<_>>>().map(drop)
+}
+
+fn grow() -> io::Result<()> {
+    let path = std::env::temp_dir().join(format!("pijs-attempt-{}", std::process::id()));
+    let file = File::create(&path)?;
+    fs::remove_file(&path)?;
+    { &file }.write_all(b"one byte is one too many")
+}
 
 fn failed() -> io::Error {
     io::Error::other("it did not run")
@@ -67,28 +141,58 @@ const REFUSED: i32 = 3;
 pub(crate) fn enter() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [mode, name] = arguments.as_slice() else { return };
-    if mode != SEALED && mode != OPEN {
+    if !mode.starts_with("--attempt-") {
         return;
     }
-    let attempt = ALL.iter().find(|attempt| attempt.name == name).expect("an attempt");
+    let own = ALL.iter().find(|attempt| attempt.name == name);
     let parent = rustix::process::getppid().expect("a parent");
     let facts = Facts { parent, open: File::open("/etc/passwd").expect("readable before the seal") };
-    if mode == SEALED {
-        assert!(seal::this_process(64 << 20).holds());
-    }
+    let walls = match mode.as_str() {
+        SEALED => Walls { limits: true, landlock: true, seccomp: true },
+        OPEN => Walls::NONE,
+        alone => [Limits, Landlock, Seccomp].into_iter().find(|wall| flag(*wall) == alone).expect("a wall").alone(),
+    };
+    let sealed = seal::this_process(64 << 20, walls);
+    assert_eq!(sealed.holds(), walls.seccomp);
+    assert_eq!(sealed.landlock == seal::Landlock::None, !walls.landlock);
     // What a worker may do: use its socket.
     rustix::io::write(io::stdin().as_fd(), b"here").expect("the socket stays open");
-    let done = (attempt.deed)(&facts);
+    let done = match own {
+        Some(attempt) => (attempt.deed)(&facts),
+        None => hooks::forbidden(name).expect("an attempt, or an operation of the hooks"),
+    };
     std::process::exit(if done.is_ok() { DONE } else { REFUSED })
 }
 
-/// Asserts that the attempt works in an open process and does not in a sealed one.
+fn flag(wall: Wall) -> String {
+    format!("--attempt-{wall:?}")
+}
+
+/// Asserts that the attempt works in an open process, not in a sealed one, and behind each wall that holds it alone.
 pub(crate) fn is_held(attempt: &Attempt) {
     let open = run(OPEN, attempt.name);
     assert_eq!(open.code(), Some(DONE), "works without the seal: {open}");
+    for wall in attempt.held_by {
+        let held = run(&flag(*wall), attempt.name);
+        assert_ne!(held.code(), Some(DONE), "{wall:?} alone");
+    }
     let sealed = run(SEALED, attempt.name);
-    assert_eq!(sealed.signal(), Some(31), "killed by SIGSYS: {sealed}");
+    let killed = sealed.signal() == Some(SIGSYS);
+    assert!(killed || (!attempt.held_by.contains(&Seccomp) && sealed.code() == Some(REFUSED)), "{sealed}");
 }
+
+/// What only native code can ask for (E29): 0 of them work in a sealed process.
+pub(crate) fn no_forbidden_operation_works() {
+    let mut proved = 0;
+    for name in hooks::FORBIDDEN {
+        // A system may refuse one to everybody (ptrace, io_uring): then it proves nothing, and is no danger.
+        proved += u32::from(run(OPEN, name).code() == Some(DONE));
+        assert_eq!(run(SEALED, name).signal(), Some(SIGSYS), "{name}");
+    }
+    assert!(proved >= 10, "only {proved} of them work in an open process");
+}
+
+const SIGSYS: i32 = 31;
 
 fn run(mode: &str, name: &str) -> ExitStatus {
     let (mut ours, theirs) = UnixStream::pair().expect("sockets");

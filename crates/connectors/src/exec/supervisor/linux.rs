@@ -144,9 +144,7 @@ fn start(order: Order, files: Vec<OwnedFd>) -> io::Result<Pid> {
     if order.walls.no_new_privileges {
         rustix::thread::set_no_new_privs(true)?;
     }
-    if order.walls.close_files {
-        close_fds::set_fds_cloexec(3, &[]);
-    }
+    close_fds::set_fds_cloexec(3, &[]);
     limit_resources();
     let mut command = Command::new(&order.program);
     command

@@ -3,7 +3,9 @@
 import { importSync } from "pi:engine";
 import { notSupported } from "pi:node/errors";
 import { constants as all } from "pi:node/fs/constants";
+import { copy } from "pi:node/fs/copy";
 import { Dir } from "pi:node/fs/dir";
+import { EventEmitter } from "node:events";
 import * as requests from "pi:node/fs/requests";
 import { run } from "pi:node/fs/requests";
 import type { Request } from "pi:node/fs/requests";
@@ -16,11 +18,17 @@ function promised<A extends any[], T>(make: (...args: A) => Request<T>): (...arg
   return async (...args) => run(make(...args));
 }
 
+/** An object without a prototype, as these answers are in Node. */
+function bare<T extends object>(members: T): T {
+  return Object.assign(Object.create(null), members);
+}
+
 /** An open file. Closing twice is harmless, as in Node. */
-export class FileHandle {
+export class FileHandle extends EventEmitter {
   #fd: number;
 
   constructor(fd: number) {
+    super();
     this.#fd = fd;
   }
 
@@ -36,9 +44,10 @@ export class FileHandle {
     const fd = this.#fd;
     this.#fd = -1;
     await run(requests.close(fd));
+    this.emit("close");
   }
   async datasync(): Promise<void> {
-    await run(requests.fsync(this.#fd));
+    await run(requests.fdatasync(this.#fd));
   }
   async sync(): Promise<void> {
     await run(requests.fsync(this.#fd));
@@ -49,16 +58,13 @@ export class FileHandle {
     const buffer = view ? first : (options.buffer ?? importSync("node:buffer").Buffer.alloc(16384));
     const start = options.offset ?? 0;
     const count = options.length ?? buffer.byteLength - start;
-    return { bytesRead: await run(requests.read(this.#fd, buffer, start, count, options.position)), buffer };
+    return bare({ bytesRead: await run(requests.read(this.#fd, buffer, start, count, options.position)), buffer });
   }
   readFile(options?: any): Promise<any> {
     return readFile(this.#fd, options);
   }
-  async *readLines(options?: any): AsyncGenerator<string> {
-    const text: string = await this.readFile({ encoding: "utf8", ...options });
-    const lines = text.split(/\r\n|\n|\r/);
-    if (lines.at(-1) === "") lines.pop();
-    yield* lines;
+  readLines(options?: object): any {
+    return importSync("node:readline").createInterface({ input: this.createReadStream({ ...options, autoClose: false }), crlfDelay: Infinity });
   }
   async readv(buffers: ArrayBufferView[], position?: number): Promise<{ bytesRead: number; buffers: ArrayBufferView[] }> {
     let bytesRead = 0;
@@ -68,7 +74,7 @@ export class FileHandle {
       bytesRead += count;
       if (count < buffer.byteLength) break;
     }
-    return { bytesRead, buffers };
+    return bare({ bytesRead, buffers });
   }
   stat(options?: { bigint?: boolean }): Promise<Stats> {
     return run(requests.fstat(this.#fd, options));
@@ -78,7 +84,7 @@ export class FileHandle {
   }
   async write(data: any, second?: any, third?: any, position?: number | null): Promise<{ bytesWritten: number; buffer: any }> {
     const { bytes, at } = writeArguments(data, second, third, position);
-    return { bytesWritten: await run(requests.write(this.#fd, bytes, at)), buffer: data };
+    return bare({ bytesWritten: await run(requests.write(this.#fd, bytes, at)), buffer: data });
   }
   writeFile(data: unknown, options?: any): Promise<undefined> {
     return writeFile(this.#fd, data, options);
@@ -89,25 +95,26 @@ export class FileHandle {
       const at = typeof position === "number" ? position + bytesWritten : undefined;
       bytesWritten += await run(requests.write(this.#fd, requests.dataOf(buffer, undefined), at));
     }
-    return { bytesWritten, buffers };
+    return bare({ bytesWritten, buffers });
   }
-  chmod(): Promise<never> {
-    return Promise.reject(notSupported("filehandle.chmod", "use fs.chmod with the path"));
+  async chmod(mode: unknown): Promise<undefined> {
+    return run(requests.fchmod(this.#fd, mode));
+  }
+  async utimes(atime: unknown, mtime: unknown): Promise<undefined> {
+    return run(requests.futimes(this.#fd, atime, mtime));
   }
   chown(): Promise<never> {
     return Promise.reject(notSupported("filehandle.chown", "owners of files are not for extensions to change"));
   }
-  utimes(): Promise<never> {
-    return Promise.reject(notSupported("filehandle.utimes", "use fs.utimes with the path"));
+  createReadStream(options?: object): any {
+    return importSync("pi:node/fs/streams").streamOf("read", this, options);
   }
-  createReadStream(): never {
-    throw notSupported("filehandle.createReadStream", "use read() or readFile()");
+  createWriteStream(options?: object): any {
+    return importSync("pi:node/fs/streams").streamOf("write", this, options);
   }
-  createWriteStream(): never {
-    throw notSupported("filehandle.createWriteStream", "use write() or writeFile()");
-  }
-  readableWebStream(): never {
-    throw notSupported("filehandle.readableWebStream", "use read() or readFile()");
+  readableWebStream(): any {
+    const { Readable } = importSync("node:stream");
+    return Readable.toWeb(this.createReadStream({ autoClose: false }));
   }
   [Symbol.asyncDispose ?? Symbol.for("asyncDispose")](): Promise<void> {
     return this.close();
@@ -127,7 +134,7 @@ export const access = promised(requests.access);
 export const appendFile = promised((file: any, data: unknown, options?: any) => requests.appendFile(file, data, options));
 export const chmod = promised(requests.chmod);
 export const copyFile = promised(requests.copyFile);
-export const cp = promised(requests.cp);
+export const cp = async (from: unknown, to: unknown, options?: any): Promise<undefined> => copy(from, to, options);
 export const link = promised(requests.link);
 export const lstat = promised((path: unknown, options?: { bigint?: boolean }) => requests.stat("lstat", path, options));
 export const mkdir = promised(requests.mkdir);
@@ -165,11 +172,9 @@ export const lchown = chown;
 export async function lchmod(): Promise<never> {
   throw notSupported("fs.lchmod", "use fs.chmod on the file itself");
 }
-export async function lutimes(): Promise<never> {
-  throw notSupported("fs.lutimes", "use fs.utimes on the file itself");
-}
-export function watch(): never {
-  throw notSupported("fs.watch", "read the file again when an event tells you to, or poll it with setInterval");
+export const lutimes = promised(requests.lutimes);
+export function watch(path: unknown, options?: any): AsyncGenerator<any> {
+  return importSync("pi:node/fs/watch").watchPromise(path, options);
 }
 
 export default {

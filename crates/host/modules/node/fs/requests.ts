@@ -235,6 +235,17 @@ export function close(fd: unknown): Request<undefined> {
 export function fsync(fd: unknown): Request<undefined> {
   return { op: "fsync", params: { fd: fdOf(fd) }, value: nothing };
 }
+export function fdatasync(fd: unknown): Request<undefined> {
+  return { op: "fdatasync", params: { fd: fdOf(fd) }, value: nothing };
+}
+export function fchmod(fd: unknown, mode: unknown): Request<undefined> {
+  const bits = modeOf(mode);
+  if (bits === undefined) throw invalidArgType("mode", "of type number", mode);
+  return { op: "fchmod", params: { fd: fdOf(fd), mode: bits }, write: true, value: nothing };
+}
+export function futimes(fd: unknown, atime: unknown, mtime: unknown): Request<undefined> {
+  return { op: "futimes", params: { fd: fdOf(fd), atimeMs: milliseconds(atime), mtimeMs: milliseconds(mtime) }, write: true, value: nothing };
+}
 
 /** Reads into `buffer`; the value is the count. */
 export function read(fd: unknown, buffer: ArrayBufferView, offset: number, length: number, position?: number | bigint | null): Request<number> {
@@ -405,13 +416,9 @@ interface CopyOptions {
   recursive?: boolean;
   force?: boolean;
   errorOnExist?: boolean;
-  filter?: unknown;
 }
 
 export function cp(from: unknown, to: unknown, options: CopyOptions = {}): Request<undefined> {
-  if (options.filter !== undefined) {
-    throw coded(Error, "ERR_FEATURE_UNAVAILABLE_ON_PLATFORM", "fs.cp with a filter is not available in a PiJS realm: walk the folder with readdir and copyFile");
-  }
   const more: Record<string, unknown> = {};
   if (options.recursive) more.recursive = true;
   if (options.force === false) more.force = false;
@@ -436,7 +443,10 @@ export function chmod(path: unknown, mode: unknown): Request<undefined> {
   return { op: "chmod", params: { path: file, mode: bits }, path: file, write: true, value: nothing };
 }
 
-export function utimes(path: unknown, atime: unknown, mtime: unknown): Request<undefined> {
+export function utimes(path: unknown, atime: unknown, mtime: unknown, op: "utimes" | "lutimes" = "utimes"): Request<undefined> {
   const file = pathOf(path);
-  return { op: "utimes", params: { path: file, atimeMs: milliseconds(atime), mtimeMs: milliseconds(mtime) }, path: file, write: true, value: nothing };
+  return { op, params: { path: file, atimeMs: milliseconds(atime), mtimeMs: milliseconds(mtime) }, path: file, write: true, value: nothing };
+}
+export function lutimes(path: unknown, atime: unknown, mtime: unknown): Request<undefined> {
+  return utimes(path, atime, mtime, "lutimes");
 }

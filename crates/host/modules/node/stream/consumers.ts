@@ -1,13 +1,30 @@
-/** `node:stream/consumers`: can be imported and extended; using it says what to do instead. */
+/** `node:stream/consumers`: the whole content of a stream in one of five shapes. */
 
-import { refuse } from "pi:node/refuse";
+import { Buffer } from "node:buffer";
+import { Blob } from "pi:web/blob";
+import { TextDecoder } from "pi:web/encoding";
 
-const refused = refuse("node:stream/consumers", "streams are not there yet; use text(), json() or arrayBuffer() of fetch", [
-  "arrayBuffer", "blob", "buffer", "json", "text",
-]);
+type Source = AsyncIterable<any> | Iterable<any>;
 
-export const {
-  arrayBuffer, blob, buffer, json, text,
-} = refused;
+export async function blob(stream: Source): Promise<Blob> {
+  const parts: any[] = [];
+  for await (const chunk of stream) parts.push(chunk);
+  return new Blob(parts);
+}
+export async function arrayBuffer(stream: Source): Promise<ArrayBuffer> {
+  return (await blob(stream)).arrayBuffer();
+}
+export async function buffer(stream: Source): Promise<Buffer> {
+  return Buffer.from(await arrayBuffer(stream));
+}
+export async function text(stream: Source): Promise<string> {
+  const decoder = new TextDecoder();
+  let all = "";
+  for await (const chunk of stream) all += typeof chunk === "string" ? chunk : decoder.decode(chunk, { stream: true });
+  return all + decoder.decode();
+}
+export async function json(stream: Source): Promise<any> {
+  return JSON.parse(await text(stream));
+}
 
-export default refused;
+export default { arrayBuffer, blob, buffer, text, json };

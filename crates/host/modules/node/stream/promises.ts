@@ -1,13 +1,8 @@
-/** `node:stream/promises`: can be imported and extended; using it says what to do instead. */
+/** `node:stream/promises`: `finished` and `pipeline` as promises. */
 
-import { refuse } from "pi:node/refuse";
+import { finishedPromise as finished } from "pi:node/stream/finished";
+import { pipelinePromise as pipeline } from "pi:node/stream/pipeline";
+import "pi:node/stream/compose";
 
-const refused = refuse("node:stream/promises", "streams are not there yet; use readFile, writeFile, fetch's text() and async iterators", [
-  "pipeline", "finished",
-]);
-
-export const {
-  pipeline, finished,
-} = refused;
-
-export default refused;
+export { finished, pipeline };
+export default { finished, pipeline };

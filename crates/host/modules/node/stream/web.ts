@@ -1,18 +1,13 @@
-/** `node:stream/web`: can be imported and extended; using it says what to do instead. */
+/** `node:stream/web`: the web streams, which are globals too. */
 
-import { refuse } from "pi:node/refuse";
+import * as streams from "pi:web/streams";
+import { CompressionStream, DecompressionStream } from "pi:web/compression";
 
-const refused = refuse("node:stream/web", "web streams are not there yet; use text(), json() or arrayBuffer()", [
-  "ReadableStream", "ReadableStreamDefaultReader", "ReadableStreamBYOBReader", "ReadableStreamDefaultController",
-  "ReadableByteStreamController", "WritableStream", "WritableStreamDefaultWriter", "WritableStreamDefaultController", "TransformStream",
-  "TransformStreamDefaultController", "ByteLengthQueuingStrategy", "CountQueuingStrategy", "TextEncoderStream", "TextDecoderStream",
-  "CompressionStream", "DecompressionStream",
-]);
+export {
+  ByteLengthQueuingStrategy, CountQueuingStrategy, ReadableByteStreamController, ReadableStream, ReadableStreamBYOBReader, ReadableStreamBYOBRequest,
+  ReadableStreamDefaultController, ReadableStreamDefaultReader, TextDecoderStream, TextEncoderStream, TransformStream, TransformStreamDefaultController,
+  WritableStream, WritableStreamDefaultController, WritableStreamDefaultWriter,
+} from "pi:web/streams";
+export { CompressionStream, DecompressionStream };
 
-export const {
-  ReadableStream, ReadableStreamDefaultReader, ReadableStreamBYOBReader, ReadableStreamDefaultController, ReadableByteStreamController,
-  WritableStream, WritableStreamDefaultWriter, WritableStreamDefaultController, TransformStream, TransformStreamDefaultController,
-  ByteLengthQueuingStrategy, CountQueuingStrategy, TextEncoderStream, TextDecoderStream, CompressionStream, DecompressionStream,
-} = refused;
-
-export default refused;
+export default { ...streams, CompressionStream, DecompressionStream };

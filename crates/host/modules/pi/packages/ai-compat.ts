@@ -1,28 +1,38 @@
 /**
- * `@earendil-works/pi-ai/compat`: the older, global interface of pi-ai. What needs no authority comes from
- * the real package beside this module; calls of a model by an extension itself are not there yet, and the
- * catalogue of models is the session's.
+ * `@earendil-works/pi-ai`, its `/compat` and the same under `@mariozechner`: for extensions both are the
+ * global interface of pi-ai. What needs no authority comes from
+ * the real package beside this module; models are asked through the session, which has the keys and the
+ * catalogue.
  */
 
-import { unsupported } from "pi:pi/unsupported";
+import { complete, modelRegistry, stream } from "pi:pi/models";
+import type { Model } from "pi:pi/models";
 
-/** A function of the real module that is not here yet. */
-function absent(name: string): (...args: unknown[]) => never {
-  const method = () => {
-    throw unsupported(`${name} of @earendil-works/pi-ai/compat`);
-  };
-  return Object.defineProperty(method, "name", { value: name });
+export { complete, stream };
+export const completeSimple = complete;
+export const streamSimple = stream;
+
+/** A model of the session's catalogue. */
+export function getModel(provider: string, id: string): Model | undefined {
+  return modelRegistry.find(provider, id);
 }
 
-export const complete = absent("complete");
-export const completeSimple = absent("completeSimple");
-export const stream = absent("stream");
-export const streamSimple = absent("streamSimple");
-export const getModel = absent("getModel");
-export const getModels = absent("getModels");
-export const getProviders = absent("getProviders");
-export const getEnvApiKey = absent("getEnvApiKey");
-export const anthropicMessagesApi = absent("anthropicMessagesApi");
-export const googleGenerativeAIApi = absent("googleGenerativeAIApi");
-export const openAICompletionsApi = absent("openAICompletionsApi");
-export const openAIResponsesApi = absent("openAIResponsesApi");
+export function getModels(provider: string): Model[] {
+  return modelRegistry.getAll().filter((model) => model.provider === provider);
+}
+
+export function getProviders(): string[] {
+  return [...new Set(modelRegistry.getAll().map((model) => model.provider))];
+}
+
+/** Keys of the environment belong to the session: what is there is a name for one, or nothing. */
+export function getEnvApiKey(provider: string): string | undefined {
+  return modelRegistry.hasConfiguredAuth({ provider, id: "" }) ? `pijs-session-key:${provider}` : undefined;
+}
+
+/** The clients of single APIs all go through the session. */
+const client = () => ({ stream, streamSimple: stream });
+export const anthropicMessagesApi = client;
+export const googleGenerativeAIApi = client;
+export const openAICompletionsApi = client;
+export const openAIResponsesApi = client;

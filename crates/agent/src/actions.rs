@@ -1,0 +1,386 @@
+//! What extensions and front ends ask of a session: another model, another place in the tree, another
+//! session.
+//!
+//! [`Agent::call`] is the door for hostcalls. Refusals are in pi's words, since extensions show them.
+
+use crate::agent::{Agent, AgentError};
+use crate::control::ControlError;
+use crate::extensions::Event;
+use crate::message::{Content, Message};
+use crate::models::{self, Opening};
+use crate::provider::{ErrorKind, Model, Provider, ProviderError};
+use crate::session::{Body, Entry, EntryId};
+use crate::summary;
+use pijs_connectors::ports::{SessionCall, SessionOp, unsupported};
+use pijs_protocol::{ErrorCode, HostcallError};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// What came of moving in the session's tree.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Navigation {
+    /// A handler, or an abort, stopped it.
+    pub cancelled: bool,
+    /// What the person said at the place they go back to, for the editor.
+    pub editor_text: Option<String>,
+    /// The summary of the branch that was left.
+    pub summary_entry: Option<Value>,
+}
+
+/// How to move in the session's tree.
+#[derive(Debug, Clone, Default)]
+pub struct NavigateOptions {
+    /// Whether the branch that is left is summarised.
+    pub summarize: bool,
+    /// What the summary should pay attention to.
+    pub custom_instructions: Option<String>,
+    /// Whether those are all there is to say to the model.
+    pub replace_instructions: bool,
+    /// A label for the summary, or for the target.
+    pub label: Option<String>,
+}
+
+impl Agent {
+    /// Carries out a hostcall whose answer takes time.
+    pub(crate) async fn call(&self, call: SessionCall) -> Result<Value, HostcallError> {
+        let params = &call.params;
+        match call.op {
+            SessionOp::SetModel => {
+                let model = params.get("model").and_then(Model::from_value).ok_or_else(|| {
+                    HostcallError::invalid("schema", "session.set_model: a model has an id and a provider")
+                })?;
+                if !self.models.borrow().is_configured(&model.provider) {
+                    return Ok(json!({"ok": false}));
+                }
+                self.set_model(&model).await.map_err(refused)?;
+                Ok(json!({"ok": true}))
+            }
+            SessionOp::Compact => {
+                let instructions = option(params, "customInstructions").and_then(Value::as_str);
+                self.compact(instructions).await.map_err(refused)
+            }
+            SessionOp::WaitForIdle => {
+                self.control.settled().await;
+                Ok(json!({}))
+            }
+            SessionOp::NavigateTree => {
+                let text = |key: &str| option(params, key).and_then(Value::as_str).map(str::to_owned);
+                let is = |key: &str| option(params, key).and_then(Value::as_bool).unwrap_or(false);
+                let options = NavigateOptions {
+                    summarize: is("summarize"),
+                    custom_instructions: text("customInstructions"),
+                    replace_instructions: is("replaceInstructions"),
+                    label: text("label"),
+                };
+                let done = self.navigate_tree(required(params, "targetId")?, options).await.map_err(refused)?;
+                Ok(json!({"cancelled": done.cancelled}))
+            }
+            SessionOp::NewSession => {
+                let parent = option(params, "parentSession").and_then(Value::as_str).map(str::to_owned);
+                let hold = params.get("hold").and_then(Value::as_bool).unwrap_or(false);
+                answer(self.new_session(parent, hold).await)
+            }
+            SessionOp::StartSession => answer(self.start_held().await.map(|()| false)),
+            SessionOp::Fork => {
+                let at = option(params, "position").and_then(Value::as_str) == Some("at");
+                let forked = self.fork(required(params, "entryId")?, at).await;
+                answer(forked.map(|forked| forked.cancelled))
+            }
+            SessionOp::SwitchSession => answer(self.switch_session(required(params, "path")?.as_ref()).await),
+            SessionOp::Reload => {
+                self.reload().await.map_err(|error| refused(error.to_string()))?;
+                Ok(json!({}))
+            }
+            SessionOp::RefreshProviders => {
+                self.take_offers();
+                Ok(json!({}))
+            }
+            SessionOp::AskModel => self.ask_model(params).await,
+            other => Err(unsupported("session", other.as_str(), "it has no asynchronous form")),
+        }
+    }
+
+    /// Takes over what extensions offer as models now. What is wrong with an offer is reported.
+    pub(crate) fn take_offers(&self) {
+        let wrong = self.models.borrow_mut().set_offers(self.extensions.offers());
+        for (path, message) in wrong {
+            self.extensions.report(&path, "register_provider", &message);
+        }
+        self.control.publish("models", self.models.borrow().state());
+        // A model that is in use may have got another address.
+        let known = self.control.model().and_then(|model| self.models.borrow().find(&model.provider, &model.id));
+        if let Some(model) = known {
+            self.control.take_model(model);
+        }
+    }
+
+    /// Opens a model.
+    ///
+    /// # Errors
+    ///
+    /// When nobody offers it, or its provider has no key.
+    pub(crate) async fn open_model(&self, model: &Model) -> Result<Arc<dyn Provider>, ProviderError> {
+        let opening = self.models.borrow().opening(model)?;
+        match opening {
+            Opening::Ready(provider) => Ok(provider),
+            Opening::Http(offer, model) => {
+                let credentials = self.extensions.credentials(&offer.name, &model).await;
+                let credentials = credentials.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
+                if credentials.key.is_none() && credentials.headers.is_empty() {
+                    return Err(models::no_key(&model));
+                }
+                let options = self.settings.borrow().provider.clone();
+                models::open_http(&offer, model, credentials, &options, &self.options.ambient)
+            }
+            Opening::Stream(model) => {
+                Ok(Arc::new(crate::extension_model::ExtensionModel::new(model, self.control.clone())))
+            }
+        }
+    }
+
+    /// Changes to another model, with the nearest thinking level it takes.
+    ///
+    /// # Errors
+    ///
+    /// In pi's words, when its provider has no key or nobody offers it.
+    pub async fn set_model(&self, model: &Model) -> Result<(), String> {
+        let provider = self.open_model(model).await.map_err(|error| error.to_string())?;
+        let previous = self.control.model();
+        let model = self.models.borrow().find(&model.provider, &model.id).unwrap_or_else(|| provider.model().clone());
+        let level = self.control.thinking();
+        self.put_provider(provider);
+        self.control.take_model(model.clone());
+        let body = Body::ModelChange { provider: model.provider.clone(), model_id: model.id.clone() };
+        self.control.append(body).map_err(|error| error.to_string())?;
+        self.control.set_thinking(&level).map_err(|error| error.to_string())?;
+        self.publish_usage();
+        if previous.as_ref().is_none_or(|previous| !previous.is(&model)) {
+            self.notify("model_select", || {
+                let event = Event::new("model_select").with("model", model.to_value()).with("source", "set");
+                match previous {
+                    Some(previous) => event.with("previousModel", previous.to_value()),
+                    None => event,
+                }
+            })
+            .await;
+        }
+        Ok(())
+    }
+
+    /// A model by name, for front ends.
+    pub fn find_model(&self, provider: &str, id: &str) -> Option<Model> {
+        self.models.borrow().find(provider, id)
+    }
+
+    /// Model and thinking level as the session left them, or those the agent was made with. A new session
+    /// gets entries for both, an older one for what it lacks.
+    pub(crate) async fn restore_model(&self) -> Result<(), AgentError> {
+        let own = self.provider().model().clone();
+        let (own, level) = self.initial.borrow_mut().get_or_insert_with(|| (own, "off".to_owned())).clone();
+        let (has_messages, last_model, last_level) = self.control.with_session(|session| {
+            let branch = session.branch(None);
+            let mut model = None;
+            let mut level = None;
+            for entry in &branch {
+                match &entry.body {
+                    Body::ModelChange { provider, model_id } => model = Some((provider.clone(), model_id.clone())),
+                    Body::ThinkingLevelChange { thinking_level } => level = Some(thinking_level.clone()),
+                    _ => {}
+                }
+            }
+            (branch.iter().any(|entry| matches!(entry.body, Body::Message { .. })), model, level)
+        });
+        let left = last_model.as_ref().filter(|_| has_messages && self.keeps_model.get());
+        let left = left.and_then(|(provider, id)| self.models.borrow().find(provider, id));
+        let wanted = left.unwrap_or(own);
+        let provider = match self.open_model(&wanted).await {
+            Ok(provider) => provider,
+            Err(_) => self.provider(),
+        };
+        let model = self.models.borrow().find(&wanted.provider, &wanted.id).unwrap_or_else(|| provider.model().clone());
+        self.put_provider(provider);
+        self.control.take_model(model.clone());
+        let level = last_level.clone().filter(|_| has_messages).unwrap_or(level);
+        let level = self.control.restore_thinking(&level);
+        if last_model.as_ref() != Some(&(model.provider.clone(), model.id.clone())) {
+            self.control.append(Body::ModelChange { provider: model.provider, model_id: model.id })?;
+        }
+        if last_level.is_none() {
+            self.control.append(Body::ThinkingLevelChange { thinking_level: level })?;
+        }
+        Ok(())
+    }
+
+    /// Says which thinking level new sessions begin with.
+    pub fn set_initial_thinking(&self, level: &str) {
+        let model = self.provider().model().clone();
+        *self.initial.borrow_mut() = Some((model, level.to_owned()));
+    }
+
+    /// Goes to another place in the session's tree.
+    ///
+    /// # Errors
+    ///
+    /// In pi's words: the entry is not there, a run is on, or the summary failed.
+    pub async fn navigate_tree(&self, target: &str, options: NavigateOptions) -> Result<Navigation, String> {
+        self.attend(self.navigate(target, options)).await
+    }
+
+    async fn navigate(&self, target: &str, options: NavigateOptions) -> Result<Navigation, String> {
+        if !self.control.is_idle() {
+            return Err("Wait for the current response to finish before navigating the session tree.".to_owned());
+        }
+        if self.control.is_summarising() {
+            return Err(
+                "Wait for the current compaction or tree navigation to finish before navigating the session tree."
+                    .to_owned(),
+            );
+        }
+        let target_id = EntryId(target.to_owned());
+        let old_leaf = self.control.with_session(|session| session.leaf().cloned());
+        if old_leaf.as_ref() == Some(&target_id) {
+            return Ok(Navigation::default());
+        }
+        let entry = self.control.with_session(|session| session.entry(&target_id).cloned());
+        let entry = entry.ok_or_else(|| format!("Entry {target} not found"))?;
+        let (common, left) = self.control.with_session(|session| {
+            let common = old_leaf.as_ref().and_then(|old| session.common_ancestor(old, &target_id));
+            let branch = old_leaf.as_ref().map(|old| session.branch(Some(old))).unwrap_or_default();
+            let from = common.as_ref().and_then(|common| branch.iter().position(|entry| entry.id == *common));
+            let left: Vec<Entry> = branch.into_iter().skip(from.map_or(0, |at| at + 1)).cloned().collect();
+            (common, left)
+        });
+        let cancel = CancellationToken::new();
+        self.control.begin_summary(cancel.clone());
+        let result = self.navigate_from(&entry, old_leaf, common, left, options, &cancel).await;
+        self.control.end_summary();
+        result
+    }
+
+    async fn navigate_from(
+        &self,
+        target: &Entry,
+        old_leaf: Option<EntryId>,
+        common: Option<EntryId>,
+        left: Vec<Entry>,
+        mut options: NavigateOptions,
+        cancel: &CancellationToken,
+    ) -> Result<Navigation, String> {
+        let mut theirs = None;
+        if self.extensions.has_handlers("session_before_tree") {
+            let entries: Vec<Value> = left.iter().map(Entry::to_value).collect();
+            let mut preparation = json!({
+                "targetId": target.id, "oldLeafId": old_leaf, "commonAncestorId": common,
+                "entriesToSummarize": entries, "userWantsSummary": options.summarize,
+                "replaceInstructions": options.replace_instructions,
+            });
+            for (key, value) in [("customInstructions", &options.custom_instructions), ("label", &options.label)] {
+                if let Some(value) = value {
+                    preparation[key] = json!(value);
+                }
+            }
+            let event = Event::new("session_before_tree").with("preparation", preparation).with_signal(cancel.clone());
+            let outcome = self.extensions.emit(event).await;
+            if outcome.field("cancel").is_some_and(|cancel| *cancel == Value::Bool(true)) {
+                return Ok(Navigation { cancelled: true, ..Navigation::default() });
+            }
+            let text = |key: &str| outcome.field(key).and_then(Value::as_str).map(str::to_owned);
+            theirs = outcome.field("summary").filter(|summary| summary.is_object() && options.summarize).cloned();
+            options.custom_instructions = text("customInstructions").or(options.custom_instructions);
+            options.label = text("label").or(options.label);
+            if let Some(replace) = outcome.field("replaceInstructions").and_then(Value::as_bool) {
+                options.replace_instructions = replace;
+            }
+        }
+        let from_extension = theirs.is_some();
+        let summary = match theirs {
+            Some(theirs) => {
+                let text = theirs.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned();
+                Some((text, theirs.get("details").filter(|details| !details.is_null()).cloned()))
+            }
+            None if options.summarize && !left.is_empty() => {
+                let instructions = options.custom_instructions.as_deref();
+                let written = self.summary_of_branch(&left, instructions, options.replace_instructions, cancel).await;
+                if cancel.is_cancelled() {
+                    return Ok(Navigation { cancelled: true, ..Navigation::default() });
+                }
+                let (text, details) = written?;
+                Some((text, Some(details)))
+            }
+            None => None,
+        };
+        let summary = summary.filter(|(text, _)| !text.is_empty());
+        // What a person said is taken back into the editor; the place is the one before it.
+        let (new_leaf, editor_text) = match &target.body {
+            Body::Message { message: Message::User(user) } => (target.parent.clone(), Some(joined(&user.content))),
+            Body::CustomMessage { content, .. } => (target.parent.clone(), Some(joined(content))),
+            _ => (Some(target.id.clone()), None),
+        };
+        let written = |error: crate::session::SessionError| error.to_string();
+        let summary_id = self.control.change_session(|session| match summary {
+            Some((text, details)) => {
+                let entry =
+                    session.branch_with_summary(new_leaf.as_ref(), text, summary::rest(details, from_extension));
+                entry.map(|entry| Some(entry.id.clone()))
+            }
+            None => {
+                session.go_to(new_leaf.as_ref());
+                Ok(None)
+            }
+        });
+        let summary_id = summary_id.map_err(written)?;
+        if let Some(label) = options.label.filter(|label| !label.is_empty()) {
+            let target_id = summary_id.clone().unwrap_or_else(|| target.id.clone());
+            self.control.append(Body::Label { target_id, label: Some(label) }).map_err(|error| error.to_string())?;
+        }
+        self.publish_usage();
+        let summary_entry = summary_id
+            .as_ref()
+            .and_then(|id| self.control.with_session(|session| session.entry(id).map(Entry::to_value)));
+        let leaf = self.control.with_session(|session| session.leaf().cloned());
+        let shown = summary_entry.clone();
+        self.notify("session_tree", || {
+            let event = Event::new("session_tree").with("newLeafId", json!(leaf)).with("oldLeafId", json!(old_leaf));
+            match shown {
+                Some(entry) => event.with("summaryEntry", entry).with("fromExtension", from_extension),
+                None => event,
+            }
+        })
+        .await;
+        Ok(Navigation { cancelled: false, editor_text, summary_entry })
+    }
+}
+
+/// The text parts of a content without anything between them.
+fn joined(content: &Content) -> String {
+    match content {
+        Content::Text(text) => text.clone(),
+        Content::Blocks(blocks) => blocks.iter().filter_map(|block| block.as_text()).collect(),
+    }
+}
+
+fn answer(result: Result<bool, AgentError>) -> Result<Value, HostcallError> {
+    match result {
+        Ok(cancelled) => Ok(json!({"cancelled": cancelled})),
+        Err(AgentError::Control(error @ ControlError::Session(_))) => {
+            Err(HostcallError::new(ErrorCode::Io, error.to_string()))
+        }
+        Err(error) => Err(refused(error.to_string())),
+    }
+}
+
+fn refused(message: impl Into<String>) -> HostcallError {
+    HostcallError::invalid("state", message)
+}
+
+pub(crate) fn option<'a>(params: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    params.get("options")?.get(key).filter(|value| !value.is_null())
+}
+
+fn required<'a>(params: &'a Map<String, Value>, key: &str) -> Result<&'a str, HostcallError> {
+    params
+        .get(key)
+        .and_then(Value::as_str)
+        .ok_or_else(|| HostcallError::invalid("schema", format!("session: {key} must be a string")))
+}

@@ -1,0 +1,410 @@
+//! Compaction: the older part of the conversation gives way to a summary.
+//!
+//! [`prepare`] decides what is summarised and what stays, as pi does: the newest
+//! `keep_recent_tokens` stay, a tool result never loses its call, and where the cut falls inside a turn
+//! the turn's beginning is summarised by itself. `session_before_compact` may cancel or bring its own
+//! summary. Without being asked, a session compacts when the context window is nearly used up or when
+//! the provider says that it is.
+
+use crate::agent::{Agent, AgentError, Ending};
+use crate::context::{self, Projected};
+use crate::events::AgentEvent;
+use crate::extensions::Event;
+use crate::message::{AssistantMessage, Message};
+use crate::session::{Body, Entry, EntryId};
+use crate::settings::CompactionSettings;
+use crate::summary::{FileOps, Summary};
+use crate::tokens;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// What a compaction is about to do.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Preparation {
+    first_kept: EntryId,
+    to_summarize: Vec<Message>,
+    /// The beginning of a turn that is cut in two.
+    turn_prefix: Vec<Message>,
+    is_split: bool,
+    tokens_before: u64,
+    previous_summary: Option<String>,
+    files: FileOps,
+    settings: CompactionSettings,
+}
+
+impl Preparation {
+    fn to_value(&self) -> Value {
+        let mut value = json!({
+            "firstKeptEntryId": self.first_kept,
+            "messagesToSummarize": self.to_summarize,
+            "turnPrefixMessages": self.turn_prefix,
+            "isSplitTurn": self.is_split,
+            "tokensBefore": self.tokens_before,
+            "fileOps": self.files.to_value(),
+            "settings": {
+                "enabled": self.settings.enabled,
+                "reserveTokens": self.settings.reserve_tokens,
+                "keepRecentTokens": self.settings.keep_recent_tokens,
+            },
+        });
+        if let Some(summary) = &self.previous_summary {
+            value["previousSummary"] = json!(summary);
+        }
+        value
+    }
+}
+
+/// Whether a run goes on after a compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AfterCompaction {
+    /// The request that did not fit is sent again.
+    Retry,
+    /// Nothing to do.
+    Done,
+}
+
+/// Why a session is compacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Manual,
+    Threshold,
+    Overflow,
+}
+
+impl Reason {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Manual => "manual",
+            Self::Threshold => "threshold",
+            Self::Overflow => "overflow",
+        }
+    }
+}
+
+/// What is summarised and what stays; `None` when there is nothing to summarise.
+pub(crate) fn prepare(branch: &[&Entry], settings: CompactionSettings) -> Option<Preparation> {
+    if matches!(branch.last()?.body, Body::Compaction { .. }) {
+        return None;
+    }
+    let projection = context::projection(branch);
+    let is_summary = |projected: &Projected<'_>| matches!(projected.entry.body, Body::Compaction { .. });
+    let previous = projection.iter().position(|projected| is_summary(projected) && !projected.messages.is_empty());
+    let previous_summary = previous.and_then(|at| match &projection[at].entry.body {
+        Body::Compaction { summary, .. } => Some(summary.clone()),
+        _ => None,
+    });
+    let start = previous.map_or(0, |at| at + 1);
+    let cut = cut(&projection, start, settings.keep_recent_tokens);
+    let first_kept = projection.get(cut.first_kept)?.entry.id.clone();
+    let messages = |from: usize, to: usize| -> Vec<Message> {
+        let kept = projection.get(from..to).unwrap_or_default().iter().filter(|projected| !is_summary(projected));
+        kept.flat_map(|projected| projected.messages.clone()).filter(|message| message.role() != "system").collect()
+    };
+    let to_summarize = messages(start, cut.turn_start.unwrap_or(cut.first_kept));
+    let turn_prefix = cut.turn_start.map_or_else(Vec::new, |turn| messages(turn, cut.first_kept));
+    if to_summarize.is_empty() && turn_prefix.is_empty() {
+        return None;
+    }
+    let mut files = FileOps::default();
+    if let Some(at) = previous {
+        files.take_over(projection[at].entry);
+    }
+    to_summarize.iter().chain(&turn_prefix).for_each(|message| files.note(message));
+    Some(Preparation {
+        first_kept,
+        to_summarize,
+        is_split: cut.turn_start.is_some(),
+        turn_prefix,
+        tokens_before: tokens::of_conversation(&projection, branch),
+        previous_summary,
+        files,
+        settings,
+    })
+}
+
+struct Cut {
+    first_kept: usize,
+    /// Where the turn begins that is cut in two.
+    turn_start: Option<usize>,
+}
+
+fn cut(projection: &[Projected<'_>], start: usize, keep_recent: u64) -> Cut {
+    let begins_turn = |projected: &Projected<'_>| {
+        !matches!(projected.entry.body, Body::Compaction { .. })
+            && projected.messages.iter().any(|message| !matches!(message.role(), "assistant" | "toolResult" | "system"))
+    };
+    let can_cut = |projected: &Projected<'_>| {
+        !matches!(projected.entry.body, Body::Compaction { .. })
+            && projected.messages.iter().any(|message| !matches!(message.role(), "toolResult" | "system"))
+    };
+    let points: Vec<usize> = (start..projection.len()).filter(|at| can_cut(&projection[*at])).collect();
+    let Some(first) = points.first().copied() else { return Cut { first_kept: start, turn_start: None } };
+    let mut at = first;
+    let mut kept = 0;
+    for candidate in (start..projection.len()).rev() {
+        kept += projection[candidate].messages.iter().map(tokens::estimate).sum::<u64>();
+        if kept >= keep_recent {
+            let later = points.iter().copied().find(|point| *point >= candidate);
+            at = later.or(points.last().copied()).unwrap_or(first);
+            break;
+        }
+    }
+    // Entries that say nothing belong to what follows them.
+    while at > start
+        && projection[at - 1].messages.is_empty()
+        && !matches!(projection[at - 1].entry.body, Body::Compaction { .. })
+    {
+        at -= 1;
+    }
+    let turn_start =
+        if begins_turn(&projection[at]) { None } else { (start..=at).rev().find(|at| begins_turn(&projection[*at])) };
+    Cut { first_kept: at, turn_start }
+}
+
+impl Agent {
+    /// Summarises now. A run that is on is aborted first.
+    ///
+    /// # Errors
+    ///
+    /// pi's words: nothing to compact, cancelled by a handler, or what went wrong with the summary.
+    pub async fn compact(&self, instructions: Option<&str>) -> Result<Value, String> {
+        self.attend(async {
+            self.control.abort();
+            self.control.idle().await;
+            let cancel = CancellationToken::new();
+            self.compact_because(Reason::Manual, false, instructions, cancel).await
+        })
+        .await
+    }
+
+    async fn compact_because(
+        &self,
+        reason: Reason,
+        will_retry: bool,
+        instructions: Option<&str>,
+        cancel: CancellationToken,
+    ) -> Result<Value, String> {
+        self.control.begin_summary(cancel.clone());
+        self.keep(
+            self.show_only(&AgentEvent::Notice {
+                name: "compaction_start",
+                payload: &json!({"reason": reason.as_str()}),
+            }),
+        );
+        let mut from_extension = false;
+        let result = self.summarised(reason, will_retry, instructions, &cancel, &mut from_extension).await;
+        self.control.end_summary();
+        let aborted = cancel.is_cancelled() || matches!(&result, Err(message) if message == "Compaction cancelled");
+        let failed = match &result {
+            Err(message) if !aborted => Some(format!("Compaction failed: {message}")),
+            _ => None,
+        };
+        let mut payload =
+            json!({"reason": reason.as_str(), "aborted": aborted, "willRetry": will_retry && result.is_ok()});
+        if let Ok(result) = &result {
+            payload["aborted"] = json!(false);
+            payload["result"] = result.clone();
+        }
+        if let Some(message) = &failed {
+            payload["errorMessage"] = json!(message);
+        }
+        self.keep(self.show_only(&AgentEvent::Notice { name: "compaction_end", payload: &payload }));
+        if result.is_err() {
+            self.notify("session_compact_failed", || {
+                let event = Event::new("session_compact_failed")
+                    .with("reason", reason.as_str())
+                    .with("aborted", aborted)
+                    .with("willRetry", will_retry)
+                    .with("fromExtension", from_extension);
+                match failed {
+                    Some(message) => event.with("errorMessage", message),
+                    None => event,
+                }
+            })
+            .await;
+        }
+        result
+    }
+
+    async fn summarised(
+        &self,
+        reason: Reason,
+        will_retry: bool,
+        instructions: Option<&str>,
+        cancel: &CancellationToken,
+        from_extension: &mut bool,
+    ) -> Result<Value, String> {
+        let settings = self.settings.borrow().compaction;
+        let (branch, preparation) = self.control.with_session(|session| {
+            let branch = session.branch(None);
+            let entries: Vec<Value> = branch.iter().map(|entry| entry.to_value()).collect();
+            let compacted = matches!(branch.last().map(|entry| &entry.body), Some(Body::Compaction { .. }));
+            (entries, prepare(&branch, settings).ok_or(compacted))
+        });
+        let preparation = preparation.map_err(|compacted| {
+            if compacted { "Already compacted" } else { "Nothing to compact (session too small)" }.to_owned()
+        })?;
+        let mut theirs = None;
+        if self.extensions.has_handlers("session_before_compact") {
+            let mut event = Event::new("session_before_compact")
+                .with("preparation", preparation.to_value())
+                .with("branchEntries", branch)
+                .with("reason", reason.as_str())
+                .with("willRetry", will_retry)
+                .with_signal(cancel.clone());
+            if let Some(instructions) = instructions {
+                event = event.with("customInstructions", instructions);
+            }
+            let outcome = self.extensions.emit(event).await;
+            if outcome.field("cancel").is_some_and(|cancel| *cancel == Value::Bool(true)) {
+                return Err("Compaction cancelled".to_owned());
+            }
+            theirs = outcome.field("compaction").filter(|compaction| compaction.is_object()).cloned();
+        }
+        *from_extension = theirs.is_some();
+        let summary = match theirs {
+            Some(theirs) => Summary {
+                text: theirs.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned(),
+                details: theirs.get("details").filter(|details| !details.is_null()).cloned(),
+                first_kept: theirs.get("firstKeptEntryId").and_then(Value::as_str).map(|id| EntryId(id.to_owned())),
+                tokens_before: theirs.get("tokensBefore").and_then(Value::as_u64).unwrap_or(preparation.tokens_before),
+            },
+            None => self.summarise(&preparation, instructions, cancel).await?,
+        };
+        if cancel.is_cancelled() {
+            return Err("Compaction cancelled".to_owned());
+        }
+        let Summary { text, details, first_kept, tokens_before } = summary;
+        let id = self
+            .control
+            .append_compaction(text.clone(), first_kept.clone(), tokens_before, details.clone(), *from_extension)
+            .map_err(|error| error.to_string())?;
+        self.publish_usage();
+        let entry = self.control.with_session(|session| session.entry(&id).map(Entry::to_value));
+        let from_extension = *from_extension;
+        self.notify("session_compact", || {
+            Event::new("session_compact")
+                .with("compactionEntry", entry.unwrap_or_default())
+                .with("fromExtension", from_extension)
+                .with("reason", reason.as_str())
+                .with("willRetry", will_retry)
+        })
+        .await;
+        let mut result = json!({"summary": text, "firstKeptEntryId": first_kept, "tokensBefore": tokens_before});
+        if let Some(details) = details {
+            result["details"] = details;
+        }
+        Ok(result)
+    }
+
+    async fn summarise(
+        &self,
+        preparation: &Preparation,
+        instructions: Option<&str>,
+        cancel: &CancellationToken,
+    ) -> Result<Summary, String> {
+        let reserve = preparation.settings.reserve_tokens;
+        let previous = preparation.previous_summary.as_deref();
+        let mut text = match (preparation.to_summarize.is_empty(), previous) {
+            (true, Some(previous)) => previous.to_owned(),
+            (true, None) => "No prior history.".to_owned(),
+            (false, previous) => {
+                self.summary_of(&preparation.to_summarize, previous, instructions, reserve, cancel).await?
+            }
+        };
+        if !preparation.turn_prefix.is_empty() {
+            let prefix = self.summary_of_turn(&preparation.turn_prefix, reserve, cancel).await?;
+            text.push_str(&format!("\n\n---\n\n**Turn Context (split turn):**\n\n{prefix}"));
+        }
+        text.push_str(&preparation.files.tags());
+        Ok(Summary {
+            text,
+            details: Some(preparation.files.details()),
+            first_kept: Some(preparation.first_kept.clone()),
+            tokens_before: preparation.tokens_before,
+        })
+    }
+
+    /// Whether the conversation has outgrown the model's window, less what the reply needs.
+    fn is_nearly_full(&self) -> bool {
+        let settings = self.settings.borrow().compaction;
+        let Some(window) = self.control.model().and_then(|model| model.context_window()) else { return false };
+        let tokens = self.control.with_session(|session| {
+            let branch = session.branch(None);
+            tokens::of_conversation(&context::projection(&branch), &branch)
+        });
+        settings.enabled && tokens > window.saturating_sub(settings.reserve_tokens)
+    }
+
+    /// Before a person's prompt.
+    pub(crate) async fn compact_before_prompt(&self) -> Result<(), AgentError> {
+        if self.is_nearly_full() {
+            self.compact_by_itself(Reason::Threshold, false, &CancellationToken::new()).await;
+        }
+        self.unbroken()
+    }
+
+    /// Between two turns of a run.
+    pub(crate) async fn compact_before_turn(&self, cancel: &CancellationToken) -> Result<(), AgentError> {
+        if self.is_nearly_full() {
+            self.compact_by_itself(Reason::Threshold, false, cancel).await;
+        }
+        self.unbroken()
+    }
+
+    /// After a loop of a run. A reply that did not fit is tried again once.
+    pub(crate) async fn compact_after(
+        &self,
+        ending: &Ending,
+        reply: Option<&AssistantMessage>,
+        overflowed: &mut bool,
+        cancel: &CancellationToken,
+    ) -> Result<AfterCompaction, AgentError> {
+        if !self.settings.borrow().compaction.enabled {
+            return Ok(AfterCompaction::Done);
+        }
+        let did_not_fit = match ending {
+            Ending::Failed(error) => says_too_long(&error.to_string()),
+            _ => false,
+        };
+        if did_not_fit && !*overflowed {
+            *overflowed = true;
+            if self.compact_by_itself(Reason::Overflow, true, cancel).await {
+                return Ok(AfterCompaction::Retry);
+            }
+        } else if reply.is_some() && matches!(ending, Ending::Done) && self.is_nearly_full() {
+            self.compact_by_itself(Reason::Threshold, false, cancel).await;
+        }
+        self.unbroken().map(|()| AfterCompaction::Done)
+    }
+
+    /// Answers whether there is a summary now. What went wrong was told.
+    async fn compact_by_itself(&self, reason: Reason, will_retry: bool, cancel: &CancellationToken) -> bool {
+        let cancel = cancel.child_token();
+        self.compact_because(reason, will_retry, None, cancel).await.is_ok()
+    }
+
+    fn unbroken(&self) -> Result<(), AgentError> {
+        self.broken.take().map_or(Ok(()), Err)
+    }
+}
+
+/// Whether a provider's words mean that the request was too long for the model.
+fn says_too_long(message: &str) -> bool {
+    let message = message.to_lowercase();
+    [
+        "prompt is too long",
+        "context length",
+        "context window",
+        "maximum context",
+        "too many tokens",
+        "input is too long",
+        "exceeds the limit of",
+        "request_too_large",
+    ]
+    .iter()
+    .any(|words| message.contains(words))
+}
+
+#[cfg(test)]
+mod tests;

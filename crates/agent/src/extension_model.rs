@@ -1,0 +1,248 @@
+//! A model that an extension speaks to with a stream function of its own.
+//!
+//! The function lives in the extension's realm, on the agent's thread; a [`Provider`] may be polled
+//! anywhere. So a request goes to the agent as work, and events come back over a channel. pi's
+//! `AssistantMessageEvent`s become provider events here: deltas as they are, the usage at the end.
+
+use crate::agent::Agent;
+use crate::control::AgentControl;
+use crate::extensions::ModelCall;
+use crate::message::{Block, StopReason, Usage};
+use crate::provider::{
+    ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request, RequestMessage,
+};
+use crate::work::Work;
+use async_stream::stream;
+use futures_util::{FutureExt, StreamExt};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Speaks through an extension.
+pub(crate) struct ExtensionModel {
+    model: Model,
+    control: AgentControl,
+}
+
+/// A request on its way to the agent's thread.
+pub(crate) struct Streamed {
+    model: Model,
+    outgoing: Outgoing,
+    cancel: CancellationToken,
+    events: mpsc::UnboundedSender<Result<ProviderEvent, ProviderError>>,
+}
+
+impl ExtensionModel {
+    pub(crate) fn new(model: Model, control: AgentControl) -> Self {
+        Self { model, control }
+    }
+}
+
+impl Provider for ExtensionModel {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// pi's context and options; the body of the real request is the extension's.
+    fn payload(&self, request: &Request) -> Value {
+        let tools: Vec<Value> = request
+            .tools
+            .iter()
+            .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
+            .collect();
+        let messages: Vec<Value> = request.messages.iter().map(RequestMessage::to_value).collect();
+        let mut payload = json!({"systemPrompt": request.system, "messages": messages, "tools": tools});
+        if let Some(level) = &request.thinking {
+            payload["reasoning"] = json!(level);
+        }
+        if let Some(tokens) = request.max_tokens {
+            payload["maxTokens"] = json!(tokens);
+        }
+        payload
+    }
+
+    fn has_own_payload(&self) -> bool {
+        true
+    }
+
+    fn send(&self, outgoing: Outgoing, cancel: CancellationToken) -> ProviderStream {
+        let (events, mut arriving) = mpsc::unbounded_channel();
+        let stopped = cancel.child_token();
+        // Dropping the stream ends the extension's request.
+        let guard = stopped.clone().drop_guard();
+        self.control.send(Work::Stream(Streamed { model: self.model.clone(), outgoing, cancel: stopped, events }));
+        stream! {
+            let _guard = guard;
+            loop {
+                tokio::select! {
+                    biased;
+                    () = cancel.cancelled() => {
+                        yield Err(ProviderError::new(ErrorKind::Cancelled, "the request was cancelled"));
+                        return;
+                    }
+                    event = arriving.recv() => match event {
+                        Some(event) => {
+                            let last = matches!(event, Ok(ProviderEvent::Done(_)) | Err(_));
+                            yield event;
+                            if last {
+                                return;
+                            }
+                        }
+                        None => return,
+                    },
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Agent {
+    /// Has the extension answer.
+    pub(crate) async fn stream_through_extension(&self, streamed: Streamed) {
+        let Streamed { model, outgoing, cancel, events } = streamed;
+        let failed = |message: String| {
+            // Whoever asked may be gone.
+            let _ = events.send(Err(ProviderError::new(ErrorKind::Provider, message)));
+        };
+        let Outgoing { payload, headers } = outgoing;
+        let mut options = json!({});
+        for key in ["reasoning", "maxTokens"] {
+            if let Some(value) = payload.get(key) {
+                options[key] = value.clone();
+            }
+        }
+        let headers: BTreeMap<String, String> =
+            headers.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        if !headers.is_empty() {
+            options["headers"] = json!(headers);
+        }
+        let sink = events.clone();
+        let mut reading = Reading::default();
+        let call = ModelCall {
+            provider: &model.provider,
+            model: model.to_value(),
+            context: context_value(&payload, self.now()),
+            options,
+            cancel,
+            on_event: Box::new(move |event| match event.get("type").and_then(Value::as_str) {
+                Some("payload") => {
+                    let payload = event.get("payload").cloned().unwrap_or_default();
+                    async move { self.transform_payload(payload).await }.boxed_local()
+                }
+                Some("response") => {
+                    let response = ProviderEvent::Response {
+                        status: event
+                            .get("status")
+                            .and_then(Value::as_u64)
+                            .and_then(|status| u16::try_from(status).ok())
+                            .unwrap_or(200),
+                        headers: event
+                            .get("headers")
+                            .cloned()
+                            .and_then(|headers| serde_json::from_value(headers).ok())
+                            .unwrap_or_default(),
+                    };
+                    let _ = sink.send(Ok(response));
+                    async { Value::Null }.boxed_local()
+                }
+                _ => {
+                    for event in reading.read(&event) {
+                        let _ = sink.send(event);
+                    }
+                    async { Value::Null }.boxed_local()
+                }
+            }),
+        };
+        match self.extensions.stream_model(call).await {
+            Ok(()) => failed("the provider's stream ended before its reply was complete".to_owned()),
+            Err(message) => failed(message),
+        }
+    }
+}
+
+/// pi's context: the system prompt and the tools stand in a message of their own, and beside the messages
+/// for functions that read them there.
+fn context_value(payload: &Value, timestamp: u64) -> Value {
+    let part = |key: &str| payload.get(key).cloned().unwrap_or_default();
+    let head =
+        json!({"role": "system", "content": part("systemPrompt"), "toolsAdded": part("tools"), "timestamp": timestamp});
+    let mut messages = vec![head];
+    messages.extend(payload.get("messages").and_then(Value::as_array).into_iter().flatten().cloned());
+    json!({"systemPrompt": part("systemPrompt"), "tools": part("tools"), "messages": messages})
+}
+
+/// Reads pi's `AssistantMessageEvent`s.
+#[derive(Default)]
+struct Reading {
+    /// Calls by content index, and whether any of their arguments were passed on.
+    calls: BTreeMap<u64, bool>,
+}
+
+impl Reading {
+    fn read(&mut self, event: &Value) -> Vec<Result<ProviderEvent, ProviderError>> {
+        let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let index = event.get("contentIndex").and_then(Value::as_u64).unwrap_or(0);
+        let number = u32::try_from(index).unwrap_or(u32::MAX);
+        match event.get("type").and_then(Value::as_str).unwrap_or_default() {
+            "text_delta" => vec![Ok(ProviderEvent::Text(text("delta")))],
+            "thinking_delta" => vec![Ok(ProviderEvent::Thinking(text("delta")))],
+            "thinking_end" => signature(event).into_iter().map(Ok).chain([Ok(ProviderEvent::BlockEnd)]).collect(),
+            "text_end" => vec![Ok(ProviderEvent::BlockEnd)],
+            "toolcall_start" | "toolcall_delta" | "toolcall_end" => self.call(event, index, number),
+            "done" => {
+                let message = event.get("message").cloned().unwrap_or_default();
+                let stop = event.get("reason").or_else(|| message.get("stopReason")).cloned().unwrap_or_default();
+                let stop = serde_json::from_value(stop).unwrap_or(StopReason::Stop);
+                usage(&message).into_iter().map(Ok).chain([Ok(ProviderEvent::Done(stop))]).collect()
+            }
+            "error" => {
+                let message = event.get("error").cloned().unwrap_or_default();
+                let said =
+                    message.get("errorMessage").and_then(Value::as_str).unwrap_or("the provider failed").to_owned();
+                let aborted = event.get("reason").and_then(Value::as_str) == Some("aborted");
+                let kind = if aborted { ErrorKind::Cancelled } else { ErrorKind::Provider };
+                vec![Err(ProviderError::new(kind, said))]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// A call begins when its name is known; one without deltas gives its arguments at the end.
+    fn call(&mut self, event: &Value, index: u64, number: u32) -> Vec<Result<ProviderEvent, ProviderError>> {
+        let block =
+            event.get("toolCall").cloned().or_else(|| event.pointer(&format!("/partial/content/{index}")).cloned());
+        let member =
+            |key: &str| block.as_ref().and_then(|block| block.get(key)).and_then(Value::as_str).map(str::to_owned);
+        let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+        let known = self.calls.contains_key(&index);
+        let mut arguments = match kind {
+            "toolcall_delta" => event.get("delta").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            _ => String::new(),
+        };
+        if kind == "toolcall_end" && !self.calls.get(&index).copied().unwrap_or(false) {
+            arguments =
+                block.as_ref().and_then(|block| block.get("arguments")).map(Value::to_string).unwrap_or_default();
+        }
+        let passed = self.calls.entry(index).or_insert(false);
+        *passed |= !arguments.is_empty();
+        let (id, name) = if known { (None, None) } else { (member("id"), member("name")) };
+        if known && arguments.is_empty() {
+            return Vec::new();
+        }
+        vec![Ok(ProviderEvent::ToolCall { index: number, id, name, arguments })]
+    }
+}
+
+fn signature(event: &Value) -> Option<ProviderEvent> {
+    match serde_json::from_value(event.get("block")?.clone()).ok()? {
+        Block::Thinking(block) => block.thinking_signature.map(ProviderEvent::ThinkingSignature),
+        _ => None,
+    }
+}
+
+fn usage(message: &Value) -> Option<ProviderEvent> {
+    let usage: Usage = serde_json::from_value(message.get("usage")?.clone()).ok()?;
+    Some(ProviderEvent::Usage(usage))
+}

@@ -1,0 +1,171 @@
+//! Another session, or the same one with its extensions loaded again.
+//!
+//! The order is pi's: a handler may cancel; the run is aborted; `session_shutdown`; the old extensions
+//! are discarded, whatever still runs in them goes on until it ends; the new session and the new
+//! extensions; `session_start`. A command that asked for it goes on in its old extension, where `pi` and
+//! its context no longer work, with the context that `withSession` is given.
+
+use crate::agent::{Agent, AgentError};
+use crate::control::ControlError;
+use crate::events::AgentEvent;
+use crate::extensions::Event;
+use crate::message::Message;
+use crate::session::{Body, EntryId, Session};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// What came of a fork.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Forked {
+    /// A handler stopped it.
+    pub cancelled: bool,
+    /// What the person said at the place of the fork, for the editor.
+    pub selected_text: Option<String>,
+}
+
+/// A session that waits for its `session_start`.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    reason: &'static str,
+    previous: Option<PathBuf>,
+}
+
+impl Agent {
+    /// Loads extensions, skills, prompts and context files again. Flags, session and model stay.
+    pub async fn reload(&self) -> Result<(), AgentError> {
+        self.attend(async {
+            self.notify("session_shutdown", || Event::new("session_shutdown").with("reason", "reload")).await;
+            let active = self.tools.borrow().active_names(&*self.extensions);
+            self.load_again().await;
+            self.tools.borrow_mut().after_reload(active);
+            let resources = crate::resources::Resources::load(&self.places.borrow());
+            *self.resources.borrow_mut() = resources;
+            self.take_offers();
+            self.publish_tools();
+            self.announce("reload", None).await
+        })
+        .await
+    }
+
+    async fn load_again(&self) {
+        for (path, message) in self.extensions.reload().await {
+            self.extensions.report(&path, "load", &message);
+        }
+    }
+
+    /// Begins an empty session. Answers whether a handler cancelled it. With `hold`, `session_start` waits
+    /// for [`Agent::start_held`], so that entries can be put in first.
+    pub async fn new_session(&self, parent: Option<String>, hold: bool) -> Result<bool, AgentError> {
+        self.attend(async {
+            if self.cancelled(Event::new("session_before_switch").with("reason", "new")).await {
+                return Ok(true);
+            }
+            let session = self.control.with_session(|session| session.sibling(parent));
+            self.replace(session, "new", hold).await?;
+            Ok(false)
+        })
+        .await
+    }
+
+    /// Opens a session's file. Answers whether a handler cancelled it.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read; the session that is open stays.
+    pub async fn switch_session(&self, path: &Path) -> Result<bool, AgentError> {
+        self.attend(async {
+            let event =
+                Event::new("session_before_switch").with("reason", "resume").with("targetSessionFile", json!(path));
+            if self.cancelled(event).await {
+                return Ok(true);
+            }
+            let path = self.options.cwd.join(path);
+            let session =
+                Session::open(&path, &self.options.cwd, self.options.ambient.clone()).map_err(ControlError::from)?;
+            self.replace(session, "resume", false).await?;
+            Ok(false)
+        })
+        .await
+    }
+
+    /// A new session with the branch up to an entry: `at` it, or before it, where it must be something
+    /// the person said.
+    pub async fn fork(&self, entry: &str, at: bool) -> Result<Forked, AgentError> {
+        self.attend(async {
+            let position = if at { "at" } else { "before" };
+            let event = Event::new("session_before_fork").with("entryId", entry).with("position", position);
+            if self.cancelled(event).await {
+                return Ok(Forked { cancelled: true, selected_text: None });
+            }
+            let invalid = || AgentError::from(ControlError::Refused("Invalid entry ID for forking".to_owned()));
+            let id = EntryId(entry.to_owned());
+            let found = self.control.with_session(|session| session.entry(&id).cloned()).ok_or_else(invalid)?;
+            let (leaf, selected_text) = match (&found.body, at) {
+                (_, true) => (Some(found.id.clone()), None),
+                (Body::Message { message: Message::User(user) }, false) => {
+                    let text = user.content.blocks().iter().filter_map(|block| block.as_text()).collect::<String>();
+                    (found.parent.clone(), Some(text))
+                }
+                _ => return Err(invalid()),
+            };
+            let session = self.control.with_session(|session| {
+                let file = session.path().map(|path| path.display().to_string());
+                match &leaf {
+                    None => Ok(session.sibling(file)),
+                    Some(_) if session.path().is_some_and(|path| !path.exists()) => {
+                        Err(ControlError::Refused(
+                            "This session has not been saved yet. Wait for the first assistant response before cloning or forking it.".to_owned(),
+                        ))
+                    }
+                    Some(leaf) => session.branched(leaf).map_err(ControlError::from),
+                }
+            })?;
+            self.replace(session, "fork", false).await?;
+            Ok(Forked { cancelled: false, selected_text })
+        })
+        .await
+    }
+
+    /// Lets the session begin that [`Agent::new_session`] held back.
+    pub(crate) async fn start_held(&self) -> Result<(), AgentError> {
+        match self.held.take() {
+            Some(held) => self.announce(held.reason, held.previous).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn cancelled(&self, event: Event) -> bool {
+        if !self.extensions.has_handlers(event.name) {
+            return false;
+        }
+        self.extensions.emit(event).await.field("cancel").is_some_and(|cancel| *cancel == Value::Bool(true))
+    }
+
+    async fn replace(&self, session: Session, reason: &'static str, hold: bool) -> Result<(), AgentError> {
+        // What the aborted turn leaves belongs to the session that it was part of.
+        self.control.abort();
+        self.control.idle().await;
+        let previous = self.control.session_file();
+        let target = session.path().map(Path::to_owned);
+        self.notify("session_shutdown", || {
+            let event = Event::new("session_shutdown").with("reason", reason);
+            match target {
+                Some(file) => event.with("targetSessionFile", json!(file)),
+                None => event,
+            }
+        })
+        .await;
+        self.control.replace_session(session);
+        self.tools.borrow_mut().reset();
+        self.run_prompt.take();
+        self.keeps_model.set(true);
+        self.load_again().await;
+        self.begin_session().await?;
+        self.show_only(&AgentEvent::Notice { name: "session_replaced", payload: &json!({"reason": reason}) })?;
+        if hold {
+            *self.held.borrow_mut() = Some(Held { reason, previous });
+            return Ok(());
+        }
+        self.announce(reason, previous).await
+    }
+}

@@ -1,0 +1,287 @@
+//! Writing summaries: of a conversation, of the beginning of a turn, of a branch that is left.
+//!
+//! The conversation goes to the model as one quoted text, so that it is not taken for a conversation to
+//! continue. What was read and changed is collected from the tool calls and stands behind the summary.
+
+use crate::agent::Agent;
+use crate::context;
+use crate::message::{AssistantMessage, Block, Message, StopReason};
+use crate::provider::{Request, RequestMessage};
+use crate::session::{Body, Entry, EntryId};
+use crate::tokens;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use tokio_util::sync::CancellationToken;
+
+const SYSTEM: &str = "You write summaries of conversations between a person and a coding agent. You do not continue the conversation and you do not answer questions in it. You output the summary and nothing else.";
+const FORM: &str = "Write these sections in Markdown, each as short as it can be, and keep file paths, names and error messages exactly:\n\n## Goal\n## Constraints & Preferences\n## Progress (Done, In Progress, Blocked)\n## Key Decisions\n## Next Steps\n## Critical Context";
+const UPDATE: &str = "The text in <previous-summary> summarises what came before this conversation. Bring it up to date: keep what still holds, add what is new, move what is finished to Done.";
+const TURN: &str = "This is the beginning of a turn whose end stays in the conversation. Say in a few lines what was asked, what was done so far, and what the rest needs to know.";
+const BRANCH: &str =
+    "This branch of the conversation is being left. Summarise it so that the work can be taken up again later.";
+const BRANCH_HEAD: &str =
+    "The user explored a different conversation branch before returning here.\nSummary of that exploration:\n\n";
+/// Characters of a tool's result that go into a summary.
+const RESULT_CHARACTERS: usize = 2000;
+/// Tokens of the summary of a branch.
+const BRANCH_TOKENS: u64 = 4096;
+/// For models whose window nobody knows.
+const DEFAULT_WINDOW: u64 = 128_000;
+
+/// A summary and where it belongs.
+pub(crate) struct Summary {
+    pub(crate) text: String,
+    pub(crate) details: Option<Value>,
+    pub(crate) first_kept: Option<EntryId>,
+    pub(crate) tokens_before: u64,
+}
+
+/// Files that tool calls named.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FileOps {
+    read: BTreeSet<String>,
+    written: BTreeSet<String>,
+    edited: BTreeSet<String>,
+}
+
+impl FileOps {
+    /// Takes the files of a message's tool calls.
+    pub(crate) fn note(&mut self, message: &Message) {
+        let Message::Assistant(reply) = message else { return };
+        for call in reply.tool_calls() {
+            let Some(path) = call.arguments.get("path").and_then(Value::as_str) else { continue };
+            let files = match call.name.as_str() {
+                "read" => &mut self.read,
+                "write" => &mut self.written,
+                "edit" => &mut self.edited,
+                _ => continue,
+            };
+            files.insert(path.to_owned());
+        }
+    }
+
+    /// Takes the files of an earlier summary of ours.
+    pub(crate) fn take_over(&mut self, entry: &Entry) {
+        let (Body::Compaction { extra, .. } | Body::BranchSummary { extra, .. }) = &entry.body else { return };
+        if extra.get("fromHook").and_then(Value::as_bool) == Some(true) {
+            return;
+        }
+        let files = |key: &str| -> Vec<String> {
+            let listed = extra.get("details").and_then(|details| details.get(key)).and_then(Value::as_array);
+            listed.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        self.read.extend(files("readFiles"));
+        self.edited.extend(files("modifiedFiles"));
+    }
+
+    fn lists(&self) -> (Vec<&str>, Vec<&str>) {
+        let modified: BTreeSet<&str> = self.edited.iter().chain(&self.written).map(String::as_str).collect();
+        let read = self.read.iter().map(String::as_str).filter(|file| !modified.contains(file)).collect();
+        (read, modified.into_iter().collect())
+    }
+
+    /// What stands behind a summary.
+    pub(crate) fn tags(&self) -> String {
+        let (read, modified) = self.lists();
+        let mut text = String::new();
+        for (tag, files) in [("read-files", read), ("modified-files", modified)] {
+            if !files.is_empty() {
+                text.push_str(&format!("\n\n<{tag}>\n{}\n</{tag}>", files.join("\n")));
+            }
+        }
+        text
+    }
+
+    /// `details` of the entry.
+    pub(crate) fn details(&self) -> Value {
+        let (read, modified) = self.lists();
+        json!({"readFiles": read, "modifiedFiles": modified})
+    }
+
+    /// As handlers see it.
+    pub(crate) fn to_value(&self) -> Value {
+        json!({"read": self.read, "written": self.written, "edited": self.edited})
+    }
+}
+
+/// A conversation as text.
+pub(crate) fn quoted(messages: &[Message]) -> String {
+    let parts: Vec<String> = context::request_messages(messages).iter().flat_map(part).collect();
+    parts.join("\n\n")
+}
+
+fn part(message: &RequestMessage) -> Vec<String> {
+    let text = |blocks: &[Block]| blocks.iter().filter_map(Block::as_text).collect::<String>();
+    match message {
+        RequestMessage::User(blocks) => some(format!("[User]: {}", text(blocks)), text(blocks).is_empty()),
+        RequestMessage::System(text) => vec![format!("[System]: {text}")],
+        RequestMessage::ToolResult { content, .. } => {
+            let whole = text(content);
+            let shown: String = whole.chars().take(RESULT_CHARACTERS).collect();
+            let rest = whole.chars().count().saturating_sub(RESULT_CHARACTERS);
+            let tail = if rest == 0 { String::new() } else { format!("\n\n[... {rest} more characters truncated]") };
+            some(format!("[Tool result]: {shown}{tail}"), whole.is_empty())
+        }
+        RequestMessage::Assistant(blocks) => {
+            let mut parts = Vec::new();
+            let thinking: Vec<&str> = blocks
+                .iter()
+                .filter_map(|block| match block {
+                    Block::Thinking(block) => Some(block.thinking.as_str()),
+                    _ => None,
+                })
+                .collect();
+            if !thinking.is_empty() {
+                parts.push(format!("[Assistant thinking]: {}", thinking.join("\n")));
+            }
+            if blocks.iter().any(|block| block.as_text().is_some()) {
+                parts.push(format!("[Assistant]: {}", text(blocks)));
+            }
+            let calls: Vec<String> = blocks
+                .iter()
+                .filter_map(|block| match block {
+                    Block::ToolCall(call) => {
+                        let arguments: Vec<String> = call
+                            .arguments
+                            .as_object()
+                            .into_iter()
+                            .flatten()
+                            .map(|(key, value)| format!("{key}={value}"))
+                            .collect();
+                        Some(format!("{}({})", call.name, arguments.join(", ")))
+                    }
+                    _ => None,
+                })
+                .collect();
+            if !calls.is_empty() {
+                parts.push(format!("[Assistant tool calls]: {}", calls.join("; ")));
+            }
+            parts
+        }
+    }
+}
+
+fn some(part: String, empty: bool) -> Vec<String> {
+    if empty { Vec::new() } else { vec![part] }
+}
+
+impl Agent {
+    /// The summary of a conversation, built on an earlier one if there is one.
+    pub(crate) async fn summary_of(
+        &self,
+        messages: &[Message],
+        previous: Option<&str>,
+        instructions: Option<&str>,
+        reserve_tokens: u64,
+        cancel: &CancellationToken,
+    ) -> Result<String, String> {
+        let mut prompt = format!("<conversation>\n{}\n</conversation>\n\n", quoted(messages));
+        if let Some(previous) = previous {
+            prompt.push_str(&format!("<previous-summary>\n{previous}\n</previous-summary>\n\n{UPDATE}\n\n"));
+        }
+        prompt.push_str(FORM);
+        if let Some(instructions) = instructions.filter(|text| !text.is_empty()) {
+            prompt.push_str(&format!("\n\nAdditional focus: {instructions}"));
+        }
+        self.asked("Summarization", prompt, reserve_tokens * 4 / 5, cancel).await
+    }
+
+    /// The summary of the beginning of a turn.
+    pub(crate) async fn summary_of_turn(
+        &self,
+        messages: &[Message],
+        reserve_tokens: u64,
+        cancel: &CancellationToken,
+    ) -> Result<String, String> {
+        let prompt = format!("<conversation>\n{}\n</conversation>\n\n{TURN}", quoted(messages));
+        self.asked("Turn prefix summarization", prompt, reserve_tokens / 2, cancel).await
+    }
+
+    /// The summary of a branch: text and details.
+    pub(crate) async fn summary_of_branch(
+        &self,
+        entries: &[Entry],
+        instructions: Option<&str>,
+        replace: bool,
+        cancel: &CancellationToken,
+    ) -> Result<(String, Value), String> {
+        let window = self.control.model().and_then(|model| model.context_window()).unwrap_or(DEFAULT_WINDOW);
+        let budget = window.saturating_sub(self.settings.borrow().compaction.reserve_tokens);
+        let mut files = FileOps::default();
+        entries.iter().for_each(|entry| files.take_over(entry));
+        let mut messages: Vec<Message> = Vec::new();
+        let mut used = 0;
+        // The newest first: they matter most when not all fit.
+        for message in entries.iter().rev().filter_map(context::said) {
+            if matches!(message, Message::ToolResult(_)) {
+                continue;
+            }
+            files.note(&message);
+            used += tokens::estimate(&message);
+            if used > budget {
+                break;
+            }
+            messages.push(message);
+        }
+        messages.reverse();
+        if messages.is_empty() {
+            return Ok(("No content to summarize".to_owned(), files.details()));
+        }
+        let instructions = instructions.filter(|text| !text.is_empty());
+        let asked = match instructions {
+            Some(instructions) if replace => instructions.to_owned(),
+            Some(instructions) => format!("{BRANCH} {FORM}\n\nAdditional focus: {instructions}"),
+            None => format!("{BRANCH} {FORM}"),
+        };
+        let prompt = format!("<conversation>\n{}\n</conversation>\n\n{asked}", quoted(&messages));
+        let text = self.asked("Branch summarization", prompt, BRANCH_TOKENS, cancel).await?;
+        Ok((format!("{BRANCH_HEAD}{text}{}", files.tags()), files.details()))
+    }
+
+    async fn asked(
+        &self,
+        what: &str,
+        prompt: String,
+        max_tokens: u64,
+        cancel: &CancellationToken,
+    ) -> Result<String, String> {
+        let provider = self.provider();
+        let limit = provider.model().max_tokens().map_or(max_tokens, |limit| limit.min(max_tokens));
+        let request = Request {
+            system: SYSTEM.to_owned(),
+            messages: vec![RequestMessage::User(vec![Block::text(prompt.clone())])],
+            conversation: vec![Message::user(prompt, self.now())],
+            tools: Vec::new(),
+            thinking: Some(self.control.thinking()).filter(|level| level != "off"),
+            max_tokens: Some(limit),
+        };
+        let reply = self.ask_once(&*provider, &request, cancel.clone()).await;
+        usable(what, &reply)?;
+        Ok(reply.content.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// Whether a reply can stand in a session: whole, and text.
+fn usable(what: &str, reply: &AssistantMessage) -> Result<(), String> {
+    match reply.stop_reason {
+        StopReason::Error => {
+            Err(format!("{what} failed: {}", reply.error_message.as_deref().unwrap_or("Unknown error")))
+        }
+        StopReason::Aborted => Err("Compaction cancelled".to_owned()),
+        StopReason::Length => Err(format!("{what} failed: generation hit the token cap and the summary is incomplete")),
+        StopReason::ToolUse | StopReason::Stop if reply.tool_calls().next().is_some() => {
+            Err(format!("{what} attempted to call a tool"))
+        }
+        StopReason::ToolUse | StopReason::Stop => Ok(()),
+    }
+}
+
+/// `details` and `fromHook` of an entry's rest, for those who build one.
+pub(crate) fn rest(details: Option<Value>, from_hook: bool) -> Map<String, Value> {
+    let mut rest = Map::new();
+    if let Some(details) = details {
+        rest.insert("details".to_owned(), details);
+    }
+    rest.insert("fromHook".to_owned(), from_hook.into());
+    rest
+}

@@ -1,0 +1,160 @@
+//! What others give the agent to do, and who does it.
+//!
+//! Connectors run on any thread; sessions, extensions and front ends live on the agent's. [`Work`]
+//! crosses by a channel. [`Agent::attend`] takes it out beside whatever else the agent does, each item
+//! as a future of its own, so that a command which waits for `ctx.newSession()` does not wait for
+//! itself.
+//!
+//! Always holds: one attends at a time; whoever attends finishes what was begun before it returns.
+
+use crate::agent::{Agent, AgentError, InputSource};
+use crate::control::{DeliverAs, Pending};
+use crate::events::AgentEvent;
+use crate::extension_model::Streamed;
+use crate::extensions::Event;
+use crate::message::{Content, Message};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use pijs_connectors::ports::SessionCall;
+use pijs_protocol::HostcallError;
+use serde_json::Value;
+use std::cell::RefCell;
+use tokio::sync::{mpsc, oneshot};
+
+/// Runs that extensions may trigger one after the other without a person.
+pub(crate) const MAX_TRIGGERED_RUNS: u32 = 50;
+
+/// Where work arrives.
+pub(crate) type Inbox = mpsc::UnboundedReceiver<Work>;
+
+/// Something for the agent's thread.
+pub(crate) enum Work {
+    /// A hostcall whose answer takes time.
+    Call(SessionCall, oneshot::Sender<Result<Value, HostcallError>>),
+    /// A run waits in the queue.
+    Run,
+    /// `sendUserMessage` during a run; the last says whether commands and templates count.
+    Queue(Content, DeliverAs, bool),
+    /// A request to a model that an extension speaks to.
+    Stream(Streamed),
+    /// Extensions are told.
+    Emit(Event),
+    /// A message was put into the session beside every run; front ends are told.
+    Shown(Message),
+    /// Front ends are told something that extensions do not hear.
+    Notice(&'static str, Value),
+}
+
+/// Puts the inbox back, also when the future that attends is dropped.
+struct Attending<'a> {
+    inbox: Option<Inbox>,
+    home: &'a RefCell<Option<Inbox>>,
+}
+
+impl Drop for Attending<'_> {
+    fn drop(&mut self) {
+        *self.home.borrow_mut() = self.inbox.take();
+    }
+}
+
+impl Agent {
+    /// Runs `work` and carries out what extensions ask for meanwhile. Everything that [`Agent`] does is
+    /// attended; use this around the life of a session, so that timers and callbacks of extensions are
+    /// served while nothing else is on.
+    pub async fn attend<F: Future>(&self, work: F) -> F::Output {
+        let Some(inbox) = self.inbox.borrow_mut().take() else { return work.await };
+        let mut attending = Attending { inbox: Some(inbox), home: &self.inbox };
+        let inbox = attending.inbox.as_mut().expect("just put there");
+        let mut begun = FuturesUnordered::new();
+        tokio::pin!(work);
+        let output = loop {
+            tokio::select! {
+                biased;
+                output = &mut work => break output,
+                Some(()) = begun.next(), if !begun.is_empty() => {}
+                Some(item) = inbox.recv() => begun.push(self.carry_out(item)),
+            }
+        };
+        loop {
+            while let Ok(item) = inbox.try_recv() {
+                begun.push(self.carry_out(item));
+            }
+            if begun.is_empty() {
+                return output;
+            }
+            tokio::select! {
+                biased;
+                Some(()) = begun.next() => {}
+                Some(item) = inbox.recv() => begun.push(self.carry_out(item)),
+            }
+        }
+    }
+
+    async fn carry_out(&self, item: Work) {
+        match item {
+            Work::Call(call, done) => {
+                let answer = self.call(call).await;
+                // Whoever asked may be gone.
+                let _ = done.send(answer);
+            }
+            Work::Run => self.run_pending().await,
+            Work::Queue(content, deliver_as, expand) => self.queue(content, deliver_as, expand).await,
+            Work::Stream(streamed) => self.stream_through_extension(streamed).await,
+            Work::Emit(event) => {
+                if self.extensions.has_handlers(event.name) {
+                    self.extensions.emit(event).await;
+                }
+            }
+            Work::Shown(message) => {
+                self.keep(self.show_only(&AgentEvent::MessageStart { message: &message }));
+                self.keep(self.show_only(&AgentEvent::MessageEnd { message: &message }));
+            }
+            Work::Notice(name, payload) => self.keep(self.show_only(&AgentEvent::Notice { name, payload: &payload })),
+        }
+    }
+
+    /// Carries out the next run that was asked for, once no other is on.
+    async fn run_pending(&self) {
+        let _one_at_a_time = self.triggered_run.lock().await;
+        self.control.idle().await;
+        let Some(pending) = self.control.take_run() else { return };
+        let outcome = if self.triggered.get() >= MAX_TRIGGERED_RUNS {
+            tracing::warn!(runs = MAX_TRIGGERED_RUNS, "extensions keep triggering runs; this one is dropped");
+            Ok(None)
+        } else {
+            self.triggered.set(self.triggered.get() + 1);
+            match pending {
+                Pending::User(content, expand) => {
+                    self.ask(content, InputSource::Extension, None, expand).await.map(Some)
+                }
+                Pending::Custom(message) => self.run(vec![Message::Custom(message)]).await.map(Some),
+            }
+        };
+        self.control.run_taken();
+        match outcome {
+            Ok(Some(outcome)) => *self.last.borrow_mut() = Some(outcome),
+            Ok(None) => {}
+            Err(AgentError::Control(error)) => {
+                self.extensions.report("<runtime>", "send_user_message", &error.to_string());
+            }
+            error @ Err(_) => self.keep(error.map(|_| ())),
+        }
+    }
+
+    async fn queue(&self, content: Content, deliver_as: DeliverAs, expand: bool) {
+        if let Err(error) = self.ask(content, InputSource::Extension, Some(deliver_as), expand).await {
+            match error {
+                AgentError::Control(error) => {
+                    self.extensions.report("<runtime>", "send_user_message", &error.to_string());
+                }
+                error => self.keep(Err(error)),
+            }
+        }
+    }
+
+    /// Remembers why the session cannot go on; the next prompt says it.
+    pub(crate) fn keep(&self, result: Result<(), AgentError>) {
+        if let Err(error) = result {
+            self.broken.borrow_mut().get_or_insert(error);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! An extension as its user is asked about it: what it is, what its code needs, what it declares, what speaks against it.
+
+use crate::failure::{Failure, Result, is_missing};
+use crate::output::{clean, stderr};
+use pijs_hostcall::asked::{Declared, asked, parse_declared};
+use pijs_hostcall::book::{Present, code_digest};
+use pijs_hostcall::{Evidence, Mode};
+use pijs_protocol::artifact::ArtifactMetadata;
+use pijs_protocol::manifest::CapabilityManifest;
+use serde_json::Value;
+use std::path::Path;
+
+/// Largest manifest that is read.
+const LONGEST_MANIFEST: usize = 4 << 20;
+
+/// One extension after its build.
+pub(crate) struct Applicant {
+    /// `npm:NAME` or `path:PATH`.
+    pub(crate) id: String,
+    /// Digest of its sources.
+    pub(crate) code: String,
+    /// What the scan found.
+    pub(crate) found: CapabilityManifest,
+    /// What a person is asked about.
+    pub(crate) asked: CapabilityManifest,
+    pub(crate) evidence: Evidence,
+}
+
+impl Applicant {
+    /// Puts together what is known of a package below `root`. What it declares and nobody knows is a warning, and under
+    /// the strict policy a refusal.
+    pub(crate) fn new(id: &str, root: &Path, metadata: &ArtifactMetadata, mode: Mode) -> Result<Self> {
+        // A loose file belongs to no package, even where one lies around it.
+        let loose = id.strip_prefix("path:").is_some_and(|path| Path::new(path).is_file());
+        let declared = if loose { None } else { declared(root).map_err(|failure| failure.within(id))? };
+        if let Some(declared) = declared.as_ref().filter(|declared| !declared.unknown.is_empty()) {
+            let strange = clean(&declared.unknown.join(", "));
+            if mode == Mode::Strict {
+                return Err(Failure::refused(format!("{id}: its manifest has what is not known here: {strange}"))
+                    .help("ask its author, or run it with --policy prompt"));
+            }
+            stderr(&format!("warning: {}: its manifest has what is not known here: {strange}", clean(id)));
+        }
+        let declared = declared.map(|declared| declared.manifest);
+        let findings = metadata.findings.iter().map(|finding| (finding.code.as_str(), finding.class));
+        Ok(Self {
+            id: id.to_owned(),
+            code: code_digest(&metadata.inputs),
+            asked: asked(&metadata.capabilities, declared.as_ref()),
+            evidence: Evidence::of_scan(&metadata.capabilities, findings, declared.as_ref()),
+            found: metadata.capabilities.clone(),
+        })
+    }
+
+    /// As grants are bound to it.
+    pub(crate) fn present(&self) -> Present<'_> {
+        Present { code: &self.code, asked: &self.asked, local: self.id.starts_with("path:") }
+    }
+}
+
+/// The manifest of a package: `pi.capabilities` of its `package.json`, else its `extension.json`.
+fn declared(root: &Path) -> Result<Option<Declared>> {
+    let read = |name: &str| -> Result<Option<Value>> {
+        let path = root.join(name);
+        let text = match std::fs::read(&path) {
+            Ok(text) if text.len() <= LONGEST_MANIFEST => text,
+            Ok(text) => return Err(Failure::failed(format!("{name} has {} bytes", text.len()))),
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
+        };
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+        serde_json::from_slice(text).map(Some).map_err(|error| Failure::failed(format!("{name}: {error}")))
+    };
+    let parse = |name: &str, value: &Value| {
+        parse_declared(value).map(Some).map_err(|problem| {
+            Failure::failed(format!("{name}: {}", clean(&problem)))
+                .help("a capability manifest is {\"schema\": \"pi.ext.cap.v1\", \"capabilities\": [..]}")
+        })
+    };
+    if let Some(value) = read("package.json")?.as_ref().and_then(|package| package.get("pi")?.get("capabilities")) {
+        return parse("package.json", value);
+    }
+    match read("extension.json")? {
+        Some(value) if value.get("capabilities").or_else(|| value.get("capability_manifest")).is_some() => {
+            parse("extension.json", &value)
+        }
+        _ => Ok(None),
+    }
+}

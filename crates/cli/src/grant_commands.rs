@@ -1,0 +1,284 @@
+//! `pi ext grants` and `pi ext explain`: what extensions hold, why, and how to change it.
+
+use crate::applicant::Applicant;
+use crate::args::{ExplainArgs, GrantsArgs, GrantsCommand, RunArgs};
+use crate::compile::{Compiler, input_of};
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::grant_file::GrantFile;
+use crate::grants::{Decided, parse_grant};
+use crate::output::{clean, stderr, stdout};
+use crate::packages::find_package;
+use crate::system::SystemTimer;
+use pijs_hostcall::asked::words;
+use pijs_hostcall::book::{Answered, Book, By, Record, Standing};
+use pijs_hostcall::gate::Judgement;
+use pijs_hostcall::vocabulary::CAPABILITIES;
+use pijs_hostcall::{Caller, Decision, Gate, Places, Profile, Required, Subject, derive};
+use pijs_packages::PackageEntry;
+use pijs_protocol::manifest::CapabilityRequest;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// `pi ext grants ...`
+pub(crate) fn grants(environment: &Environment, args: &GrantsArgs) -> Result<()> {
+    let file = GrantFile::new(environment, Arc::new(SystemTimer::new()));
+    match &args.command {
+        None => list(environment, &file, args.extension.as_deref(), args.json),
+        Some(GrantsCommand::Revoke { extension, capability }) => {
+            revoke(environment, &file, extension, capability.as_deref())
+        }
+        Some(GrantsCommand::Allow { extension, grant }) => answer(environment, &file, extension, grant, true),
+        Some(GrantsCommand::Deny { extension, capability }) => answer(environment, &file, extension, capability, false),
+    }
+}
+
+fn list(environment: &Environment, file: &GrantFile, which: Option<&str>, as_json: bool) -> Result<()> {
+    let mut book = file.read()?;
+    if let Some(which) = which {
+        let key = key_of(environment, &book, which)
+            .ok_or_else(|| Failure::failed(format!("{}: nothing is recorded about it", clean(which))).help(HOW))?;
+        book.packages.retain(|known, _| *known == key);
+    }
+    if as_json {
+        stdout(&serde_json::to_string(&book).map_err(|error| Failure::failed(error.to_string()))?);
+        return Ok(());
+    }
+    if book.packages.is_empty() {
+        stderr("no grants; extensions are asked about at install, and when they need more while they run");
+    }
+    for (id, record) in &book.packages {
+        stdout(&clean(id));
+        if record.answers.is_empty() {
+            stdout("  nothing");
+        }
+        for answer in &record.answers {
+            let verb = if answer.allowed { "may" } else { "never" };
+            let line = format!("  {verb} {}  ({}, {})", words(&request_of(answer)), answer.by.words(), answer.at);
+            stdout(&clean(&line));
+        }
+    }
+    Ok(())
+}
+
+const HOW: &str = "pi ext grants lists what is recorded, pi ext list what would be loaded";
+
+fn request_of(answer: &Answered) -> CapabilityRequest {
+    CapabilityRequest {
+        capability: answer.capability.clone(),
+        methods: answer.methods.clone(),
+        scope: answer.scope.clone(),
+    }
+}
+
+fn revoke(environment: &Environment, file: &GrantFile, which: &str, capability: Option<&str>) -> Result<()> {
+    let key = key_of(environment, &file.read()?, which)
+        .ok_or_else(|| Failure::failed(format!("{}: nothing is recorded about it", clean(which))).help(HOW))?;
+    let revoked = file.change(|book| book.packages.get_mut(&key).map_or(0, |record| record.revoke(capability)))?;
+    match (revoked, capability) {
+        (0, Some(capability)) => Err(Failure::failed(format!(
+            "{}: no answer about {}",
+            clean(&key),
+            clean(capability)
+        ))
+        .help(format!("to forbid it write: pi ext grants deny {} {}", clean(&key), clean(capability)))),
+        (count, _) => {
+            stderr(&format!("{}: {count} answers taken back", clean(&key)));
+            Ok(())
+        }
+    }
+}
+
+fn answer(environment: &Environment, file: &GrantFile, which: &str, text: &str, allowed: bool) -> Result<()> {
+    let grant = parse_grant(text)?;
+    if !CAPABILITIES.iter().any(|(name, _)| *name == grant.capability.as_str()) {
+        let names: Vec<&str> = CAPABILITIES.iter().map(|(name, _)| *name).collect();
+        return Err(Failure::usage(format!("{}: no such capability", clean(grant.capability.as_str())))
+            .help(format!("one of: {}", names.join(", "))));
+    }
+    let (found, applicant) = applicant(environment, which, &Decided::new(environment, &RunArgs::default())?)?;
+    // A pattern that does not compile would be found only when the extension is loaded.
+    gate(environment, &Decided::new(environment, &RunArgs::default())?)
+        .set_grants(&Profile::new("check").at(&found.root), std::slice::from_ref(&grant), Default::default())
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let at = file.now();
+    let present = applicant.present();
+    let dropped = file.change(|book| {
+        let record = book.packages.entry(applicant.id.clone()).or_insert_with(|| Record::new(present));
+        let dropped = if record.standing(present) == Standing::Holds || applicant.present().local {
+            0
+        } else {
+            // The answers were about other code; the person decides anew about what is there.
+            record.revoke(None)
+        };
+        record.bind(present);
+        let (capability, methods, scope) = (grant.capability.clone(), grant.methods.clone(), grant.scope.clone());
+        record.answer(Answered { capability, methods, scope, allowed, by: By::Command, at: at.clone() });
+        dropped
+    })?;
+    if dropped > 0 {
+        stderr(&format!("note: {dropped} earlier answers were about other code and are gone"));
+    }
+    let request = CapabilityRequest { capability: grant.capability, methods: grant.methods, scope: grant.scope };
+    stderr(&clean(&format!("{} {} {}", applicant.id, if allowed { "may now" } else { "may never" }, words(&request))));
+    Ok(())
+}
+
+/// The source that a user means: as it is recorded, by its name, or by what discovery finds.
+fn key_of(environment: &Environment, book: &Book, which: &str) -> Option<String> {
+    let mut named = vec![which.to_owned(), format!("npm:{which}")];
+    if let Ok(path) = environment.dirs.cwd.join(which).canonicalize() {
+        named.push(format!("path:{}", path.display()));
+    }
+    named.extend(find_package(environment, which).ok().map(|found| found.id.to_string()));
+    named.into_iter().find(|key| book.packages.contains_key(key))
+}
+
+fn applicant(environment: &Environment, which: &str, decided: &Decided) -> Result<(PackageEntry, Applicant)> {
+    let found = find_package(environment, which)?;
+    let output = Compiler::new().build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
+    let applicant = Applicant::new(found.id.as_str(), &found.root, &output.metadata(), decided.policy.mode)?;
+    Ok((found, applicant))
+}
+
+fn gate(environment: &Environment, decided: &Decided) -> Gate {
+    let dirs = &environment.dirs;
+    let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &environment.temp);
+    Gate::builder(decided.policy.clone(), places).build()
+}
+
+/// `pi ext explain EXT [WHAT]`: what the gate would say, and by which rule.
+pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<()> {
+    let run = RunArgs { policy: args.policy, allow: args.allow.clone(), deny: args.deny.clone(), ..RunArgs::default() };
+    let decided = Decided::new(environment, &run)?;
+    let (found, applicant) = applicant(environment, &args.extension, &decided)?;
+    let file = GrantFile::new(environment, Arc::new(SystemTimer::new()));
+    let book = file.read()?;
+    let record = book.packages.get(&applicant.id);
+    let held = decided.held(&applicant, found.origin, record);
+    let gate = gate(environment, &decided);
+    let profile = Profile::new(found.id.as_str()).at(&found.root);
+    gate.set_grants(&profile, &held.grants, applicant.evidence.clone())
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    gate.set_never(&profile, held.never.clone());
+    let caller = Caller::new(Arc::new(profile));
+
+    let mut decisions = Vec::new();
+    if args.what.is_empty() {
+        for request in &applicant.asked.capabilities {
+            let name = request.capability.as_str();
+            if let Some((name, _)) = CAPABILITIES.iter().find(|(known, _)| *known == name) {
+                decisions.push((words(request), gate.holds(&caller, name)));
+            }
+        }
+    } else {
+        let call = args.what.join(" ");
+        decisions.push((call.clone(), judge(&gate, &caller, &args.what)?));
+    }
+    let loss = applicant.evidence.expected_loss();
+    if args.json {
+        let answers: Vec<Value> = decisions.iter().map(|(what, decision)| decision_json(what, decision)).collect();
+        let signals: Vec<Value> = applicant
+            .evidence
+            .signals()
+            .iter()
+            .map(|signal| json!({ "signal": signal, "weight": signal.weight(), "words": signal.words() }))
+            .collect();
+        stdout(
+            &json!({
+                "id": applicant.id, "mode": decided.policy.mode, "record": record, "note": held.note,
+                "grants": held.grants, "never": held.never, "decisions": answers, "evidence": signals,
+                "expected_loss": loss, "favours": if loss.favours_grant() { "grant" } else { "deny" },
+            })
+            .to_string(),
+        );
+        return Ok(());
+    }
+    stdout(&clean(&applicant.id));
+    if let Some(note) = &held.note {
+        stdout(&format!("  note: {}", clean(note)));
+    }
+    if decisions.is_empty() {
+        stdout("  its code asks for nothing that needs asking");
+    }
+    for (what, decision) in &decisions {
+        let verdict = if decision.allowed { "allowed" } else { "denied" };
+        stdout(&clean(&format!("  {verdict:<8} {what}")));
+        let grant = decision.grant.as_ref().map(|grant| format!(", grant {grant}{}", given(record, grant)));
+        let reason = decision.reason.map(|reason| format!(", reason {}", reason.as_str()));
+        stdout(&clean(&format!(
+            "           rule {}{}{}",
+            decision.rule.as_str(),
+            grant.unwrap_or_default(),
+            reason.unwrap_or_default()
+        )));
+    }
+    stdout("  evidence");
+    for signal in applicant.evidence.signals() {
+        stdout(&format!("           {:<6} {}", signal.weight(), signal.words()));
+    }
+    if applicant.evidence.signals().is_empty() {
+        stdout("           none");
+    }
+    stdout(&format!(
+        "  expected loss  {:.3} if granted, {:.3} if not (p = {:.4}): {}",
+        loss.grant,
+        loss.deny,
+        loss.p,
+        if loss.favours_grant() { "granting costs less" } else { "not granting costs less" }
+    ));
+    stdout("                 it explains; what is granted is the policy's and yours");
+    Ok(())
+}
+
+/// Who gave a grant of the record, and when.
+fn given(record: Option<&Record>, grant: &str) -> String {
+    let index = grant.strip_prefix("grants:").and_then(|rest| rest.split(':').next()?.parse::<usize>().ok());
+    match index.and_then(|index| record?.answers.get(index)) {
+        Some(answer) => format!(" ({}, {})", answer.by.words(), answer.at),
+        None => String::new(),
+    }
+}
+
+fn decision_json(what: &str, decision: &Decision) -> Value {
+    json!({
+        "what": what, "capability": decision.capability, "allowed": decision.allowed, "rule": decision.rule.as_str(),
+        "grant": decision.grant.as_deref(), "reason": decision.reason.map(|reason| reason.as_str()),
+        "expected_loss": decision.loss,
+    })
+}
+
+/// Decides a call written as words: `exec git status`, `read /etc/hosts`, `http https://example.com/`, `env NAME`, or a
+/// capability alone.
+fn judge(gate: &Gate, caller: &Caller, what: &[String]) -> Result<Decision> {
+    let (capability, rest) = what.split_first().map(|(first, rest)| (first.as_str(), rest)).unwrap_or_default();
+    let first = rest.first().map(String::as_str);
+    let params = match (capability, first) {
+        ("read", Some(path)) => ("fs", json!({ "op": "readFile", "path": path })),
+        ("write", Some(path)) => ("fs", json!({ "op": "writeFile", "path": path })),
+        ("exec", Some(program)) => ("exec", json!({ "command": program, "args": &rest[1..] })),
+        ("http", Some(url)) => ("http", json!({ "url": url })),
+        ("env", Some(_)) => ("env", json!({ "op": "get", "names": rest })),
+        ("tool", Some(name)) => ("tool", json!({ "name": name, "input": {} })),
+        _ => {
+            let known = CAPABILITIES.iter().find(|(name, _)| *name == capability && rest.is_empty());
+            let Some((name, _)) = known else {
+                return Err(Failure::usage(format!("{}: no call and no capability", clean(&what.join(" ")))).help(
+                    "write: exec git status, read PATH, write PATH, http URL, env NAME, tool NAME, or a capability",
+                ));
+            };
+            return decide(gate, caller, "", &Required { capability: name, subject: Subject::None });
+        }
+    };
+    let (method, params) = params;
+    let params: Map<String, Value> = params.as_object().cloned().unwrap_or_default();
+    let required = derive(method, &params).map_err(|error| Failure::usage(clean(&error.message)))?;
+    decide(gate, caller, method, &required)
+}
+
+fn decide(gate: &Gate, caller: &Caller, method: &str, required: &Required<'_>) -> Result<Decision> {
+    match gate.judge(caller, method, required) {
+        Ok(Judgement::Settled(decision) | Judgement::Ask(_, decision)) => Ok(decision),
+        Err(error) => Err(Failure::usage(clean(&error.message))),
+    }
+}

@@ -1,0 +1,119 @@
+//! `<agentDir>/pijs/grants.json`: the grants of this installation, 0600, replaced whole under a lock.
+
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::output::{clean, stderr};
+use pijs_agent::iso;
+use pijs_durable::{Disk, Lock, Replace};
+use pijs_hostcall::book::{self, Answered, Book, By, Record};
+use pijs_hostcall::{Memory, Remembered, Timer};
+use pijs_protocol::ExtensionId;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Far above any real file; below what would hurt.
+const LONGEST: u64 = 16 << 20;
+/// How long another process may keep the file.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The file. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct GrantFile {
+    disk: Disk,
+    folder: PathBuf,
+    timer: Arc<dyn Timer>,
+}
+
+impl GrantFile {
+    pub(crate) fn new(environment: &Environment, timer: Arc<dyn Timer>) -> Self {
+        Self { disk: Disk::system(), folder: environment.dirs.agent_dir.join("pijs"), timer }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join("grants.json")
+    }
+
+    /// What stands in it; nothing when there is none.
+    pub(crate) fn read(&self) -> Result<Book> {
+        let path = self.path();
+        let broken = |what: String| {
+            Failure::failed(format!("{}: {what}", path.display()))
+                .help("restore it from grants.json.bak beside it, or remove it and answer again")
+        };
+        let bytes = match self.disk.read(&path, LONGEST) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(Book::default()),
+            Err(error) => return Err(broken(format!("it cannot be read: {error}"))),
+        };
+        let book: Book = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+        if book.version != book::VERSION {
+            return Err(broken(format!("version {} is not known", book.version)));
+        }
+        Ok(book)
+    }
+
+    /// Changes it. Nobody else reads or writes between.
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Book) -> R) -> Result<R> {
+        let failed = |error: std::io::Error| {
+            Failure::failed(format!("{} cannot be written: {error}", self.path().display()))
+                .help("make its folder writable, or set PI_CODING_AGENT_DIR to another one")
+        };
+        self.disk.create_dirs(&self.folder).map_err(failed)?;
+        let _lock = Lock::take(&self.disk, &self.folder.join("grants.lock"), PATIENCE, |_| {})
+            .map_err(|error| Failure::failed(error.to_string()))?;
+        let mut book = self.read()?;
+        let before = book.clone();
+        let result = change(&mut book);
+        if book != before {
+            let mut bytes = serde_json::to_vec_pretty(&book).map_err(|error| failed(error.into()))?;
+            bytes.push(b'\n');
+            self.disk.replace(&self.path(), &bytes, Replace::STATE).map_err(failed)?;
+        }
+        Ok(result)
+    }
+
+    /// An answer that is given now.
+    pub(crate) fn now(&self) -> String {
+        iso(self.timer.now().epoch_ms)
+    }
+}
+
+/// Keeps what a person answers while extensions run. What each loaded extension is, is told beforehand.
+pub(crate) struct Answers {
+    file: GrantFile,
+    loaded: Mutex<BTreeMap<ExtensionId, Record>>,
+}
+
+impl Answers {
+    pub(crate) fn new(file: GrantFile) -> Self {
+        Self { file, loaded: Mutex::default() }
+    }
+
+    /// Answers about this extension are bound to `record` from now on.
+    pub(crate) fn expect(&self, extension: ExtensionId, record: Record) {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(extension, record);
+    }
+}
+
+impl Memory for Answers {
+    fn remember(&self, extension: &ExtensionId, remembered: Remembered) {
+        let Some(empty) = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned() else {
+            return;
+        };
+        let at = self.file.now();
+        let Remembered { capability, scope, allowed } = remembered;
+        let written = self.file.change(|book| {
+            let record = book.packages.entry(extension.to_string()).or_insert_with(|| empty.clone());
+            if record.code != empty.code && record.manifest != empty.manifest {
+                // Another process has bound it to other code meanwhile; this answer was about the one that runs here.
+                *record = empty;
+            }
+            record.answer(Answered { capability, methods: None, scope, allowed, by: By::Prompt, at });
+        });
+        if let Err(failure) = written {
+            stderr(&format!("warning: the answer holds for this session only: {}", clean(&failure.to_string())));
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The ledger of a session: `<agentDir>/logs/extensions/<session>.jsonl`, or below `PI_EXTENSION_LOG_DIR`; and
+//! `pi ext ledger verify`.
+
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::output::{clean, stderr, stdout};
+use pijs_durable::{Disk, Open, VfsFile};
+use pijs_hostcall::ledger::{
+    Audit, BrokenLine, FileSink, Ledger, LedgerOptions, LedgerSink, OpenCall, audit, finish_all, is_secret_key, parts,
+};
+use pijs_hostcall::{Mode, Timer};
+use serde_json::{Value, json};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Largest `auth.json` that is looked through.
+const LARGEST_AUTH: u64 = 1 << 20;
+
+/// Opens the ledger of a session, in which calls of an earlier run that was killed get their ends first.
+///
+/// A ledger that cannot be written does not end the session: strict mode refuses what would have to be recorded, the
+/// others warn once and count what is missing.
+pub(crate) fn open(environment: &Environment, session_id: &str, mode: Mode, timer: &dyn Timer) -> Ledger {
+    let disk = Disk::system();
+    let folder = folder(environment);
+    let failed = |path: &Path, error: io::Error| warn(path, &error);
+    if let Err(error) = finish_all(&disk, &folder, timer.now(), failed) {
+        warn(&folder, &error);
+    }
+    let path = folder.join(format!("{session_id}.jsonl"));
+    let file = FileSink::new(disk.clone(), path.clone());
+    // Where extensions may write by grant, what they did is not proved by what is written there.
+    let inside = mode == Mode::Strict && folder.starts_with(&environment.dirs.cwd);
+    let resumed = if inside { Err(io::Error::other("its folder lies in the project")) } else { file.resume() };
+    let (sink, resumed): (Arc<dyn LedgerSink>, _) = match resumed {
+        Ok(resumed) => (Arc::new(Warned { sink: file, path, warned: AtomicBool::new(false) }), resumed),
+        Err(error) => {
+            warn(&path, &error);
+            (Arc::new(Refused(error.to_string())), Default::default())
+        }
+    };
+    let options = LedgerOptions {
+        session_id: session_id.to_owned(),
+        secrets: secrets(environment, &disk),
+        hash_key: hash_key(environment, &disk),
+        head: resumed.head,
+        ..LedgerOptions::default()
+    };
+    let ledger = Ledger::new(options, sink);
+    ledger.end_lost_calls(timer.now(), resumed.open);
+    ledger
+}
+
+/// Gives the ledger a thread of its own; without one it is written in the turns.
+pub(crate) fn write_aside(ledger: &Ledger) {
+    let writer = ledger.writer();
+    if std::thread::Builder::new().name("ledger".to_owned()).spawn(move || writer.run()).is_err() {
+        tracing::warn!("no thread for the ledger");
+    }
+}
+
+fn folder(environment: &Environment) -> PathBuf {
+    match environment.variable("PI_EXTENSION_LOG_DIR") {
+        Some(folder) => environment.dirs.cwd.join(folder),
+        None => environment.dirs.agent_dir.join("logs/extensions"),
+    }
+}
+
+/// Values that must never appear: variables with secret names, and what pi keeps for its providers.
+fn secrets(environment: &Environment, disk: &Disk) -> Vec<String> {
+    let named = environment.variables.iter().filter(|(name, _)| is_secret_key(name));
+    let mut secrets: Vec<String> = named.map(|(_, value)| value.clone()).collect();
+    let auth = disk.read(&environment.dirs.agent_dir.join("auth.json"), LARGEST_AUTH);
+    if let Ok(Some(auth)) = auth
+        && let Ok(auth) = serde_json::from_slice::<Value>(&auth)
+    {
+        texts(&auth, &mut secrets);
+    }
+    secrets
+}
+
+/// Texts that are long enough for a key; the shorter ones say what kind it is.
+fn texts(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) if text.len() >= 12 => found.push(text.clone()),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
+        Value::Object(members) => members.values().for_each(|item| texts(item, found)),
+        _ => {}
+    }
+}
+
+/// The key of this installation for hashes of guessable values, made on first use.
+fn hash_key(environment: &Environment, disk: &Disk) -> Option<[u8; 32]> {
+    let path = environment.dirs.agent_dir.join("logs/ledger.key");
+    let read = || disk.read(&path, 32).ok().flatten()?.try_into().ok();
+    read().or_else(|| {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).ok()?;
+        match disk.create_once(&path, &key) {
+            Ok(true) => Some(key),
+            Ok(false) => read(),
+            // For this session then; it cannot be compared with others.
+            Err(_) => Some(key),
+        }
+    })
+}
+
+fn warn(path: &Path, error: &io::Error) {
+    stderr(&clean(&format!("warning: the ledger {} cannot be written: {error}", path.display())));
+}
+
+/// Says once that the ledger cannot be written.
+struct Warned {
+    sink: FileSink,
+    path: PathBuf,
+    warned: AtomicBool,
+}
+
+impl Warned {
+    fn hear<T>(&self, answer: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &answer
+            && !self.warned.swap(true, Ordering::Relaxed)
+        {
+            warn(&self.path, error);
+        }
+        answer
+    }
+}
+
+impl LedgerSink for Warned {
+    fn append(&self, lines: &[u8]) -> io::Result<()> {
+        self.hear(self.sink.append(lines))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.hear(self.sink.sync())
+    }
+
+    fn pruning(&self) -> Option<pijs_hostcall::ledger::Pruned> {
+        self.sink.pruning()
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.sink.close()
+    }
+}
+
+/// Takes nothing: what is there must not be followed on.
+struct Refused(String);
+
+impl LedgerSink for Refused {
+    fn append(&self, _lines: &[u8]) -> io::Result<()> {
+        Err(io::Error::other(self.0.clone()))
+    }
+}
+
+/// `pi ext ledger verify [FILE]`: one ledger, or all of this user.
+pub(crate) fn verify(environment: &Environment, file: Option<&Path>, as_json: bool) -> Result<()> {
+    let disk = Disk::system();
+    let files = match file {
+        Some(file) => vec![environment.dirs.cwd.join(file)],
+        None => all(&disk, &folder(environment))?,
+    };
+    let mut documents = Vec::new();
+    let mut broken = 0;
+    for file in &files {
+        let found = check(&disk, file)?;
+        broken += u64::from(found.is_err());
+        documents.push(document(file, &found));
+        if !as_json {
+            stdout(&clean(&sentence(file, &found)));
+        }
+    }
+    if as_json {
+        stdout(&json!({ "ledgers": documents }).to_string());
+    } else if files.is_empty() {
+        stderr("no ledgers; one is written when an extension calls its host");
+    }
+    match broken {
+        0 => Ok(()),
+        1 => Err(Failure::failed("a ledger does not hold")),
+        many => Err(Failure::failed(format!("{many} ledgers do not hold"))),
+    }
+}
+
+/// What is wrong with a ledger, and in which of its files.
+struct Broken {
+    file: PathBuf,
+    line: BrokenLine,
+}
+
+fn check(disk: &Disk, file: &Path) -> Result<std::result::Result<Audit, Broken>> {
+    let failed = |error: io::Error| Failure::failed(format!("{} cannot be read: {error}", file.display()));
+    let mut files = parts(disk, file).map_err(failed)?;
+    if disk.exists(file).map_err(failed)? {
+        files.push(file.to_owned());
+    }
+    if files.is_empty() {
+        return Err(Failure::failed(format!("{}: there is no such ledger", file.display())));
+    }
+    let readers = files.iter().map(|path| Ok(BufReader::new(Reader(disk.open(path, Open::Read)?))));
+    Ok(audit(readers).map_err(|line| Broken { file: files.get(line.part).unwrap_or(&files[0]).clone(), line }))
+}
+
+/// Newest files of all ledgers in a folder.
+fn all(disk: &Disk, folder: &Path) -> Result<Vec<PathBuf>> {
+    let names = match disk.list(folder) {
+        Ok(names) => names,
+        Err(error) if crate::failure::is_missing(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", folder.display()))),
+    };
+    let is_part = |stem: &str| stem.rsplit_once('.').is_some_and(|(_, number)| number.parse::<u64>().is_ok());
+    let stems = names.iter().filter_map(|name| name.to_str()?.strip_suffix(".jsonl"));
+    Ok(stems.filter(|stem| !is_part(stem)).map(|stem| folder.join(format!("{stem}.jsonl"))).collect())
+}
+
+fn document(file: &Path, found: &std::result::Result<Audit, Broken>) -> Value {
+    match found {
+        Ok(audit) => json!({
+            "file": file, "ok": true, "lines": audit.verified.lines, "first": audit.verified.first,
+            "torn": audit.verified.torn, "head": hex(&audit.verified.head.hash), "calls": audit.calls,
+            "open": audit.open.iter().map(open_call).collect::<Vec<_>>(),
+        }),
+        Err(broken) => json!({
+            "file": file, "ok": false, "part": broken.file, "line": broken.line.line, "problem": broken.line.problem,
+        }),
+    }
+}
+
+fn open_call(call: &OpenCall) -> Value {
+    json!({
+        "extension_id": call.extension_id, "call_id": call.call_id, "method": call.method, "capability": call.capability,
+    })
+}
+
+fn sentence(file: &Path, found: &std::result::Result<Audit, Broken>) -> String {
+    match found {
+        Ok(audit) => {
+            let torn = if audit.verified.torn { "; a last line was interrupted" } else { "" };
+            let open = match audit.open.len() {
+                0 => String::new(),
+                open => format!("; {open} calls have not ended"),
+            };
+            format!("{}: {} lines hold, {} calls{open}{torn}", file.display(), audit.verified.lines, audit.calls)
+        }
+        Err(broken) => format!("{} line {}: {}", broken.file.display(), broken.line.line, broken.line.problem),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+struct Reader(Box<dyn VfsFile>);
+
+impl Read for Reader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}

@@ -1,0 +1,327 @@
+//! What a client can ask for.
+
+use super::wire::Wire;
+use crate::session::Assembled;
+use pijs_agent::message::{Block, Content, Message};
+use pijs_agent::session::{Body, Entry, EntryId};
+use pijs_agent::{AgentControl, DeliverAs, Ending, InputSource};
+use serde_json::{Map, Value, json};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// The session of one client.
+pub(super) struct Commands {
+    pub(super) session: Rc<Assembled>,
+    pub(super) wire: Wire,
+    /// Prompts that are being answered.
+    pub(super) running: Cell<usize>,
+}
+
+/// Data of a response, or why there is none.
+type Answer = Result<Option<Value>, String>;
+
+impl Commands {
+    /// Handles one record and responds to it.
+    pub(super) async fn handle(self: Rc<Self>, record: Value) {
+        let id = record.get("id").cloned();
+        let Some(kind) = record.get("type").and_then(Value::as_str).map(str::to_owned) else {
+            self.wire.respond(id.as_ref(), "unknown", Err("Unknown command: undefined".to_owned()));
+            return;
+        };
+        let answer = match kind.as_str() {
+            // Responds by itself, before the run begins.
+            "prompt" => return self.prompt(id.as_ref(), &record).await,
+            other => self.answer(other, &record).await,
+        };
+        self.wire.respond(id.as_ref(), &kind, answer);
+    }
+
+    async fn answer(&self, kind: &str, record: &Value) -> Answer {
+        let control = self.control();
+        let text = |key: &str| record[key].as_str().ok_or_else(|| format!("{kind}: {key} must be a text"));
+        match kind {
+            "steer" | "follow_up" => {
+                let how = if kind == "steer" { DeliverAs::Steer } else { DeliverAs::FollowUp };
+                if self.is_command(text("message")?) {
+                    let name = text("message")?.split(' ').next().unwrap_or_default();
+                    return Err(format!("Extension command \"{name}\" cannot be queued. Use prompt() instead."));
+                }
+                control.send_user_message(content(record), Some(how), true).map_err(|error| error.to_string())?;
+                Ok(None)
+            }
+            "abort" => {
+                control.abort();
+                self.idle().await;
+                Ok(None)
+            }
+            "clear_queue" => {
+                let (steering, follow_up) = control.clear_waiting();
+                Ok(Some(json!({"steering": steering, "followUp": follow_up})))
+            }
+            "get_state" => Ok(Some(self.state())),
+            "get_messages" => Ok(Some(json!({"messages": self.messages()}))),
+            "get_entries" => self.entries(record.get("since").and_then(Value::as_str)),
+            "get_tree" => control
+                .with_session(|session| Ok(Some(json!({"tree": tree(session.entries())?, "leafId": session.leaf()})))),
+            "get_fork_messages" => Ok(Some(json!({"messages": self.fork_messages()}))),
+            "get_last_assistant_text" => Ok(Some(json!({"text": self.last_text()}))),
+            "get_session_stats" => Ok(Some(self.stats())),
+            "get_commands" => Ok(Some(json!({"commands": self.commands()}))),
+            "set_session_name" => {
+                let name = text("name")?.trim();
+                if name.is_empty() {
+                    return Err("Session name cannot be empty".to_owned());
+                }
+                control.set_session_name(name).map_err(|error| error.to_string())?;
+                Ok(None)
+            }
+            "get_available_models" => {
+                let model = self.session.host.state().get("model");
+                Ok(Some(json!({"models": model.into_iter().collect::<Vec<_>>()})))
+            }
+            "new_session"
+            | "switch_session"
+            | "fork"
+            | "clone"
+            | "compact"
+            | "set_model"
+            | "cycle_model"
+            | "set_thinking_level"
+            | "cycle_thinking_level"
+            | "get_available_thinking_levels"
+            | "set_steering_mode"
+            | "set_follow_up_mode"
+            | "set_auto_compaction"
+            | "set_auto_retry"
+            | "abort_retry"
+            | "bash"
+            | "abort_bash"
+            | "export_html" => Err(format!("{kind} is not supported by PiJS yet")),
+            other => Err(format!("Unknown command: {other}")),
+        }
+    }
+
+    async fn prompt(&self, id: Option<&Value>, record: &Value) {
+        let accept = |outcome: Answer| self.wire.respond(id, "prompt", outcome);
+        let Some(text) = record["message"].as_str() else {
+            return accept(Err("prompt: message must be a text".to_owned()));
+        };
+        let control = self.control();
+        let content = content(record);
+        if self.is_command(text) {
+            self.run(content).await;
+            return accept(Ok(None));
+        }
+        if control.is_idle() && self.running.get() == 0 {
+            accept(Ok(None));
+            return self.run(content).await;
+        }
+        let how = match record["streamingBehavior"].as_str() {
+            Some("steer") => Some(DeliverAs::Steer),
+            Some("followUp") => Some(DeliverAs::FollowUp),
+            _ => None,
+        };
+        accept(match how {
+            None => Err(
+                "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
+                    .to_owned(),
+            ),
+            how => control.send_user_message(content, how, true).map(|()| None).map_err(|error| error.to_string()),
+        });
+    }
+
+    /// Answers a prompt to its end, and what extensions ask for meanwhile.
+    async fn run(&self, content: Content) {
+        self.running.set(self.running.get() + 1);
+        let command = content.text().split(' ').next().unwrap_or_default().replacen('/', "command:", 1);
+        let outcome = self.session.agent.submit(content, InputSource::Rpc).await;
+        self.running.set(self.running.get() - 1);
+        match outcome {
+            Ok(outcome) => {
+                if let Ending::CommandFailed(error) = outcome.ending {
+                    let record = json!({
+                        "type": "extension_error", "extensionPath": command, "event": "command", "error": error,
+                    });
+                    // A client that is gone hears of nothing.
+                    let _ = self.wire.send(&record);
+                }
+            }
+            Err(error) => crate::output::stderr(&crate::output::clean(&error.to_string())),
+        }
+    }
+
+    /// Waits until no prompt is being answered.
+    pub(super) async fn idle(&self) {
+        self.control().settled().await;
+    }
+
+    fn control(&self) -> &AgentControl {
+        self.session.agent.control()
+    }
+
+    fn is_command(&self, text: &str) -> bool {
+        let Some(line) = text.strip_prefix('/') else { return false };
+        let name = line.split(' ').next().unwrap_or_default();
+        self.session.host.commands().iter().any(|command| command.invocation == name)
+    }
+
+    fn state(&self) -> Value {
+        let state = self.session.host.state();
+        let (steering, follow_up) = self.control().waiting();
+        let (file, id, name) = self.control().with_session(|session| {
+            (session.path().map(ToOwned::to_owned), session.header().id.clone(), session.name().map(str::to_owned))
+        });
+        let mut members = json!({
+            "model": state.get("model"), "thinkingLevel": state.get("thinkingLevel"),
+            "isStreaming": !self.control().is_idle(), "isCompacting": false, "steeringMode": "one-at-a-time",
+            "followUpMode": "one-at-a-time", "sessionFile": file, "sessionId": id, "sessionName": name,
+            "autoCompactionEnabled": false, "messageCount": self.messages().len(),
+            "pendingMessageCount": steering.len() + follow_up.len(),
+        });
+        if let Value::Object(members) = &mut members {
+            members.retain(|_, value| !value.is_null());
+        }
+        members
+    }
+
+    /// Messages along the branch.
+    fn messages(&self) -> Vec<Value> {
+        self.control().with_session(|session| {
+            let messages = session.branch(None).into_iter().filter_map(|entry| match &entry.body {
+                Body::Message { message } => Some(message.to_value()),
+                Body::CustomMessage { .. } => {
+                    let mut value = entry.to_value();
+                    value["role"] = "custom".into();
+                    if let Value::Object(members) = &mut value {
+                        members.retain(|key, _| !["type", "id", "parentId"].contains(&key.as_str()));
+                    }
+                    Some(value)
+                }
+                _ => None,
+            });
+            messages.collect()
+        })
+    }
+
+    fn entries(&self, since: Option<&str>) -> Answer {
+        self.control().with_session(|session| {
+            let entries = session.entries();
+            let from = match since {
+                None => 0,
+                Some(since) => {
+                    let at = entries.iter().position(|entry| entry.id.0 == since);
+                    at.ok_or_else(|| format!("Entry not found: {since}"))? + 1
+                }
+            };
+            let shown: Vec<Value> = entries[from..].iter().map(Entry::to_value).collect();
+            Ok(Some(json!({"entries": shown, "leafId": session.leaf()})))
+        })
+    }
+
+    fn fork_messages(&self) -> Vec<Value> {
+        self.control().with_session(|session| {
+            let said = session.branch(None).into_iter().filter_map(|entry| match &entry.body {
+                Body::Message { message: Message::User(user) } => {
+                    Some(json!({"entryId": entry.id, "text": user.content.text()}))
+                }
+                _ => None,
+            });
+            said.collect()
+        })
+    }
+
+    fn last_text(&self) -> Option<String> {
+        self.control().with_session(|session| {
+            session.branch(None).into_iter().rev().find_map(|entry| match &entry.body {
+                Body::Message { message: Message::Assistant(reply) } => {
+                    Some(reply.text()).filter(|text| !text.is_empty())
+                }
+                _ => None,
+            })
+        })
+    }
+
+    fn stats(&self) -> Value {
+        let (file, id) =
+            self.control().with_session(|session| (session.path().map(ToOwned::to_owned), session.header().id.clone()));
+        let messages = self.messages();
+        let of = |role: &str| messages.iter().filter(|message| message["role"] == role).count();
+        let replies = messages.iter().filter(|message| message["role"] == "assistant");
+        let mut tokens: BTreeMap<&str, u64> = BTreeMap::new();
+        let (mut calls, mut cost) = (0, 0.0);
+        for reply in replies {
+            let blocks = reply["content"].as_array().into_iter().flatten();
+            calls += blocks.filter(|block| block["type"] == "toolCall").count();
+            for key in ["input", "output", "cacheRead", "cacheWrite"] {
+                *tokens.entry(key).or_default() += reply["usage"][key].as_u64().unwrap_or(0);
+            }
+            cost += reply["usage"]["cost"]["total"].as_f64().unwrap_or(0.0);
+        }
+        let total: u64 = tokens.values().sum();
+        let mut tokens: Map<String, Value> =
+            tokens.into_iter().map(|(key, count)| (key.to_owned(), count.into())).collect();
+        tokens.insert("total".to_owned(), total.into());
+        let mut stats = json!({
+            "sessionFile": file, "sessionId": id, "userMessages": of("user"), "assistantMessages": of("assistant"),
+            "toolCalls": calls, "toolResults": of("toolResult"), "totalMessages": messages.len(), "tokens": tokens,
+            "cost": cost, "contextUsage": self.session.host.state().get("contextUsage"),
+        });
+        if let Value::Object(members) = &mut stats {
+            members.retain(|_, value| !value.is_null());
+        }
+        stats
+    }
+
+    fn commands(&self) -> Vec<Value> {
+        let commands = self.session.host.commands().into_iter().map(|command| {
+            let mut shown = json!({
+                "name": command.invocation, "description": command.spec.description, "source": "extension",
+                "sourceInfo": {"path": command.owner.path, "source": "local", "scope": "temporary", "origin": "top-level"},
+            });
+            if let Value::Object(members) = &mut shown {
+                members.retain(|_, value| !value.is_null());
+            }
+            shown
+        });
+        commands.collect()
+    }
+}
+
+/// How deep a tree may be that is written as one record.
+const DEEPEST_TREE: usize = 2000;
+
+/// Nodes `{entry, children}`; entries without a parent in the file are roots.
+fn tree(entries: &[Entry]) -> Result<Value, String> {
+    // An entry follows its parent in the file, so backwards every node is complete when it is met.
+    let mut children: BTreeMap<&EntryId, Vec<Value>> = BTreeMap::new();
+    let mut depths: BTreeMap<&EntryId, usize> = BTreeMap::new();
+    let known: BTreeSet<&EntryId> = entries.iter().map(|entry| &entry.id).collect();
+    let mut roots = Vec::new();
+    for entry in entries.iter().rev() {
+        let mut below = children.remove(&entry.id).unwrap_or_default();
+        below.reverse();
+        let depth = depths.remove(&entry.id).unwrap_or(0) + 1;
+        if depth > DEEPEST_TREE {
+            return Err(format!("get_tree: the session is deeper than {DEEPEST_TREE} entries; use get_entries"));
+        }
+        let node = json!({"entry": entry.to_value(), "children": below});
+        match entry.parent.as_ref().filter(|parent| known.contains(parent)) {
+            Some(parent) => {
+                children.entry(parent).or_default().push(node);
+                let deepest = depths.entry(parent).or_default();
+                *deepest = depth.max(*deepest);
+            }
+            None => roots.push(node),
+        }
+    }
+    roots.reverse();
+    Ok(Value::Array(roots))
+}
+
+fn content(record: &Value) -> Content {
+    let mut blocks = vec![Block::text(record["message"].as_str().unwrap_or_default())];
+    let images = record.get("images").cloned().and_then(|images| serde_json::from_value::<Vec<Block>>(images).ok());
+    blocks.extend(images.unwrap_or_default());
+    blocks.into()
+}

@@ -1,0 +1,117 @@
+//! `pi --mode rpc`: a session that a program drives, in pi's wire format.
+//!
+//! ```text
+//! stdin   {"id": "1", "type": "prompt", "message": "..."}          commands
+//!         {"type": "extension_ui_response", "id": "...", ...}      answers to dialogs
+//! stdout  {"id": "1", "type": "response", "command": "prompt", "success": true}
+//!         {"type": "message_update", ...}                          session events
+//!         {"type": "extension_ui_request", "id": "...", ...}       what extensions show and ask
+//! ```
+//!
+//! Records are JSON objects on lines that end with LF. Commands are handled side by side, so responses are matched by
+//! id. The end of stdin ends the session. What a command needs and this version lacks is a response that says so.
+
+mod commands;
+mod ui;
+mod wire;
+
+use crate::args::{ExtensionFlag, RunArgs};
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::output::clean;
+use crate::session::{self, Assembled, Partner, Setup, WIND_DOWN};
+use commands::Commands;
+use serde_json::Value;
+use std::cell::Cell;
+use std::io::BufRead;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use ui::RpcUi;
+use wire::{RpcEvents, RpcReports, Wire};
+
+/// Longest record that is read: a prompt with images.
+const LONGEST_RECORD: u64 = 64 << 20;
+
+/// Serves a client on stdin and stdout until its input ends.
+pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
+    let wire = Wire::new(std::io::stdout());
+    let ui = RpcUi::new(wire.clone());
+    // From the beginning: an extension may ask while the session starts.
+    let records = read(wire.clone(), ui.clone());
+    let partner = Partner {
+        mode: "rpc",
+        ui: Arc::new(ui.clone()),
+        prompter: Arc::new(ui),
+        observer: Rc::new(RpcReports(wire.clone())),
+    };
+    let front_end = Box::new(RpcEvents(wire.clone()));
+    let setup = Setup { args, flags, front_end, ledger: None, partner: Some(partner) };
+    let session = Rc::new(session::assemble(environment, setup).await?);
+    let host = session.host.clone();
+    let result = host.run(run(Rc::clone(&session), wire, records)).await;
+    session.finish();
+    result
+}
+
+async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedReceiver<Value>) -> Result<()> {
+    let broken = |error: pijs_agent::AgentError| Failure::failed(clean(&error.to_string()));
+    session.agent.start("startup").await.map_err(broken)?;
+    let commands = Rc::new(Commands { session: Rc::clone(&session), wire, running: Cell::new(0) });
+    let control = session.agent.control().clone();
+    // What extensions ask for while no command is on is carried out here.
+    session
+        .agent
+        .attend(async {
+            while let Some(record) = records.recv().await {
+                let commands = Rc::clone(&commands);
+                tokio::task::spawn_local(async move { commands.handle(record).await });
+            }
+            control.abort();
+            let _ = tokio::time::timeout(WIND_DOWN, commands.idle()).await;
+        })
+        .await;
+    session.agent.shutdown("quit").await;
+    let _ = tokio::time::timeout(WIND_DOWN, session.host.quiet()).await;
+    Ok(())
+}
+
+/// Reads records on a thread of its own: waiting for a line must not hold up the session. Answers to dialogs go to
+/// whoever waits for them, everything else into the channel, whose end is the end of the input.
+fn read(wire: Wire, ui: RpcUi) -> mpsc::UnboundedReceiver<Value> {
+    let (sender, records) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        let mut input = std::io::stdin().lock();
+        loop {
+            let mut line = Vec::new();
+            let mut limited = std::io::Read::take(&mut input, LONGEST_RECORD);
+            match limited.read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            }
+            if line.last() != Some(&b'\n') && line.len() as u64 == LONGEST_RECORD {
+                wire.respond(
+                    None,
+                    "parse",
+                    Err(format!("Failed to parse command: longer than {LONGEST_RECORD} bytes")),
+                );
+                break;
+            }
+            let text = line.trim_ascii();
+            if text.is_empty() {
+                continue;
+            }
+            match serde_json::from_slice::<Value>(text) {
+                Ok(record) if record["type"] == "extension_ui_response" => ui.respond(record),
+                Ok(record) => {
+                    if sender.send(record).is_err() {
+                        break;
+                    }
+                }
+                Err(error) => wire.respond(None, "parse", Err(format!("Failed to parse command: {error}"))),
+            }
+        }
+        ui.close();
+    });
+    records
+}

@@ -1,0 +1,201 @@
+//! `ctx.ui` over the wire: `extension_ui_request` records, and the responses to dialogs.
+
+use super::wire::Wire;
+use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort};
+use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
+use pijs_protocol::HostcallError;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// The client as a user interface.
+#[derive(Clone)]
+pub(super) struct RpcUi(Arc<Inner>);
+
+struct Inner {
+    wire: Wire,
+    dialogs: Mutex<Dialogs>,
+}
+
+#[derive(Default)]
+struct Dialogs {
+    next: u64,
+    /// Who waits for a response, by request id.
+    waiting: BTreeMap<String, oneshot::Sender<Value>>,
+    /// Dialogs whose answer the extension has not asked for yet.
+    open: BTreeMap<u64, Open>,
+}
+
+struct Open {
+    id: String,
+    op: UiOp,
+    timeout: Option<Duration>,
+    response: oneshot::Receiver<Value>,
+}
+
+impl RpcUi {
+    pub(super) fn new(wire: Wire) -> Self {
+        Self(Arc::new(Inner { wire, dialogs: Mutex::default() }))
+    }
+
+    /// Hands in an `extension_ui_response`. One that nobody waits for is left alone, as under pi.
+    pub(super) fn respond(&self, response: Value) {
+        let id = response["id"].as_str().unwrap_or_default();
+        let waiting = self.lock().waiting.remove(id);
+        if let Some(waiting) = waiting {
+            let _ = waiting.send(response);
+        }
+    }
+
+    /// Nobody will answer any more: every dialog is cancelled.
+    pub(super) fn close(&self) {
+        self.lock().waiting.clear();
+    }
+
+    fn request(&self, method: &str, members: Value) -> String {
+        let id = uuid::Uuid::new_v4().to_string();
+        let mut record = Map::from_iter([
+            ("type".to_owned(), Value::from("extension_ui_request")),
+            ("id".to_owned(), id.clone().into()),
+            ("method".to_owned(), method.into()),
+        ]);
+        if let Value::Object(members) = members {
+            record.extend(members.into_iter().filter(|(_, value)| !value.is_null()));
+        }
+        // A client that is gone answers nothing; the end of its input cancels what is open.
+        let _ = self.0.wire.send(&Value::Object(record));
+        id
+    }
+
+    fn ask(&self, op: UiOp, members: Value, timeout: Option<Duration>) -> Open {
+        let (sender, response) = oneshot::channel();
+        // Under one lock, so that the response cannot come before it is waited for.
+        let mut dialogs = self.lock();
+        let id = self.request(op.as_str(), members);
+        dialogs.waiting.insert(id.clone(), sender);
+        Open { id, op, timeout, response }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Dialogs> {
+        self.0.dialogs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl UiPort for RpcUi {
+    fn call(&self, caller: &Caller, call: UiCall, cancel: CancelToken) -> PortAnswer {
+        let number = call.params.get("dialog").and_then(Value::as_u64);
+        let open = number.filter(|_| call.op == UiOp::Answer).and_then(|number| self.lock().open.remove(&number));
+        let Some(Open { id, op, timeout, response }) = open else {
+            return Box::pin(std::future::ready(self.call_sync(caller, call)));
+        };
+        let ui = self.clone();
+        Box::pin(async move {
+            let response = tokio::select! {
+                biased;
+                response = response => response.ok(),
+                () = cancel.cancelled() => None,
+                () = after(timeout) => None,
+            };
+            ui.lock().waiting.remove(&id);
+            Ok(answer(op, response))
+        })
+    }
+
+    fn call_sync(&self, _caller: &Caller, call: UiCall) -> Result<Value, HostcallError> {
+        let params = &call.params;
+        let get = |key: &str| params.get(key).cloned().unwrap_or_default();
+        let timeout = get("timeout");
+        let members = match call.op {
+            UiOp::Select => json!({"title": get("title"), "options": get("options"), "timeout": timeout}),
+            UiOp::Confirm => json!({"title": get("title"), "message": get("message"), "timeout": timeout}),
+            UiOp::Input => json!({"title": get("title"), "placeholder": get("placeholder"), "timeout": timeout}),
+            UiOp::Editor => json!({"title": get("title"), "prefill": get("prefill")}),
+            UiOp::Notify => {
+                self.request("notify", json!({"message": get("message"), "notifyType": get("type")}));
+                return Ok(json!({}));
+            }
+            UiOp::SetStatus => {
+                self.request("setStatus", json!({"statusKey": get("key"), "statusText": get("text")}));
+                return Ok(json!({}));
+            }
+            UiOp::SetWidget => {
+                if !params.contains_key("component") {
+                    let placement = get("options")["placement"].clone();
+                    let members =
+                        json!({"widgetKey": get("key"), "widgetLines": get("content"), "widgetPlacement": placement});
+                    self.request("setWidget", members);
+                }
+                return Ok(json!({}));
+            }
+            UiOp::SetTitle => {
+                self.request("setTitle", json!({"title": get("title")}));
+                return Ok(json!({}));
+            }
+            UiOp::SetEditorText | UiOp::PasteToEditor => {
+                self.request("set_editor_text", json!({"text": get("text")}));
+                return Ok(json!({}));
+            }
+            UiOp::GetEditorText => return Ok(json!({"text": ""})),
+            UiOp::SetTheme => {
+                return Ok(json!({"success": false, "error": "Theme switching not supported in RPC mode"}));
+            }
+            _ => return Ok(json!({})),
+        };
+        if params.contains_key("aborted") {
+            return Ok(json!({}));
+        }
+        let timeout = timeout.as_f64().filter(|ms| *ms > 0.0).map(|ms| Duration::from_secs_f64(ms / 1000.0));
+        let open = self.ask(call.op, members, timeout);
+        let mut dialogs = self.lock();
+        dialogs.next += 1;
+        let number = dialogs.next;
+        dialogs.open.insert(number, open);
+        Ok(json!({"dialog": number}))
+    }
+}
+
+/// Questions about grants: the client is asked as by an extension's `select`.
+impl Prompter for RpcUi {
+    fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
+        const CHOICES: [(&str, Answer); 5] = [
+            ("Allow this once", Answer::AllowOnce),
+            ("Allow this for the session", Answer::AllowSubject),
+            ("Allow all of it for the session", Answer::AllowCapability),
+            ("Deny", Answer::Deny),
+            ("Never allow", Answer::DenyAlways),
+        ];
+        let notes: String = question.warnings.iter().map(|warning| format!("\nnote: {warning}")).collect();
+        let title = format!("{} asks to {}: {}{notes}", question.extension, question.what, question.subject);
+        let options: Vec<&str> = CHOICES.iter().map(|(words, _)| *words).collect();
+        let open = RpcUi::ask(self, UiOp::Select, json!({"title": title, "options": options}), None);
+        Box::pin(async move {
+            let Ok(response) = open.response.await else { return Answer::NoPerson };
+            let chosen = answer(UiOp::Select, Some(response));
+            let chosen = CHOICES.iter().find(|(words, _)| chosen["value"] == *words);
+            chosen.map_or(Answer::Deny, |(_, answer)| answer.clone())
+        })
+    }
+}
+
+/// What the extension is told of a response; without one the dialog was cancelled.
+fn answer(op: UiOp, response: Option<Value>) -> Value {
+    let is_cancelled = |response: &Value| response["cancelled"] == Value::Bool(true);
+    match (op, response.filter(|response| !is_cancelled(response))) {
+        (UiOp::Confirm, Some(response)) => json!({"value": response["confirmed"] == Value::Bool(true)}),
+        (UiOp::Confirm, None) => json!({"value": false}),
+        (_, Some(response)) => match response.get("value") {
+            Some(value) => json!({"value": value}),
+            None => json!({}),
+        },
+        (_, None) => json!({}),
+    }
+}
+
+async fn after(timeout: Option<Duration>) {
+    match timeout {
+        Some(timeout) => tokio::time::sleep(timeout).await,
+        None => std::future::pending().await,
+    }
+}

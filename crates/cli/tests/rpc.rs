@@ -1,0 +1,265 @@
+//! `pi --mode rpc`: a client that speaks pi's wire format over pipes.
+
+mod support;
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use support::World;
+
+/// How long a record may take: a ceiling, not a measurement.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const EXTENSION: &str = r#"
+export default function (pi: any) {
+  pi.on("session_start", async (_event: unknown, ctx: any) => {
+    ctx.ui.setTitle("started");
+    ctx.ui.setWidget("w", ["line"], { placement: "belowEditor" });
+    ctx.ui.setWidget("f", () => ({ render: () => [], invalidate() {} }));
+    ctx.ui.setStatus("s", undefined);
+  });
+  pi.registerCommand("ask", {
+    description: "asks",
+    handler: async (_args: string, ctx: any) => {
+      const seen = {
+        picked: (await ctx.ui.select("Pick", ["a", "b"])) ?? null,
+        sure: await ctx.ui.confirm("Sure?", "really"),
+        cancelled: (await ctx.ui.input("Name", "place")) ?? null,
+        edited: (await ctx.ui.editor("Edit", "pre")) ?? null,
+        late: await ctx.ui.confirm("Nobody", "answers", { timeout: 30 }),
+        custom: (await ctx.ui.custom(() => ({ render: () => [], invalidate() {} }))) ?? null,
+        theme: ctx.ui.setTheme("light"),
+        mode: ctx.mode,
+        hasUI: ctx.hasUI,
+      };
+      ctx.ui.notify(JSON.stringify(seen), "warning");
+    },
+  });
+  pi.registerCommand("fail", {
+    handler: async () => {
+      throw new Error("on purpose");
+    },
+  });
+  pi.registerCommand("later", {
+    handler: async () => {
+      pi.sendUserMessage("from the extension");
+    },
+  });
+}
+"#;
+
+struct Client {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    records: Receiver<Value>,
+    next: u32,
+}
+
+impl Client {
+    fn start(world: &World, model: &str) -> Self {
+        let extension = world.write("project/ext.ts", EXTENSION);
+        let extension = extension.display().to_string();
+        let mut child = world
+            .command(&["--mode", "rpc", "--no-session", "-ne", "-e", &extension, "--model", model])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("pi starts");
+        let (sender, records) = channel();
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        std::thread::spawn(move || {
+            for line in stdout.split(b'\n') {
+                let line = line.expect("stdout can be read");
+                let record = serde_json::from_slice(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+                if sender.send(record).is_err() {
+                    return;
+                }
+            }
+        });
+        let stdin = child.stdin.take();
+        Self { child, stdin, records, next: 0 }
+    }
+
+    fn write(&mut self, record: &Value) {
+        let stdin = self.stdin.as_mut().expect("the input is open");
+        stdin.write_all(format!("{record}\n").as_bytes()).expect("pi reads");
+        stdin.flush().expect("pi reads");
+    }
+
+    /// Sends a command and gives its id.
+    fn send(&mut self, mut command: Value) -> String {
+        self.next += 1;
+        let id = format!("req-{}", self.next);
+        command["id"] = id.clone().into();
+        self.write(&command);
+        id
+    }
+
+    /// Reads up to the record that fits; the ones before it come along.
+    #[track_caller]
+    fn until(&self, fits: impl Fn(&Value) -> bool) -> (Vec<Value>, Value) {
+        let mut before = Vec::new();
+        loop {
+            let record =
+                self.records.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{error}; so far: {before:#?}"));
+            if fits(&record) {
+                return (before, record);
+            }
+            before.push(record);
+        }
+    }
+
+    #[track_caller]
+    fn response(&self, id: &str) -> Value {
+        self.until(|record| record["type"] == "response" && record["id"] == id).1
+    }
+
+    #[track_caller]
+    fn call(&mut self, command: Value) -> Value {
+        let id = self.send(command);
+        self.response(&id)
+    }
+
+    #[track_caller]
+    fn request(&self, method: &str) -> Value {
+        self.until(|record| record["type"] == "extension_ui_request" && record["method"] == method).1
+    }
+
+    /// Ends the input and waits for the end of the program.
+    #[track_caller]
+    fn end(mut self) -> i32 {
+        drop(self.stdin.take());
+        // Its output ends with it, at the latest after what it does at the end.
+        while self.records.recv_timeout(PATIENCE).is_ok() {}
+        self.child.wait().expect("pi ends").code().expect("no signal")
+    }
+}
+
+#[test]
+fn a_prompt_is_accepted_streamed_as_deltas_and_settled() {
+    let world = World::new();
+    let model = world.script(&[&["Hel", "lo"]]);
+    let mut client = Client::start(&world, &model);
+    let id = client.send(json!({"type": "prompt", "message": "hi\u{2028}there"}));
+    let (before, response) = client.until(|record| record["id"] == id.as_str());
+    assert_eq!(response, json!({"id": id, "type": "response", "command": "prompt", "success": true}));
+    assert!(before.iter().all(|record| record["type"] != "session"), "no header: {before:#?}");
+    let (events, _) = client.until(|record| record["type"] == "agent_settled");
+    let kinds: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
+    let expected = ["agent_start", "turn_start", "message_start", "message_end", "message_start", "message_update"];
+    assert_eq!(kinds[..6], expected);
+    assert_eq!(kinds[kinds.len() - 3..], ["message_end", "turn_end", "agent_end"]);
+    let deltas: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["assistantMessageEvent"]["type"] == "text_delta")
+        .map(|event| &event["assistantMessageEvent"]["delta"])
+        .collect();
+    assert_eq!(deltas, ["Hel", "lo"]);
+    let update = events.iter().find(|event| event["type"] == "message_update").expect("an update");
+    assert!(update.get("message").is_none() && update["assistantMessageEvent"].get("partial").is_none(), "{update}");
+    assert!(update["usage"].is_object());
+    assert_eq!(client.call(json!({"type": "get_last_assistant_text"}))["data"], json!({"text": "Hello"}));
+    let messages = client.call(json!({"type": "get_messages"}));
+    let roles: Vec<_> =
+        messages["data"]["messages"].as_array().expect("a list").iter().map(|one| &one["role"]).collect();
+    assert_eq!(roles, ["user", "assistant"]);
+    let state = client.call(json!({"type": "get_state"}));
+    assert_eq!((&state["data"]["isStreaming"], &state["data"]["messageCount"]), (&json!(false), &json!(2)));
+    assert_eq!(client.end(), 0);
+}
+
+#[test]
+fn dialogs_go_to_the_client_and_their_answers_to_the_extension() {
+    let world = World::new();
+    let model = world.script(&[]);
+    let mut client = Client::start(&world, &model);
+    let (before, _) = client.until(|record| record["method"] == "setStatus");
+    let shown: Vec<_> = before.iter().map(|record| (&record["method"], &record["widgetKey"])).collect();
+    assert_eq!(shown, [(&json!("setTitle"), &Value::Null), (&json!("setWidget"), &json!("w"))], "no component");
+    assert_eq!(before[1]["widgetPlacement"], "belowEditor");
+
+    let id = client.send(json!({"type": "prompt", "message": "/ask"}));
+    let asked = client.request("select");
+    assert_eq!((&asked["title"], &asked["options"]), (&json!("Pick"), &json!(["a", "b"])));
+    client.write(&json!({"type": "extension_ui_response", "id": "nobody waits for this", "value": "b"}));
+    client.write(&json!({"type": "extension_ui_response", "id": asked["id"], "value": "b"}));
+    let asked = client.request("confirm");
+    client.write(&json!({"type": "extension_ui_response", "id": asked["id"], "confirmed": true}));
+    let asked = client.request("input");
+    assert_eq!(asked["placeholder"], "place");
+    client.write(&json!({"type": "extension_ui_response", "id": asked["id"], "cancelled": true}));
+    let asked = client.request("editor");
+    client.write(&json!({"type": "extension_ui_response", "id": asked["id"], "value": "pre and post"}));
+    let asked = client.request("confirm");
+    assert_eq!(asked["timeout"], 30, "the host waits for it: {asked}");
+    let notice = client.request("notify");
+    let expected = json!({
+        "picked": "b", "sure": true, "cancelled": null, "edited": "pre and post", "late": false, "custom": null,
+        "theme": {"success": false, "error": "Theme switching not supported in RPC mode"}, "mode": "rpc", "hasUI": true,
+    });
+    let seen: Value = serde_json::from_str(notice["message"].as_str().expect("a text")).expect("JSON");
+    assert_eq!(seen, expected);
+    assert_eq!(notice["notifyType"], "warning");
+    assert_eq!(client.response(&id)["success"], true);
+    assert_eq!(client.end(), 0);
+}
+
+#[test]
+fn what_is_wrong_with_a_command_is_its_response() {
+    let world = World::new();
+    let model = world.script(&[&["one"], &["two"]]);
+    let mut client = Client::start(&world, &model);
+    client.write(&json!("no object"));
+    client.until(|record| record["success"] == false && record.get("id").is_none());
+    client.stdin.as_mut().expect("open").write_all(b"{not json}\r\n\r\n").expect("pi reads");
+    let (_, parse) = client.until(|record| record["command"] == "parse");
+    assert!(parse["error"].as_str().expect("a text").starts_with("Failed to parse command: "), "{parse}");
+    for (command, words) in [
+        (json!({"type": "no_such_thing"}), "Unknown command: no_such_thing"),
+        (json!({"type": "prompt"}), "message must be a text"),
+        (json!({"type": "get_entries", "since": "nothing"}), "Entry not found: nothing"),
+        (json!({"type": "set_session_name", "name": "  "}), "Session name cannot be empty"),
+        (json!({"type": "steer", "message": "/ask"}), "cannot be queued"),
+    ] {
+        let response = client.call(command.clone());
+        assert_eq!(response["success"], false, "{command}");
+        assert!(response["error"].as_str().expect("a text").contains(words), "{response}");
+    }
+    let id = client.send(json!({"type": "prompt", "message": "/fail"}));
+    let (before, _) = client.until(|record| record["type"] == "response" && record["id"] == id.as_str());
+    let error = before.iter().find(|record| record["type"] == "extension_error").expect("an error record");
+    assert_eq!((&error["event"], &error["error"]), (&json!("command"), &json!("on purpose")));
+    assert_eq!(client.call(json!({"type": "set_session_name", "name": " mine "}))["success"], true);
+    assert_eq!(client.call(json!({"type": "get_state"}))["data"]["sessionName"], "mine");
+    let commands = client.call(json!({"type": "get_commands"}));
+    let names: Vec<_> =
+        commands["data"]["commands"].as_array().expect("a list").iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["ask", "fail", "later"]);
+    assert_eq!(client.end(), 0);
+}
+
+#[test]
+fn a_run_of_an_extension_and_the_tree_of_entries_are_seen() {
+    let world = World::new();
+    let model = world.script(&[&["answer"]]);
+    let mut client = Client::start(&world, &model);
+    client.send(json!({"type": "prompt", "message": "/later"}));
+    let (events, _) = client.until(|record| record["type"] == "agent_settled");
+    let said = events.iter().find(|event| event["message"]["role"] == "user").expect("the extension's message");
+    assert_eq!(said["message"]["content"][0]["text"], "from the extension");
+    let entries = client.call(json!({"type": "get_entries"}));
+    let entries = entries["data"]["entries"].as_array().expect("a list").clone();
+    let since = client.call(json!({"type": "get_entries", "since": entries[0]["id"]}));
+    assert_eq!(since["data"]["entries"].as_array().expect("a list").len(), entries.len() - 1);
+    let tree = client.call(json!({"type": "get_tree"}));
+    assert_eq!(tree["data"]["tree"][0]["entry"]["id"], entries[0]["id"]);
+    assert_eq!(tree["data"]["tree"][0]["children"][0]["entry"]["id"], entries[1]["id"]);
+    assert_eq!(tree["data"]["leafId"], entries.last().expect("entries")["id"]);
+    assert_eq!(client.call(json!({"type": "get_session_stats"}))["data"]["userMessages"], 1);
+    assert_eq!(client.call(json!({"type": "abort"}))["success"], true);
+    assert_eq!(client.call(json!({"type": "clear_queue"}))["data"], json!({"steering": [], "followUp": []}));
+    assert_eq!(client.end(), 0);
+}

@@ -1,0 +1,214 @@
+//! What extensions do to the session: models, trees, other sessions, reloads, their own providers.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Run, World};
+
+/// Runs `/go` of an extension whose command has this body; what it says with `say` are the lines of stderr.
+fn go(world: &World, model: &str, body: &str, more: &[&str]) -> Run {
+    let source = format!(
+        "const said: string[] = [];
+         export default (pi: any) => {{
+           const say = (...what: unknown[]) => pi.appendEntry('said', what);
+           {body}
+         }};"
+    );
+    let path = world.write("ext/one.ts", source);
+    let mut args = vec!["-p", "/go", "--mode", "json", "--model", model, "-e", path.to_str().expect("UTF-8")];
+    args.extend(more);
+    let run = world.pi(&args);
+    run.succeeded();
+    run
+}
+
+/// What was said into any session of the home, in the order of the files and lines.
+fn said(world: &World) -> Vec<Value> {
+    let mut found = Vec::new();
+    let folder = world.home().join(".pi/agent/sessions");
+    let mut files: Vec<_> = walk(&folder);
+    files.sort();
+    for file in files {
+        for line in std::fs::read_to_string(file).expect("a session").lines() {
+            let entry: Value = serde_json::from_str(line).expect("an entry");
+            if entry["customType"] == "said" {
+                found.push(entry["data"].clone());
+            }
+        }
+    }
+    found
+}
+
+fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let Ok(listing) = std::fs::read_dir(folder) else { return Vec::new() };
+    listing
+        .map(|item| item.expect("an entry").path())
+        .flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] })
+        .collect()
+}
+
+fn answers(world: &World, count: usize) -> String {
+    let replies: Vec<Vec<&str>> = (0..count).map(|_| vec!["ok"]).collect();
+    let replies: Vec<&[&str]> = replies.iter().map(Vec::as_slice).collect();
+    world.script(&replies)
+}
+
+#[test]
+fn a_command_goes_on_in_a_new_session_with_the_context_it_is_given() {
+    let world = World::new();
+    let model = answers(&world, 2);
+    let body = "pi.on('session_start', (event: any) => { if (event.reason === 'new') say('started', event.reason); });
+      pi.registerCommand('go', { handler: async (args: string, ctx: any) => {
+        const before = ctx.sessionManager.getSessionId();
+        const result = await ctx.newSession({
+          setup: async (manager: any) => { manager.appendMessage({ role: 'user', content: 'from setup', timestamp: 1 }); },
+          withSession: async (next: any) => {
+            await next.sendUserMessage('hello');
+            const roles = next.sessionManager.getEntries().filter((entry: any) => entry.type === 'message').map((entry: any) => entry.message.role);
+            let stale = '';
+            try { pi.getActiveTools(); } catch (error: any) { stale = error.message.slice(0, 27); }
+            try { ctx.isIdle(); stale += '!'; } catch { stale += ' both'; }
+            next.sessionManager.appendCustomEntry('said', [next.sessionManager.getSessionId() !== before, roles, stale]);
+          } });
+        if (result.cancelled) throw new Error('cancelled');
+      } });";
+    go(&world, &model, body, &[]);
+    assert_eq!(
+        said(&world),
+        [json!(["started", "new"]), json!([true, ["user", "user", "assistant"], "This extension ctx is stale both"])]
+    );
+}
+
+#[test]
+fn a_handler_may_keep_the_session() {
+    let world = World::new();
+    let model = answers(&world, 1);
+    let body = "pi.on('session_before_switch', () => ({ cancel: true }));
+      pi.registerCommand('go', { handler: async (args: string, ctx: any) => {
+        const result = await ctx.newSession({ withSession: async () => { throw new Error('must not run'); } });
+        say(result.cancelled, pi.getActiveTools().length > 0); pi.sendUserMessage('so that it is kept'); } });";
+    go(&world, &model, body, &[]);
+    assert_eq!(said(&world), [json!([true, true])]);
+}
+
+#[test]
+fn a_reload_makes_new_modules_and_the_command_finishes_in_the_old_ones() {
+    let world = World::new();
+    let model = answers(&world, 1);
+    let body = "let count = 0;
+      pi.on('session_shutdown', (event: any) => { count += 1; say('down', event.reason, count); });
+      pi.on('session_start', (event: any) => { say('up', event.reason, count); if (event.reason === 'reload') pi.sendUserMessage('keep'); });
+      pi.registerCommand('go', { handler: async (args: string, ctx: any) => { count = 5; await ctx.reload(); count += 1; console.log('after', count); } });";
+    let run = go(&world, &model, body, &[]);
+    assert_eq!(
+        said(&world),
+        [
+            json!(["up", "startup", 0]),
+            json!(["down", "reload", 6]),
+            json!(["up", "reload", 0]),
+            json!(["down", "quit", 1])
+        ]
+    );
+    assert!(run.stderr.contains("after 7"), "{}", run.stderr);
+}
+
+#[test]
+fn a_place_in_the_tree_is_gone_back_to_and_forked() {
+    let world = World::new();
+    let model = answers(&world, 3);
+    let body = "pi.on('session_before_tree', (event: any) => { say('before', event.preparation.entriesToSummarize.length > 0); });
+      pi.on('session_tree', (event: any, ctx: any) => { say('tree', event.newLeafId === ctx.sessionManager.getLeafId()); });
+      pi.on('session_start', (event: any, ctx: any) => { if (event.reason === 'fork') say('forked', ctx.sessionManager.getEntries().filter((entry: any) => entry.type === 'message').length); });
+      pi.registerCommand('go', { handler: async (args: string, ctx: any) => {
+        pi.sendUserMessage('one'); await ctx.waitForIdle();
+        pi.sendUserMessage('two'); await ctx.waitForIdle();
+        const users = ctx.sessionManager.getEntries().filter((entry: any) => entry.message?.role === 'user');
+        const first = users[0], second = users[1];
+        const moved = await ctx.navigateTree(second.id);
+        say(moved.cancelled, ctx.sessionManager.getBranch().filter((entry: any) => entry.type === 'message').length);
+        let wrong = '';
+        try { await ctx.navigateTree('nope'); } catch (error: any) { wrong = error.message; }
+        say(wrong);
+        pi.setLabel(first.id, 'start'); say(ctx.sessionManager.getLabel(first.id));
+        await ctx.fork(second.id);
+      } });";
+    go(&world, &model, body, &[]);
+    let said = said(&world);
+    assert!(said.contains(&json!(["before", true])), "{said:?}");
+    assert!(said.contains(&json!(["tree", true])), "{said:?}");
+    assert!(said.contains(&json!([false, 2])), "{said:?}");
+    assert!(said.contains(&json!(["Entry nope not found"])), "{said:?}");
+    assert!(said.contains(&json!(["start"])), "{said:?}");
+}
+
+#[test]
+fn a_provider_of_an_extension_answers_with_its_own_stream_function() {
+    let world = World::new();
+    let body = "pi.on('before_provider_request', (event: any) => ({ ...event.payload, seen: true }));
+      pi.on('after_provider_response', (event: any) => { say('response', event.status); });
+      pi.registerProvider('mine', { baseUrl: 'http://localhost', apiKey: 'k', api: 'mine-api',
+        models: [{ id: 'm', name: 'M', reasoning: false, input: ['text'], cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 }, contextWindow: 1000, maxTokens: 100 }],
+        async *streamSimple(model: any, context: any, options: any) {
+          const sent = await options.onPayload({ body: context.messages.length });
+          await options.onResponse({ status: 201, headers: {} });
+          const text = `${model.id} ${options.apiKey} ${JSON.stringify(sent)}`;
+          const message = { role: 'assistant', content: [{ type: 'text', text }], api: 'mine-api', provider: 'mine', model: 'm',
+            usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0, totalTokens: 2, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 } }, stopReason: 'stop', timestamp: 0 };
+          yield { type: 'start', partial: message };
+          yield { type: 'text_start', contentIndex: 0, partial: message };
+          yield { type: 'text_delta', contentIndex: 0, delta: text, partial: message };
+          yield { type: 'text_end', contentIndex: 0, content: text, partial: message };
+          yield { type: 'done', reason: 'stop', message };
+        } });
+      pi.on('model_select', (event: any) => { say('selected', event.model.id, event.previousModel.provider); });
+      pi.registerCommand('go', { handler: async (args: string, ctx: any) => {
+        const model = ctx.modelRegistry.find('mine', 'm');
+        say('set', await pi.setModel(model), ctx.model.id, await pi.setModel({ provider: 'nobody', id: 'x' }));
+        pi.sendUserMessage('hi'); await ctx.waitForIdle(); } });";
+    let model = answers(&world, 1);
+    let run = go(&world, &model, body, &["--allow", "provider"]);
+    let last = run.events_of("message_end").pop().expect("a reply");
+    assert_eq!(last["message"]["content"][0]["text"], "m k {\"body\":2,\"seen\":true}", "{last}");
+    assert_eq!(
+        said(&world),
+        [json!(["selected", "m", "script"]), json!(["set", true, "m", false]), json!(["response", 201])]
+    );
+}
+
+#[test]
+fn a_provider_without_the_grant_does_not_count() {
+    let world = World::new();
+    let model = answers(&world, 1);
+    let body = "pi.registerProvider('mine', { baseUrl: 'http://localhost', apiKey: 'k', api: 'openai-completions', models: [{ id: 'm' }] });
+      pi.registerCommand('go', { handler: async () => { say(await pi.setModel({ provider: 'mine', id: 'm' })); pi.sendUserMessage('x'); } });";
+    go(&world, &model, body, &[]);
+    assert_eq!(said(&world), [json!([false])]);
+}
+
+#[test]
+fn an_extension_asks_the_model_without_ever_seeing_a_key() {
+    let world = World::new();
+    let model = world.script(&[&["aside"], &["ok"]]);
+    let body = "pi.registerCommand('go', { handler: async (args: string, ctx: any) => {
+        const auth = await ctx.modelRegistry.getApiKeyAndHeaders(ctx.model);
+        const reply = await ctx.modelRegistry.complete(ctx.model, { systemPrompt: 's', messages: [{ role: 'user', content: 'q', timestamp: 0 }] }, { apiKey: auth.apiKey });
+        say(auth.ok, auth.apiKey, reply.content[0].text, reply.stopReason);
+        pi.sendUserMessage('x'); } });";
+    go(&world, &model, body, &[]);
+    assert_eq!(said(&world), [json!([true, "pijs-session-key:script", "aside", "stop"])]);
+}
+
+#[test]
+fn a_session_is_compacted_by_a_handlers_own_summary() {
+    let world = World::new();
+    let model = answers(&world, 2);
+    let body = "pi.on('session_before_compact', (event: any) => ({ compaction: { summary: 'MINE', firstKeptEntryId: event.preparation.firstKeptEntryId, tokensBefore: event.preparation.tokensBefore } }));
+      pi.on('session_compact', (event: any) => { say('compacted', event.compactionEntry.summary, event.fromExtension, event.reason); });
+      pi.registerCommand('go', { handler: async (args: string, ctx: any) => {
+        pi.sendUserMessage('x'.repeat(100_000)); await ctx.waitForIdle();
+        pi.sendUserMessage('y'); await ctx.waitForIdle();
+        const done: any = await new Promise((resolve) => ctx.compact({ onComplete: resolve, onError: (error: Error) => resolve(error.message) }));
+        say(done.summary ?? done, ctx.sessionManager.buildSessionContext().messages[0].role); } });";
+    go(&world, &model, body, &[]);
+    assert_eq!(said(&world), [json!(["compacted", "MINE", true, "manual"]), json!(["MINE", "compactionSummary"])]);
+}

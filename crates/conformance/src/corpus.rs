@@ -1,0 +1,237 @@
+//! The cases, and the packages that they need.
+//!
+//! Examples and packages are not in this repository. `fixtures/conformance/lock.json` names each of them by version
+//! and sha512; they are fetched from the registry once and laid out as `npm install` would have done it. No script of
+//! a package runs.
+
+use anyhow::{Context, Result, bail};
+use pijs_packages::{Depot, NpmConfig, PinnedPackage};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The variable that leaves out the cases of npm packages, and nothing else does.
+pub const OFFLINE: &str = "PIJS_CONFORMANCE_OFFLINE";
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Registrations.
+    Snapshot,
+    /// Behaviour.
+    Trace,
+}
+
+impl Kind {
+    /// As it is written in the baseline.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Snapshot => "snapshot",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// One case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Case {
+    /// What is compared.
+    pub kind: Kind,
+    /// `example:todo`, `npm:pi-mermaid@0.3.0`, or the scenario's name.
+    pub name: String,
+    /// What is handed to `pi ext snapshot` or `pi ext drive`.
+    pub argument: String,
+    /// What the real pi printed.
+    pub expected: PathBuf,
+    /// Packages that have to be there.
+    pub packages: Vec<String>,
+}
+
+impl Case {
+    /// Names the case in the baseline: `trace session-name`.
+    pub fn key(&self) -> String {
+        format!("{} {}", self.kind.as_str(), self.name)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Listed {
+    examples: Vec<Example>,
+    packages: Vec<NpmPackage>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Example {
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct NpmPackage {
+    name: String,
+    version: String,
+}
+
+/// The corpus in a folder like `fixtures/conformance`.
+#[derive(Debug)]
+pub struct Corpus {
+    /// Snapshots, then traces, in the order of the files.
+    pub cases: Vec<Case>,
+    lock: Lock,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lock {
+    version: u32,
+    examples: Pin,
+    packages: BTreeMap<String, Vec<Placed>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Pin {
+    name: String,
+    version: String,
+    integrity: String,
+}
+
+/// A package at its place in `node_modules`.
+#[derive(Debug, Deserialize)]
+struct Placed {
+    at: String,
+    #[serde(flatten)]
+    pin: Pin,
+}
+
+impl From<&Pin> for PinnedPackage {
+    fn from(pin: &Pin) -> Self {
+        Self { name: pin.name.clone(), version: pin.version.clone(), integrity: pin.integrity.clone() }
+    }
+}
+
+/// Where examples and packages lie.
+#[derive(Debug, Clone)]
+pub struct Laid {
+    /// For `--examples`.
+    pub examples: PathBuf,
+    /// For `--packages`.
+    pub packages: PathBuf,
+}
+
+impl Corpus {
+    /// Reads the lists of a folder.
+    ///
+    /// # Errors
+    ///
+    /// Files that are missing or are not what they should be.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let lock: Lock = read(&folder.join("lock.json"))?;
+        if lock.version != 1 {
+            bail!("{}: version {} is not known", folder.join("lock.json").display(), lock.version);
+        }
+        let listed: Listed = read(&folder.join("dev-corpus.json"))?;
+        let examples = listed.examples.iter().map(|example| format!("example:{}", example.name));
+        let packages = listed.packages.iter().map(|package| format!("npm:{}@{}", package.name, package.version));
+        let mut cases: Vec<Case> = examples
+            .chain(packages)
+            .map(|spec| {
+                let file = format!("{}.json", spec.replacen(':', "--", 1).replace('/', "+"));
+                Case {
+                    kind: Kind::Snapshot,
+                    packages: needed([spec.as_str()]),
+                    expected: folder.join("expected/dev/snapshots").join(file),
+                    argument: spec.clone(),
+                    name: spec,
+                }
+            })
+            .collect();
+        let scenarios = folder.join("scenarios/dev");
+        let mut files: Vec<PathBuf> = std::fs::read_dir(&scenarios)
+            .with_context(|| scenarios.display().to_string())?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<Result<_, _>>()?;
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+        files.sort();
+        for file in files {
+            let scenario: Value = read(&file)?;
+            let entries = scenario["extensions"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            cases.push(Case {
+                kind: Kind::Trace,
+                packages: needed(entries),
+                expected: folder.join("expected/dev").join(format!("{name}.json")),
+                argument: file.display().to_string(),
+                name,
+            });
+        }
+        Ok(Self { cases, lock })
+    }
+
+    /// Fetches what the cases need and lays it out below `target`. What is there already stays.
+    ///
+    /// # Errors
+    ///
+    /// A registry that cannot be reached, or that sends other bytes than the lock says.
+    pub async fn lay_out(&self, cases: &[Case], target: &Path, npm: NpmConfig) -> Result<Laid> {
+        let depot = Depot::open(target.join("tarballs"), npm)?;
+        let pi = target.join("pi").join(&self.lock.examples.version);
+        once(&pi, async |folder| Ok(depot.unpack(&[(&self.lock.examples).into()], folder).await?)).await?;
+        let packages = target.join("packages");
+        for name in cases.iter().flat_map(|case| &case.packages) {
+            let placed = self.lock.packages.get(name).with_context(|| format!("lock.json does not know {name}"))?;
+            let folder = packages.join(name.replace('/', "+"));
+            once(&folder, async |folder| {
+                for package in placed {
+                    // `node_modules/a/node_modules/b` goes below `node_modules/a`.
+                    let (inside, _) = package.at.rsplit_once("node_modules/").context("a place in node_modules")?;
+                    depot.unpack(&[(&package.pin).into()], &folder.join(inside)).await?;
+                }
+                Ok(())
+            })
+            .await
+            .with_context(|| format!("{name} (set {OFFLINE}=1 to leave out the cases of packages)"))?;
+        }
+        let examples = pi.join("node_modules").join(&self.lock.examples.name).join("examples/extensions");
+        Ok(Laid { examples, packages })
+    }
+}
+
+/// Fills a folder unless it was filled before. A marker is written last.
+async fn once(folder: &Path, fill: impl AsyncFnOnce(&Path) -> Result<()>) -> Result<()> {
+    let marker = folder.join(".complete");
+    if marker.exists() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    fill(folder).await?;
+    std::fs::write(&marker, "").with_context(|| marker.display().to_string())
+}
+
+/// The npm packages that entries name.
+fn needed<'a>(entries: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let specs = entries.into_iter().filter_map(|entry| entry.strip_prefix("npm:"));
+    specs
+        .map(|spec| {
+            // `@scope/name@version/file` without the file.
+            let version = spec[1..].find('@').map_or(spec.len(), |at| at + 2);
+            let end = spec[version..].find('/').map_or(spec.len(), |at| at + version);
+            spec[..end].to_owned()
+        })
+        .collect()
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    serde_json::from_str(&text).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_named_without_the_file_in_it() {
+        let entries = ["npm:a@1.0.0", "npm:@s/b@2.0.0/x/y.ts", "example:todo", "./own.ts"];
+        assert_eq!(needed(entries), ["a@1.0.0", "@s/b@2.0.0"]);
+    }
+}

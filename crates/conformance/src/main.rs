@@ -1,0 +1,129 @@
+//! `cargo xtask conformance`: runs `pi` over the corpus and compares with the real one.
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use pijs_conformance::baseline::{Baseline, Counts};
+use pijs_conformance::compare::Options;
+use pijs_conformance::corpus::{Corpus, OFFLINE};
+use pijs_conformance::report;
+use pijs_conformance::run::{Outcome, Runner, Verdict};
+use pijs_packages::NpmConfig;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+#[derive(Parser)]
+#[command(about = "Compares PiJS with the real pi over a corpus of extensions")]
+struct Cli {
+    /// The `pi` that is looked at
+    #[arg(long, value_name = "FILE")]
+    pi: PathBuf,
+    /// Only cases whose key contains this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+    /// Cases side by side
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Where fetched packages are kept
+    #[arg(long, value_name = "DIR", default_value = "target/conformance")]
+    target: PathBuf,
+    /// Write the baseline as this run has it
+    #[arg(long)]
+    update: bool,
+    /// Write docs/compatibility.md
+    #[arg(long)]
+    docs: bool,
+    /// Write a page
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Show every difference
+    #[arg(long)]
+    verbose: bool,
+    /// Where the extensions run: process or thread
+    #[arg(long)]
+    isolation: Option<String>,
+}
+
+#[expect(clippy::print_stdout, reason = "this is a program for people and for CI logs")]
+#[tokio::main]
+async fn main() -> Result<()> {
+    let cli = Cli::parse();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = root.join("fixtures/conformance");
+    let corpus = Corpus::read(&folder)?;
+    let is_offline = std::env::var_os(OFFLINE).is_some_and(|value| !value.is_empty());
+    let cases: Vec<_> = corpus
+        .cases
+        .iter()
+        .filter(|case| case.key().contains(&cli.only) && !(is_offline && !case.packages.is_empty()))
+        .cloned()
+        .collect();
+    let is_whole = cases.len() == corpus.cases.len();
+    if !is_whole {
+        println!("{} of {} cases", cases.len(), corpus.cases.len());
+    }
+    let target = std::path::absolute(&cli.target)?;
+    let laid = corpus.lay_out(&cases, &target, npm_config()?).await?;
+    let runner = Runner {
+        pi: cli.pi,
+        laid,
+        jobs: cli.jobs,
+        limit: Duration::from_secs(120),
+        drive_args: cli.isolation.map(|isolation| format!("--isolation={isolation}")).into_iter().collect(),
+        options: Options::default(),
+    };
+    let baseline_file = folder.join("baseline.json");
+    let mut baseline = Baseline::read(&baseline_file)?;
+    let outcomes = runner.run(&cases, |outcome| println!("{}", line(outcome, cli.verbose))).await?;
+    let same = Counts::passing(&outcomes);
+    println!("as in pi: {} snapshots, {} traces, of {} cases", same.snapshots, same.traces, outcomes.len());
+    if cli.update {
+        if !is_whole {
+            bail!("--update needs a run over all cases");
+        }
+        baseline = baseline.updated(&outcomes);
+        std::fs::write(&baseline_file, format!("{}\n", serde_json::to_string_pretty(&baseline)?))?;
+    }
+    if cli.docs {
+        if !is_whole {
+            bail!("--docs needs a run over all cases");
+        }
+        std::fs::write(root.join("docs/compatibility.md"), report::compatibility(&outcomes, &baseline))?;
+    }
+    if let Some(file) = &cli.report {
+        std::fs::write(file, report::html(&outcomes, &baseline)).with_context(|| file.display().to_string())?;
+    }
+    let surprises = baseline.surprises(&outcomes, is_whole);
+    for surprise in &surprises {
+        println!("{surprise}");
+    }
+    if !surprises.is_empty() {
+        bail!("{} surprises", surprises.len());
+    }
+    Ok(())
+}
+
+fn line(outcome: &Outcome, is_verbose: bool) -> String {
+    let key = outcome.case.key();
+    match &outcome.verdict {
+        Verdict::Same => format!("{key}: ok"),
+        Verdict::Broken(why) => format!("{key}: {why}"),
+        Verdict::Differs(differences) if is_verbose => {
+            let shown: Vec<String> = differences.iter().map(ToString::to_string).collect();
+            format!("{key}: differs\n{}", shown.join("\n"))
+        }
+        Verdict::Differs(differences) => {
+            format!("{key}: differs at {}", differences.first().map_or("", |first| first.place.as_str()))
+        }
+    }
+}
+
+/// The user's registry.
+fn npm_config() -> Result<NpmConfig> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let file = variable("NPM_CONFIG_USERCONFIG")
+        .or_else(|| variable("HOME").map(|home| format!("{home}/.npmrc")))
+        .unwrap_or_default();
+    // No file is the usual case.
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    Ok(NpmConfig::parse(&text, &|name| variable(name))?)
+}

@@ -1,0 +1,364 @@
+//! Plain connections: TCP to vetted addresses, sockets in the file system, servers on loopback.
+//!
+//! A connection has a name of the extension's choice. One awaited call connects (or takes over an accepted
+//! connection) and brings what the other side sends until it ends; `write` and `end` feed the other direction.
+//! Cancelling that call, `close`, and the end of the extension drop both. A server listens on loopback or at
+//! a path and is one awaited call too. Names are resolved once; every address of the answer must be public
+//! or named by the user, literally and with its port, as for `http`.
+
+use crate::http::is_public;
+use crate::params;
+use pijs_hostcall::connector::cancelled;
+use pijs_hostcall::derive::net_host;
+use pijs_hostcall::places::normal;
+use pijs_hostcall::{Access, BoxFuture, ChunkSink, Connector, Output, Reason, Request};
+use pijs_protocol::guard;
+use pijs_protocol::{ExtensionId, HostcallError};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+/// Connections and servers that one extension may hold at a time.
+const MAX_OPEN: usize = 256;
+
+/// Bytes of one chunk.
+const PIECE: usize = 64 << 10;
+
+/// How long connecting may take.
+const CONNECT: Duration = Duration::from_secs(30);
+
+type Reader = Box<dyn AsyncRead + Send + Unpin>;
+type Writer = Arc<tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpin>>>;
+
+/// What a name of an extension stands for.
+enum Held {
+    /// Accepted; nobody reads it yet.
+    Waiting(Reader, Writer, Value),
+    /// The writing side of a connection.
+    Open(Writer),
+    /// A server's address; TCP only.
+    Listening(Option<SocketAddr>),
+}
+
+type Key = (ExtensionId, String);
+
+#[derive(Default)]
+struct Table {
+    held: Mutex<BTreeMap<Key, Held>>,
+}
+
+impl Table {
+    fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<Key, Held>) -> T) -> T {
+        work(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn insert(&self, key: Key, held: Held) -> Result<(), HostcallError> {
+        self.with(|table| {
+            if table.keys().filter(|(owner, _)| *owner == key.0).count() >= MAX_OPEN {
+                return Err(io("EMFILE", "connect", &format!("{MAX_OPEN} connections are open already")));
+            }
+            if table.contains_key(&key) {
+                return Err(HostcallError::invalid("schema", format!("net: the name {:?} is in use", key.1)));
+            }
+            table.insert(key, held);
+            Ok(())
+        })
+    }
+
+    fn writer(&self, key: &Key) -> Result<Writer, HostcallError> {
+        self.with(|table| match table.get(key) {
+            Some(Held::Open(writer) | Held::Waiting(_, writer, _)) => Ok(Arc::clone(writer)),
+            _ => Err(io("EPIPE", "write", "the connection is closed")),
+        })
+    }
+
+    /// Whether the extension itself listens there.
+    fn is_own(&self, extension: &ExtensionId, address: SocketAddr) -> bool {
+        self.with(|table| {
+            table.iter().any(|((owner, _), held)| {
+                owner == extension && matches!(held, Held::Listening(Some(own)) if *own == address)
+            })
+        })
+    }
+}
+
+/// Takes a name out of the table when the call that owns it ends, however it ends.
+struct Lease {
+    table: Arc<Table>,
+    key: Key,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.table.with(|table| table.remove(&self.key));
+    }
+}
+
+/// Serves the `net` method.
+#[derive(Default)]
+pub struct NetConnector {
+    table: Arc<Table>,
+}
+
+impl NetConnector {
+    /// Nothing open.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Connector for NetConnector {
+    fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        let table = Arc::clone(&self.table);
+        Box::pin(async move {
+            let cancel = request.cancel.clone();
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => Err(cancelled("net")),
+                done = run(table, request, sink) => done,
+            }
+        })
+    }
+
+    fn end_extension(&self, extension: &ExtensionId) {
+        self.table.with(|table| table.retain(|(owner, _), _| owner != extension));
+    }
+}
+
+async fn run(table: Arc<Table>, request: Request, sink: ChunkSink) -> Result<Output, HostcallError> {
+    let key = |name: &str| Ok((request.caller.extension().clone(), params::text(&request, name)?.to_owned()));
+    match params::text(&request, "op")? {
+        "connect" => {
+            let key: Key = key("socket")?;
+            let (reader, writer, about) = connect(&table, &request).await?;
+            table.insert(key.clone(), Held::Open(writer))?;
+            let _lease = Lease { table, key };
+            receive(reader, about, &sink).await
+        }
+        "accept" => {
+            let key: Key = key("socket")?;
+            let waiting = table.with(|held| match held.remove(&key) {
+                Some(Held::Waiting(reader, writer, about)) => {
+                    held.insert(key.clone(), Held::Open(writer));
+                    Some((reader, about))
+                }
+                Some(other) => {
+                    held.insert(key.clone(), other);
+                    None
+                }
+                None => None,
+            });
+            let (reader, about) = waiting.ok_or_else(|| io("EBADF", "accept", "no such connection waits"))?;
+            let _lease = Lease { table, key };
+            receive(reader, about, &sink).await
+        }
+        "write" => {
+            let writer = table.writer(&key("socket")?)?;
+            let data = params::bytes(&request, "data")?;
+            let mut writer = writer.lock().await;
+            writer.write_all(&data).await.map_err(|error| failed(&error, "write"))?;
+            writer.flush().await.map_err(|error| failed(&error, "write"))?;
+            Ok(Output::empty())
+        }
+        "end" => {
+            let writer = table.writer(&key("socket")?)?;
+            writer.lock().await.shutdown().await.map_err(|error| failed(&error, "shutdown"))?;
+            Ok(Output::empty())
+        }
+        "listen" => {
+            let key: Key = key("server")?;
+            listen(table, &request, key, &sink).await
+        }
+        other => Err(HostcallError::invalid("schema", format!("net: unknown op {other:?}"))),
+    }
+}
+
+/// Brings everything the other side sends, then its end. Its writing side stays open as long.
+async fn receive(mut reader: Reader, about: Value, sink: &ChunkSink) -> Result<Output, HostcallError> {
+    sink.send(Output::new(json!({ "connected": about })))?;
+    let mut piece = vec![0; PIECE];
+    loop {
+        let count = reader.read(&mut piece).await.map_err(|error| failed(&error, "read"))?;
+        if count == 0 {
+            sink.send(Output::new(json!({ "end": true })))?;
+            break;
+        }
+        sink.send(Output::default().with_bytes("data", piece[..count].to_vec()))?;
+    }
+    // The call lives until it is cancelled, so that the other direction can go on.
+    std::future::pending().await
+}
+
+type Connected = (Reader, Writer, Value);
+
+fn halves(
+    reader: impl AsyncRead + Send + Unpin + 'static,
+    writer: impl AsyncWrite + Send + Unpin + 'static,
+) -> (Reader, Writer) {
+    (Box::new(reader), Arc::new(tokio::sync::Mutex::new(Box::new(writer))))
+}
+
+fn tcp(stream: TcpStream) -> Result<Connected, HostcallError> {
+    let (local, remote) = (stream.local_addr(), stream.peer_addr());
+    let (local, remote) = (local.map_err(|e| failed(&e, "connect"))?, remote.map_err(|e| failed(&e, "connect"))?);
+    let _ = stream.set_nodelay(true);
+    let (reader, writer) = stream.into_split();
+    let (reader, writer) = halves(reader, writer);
+    let about = json!({
+        "localAddress": local.ip().to_string(), "localPort": local.port(),
+        "remoteAddress": remote.ip().to_string(), "remotePort": remote.port(),
+        "family": if remote.is_ipv4() { "IPv4" } else { "IPv6" },
+    });
+    Ok((reader, writer, about))
+}
+
+fn unix(stream: UnixStream) -> Connected {
+    let (reader, writer) = stream.into_split();
+    let (reader, writer) = halves(reader, writer);
+    (reader, writer, json!({}))
+}
+
+async fn connect(table: &Table, request: &Request) -> Result<Connected, HostcallError> {
+    if let Some(path) = params::text_or_none(request, "path")? {
+        let place = place(request, path)?;
+        return UnixStream::connect(&place)
+            .await
+            .map(unix)
+            .map_err(|error| failed(&error, "connect").with("path", path));
+    }
+    let (host, port) = net_host(&request.params)?;
+    let named = literal(&host);
+    let found: Vec<SocketAddr> = match named {
+        Some(address) => vec![SocketAddr::new(address, port)],
+        None => match tokio::net::lookup_host((host.as_str(), port)).await {
+            Ok(found) => found.collect(),
+            Err(_) => {
+                return Err(io("ENOTFOUND", "getaddrinfo", &format!("getaddrinfo ENOTFOUND {host}"))
+                    .with("hostname", host.as_str()));
+            }
+        },
+    };
+    let permit = &request.permit;
+    let allowed = |address: &SocketAddr| {
+        is_public(address.ip())
+            || (named.is_some()
+                && (permit.names_address(address.ip(), port) || table.is_own(request.caller.extension(), *address)))
+    };
+    if guard::is_up("net.public") && !found.iter().all(allowed) {
+        return Err(Reason::BlockedAddress.refusal("net", "http", &format!("{host}:{port}")));
+    }
+    let mut last = io("ENOTFOUND", "getaddrinfo", &format!("getaddrinfo ENOTFOUND {host}"));
+    for address in found {
+        match tokio::time::timeout(CONNECT, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return tcp(stream),
+            Ok(Err(error)) => {
+                last = failed(&error, "connect").with("address", address.ip().to_string()).with("port", port)
+            }
+            Err(_) => last = io("ETIMEDOUT", "connect", &format!("connect ETIMEDOUT {address}")),
+        }
+    }
+    Err(last)
+}
+
+/// Where a socket's path really leads, if the permit allows writing there.
+fn place(request: &Request, path: &str) -> Result<PathBuf, HostcallError> {
+    let named = normal(&request.permit.places().project, Path::new(path));
+    let denied = |reason: Reason| reason.refusal("net", "write", path);
+    request.permit.path(Access::Write, &named).map_err(denied)?;
+    let name = named.file_name().ok_or_else(|| HostcallError::invalid("path", "net: the path names no socket"))?;
+    let folder = std::fs::canonicalize(named.parent().unwrap_or(&named))
+        .map_err(|error| failed(&error, "connect").with("path", path))?;
+    let mut real = folder.join(name);
+    // A link at the end leads elsewhere: where it leads is decided, too.
+    if let Ok(followed) = std::fs::canonicalize(&real) {
+        real = followed;
+    }
+    if guard::is_up("net.place") {
+        request.permit.path(Access::Write, &real).map_err(denied)?;
+    }
+    Ok(real)
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+async fn listen(table: Arc<Table>, request: &Request, key: Key, sink: &ChunkSink) -> Result<Output, HostcallError> {
+    let (listener, own, about) = if let Some(path) = params::text_or_none(request, "path")? {
+        let place = place(request, path)?;
+        let listener = UnixListener::bind(&place).map_err(|error| failed(&error, "listen").with("path", path))?;
+        (Listener::Unix(listener), None, json!({ "path": path }))
+    } else {
+        let (host, port) = net_host(&request.params)?;
+        let address = literal(&host).filter(|address| address.is_loopback() || !guard::is_up("net.loopback"));
+        let Some(address) = address else {
+            return Err(Reason::BlockedAddress.refusal("net", "http", &format!("listening on {host}")));
+        };
+        let bound = TcpListener::bind((address, port)).await;
+        let listener =
+            bound.map_err(|error| failed(&error, "listen").with("address", host.as_str()).with("port", port))?;
+        let at = listener.local_addr().map_err(|error| failed(&error, "listen"))?;
+        let family = if at.is_ipv4() { "IPv4" } else { "IPv6" };
+        let about = json!({ "address": at.ip().to_string(), "port": at.port(), "family": family });
+        (Listener::Tcp(listener), Some(at), about)
+    };
+    table.insert(key.clone(), Held::Listening(own))?;
+    let lease = Lease { table: Arc::clone(&table), key: key.clone() };
+    let _unlinked = Unlink(
+        matches!(listener, Listener::Unix(_)).then(|| place(request, params::text(request, "path")?)).transpose()?,
+    );
+    sink.send(Output::new(json!({ "listening": about })))?;
+    for number in 1_u64.. {
+        let (reader, writer, about) = match &listener {
+            Listener::Tcp(listener) => tcp(listener.accept().await.map_err(|error| failed(&error, "accept"))?.0)?,
+            Listener::Unix(listener) => unix(listener.accept().await.map_err(|error| failed(&error, "accept"))?.0),
+        };
+        let name = format!("{}/{number}", lease.key.1);
+        // Too many at once: this one is dropped, which the other side sees.
+        if table.insert((key.0.clone(), name.clone()), Held::Waiting(reader, writer, about)).is_ok() {
+            sink.send(Output::new(json!({ "connection": name })))?;
+        }
+    }
+    Ok(Output::empty())
+}
+
+/// Removes the socket of a server in the file system when it stops listening, as Node does.
+struct Unlink(Option<PathBuf>);
+
+impl Drop for Unlink {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// The address that a host is, if it is one.
+fn literal(host: &str) -> Option<IpAddr> {
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+fn io(errno: &str, syscall: &str, message: &str) -> HostcallError {
+    HostcallError::io(errno, syscall, format!("net: {message}"))
+}
+
+fn failed(error: &std::io::Error, syscall: &str) -> HostcallError {
+    use rustix::io::Errno;
+    let (name, words) = match Errno::from_io_error(error) {
+        Some(Errno::CONNREFUSED) => ("ECONNREFUSED", "connection refused"),
+        Some(Errno::CONNRESET) => ("ECONNRESET", "connection reset by peer"),
+        Some(Errno::ADDRINUSE) => ("EADDRINUSE", "address already in use"),
+        Some(Errno::PIPE) => ("EPIPE", "broken pipe"),
+        Some(Errno::HOSTUNREACH) => ("EHOSTUNREACH", "host is unreachable"),
+        Some(Errno::NETUNREACH) => ("ENETUNREACH", "network is unreachable"),
+        Some(Errno::TIMEDOUT) => ("ETIMEDOUT", "connection timed out"),
+        _ => crate::fs::error_words(error),
+    };
+    io(name, syscall, words)
+}

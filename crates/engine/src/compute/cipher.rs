@@ -1,0 +1,282 @@
+//! AES in the modes that Node's programs use: CBC, CTR, ECB and GCM.
+//!
+//! Modes other than GCM are RustCrypto's. GCM is put together here from its two parts, the counter
+//! mode and GHASH (NIST SP 800-38D, section 7), because it is fed piece by piece.
+
+use crate::natives::{self, Call};
+use aes::{Aes128, Aes192, Aes256};
+use cipher::consts::U16;
+use cipher::generic_array::GenericArray;
+use cipher::{
+    BlockCipher, BlockDecrypt, BlockDecryptMut, BlockEncrypt, BlockEncryptMut, InnerIvInit, KeyInit, StreamCipher,
+};
+use ghash::GHash;
+use ghash::universal_hash::UniversalHash;
+use rquickjs::{Exception, Result, TypedArray, Value};
+use std::cell::RefCell;
+
+const BLOCK: usize = 16;
+
+/// Changes whole blocks (or, in a stream mode, any number of bytes) in place.
+type Transform = Box<dyn FnMut(&mut [u8])>;
+
+/// One direction of one cipher, in progress.
+struct Cipher {
+    transform: Transform,
+    encrypt: bool,
+    /// Block modes only: bytes that wait for the rest of their block.
+    held: Vec<u8>,
+    block_mode: bool,
+    padding: bool,
+    auth: Option<Auth>,
+}
+
+/// The authentication of GCM.
+struct Auth {
+    hash: GHash,
+    /// Bytes of the current section that do not fill a block yet.
+    partial: Vec<u8>,
+    aad_bytes: u64,
+    text_bytes: u64,
+    mask: [u8; BLOCK],
+    tag: Option<Vec<u8>>,
+}
+
+impl Auth {
+    fn absorb(&mut self, bytes: &[u8]) {
+        self.partial.extend_from_slice(bytes);
+        let whole = self.partial.len() / BLOCK * BLOCK;
+        self.hash.update_padded(&self.partial[..whole]);
+        self.partial.drain(..whole);
+    }
+
+    fn end_section(&mut self) {
+        self.hash.update_padded(&self.partial);
+        self.partial.clear();
+    }
+
+    fn finish(&mut self) -> Vec<u8> {
+        self.end_section();
+        let mut lengths = [0; BLOCK];
+        lengths[..8].copy_from_slice(&(self.aad_bytes * 8).to_be_bytes());
+        lengths[8..].copy_from_slice(&(self.text_bytes * 8).to_be_bytes());
+        let mut hash = self.hash.clone();
+        hash.update_padded(&lengths);
+        hash.finalize().iter().zip(self.mask).map(|(left, right)| left ^ right).collect()
+    }
+}
+
+/// Why the last step failed; TypeScript makes Node's errors of them.
+enum Failure {
+    /// The input is no whole number of blocks.
+    Length,
+    /// The padding is wrong.
+    Decrypt,
+    /// The tag does not match, or there is none.
+    Auth,
+}
+
+impl Cipher {
+    fn update(&mut self, mut data: Vec<u8>) -> Vec<u8> {
+        if let Some(auth) = &mut self.auth {
+            if auth.text_bytes == 0 && !data.is_empty() {
+                auth.end_section();
+            }
+            auth.text_bytes += data.len() as u64;
+            if !self.encrypt {
+                auth.absorb(&data);
+            }
+        }
+        if !self.block_mode {
+            (self.transform)(&mut data);
+            if let Some(auth) = self.auth.as_mut().filter(|_| self.encrypt) {
+                auth.absorb(&data);
+            }
+            return data;
+        }
+        self.held.append(&mut data);
+        // The last block of a padded text is only known to be one at the end.
+        let keep_last = usize::from(!self.encrypt && self.padding && !self.held.is_empty());
+        let whole = (self.held.len() - keep_last) / BLOCK * BLOCK;
+        let rest = self.held.split_off(whole);
+        let mut out = std::mem::replace(&mut self.held, rest);
+        (self.transform)(&mut out);
+        out
+    }
+
+    fn finish(&mut self) -> std::result::Result<Vec<u8>, Failure> {
+        if let Some(auth) = &mut self.auth {
+            let tag = auth.finish();
+            if self.encrypt {
+                auth.tag = Some(tag);
+                return Ok(Vec::new());
+            }
+            let expected = auth.tag.take().ok_or(Failure::Auth)?;
+            let differs = expected.iter().zip(&tag).fold(0, |all, (left, right)| all | (left ^ right));
+            return if differs == 0 { Ok(Vec::new()) } else { Err(Failure::Auth) };
+        }
+        let mut last = std::mem::take(&mut self.held);
+        if !self.block_mode || (!self.padding && last.is_empty()) {
+            return Ok(Vec::new());
+        }
+        if self.encrypt && self.padding {
+            let missing = BLOCK - last.len();
+            #[expect(clippy::cast_possible_truncation, reason = "1 to 16")]
+            last.resize(BLOCK, missing as u8);
+            (self.transform)(&mut last);
+            return Ok(last);
+        }
+        if last.len() != BLOCK {
+            return Err(Failure::Length);
+        }
+        (self.transform)(&mut last);
+        let pad = usize::from(last[BLOCK - 1]);
+        if pad == 0 || pad > BLOCK || last[BLOCK - pad..].iter().any(|byte| usize::from(*byte) != pad) {
+            return Err(Failure::Decrypt);
+        }
+        last.truncate(BLOCK - pad);
+        Ok(last)
+    }
+}
+
+fn encrypting<C: BlockEncryptMut<BlockSize = U16> + 'static>(mut mode: C) -> Transform {
+    Box::new(move |data| {
+        for block in data.chunks_exact_mut(BLOCK) {
+            mode.encrypt_block_mut(GenericArray::from_mut_slice(block));
+        }
+    })
+}
+
+fn decrypting<C: BlockDecryptMut<BlockSize = U16> + 'static>(mut mode: C) -> Transform {
+    Box::new(move |data| {
+        for block in data.chunks_exact_mut(BLOCK) {
+            mode.decrypt_block_mut(GenericArray::from_mut_slice(block));
+        }
+    })
+}
+
+fn streaming<C: StreamCipher + 'static>(mut mode: C) -> Transform {
+    Box::new(move |data| mode.apply_keystream(data))
+}
+
+/// `None`: the mode is unknown, or the lengths of key and initialisation vector do not fit.
+fn build<A>(mode: &str, encrypt: bool, key: &[u8], iv: &[u8]) -> Option<Cipher>
+where
+    A: BlockCipher
+        + BlockEncrypt
+        + BlockDecrypt
+        + BlockEncryptMut
+        + BlockDecryptMut
+        + KeyInit
+        + Clone
+        + cipher::BlockSizeUser<BlockSize = U16>
+        + 'static,
+{
+    let aes = A::new_from_slice(key).ok()?;
+    let with =
+        |transform, block_mode, auth| Cipher { transform, encrypt, held: Vec::new(), block_mode, padding: true, auth };
+    Some(match (mode, encrypt) {
+        ("cbc", true) => with(encrypting(cbc::Encryptor::inner_iv_slice_init(aes, iv).ok()?), true, None),
+        ("cbc", false) => with(decrypting(cbc::Decryptor::inner_iv_slice_init(aes, iv).ok()?), true, None),
+        ("ecb", true) if iv.is_empty() => with(encrypting(aes), true, None),
+        ("ecb", false) if iv.is_empty() => with(decrypting(aes), true, None),
+        ("ctr", _) => with(streaming(ctr_of::<A, ctr::flavors::Ctr128BE>(aes, iv)?), false, None),
+        ("gcm", _) if !iv.is_empty() => {
+            let mut zero = GenericArray::default();
+            aes.encrypt_block(&mut zero);
+            let hash = GHash::new(&zero);
+            let first = first_counter(&hash, iv);
+            let mut mask = GenericArray::from(first);
+            aes.encrypt_block(&mut mask);
+            let mut next = first;
+            let counter = u32::from_be_bytes([first[12], first[13], first[14], first[15]]).wrapping_add(1);
+            next[12..].copy_from_slice(&counter.to_be_bytes());
+            let auth = Auth { hash, partial: Vec::new(), aad_bytes: 0, text_bytes: 0, mask: mask.into(), tag: None };
+            with(streaming(ctr_of::<A, ctr::flavors::Ctr32BE>(aes, &next)?), false, Some(auth))
+        }
+        _ => return None,
+    })
+}
+
+fn ctr_of<A, F>(aes: A, iv: &[u8]) -> Option<cipher::StreamCipherCoreWrapper<ctr::CtrCore<A, F>>>
+where
+    A: BlockCipher + BlockEncryptMut + cipher::BlockSizeUser<BlockSize = U16>,
+    F: ctr::CtrFlavor<U16>,
+    ctr::CtrCore<A, F>:
+        InnerIvInit<Inner = A> + cipher::StreamCipherCore<BlockSize = U16> + cipher::IvSizeUser<IvSize = U16>,
+{
+    let core = ctr::CtrCore::inner_iv_slice_init(aes, iv).ok()?;
+    Some(cipher::StreamCipherCoreWrapper::from_core(core))
+}
+
+/// J0 of SP 800-38D: a vector of 12 bytes and a counter of 1, else the vector's GHASH.
+fn first_counter(hash: &GHash, iv: &[u8]) -> [u8; BLOCK] {
+    let mut first = [0; BLOCK];
+    if iv.len() == 12 {
+        first[..12].copy_from_slice(iv);
+        first[15] = 1;
+        return first;
+    }
+    let mut hash = hash.clone();
+    hash.update_padded(iv);
+    let mut length = [0; BLOCK];
+    length[8..].copy_from_slice(&(iv.len() as u64 * 8).to_be_bytes());
+    hash.update_padded(&length);
+    hash.finalize().into()
+}
+
+/// `cipher(mode, encrypt, key, iv)`: `undefined` when they do not fit together, else a function of an
+/// operation and bytes: `update`, `final`, `aad`, `tag` (get), `expect` (set the tag), `unpadded`.
+/// `final` gives bytes or the name of what is wrong: `length`, `decrypt`, `auth`.
+pub(crate) fn create<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let (mode, encrypt) = (call.text(0)?, call.flag(1));
+    let (key, iv) = (call.bytes(2)?, call.bytes(3)?);
+    let cipher = match key.len() {
+        16 => build::<Aes128>(&mode, encrypt, &key, &iv),
+        24 => build::<Aes192>(&mode, encrypt, &key, &iv),
+        32 => build::<Aes256>(&mode, encrypt, &key, &iv),
+        _ => None,
+    };
+    let Some(cipher) = cipher else { return Ok(Value::new_undefined(call.ctx().clone())) };
+    let state = RefCell::new(cipher);
+    natives::closure(call.ctx(), "cipher", move |call| step(call, &mut state.borrow_mut()))
+}
+
+fn step<'js>(call: &Call<'_, 'js>, cipher: &mut Cipher) -> Result<Value<'js>> {
+    let ctx = call.ctx();
+    let bytes = |bytes: Vec<u8>| Ok(TypedArray::<u8>::new_copy(ctx.clone(), bytes)?.into_value());
+    let nothing = || Ok(Value::new_undefined(ctx.clone()));
+    match (call.text(0)?.as_str(), &mut cipher.auth) {
+        ("update", _) => bytes(cipher.update(call.bytes(1)?)),
+        ("final", _) => match cipher.finish() {
+            Ok(last) => bytes(last),
+            Err(failure) => {
+                let name = match failure {
+                    Failure::Length => "length",
+                    Failure::Decrypt => "decrypt",
+                    Failure::Auth => "auth",
+                };
+                crate::values::string_to_js(ctx, name)
+            }
+        },
+        ("aad", Some(auth)) => {
+            let aad = call.bytes(1)?;
+            auth.aad_bytes += aad.len() as u64;
+            auth.absorb(&aad);
+            nothing()
+        }
+        ("tag", Some(auth)) => match auth.tag.clone() {
+            Some(tag) => bytes(tag),
+            None => nothing(),
+        },
+        ("expect", Some(auth)) => {
+            auth.tag = Some(call.bytes(1)?);
+            nothing()
+        }
+        ("unpadded", _) => {
+            cipher.padding = false;
+            nothing()
+        }
+        (other, _) => Err(Exception::throw_type(ctx, &format!("cipher: {other} does not fit this mode"))),
+    }
+}

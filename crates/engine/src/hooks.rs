@@ -1,0 +1,160 @@
+//! Misbehaviour on request, for tests of what stands around a realm. Only with the feature `test-hooks`, which no
+//! program that is shipped has; and only modules of the host can import it, never an extension's.
+//!
+//! What an attacker could do who has taken over the engine: die in every way, ask the kernel for anything, say
+//! anything on the socket, or stop listening.
+
+use crate::natives::Call;
+use rquickjs::{Exception, Result, Value};
+use std::hint::black_box;
+use std::io;
+
+/// `misbehave(what, bytes?)`: does not come back when it succeeds in dying.
+pub(crate) fn misbehave<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let what = call.text(0)?;
+    match what.as_str() {
+        "SIGSEGV" => segfault(),
+        "SIGBUS" => misalign(),
+        // SAFETY: ends the process, as its name says.
+        "SIGABRT" => unsafe { libc::abort() },
+        // SAFETY: the same, without running anything on the way out.
+        "exit" => unsafe { libc::_exit(0) },
+        "stack" => drop(black_box(bottomless(1))),
+        "panic" => panic!("a panic in native code"),
+        "say" => say(&call.bytes(1)?),
+        "flood" => flood(&call.bytes(1)?),
+        "say-and-deaf" => {
+            say(&call.bytes(1)?);
+            loop {
+                std::hint::spin_loop();
+            }
+        }
+        other => {
+            let Some(done) = forbidden(other) else {
+                return Err(Exception::throw_type(call.ctx(), &format!("misbehave: no {other}")));
+            };
+            if let Err(error) = done {
+                return Err(Exception::throw_message(call.ctx(), &format!("{other}: {error}")));
+            }
+        }
+    }
+    Ok(Value::new_undefined(call.ctx().clone()))
+}
+
+fn segfault() {
+    // SAFETY: none; this is the point. No page is ever mapped at the bottom of the address space.
+    unsafe { black_box(std::ptr::with_exposed_provenance_mut::<u64>(16)).write_volatile(1) }
+}
+
+/// Loads from an odd address with alignment checks on: a bus error without a file to truncate.
+fn misalign() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: none; the kernel ends the process at the load.
+    unsafe {
+        std::arch::asm!(
+            "pushfq",
+            "or dword ptr [rsp], 0x40000",
+            "popfq",
+            "mov {word}, qword ptr [rsp + 1]",
+            word = out(reg) _,
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    segfault();
+}
+
+#[expect(unconditional_recursion, reason = "it is to run out of stack")]
+fn bottomless(depth: u64) -> u64 {
+    let here = [depth; 64];
+    black_box(bottomless(black_box(depth + 1))) + black_box(here)[0]
+}
+
+/// Writes to the socket past everything that frames what is said.
+fn say(mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        // SAFETY: the pointer and the length are those of a live slice.
+        let written = unsafe { libc::write(0, bytes.as_ptr().cast(), bytes.len()) };
+        let Ok(written @ 1..) = usize::try_from(written) else { return };
+        bytes = &bytes[written..];
+    }
+}
+
+/// The same without end.
+fn flood(bytes: &[u8]) {
+    loop {
+        say(bytes);
+    }
+}
+
+/// Operations that no sealed process may get through. Each works in an ordinary process of the same user.
+pub const FORBIDDEN: [&str; 14] = [
+    "open",
+    "tcp",
+    "udp",
+    "unix",
+    "execve",
+    "ptrace",
+    "kill",
+    "parent-memory",
+    "read-parent",
+    "io_uring",
+    "memfd",
+    "fork",
+    "executable-memory",
+    "unshare",
+];
+
+/// Tries one; `None` when there is no such operation.
+pub fn forbidden(name: &str) -> Option<io::Result<()>> {
+    use libc::{
+        AF_INET, AF_UNIX, O_RDONLY, PROT_EXEC, PROT_READ, PROT_WRITE, SOCK_DGRAM, SOCK_STREAM, SYS_clone,
+        SYS_io_uring_setup, SYS_memfd_create, SYS_process_vm_readv,
+    };
+    // SAFETY: every pointer is to a live, NUL-terminated or zeroed value of this function; what the calls do to the
+    // process is what is being tried. The child of `fork` leaves at once through `_exit`.
+    let result = unsafe {
+        match name {
+            "open" => i64::from(libc::open(c"/etc/passwd".as_ptr(), O_RDONLY)),
+            "tcp" => i64::from(libc::socket(AF_INET, SOCK_STREAM, 0)),
+            "udp" => i64::from(libc::socket(AF_INET, SOCK_DGRAM, 0)),
+            "unix" => i64::from(libc::socket(AF_UNIX, SOCK_STREAM, 0)),
+            "execve" => {
+                let arguments = [c"/bin/true".as_ptr(), std::ptr::null()];
+                i64::from(libc::execve(arguments[0], arguments.as_ptr(), arguments[1..].as_ptr()))
+            }
+            // Asks to be traced by the parent: the half of ptrace that needs no rights over others.
+            "ptrace" => libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0),
+            "kill" => i64::from(libc::kill(libc::getppid(), 0)),
+            "parent-memory" => {
+                let path = format!("/proc/{}/mem\0", libc::getppid());
+                i64::from(libc::open(path.as_ptr().cast(), O_RDONLY))
+            }
+            "read-parent" => {
+                let mut word = 0_u64;
+                let here = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: 8 };
+                let there = libc::iovec { iov_base: misalign as *const () as *mut libc::c_void, iov_len: 8 };
+                libc::syscall(SYS_process_vm_readv, libc::getppid(), &raw const here, 1, &raw const there, 1, 0)
+            }
+            "io_uring" => {
+                let mut parameters = [0_u64; 15];
+                libc::syscall(SYS_io_uring_setup, 1, parameters.as_mut_ptr())
+            }
+            "memfd" => libc::syscall(SYS_memfd_create, c"x".as_ptr(), 0),
+            "fork" => {
+                let child = libc::syscall(SYS_clone, libc::SIGCHLD, 0, 0, 0, 0);
+                if child == 0 {
+                    libc::_exit(0);
+                }
+                child
+            }
+            "executable-memory" => {
+                let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+                let page = libc::mmap(std::ptr::null_mut(), 4096, PROT_READ | PROT_WRITE | PROT_EXEC, flags, -1, 0);
+                if page == libc::MAP_FAILED { -1 } else { 0 }
+            }
+            "unshare" => libc::syscall(libc::SYS_unshare, libc::CLONE_FS),
+            _ => return None,
+        }
+    };
+    Some(if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) })
+}

@@ -1,0 +1,218 @@
+/**
+ * `pi:node/child_process/child`: a running program as Node shows it: an emitter with three streams.
+ *
+ * Starting is a synchronous hostcall, so the pid is known at once; one awaited call then brings the
+ * output and the end. `exit` comes with that end, `close` when every stream has been read to its end;
+ * a stream that nobody reads is drained, as in Node.
+ */
+
+import { HostcallError, attach, call, callSync } from "pi:hostcall";
+import type { Answer } from "pi:hostcall";
+import { coded, notSupported } from "pi:node/errors";
+import { Buffer } from "node:buffer";
+import { EventEmitter } from "node:events";
+import { Readable, Writable } from "node:stream";
+import { inputOf, outputOf, paramsOf, signalName, spawnError } from "pi:node/child_process/program";
+import type { Program, Stdio } from "pi:node/child_process/program";
+import { AbortController } from "pi:web/abort";
+import { log } from "pi:web/console";
+import { queueTick } from "pi:web/ticks";
+import { clearTimeout, setTimeout } from "pi:web/timers";
+
+type Done = (error?: unknown) => void;
+
+const exec = (params: object, bytes: Uint8Array[] = []) => call("exec", "exec", params, { bytes });
+
+/** What a child reads. Its end ends the program's input. */
+function inputStream(pid: number): any {
+  const stream = new Writable({
+    write(chunk: Buffer, _encoding: string, done: Done) {
+      const bytes: Uint8Array[] = [];
+      exec({ op: "write", pid, data: attach(bytes, inputOf(chunk)!) }, bytes).then(
+        () => done(),
+        (failure) => done(pipeError(failure)),
+      );
+    },
+    final(done: Done) {
+      exec({ op: "end", pid }).then(
+        () => done(),
+        () => done(),
+      );
+    },
+    destroy(error: unknown, done: Done) {
+      if (!stream.writableFinished) void exec({ op: "end", pid }).catch(() => {});
+      done(error);
+    },
+  });
+  return stream;
+}
+
+function pipeError(failure: unknown): unknown {
+  if (!(failure instanceof HostcallError)) return failure;
+  const error = coded(Error, failure.code === "io" ? String(failure.details.errno ?? "EPIPE") : "EPIPE", `write ${failure.details.errno ?? "EPIPE"}`);
+  return Object.assign(error, { errno: -32, syscall: "write" });
+}
+
+/** Where one of the two outputs goes. */
+type Target = { stream?: any; level?: "info" | "error"; fd?: number };
+
+function targetOf(mode: Stdio, at: 1 | 2): Target {
+  if (mode === undefined || mode === null || mode === "pipe" || mode === "overlapped") return { stream: new Readable({ read() {} }) };
+  if (mode === "ignore") return {};
+  const level = at === 1 ? "info" : "error";
+  const fd = typeof mode === "number" ? mode : typeof mode === "object" ? (mode as any).fd : undefined;
+  if (mode === "inherit" || fd === 1 || fd === 2) return { level: fd === 1 ? "info" : fd === 2 ? "error" : level };
+  if (typeof fd === "number") return { fd };
+  if (mode === "ipc") throw notSupported("child_process stdio 'ipc'", "talk to the program through its input and output");
+  throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'stdio' is invalid. Received ${String(mode)}`);
+}
+
+export class ChildProcess extends EventEmitter {
+  pid: number | undefined = undefined;
+  readonly spawnfile: string;
+  readonly spawnargs: string[];
+  stdin: any = null;
+  stdout: any = null;
+  stderr: any = null;
+  stdio: any[];
+  readonly connected = false;
+  exitCode: number | null = null;
+  signalCode: string | null = null;
+  killed = false;
+  #abort = new AbortController();
+  #targets: Target[] = [];
+  #open = 1;
+  #timer: unknown;
+
+  constructor(what: Program) {
+    super();
+    this.spawnfile = what.file;
+    this.spawnargs = what.options.argv0 === undefined ? [what.file, ...what.args] : [String(what.options.argv0), ...what.args];
+    const { stdio, signal, timeout, killSignal } = what.options;
+    const modes = Array.isArray(stdio) ? stdio : [stdio, stdio, stdio];
+    if (modes.slice(3).some((mode) => mode !== "ignore" && mode !== undefined && mode !== null)) {
+      throw notSupported("child_process stdio beyond stderr", "talk to the program through its input and output");
+    }
+    const takesInput = modes[0] === undefined || modes[0] === null || modes[0] === "pipe" || modes[0] === "overlapped";
+    this.#targets = [targetOf(modes[1], 1), targetOf(modes[2], 2)];
+    const failure = this.#spawn(what, takesInput);
+    this.stdout = this.#targets[0]!.stream ?? null;
+    this.stderr = this.#targets[1]!.stream ?? null;
+    this.stdio = [this.stdin, this.stdout, this.stderr];
+    for (const stream of [this.stdout, this.stderr]) {
+      if (!stream) continue;
+      this.#open++;
+      stream.on("close", () => this.#maybeClose());
+    }
+    if (failure !== undefined) {
+      this.#failed(failure);
+      return;
+    }
+    queueTick(() => this.emit("spawn"));
+    if (timeout && timeout > 0) this.#timer = setTimeout(() => this.kill(killSignal), timeout);
+    if (signal) {
+      const onAbort = () => {
+        if (this.exitCode !== null || this.signalCode !== null) return;
+        this.kill(killSignal);
+        const error = coded(Error, "ABORT_ERR", "The operation was aborted");
+        Object.defineProperty(error, "name", { value: "AbortError" });
+        Object.defineProperty(error, "cause", { value: signal.reason });
+        this.emit("error", error);
+      };
+      if (signal.aborted) queueTick(onAbort);
+      else {
+        signal.addEventListener("abort", onAbort, { once: true });
+        this.once("exit", () => signal.removeEventListener("abort", onAbort));
+      }
+    }
+    this.#wait();
+  }
+
+  /** Starts it; what is wrong, if something is. */
+  #spawn(what: Program, takesInput: boolean): unknown {
+    const params = { op: "spawn", ...paramsOf(what), ...(takesInput && { stdin: "pipe" }) };
+    try {
+      const { output } = callSync("exec", "exec", params);
+      if (output.error) return spawnError(output.error, "spawn", what);
+      this.pid = output.pid;
+      if (takesInput) this.stdin = inputStream(output.pid);
+      return undefined;
+    } catch (failure) {
+      return spawnError(failure, "spawn", what);
+    }
+  }
+
+  #failed(error: unknown): void {
+    this.exitCode = -2;
+    queueTick(() => {
+      for (const { stream } of this.#targets) {
+        stream?.push(null);
+        stream?.resume();
+      }
+      this.emit("error", error);
+      this.#maybeClose();
+    });
+  }
+
+  #wait(): void {
+    const onChunk = (chunk: Answer) => {
+      for (const [at, name] of ["stdout", "stderr"].entries()) {
+        if (chunk.output?.[name] !== undefined) this.#deliver(this.#targets[at]!, outputOf(chunk, chunk.output[name]));
+      }
+    };
+    call("exec", "exec", { op: "wait", pid: this.pid }, { signal: this.#abort.signal, onChunk }).then(
+      ({ output }) => this.#exit(output.signal ? null : (output.code ?? 0), output.signal ?? null),
+      (failure) => {
+        this.#exit(null, "SIGKILL");
+        if (!(failure instanceof HostcallError)) throw failure;
+      },
+    );
+  }
+
+  #deliver(target: Target, bytes: Buffer): void {
+    if (bytes.length === 0) return;
+    if (target.stream) {
+      if (!target.stream.destroyed) target.stream.push(bytes);
+    } else if (target.level) log(target.level, target.level === "info" ? "stdout" : "stderr", bytes.toString().replace(/\n$/, ""));
+    else if (target.fd !== undefined) {
+      const data: Uint8Array[] = [];
+      callSync("fs", "write", { op: "write", fd: target.fd, data: attach(data, inputOf(bytes)!) }, data);
+    }
+  }
+
+  #exit(code: number | null, signal: string | null): void {
+    clearTimeout(this.#timer);
+    this.exitCode = code;
+    this.signalCode = signal;
+    this.stdin?.destroy();
+    for (const { stream } of this.#targets) stream?.push(null);
+    this.emit("exit", code, signal);
+    queueTick(() => {
+      for (const { stream } of this.#targets) if (stream?.readable) stream.resume();
+    });
+    this.#maybeClose();
+  }
+
+  #maybeClose(): void {
+    if (--this.#open === 0) this.emit("close", this.exitCode, this.signalCode);
+  }
+
+  /** Sends a signal; true when the program was still there to get it. */
+  kill(signal?: string | number): boolean {
+    if (signal !== 0) signal = signalName(signal);
+    if (this.pid === undefined || this.exitCode !== null || this.signalCode !== null) return false;
+    if (signal === 0) return true;
+    const { sent } = callSync("exec", "exec", { op: "kill", pid: this.pid, signal }).output;
+    if (sent) this.killed = true;
+    return Boolean(sent);
+  }
+  [Symbol.dispose ?? Symbol.for("dispose")](): void {
+    if (!this.killed) this.kill();
+  }
+  ref(): void {}
+  unref(): void {}
+  disconnect(): void {}
+  send(): never {
+    throw notSupported("child.send", "talk to the program through its input and output");
+  }
+}

@@ -1,0 +1,106 @@
+/** `pi:node/child_process/program`: what all forms share: the program, its options, what the host answers. */
+
+import { encodeUtf8 } from "pi:engine";
+import { HostcallError, attach, bytesOf } from "pi:hostcall";
+import type { Answer } from "pi:hostcall";
+import { checkString, coded, invalidArgType, notSupported } from "pi:node/errors";
+import { systemError } from "pi:node/fs/error";
+import { pathOf } from "pi:node/fs/requests";
+import { Buffer } from "node:buffer";
+import { constants } from "pi:node/os/constants";
+import type { AbortSignal } from "pi:web/abort";
+
+export type Stdio = "pipe" | "overlapped" | "ignore" | "inherit" | "ipc" | number | null | undefined | object;
+
+export interface SpawnOptions {
+  cwd?: unknown;
+  env?: Record<string, string | undefined>;
+  shell?: boolean | string;
+  stdio?: Stdio | Stdio[];
+  timeout?: number;
+  killSignal?: string | number;
+  maxBuffer?: number;
+  encoding?: string | null;
+  input?: string | ArrayBufferView;
+  signal?: AbortSignal;
+  windowsHide?: boolean;
+  [other: string]: unknown;
+}
+
+export interface Program {
+  file: string;
+  args: string[];
+  options: SpawnOptions;
+}
+
+/** `(file, args?, options?)`; a shell gets the words joined, unquoted, as Node does. */
+export function program(file: unknown, args: unknown, options: unknown): Program {
+  checkString("file", file);
+  if (file === "") throw coded(TypeError, "ERR_INVALID_ARG_VALUE", "The argument 'file' cannot be empty. Received ''");
+  if (!Array.isArray(args)) {
+    if (args !== undefined && args !== null && typeof args !== "object") throw invalidArgType("args", "of type object", args);
+    [args, options] = [[], args ?? options];
+  }
+  const settings = { ...((options ?? {}) as SpawnOptions) };
+  for (const member of ["uid", "gid"]) {
+    if (settings[member] !== undefined) throw notSupported(`child_process option ${member}`, "programs run as the user of pi");
+  }
+  const words = (args as unknown[]).map(String);
+  if (words.concat(file).some((word) => word.includes("\0"))) {
+    throw coded(TypeError, "ERR_INVALID_ARG_VALUE", "The argument 'args' must be a string without null bytes.");
+  }
+  if (!settings.shell) return { file, args: words, options: settings };
+  const shell = typeof settings.shell === "string" ? settings.shell : "/bin/sh";
+  return { file: shell, args: ["-c", [file, ...words].join(" ")], options: settings };
+}
+
+export function paramsOf({ file, args, options }: Program): Record<string, unknown> {
+  const params: Record<string, unknown> = { command: file, args };
+  if (options.cwd !== undefined && options.cwd !== null) params.cwd = pathOf(options.cwd, "options.cwd");
+  if (options.env) params.env = Object.fromEntries(Object.entries(options.env).filter(([, value]) => value !== undefined).map(([name, value]) => [name, String(value)]));
+  return params;
+}
+
+/** The parameters of a program that runs to its end in one call. */
+export function wholeParams(what: Program, bytes: Uint8Array[], input: Uint8Array | undefined): Record<string, unknown> {
+  const params = paramsOf(what);
+  const { timeout, maxBuffer } = what.options;
+  if (timeout) params.timeout = timeout;
+  if (maxBuffer !== undefined && Number.isFinite(maxBuffer)) params.maxBuffer = maxBuffer;
+  if (input && input.length > 0) params.input = attach(bytes, input);
+  return params;
+}
+
+export function inputOf(input: string | ArrayBufferView | undefined): Uint8Array | undefined {
+  if (input === undefined || input === null) return undefined;
+  if (typeof input === "string") return encodeUtf8(input.toWellFormed());
+  if (ArrayBuffer.isView(input)) return new Uint8Array(input.buffer, input.byteOffset, input.byteLength);
+  throw invalidArgType("options.input", "of type string or an instance of Buffer, TypedArray, or DataView", input);
+}
+
+export function outputOf(answer: Answer, value: unknown): Buffer {
+  const bytes = bytesOf(answer, value) ?? encodeUtf8(typeof value === "string" ? value : "");
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+const SIGNALS = constants.signals as Record<string, number>;
+
+/** A signal's name; what is none throws. */
+export function signalName(signal: string | number | undefined): string {
+  if (signal === undefined) return "SIGTERM";
+  const named = typeof signal === "number" ? Object.keys(SIGNALS).find((name) => SIGNALS[name] === signal) : signal.toUpperCase();
+  if (named === undefined || !(named in SIGNALS)) throw coded(TypeError, "ERR_UNKNOWN_SIGNAL", `Unknown signal: ${signal}`);
+  return named;
+}
+
+/** A program that could not be started: Node's `spawn NAME ENOENT`. */
+export function spawnError(failure: unknown, syscall: string, { file, args }: Program): unknown {
+  let code: string;
+  if (failure instanceof HostcallError) code = failure.code === "io" ? String(failure.details.errno ?? "EIO") : failure.code === "timeout" ? "ETIMEDOUT" : "EACCES";
+  else if (typeof (failure as any)?.errno === "string") code = (failure as any).errno;
+  else return failure;
+  const error = systemError(code, `${syscall} ${file}`);
+  Object.defineProperty(error, "message", { value: `${syscall} ${file} ${code}`, writable: true, configurable: true });
+  if (failure instanceof HostcallError) Object.defineProperty(error, "cause", { value: failure, writable: true, configurable: true });
+  return Object.assign(error, { path: file, spawnargs: args });
+}

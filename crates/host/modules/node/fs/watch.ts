@@ -1,0 +1,220 @@
+/**
+ * `pi:node/fs/watch`: changes of files: events of the system (`watch`) and comparing stats (`watchFile`).
+ */
+
+import { HostcallError, call } from "pi:hostcall";
+import { checkFunction, coded, invalidArgType } from "pi:node/errors";
+import { fsError, systemError } from "pi:node/fs/error";
+import * as requests from "pi:node/fs/requests";
+import { run, runSync } from "pi:node/fs/requests";
+import { statsFrom } from "pi:node/fs/stats";
+import { Buffer } from "node:buffer";
+import { EventEmitter } from "node:events";
+import { AbortController } from "pi:web/abort";
+import type { AbortSignal } from "pi:web/abort";
+import { clearInterval, setInterval } from "pi:web/timers";
+import { queueTick } from "pi:web/ticks";
+
+interface WatchOptions {
+  persistent?: boolean;
+  recursive?: boolean;
+  encoding?: string;
+  signal?: AbortSignal;
+}
+
+type Listener = (event: string, name: any) => void;
+
+/** Watches until the signal fires; settles then, or with the failure. */
+async function events(path: string, options: WatchOptions, signal: AbortSignal, heard: Listener): Promise<void> {
+  const params = { op: "watch", path, ...(options.recursive && { recursive: true }) };
+  const encoding = options.encoding ?? "utf8";
+  const base = path.replace(/\/+$/, "").split("/").pop() ?? path;
+  const onChunk = ({ output }: { output: any }) => {
+    if (output.event === "overflow") heard("rename", null);
+    else if (output.event) {
+      const name = output.name === "" || output.name === undefined ? base : output.name;
+      heard(output.event, encoding === "buffer" ? Buffer.from(name) : name);
+    } else if (output.gone) heard("rename", base);
+  };
+  try {
+    await call("fs", "read", params, { signal, onChunk });
+  } catch (failure) {
+    if (signal.aborted) return;
+    throw failure instanceof HostcallError ? fsError(failure, "watch", path) : failure;
+  }
+}
+
+/** A missing file is an error at once, as Node's `watch` is. */
+function checkThere(path: string): void {
+  try {
+    runSync(requests.access(path));
+  } catch (error) {
+    const { code } = error as { code?: string };
+    if (code === undefined || code.startsWith("ERR_")) throw error;
+    throw Object.assign(systemError(code, "watch", path), { filename: path });
+  }
+}
+
+export class FSWatcher extends EventEmitter {
+  #abort = new AbortController();
+  #closed = false;
+
+  constructor(path: string, options: WatchOptions) {
+    super();
+    events(path, options, this.#abort.signal, (event, name) => {
+      if (!this.#closed) this.emit("change", event, name);
+    }).then(
+      () => this.close(),
+      (error) => {
+        if (this.#closed) return;
+        this.emit("error", error);
+        this.close();
+      },
+    );
+    if (options.signal?.aborted) queueTick(() => this.close());
+    else options.signal?.addEventListener("abort", () => this.close(), { once: true });
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#abort.abort();
+    queueTick(() => this.emit("close"));
+  }
+  ref(): this {
+    return this;
+  }
+  unref(): this {
+    return this;
+  }
+  [Symbol.dispose ?? Symbol.for("dispose")](): void {
+    this.close();
+  }
+}
+
+export function watch(path: unknown, ...rest: any[]): FSWatcher {
+  const listener: Listener | undefined = typeof rest.at(-1) === "function" ? rest.pop() : undefined;
+  const options: WatchOptions = typeof rest[0] === "string" ? { encoding: rest[0] } : (rest[0] ?? {});
+  if (typeof options !== "object") throw invalidArgType("options", "of type object", options);
+  const file = requests.pathOf(path, "filename");
+  checkThere(file);
+  const watcher = new FSWatcher(file, options);
+  if (listener) watcher.on("change", listener);
+  return watcher;
+}
+
+/** The promise form: an async iterator that ends with the signal's AbortError. */
+export async function* watchPromise(path: unknown, options: WatchOptions | string = {}): AsyncGenerator<{ eventType: string; filename: any }> {
+  const settings = typeof options === "string" ? { encoding: options } : (options ?? {});
+  const file = requests.pathOf(path, "filename");
+  const aborted = () => {
+    const error = coded(Error, "ABORT_ERR", "The operation was aborted");
+    Object.defineProperty(error, "name", { value: "AbortError" });
+    return Object.defineProperty(error, "cause", { value: settings.signal!.reason });
+  };
+  if (settings.signal?.aborted) throw aborted();
+  checkThere(file);
+  const controller = new AbortController();
+  const ready: { eventType: string; filename: any }[] = [];
+  let wake: () => void = () => {};
+  let over: { error?: unknown } | undefined;
+  const end = (error?: unknown) => {
+    over ??= { error };
+    wake();
+  };
+  const onAbort = () => end(aborted());
+  settings.signal?.addEventListener("abort", onAbort, { once: true });
+  events(file, settings, controller.signal, (eventType, filename) => {
+    ready.push(Object.assign(Object.create(null), { eventType, filename }));
+    wake();
+  }).then(() => end(), end);
+  try {
+    for (;;) {
+      while (ready.length > 0) yield ready.shift()!;
+      if (over) {
+        if (over.error !== undefined) throw over.error;
+        return;
+      }
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+  } finally {
+    controller.abort();
+    settings.signal?.removeEventListener("abort", onAbort);
+  }
+}
+
+// Comparing
+
+const INTERVAL = 5007;
+const watched = new Map<string, StatWatcher>();
+
+const NOTHING = statsFrom({ kind: "file", dev: 0, ino: 0, mode: 0, nlink: 0, uid: 0, gid: 0, rdev: 0, size: 0, blksize: 0, blocks: 0, atimeMs: 0, mtimeMs: 0, ctimeMs: 0, birthtimeMs: 0 }) as any;
+NOTHING.mode = 0;
+
+/** Asks for the file's stats now and then. */
+class StatWatcher extends EventEmitter {
+  #path: string;
+  #timer: any;
+  #last: any;
+  #asking = false;
+
+  constructor(path: string, interval: number) {
+    super();
+    this.#path = path;
+    void this.#ask();
+    this.#timer = setInterval(() => void this.#ask(), interval);
+  }
+
+  async #ask(): Promise<void> {
+    if (this.#asking) return;
+    this.#asking = true;
+    const now: any = await run(requests.stat("stat", this.#path)).catch(() => NOTHING);
+    this.#asking = false;
+    const before = this.#last;
+    this.#last = now;
+    if (before === undefined) {
+      if (now === NOTHING) this.emit("change", now, now);
+      return;
+    }
+    const same = ["mtimeMs", "ctimeMs", "size", "ino", "mode", "nlink", "dev"].every((member) => now[member] === before[member]);
+    if (!same && this.#timer !== undefined) this.emit("change", now, before);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.emit("stop");
+  }
+  ref(): this {
+    return this;
+  }
+  unref(): this {
+    return this;
+  }
+}
+
+export function watchFile(path: unknown, options: any, listener?: any): StatWatcher {
+  if (typeof options === "function") [listener, options] = [options, {}];
+  checkFunction("listener", listener);
+  const file = requests.pathOf(path, "filename");
+  let watcher = watched.get(file);
+  if (!watcher) {
+    watcher = new StatWatcher(file, options?.interval ?? INTERVAL);
+    watched.set(file, watcher);
+  }
+  watcher.on("change", listener);
+  return watcher;
+}
+
+export function unwatchFile(path: unknown, listener?: any): void {
+  const file = requests.pathOf(path, "filename");
+  const watcher = watched.get(file);
+  if (!watcher) return;
+  if (typeof listener === "function") watcher.removeListener("change", listener);
+  else watcher.removeAllListeners("change");
+  if (watcher.listenerCount("change") > 0) return;
+  watcher.stop();
+  watched.delete(file);
+}

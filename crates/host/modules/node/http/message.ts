@@ -1,0 +1,183 @@
+/** `pi:node/http/message`: what comes in (a readable) and what goes out (a writable) over HTTP. */
+
+import { checkString, coded, invalidArgType } from "pi:node/errors";
+import { Buffer } from "node:buffer";
+import { Readable, Writable } from "node:stream";
+import { queueTick } from "pi:web/ticks";
+
+const TOKEN = /^[\^_`a-zA-Z\-0-9!#$%&'*+.|~]+$/;
+/** Headers that stay at their first value when they come again. */
+const SINGLE = new Set([
+  "age", "authorization", "content-length", "content-type", "etag", "expires", "from", "host", "if-modified-since", "if-unmodified-since", "last-modified",
+  "location", "max-forwards", "proxy-authorization", "referer", "retry-after", "server", "user-agent",
+]);
+
+export function validateHeaderName(name: unknown, label: string = "Header name"): void {
+  if (typeof name !== "string" || !TOKEN.test(name)) throw coded(TypeError, "ERR_INVALID_HTTP_TOKEN", `${label} must be a valid HTTP token ["${String(name)}"]`);
+}
+export function validateHeaderValue(name: string, value: unknown): void {
+  if (value === undefined) throw coded(TypeError, "ERR_HTTP_INVALID_HEADER_VALUE", `Invalid value "undefined" for header "${name}"`);
+  if (/[^\t\x20-\x7e\x80-\xff]/.test(String(value))) throw coded(TypeError, "ERR_INVALID_CHAR", `Invalid character in header content ["${name}"]`);
+}
+
+/** Headers by lower-case name, as Node joins them. */
+export function joinHeaders(raw: string[]): Record<string, any> {
+  const headers: Record<string, any> = {};
+  for (let at = 0; at < raw.length; at += 2) {
+    const name = raw[at]!.toLowerCase();
+    const value = raw[at + 1]!;
+    if (name === "set-cookie") (headers[name] ??= []).push(value);
+    else if (headers[name] === undefined) headers[name] = value;
+    else if (!SINGLE.has(name)) headers[name] += name === "cookie" ? `; ${value}` : `, ${value}`;
+  }
+  return headers;
+}
+
+export class IncomingMessage extends (Readable as any) {
+  httpVersion = "1.1";
+  httpVersionMajor = 1;
+  httpVersionMinor = 1;
+  complete = false;
+  aborted = false;
+  rawHeaders: string[] = [];
+  rawTrailers: string[] = [];
+  method: string | null = null;
+  url = "";
+  statusCode: number | null = null;
+  statusMessage: string | null = null;
+  socket: any;
+  req: any = undefined;
+  #headers: Record<string, any> | undefined;
+
+  constructor(socket?: any) {
+    super({ autoDestroy: true, highWaterMark: socket?.readableHighWaterMark });
+    this.socket = socket;
+  }
+  get connection(): any {
+    return this.socket;
+  }
+  get headers(): Record<string, any> {
+    return (this.#headers ??= joinHeaders(this.rawHeaders));
+  }
+  set headers(value: Record<string, any>) {
+    this.#headers = value;
+  }
+  get headersDistinct(): Record<string, string[]> {
+    const distinct: Record<string, string[]> = {};
+    for (let at = 0; at < this.rawHeaders.length; at += 2) (distinct[this.rawHeaders[at]!.toLowerCase()] ??= []).push(this.rawHeaders[at + 1]!);
+    return distinct;
+  }
+  get trailers(): Record<string, any> {
+    return joinHeaders(this.rawTrailers);
+  }
+  setTimeout(ms: number, done?: () => void): this {
+    if (done) (this as any).on("timeout", done);
+    this.socket?.setTimeout?.(ms);
+    return this;
+  }
+  _read(): void {}
+  _destroy(error: any, done: (error?: unknown) => void): void {
+    const self = this as any;
+    if (!self.readableEnded || !this.complete) {
+      this.aborted = true;
+      self.emit("aborted");
+    }
+    if (this.socket && !this.socket.destroyed && this.aborted) this.socket.destroy(error);
+    if (!error && self.req && !this.complete) error = coded(Error, "ECONNRESET", "aborted");
+    queueTick(() => done(error));
+  }
+}
+
+/** Headers to send, by lower-case name, with the spelling they were given. */
+export abstract class OutgoingMessage extends (Writable as any) {
+  headersSent = false;
+  sendDate = true;
+  finished = false;
+  chunkedEncoding = false;
+  shouldKeepAlive = true;
+  useChunkedEncodingByDefault = true;
+  socket: any = null;
+  protected _fields = new Map<string, { name: string; value: any }>();
+
+  /** A request lives on until its answer is over. */
+  constructor(autoDestroy: boolean) {
+    super({ autoDestroy, emitClose: true });
+  }
+  get connection(): any {
+    return this.socket;
+  }
+  setHeader(name: string, value: any): this {
+    if (this.headersSent) throw coded(Error, "ERR_HTTP_HEADERS_SENT", "Cannot set headers after they are sent to the client");
+    validateHeaderName(name);
+    if (Array.isArray(value)) for (const each of value) validateHeaderValue(name, each);
+    else validateHeaderValue(name, value);
+    this._fields.set(name.toLowerCase(), { name, value });
+    return this;
+  }
+  setHeaders(headers: Iterable<[string, any]>): this {
+    for (const [name, value] of headers) this.setHeader(name, value);
+    return this;
+  }
+  appendHeader(name: string, value: any): this {
+    const known = this.getHeader(name);
+    const list = known === undefined ? [] : Array.isArray(known) ? known : [known];
+    return this.setHeader(name, list.concat(value));
+  }
+  getHeader(name: string): any {
+    checkString("name", name);
+    return this._fields.get(name.toLowerCase())?.value;
+  }
+  getHeaders(): Record<string, any> {
+    const headers = Object.create(null);
+    for (const [name, { value }] of this._fields) headers[name] = value;
+    return headers;
+  }
+  getHeaderNames(): string[] {
+    return [...this._fields.keys()];
+  }
+  getRawHeaderNames(): string[] {
+    return [...this._fields.values()].map(({ name }) => name);
+  }
+  hasHeader(name: string): boolean {
+    return this._fields.has(String(name).toLowerCase());
+  }
+  removeHeader(name: string): void {
+    if (this.headersSent) throw coded(Error, "ERR_HTTP_HEADERS_SENT", "Cannot remove headers after they are sent to the client");
+    this._fields.delete(String(name).toLowerCase());
+  }
+  addTrailers(): void {}
+  setTimeout(ms: number, done?: () => void): this {
+    if (done) (this as any).once("timeout", done);
+    this.socket?.setTimeout?.(ms);
+    return this;
+  }
+
+  /** Headers as lines, in the order they were set. */
+  protected _lines(): string[] {
+    const lines: string[] = [];
+    for (const { name, value } of this._fields.values()) {
+      if (Array.isArray(value) && name.toLowerCase() !== "cookie") for (const each of value) lines.push(`${name}: ${each}`);
+      else lines.push(`${name}: ${Array.isArray(value) ? value.join("; ") : value}`);
+    }
+    return lines;
+  }
+
+  end(...args: any[]): any {
+    const [chunk] = args;
+    // What fits in one piece has a length instead of chunks.
+    if (!this.headersSent && !this.hasHeader("content-length") && !this.hasHeader("transfer-encoding")) {
+      const size = chunk === undefined || chunk === null || typeof chunk === "function" ? 0 : typeof chunk === "string" ? Buffer.byteLength(chunk, typeof args[1] === "string" ? args[1] : "utf8") : chunk.byteLength;
+      this._knownLength(size);
+    }
+    this.finished = true;
+    return super.end(...args);
+  }
+  abstract _knownLength(size: number): void;
+  get writableFinished(): boolean {
+    return (this as any)._writableState.finished;
+  }
+}
+
+export function badChunk(chunk: unknown): Error {
+  return invalidArgType("chunk", "of type string or an instance of Buffer or Uint8Array", chunk);
+}

@@ -1,0 +1,241 @@
+/** `pi:node/http/server`: an HTTP server over `node:net`. */
+
+import { epochMs } from "pi:engine";
+import { coded } from "pi:node/errors";
+import { Buffer } from "node:buffer";
+import { IncomingMessage, OutgoingMessage, validateHeaderValue } from "pi:node/http/message";
+import { Parser } from "pi:node/http/parser";
+import type { Head } from "pi:node/http/parser";
+import { STATUS_CODES } from "pi:node/http/status";
+import { Server as NetServer } from "pi:node/net/server";
+import { queueTick } from "pi:web/ticks";
+
+type Done = (error?: unknown) => void;
+
+/** Answers without a body. */
+const bodiless = (method: string, status: number) => method === "HEAD" || status === 204 || status === 304 || (status >= 100 && status < 200);
+
+export class ServerResponse extends OutgoingMessage {
+  statusCode = 200;
+  statusMessage: string | undefined = undefined;
+  req: IncomingMessage;
+  strictContentLength = false;
+  #over: () => void = () => {};
+
+  constructor(request: IncomingMessage) {
+    super(true);
+    this.req = request;
+    this.shouldKeepAlive = request.httpVersionMinor === 1 ? !/\bclose\b/i.test(request.headers.connection ?? "") : /\bkeep-alive\b/i.test(request.headers.connection ?? "");
+  }
+
+  assignSocket(socket: any, over: () => void = () => {}): void {
+    this.socket = socket;
+    this.#over = over;
+  }
+  writeHead(status: number, reason?: any, headers?: any): this {
+    if (this.headersSent) throw coded(Error, "ERR_HTTP_HEADERS_SENT", "Cannot write headers after they are sent to the client");
+    if (!(Number.isInteger(status) && status >= 100 && status <= 999)) throw coded(RangeError, "ERR_HTTP_INVALID_STATUS_CODE", `Invalid status code: ${status}`);
+    if (typeof reason !== "string") [headers, reason] = [reason ?? headers, undefined];
+    this.statusCode = status;
+    if (reason !== undefined) {
+      validateHeaderValue("statusMessage", reason);
+      this.statusMessage = reason;
+    }
+    const pairs: [string, any][] = Array.isArray(headers)
+      ? Array.isArray(headers[0]) ? headers : Array.from({ length: headers.length / 2 }, (_, at) => [headers[at * 2], headers[at * 2 + 1]])
+      : Object.entries(headers ?? {});
+    for (const [name, value] of pairs) if (value !== undefined) this.setHeader(name, value);
+    // From here on the head stands, as in Node: a length that is not among the headers is not known.
+    this.#storeHead();
+    return this;
+  }
+  writeContinue(done?: Done): void {
+    this.socket?.write("HTTP/1.1 100 Continue\r\n\r\n", done);
+  }
+  writeProcessing(done?: Done): void {
+    this.socket?.write("HTTP/1.1 102 Processing\r\n\r\n", done);
+  }
+  writeEarlyHints(): void {}
+  flushHeaders(): void {
+    this.#sendHead();
+  }
+  _knownLength(size: number): void {
+    if (!bodiless(this.req.method!, this.statusCode)) this.setHeader("Content-Length", size);
+  }
+
+  #head: string | undefined;
+
+  #storeHead(): void {
+    if (this.headersSent) return;
+    const empty = bodiless(this.req.method!, this.statusCode);
+    if (!empty && !this.hasHeader("content-length") && !this.hasHeader("transfer-encoding")) {
+      if (this.req.httpVersionMinor === 1) this.setHeader("Transfer-Encoding", "chunked");
+      else this.shouldKeepAlive = false;
+    }
+    this.chunkedEncoding = /\bchunked\b/i.test(String(this.getHeader("transfer-encoding") ?? ""));
+    if (this.sendDate && !this.hasHeader("date")) this.setHeader("Date", new Date(epochMs()).toUTCString());
+    if (!this.hasHeader("connection")) this.setHeader("Connection", this.shouldKeepAlive ? "keep-alive" : "close");
+    else this.shouldKeepAlive &&= !/\bclose\b/i.test(String(this.getHeader("connection")));
+    const reason = (this.statusMessage ??= STATUS_CODES[this.statusCode] ?? "unknown");
+    this.#head = `HTTP/1.1 ${this.statusCode} ${reason}\r\n${this._lines().join("\r\n")}\r\n\r\n`;
+    this.headersSent = true;
+  }
+  #sendHead(): void {
+    this.#storeHead();
+    if (this.#head !== undefined) this.socket?.write(this.#head, "latin1");
+    this.#head = undefined;
+  }
+  _write(chunk: Buffer, _encoding: string, done: Done): void {
+    this.#sendHead();
+    if (!this.socket || this.socket.destroyed) return done();
+    if (bodiless(this.req.method!, this.statusCode)) return done();
+    if (!this.chunkedEncoding) return void this.socket.write(chunk, done);
+    this.socket.write(`${chunk.length.toString(16)}\r\n`, "latin1");
+    this.socket.write(chunk);
+    this.socket.write("\r\n", "latin1", done);
+  }
+  _final(done: Done): void {
+    this.#sendHead();
+    const finish = () => {
+      done();
+      this.#over();
+    };
+    if (!this.socket || this.socket.destroyed) return finish();
+    if (this.chunkedEncoding && !bodiless(this.req.method!, this.statusCode)) this.socket.write("0\r\n\r\n", "latin1", finish);
+    else finish();
+  }
+  _destroy(error: unknown, done: Done): void {
+    if (!(this as any).writableFinished && this.socket && !this.socket.destroyed) this.socket.destroy();
+    done(error);
+  }
+}
+
+export class Server extends NetServer {
+  timeout = 0;
+  keepAliveTimeout = 5000;
+  headersTimeout = 60000;
+  requestTimeout = 300000;
+  maxHeadersCount: number | null = null;
+  maxRequestsPerSocket = 0;
+
+  constructor(options?: any, onRequest?: any) {
+    if (typeof options === "function") [onRequest, options] = [options, {}];
+    super({ ...options, allowHalfOpen: true });
+    if (onRequest) this.on("request", onRequest);
+    this.on("connection", (socket) => serve(this, socket));
+  }
+  setTimeout(ms: number, done?: () => void): this {
+    this.timeout = ms;
+    if (done) this.on("timeout", done);
+    return this;
+  }
+  closeAllConnections(): void {
+    for (const socket of [...this._sockets]) socket.destroy();
+  }
+  closeIdleConnections(): void {
+    for (const socket of [...this._sockets]) if (socket._idle) socket.destroy();
+  }
+  override close(done?: (error?: Error) => void): this {
+    super.close(done);
+    this.closeIdleConnections();
+    return this;
+  }
+}
+
+/** The requests of one connection, one after the other; later ones wait until the one before is answered. */
+function serve(server: Server, socket: any): void {
+  let request: IncomingMessage | undefined;
+  const waiting: (() => void)[] = [];
+  let busy = false;
+  socket._idle = true;
+  if (server.timeout > 0) {
+    socket.setTimeout(server.timeout, () => {
+      if (!server.emit("timeout", socket)) socket.destroy();
+    });
+  }
+  const next = () => {
+    busy = false;
+    const start = waiting.shift();
+    if (start) start();
+    else socket._idle = true;
+  };
+  const parser = new Parser(
+    {
+      head({ start, rawHeaders }: Head) {
+        const line = /^([A-Z-]+) (\S+) HTTP\/1\.([01])$/.exec(start);
+        if (!line) throw coded(Error, "HPE_INVALID_METHOD", "Parse Error: Invalid method encountered");
+        const message: any = (request = new IncomingMessage(socket));
+        Object.assign(message, { method: line[1], url: line[2], rawHeaders, httpVersion: `1.${line[3]}`, httpVersionMinor: Number(line[3]) });
+        socket._idle = false;
+        const isUpgrade = /\bupgrade\b/i.test(message.headers.connection ?? "") && message.headers.upgrade !== undefined;
+        if ((isUpgrade || line[1] === "CONNECT") && server.listenerCount(line[1] === "CONNECT" ? "connect" : "upgrade") > 0) {
+          socket.removeListener("data", onData);
+          message.complete = true;
+          message.push(null);
+          queueTick(() => server.emit(line[1] === "CONNECT" ? "connect" : "upgrade", message, socket, parser.rest));
+          return "upgrade";
+        }
+        const begin = () => {
+          busy = true;
+          const response: any = new ServerResponse(message);
+          response.assignSocket(socket, () => {
+            if (!response.shouldKeepAlive) socket.end();
+            else if (!message.complete) message.resume();
+            next();
+          });
+          socket.once("close", () => {
+            if (!response.writableFinished) response.emit("close");
+          });
+          const expects = /100-continue/i.test(message.headers.expect ?? "");
+          if (expects && server.listenerCount("checkContinue") > 0) server.emit("checkContinue", message, response);
+          else {
+            if (expects) response.writeContinue();
+            server.emit("request", message, response);
+          }
+        };
+        if (busy) waiting.push(begin);
+        else begin();
+        return "body";
+      },
+      body(bytes) {
+        (request as any)?.push(bytes);
+      },
+      end(trailers) {
+        const message: any = request;
+        if (!message) return;
+        message.complete = true;
+        message.rawTrailers = trailers;
+        message.push(null);
+      },
+    },
+    false,
+  );
+  const fail = (error: any) => {
+    if (server.listenerCount("clientError") > 0) server.emit("clientError", error, socket);
+    else if (!socket.destroyed) {
+      const status = error?.code === "HPE_HEADER_OVERFLOW" ? "431 Request Header Fields Too Large" : "400 Bad Request";
+      socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`);
+    }
+  };
+  const onData = (bytes: Buffer) => {
+    try {
+      parser.execute(bytes);
+    } catch (error) {
+      socket.removeListener("data", onData);
+      fail(error);
+    }
+  };
+  socket.on("data", onData);
+  socket.on("error", (error: any) => {
+    if (server.listenerCount("clientError") > 0) server.emit("clientError", error, socket);
+  });
+  socket.on("end", () => {
+    const message: any = request;
+    if (message && !message.complete) message.destroy();
+    else if (!busy) socket.end();
+  });
+  socket.on("close", () => {
+    const message: any = request;
+    if (message && !message.complete && !message.destroyed) message.destroy();
+  });
+}

@@ -1,0 +1,181 @@
+/**
+ * `pi:web/intl/date`: dates and times the way American English writes them, in local time or UTC.
+ *
+ * Other time zones need their tables, which a realm does not have; asking for one is a RangeError.
+ */
+
+import { facts } from "pi:engine";
+
+export type Part = { type: string; value: string };
+
+const WEEKDAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+/** Between a time and AM or PM: V8 keeps the plain space of older data. */
+const SPACE = " ";
+
+const DATE_STYLES: Record<string, object> = {
+  full: { weekday: "long", month: "long", day: "numeric", year: "numeric" },
+  long: { month: "long", day: "numeric", year: "numeric" },
+  medium: { month: "short", day: "numeric", year: "numeric" },
+  short: { month: "numeric", day: "numeric", year: "2-digit" },
+};
+const TIME_STYLES: Record<string, object> = {
+  full: { hour: "numeric", minute: "2-digit", second: "2-digit", timeZoneName: "long" },
+  long: { hour: "numeric", minute: "2-digit", second: "2-digit", timeZoneName: "short" },
+  medium: { hour: "numeric", minute: "2-digit", second: "2-digit" },
+  short: { hour: "numeric", minute: "2-digit" },
+};
+const DATE_FIELDS = ["weekday", "year", "month", "day", "era"];
+const TIME_FIELDS = ["hour", "minute", "second", "dayPeriod", "fractionalSecondDigits"];
+
+const localZone = (): string => facts.time_zone ?? "UTC";
+
+type Defaults = "date" | "time" | "all";
+
+function zoneOf(given: unknown): { name: string; isUtc: boolean } {
+  if (given === undefined) return { name: localZone(), isUtc: localZone() === "UTC" };
+  const name = String(given);
+  if (/^(?:utc|gmt|etc\/(?:utc|gmt))$/i.test(name)) return { name: "UTC", isUtc: true };
+  if (name === localZone()) return { name, isUtc: false };
+  throw new RangeError(`Invalid time zone specified: ${name}: a PiJS realm knows UTC and the local zone, ${localZone()}`);
+}
+
+export class DateTimeFormat {
+  #options: any;
+  #zone: { name: string; isUtc: boolean };
+  #styles: { dateStyle?: string; timeStyle?: string };
+
+  /** `needed` is what a date's own methods want when no field is named. */
+  constructor(_locales?: unknown, options: any = {}, needed: Defaults = "date") {
+    const given = { ...(options ?? {}) };
+    const { dateStyle, timeStyle } = given;
+    this.#zone = zoneOf(given.timeZone);
+    this.#styles = { ...(dateStyle && { dateStyle }), ...(timeStyle && { timeStyle }) };
+    if (dateStyle || timeStyle) {
+      for (const field of [...DATE_FIELDS, ...TIME_FIELDS]) {
+        if (given[field] !== undefined) throw new TypeError(`Can't set option ${field} when ${dateStyle ? "dateStyle" : "timeStyle"} is used`);
+      }
+      if (dateStyle && !DATE_STYLES[dateStyle]) throw new RangeError(`Value ${dateStyle} out of range for Intl.DateTimeFormat options property dateStyle`);
+      if (timeStyle && !TIME_STYLES[timeStyle]) throw new RangeError(`Value ${timeStyle} out of range for Intl.DateTimeFormat options property timeStyle`);
+      Object.assign(given, dateStyle && DATE_STYLES[dateStyle], timeStyle && TIME_STYLES[timeStyle]);
+    }
+    const has = (fields: string[]) => fields.some((field) => given[field] !== undefined);
+    const hasDate = has(DATE_FIELDS);
+    const hasTime = has(TIME_FIELDS);
+    const lacks = needed === "date" ? !hasDate && !hasTime : needed === "time" ? !hasTime && !hasDate : !hasDate && !hasTime;
+    if (!dateStyle && !timeStyle && lacks) {
+      if (needed !== "time") Object.assign(given, { year: "numeric", month: "numeric", day: "numeric" });
+      if (needed !== "date") Object.assign(given, { hour: "numeric", minute: "2-digit", second: "2-digit" });
+    }
+    const cycle = given.hour12 === true ? "h12" : given.hour12 === false ? "h23" : (given.hourCycle ?? "h12");
+    this.#options = { ...given, cycle };
+  }
+
+  static supportedLocalesOf(locales?: unknown): string[] {
+    return locales === undefined ? [] : ([] as string[]).concat(locales as string);
+  }
+
+  get format(): (date?: Date | number) => string {
+    return (date) => this.formatToParts(date).map((part) => part.value).join("");
+  }
+  formatRange(from: Date | number, to: Date | number): string {
+    const [left, right] = [this.format(from), this.format(to)];
+    return left === right ? left : `${left}\u2009–\u2009${right}`;
+  }
+  formatToParts(date?: Date | number): Part[] {
+    const moment = date === undefined ? new Date() : new Date(date as number);
+    if (Number.isNaN(moment.getTime())) throw new RangeError("Invalid time value");
+    const day = this.#date(moment);
+    const time = this.#time(moment);
+    if (day.length === 0) return time;
+    if (time.length === 0) return day;
+    const { dateStyle, timeStyle } = this.#styles;
+    const wordy = dateStyle ? (dateStyle === "full" || dateStyle === "long") && timeStyle : this.#options.month === "long";
+    return [...day, { type: "literal", value: wordy ? " at " : ", " }, ...time];
+  }
+
+  #read(moment: Date, what: "FullYear" | "Month" | "Date" | "Day" | "Hours" | "Minutes" | "Seconds" | "Milliseconds"): number {
+    return this.#zone.isUtc ? moment[`getUTC${what}`]() : moment[`get${what}`]();
+  }
+
+  #date(moment: Date): Part[] {
+    const { weekday, year, month, day } = this.#options;
+    const name = (list: string[], index: number, form: string) => (form === "long" ? list[index]! : form === "narrow" ? list[index]![0]! : list[index]!.slice(0, 3));
+    const number = (value: number, form: string) => (form === "2-digit" ? String(value % 100).padStart(2, "0") : String(value));
+    const parts: Record<string, Part | undefined> = {
+      weekday: weekday && { type: "weekday", value: name(WEEKDAYS, this.#read(moment, "Day"), weekday) },
+      year: year && { type: "year", value: number(this.#read(moment, "FullYear"), year) },
+      day: day && { type: "day", value: number(this.#read(moment, "Date"), day) },
+      month: month && { type: "month", value: month === "numeric" || month === "2-digit" ? number(this.#read(moment, "Month") + 1, month) : name(MONTHS, this.#read(moment, "Month"), month) },
+    };
+    const isNumeric = month === undefined || month === "numeric" || month === "2-digit";
+    const out: Part[] = [];
+    const add = (part: Part | undefined, before: string) => {
+      if (!part) return;
+      if (out.length > 0) out.push({ type: "literal", value: before });
+      out.push(part);
+    };
+    if (month === undefined && day !== undefined && weekday !== undefined && year === undefined) {
+      add(parts.day, "");
+      add(parts.weekday, " ");
+      return out;
+    }
+    add(parts.weekday, "");
+    if (isNumeric) {
+      add(parts.month, ", ");
+      add(parts.day, parts.month ? "/" : ", ");
+      add(parts.year, parts.month ? "/" : parts.day ? " " : ", ");
+    } else {
+      add(parts.month, ", ");
+      add(parts.day, " ");
+      add(parts.year, parts.day ? ", " : " ");
+    }
+    return out;
+  }
+
+  #time(moment: Date): Part[] {
+    const { hour, minute, second, fractionalSecondDigits: fraction, timeZoneName, cycle, dayPeriod } = this.#options;
+    const out: Part[] = [];
+    const add = (part: Part, before: string) => {
+      if (out.length > 0) out.push({ type: "literal", value: before });
+      out.push(part);
+    };
+    const two = (value: number) => String(value).padStart(2, "0");
+    const hours = this.#read(moment, "Hours");
+    const twelve = cycle === "h12" || cycle === "h11";
+    if (hour !== undefined) {
+      const value = cycle === "h12" ? hours % 12 || 12 : cycle === "h11" ? hours % 12 : cycle === "h24" ? hours || 24 : hours;
+      add({ type: "hour", value: hour === "2-digit" || !twelve ? two(value) : String(value) }, "");
+    }
+    const alone = hour === undefined && second === undefined;
+    if (minute !== undefined) add({ type: "minute", value: alone && minute !== undefined && hour === undefined ? String(this.#read(moment, "Minutes")) : two(this.#read(moment, "Minutes")) }, ":");
+    if (second !== undefined) {
+      const value = this.#read(moment, "Seconds");
+      add({ type: "second", value: minute === undefined && hour === undefined && second !== "2-digit" ? String(value) : minute === undefined && hour === undefined ? String(value) : two(value) }, ":");
+    }
+    if (fraction) add({ type: "fractionalSecond", value: String(this.#read(moment, "Milliseconds")).padStart(3, "0").slice(0, fraction) }, ".");
+    if (hour !== undefined && twelve && !dayPeriod) add({ type: "dayPeriod", value: hours < 12 ? "AM" : "PM" }, SPACE);
+    if (timeZoneName !== undefined) add({ type: "timeZoneName", value: this.#zoneName(moment, timeZoneName) }, out.length > 0 ? " " : "");
+    return out;
+  }
+
+  #zoneName(moment: Date, form: string): string {
+    if (this.#zone.isUtc) return form === "long" ? "Coordinated Universal Time" : form === "shortOffset" || form === "longOffset" ? "GMT" : "UTC";
+    const minutes = -moment.getTimezoneOffset();
+    if (minutes === 0) return "GMT";
+    const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+    return `GMT${minutes < 0 ? "-" : "+"}${hours}${rest ? `:${String(rest).padStart(2, "0")}` : ""}`;
+  }
+
+  resolvedOptions(): Record<string, unknown> {
+    const { cycle, ...options } = this.#options;
+    const shown: Record<string, unknown> = { locale: "en-US", calendar: "gregory", numberingSystem: "latn", timeZone: this.#zone.name };
+    if (options.hour !== undefined) Object.assign(shown, { hourCycle: cycle, hour12: cycle === "h12" || cycle === "h11" });
+    if (this.#styles.dateStyle || this.#styles.timeStyle) return Object.assign(shown, this.#styles);
+    for (const field of ["weekday", "year", "month", "day", "hour", "minute", "second", "fractionalSecondDigits", "timeZoneName"]) if (options[field] !== undefined) shown[field] = options[field];
+    return shown;
+  }
+  get [Symbol.toStringTag](): string {
+    return "Intl.DateTimeFormat";
+  }
+}

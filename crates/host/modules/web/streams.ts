@@ -1,0 +1,10 @@
+/** `pi:web/streams`: the Streams standard (WHATWG): readable, writable and transform streams, and those of text. */
+
+export { ByteLengthQueuingStrategy, CountQueuingStrategy } from "pi:web/streams/queue";
+export {
+  ReadableByteStreamController, ReadableStream, ReadableStreamBYOBReader, ReadableStreamBYOBRequest, ReadableStreamDefaultController,
+  ReadableStreamDefaultReader,
+} from "pi:web/streams/readable";
+export { WritableStream, WritableStreamDefaultController, WritableStreamDefaultWriter } from "pi:web/streams/writable";
+export { TransformStream, TransformStreamDefaultController } from "pi:web/streams/transform";
+export { TextDecoderStream, TextEncoderStream } from "pi:web/streams/text";

@@ -1,0 +1,81 @@
+//! Loading everything again: `/reload`, and every change of session.
+//!
+//! The old extensions *retire*: they hear no event, own no tool and no command, and `pi` and contexts
+//! throw in their realms; what is under way there, the command that asked for the reload first of all,
+//! goes on. A realm is let go once nothing is under way in it: nobody waits for an answer of it and no
+//! hostcall of its own is open.
+
+use crate::extension::{Slot, Status};
+use crate::host::Host;
+use crate::package::{LoadError, LoadReport, Package};
+use crate::registry::Registry;
+use pijs_protocol::message::Message;
+use pijs_protocol::{CallId, Termination};
+use std::rc::Rc;
+
+impl Host {
+    /// Retires all extensions and loads these packages; without any, the same ones again. Flags keep
+    /// their values. Loading goes on past a package that does not run.
+    pub async fn reload(&self, packages: Option<Vec<Package>>) -> Vec<Result<LoadReport, LoadError>> {
+        let old: Vec<Rc<Slot>> =
+            self.slots().into_iter().filter(|slot| slot.cell.borrow().status != Status::Retired).collect();
+        let again = old.iter().map(|slot| Rc::clone(&slot.cell.borrow().package)).collect();
+        let packages = packages.map_or(again, |packages| packages.into_iter().map(Rc::new).collect::<Vec<_>>());
+        for slot in &old {
+            self.retire(slot);
+        }
+        self.0.epoch.set(self.0.epoch.get() + 1);
+        self.0.session_started.set(false);
+        let mut reports = Vec::new();
+        for package in packages {
+            reports.push(self.load_shared(package).await);
+        }
+        reports
+    }
+
+    fn retire(&self, slot: &Rc<Slot>) {
+        {
+            let mut extension = slot.cell.borrow_mut();
+            extension.status = Status::Retired;
+            extension.registry = Registry::with_entries(extension.package.entries.len());
+            extension.ears.deafen();
+        }
+        self.post(slot, Message::Retired {});
+        self.refresh_heard();
+        slot.changed.notify_waiters();
+    }
+
+    /// Lets go of retired realms in which nothing is under way.
+    pub(crate) fn let_go(&self) {
+        if self.0.epoch.get() == 0 {
+            return;
+        }
+        for slot in self.slots() {
+            let mut extension = slot.cell.borrow_mut();
+            let is_over = extension.status == Status::Retired
+                && extension.realm.is_some()
+                && extension.running.is_none()
+                && extension.open_calls == 0
+                && extension.ticks.is_idle()
+                && extension.pending.is_empty();
+            if is_over {
+                extension.take_down(&Termination::Crashed { detail: "retired".to_owned() });
+            }
+        }
+    }
+}
+
+impl Slot {
+    /// A call's name in the dispatcher.
+    pub(crate) fn call_id(&self, asked: CallId) -> CallId {
+        call_id(self.epoch, asked)
+    }
+}
+
+/// A call's name in the dispatcher: realms of one extension that live side by side count alike.
+pub(crate) fn call_id(epoch: u32, asked: CallId) -> CallId {
+    match epoch {
+        0 => asked,
+        epoch => CallId::new(format!("{}@{epoch}", asked.as_str())),
+    }
+}

@@ -1,0 +1,406 @@
+//! What a package asks for, in data and in words.
+//!
+//! [`asked`] puts together what the scan found in its code and what it declares (`pi.ext.cap.v1`). The code decides
+//! that something is asked for; a declaration can narrow where, and can add what the scan could not see. What needs no
+//! asking is left out, so the result is exactly what a person is asked about and what a grant is bound to.
+//!
+//! ```text
+//! scan      exec [git], http any, read ["."], verdict
+//! declared  http [api.github.com]
+//! asked     exec [git *], http [api.github.com], verdict
+//! ```
+
+use crate::policy::usual_paths;
+use crate::programs::{self, Kind};
+use crate::prompt::shown;
+use crate::vocabulary::{CAPABILITIES, FREE, PLAIN_ENV};
+use pijs_protocol::Capability;
+use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+/// Longest scope entry that is shown.
+const SHOWN_ENTRY: usize = 120;
+/// Most scope entries that are shown of one list.
+const SHOWN_ENTRIES: usize = 12;
+
+/// A manifest as a package wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Declared {
+    /// What it declares.
+    pub manifest: CapabilityManifest,
+    /// Members and capabilities that are not known here; strict mode refuses them (rule R71).
+    pub unknown: Vec<String>,
+}
+
+/// Reads the manifest of a package: the value of `pi.capabilities` in its `package.json`, or its `extension.json`.
+///
+/// Takes the whole manifest, its list of requests, or document 004's flat list of names. An error says what is wrong.
+pub fn parse_declared(value: &Value) -> Result<Declared, String> {
+    let value = value.get("capability_manifest").unwrap_or(value);
+    let mut unknown = Vec::new();
+    let list = match value {
+        Value::Object(members) => {
+            match members.get("schema").and_then(Value::as_str) {
+                None | Some(CAPABILITY_SCHEMA) => {}
+                Some(other) => return Err(format!("the schema {:?} is not {CAPABILITY_SCHEMA}", shown(other, 60))),
+            }
+            // `extension.json` holds other things too.
+            if members.contains_key("schema") {
+                note_unknown(members, &["schema", "capabilities"], "", &mut unknown);
+            }
+            members.get("capabilities").unwrap_or(&Value::Null)
+        }
+        other => other,
+    };
+    let Value::Array(items) = list else {
+        return Err("`capabilities` is not a list".to_owned());
+    };
+    let mut capabilities = Vec::new();
+    for item in items {
+        let request = match item {
+            Value::String(name) => CapabilityRequest { capability: Capability::new(name), methods: None, scope: None },
+            Value::Object(members) => {
+                note_unknown(members, &["capability", "methods", "scope"], "capabilities[].", &mut unknown);
+                if let Some(Value::Object(scope)) = members.get("scope") {
+                    note_unknown(scope, &["paths", "hosts", "env", "commands"], "capabilities[].scope.", &mut unknown);
+                }
+                serde_json::from_value(item.clone()).map_err(|error| format!("a capability is malformed: {error}"))?
+            }
+            _ => return Err("a capability is neither a name nor an object".to_owned()),
+        };
+        if !CAPABILITIES.iter().any(|(name, _)| *name == request.capability.as_str()) {
+            unknown.push(format!("the capability {:?}", shown(request.capability.as_str(), 60)));
+        }
+        capabilities.push(request);
+    }
+    Ok(Declared { manifest: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities }, unknown })
+}
+
+fn note_unknown(members: &Map<String, Value>, known: &[&str], within: &str, unknown: &mut Vec<String>) {
+    let strange = members.keys().filter(|key| !known.contains(&key.as_str()));
+    unknown.extend(strange.map(|key| format!("the member {within}{}", shown(key, 60))));
+}
+
+/// What a package asks for, sorted by capability; what needs no asking is left out.
+pub fn asked(found: &CapabilityManifest, declared: Option<&CapabilityManifest>) -> CapabilityManifest {
+    let declared = declared.map(|manifest| manifest.capabilities.as_slice()).unwrap_or_default();
+    let mut requests: Vec<CapabilityRequest> = Vec::new();
+    for seen in &found.capabilities {
+        let narrower = declared.iter().find(|request| request.capability == seen.capability);
+        requests.push(CapabilityRequest {
+            capability: seen.capability.clone(),
+            methods: narrower.and_then(|request| request.methods.clone()),
+            scope: narrower.and_then(|request| request.scope.clone()).or_else(|| seen.scope.clone()),
+        });
+    }
+    for request in declared {
+        if !requests.iter().any(|known| known.capability == request.capability) {
+            requests.push(request.clone());
+        }
+    }
+    let mut capabilities: Vec<CapabilityRequest> =
+        requests.into_iter().map(normal).filter(|request| !needs_no_asking(request)).collect();
+    capabilities.sort_by(|a, b| a.capability.cmp(&b.capability));
+    CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities }
+}
+
+/// A request as it is granted: files by the folders they are usually in, tools that can run others with all their
+/// arguments, since an extension was written with all of them at hand.
+fn normal(mut request: CapabilityRequest) -> CapabilityRequest {
+    match request.capability.as_str() {
+        "read" | "write" => {
+            let paths = request.scope.and_then(|scope| scope.paths).unwrap_or_else(|| vec![".".to_owned()]);
+            let mut all = Vec::new();
+            for path in paths {
+                if path == "." || path == "./" {
+                    all.extend(usual_paths().paths.unwrap_or_default());
+                } else {
+                    all.push(path);
+                }
+            }
+            all.sort();
+            all.dedup();
+            request.scope = Some(Scope { paths: Some(all), ..Scope::default() });
+        }
+        "exec" => {
+            if let Some(commands) = request.scope.as_mut().and_then(|scope| scope.commands.as_mut()) {
+                for command in commands.iter_mut() {
+                    if !command.contains(char::is_whitespace) && programs::kind_of(command) == Kind::Options {
+                        command.push_str(" *");
+                    }
+                }
+                commands.sort();
+                commands.dedup();
+            }
+        }
+        _ => {}
+    }
+    request
+}
+
+fn needs_no_asking(request: &CapabilityRequest) -> bool {
+    let scope = request.scope.as_ref();
+    match request.capability.as_str() {
+        "read" => {
+            let inside = |path: &String| {
+                let free = ["<project>", "<package>", "<pi>", "<temp>"].iter().any(|token| path.starts_with(token));
+                let relative = !path.starts_with(['/', '~', '<']);
+                (free || relative) && !path.split('/').any(|name| name == "..")
+            };
+            scope.and_then(|scope| scope.paths.as_ref()).is_some_and(|paths| paths.iter().all(inside))
+        }
+        "env" => scope
+            .and_then(|scope| scope.env.as_ref())
+            .is_some_and(|names| names.iter().all(|name| PLAIN_ENV.contains(&name.as_str()))),
+        capability => FREE.contains(&capability),
+    }
+}
+
+/// `sha256:HEX` over a manifest: what a grant is bound to beside the code.
+pub fn digest(manifest: &CapabilityManifest) -> String {
+    let bytes = serde_json::to_vec(&manifest.capabilities).unwrap_or_default();
+    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+/// What `new` asks for beyond `old`, each request cut down to what was added; empty when it asks for no more.
+pub fn widening(old: &CapabilityManifest, new: &CapabilityManifest) -> Vec<CapabilityRequest> {
+    new.capabilities.iter().filter_map(|request| added(old, request)).collect()
+}
+
+fn added(old: &CapabilityManifest, request: &CapabilityRequest) -> Option<CapabilityRequest> {
+    let Some(known) = old.capabilities.iter().find(|known| known.capability == request.capability) else {
+        return Some(request.clone());
+    };
+    let methods = match (&known.methods, &request.methods) {
+        (None, _) => Some(Vec::new()),
+        (Some(_), None) => None,
+        (Some(old), Some(new)) => Some(missing(old, new)),
+    };
+    if methods.as_ref().is_none_or(|methods| !methods.is_empty()) {
+        return Some(request.clone());
+    }
+    let (old, new) = match (&known.scope, &request.scope) {
+        (None, _) => return None,
+        (Some(_), None) => return Some(request.clone()),
+        (Some(old), Some(new)) => (old, new),
+    };
+    let list = |old: &Option<Vec<String>>, new: &Option<Vec<String>>| match (old, new) {
+        (None, _) => Ok(None),
+        // A list that is gone: the list no longer restricts.
+        (Some(_), None) => Err(()),
+        (Some(old), Some(new)) => Ok(Some(missing(old, new)).filter(|more| !more.is_empty())),
+    };
+    let cut = (|| {
+        Ok(Scope {
+            paths: list(&old.paths, &new.paths)?,
+            hosts: list(&old.hosts, &new.hosts)?,
+            env: list(&old.env, &new.env)?,
+            commands: list(&old.commands, &new.commands)?,
+        })
+    })();
+    match cut {
+        Err(()) => Some(request.clone()),
+        Ok(scope) if scope == Scope::default() => None,
+        Ok(scope) => Some(CapabilityRequest { scope: Some(scope), ..request.clone() }),
+    }
+}
+
+fn missing(old: &[String], new: &[String]) -> Vec<String> {
+    new.iter().filter(|item| !old.contains(item)).cloned().collect()
+}
+
+/// One request as a person reads it: `run programs: npm, git with any arguments (can run anything)`.
+pub fn words(request: &CapabilityRequest) -> String {
+    let capability = request.capability.as_str();
+    let mut out = match CAPABILITIES.iter().find(|(name, _)| *name == capability) {
+        Some((_, words)) => (*words).to_owned(),
+        None => shown(capability, SHOWN_ENTRY),
+    };
+    let scope = request.scope.as_ref();
+    let list = match capability {
+        "read" | "write" => {
+            scope.and_then(|scope| scope.paths.as_ref()).map(|paths| paths.iter().map(|path| place(path)).collect())
+        }
+        "http" => scope
+            .and_then(|scope| scope.hosts.as_ref())
+            .map(|hosts| hosts.iter().map(|host| shown(host, SHOWN_ENTRY)).collect()),
+        "env" => scope
+            .and_then(|scope| scope.env.as_ref())
+            .map(|names| names.iter().map(|name| shown(name, SHOWN_ENTRY)).collect()),
+        "exec" => scope
+            .and_then(|scope| scope.commands.as_ref())
+            .map(|commands| commands.iter().map(|line| program(line)).collect()),
+        _ => return out,
+    };
+    match list {
+        None => out.push_str(match capability {
+            "exec" => ": any program (can run anything)",
+            "http" => ": any server",
+            "env" => ": any variable",
+            _ => ": anywhere",
+        }),
+        Some(entries) => {
+            let entries: Vec<String> = entries;
+            if entries.is_empty() {
+                out.push_str(": none");
+            } else {
+                out.push_str(": ");
+                out.push_str(&entries.iter().take(SHOWN_ENTRIES).cloned().collect::<Vec<_>>().join(", "));
+                if entries.len() > SHOWN_ENTRIES {
+                    out.push_str(&format!(" and {} more", entries.len() - SHOWN_ENTRIES));
+                }
+            }
+        }
+    }
+    if let Some(methods) = &request.methods {
+        out.push_str(&format!(" (only through {})", shown(&methods.join(", "), SHOWN_ENTRY)));
+    }
+    out
+}
+
+fn place(path: &str) -> String {
+    match path {
+        "<project>" => "this project".to_owned(),
+        "<package>" => "its own package".to_owned(),
+        "<pi>" => "the .pi folders".to_owned(),
+        "<temp>" => "temporary files".to_owned(),
+        other => shown(other, SHOWN_ENTRY),
+    }
+}
+
+fn program(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let name = words.next().unwrap_or_default();
+    match (line.strip_suffix(" *"), programs::kind_of(name)) {
+        (Some(named), Kind::Plain) => format!("{} with any arguments", shown(named, SHOWN_ENTRY)),
+        (Some(named), _) => format!("{} with any arguments (can run anything)", shown(named, SHOWN_ENTRY)),
+        (None, Kind::Interpreter) => format!("{} (can run anything)", shown(line, SHOWN_ENTRY)),
+        (None, _) => shown(line, SHOWN_ENTRY),
+    }
+}
+
+/// What requests mean together (rule R74).
+pub fn combinations(requests: &[CapabilityRequest]) -> Vec<&'static str> {
+    let asks = |name: &str| requests.iter().any(|request| request.capability.as_str() == name);
+    let mut notes = Vec::new();
+    if asks("http") {
+        notes.push("reading files and talking to servers together: it can send files out");
+    }
+    match (asks("write"), asks("exec")) {
+        (true, true) => notes.push("writing files and running programs together: it can run anything"),
+        (true, false) => notes.push("who can write the project can often make programs run"),
+        _ => {}
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn manifest(value: Value) -> CapabilityManifest {
+        parse_declared(&value).expect("well-formed").manifest
+    }
+
+    #[test]
+    fn the_code_decides_what_is_asked_and_a_declaration_narrows_or_adds() {
+        let found = manifest(json!([
+            {"capability": "exec", "scope": {"commands": ["git", "ls"]}}, {"capability": "http"},
+            {"capability": "read", "scope": {"paths": ["."]}}, "verdict", "log", "tools",
+            {"capability": "env", "scope": {"env": ["HOME"]}},
+        ]));
+        let declared = manifest(json!([
+            {"capability": "http", "scope": {"hosts": ["api.github.com"]}}, {"capability": "write", "methods": ["fs"]},
+        ]));
+        let asked = asked(&found, Some(&declared));
+        let lines: Vec<String> = asked.capabilities.iter().map(words).collect();
+        assert_eq!(
+            lines,
+            [
+                "run programs: git with any arguments (can run anything), ls",
+                "talk to servers: api.github.com",
+                "stop and retry what the model is writing",
+                "create, change and delete files: its own package, the .pi folders, this project, temporary files (only through fs)",
+            ]
+        );
+        assert_eq!(
+            combinations(&asked.capabilities),
+            [
+                "reading files and talking to servers together: it can send files out",
+                "writing files and running programs together: it can run anything",
+            ]
+        );
+    }
+
+    #[test]
+    fn reading_outside_and_open_scopes_are_asked() {
+        let found =
+            manifest(json!([{"capability": "read", "scope": {"paths": [".", "/etc/hosts"]}}, "exec", "http", "env"]));
+        let lines: Vec<String> = asked(&found, None).capabilities.iter().map(words).collect();
+        assert!(lines[0].starts_with("read environment variables: any variable"), "{lines:?}");
+        assert!(lines[1].ends_with(": any program (can run anything)"), "{lines:?}");
+        assert!(lines[3].contains("/etc/hosts"), "{lines:?}");
+        let sneaky = manifest(json!([{"capability": "read", "scope": {"paths": ["<project>/../../etc"]}}]));
+        assert_eq!(asked(&sneaky, None).capabilities.len(), 1);
+    }
+
+    #[test]
+    fn only_what_was_added_is_a_widening() {
+        let old = manifest(json!([{"capability": "exec", "scope": {"commands": ["ls"]}}, "verdict", "http"]));
+        let cases = [
+            (json!([{"capability": "exec", "scope": {"commands": ["ls"]}}]), vec![]),
+            (json!([{"capability": "exec", "scope": {"commands": []}}]), vec![]),
+            (json!([{"capability": "exec", "scope": {"commands": ["ls", "cat"]}}]), vec!["run programs: cat"]),
+            (json!(["exec"]), vec!["run programs: any program (can run anything)"]),
+            (
+                json!([{"capability": "exec", "scope": {"paths": ["x"]}}]),
+                vec!["run programs: any program (can run anything)"],
+            ),
+            (json!([{"capability": "http", "scope": {"hosts": ["a.example"]}}]), vec![]),
+            (json!([{"capability": "env", "scope": {"env": ["A"]}}]), vec!["read environment variables: A"]),
+        ];
+        for (new, expected) in cases {
+            let more: Vec<String> = widening(&old, &manifest(new.clone())).iter().map(words).collect();
+            assert_eq!(more, expected, "{new}");
+        }
+        let through = manifest(json!([{"capability": "exec", "methods": ["exec"]}]));
+        assert_eq!(widening(&through, &manifest(json!(["exec"]))).len(), 1);
+    }
+
+    #[test]
+    fn strange_members_and_capabilities_are_named() {
+        let declared = parse_declared(&json!({
+            "schema": "pi.ext.cap.v1", "extra": 1,
+            "capabilities": [{"capability": "fly", "scope": {"paths": [], "wings": []}, "why": "x"}],
+        }));
+        assert_eq!(
+            declared.expect("readable").unknown,
+            [
+                "the member extra",
+                "the member capabilities[].why",
+                "the member capabilities[].scope.wings",
+                "the capability \"fly\"",
+            ]
+        );
+        for bad in [
+            json!({"schema": "other", "capabilities": []}),
+            json!(3),
+            json!({"capabilities": 3}),
+            json!([3]),
+            json!([{}]),
+        ] {
+            assert!(parse_declared(&bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn words_are_free_of_what_a_terminal_obeys() {
+        let found = manifest(json!([{"capability": "exec", "scope": {"commands": ["ls\u{1b}[2K"]}}, "x\u{202e}y"]));
+        for request in &asked(&found, None).capabilities {
+            assert!(!words(request).contains(['\u{1b}', '\u{202e}']));
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The grants of an installation: what people answered, for which code.
+//!
+//! A [`Record`] belongs to one source (`npm:NAME`, `path:CANONICAL_PATH`). It is bound to the digest of the code that was
+//! asked about and to what that code asked for. When either is another one, [`Record::standing`] says what becomes of the
+//! answers; nothing else decides that. The file itself is the command's business.
+//!
+//! ```json
+//! {"version": 1, "packages": {"npm:x": {"code": "sha256:..", "manifest": "sha256:..", "asked": [..],
+//!   "answers": [{"capability": "exec", "scope": {"commands": ["ls"]}, "allowed": true, "by": "install", "at": ".."}]}}}
+//! ```
+
+use crate::asked::{digest, widening};
+use crate::policy::Grant;
+use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
+use pijs_protocol::{Capability, guard};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// The only version there is.
+pub const VERSION: u32 = 1;
+
+/// `sha256:HEX` over the sources of a package, name to digest: the same wherever it was compiled and by which version.
+pub fn code_digest(inputs: &BTreeMap<String, String>) -> String {
+    let mut hash = Sha256::new();
+    for (name, digest) in inputs {
+        // Lengths in front, so that two lists of files never read the same.
+        for text in [name, digest] {
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text.as_bytes());
+        }
+    }
+    let hex: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+/// All records of an installation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Book {
+    /// [`VERSION`].
+    pub version: u32,
+    /// By source.
+    pub packages: BTreeMap<String, Record>,
+}
+
+impl Default for Book {
+    fn default() -> Self {
+        Self { version: VERSION, packages: BTreeMap::new() }
+    }
+}
+
+/// What was answered about one package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// `sha256:HEX` over the sources that were asked about.
+    pub code: String,
+    /// `sha256:HEX` over `asked`.
+    pub manifest: String,
+    /// What the package asked for.
+    pub asked: Vec<CapabilityRequest>,
+    /// In the order they were given.
+    pub answers: Vec<Answered>,
+    /// Digests of tool definitions as they were when the package was first used with these answers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, String>,
+}
+
+/// One answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answered {
+    /// The capability.
+    pub capability: Capability,
+    /// Hostcall methods that may use it; absent means any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub methods: Option<Vec<String>>,
+    /// Where; absent means anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
+    /// Yes, or never.
+    pub allowed: bool,
+    /// How it was given.
+    pub by: By,
+    /// When, RFC 3339.
+    pub at: String,
+}
+
+/// How an answer was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum By {
+    /// A person was asked at install.
+    Install,
+    /// `pi install --yes`.
+    Yes,
+    /// Installed where nobody could be asked: what naming a file with `-e` gives.
+    Unattended,
+    /// A person was asked while it ran.
+    Prompt,
+    /// `pi ext grants allow` or `deny`.
+    Command,
+}
+
+impl By {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Install => "asked at install",
+            Self::Yes => "pi install --yes",
+            Self::Unattended => "installed with nobody to ask",
+            Self::Prompt => "asked while it ran",
+            Self::Command => "pi ext grants",
+        }
+    }
+}
+
+/// What a package is now.
+#[derive(Debug, Clone, Copy)]
+pub struct Present<'a> {
+    /// Digest of its sources.
+    pub code: &'a str,
+    /// What it asks for.
+    pub asked: &'a CapabilityManifest,
+    /// Whether the user works on it: a local path. It changes all the time and asks again only when it asks for more.
+    pub local: bool,
+}
+
+/// What becomes of the answers in a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// They hold.
+    Holds,
+    /// The package asks for more. Those about a local path go on; those about another source do not.
+    Widened(Vec<CapabilityRequest>),
+    /// The bytes are not those that were asked about, and no install changed them.
+    Changed,
+}
+
+impl Record {
+    /// A record without answers.
+    pub fn new(present: Present<'_>) -> Self {
+        Self {
+            code: present.code.to_owned(),
+            manifest: digest(present.asked),
+            asked: present.asked.capabilities.clone(),
+            answers: Vec::new(),
+            tools: BTreeMap::new(),
+        }
+    }
+
+    /// What it asked for, as a manifest.
+    pub fn manifest(&self) -> CapabilityManifest {
+        CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: self.asked.clone() }
+    }
+
+    /// Whether the answers hold for what is there now.
+    pub fn standing(&self, present: Present<'_>) -> Standing {
+        if !guard::is_up("grants.bound") || (self.code == present.code && self.manifest == digest(present.asked)) {
+            return Standing::Holds;
+        }
+        let more = widening(&self.manifest(), present.asked);
+        match (more.is_empty(), present.local) {
+            (false, _) => Standing::Widened(more),
+            (true, true) => Standing::Holds,
+            (true, false) => Standing::Changed,
+        }
+    }
+
+    /// Binds the answers to what is there now: after an update that asks for no more.
+    pub fn bind(&mut self, present: Present<'_>) {
+        self.code = present.code.to_owned();
+        self.manifest = digest(present.asked);
+        self.asked = present.asked.capabilities.clone();
+        self.tools.clear();
+    }
+
+    /// Adds an answer. An opposite one about the same capability goes; the same one is kept once.
+    pub fn answer(&mut self, answer: Answered) {
+        self.answers.retain(|known| known.capability != answer.capability || known.allowed == answer.allowed);
+        let same = |known: &Answered| {
+            (&known.capability, &known.methods, &known.scope) == (&answer.capability, &answer.methods, &answer.scope)
+        };
+        self.answers.retain(|known| !same(known));
+        self.answers.push(answer);
+    }
+
+    /// Takes answers back, all of them or those about one capability; says how many.
+    pub fn revoke(&mut self, capability: Option<&str>) -> usize {
+        let before = self.answers.len();
+        self.answers.retain(|answer| capability.is_some_and(|capability| answer.capability.as_str() != capability));
+        before - self.answers.len()
+    }
+
+    /// What is granted.
+    pub fn grants(&self) -> Vec<Grant> {
+        let allowed = self.answers.iter().enumerate().filter(|(_, answer)| answer.allowed);
+        allowed
+            .map(|(index, answer)| Grant {
+                id: format!("grants:{index}:{}", answer.capability),
+                capability: answer.capability.clone(),
+                methods: answer.methods.clone(),
+                scope: answer.scope.clone(),
+            })
+            .collect()
+    }
+
+    /// What was answered *never*.
+    pub fn never(&self) -> Vec<Capability> {
+        self.answers.iter().filter(|answer| !answer.allowed).map(|answer| answer.capability.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::asked::parse_declared;
+    use serde_json::json;
+
+    fn asks(value: serde_json::Value) -> CapabilityManifest {
+        parse_declared(&value).expect("well-formed").manifest
+    }
+
+    fn answer(capability: &str, allowed: bool) -> Answered {
+        Answered {
+            capability: capability.into(),
+            methods: None,
+            scope: None,
+            allowed,
+            by: By::Install,
+            at: "2026-01-01T00:00:00.000Z".into(),
+        }
+    }
+
+    #[test]
+    fn answers_are_bound_to_the_code_and_to_what_it_asked_for() {
+        let (none, one, two) = (asks(json!([])), asks(json!(["exec"])), asks(json!(["exec", "http"])));
+        let record = Record::new(Present { code: "a", asked: &one, local: false });
+        let standing = |code, asked, local| record.standing(Present { code, asked, local });
+        assert_eq!(standing("a", &one, false), Standing::Holds);
+        assert_eq!(standing("b", &one, false), Standing::Changed);
+        assert_eq!(standing("b", &one, true), Standing::Holds);
+        assert_eq!(standing("b", &none, true), Standing::Holds);
+        let more = vec![two.capabilities[1].clone()];
+        assert_eq!(standing("b", &two, false), Standing::Widened(more.clone()));
+        assert_eq!(standing("b", &two, true), Standing::Widened(more));
+    }
+
+    #[test]
+    fn the_last_word_about_a_capability_counts_and_can_be_taken_back() {
+        let none = asks(json!([]));
+        let mut record = Record::new(Present { code: "a", asked: &none, local: false });
+        record.answer(answer("exec", true));
+        record.answer(answer("exec", true));
+        record.answer(answer("http", true));
+        assert_eq!(record.grants().len(), 2);
+        record.answer(answer("exec", false));
+        assert_eq!((record.grants().len(), record.never()), (1, vec!["exec".into()]));
+        record.answer(answer("exec", true));
+        assert_eq!(record.never(), []);
+        assert_eq!(record.revoke(Some("exec")), 1);
+        assert_eq!(record.revoke(None), 1);
+    }
+
+    #[test]
+    fn a_book_from_elsewhere_is_not_half_understood() {
+        let known = json!({"version": 1, "packages": {}});
+        assert_eq!(serde_json::from_value::<Book>(known).expect("a book"), Book::default());
+        for strange in [json!({"version": 1, "packages": {}, "also": 1}), json!({"packages": {}})] {
+            assert!(serde_json::from_value::<Book>(strange).is_err());
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! Asking a person, and what becomes of the answer.
+//!
+//! One question is open at a time. Those behind it are judged again when their turn comes, so that an answer settles
+//! all it covers; a refusal also settles the same question asked meanwhile. An extension that is refused again and
+//! again is not asked about any more, and one that floods the queue is denied at its end: consent must not be worn out.
+
+use super::{Authority, CompiledGrant, Decision, Gate, Judgement, Permit, Reason, Rule};
+use crate::connector::{Caller, Profile};
+use crate::derive::{Required, Subject};
+use crate::programs::{self, Kind};
+use crate::prompt::{Answer, Question, Remembered, shown};
+use crate::scope::CompiledScope;
+use crate::vocabulary::CAPABILITIES;
+use pijs_protocol::manifest::Scope;
+use pijs_protocol::{ExtensionId, HostcallError, guard};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Longest subject that a prompt shows.
+const SHOWN_SUBJECT: usize = 4000;
+/// Questions of one extension that may wait for a person at once.
+pub const MOST_WAITING: u32 = 16;
+/// Refusals in a row after which nothing of an extension is asked any more in a session.
+pub const MUTED_AFTER: u32 = 10;
+
+/// Questions that are open, and refusals.
+#[derive(Default)]
+pub(super) struct Asking {
+    turn: tokio::sync::Mutex<()>,
+    state: Mutex<BTreeMap<ExtensionId, Asked>>,
+}
+
+/// One extension's questions.
+#[derive(Default)]
+struct Asked {
+    waiting: u32,
+    refused_in_a_row: u32,
+    muted: bool,
+    /// What was refused while others waited: capability and subject.
+    refused: Vec<(String, String)>,
+}
+
+impl Asking {
+    fn with<R>(&self, extension: &ExtensionId, change: impl FnOnce(&mut Asked) -> R) -> R {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        change(state.entry(extension.clone()).or_default())
+    }
+
+    pub(super) fn refused_in_a_row(&self, extension: &ExtensionId) -> u32 {
+        self.with(extension, |asked| asked.refused_in_a_row)
+    }
+}
+
+/// A place in the queue.
+struct Place<'a> {
+    asking: &'a Asking,
+    extension: &'a ExtensionId,
+}
+
+impl<'a> Place<'a> {
+    /// `None`: too many wait already, or the extension is not asked about any more.
+    fn take(asking: &'a Asking, extension: &'a ExtensionId) -> Option<Self> {
+        let free = asking.with(extension, |asked| {
+            let full = asked.muted || asked.waiting >= MOST_WAITING;
+            if full && guard::is_up("gate.questions") {
+                return false;
+            }
+            asked.waiting += 1;
+            true
+        });
+        // Made only when there is one: dropping it gives it back.
+        free.then(|| Self { asking, extension })
+    }
+
+    fn was_refused(&self, question: &Question) -> bool {
+        self.asking.with(self.extension, |asked| asked.muted || asked.refused.contains(&about(question)))
+    }
+
+    fn note(&self, question: Question, answer: Answer) {
+        self.asking.with(self.extension, |asked| match answer {
+            Answer::Deny | Answer::DenyAlways | Answer::Mute => {
+                asked.refused_in_a_row += 1;
+                asked.muted |= answer == Answer::Mute || asked.refused_in_a_row >= MUTED_AFTER;
+                if asked.waiting > 1 {
+                    asked.refused.push(about(&question));
+                }
+            }
+            Answer::NoPerson => {}
+            _ => asked.refused_in_a_row = 0,
+        });
+    }
+}
+
+/// What a question is about.
+fn about(question: &Question) -> (String, String) {
+    (question.capability.to_string(), question.subject.clone())
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.asking.with(self.extension, |asked| {
+            asked.waiting -= 1;
+            if asked.waiting == 0 {
+                asked.refused.clear();
+            }
+        });
+    }
+}
+
+impl Gate {
+    /// Asks a person, one question at a time, and decides anew with what was answered.
+    pub async fn ask(
+        &self,
+        caller: &Caller,
+        method: &str,
+        required: &Required<'_>,
+    ) -> Result<(Decision, Permit), HostcallError> {
+        let asking = &self.inner.asking;
+        let Some(place) = Place::take(asking, caller.extension()) else {
+            return self.too_many(caller, method, required);
+        };
+        let _one_at_a_time = asking.turn.lock().await;
+        // An earlier answer may have settled this one.
+        match self.judge(caller, method, required)? {
+            Judgement::Settled(decision) => Ok((decision, self.permit(caller, method))),
+            Judgement::Ask(question, decision) => {
+                let Some(prompter) = self.inner.prompter.clone() else {
+                    return Ok((decision, self.permit(caller, method)));
+                };
+                let answer = if place.was_refused(&question) {
+                    Answer::Deny
+                } else {
+                    let answer = prompter.ask((*question).clone()).await;
+                    place.note(*question, answer);
+                    answer
+                };
+                Ok(self.settle(caller, method, required, decision, answer))
+            }
+        }
+    }
+
+    /// The same for a synchronous call: waits through the closure the host gave.
+    pub fn ask_blocking(
+        &self,
+        caller: &Caller,
+        method: &str,
+        required: &Required<'_>,
+        question: Question,
+        decision: Decision,
+    ) -> (Decision, Permit) {
+        let answer = match (&self.inner.prompter, &self.inner.block_on) {
+            (Some(prompter), Some(block_on)) => {
+                let (inner, prompter) = (Arc::clone(&self.inner), Arc::clone(prompter));
+                let extension = caller.extension().clone();
+                block_on(Box::pin(async move {
+                    let Some(place) = Place::take(&inner.asking, &extension) else { return Answer::Deny };
+                    let _one_at_a_time = inner.asking.turn.lock().await;
+                    if place.was_refused(&question) {
+                        return Answer::Deny;
+                    }
+                    let answer = prompter.ask(question.clone()).await;
+                    place.note(question, answer);
+                    answer
+                }))
+            }
+            _ => None,
+        };
+        self.settle(caller, method, required, decision, answer.unwrap_or(Answer::NoPerson))
+    }
+
+    fn too_many(
+        &self,
+        caller: &Caller,
+        method: &str,
+        required: &Required<'_>,
+    ) -> Result<(Decision, Permit), HostcallError> {
+        let (Judgement::Settled(decision) | Judgement::Ask(_, decision)) = self.judge(caller, method, required)?;
+        let decision = if decision.allowed { decision } else { decision.because(Reason::Quota, Rule::Muted) };
+        Ok((decision, self.permit(caller, method)))
+    }
+
+    fn settle(
+        &self,
+        caller: &Caller,
+        method: &str,
+        required: &Required<'_>,
+        denied: Decision,
+        answer: Answer,
+    ) -> (Decision, Permit) {
+        let allowed = Decision { allowed: true, rule: Rule::Person, reason: None, grant: None, ..denied.clone() };
+        // A question about sending out what was read grants that, and nothing else.
+        let after_secret = denied.rule == Rule::AfterSecret;
+        let capability = if after_secret { "egress" } else { required.capability };
+        let exact = || if after_secret { ExactScope::Anything } else { self.exact_scope(required) };
+        match answer {
+            Answer::NoPerson => (denied.because(Reason::NonInteractive, Rule::NoPerson), self.permit(caller, method)),
+            Answer::Deny | Answer::Mute => (denied.because(Reason::User, Rule::Person), self.permit(caller, method)),
+            Answer::DenyAlways => {
+                self.change(&caller.profile, |authority| authority.never.push(capability.into()));
+                self.remember(caller, Remembered { capability: capability.into(), scope: None, allowed: false });
+                (denied.because(Reason::User, Rule::Person), self.permit(caller, method))
+            }
+            Answer::AllowOnce => {
+                let grant = self.answered(capability, "once", exact());
+                let mut permit = self.permit(caller, method);
+                permit.once = grant.map(Arc::new);
+                (allowed, permit)
+            }
+            Answer::AllowSubject | Answer::AllowAlways => {
+                let exact = exact();
+                if answer == Answer::AllowAlways
+                    && let Some(scope) = exact.to_scope()
+                {
+                    self.remember(caller, Remembered { capability: capability.into(), scope, allowed: true });
+                }
+                if let Some(grant) = self.answered(capability, "session", exact) {
+                    self.change(&caller.profile, |authority| authority.grants.push(grant));
+                }
+                (allowed, self.permit(caller, method))
+            }
+            Answer::AllowCapability => {
+                if let Some(grant) = self.answered(capability, "session", ExactScope::Anything) {
+                    self.change(&caller.profile, |authority| authority.grants.push(grant));
+                }
+                (allowed, self.permit(caller, method))
+            }
+        }
+    }
+
+    pub(super) fn change(&self, profile: &Profile, change: impl FnOnce(&mut Authority)) {
+        let mut authority = (*self.authority(profile)).clone();
+        change(&mut authority);
+        self.extensions_mut(|extensions| {
+            extensions.insert(profile.extension.clone(), Arc::new(authority));
+        });
+    }
+
+    fn remember(&self, caller: &Caller, remembered: Remembered) {
+        if let Some(memory) = &self.inner.memory {
+            memory.remember(caller.extension(), remembered);
+        }
+    }
+
+    /// A grant that a person's answer makes. `None` when the subject does not compile as a
+    /// scope; the decision then holds for this call alone.
+    fn answered(&self, capability: &str, origin: &str, scope: ExactScope) -> Option<CompiledGrant> {
+        let id: Arc<str> = format!("prompt:{origin}:{capability}").into();
+        let scope = match scope {
+            ExactScope::Anything => CompiledScope::default(),
+            ExactScope::Paths(paths) => CompiledScope::exactly(paths),
+            ExactScope::Program(command, args) => {
+                let args: Vec<&str> = args.iter().map(String::as_str).collect();
+                CompiledScope::exactly_program(&command, &args)
+            }
+            ExactScope::Other(scope) => CompiledScope::compile(Some(&scope), &self.inner.places, None).ok()?,
+        };
+        Some(CompiledGrant { id, capability: capability.into(), methods: None, scope })
+    }
+
+    fn exact_scope(&self, required: &Required<'_>) -> ExactScope {
+        let mut scope = Scope::default();
+        match &required.subject {
+            Subject::Paths(first, second) => {
+                let paths =
+                    std::iter::once(first).chain(second).filter_map(|used| self.inner.places.absolute(*used).ok());
+                return ExactScope::Paths(paths.collect());
+            }
+            Subject::Program { command, args, .. } => {
+                return ExactScope::Program((*command).to_owned(), args.iter().map(|arg| (*arg).to_owned()).collect());
+            }
+            Subject::Host { scheme, host, port } => {
+                let usual = if *scheme == "https" { 443 } else { 80 };
+                scope.hosts = Some(vec![if *port == usual { host.clone() } else { format!("{host}:{port}") }]);
+            }
+            Subject::Names(names) => scope.env = Some(names.iter().map(|name| (*name).to_owned()).collect()),
+            Subject::None | Subject::Handle | Subject::Tool(_) => return ExactScope::Anything,
+        }
+        ExactScope::Other(scope)
+    }
+
+    /// The question about a call that was denied for now.
+    pub(super) fn question(
+        &self,
+        caller: &Caller,
+        authority: &Authority,
+        required: &Required<'_>,
+        decision: &Decision,
+    ) -> Question {
+        let capability = required.capability;
+        let words = CAPABILITIES.iter().find(|(name, _)| *name == capability).map_or(capability, |(_, words)| words);
+        let mut warnings = Vec::new();
+        let holds = |other: &str| authority.grants.iter().any(|grant| grant.capability.as_str() == other);
+        match capability {
+            "http" if holds("read") => warnings.push("with what it may read, it can send files out".to_owned()),
+            "exec" if holds("write") => warnings.push("with what it may write, it can run anything".to_owned()),
+            "write" => warnings.push("who can write the project can often make programs run".to_owned()),
+            _ => {}
+        }
+        if let (true, Some(path)) = (matches!(capability, "http" | "exec"), self.secret_read(caller.extension())) {
+            warnings.push(format!("it has read '{}', which may hold secrets", shown(&path, 200)));
+        }
+        if decision.rule == Rule::RunsLater {
+            warnings.push("this file makes programs run later".to_owned());
+        }
+        if let Subject::Program { command, args, .. } = &required.subject
+            && (programs::kind_of(command) == Kind::Interpreter || programs::runs_others(command, args, 0))
+        {
+            warnings.push(format!("{} runs whatever its arguments say", shown(programs::name_of(command), 60)));
+        }
+        Question {
+            extension: caller.extension().clone(),
+            capability: required.capability(),
+            what: words.to_owned(),
+            subject: shown(&required.subject.to_string(), SHOWN_SUBJECT),
+            warnings,
+            loss: decision.loss,
+            refused: self.inner.asking.refused_in_a_row(caller.extension()),
+        }
+    }
+}
+
+enum ExactScope {
+    Anything,
+    Paths(Vec<PathBuf>),
+    Program(String, Vec<String>),
+    Other(Scope),
+}
+
+impl ExactScope {
+    /// As it is kept beyond the session; `None` for what no pattern says: a program's argument with a blank in it.
+    fn to_scope(&self) -> Option<Option<Scope>> {
+        Some(match self {
+            Self::Anything => None,
+            Self::Paths(paths) => {
+                let paths = paths.iter().map(|path| crate::scope::escaped_path(path)).collect();
+                Some(Scope { paths: Some(paths), ..Scope::default() })
+            }
+            Self::Program(command, args) => {
+                let mut words = vec![command.as_str()];
+                words.extend(args.iter().map(String::as_str));
+                if words.iter().any(|word| word.is_empty() || *word == "*" || word.contains(char::is_whitespace)) {
+                    return None;
+                }
+                Some(Scope { commands: Some(vec![words.join(" ")]), ..Scope::default() })
+            }
+            Self::Other(scope) => Some(scope.clone()),
+        })
+    }
+}

@@ -1,0 +1,179 @@
+//! One call against the list of the gate.
+
+use super::{Authority, CompiledGrant, Decision, Inner, Reason, Rule};
+use crate::connector::Profile;
+use crate::derive::{Access, PathUse, Required, Subject};
+use crate::loss::ExpectedLoss;
+use crate::places::Protection;
+use crate::policy::Mode;
+use crate::scope::CompiledScope;
+use crate::vocabulary::{FREE, PLAIN_ENV};
+use pijs_protocol::{Capability, HostcallError, guard};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Why a subject is allowed.
+pub(super) enum Allowed {
+    Free,
+    Handle,
+    Grant(Arc<str>),
+    Default(Arc<str>),
+    Permissive,
+}
+
+/// Why it is not.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refusal {
+    pub(super) reason: Reason,
+    pub(super) rule: Rule,
+}
+
+/// One call being judged.
+pub(super) struct Case<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) profile: &'a Profile,
+    pub(super) authority: &'a Authority,
+    pub(super) method: &'a str,
+}
+
+impl Case<'_> {
+    pub(super) fn decide(&self, required: &Required<'_>) -> Result<Result<Allowed, Refusal>, HostcallError> {
+        let capability = required.capability;
+        if self.is_denied_outright(capability) {
+            return Ok(Err(Refusal { reason: Reason::Policy, rule: Rule::DenyList }));
+        }
+        Ok(match &required.subject {
+            Subject::Handle => Ok(Allowed::Handle),
+            Subject::None => self.plain(capability),
+            Subject::Tool(_) => self.by_grant(capability, |_| true),
+            Subject::Paths(first, second) => {
+                let mut verdict = self.path_use(*first)?;
+                if let (Ok(_), Some(second)) = (&verdict, second) {
+                    verdict = self.path_use(*second)?;
+                }
+                verdict
+            }
+            Subject::Program { command, args, cwd } => {
+                let verdict = self.by_grant(capability, |scope| scope.command(command, args));
+                match (verdict, cwd) {
+                    (Ok(allowed), Some(cwd)) => {
+                        let at = PathUse { access: Access::Read, path: cwd, form: crate::derive::PathForm::Node };
+                        self.path_use(at)?.map(|_| allowed)
+                    }
+                    (verdict, _) => verdict,
+                }
+            }
+            Subject::Host { scheme, host, port } => self.by_grant(capability, |scope| scope.host(scheme, host, *port)),
+            Subject::Names(names) => {
+                let asked: Vec<&&str> = names.iter().filter(|name| !PLAIN_ENV.contains(name)).collect();
+                if asked.is_empty() {
+                    Ok(Allowed::Free)
+                } else {
+                    self.by_grant(capability, |scope| asked.iter().all(|name| scope.env(name)))
+                }
+            }
+        })
+    }
+
+    fn is_denied_outright(&self, capability: &str) -> bool {
+        let named = |list: &[Capability]| list.iter().any(|denied| denied.as_str() == capability);
+        guard::is_up("gate.deny-list") && (named(&self.inner.policy.deny_caps) || named(&self.authority.never))
+    }
+
+    fn plain(&self, capability: &str) -> Result<Allowed, Refusal> {
+        if FREE.contains(&capability) { Ok(Allowed::Free) } else { self.by_grant(capability, |_| true) }
+    }
+
+    fn path_use(&self, used: PathUse<'_>) -> Result<Result<Allowed, Refusal>, HostcallError> {
+        let path = self.inner.places.absolute(used)?;
+        Ok(self.path(used.access, &path))
+    }
+
+    pub(super) fn path(&self, access: Access, path: &Path) -> Result<Allowed, Refusal> {
+        if self.is_denied_outright(access.capability()) {
+            return Err(Refusal { reason: Reason::Policy, rule: Rule::DenyList });
+        }
+        let package_root = self.profile.package_root.as_deref();
+        let protection = self.inner.places.protection(path, package_root);
+        match (protection, access) {
+            (Protection::All, _) | (Protection::Write, Access::Write) if guard::is_up("gate.protected") => {
+                Err(Refusal { reason: Reason::ProtectedPath, rule: Rule::Protected })
+            }
+            (_, Access::Read) if self.inner.places.reads_freely(path, package_root) => Ok(Allowed::Free),
+            (Protection::RunsLater, Access::Write) if guard::is_up("gate.runs-later") => self
+                .by_grant(access.capability(), |scope| scope.names_path(path))
+                .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::RunsLater }),
+            _ => self.by_grant(access.capability(), |scope| scope.path(path)),
+        }
+    }
+
+    pub(super) fn by_grant(
+        &self,
+        capability: &str,
+        covers: impl Fn(&CompiledScope) -> bool,
+    ) -> Result<Allowed, Refusal> {
+        let mut held = false;
+        let mut find = |grants: &[CompiledGrant]| {
+            grants
+                .iter()
+                .filter(|grant| grant.capability.as_str() == capability)
+                .inspect(|_| held = true)
+                .filter(|grant| grant.serves(self.method))
+                .find(|grant| covers(&grant.scope))
+                .map(|grant| Arc::clone(&grant.id))
+        };
+        if let Some(grant) = find(&self.authority.grants) {
+            return Ok(Allowed::Grant(grant));
+        }
+        if let Some(grant) = find(&self.authority.defaults) {
+            return Ok(Allowed::Default(grant));
+        }
+        if self.inner.policy.mode == Mode::Permissive {
+            return Ok(Allowed::Permissive);
+        }
+        let stands = if held { guard::is_up("gate.scope") } else { guard::is_up("gate.grant") };
+        if !stands {
+            return Ok(Allowed::Permissive);
+        }
+        Err(if held {
+            Refusal { reason: Reason::Scope, rule: Rule::OutOfScope }
+        } else {
+            Refusal { reason: Reason::NoGrant, rule: Rule::NoGrant }
+        })
+    }
+
+    pub(super) fn allowed(&self, required: &Required<'_>, allowed: Allowed) -> Decision {
+        let (rule, grant) = match allowed {
+            Allowed::Free => (Rule::Free, None),
+            Allowed::Handle => (Rule::Handle, None),
+            Allowed::Grant(grant) => (Rule::Grant, Some(grant)),
+            Allowed::Default(grant) => (Rule::Default, Some(grant)),
+            Allowed::Permissive => (Rule::Permissive, None),
+        };
+        Decision { allowed: true, capability: required.capability, rule, grant, reason: None, loss: self.loss() }
+    }
+
+    pub(super) fn denied(&self, required: &Required<'_>, refusal: Refusal) -> Decision {
+        Decision {
+            allowed: false,
+            capability: required.capability,
+            rule: refusal.rule,
+            grant: None,
+            reason: Some(refusal.reason),
+            loss: self.loss(),
+        }
+    }
+
+    pub(super) fn loss(&self) -> ExpectedLoss {
+        self.authority.evidence.expected_loss()
+    }
+}
+
+impl CompiledGrant {
+    /// Whether it may be used by a hostcall of this method. What is no hostcall has none.
+    fn serves(&self, method: &str) -> bool {
+        let listed =
+            self.methods.as_ref().is_none_or(|methods| method.is_empty() || methods.iter().any(|m| m == method));
+        listed || !guard::is_up("gate.methods")
+    }
+}

@@ -1,0 +1,110 @@
+//! What a connector asks about the things it resolves.
+
+use super::case::{Allowed, Case, Refusal};
+use super::{Authority, CompiledGrant, Gate, Reason};
+use crate::connector::Profile;
+use crate::derive::Access;
+use crate::places::Places;
+use crate::policy::Mode;
+use crate::scope::CompiledScope;
+use crate::vocabulary::PLAIN_ENV;
+use pijs_protocol::ExtensionId;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a caller may touch.
+///
+/// A connector asks it about everything that resolution brings up and that the call itself did
+/// not name: where a link led, where a redirect points, which file a program's name stands for.
+#[derive(Clone)]
+pub struct Permit {
+    pub(super) gate: Gate,
+    pub(super) profile: Arc<Profile>,
+    pub(super) authority: Arc<Authority>,
+    pub(super) method: Arc<str>,
+    /// What a person allowed for this call alone.
+    pub(super) once: Option<Arc<CompiledGrant>>,
+}
+
+impl Permit {
+    fn case(&self) -> Case<'_> {
+        Case { inner: &self.gate.inner, profile: &self.profile, authority: &self.authority, method: &self.method }
+    }
+
+    fn check(&self, verdict: Result<Allowed, Refusal>, once: impl Fn(&CompiledScope) -> bool) -> Result<(), Reason> {
+        match verdict {
+            Ok(_) => Ok(()),
+            Err(refusal)
+                if refusal.reason.can_be_asked() && self.once.as_ref().is_some_and(|grant| once(&grant.scope)) =>
+            {
+                Ok(())
+            }
+            Err(refusal) => Err(refusal.reason),
+        }
+    }
+
+    /// Whether `access` is allowed at an absolute path that was reached without following links.
+    pub fn path(&self, access: Access, path: &Path) -> Result<(), Reason> {
+        self.check(self.case().path(access, path), |scope| scope.path(path))
+    }
+
+    /// Whether a server may be talked to.
+    pub fn host(&self, scheme: &str, host: &str, port: u16) -> Result<(), Reason> {
+        let covers = |scope: &CompiledScope| scope.host(scheme, host, port);
+        self.check(self.case().by_grant("http", covers), covers)
+    }
+
+    /// Whether the user named this very address and port, as an address that is not public needs.
+    pub fn names_address(&self, address: IpAddr, port: u16) -> bool {
+        let named =
+            |grant: &CompiledGrant| grant.capability.as_str() == "http" && grant.scope.names_address(address, port);
+        self.authority.grants.iter().any(named) || self.once.as_deref().is_some_and(named)
+    }
+
+    /// Whether the program's whole path is named, as one inside a folder that extensions can
+    /// write must be. Permissive mode takes every program as named.
+    pub fn names_program(&self, program: &Path) -> bool {
+        let project = &self.places().project;
+        let named =
+            |grant: &CompiledGrant| grant.capability.as_str() == "exec" && grant.scope.names_program(program, project);
+        self.gate.inner.policy.mode == Mode::Permissive
+            || self.authority.grants.iter().any(named)
+            || self.once.as_deref().is_some_and(named)
+    }
+
+    /// Whether an environment variable may be read.
+    pub fn env(&self, name: &str) -> Result<(), Reason> {
+        if PLAIN_ENV.contains(&name) {
+            return Ok(());
+        }
+        let covers = |scope: &CompiledScope| scope.env(name);
+        self.check(self.case().by_grant("env", covers), covers)
+    }
+
+    /// Whether file systems that are mounted inside the session's folders belong to them.
+    pub fn crosses_mounts(&self) -> bool {
+        self.gate.inner.policy.mode == Mode::Permissive
+    }
+
+    /// The session's folders.
+    pub fn places(&self) -> &Places {
+        self.gate.places()
+    }
+
+    /// Whose permit it is.
+    pub fn extension(&self) -> &ExtensionId {
+        &self.profile.extension
+    }
+
+    /// Folder of the caller's package.
+    pub fn package_root(&self) -> Option<&Path> {
+        self.profile.package_root.as_deref()
+    }
+}
+
+impl std::fmt::Debug for Permit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Permit").field("extension", &self.profile.extension).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,319 @@
+//! The ledger's files: one that grows, older parts beside it, and a mark while it is being written.
+//!
+//! ```text
+//! <folder>/SESSION.jsonl        the newest lines
+//! <folder>/SESSION.1.jsonl ...  older parts, ascending; the chain goes through all of them
+//! <folder>/.open/SESSION        there while a host writes, and after it was killed
+//! ```
+//!
+//! A line is written whole or not at all, a torn end is cut off when the file is opened again, and the parts keep
+//! within a cap: the oldest goes, after the ledger has said which lines go with it.
+
+use super::resume::{Resumed, open_calls};
+use super::verify::Link;
+use super::{ChainHead, Ledger, LedgerOptions, LedgerSink, Pruned};
+use pijs_durable::{Appender, Disk, Open, VfsFile};
+use pijs_protocol::Now;
+use std::io::{self, BufReader, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How much space a ledger takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileLimits {
+    /// Size at which a file becomes a part.
+    pub file_bytes: u64,
+    /// Parts that are kept beside the newest file.
+    pub parts: usize,
+}
+
+impl Default for FileLimits {
+    /// 16 MiB and 7: at most 128 MiB for a session, some 200,000 calls.
+    fn default() -> Self {
+        Self { file_bytes: 16 << 20, parts: 7 }
+    }
+}
+
+/// Appends to a ledger's files; the first appears with the first line.
+#[derive(Debug)]
+pub struct FileSink {
+    disk: Disk,
+    path: PathBuf,
+    limits: FileLimits,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    appender: Option<Appender>,
+    /// Where the file ended when its appender broke: what lies behind was not acknowledged.
+    known: Option<u64>,
+    /// A flush failed: the file is not written to any more.
+    done_with: bool,
+    /// The oldest part will go.
+    pruning: Option<(PathBuf, Pruned, Told)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    No,
+    /// The ledger knows; the part goes with the append that says so.
+    Yes,
+}
+
+impl FileSink {
+    /// A sink of `path`, which ends in `.jsonl`.
+    pub fn new(disk: Disk, path: PathBuf) -> Self {
+        Self { disk, path, limits: FileLimits::default(), state: Mutex::default() }
+    }
+
+    /// The same within other limits.
+    #[must_use]
+    pub fn limits(mut self, limits: FileLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The newest file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Looks at what is there, and prepares to follow on: cuts off a torn end and finds calls that never ended.
+    ///
+    /// # Errors
+    ///
+    /// What the file system answers; `ResourceBusy` when another process writes this ledger. Lines that do not hold
+    /// are no error here: they stay as they are, for [`super::verify`] to find.
+    pub fn resume(&self) -> io::Result<Resumed> {
+        let older = parts(&self.disk, &self.path)?;
+        let mut resumed = Resumed::default();
+        if self.disk.exists(&self.path)? {
+            let mut state = self.state();
+            let opened = Appender::open(&self.disk, &self.path)?;
+            let mut appender = opened.appender;
+            if opened.torn > 0 {
+                appender.cut(opened.whole)?;
+            }
+            resumed.torn = opened.torn;
+            resumed.head = head_of(&mut appender, opened.whole)?;
+            state.appender = Some(appender);
+        }
+        if resumed.head == ChainHead::default()
+            && let Some(last) = older.last()
+        {
+            resumed.head = head_at(&self.disk, last)?;
+        }
+        if self.disk.exists(&self.mark())? {
+            let files = older.iter().chain(self.disk.exists(&self.path)?.then_some(&self.path));
+            resumed.open = open_calls(files.map(|path| reader(&self.disk, path)))?;
+        }
+        Ok(resumed)
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mark(&self) -> PathBuf {
+        let name = self.path.file_stem().unwrap_or_default();
+        self.path.parent().unwrap_or(Path::new("/")).join(".open").join(name)
+    }
+
+    /// The appender, opened when it is not, at the end of what was acknowledged.
+    fn opened<'a>(&self, state: &'a mut State) -> io::Result<&'a mut Appender> {
+        if state.appender.as_ref().is_some_and(Appender::is_broken) {
+            let broken = state.appender.take();
+            state.known = broken.map(|appender| appender.length());
+        }
+        if state.appender.is_none() {
+            self.disk.create_once(&self.mark(), b"")?;
+            let opened = Appender::open(&self.disk, &self.path)?;
+            let mut appender = opened.appender;
+            let keep = state.known.unwrap_or(opened.whole).min(opened.whole);
+            if appender.length() > keep {
+                appender.cut(keep)?;
+            }
+            state.known = None;
+            state.appender = Some(appender);
+        }
+        Ok(state.appender.as_mut().expect("opened above"))
+    }
+
+    /// Makes the file a part when it is full.
+    fn rotate(&self, state: &mut State, more: u64) -> io::Result<()> {
+        let length = self.opened(state)?.length();
+        if !state.done_with && (length == 0 || length + more <= self.limits.file_bytes) {
+            return Ok(());
+        }
+        let older = parts(&self.disk, &self.path)?;
+        let number = older.last().and_then(|path| number_of(&self.path, path)).unwrap_or(0) + 1;
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        self.disk.rename_new(&self.path, &part(&self.path, number))?;
+        state.appender = None;
+        state.done_with = false;
+        self.disk.sync_dir(folder)?;
+        if older.len() + 1 > self.limits.parts && state.pruning.is_none() {
+            let oldest = older.into_iter().next().unwrap_or_else(|| part(&self.path, number));
+            let until = head_at(&self.disk, &oldest)?;
+            state.pruning = Some((oldest, Pruned { until }, Told::No));
+        }
+        self.opened(state).map(drop)
+    }
+}
+
+impl LedgerSink for FileSink {
+    fn append(&self, lines: &[u8]) -> io::Result<()> {
+        let mut state = self.state();
+        self.rotate(&mut state, lines.len() as u64)?;
+        self.opened(&mut state)?.append(lines)?;
+        if let Some((oldest, _, Told::Yes)) = &state.pruning {
+            // That it is still there costs space and nothing else; it goes with the next rotation.
+            let _ = self.disk.remove(oldest);
+            state.pruning = None;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.state();
+        let Some(appender) = &mut state.appender else { return Ok(()) };
+        let synced = appender.sync();
+        state.done_with |= synced.is_err();
+        synced
+    }
+
+    fn pruning(&self) -> Option<Pruned> {
+        match &mut self.state().pruning {
+            Some((_, pruned, told @ Told::No)) => {
+                *told = Told::Yes;
+                Some(*pruned)
+            }
+            _ => None,
+        }
+    }
+
+    fn close(&self) -> io::Result<()> {
+        let mut state = self.state();
+        state.appender = None;
+        self.disk.remove(&self.mark())
+    }
+}
+
+/// Finishes the ledgers of hosts that were killed: each call that was open gets its end. Those that another process
+/// writes just now are left alone.
+///
+/// # Errors
+///
+/// The folder cannot be listed. A ledger that cannot be finished is handed to `failed` and looked at again next time.
+pub fn finish_all(disk: &Disk, folder: &Path, now: Now, mut failed: impl FnMut(&Path, io::Error)) -> io::Result<()> {
+    let names = match disk.list(&folder.join(".open")) {
+        Ok(names) => names,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for name in names {
+        let mut file = name.clone();
+        file.push(".jsonl");
+        let path = folder.join(file);
+        match finish(disk, &path, &name.to_string_lossy(), now) {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => {}
+            Err(error) => failed(&path, error),
+            Ok(()) => {}
+        }
+    }
+    Ok(())
+}
+
+fn finish(disk: &Disk, path: &Path, session_id: &str, now: Now) -> io::Result<()> {
+    let sink = Arc::new(FileSink::new(disk.clone(), path.to_owned()));
+    let resumed = sink.resume()?;
+    let options = LedgerOptions { session_id: session_id.to_owned(), head: resumed.head, ..LedgerOptions::default() };
+    let ledger = Ledger::new(options, sink);
+    ledger.end_lost_calls(now, resumed.open);
+    ledger.close()
+}
+
+/// The older parts of a ledger, oldest first.
+pub fn parts(disk: &Disk, path: &Path) -> io::Result<Vec<PathBuf>> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let names = match disk.list(folder) {
+        Ok(names) => names,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut found: Vec<(u64, PathBuf)> =
+        names.iter().filter_map(|name| Some((number_of(path, &folder.join(name))?, folder.join(name)))).collect();
+    found.sort();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+/// `SESSION.N.jsonl`.
+fn part(path: &Path, number: u64) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    path.with_file_name(format!("{stem}.{number}.jsonl"))
+}
+
+fn number_of(path: &Path, candidate: &Path) -> Option<u64> {
+    let stem = format!("{}.", path.file_stem()?.to_str()?);
+    let number = candidate.file_name()?.to_str()?.strip_prefix(&stem)?.strip_suffix(".jsonl")?;
+    number.parse().ok().filter(|parsed: &u64| parsed.to_string() == number)
+}
+
+fn head_at(disk: &Disk, path: &Path) -> io::Result<ChainHead> {
+    let length = disk.stat(path)?.len;
+    last_head(length, |from, to| {
+        let mut file = disk.open(path, Open::Read)?;
+        let mut bytes = vec![0; usize::try_from(to - from).map_err(io::Error::other)?];
+        let mut at = 0;
+        while at < bytes.len() {
+            match file.read_at(&mut bytes[at..], from + at as u64) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => at += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(bytes)
+    })
+}
+
+fn head_of(appender: &mut Appender, whole: u64) -> io::Result<ChainHead> {
+    last_head(whole, |from, to| appender.read_range(from, to))
+}
+
+/// The end of the chain, from the last line that has a place in it. Behind a line that was damaged the chain goes on
+/// from there, and verifying names that line.
+fn last_head(length: u64, mut read: impl FnMut(u64, u64) -> io::Result<Vec<u8>>) -> io::Result<ChainHead> {
+    /// Two lines of the greatest length.
+    const WINDOW: u64 = 2 * super::LONGEST_LINE as u64;
+    let mut end = length;
+    while end > 0 {
+        let start = end.saturating_sub(WINDOW);
+        let bytes = read(start, end)?;
+        for line in bytes.split(|byte| *byte == b'\n').rev().filter(|line| !line.is_empty()) {
+            if let Ok((_, link)) = Link::read(line) {
+                return Ok(link.after);
+            }
+        }
+        end = if start == 0 { 0 } else { start + super::LONGEST_LINE as u64 };
+    }
+    Ok(ChainHead::default())
+}
+
+/// A file for [`open_calls`] and for verifying.
+fn reader(disk: &Disk, path: &Path) -> io::Result<BufReader<DiskReader>> {
+    Ok(BufReader::with_capacity(64 << 10, DiskReader(disk.open(path, Open::Read)?)))
+}
+
+struct DiskReader(Box<dyn VfsFile>);
+
+impl Read for DiskReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+#[cfg(all(test, unix))]
+#[path = "file_tests.rs"]
+mod tests;

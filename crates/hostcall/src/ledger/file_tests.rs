@@ -1,0 +1,272 @@
+//! The ledger's files under every fault, rotation, and what stands in their way.
+
+use super::super::*;
+use super::*;
+use crate::connector::{Caller, Profile};
+use pijs_durable::fault::{Case, Density, Work, survey};
+use pijs_protocol::log::Level;
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+fn caller() -> Caller {
+    Caller::new(Arc::new(Profile::new("npm:sample")))
+}
+
+fn facts(number: u64) -> CallFacts {
+    CallFacts {
+        call_id: format!("host-{number}").into(),
+        method: "exec".into(),
+        capability: "exec",
+        params_hash: Some(ParamsHash { digest: [number as u8; 32], keyed: false }),
+    }
+}
+
+fn start(ledger: &Ledger, number: u64) {
+    let call = CallStart { call: facts(number), claimed: None, timeout_ms: None };
+    ledger.call_start(Now { epoch_ms: number, elapsed_us: number }, &caller(), call);
+}
+
+fn end(ledger: &Ledger, number: u64) {
+    let call = CallEnd { call: facts(number), duration_us: 5, error: None };
+    ledger.call_end(Now { epoch_ms: number, elapsed_us: number }, &caller(), call);
+}
+
+fn readers(path: &Path) -> Vec<io::Result<impl io::BufRead + use<>>> {
+    let mut files = parts(&Disk::system(), path).expect("a folder");
+    files.extend(path.exists().then(|| path.to_owned()));
+    files.into_iter().map(|path| fs::File::open(path).map(io::BufReader::new)).collect()
+}
+
+fn checked(path: &Path, case: &str) -> Audit {
+    audit(readers(path)).unwrap_or_else(|error| panic!("{case}: {error}"))
+}
+
+/// Fifty calls: each start is on the sink before the call would begin, each end at the latest with the next start.
+struct Calls {
+    folder: PathBuf,
+    limits: FileLimits,
+}
+
+#[derive(Default)]
+struct Taken {
+    /// Starts whose flush succeeded.
+    started: u64,
+    /// Lines before the last successful flush to the disk.
+    synced: u64,
+}
+
+impl Calls {
+    fn path(&self) -> PathBuf {
+        self.folder.join("logs/s1.jsonl")
+    }
+}
+
+impl Work for Calls {
+    type Acknowledged = Taken;
+
+    fn reset(&mut self) {
+        if self.folder.exists() {
+            fs::remove_dir_all(&self.folder).expect("our own folder");
+        }
+        fs::create_dir(&self.folder).expect("a folder");
+    }
+
+    fn run(&mut self, disk: &Disk) -> Taken {
+        let mut taken = Taken::default();
+        let sink = Arc::new(FileSink::new(disk.clone(), self.path()).limits(self.limits));
+        if sink.resume().is_err() {
+            return taken;
+        }
+        let ledger = Ledger::new(LedgerOptions { session_id: "s1".into(), ..LedgerOptions::default() }, sink);
+        for number in 0..50 {
+            start(&ledger, number);
+            // Strict mode: what cannot be recorded is not done.
+            if ledger.flush().is_ok() {
+                taken.started += 1;
+            }
+            end(&ledger, number);
+            if number % 10 == 9 && ledger.sync().is_ok() {
+                taken.synced = ledger.head().next_seq;
+            }
+        }
+        if ledger.close().is_ok() {
+            taken.synced = 100;
+        }
+        taken
+    }
+
+    fn check(&mut self, taken: Taken, case: &Case) {
+        let path = self.path();
+        let disk = Disk::system();
+        if !case.name.starts_with("power") && case.killed {
+            let starts = readers(&path)
+                .into_iter()
+                .flat_map(|reader| io::BufRead::lines(reader.expect("readable")))
+                .filter(|line| line.as_ref().is_ok_and(|line| line.contains("host_call.start")))
+                .count() as u64;
+            assert!(starts >= taken.started, "{}: {starts} of {} starts", case.name, taken.started);
+        }
+        // The next session starts, and needs no hand.
+        let now = Now { epoch_ms: 1_000, elapsed_us: 0 };
+        finish_all(&disk, &self.folder.join("logs"), now, |path, error| panic!("{}: {path:?}: {error}", case.name))
+            .unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        let audit = checked(&path, &case.name);
+        assert!(!audit.verified.torn, "{}", case.name);
+        assert_eq!(audit.open, [], "{}", case.name);
+        assert!(audit.verified.head.next_seq >= taken.synced, "{}: {audit:?}", case.name);
+        // A disk that stays full takes the ends of calls with it.
+        if !case.killed && !case.name.contains("for good") {
+            let lost = lost_calls(&path);
+            assert_eq!(lost, 0, "{}: the host lived, its calls ended", case.name);
+        }
+        let sink = Arc::new(FileSink::new(disk, path.clone()).limits(self.limits));
+        let resumed = sink.resume().unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        assert_eq!(resumed.open, [], "{}", case.name);
+        let ledger = Ledger::new(LedgerOptions { head: resumed.head, ..LedgerOptions::default() }, sink);
+        start(&ledger, 1_000);
+        end(&ledger, 1_000);
+        ledger.close().unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        assert_eq!(checked(&path, &case.name).open, [], "{}", case.name);
+    }
+}
+
+fn lost_calls(path: &Path) -> usize {
+    let lines = readers(path).into_iter().flat_map(|reader| io::BufRead::lines(reader.expect("readable")));
+    lines.filter(|line| line.as_ref().is_ok_and(|line| line.contains("host_crash"))).count()
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the counts are what a reader of the test wants to know")]
+fn a_ledger_survives_every_fault() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("agent");
+    let rotating = FileLimits { file_bytes: 12 << 10, parts: 100 };
+    for limits in [FileLimits::default(), rotating] {
+        let mut work = Calls { folder: root.clone(), limits };
+        let done = survey(&root, Density::nightly_or(7), &mut work).expect("a folder of our own");
+        println!(
+            "100 ledger lines, {limits:?}: {0}/{0} kills, {1}/{1} power cuts, {2}/{2} errors survived",
+            done.kills, done.cuts, done.errors
+        );
+        assert!(done.kills >= 100 && done.errors >= 100, "{done:?}");
+    }
+}
+
+#[test]
+fn the_chain_goes_through_the_parts_and_says_what_was_removed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("s1.jsonl");
+    let limits = FileLimits { file_bytes: 8 << 10, parts: 2 };
+    let sink = Arc::new(FileSink::new(Disk::system(), path.clone()).limits(limits));
+    let ledger = Ledger::new(LedgerOptions::default(), sink);
+    for number in 0..200 {
+        start(&ledger, number);
+        end(&ledger, number);
+        ledger.flush().expect("written");
+    }
+    ledger.close().expect("closed");
+    let kept = parts(&Disk::system(), &path).expect("a folder");
+    assert!(kept.len() <= limits.parts + 1, "{kept:?}");
+    let space: u64 = kept.iter().chain([&path]).map(|path| fs::metadata(path).expect("there").len()).sum();
+    assert!(space <= (limits.parts as u64 + 2) * limits.file_bytes + 4096, "{space}");
+    let verified = verify_parts(readers(&path)).expect("holds");
+    assert!(verified.first > 0 && verified.head.next_seq > 400, "{verified:?}");
+
+    // Taking one more away does not go unnoticed.
+    fs::remove_file(&kept[0]).expect("ours");
+    let error = verify_parts(readers(&path)).expect_err("the first part is missing");
+    assert!(error.problem.contains("missing"), "{error}");
+    // Nor does one in the middle.
+    let next = parts(&Disk::system(), &path).expect("a folder");
+    if let [_, .., last] = next.as_slice() {
+        fs::remove_file(last).expect("ours");
+        verify_parts(readers(&path)).expect_err("a part is missing");
+    }
+}
+
+#[test]
+fn calls_that_were_open_when_the_host_was_killed_are_ended_at_the_next_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("s1.jsonl");
+    let disk = Disk::system();
+    let process = Arc::new(pijs_durable::fault::FaultVfs::recording());
+    let sink = Arc::new(FileSink::new(Disk::over(process.clone()), path.clone()));
+    let ledger = Ledger::new(LedgerOptions { session_id: "s1".into(), ..LedgerOptions::default() }, sink.clone());
+    for number in 0..3 {
+        start(&ledger, number);
+    }
+    end(&ledger, 1);
+    ledger.flush().expect("written");
+    let now = Now { epoch_ms: 9, elapsed_us: 0 };
+    // While it is written, nobody else touches it.
+    finish_all(&disk, folder.path(), now, |path, error| panic!("{path:?}: {error}")).expect("listed");
+    assert_eq!(checked(&path, "alive").open.len(), 2);
+    // Killed: nothing is closed, half a line is there.
+    process.end();
+    let bytes = fs::read(&path).expect("there");
+    drop((ledger, sink));
+    fs::write(&path, [&bytes[..], b"{\"schema\":\"pi.ext"].concat()).expect("ours");
+
+    finish_all(&disk, folder.path(), now, |path, error| panic!("{path:?}: {error}")).expect("listed");
+    let audit = checked(&path, "after");
+    assert_eq!((audit.calls, audit.open.len(), lost_calls(&path)), (3, 0, 2));
+    let text = fs::read_to_string(&path).expect("there");
+    let last: serde_json::Value = serde_json::from_str(text.lines().last().expect("a line")).expect("json");
+    assert_eq!(last["event"], "host_call.end");
+    assert_eq!(last["correlation"]["host_call_id"], "host-2");
+    assert_eq!(last["correlation"]["extension_id"], "npm:sample");
+    assert_eq!(last["data"]["error"], json!({"code": "internal", "reason": "host_crash"}));
+    assert_eq!(last["data"]["params_hash"], json!(hex::encode([2; 32])));
+    // Once is enough.
+    finish_all(&disk, folder.path(), now, |path, error| panic!("{path:?}: {error}")).expect("listed");
+    assert_eq!(fs::read_to_string(&path).expect("there"), text);
+    assert!(!folder.path().join(".open/s1").exists());
+}
+
+#[test]
+fn what_is_no_ledger_is_not_written_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let victim = folder.path().join("victim");
+    fs::write(&victim, "keep\n").expect("a file");
+    let [link, pipe, directory, second] =
+        ["link", "pipe", "directory", "second"].map(|name| folder.path().join(format!("{name}.jsonl")));
+    symlink(&victim, &link).expect("a link");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).expect("a pipe");
+    fs::create_dir(&directory).expect("a folder");
+    fs::hard_link(&victim, &second).expect("a second name");
+    for path in [link, pipe, directory, second] {
+        let sink = Arc::new(FileSink::new(Disk::system(), path.clone()));
+        let ledger = Ledger::new(LedgerOptions::default(), sink.clone());
+        ledger.event(Now::default(), &caller(), Level::Info, "a", "", Map::new());
+        ledger.flush().expect_err("nothing to write to");
+        sink.resume().expect_err("nothing to follow on");
+    }
+    assert_eq!(fs::read(&victim).expect("there"), b"keep\n");
+}
+
+#[test]
+fn a_damaged_ledger_is_followed_on_and_still_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("s1.jsonl");
+    let write = |count: u64| {
+        let sink = Arc::new(FileSink::new(Disk::system(), path.clone()));
+        let resumed = sink.resume().expect("readable");
+        let ledger = Ledger::new(LedgerOptions { head: resumed.head, ..LedgerOptions::default() }, sink);
+        (0..count).for_each(|number| {
+            start(&ledger, number);
+            end(&ledger, number);
+        });
+        ledger.close().expect("closed");
+    };
+    write(5);
+    let text = fs::read_to_string(&path).expect("there");
+    fs::write(&path, text.replacen("\"seq\":4,", "\"seq\":5,", 1)).expect("ours");
+    write(5);
+    let error = verify(fs::read(&path).expect("there").as_slice()).expect_err("line 5 was edited");
+    assert_eq!(error.line, 5, "{error}");
+    // A tail of NULs, as some file systems leave, is cut off.
+    fs::write(&path, [text.as_bytes(), &[0; 512]].concat()).expect("ours");
+    write(1);
+    assert_eq!(verify(fs::read(&path).expect("there").as_slice()).expect("holds").lines, 12);
+}

@@ -1,0 +1,116 @@
+//! Reading what an earlier run left: where its chain ended, and which calls never did.
+
+use super::{ChainHead, verify};
+use pijs_protocol::log::LogEntry;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{self, BufRead};
+
+/// What was found in a ledger that is continued.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resumed {
+    /// Where the next line follows on.
+    pub head: ChainHead,
+    /// Calls that began and never ended, oldest first; empty after a clean end.
+    pub open: Vec<OpenCall>,
+    /// Bytes of a line that was being written, cut off.
+    pub torn: u64,
+}
+
+/// A call that began and did not end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OpenCall {
+    /// Its extension.
+    pub extension_id: String,
+    /// The id of the call.
+    pub call_id: String,
+    /// Other ids of its first line.
+    pub artifact_id: Option<String>,
+    /// Other ids of its first line.
+    pub tool_call_id: Option<String>,
+    /// Other ids of its first line.
+    pub event_id: Option<String>,
+    /// What it wanted.
+    pub capability: String,
+    /// What it wanted.
+    pub method: String,
+    /// As in its first line.
+    pub params_hash: Option<String>,
+    /// As in its first line.
+    pub params_hash_keyed: bool,
+}
+
+/// Follows starts and ends through the lines of a ledger.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    open: BTreeMap<(String, String), Vec<(u64, OpenCall)>>,
+    count: u64,
+}
+
+impl Calls {
+    /// Takes a line; `Err` with what is wrong when it ends a call that is not open.
+    pub(super) fn take(&mut self, entry: &LogEntry) -> Result<(), String> {
+        let starts = match entry.event.as_str() {
+            "host_call.start" => true,
+            "host_call.end" => false,
+            _ => return Ok(()),
+        };
+        let ids = &entry.correlation;
+        let Some(call_id) = &ids.host_call_id else {
+            return Err(format!("{} names no call", entry.event));
+        };
+        let key = (ids.extension_id.clone(), call_id.clone());
+        if starts {
+            let text = |name: &str| entry.data.get(name).and_then(Value::as_str).map(str::to_owned);
+            let call = OpenCall {
+                extension_id: ids.extension_id.clone(),
+                call_id: call_id.clone(),
+                artifact_id: ids.artifact_id.clone(),
+                tool_call_id: ids.tool_call_id.clone(),
+                event_id: ids.event_id.clone(),
+                capability: text("capability").unwrap_or_default(),
+                method: text("method").unwrap_or_default(),
+                params_hash: text("params_hash"),
+                params_hash_keyed: entry.data.get("params_hash_keyed") == Some(&Value::Bool(true)),
+            };
+            self.count += 1;
+            self.open.entry(key).or_default().push((self.count, call));
+            return Ok(());
+        }
+        let hash = entry.data.get("params_hash").and_then(Value::as_str);
+        let Some(open) = self.open.get_mut(&key) else {
+            return Err(format!("ends the call {call_id:?}, which is not open"));
+        };
+        // A second call under an id that is taken is refused at once: two are open then, told apart by what they want.
+        let at = open.iter().position(|(_, call)| call.params_hash.as_deref() == hash).unwrap_or(0);
+        open.remove(at);
+        if open.is_empty() {
+            self.open.remove(&key);
+        }
+        Ok(())
+    }
+
+    /// Calls that are open, oldest first.
+    pub(super) fn open(self) -> Vec<OpenCall> {
+        let mut open: Vec<_> = self.open.into_values().flatten().collect();
+        open.sort_by_key(|(at, _)| *at);
+        open.into_iter().map(|(_, call)| call).collect()
+    }
+}
+
+/// Open calls of a ledger that is read from its first line; lines that are none are left to [`verify`].
+pub(super) fn open_calls(readers: impl IntoIterator<Item = io::Result<impl BufRead>>) -> io::Result<Vec<OpenCall>> {
+    let mut calls = Calls::default();
+    for reader in readers {
+        let mut reader = reader?;
+        let mut line = Vec::new();
+        while verify::read_line(&mut reader, &mut line)? > 0 {
+            // Most lines are decisions and events: only those about calls are parsed.
+            let about_call = line.windows(11).take(256).any(|window| window == b"\"host_call.");
+            if about_call && let Ok(entry) = serde_json::from_slice::<LogEntry>(&line) {
+                let _ = calls.take(&entry);
+            }
+        }
+    }
+    Ok(calls.open())
+}

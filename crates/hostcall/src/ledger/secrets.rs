@@ -1,0 +1,18 @@
+//! Whether parameters name or hold a secret.
+
+use super::redact::{Redactor, is_secret_key};
+use serde_json::{Map, Value};
+
+/// A member under a secret name, or a text that holds a known secret or looks like a credential.
+pub(super) fn are_in(params: &Map<String, Value>, redactor: &Redactor) -> bool {
+    params.iter().any(|(key, value)| is_secret_key(key) || holds(value, redactor))
+}
+
+fn holds(value: &Value, redactor: &Redactor) -> bool {
+    match value {
+        Value::String(text) => redactor.finds(text),
+        Value::Array(items) => items.iter().any(|item| holds(item, redactor)),
+        Value::Object(members) => are_in(members, redactor),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}

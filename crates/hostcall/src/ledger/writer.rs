@@ -1,0 +1,111 @@
+//! The ledger's own thread, which the driver starts.
+
+use super::Inner;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+/// How long the thread stays up for more after it wrote: waking it costs the turn a system call, so within a burst it
+/// is woken once.
+const LINGER: Duration = Duration::from_millis(2);
+
+/// Wakes the writer.
+#[derive(Debug, Default)]
+pub(super) struct Signal {
+    state: Mutex<State>,
+    condition: Condvar,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No thread writes.
+    #[default]
+    Absent,
+    /// It waits to be woken.
+    Asleep,
+    /// It looks again within [`LINGER`].
+    Awake,
+    /// The ledger is gone.
+    Closed,
+}
+
+impl Signal {
+    /// `false` when there is no writer.
+    pub(super) fn wake(&self) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match *state {
+            State::Absent | State::Closed => return false,
+            State::Awake => return true,
+            State::Asleep => *state = State::Awake,
+        }
+        drop(state);
+        self.condition.notify_one();
+        true
+    }
+
+    pub(super) fn close(&self) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Closed;
+        self.condition.notify_all();
+    }
+}
+
+/// Makes lines of records and writes them.
+///
+/// ```
+/// # use pijs_hostcall::ledger::{Ledger, LedgerOptions, MemorySink};
+/// let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
+/// let writer = ledger.writer();
+/// let thread = std::thread::spawn(move || writer.run());
+/// drop(ledger);
+/// thread.join().expect("it ends with the ledger");
+/// ```
+#[derive(Debug)]
+pub struct LedgerWriter {
+    ledger: Weak<Inner>,
+    signal: Arc<Signal>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").field("scenario_id", &self.scenario_id).finish_non_exhaustive()
+    }
+}
+
+impl LedgerWriter {
+    pub(super) fn new(ledger: Weak<Inner>, signal: Arc<Signal>) -> Self {
+        let mut state = signal.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *state == State::Absent {
+            *state = State::Asleep;
+        }
+        drop(state);
+        Self { ledger, signal }
+    }
+
+    /// Writes until the ledger is dropped. Failures are kept for the next flush.
+    pub fn run(self) {
+        let mut state = self.signal.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while *state != State::Closed {
+            match *state {
+                State::Asleep => {
+                    state = self.signal.condition.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                _ => {
+                    drop(state);
+                    let Some(inner) = self.ledger.upgrade() else { return };
+                    let _ = inner.write();
+                    let idle = inner.queue().is_empty();
+                    // Perhaps the last handle: what its end does takes the state's lock.
+                    drop(inner);
+                    state = self.signal.state.lock().unwrap_or_else(PoisonError::into_inner);
+                    if idle && *state == State::Awake {
+                        state =
+                            self.signal.condition.wait_timeout(state, LINGER).unwrap_or_else(PoisonError::into_inner).0;
+                        let empty = self.ledger.upgrade().is_none_or(|inner| inner.queue().is_empty());
+                        if empty && *state == State::Awake {
+                            *state = State::Asleep;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

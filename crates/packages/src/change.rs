@@ -1,0 +1,202 @@
+//! One change to the packages of a scope: folder, lock file and settings go together or not at all.
+//!
+//! Three places cannot be renamed in one step, so the change is written down first (`.pending.json`), made, and then
+//! struck out. Whoever takes the lock next, or starts a session, looks whether something is written there
+//! ([`settle`]): when the package is already in its place the rest is done as well, else what was done is taken back.
+//! Either way lock, settings and folder agree again without a hand.
+
+use crate::error::{InstallCode, PackageError, Result};
+use crate::git::GitSource;
+use crate::lock::LockFile;
+use crate::manifest::Manifest;
+use crate::settings::Settings;
+use crate::source::{PackageName, Source};
+use crate::store::{Held, Store, write_file};
+use crate::{Dirs, Scope};
+use pijs_durable::{Disk, Replace};
+use serde::{Deserialize, Serialize};
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+/// Largest note that is read.
+const LARGEST: u64 = 64 << 20;
+
+/// A change, as it is written down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Change {
+    /// `npm:NAME` or `git:HOST/PATH`.
+    pub(crate) identity: String,
+    /// Its folder in staging; for a removal, where the package goes.
+    pub(crate) staged: PathBuf,
+    /// Digest of the new `package.json`; absent for a removal.
+    pub(crate) manifest: Option<String>,
+    /// As it will stand in settings; absent for a removal.
+    pub(crate) source: Option<String>,
+    /// As it stands there now.
+    pub(crate) listed: Option<String>,
+    /// The lock file now and then.
+    pub(crate) lock_before: Option<String>,
+    pub(crate) lock_after: String,
+}
+
+impl Change {
+    /// Makes the change, all of it; after an error it is taken back, or left for [`settle`] when that fails too.
+    pub(crate) fn make(&self, held: &Held, home: &Path) -> Result<()> {
+        let store = held.store();
+        let staged = &self.staged;
+        if self.manifest.is_some() {
+            let flushed = store.disk().sync_tree(staged);
+            flushed.map_err(|error| PackageError::io("write it to disk", staged, error))?;
+        }
+        let note = serde_json::to_vec(self).expect("plain strings");
+        write_file(store.disk(), &store.pending(), &note, Replace::DERIVED)?;
+        let Err(error) = self.forward(held, home, true) else { return Ok(()) };
+        // The first error is the one to show; what cannot be undone either is said with it.
+        match self.back(held, home) {
+            Ok(()) => Err(error),
+            Err(undo) => {
+                Err(error.help(format!("could not be undone ({undo}); the next pi in this folder finishes it")))
+            }
+        }
+    }
+
+    /// Where the package belongs; the identity is read anew, since the note may have been changed.
+    fn place(&self, store: &Store) -> Result<PathBuf> {
+        match GitSource::parse(&self.identity) {
+            Some(git) => Ok(store.root().join(git?.place())),
+            None => {
+                let name = PackageName::parse(self.identity.strip_prefix("npm:").unwrap_or_default())?;
+                Ok(Store::place(store.root(), &name))
+            }
+        }
+    }
+
+    /// Does what is left of the change; `put` unless the package is in place already.
+    fn forward(&self, held: &Held, home: &Path, put: bool) -> Result<()> {
+        let store = held.store();
+        if self.manifest.is_none() {
+            // Settings first: what is left on disk is loaded by nobody.
+            self.list(store, home, None)?;
+            write_file(store.disk(), &LockFile::path(store.root()), self.lock_after.as_bytes(), Replace::STATE)?;
+            held.take_away(&self.place(store)?, &self.staged)?;
+        } else {
+            if put {
+                held.put(&self.place(store)?, &self.staged)?;
+            }
+            write_file(store.disk(), &LockFile::path(store.root()), self.lock_after.as_bytes(), Replace::STATE)?;
+            self.list(store, home, self.source.as_deref())?;
+        }
+        self.strike(store);
+        Ok(())
+    }
+
+    fn back(&self, held: &Held, home: &Path) -> Result<()> {
+        let store = held.store();
+        let place = self.place(store)?;
+        if self.manifest.is_none() {
+            // The folder is the last to go.
+            if !exists(store.disk(), &place)? && exists(store.disk(), &self.staged)? {
+                held.put(&place, &self.staged)?;
+            }
+        } else if self.is_in_place(store)? && self.lock_before.as_deref() != Some(&self.lock_after) {
+            if exists(store.disk(), &self.staged)? {
+                held.put(&place, &self.staged)?;
+            } else {
+                held.take_away(&place, &self.staged)?;
+            }
+        }
+        let lock = LockFile::path(store.root());
+        match &self.lock_before {
+            Some(before) => write_file(store.disk(), &lock, before.as_bytes(), Replace::STATE)?,
+            None => store.disk().remove(&lock).map_err(|error| PackageError::io("remove it", &lock, error))?,
+        }
+        self.list(store, home, self.listed.as_deref())?;
+        self.strike(store);
+        Ok(())
+    }
+
+    /// Whether the new package is where it belongs.
+    fn is_in_place(&self, store: &Store) -> Result<bool> {
+        let there = Manifest::read(&self.place(store)?).ok().flatten();
+        Ok(there.is_some_and(|manifest| Some(&manifest.hash) == self.manifest.as_ref()))
+    }
+
+    fn list(&self, store: &Store, home: &Path, source: Option<&str>) -> Result<()> {
+        let mut settings = Settings::read(store.disk(), store.root())?;
+        match source {
+            Some(text) => settings.add(&Source::from_settings(text, store.root(), home)?, home)?,
+            None => {
+                if !settings.remove(&self.identity, home) {
+                    return Ok(());
+                }
+            }
+        }
+        settings.save()
+    }
+
+    /// The change is over. A note that stays, or comes back after a power cut, is settled once more before anything
+    /// else is changed, and that changes nothing; so a failure here is none of the change.
+    fn strike(&self, store: &Store) {
+        let _ = store.disk().remove(&store.pending());
+    }
+}
+
+fn exists(disk: &Disk, path: &Path) -> Result<bool> {
+    disk.exists(path).map_err(|error| PackageError::io("look at it", path, error))
+}
+
+/// Finishes, or takes back, what a process that ended had begun; then sweeps staging.
+pub(crate) fn settle(held: &Held, home: &Path) -> Result<()> {
+    let store = held.store();
+    let path = store.pending();
+    let note = store.disk().read(&path, LARGEST).map_err(|error| PackageError::io("read it", &path, error))?;
+    if let Some(note) = note {
+        let change: Change = serde_json::from_slice(&note).map_err(|error| {
+            PackageError::new(InstallCode::Manifest, path.display().to_string(), error.to_string())
+                .help("remove the file and install the package again")
+        })?;
+        let staging = store.root().join("npm/.staging");
+        let below = change.staged.strip_prefix(&staging).unwrap_or(Path::new(".."));
+        if !below.components().all(|part| matches!(part, Component::Normal(_))) {
+            let message = "it names a folder outside the store";
+            return Err(PackageError::new(InstallCode::Path, path.display().to_string(), message)
+                .help("remove the file and install the package again"));
+        }
+        let in_place = change.manifest.is_some() && change.is_in_place(store)?;
+        // For a moment neither is there, on file systems that cannot swap.
+        let between = !exists(store.disk(), &change.place(store)?)? && exists(store.disk(), &change.staged)?;
+        // A removal is wanted whatever was done of it; a package that is in place, or was about to be, is complete.
+        if change.manifest.is_none() || in_place || between {
+            change.forward(held, home, between)?;
+        } else {
+            change.back(held, home)?;
+        }
+    }
+    held.sweep()
+}
+
+/// Brings the packages of some scopes into order when a process ended while it changed them: called when a session
+/// starts, for a project only when it is trusted. Nothing is written when there is nothing to do; a change that another
+/// process is making just now is left to it.
+///
+/// # Errors
+///
+/// What stands in the way, one for each scope; the packages that are there load nevertheless.
+pub fn recover(disk: &Disk, dirs: &Dirs, scopes: &[Scope]) -> Vec<PackageError> {
+    let mut problems = Vec::new();
+    for scope in scopes {
+        let store = Store::at(disk, &dirs.root(*scope));
+        if store.is_unsettled() {
+            let settled = Store::open(disk, store.root(), *scope).and_then(|store| {
+                match store.lock_within(Duration::ZERO, |_| ()) {
+                    Err(error) if error.is_busy() => Ok(()),
+                    Err(error) => Err(error),
+                    Ok(held) => settle(&held, &dirs.home),
+                }
+            });
+            problems.extend(settled.err());
+        }
+    }
+    problems
+}

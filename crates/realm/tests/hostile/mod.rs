@@ -1,0 +1,182 @@
+//! Workers in which somebody has taken over the engine: they die in every way, and say anything.
+
+use crate::support::{NoHost, deliver};
+use crate::{hasty, open, open_with, run, timeout, tireless};
+use pijs_engine::hooks;
+use pijs_protocol::{HostCall, Termination, Yield};
+use pijs_realm::frame::FromWorker;
+use pijs_realm::{Patience, ProcessOptions, ProcessRealm, Progress, Realm};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+pub(crate) const TESTS: &[(&str, fn())] = &[
+    ("however_it_dies_the_realm_ends_and_says_so", however_it_dies_the_realm_ends_and_says_so),
+    ("a_panic_in_native_code_is_our_bug_and_ends_the_realm", a_panic_in_native_code_is_our_bug_and_ends_the_realm),
+    ("no_worker_gets_a_forbidden_operation_through", no_worker_gets_a_forbidden_operation_through),
+    ("what_is_no_frame_ends_the_realm", what_is_no_frame_ends_the_realm),
+    ("talking_between_turns_ends_the_realm", talking_between_turns_ends_the_realm),
+    ("frames_without_end_meet_the_deadline_in_small_slices", frames_without_end_meet_the_deadline_in_small_slices),
+    ("a_worker_that_never_reads_holds_nobody_up", a_worker_that_never_reads_holds_nobody_up),
+    ("deep_values_cross_both_ways_or_are_refused", deep_values_cross_both_ways_or_are_refused),
+    (
+        "a_head_of_many_small_values_is_refused_before_it_is_read",
+        a_head_of_many_small_values_is_refused_before_it_is_read,
+    ),
+];
+
+fn misbehave(realm: &mut ProcessRealm, what: &str, bytes: &[u8]) -> Progress {
+    run(realm, 1, "misbehave", json!({ "what": what, "bytes": bytes }), &mut NoHost)
+}
+
+fn however_it_dies_the_realm_ends_and_says_so() {
+    let cases = [
+        ("SIGSEGV", Some("killed by SIGSEGV")),
+        ("SIGABRT", Some("killed by SIGABRT")),
+        ("SIGBUS", Some(if cfg!(target_arch = "x86_64") { "killed by SIGBUS" } else { "killed by SIGSEGV" })),
+        ("exit", Some("exit status 0")),
+        // The handler that Rust has for it is stopped by the filter while it says so.
+        ("stack", None),
+    ];
+    for (what, words) in cases {
+        let mut realm = open();
+        let ended = misbehave(&mut realm, what, &[]);
+        let Progress::Ended(Termination::Crashed { detail }) = &ended else { panic!("{what}: {ended:?}") };
+        assert!(words.is_none_or(|words| words == detail), "{what}: {detail}");
+        assert_eq!(run(&mut realm, 2, "a", Value::Null, &mut NoHost), ended, "and stays so");
+    }
+}
+
+fn a_panic_in_native_code_is_our_bug_and_ends_the_realm() {
+    let ended = misbehave(&mut open(), "panic", &[]);
+    let Progress::Ended(Termination::HostBug { detail }) = &ended else { panic!("{ended:?}") };
+    assert!(detail.contains("a panic in native code"), "{detail}");
+}
+
+fn no_worker_gets_a_forbidden_operation_through() {
+    for what in hooks::FORBIDDEN {
+        let ended = misbehave(&mut open(), what, &[]);
+        let sys = "killed by SIGSYS: it made a forbidden system call".to_owned();
+        assert_eq!(ended, Progress::Ended(Termination::Crashed { detail: sys }), "{what}");
+    }
+}
+
+fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(1 + body.len()).expect("short");
+    [&length.to_le_bytes(), [kind].as_slice(), body].concat()
+}
+
+fn message(head: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(head.len()).expect("short");
+    frame(b'J', &[&length.to_le_bytes(), head].concat())
+}
+
+/// A hostcall without attachments.
+fn call() -> Vec<u8> {
+    let call = json!({ "call_id": "host-1", "capability": "read", "method": "fs", "params": {} });
+    let call: HostCall = serde_json::from_value(call).expect("a call");
+    let mut bytes = Vec::new();
+    FromWorker::Call(call).encode(&mut bytes).expect("a frame");
+    bytes
+}
+
+fn what_is_no_frame_ends_the_realm() {
+    let a_yield = {
+        let mut bytes = Vec::new();
+        FromWorker::Yielded(Yield::default()).encode(&mut bytes).expect("a frame");
+        bytes
+    };
+    let cases: [(&str, Vec<u8>, &str); 9] = [
+        ("a prefix of 4 GB", vec![0xff; 4], "a frame of 4294967295 bytes"),
+        ("an unknown kind", frame(b'Z', b"?"), "a frame of kind 90"),
+        ("nothing", vec![0; 4], "ends inside a field"),
+        ("text that is no UTF-8", message(&[b'"', 0xff, 0xfe, b'"']), "a head that cannot be read"),
+        ("an unknown message", message(br#"{"surprise":1}"#), "unknown variant"),
+        ("a key twice", message(br#"{"hello":{"wire":1},"hello":{"wire":1}}"#), "a head that cannot be read"),
+        ("a host's message", message(br#"{"open":{}}"#), "unknown variant"),
+        ("a greeting in a turn", message(br#"{"hello":{"wire":1}}"#), "a greeting out of turn"),
+        ("two yields", [a_yield.clone(), a_yield].concat(), "went on talking"),
+    ];
+    for (name, bytes, words) in cases {
+        let ended = misbehave(&mut open(), "say", &bytes);
+        let Progress::Ended(Termination::Protocol { detail }) = &ended else { panic!("{name}: {ended:?}") };
+        assert!(detail.contains(words), "{name}: {detail}");
+    }
+    // A promise that is not kept, and then silence: only the deadline ends it.
+    let (mut realm, _) = open_with(&tireless(), hasty());
+    let ended = misbehave(&mut realm, "say", &[100, 0, 0, 0, b'J']);
+    assert!(matches!(ended, Progress::Ended(Termination::Protocol { .. } | Termination::Timeout { .. })), "{ended:?}");
+}
+
+fn talking_between_turns_ends_the_realm() {
+    let mut bytes = Vec::new();
+    FromWorker::Yielded(Yield::default()).encode(&mut bytes).expect("a frame");
+    let mut realm = open();
+    // What it says is taken for the end of its turn; its true end comes when nobody asked.
+    assert_eq!(misbehave(&mut realm, "say", &bytes), Progress::Yielded(Yield::default()));
+    let until = Instant::now() + Duration::from_secs(10);
+    while realm.pulse().is_none() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let ended = run(&mut realm, 2, "a", Value::Null, &mut NoHost);
+    assert!(matches!(ended, Progress::Ended(Termination::Protocol { .. } | Termination::Crashed { .. })), "{ended:?}");
+}
+
+fn frames_without_end_meet_the_deadline_in_small_slices() {
+    let (mut realm, _) = open_with(&tireless(), ProcessOptions { turn: Duration::from_secs(1), ..hasty() });
+    let mut host = crate::Mirror { calls: 0 };
+    let mut progress = realm.start(deliver(1, "misbehave", json!({ "what": "flood", "bytes": call() })), &mut host);
+    let mut slices = 0;
+    while progress == Progress::Running {
+        slices += 1;
+        progress = realm.resume(&mut host, Patience::Poll);
+    }
+    assert_eq!(progress, Progress::Ended(timeout("deadline")));
+    assert!(slices > 10 && host.calls > 1, "{slices} slices, {} calls", host.calls);
+}
+
+fn a_worker_that_never_reads_holds_nobody_up() {
+    let mut bytes = Vec::new();
+    FromWorker::Yielded(Yield::default()).encode(&mut bytes).expect("a frame");
+    let (mut realm, _) = open_with(&tireless(), hasty());
+    let data = json!({ "what": "say-and-deaf", "bytes": bytes });
+    assert_eq!(run(&mut realm, 1, "misbehave", data, &mut NoHost), Progress::Yielded(Yield::default()));
+    // More than any socket takes.
+    let begin = Instant::now();
+    let mut progress = realm.start(deliver(2, "x", json!("y".repeat(8 << 20))), &mut NoHost);
+    assert_eq!(progress, Progress::Running);
+    let mut looks = 0;
+    while progress == Progress::Running {
+        looks += 1;
+        progress = realm.resume(&mut NoHost, Patience::Poll);
+    }
+    assert_eq!(progress, Progress::Ended(timeout("deadline")));
+    assert!(looks > 10, "each look comes back at once: {looks} in {:?}", begin.elapsed());
+}
+
+fn nested(depth: usize) -> Value {
+    (0..depth).fold(Value::Null, |inner, _| Value::Array(vec![inner]))
+}
+
+fn deep_values_cross_both_ways_or_are_refused() {
+    // Deeper than what `serde_json` reads by itself: a provider's JSON with our own members around it.
+    let mut realm = open();
+    for depth in [100, 118, 127, 200] {
+        let progress = run(&mut realm, 1, "depth", nested(depth), &mut NoHost);
+        assert_eq!(crate::emitted(progress), json!(depth));
+    }
+    // Nobody's JSON is that deep: a bug on our side, found before it is sent.
+    let progress = realm.start(deliver(1, "depth", nested(1000)), &mut NoHost);
+    let Progress::Ended(Termination::Protocol { detail }) = &progress else { panic!("{progress:?}") };
+    assert!(detail.contains("to send it") && detail.contains("levels"), "{detail}");
+
+    let deep = format!(r#"{{"yielded":{}{}}}"#, "[".repeat(1000), "]".repeat(1000));
+    let ended = misbehave(&mut open(), "say", &message(deep.as_bytes()));
+    let Progress::Ended(Termination::Protocol { detail }) = &ended else { panic!("{ended:?}") };
+    assert!(detail.contains("levels"), "{detail}");
+}
+
+fn a_head_of_many_small_values_is_refused_before_it_is_read() {
+    let many = format!(r#"{{"yielded":{{"messages":[{}0]}}}}"#, "0,".repeat(5_000_000));
+    let error = FromWorker::decode(&message(many.as_bytes())[4..]).expect_err("each would cost fifty times its text");
+    assert!(error.to_string().contains("values"), "{error}");
+}

@@ -1,0 +1,270 @@
+//! The real program, killed by itself at its n-th change of a durable file, and started again.
+//!
+//! The library crates put every fault at every operation of their part; this shows that the program is wired to what
+//! they test. Here a sample of the points is taken, all of them with `PIJS_NIGHTLY=1`.
+
+#[expect(dead_code, reason = "this test binary uses its own part")]
+#[path = "../../crates/packages/tests/support/registry.rs"]
+mod registry;
+
+use registry::Registry;
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Points of each piece of work outside of a nightly run.
+const SAMPLE: usize = 8;
+
+const TOOLS: &str = r#"
+export default (pi: any) => {
+  pi.registerTool({
+    name: "note", label: "note", description: "takes a note", parameters: { type: "object", properties: {} },
+    execute: async () => ({ content: [{ type: "text", text: "noted" }], details: {} }),
+  });
+  pi.on("tool_result", async () => { await pi.log("info", "a tool ran", {}); });
+};
+"#;
+
+struct World {
+    folder: tempfile::TempDir,
+    registry: Registry,
+}
+
+impl World {
+    fn new() -> Self {
+        let world = Self { folder: tempfile::tempdir().expect("a folder"), registry: Registry::start() };
+        let manifest = json!({
+            "name": "steady", "version": "1.0.0", "pi": {"extensions": ["./index.ts"]}, "dependencies": {"leaf": "^1"},
+        });
+        world.registry.publish(json!({"name": "leaf", "version": "1.0.0"}), &[("index.js", "module.exports = 1;\n")]);
+        world.registry.publish(manifest, &[("index.ts", "export default () => {};\n")]);
+        fs::write(world.path("notes.ts"), TOOLS).expect("an extension");
+        let call = |n: usize| json!({"tool_call": {"id": format!("call-{n}"), "name": "note", "arguments": "{}"}});
+        let replies = [
+            json!({"events": [{"text": "three notes"}, call(1), call(2), call(3)], "stop": "tool_use"}),
+            json!({"events": [{"text": "done"}], "stop": "end_turn"}),
+        ];
+        let script: String = replies.iter().map(|reply| format!("{reply}\n")).collect();
+        fs::write(world.path("model.jsonl"), script).expect("a model");
+        world
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The state before the work; what was compiled stays, unless compiling is the work.
+    fn reset(&self, work: &Work) {
+        for folder in ["home", "project"].into_iter().chain(work.builds.then_some("cache")) {
+            let path = self.path(folder);
+            if path.exists() {
+                fs::remove_dir_all(&path).expect("our own folder");
+            }
+            fs::create_dir(&path).expect("a folder");
+        }
+        fs::create_dir_all(self.path("cache")).expect("a folder");
+        fs::create_dir_all(self.agent()).expect("a folder");
+        fs::write(self.agent().join("settings.json"), "{\"theme\": \"dark\"}\n").expect("settings");
+    }
+
+    fn agent(&self) -> PathBuf {
+        self.path("home/.pi/agent")
+    }
+
+    fn pi(&self, args: &[String], fault: Option<&str>) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pi-attacked"));
+        command
+            .args(args)
+            .current_dir(self.path("project"))
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path("home"))
+            .env("XDG_CACHE_HOME", self.path("cache"));
+        if let Some(fault) = fault {
+            command.env("PIJS_FAULT", fault);
+        }
+        command.output().expect("pi starts")
+    }
+
+    /// Runs something that has to succeed, and gives its standard output.
+    fn healthy(&self, args: &[&str], case: &str) -> String {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let output = self.pi(&args, None);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{case}: pi {args:?} failed afterwards: {stderr}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+}
+
+struct Work {
+    name: &'static str,
+    args: Vec<String>,
+    builds: bool,
+    /// Looks at what is there after the kill and the same command once more.
+    check: fn(&World, &str),
+}
+
+fn run(world: &World, work: &Work) {
+    world.reset(work);
+    let record = world.path("record");
+    let _ = fs::remove_file(&record);
+    let output = world.pi(&work.args, Some(&format!("record:{}", record.display())));
+    assert!(output.status.success(), "{}: {}", work.name, String::from_utf8_lossy(&output.stderr));
+    let changes = fs::read_to_string(&record).expect("changes were recorded");
+    let changes: Vec<&str> = changes.lines().collect();
+    assert!(changes.len() >= 4, "{}: {changes:?}", work.name);
+    let step = if std::env::var_os("PIJS_NIGHTLY").is_some() { 1 } else { changes.len().div_ceil(SAMPLE) };
+    let mut kills = 0;
+    for (at, change) in changes.iter().enumerate().step_by(step) {
+        let kind = ["before", "halfway", "after"][at % 3];
+        let case = format!("{}: killed {kind} change {}: {change}", work.name, at + 1);
+        world.reset(work);
+        let output = world.pi(&work.args, Some(&format!("kill-{kind}:{}", at + 1)));
+        // The threads of a program take turns in their own order: the last points may not be reached again.
+        let killed = output.status.signal() == Some(9);
+        assert!(killed || output.status.success(), "{case}: {}", String::from_utf8_lossy(&output.stderr));
+        kills += usize::from(killed);
+        let args: Vec<&str> = work.args.iter().map(String::as_str).collect();
+        world.healthy(&args, &case);
+        (work.check)(world, &case);
+        let ledgers: Value = serde_json::from_str(&world.healthy(&["ext", "ledger", "verify", "--json"], &case))
+            .unwrap_or_else(|error| panic!("{case}: {error}"));
+        for ledger in ledgers["ledgers"].as_array().expect("a list") {
+            assert_eq!(ledger["open"], json!([]), "{case}: {ledger}");
+            assert_eq!(ledger["torn"], false, "{case}: {ledger}");
+        }
+        let settings: Value = serde_json::from_slice(&fs::read(world.agent().join("settings.json")).expect("settings"))
+            .unwrap_or_else(|error| panic!("{case}: {error}"));
+        assert_eq!(settings["theme"], "dark", "{case}");
+        let left = temporary(&world.agent()).into_iter().chain(temporary(&world.path("cache")));
+        assert_eq!(left.collect::<Vec<_>>(), Vec::<PathBuf>::new(), "{case}");
+    }
+    assert!(kills > 0, "{}: it was never killed", work.name);
+    eprintln_counts(work.name, kills, changes.len());
+}
+
+#[expect(clippy::print_stderr, reason = "the counts are what a reader of the test wants to know")]
+fn eprintln_counts(name: &str, kills: usize, points: usize) {
+    eprintln!("{name}: {kills} kills of the real program survived, of {points} points");
+}
+
+/// Temporary files below a folder.
+fn temporary(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(temporary(&path));
+        }
+        if path.extension().is_some_and(|extension| extension == "tmp") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn strings(args: &[&str]) -> Vec<String> {
+    args.iter().map(|arg| (*arg).to_owned()).collect()
+}
+
+#[test]
+fn an_install_is_killed() {
+    let world = World::new();
+    let args = strings(&["install", "steady", "--registry", &world.registry.url()]);
+    let check = |world: &World, case: &str| {
+        let listed: Value = serde_json::from_str(&world.healthy(&["list", "--json"], case)).expect("json");
+        assert_eq!(listed[0]["version"], "1.0.0", "{case}");
+        let lock = fs::read(world.agent().join("pijs-lock.json")).expect("a lock");
+        let lock: Value = serde_json::from_slice(&lock).expect("json");
+        assert_eq!(lock["packages"]["npm:steady"]["version"], "1.0.0", "{case}");
+        let place = world.agent().join("npm/node_modules/steady");
+        assert!(place.join("node_modules/leaf/index.js").exists(), "{case}");
+        assert!(!world.agent().join("npm/.pending.json").exists(), "{case}");
+    };
+    run(&world, &Work { name: "install", args, builds: false, check });
+}
+
+#[test]
+fn a_build_is_killed() {
+    let world = World::new();
+    let extension = world.path("notes.ts").display().to_string();
+    let args = strings(&["install", &extension]);
+    run(&world, &Work { name: "build", args, builds: true, check: |_, _| {} });
+}
+
+#[test]
+fn a_turn_with_three_tool_calls_is_killed() {
+    let world = World::new();
+    let extension = world.path("notes.ts").display().to_string();
+    let model = format!("script:{}", world.path("model.jsonl").display());
+    let args = strings(&["-p", "take notes", "--model", &model, "-e", &extension]);
+    let check = |world: &World, case: &str| {
+        let folder = world.agent().join("sessions");
+        let mut sessions = 0;
+        for project in fs::read_dir(folder).expect("sessions").flatten() {
+            for file in fs::read_dir(project.path()).expect("sessions").flatten() {
+                let text = fs::read_to_string(file.path()).expect("text");
+                // The one that was killed may end in half a line, which opening it moves aside.
+                let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+                let whole = lines.map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>();
+                assert!(whole.is_ok(), "{case}: {text}");
+                sessions += 1;
+            }
+        }
+        assert!(sessions >= 1, "{case}");
+        // The latest one goes on, whichever it is.
+        let model = format!("script:{}", world.path("model.jsonl").display());
+        let extension = world.path("notes.ts").display().to_string();
+        world.healthy(&["-p", "more", "--model", &model, "-e", &extension, "--continue"], case);
+    };
+    run(&world, &Work { name: "turn", args, builds: false, check });
+}
+
+#[test]
+fn trusting_a_folder_is_killed() {
+    let world = World::new();
+    let check = |world: &World, case: &str| {
+        let trusted = fs::read_to_string(world.agent().join("pijs/trusted.json")).expect("there");
+        assert!(trusted.contains("project"), "{case}: {trusted}");
+    };
+    run(&world, &Work { name: "trust", args: strings(&["trust"]), builds: false, check });
+}
+
+/// Two sessions of one file: the second is refused while the first lives, and goes on at once when it is killed.
+#[test]
+fn a_lock_ends_with_its_holder() {
+    let world = World::new();
+    let work = Work { name: "lock", args: Vec::new(), builds: false, check: |_, _| {} };
+    world.reset(&work);
+    let session = world.path("home/s.jsonl");
+    let header =
+        json!({"type": "session", "version": 3, "id": "x", "timestamp": "2026-01-02T03:04:05.000Z", "cwd": "/"});
+    fs::write(&session, format!("{header}\n")).expect("a session");
+    let slow = world.path("slow.jsonl");
+    let reply = json!({"events": [{"text": "wait"}, {"delay_ms": 600_000}, {"text": "over"}], "stop": "end_turn"});
+    fs::write(&slow, format!("{reply}\n")).expect("a model");
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_pi-attacked"))
+        .args(["-p", "x", "--model", &format!("script:{}", slow.display()), "--mode", "json", "--session"])
+        .arg(&session)
+        .current_dir(world.path("project"))
+        .env("HOME", world.path("home"))
+        .env("XDG_CACHE_HOME", world.path("cache"))
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("pi starts");
+    // Its first event: the session is open.
+    let mut first = [0];
+    std::io::Read::read_exact(holder.stdout.as_mut().expect("piped"), &mut first).expect("it says something");
+    let model = format!("script:{}", world.path("model.jsonl").display());
+    let extension = world.path("notes.ts").display().to_string();
+    let session = session.display().to_string();
+    let args = ["-p", "y", "--model", &model, "-e", &extension, "--session", &session];
+    let refused = world.pi(&strings(&args), None);
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && stderr.contains("another pi is writing it"), "{stderr}");
+    holder.kill().expect("killed");
+    holder.wait().expect("gone");
+    world.healthy(&args, "after the holder was killed");
+}

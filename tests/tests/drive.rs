@@ -1,0 +1,71 @@
+//! `pi ext drive` over scenarios of our own: `fixtures/drive/NAME.json` with its extension beside it, and what the
+//! real pi did (`NAME.expected.json`, captured once). Each is played in a sealed process and in the host's thread.
+
+use pijs_conformance::compare::{Options, compare};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/drive").canonicalize().expect("fixtures/drive")
+}
+
+fn read(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn drive(name: &str, isolation: &str) -> Value {
+    let folder = folder();
+    let output = Command::new(env!("CARGO_BIN_EXE_pi-attacked"))
+        .args(["ext", "drive", "--isolation", isolation, "--examples"])
+        .arg(&folder)
+        .arg(folder.join(format!("{name}.json")))
+        .output()
+        .expect("pi starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {stderr}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{name}: {error}\n{stderr}"))
+}
+
+#[track_caller]
+fn as_in_pi(name: &str) {
+    let expected = read(&folder().join(format!("{name}.expected.json")));
+    let isolations: &[&str] = if cfg!(target_os = "linux") { &["process", "thread"] } else { &["thread"] };
+    for isolation in isolations {
+        let differences = compare(&expected, &drive(name, isolation), &Options::default());
+        let shown: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        assert!(shown.is_empty(), "{name} in a {isolation}:\n{}", shown.join("\n"));
+    }
+}
+
+#[test]
+fn what_is_told_at_once_keeps_the_order_of_the_calls() {
+    as_in_pi("order");
+}
+
+#[test]
+fn components_are_drawn_in_the_realm_and_get_their_keys() {
+    as_in_pi("components");
+}
+
+#[test]
+fn without_anybody_there_everything_gives_its_fall_back() {
+    as_in_pi("nobody");
+}
+
+#[test]
+fn what_goes_wrong_is_an_item_and_ends_nothing() {
+    as_in_pi("failures");
+}
+
+#[test]
+fn a_scenario_that_cannot_be_read_is_named() {
+    let output = Command::new(env!("CARGO_BIN_EXE_pi-attacked"))
+        .args(["ext", "drive", "no/such/scenario.json"])
+        .output()
+        .expect("pi starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("no/such/scenario.json"), "{stderr}");
+}

@@ -1,0 +1,114 @@
+//! The long forms of tests that are short in CI: a hundred times the rounds, and nothing else.
+//!
+//! A sample is a test whose length a variable of the environment says. CI runs it without the variable.
+
+use anyhow::{Context, Result, bail};
+use std::process::Command;
+
+/// One long test.
+pub struct Sample {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What it shows, for people.
+    pub shows: &'static str,
+    /// The variable that makes it long, and its value.
+    pub variable: (&'static str, &'static str),
+    /// Arguments of `cargo`.
+    pub cargo: &'static [&'static str],
+}
+
+/// All of them, in the order in which they run.
+pub const SAMPLES: &[Sample] = &[
+    Sample {
+        name: "races",
+        shows: "no verb leaves a folder that a second process exchanges or moves (F06, F07)",
+        variable: ("PIJS_RACE_ROUNDS", "400000"),
+        cargo: &["test", "-p", "pijs-connectors", "--test", "races", "--locked"],
+    },
+    Sample {
+        name: "durable",
+        shows: "every fault at every operation on durable files is survived",
+        variable: EVERYTHING,
+        cargo: &["test", "-p", "pijs-durable", "--locked"],
+    },
+    Sample {
+        name: "ledger",
+        shows: "the ledger's files survive every fault",
+        variable: EVERYTHING,
+        cargo: &["test", "-p", "pijs-hostcall", "--lib", "--locked"],
+    },
+    Sample {
+        name: "packages",
+        shows: "install, update and remove survive every fault",
+        variable: EVERYTHING,
+        cargo: &["test", "-p", "pijs-packages", "--test", "faults", "--test", "install", "--locked"],
+    },
+    Sample {
+        name: "sessions",
+        shows: "session files survive every fault",
+        variable: EVERYTHING,
+        cargo: &["test", "-p", "pijs-agent", "--lib", "--locked"],
+    },
+    Sample {
+        name: "cache",
+        shows: "the artifact cache survives every fault",
+        variable: EVERYTHING,
+        cargo: &["test", "-p", "pijs-extc", "--lib", "--locked"],
+    },
+    Sample {
+        name: "crashes",
+        shows: "the real program, killed at every point, starts again without a hand",
+        variable: EVERYTHING,
+        cargo: &["test", "-p", "pijs-tests", "--test", "crash", "--locked"],
+    },
+    Sample {
+        name: "attacks",
+        shows: "every attack is held, in its long form",
+        variable: EVERYTHING,
+        cargo: &["test", "-p", "pijs-tests", "--test", "attacks", "--locked"],
+    },
+    Sample {
+        name: "kills",
+        shows: "10,000 workers killed at any moment: each turn ends once (Q39)",
+        variable: ("PIJS_LONG", "1"),
+        cargo: &["test", "-p", "pijs-realm", "--test", "process", "--locked", "--", "killed_at_any_moment"],
+    },
+    Sample {
+        name: "reloads",
+        shows: "10,000 restarts of an extension leave no file and no process behind (Q43)",
+        variable: ("PIJS_LONG", "1"),
+        cargo: &["test", "-p", "pijs-host", "--test", "process", "--locked", "--", "loading_again_and_again"],
+    },
+    Sample {
+        name: "watchdog",
+        shows: "the fourteen uninterruptible built-ins, killed at their deadline + 50 ms at p99 (G3)",
+        variable: ("PIJS_LONG", "1"),
+        cargo: &["bench", "-p", "pijs-realm", "--bench", "watchdog", "--locked"],
+    },
+];
+
+/// Makes tests that take every n-th point take all of them.
+const EVERYTHING: (&str, &str) = ("PIJS_NIGHTLY", "1");
+
+/// Runs the samples of these names, or all. Stops at none: what failed is named at the end.
+///
+/// Fails when a name is unknown, when `cargo` cannot be started, and when a sample fails.
+pub fn run(names: &[String]) -> Result<()> {
+    if let Some(unknown) = names.iter().find(|name| !SAMPLES.iter().any(|sample| sample.name == **name)) {
+        let known: Vec<&str> = SAMPLES.iter().map(|sample| sample.name).collect();
+        bail!("there is no sample {unknown:?}; there are: {}", known.join(", "));
+    }
+    let mut failed = Vec::new();
+    for sample in SAMPLES.iter().filter(|sample| names.is_empty() || names.iter().any(|name| name == sample.name)) {
+        let (variable, value) = sample.variable;
+        let status = Command::new(env!("CARGO"))
+            .args(sample.cargo)
+            .env(variable, value)
+            .status()
+            .with_context(|| format!("starting cargo for {}", sample.name))?;
+        if !status.success() {
+            failed.push(format!("{} ({})", sample.name, sample.shows));
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+}
