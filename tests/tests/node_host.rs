@@ -54,6 +54,8 @@ fn grants() -> Vec<Grant> {
         Grant::scoped("write", "write", paths()),
         Grant::any("exec", "exec"),
         Grant::any("http", "http"),
+        // Nobody listens there.
+        Grant::scoped("refused", "http", Scope { hosts: Some(vec!["127.0.0.1:1".into()]), ..Scope::default() }),
         Grant::any("timer", "timer"),
     ]
 }

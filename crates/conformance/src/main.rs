@@ -54,7 +54,7 @@ async fn main() -> Result<()> {
     let cases: Vec<_> = corpus
         .cases
         .iter()
-        .filter(|case| case.key().contains(&cli.only) && !(is_offline && !case.packages.is_empty()))
+        .filter(|case| case.key().contains(&cli.only) && (!is_offline || case.packages.is_empty()))
         .cloned()
         .collect();
     let is_whole = cases.len() == corpus.cases.len();

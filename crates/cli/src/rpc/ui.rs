@@ -174,7 +174,7 @@ impl Prompter for RpcUi {
             let Ok(response) = open.response.await else { return Answer::NoPerson };
             let chosen = answer(UiOp::Select, Some(response));
             let chosen = CHOICES.iter().find(|(words, _)| chosen["value"] == *words);
-            chosen.map_or(Answer::Deny, |(_, answer)| answer.clone())
+            chosen.map_or(Answer::Deny, |(_, answer)| *answer)
         })
     }
 }

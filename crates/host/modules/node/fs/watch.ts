@@ -24,6 +24,9 @@ interface WatchOptions {
 
 type Listener = (event: string, name: any) => void;
 
+/** Files that the host writes beside one that it replaces at once; nobody else sees them. */
+const REPLACING = /(?:^|\/)\.pijs-[0-9A-Za-z]+\.tmp$/;
+
 /** Watches until the signal fires; settles then, or with the failure. */
 async function events(path: string, options: WatchOptions, signal: AbortSignal, heard: Listener): Promise<void> {
   const params = { op: "watch", path, ...(options.recursive && { recursive: true }) };
@@ -33,6 +36,7 @@ async function events(path: string, options: WatchOptions, signal: AbortSignal, 
     if (output.event === "overflow") heard("rename", null);
     else if (output.event) {
       const name = output.name === "" || output.name === undefined ? base : output.name;
+      if (REPLACING.test(name)) return;
       heard(output.event, encoding === "buffer" ? Buffer.from(name) : name);
     } else if (output.gone) heard("rename", base);
   };

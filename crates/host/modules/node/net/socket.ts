@@ -71,11 +71,7 @@ export class Socket extends (Duplex as any) {
 
   constructor(options: any = {}) {
     super({ ...options, allowHalfOpen: Boolean(options?.allowHalfOpen), emitClose: false, autoDestroy: true, decodeStrings: true, signal: undefined });
-    const self = this as any;
-    self.on("end", () => {
-      if (!self.allowHalfOpen) self.end();
-    });
-    if (options?.signal) options.signal.addEventListener("abort", () => self.destroy(options.signal.reason), { once: true });
+    if (options?.signal) options.signal.addEventListener("abort", () => (this as any).destroy(options.signal.reason), { once: true });
   }
 
   get pending(): boolean {

@@ -77,12 +77,10 @@ const shape = (error) => [error.name, error.code, error.syscall, error.path, err
 {
   const child = spawn("no-such-program", ["x"]);
   log(child.pid);
-  const events = [];
-  child.on("close", (...args) => events.push(["close", ...args]));
+  const closed = new Promise((resolve) => child.on("close", (...args) => resolve(args)));
   const [error] = await once(child, "error");
   log(shape(error), error.errno, error.spawnargs);
-  await new Promise((resolve) => setTimeout(resolve, 20));
-  log(events);
+  log(await closed);
   const missing = spawnSync("no-such-program");
   log(missing.status, missing.error.code, missing.error.syscall, missing.pid, missing.stdout);
   for (const call of [() => spawn(""), () => spawn(5), () => spawn("x", "y"), () => execSync(7)]) {

@@ -30,8 +30,9 @@ const tick = (ms = 5) => new Promise((resolve) => setTimeout(resolve, ms));
   log(await text(socket));
   if (!socket.closed) await once(socket, "close");
   log(socket.destroyed, socket.readyState, socket.bytesRead, socket.bytesWritten);
+  const arrived = once(server, "connection");
   const other = net.connect({ port, host: "localhost" }, () => log("connected"));
-  await once(other, "connect");
+  await Promise.all([once(other, "connect"), arrived]);
   log(await new Promise((resolve) => server.getConnections((_error, count) => resolve(count > 0))));
   const closed = once(other, "close");
   other.destroy();
@@ -39,7 +40,7 @@ const tick = (ms = 5) => new Promise((resolve) => setTimeout(resolve, ms));
   server.close();
   await once(server, "close");
   log(server.listening, server.address());
-  await once(net.connect(port, "127.0.0.1"), "error").then(([error]) => log(shape(error), error.errno, error.address, error.port === port));
+  await once(net.connect(1, "127.0.0.1"), "error").then(([error]) => log(shape(error), error.errno, error.address, error.port));
   await once(net.connect({ path: "none.sock" }), "error").then(([error]) => log(shape(error), error.address));
   for (const call of [() => net.connect(70000), () => net.connect({ port: "x" }), () => net.createServer().listen(-1)]) {
     try { call(); } catch (error) { log(error.name, error.code); }
