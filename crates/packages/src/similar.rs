@@ -39,6 +39,10 @@ fn one_step(a: &[char], b: &[char]) -> bool {
     let (a, b) = (&a[start..], &b[start..]);
     let end = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
     let (a, b) = (&a[..a.len() - end.min(a.len())], &b[..b.len() - end.min(b.len())]);
+    // `tool` and `tool2`, `tool2` and `tool3` are a series.
+    if a.iter().chain(b).all(char::is_ascii_digit) {
+        return false;
+    }
     match (a, b) {
         ([], [_]) | ([_], []) | ([_], [_]) => true,
         ([p, q], [r, s]) => p == s && q == r,
@@ -74,6 +78,8 @@ mod tests {
             ("rnodern-pi", "modern-pi", true),
             ("@corp/tool", "@c0rp/tool", true),
             ("cat", "bat", false),
+            ("side-pi-1", "side-pi-2", false),
+            ("attacked2", "attacked", false),
             ("pi-plan", "pi-rules", false),
             ("greets-cjs", "greets-esm", false),
         ] {
