@@ -15,6 +15,7 @@ use crate::maps::PositionTable;
 use crate::record::{self, Record};
 use crate::resolve::{Input, Package, resolve};
 use crate::scan::Uses;
+use crate::sealed::{self, Seal};
 use crate::tree::SourceTree;
 use pijs_artifact::{Artifact, Module, Verified, digest, encode};
 use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
@@ -31,11 +32,14 @@ pub struct BuildOptions {
     pub host: HostInterface,
     /// Caps on the input.
     pub limits: Limits,
+    /// Compiles in a process of its own that can do nothing else: for code that is not the user's. The program has to
+    /// call [`enter`](crate::worker::enter) first in `main`.
+    pub sealed: Option<Seal>,
 }
 
 impl Default for BuildOptions {
     fn default() -> Self {
-        Self { minify: false, cache: None, host: HostInterface::embedded(), limits: Limits::default() }
+        Self { minify: false, cache: None, host: HostInterface::embedded(), limits: Limits::default(), sealed: None }
     }
 }
 
@@ -105,21 +109,42 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
     {
         return Ok(hit);
     }
-    let modules = Arc::new(Modules::new(open(&package, options.limits)?, options.host.clone()));
-    let artifact = with_large_stack(|| {
-        let linked = link_all(&package, &modules, options.minify)?;
-        emit(linked, &modules)
-    })?;
-    let bytes = encode(&artifact);
-    let mut diagnostics = modules.diagnostics();
+    let compiled = match options.sealed {
+        Some(seal) => sealed::compile(input, &package, options, seal)?,
+        None => compile_package(&package, options)?,
+    };
+    let Compiled { artifact, bytes, record, mut diagnostics } = compiled;
     if let Some(cache) = &options.cache {
-        let record = Record::new(&modules);
-        if let Err(error) = record.store(cache, &request, &package, modules.tree(), options, &bytes) {
+        let tree = open(&package, options.limits)?;
+        if let Err(error) = record.store(cache, &request, &package, &tree, options, &bytes) {
             let message = format!("the artifact cache {} cannot be written: {error}", cache.dir().display());
             diagnostics.push(Diagnostic::new(Code::Cache, message).help("every start compiles again until it can"));
         }
     }
     Ok(BuildOutput { artifact: Verified::compiled_here(artifact), bytes, diagnostics, cached: false })
+}
+
+/// What came of compiling, before the cache sees it.
+pub(crate) struct Compiled {
+    pub(crate) artifact: Artifact,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) record: Record,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+/// Compiles without a cache, here and now.
+pub(crate) fn compile(input: &Input, options: &BuildOptions) -> Result<Compiled, BuildFailure> {
+    compile_package(&resolve(input)?, options)
+}
+
+fn compile_package(package: &Package, options: &BuildOptions) -> Result<Compiled, BuildFailure> {
+    let modules = Arc::new(Modules::new(open(package, options.limits)?, options.host.clone()));
+    let artifact = with_large_stack(|| {
+        let linked = link_all(package, &modules, options.minify)?;
+        emit(linked, &modules)
+    })?;
+    let bytes = encode(&artifact);
+    Ok(Compiled { artifact, bytes, record: Record::new(&modules), diagnostics: modules.diagnostics() })
 }
 
 /// Looks at a package without building it: verdict, capabilities, places.

@@ -7,12 +7,12 @@
 //! reorder a line.
 
 use pijs_protocol::artifact::{Finding, Verdict};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
 /// The stable name of a problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Code {
     /// Source that is not TypeScript or JavaScript.
@@ -115,7 +115,7 @@ impl fmt::Display for Code {
 }
 
 /// How far a diagnostic reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Works, but constrained.
@@ -127,7 +127,7 @@ pub enum Severity {
 }
 
 /// Where: a file of the package and a position in it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     /// Path inside the package, or `dep:NAME@VERSION/PATH`.
     pub file: String,
@@ -138,13 +138,27 @@ pub struct Place {
 }
 
 /// The text around a place, for a caret under it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Excerpt {
+    #[serde(with = "shared_text")]
     source: Arc<str>,
     start: usize,
     length: usize,
     /// The source is a piece of one line.
     cut: bool,
+}
+
+mod shared_text {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::sync::Arc;
+
+    pub(super) fn serialize<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(text)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
+        String::deserialize(deserializer).map(Arc::from)
+    }
 }
 
 /// A longer line is shown as a piece of [`PIECE`] bytes around the place: minified code has one line.
@@ -166,7 +180,7 @@ impl Excerpt {
 }
 
 /// One remark about the input.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
     code: Code,
     severity: Severity,
@@ -195,6 +209,11 @@ impl Diagnostic {
     pub fn help(mut self, help: impl AsRef<str>) -> Self {
         self.help = Some(sanitise(help.as_ref()));
         self
+    }
+
+    /// Without the source text around it.
+    pub(crate) fn forget_excerpt(&mut self) {
+        self.excerpt = None;
     }
 
     /// Names the file it is about.

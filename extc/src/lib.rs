@@ -42,9 +42,15 @@ mod record;
 mod resolve;
 mod rewrite;
 mod scan;
+mod sealed;
 mod strip;
 mod supply;
 mod tree;
+
+/// The side of a sealed build that compiles: this program once more.
+pub mod worker {
+    pub use crate::sealed::enter;
+}
 
 pub use build::{BuildOptions, BuildOutput, CheckOptions, CheckOutput, build, check};
 pub use cache::Cache;
@@ -54,4 +60,5 @@ pub use interface::HostInterface;
 pub use limits::Limits;
 pub use maps::SourceMaps;
 pub use resolve::Input;
+pub use sealed::Seal;
 pub use supply::{Pinned, Supply, Unit};

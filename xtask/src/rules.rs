@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// Layers from the bottom up, as in `docs/architecture.md`.
 pub const LAYERS: &[&[&str]] = &[
     &["pijs-protocol"],
-    &["pijs-artifact", "pijs-durable", "pijs-tick"],
+    &["pijs-artifact", "pijs-durable", "pijs-terminal", "pijs-tick"],
     &["pijs-engine", "pijs-hostcall", "pijs-rules"],
     &["pijs-connectors", "pijs-realm"],
     &["pijs-host"],

@@ -65,12 +65,18 @@ impl<W: Write> FrontEnd for JsonFrontEnd<W> {
 #[derive(Debug)]
 pub struct TextFrontEnd<W> {
     out: W,
+    for_terminal: bool,
 }
 
 impl<W: Write> TextFrontEnd<W> {
-    /// Writes to `out`.
+    /// Writes to `out`, every byte as the model sent it: a program reads.
     pub fn new(out: W) -> Self {
-        Self { out }
+        Self { out, for_terminal: false }
+    }
+
+    /// Writes to `out`, which is a terminal: what it would act on or hide is left out.
+    pub fn for_terminal(out: W) -> Self {
+        Self { out, for_terminal: true }
     }
 }
 
@@ -86,7 +92,11 @@ impl<W: Write> FrontEnd for TextFrontEnd<W> {
             return Ok(());
         };
         for text in last.content.iter().filter_map(|block| block.as_text()) {
-            writeln!(self.out, "{text}")?;
+            if self.for_terminal {
+                writeln!(self.out, "{}", pijs_terminal::within(text, pijs_terminal::Limits::unbounded()))?;
+            } else {
+                writeln!(self.out, "{text}")?;
+            }
         }
         self.out.flush()
     }

@@ -137,6 +137,8 @@ impl std::fmt::Display for Isolation {
 pub(crate) enum Command {
     /// Install a package: a folder, an npm name, npm:NAME@RANGE
     Install(InstallArgs),
+    /// Bring packages to the newest version that settings allow; exact versions stay
+    Update(UpdateArgs),
     /// Remove an installed package
     #[command(alias = "uninstall")]
     Remove(RemoveArgs),
@@ -166,8 +168,12 @@ pub(crate) enum Command {
 /// `pi install SOURCE`
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
-    /// A folder, npm:NAME[@RANGE], or a bare npm name
-    pub(crate) source: String,
+    /// A folder, npm:NAME[@RANGE], a bare npm name, git:HOST/PATH[@REF] or a git URL; without one, what settings list and
+    /// the disk lacks is brought back from the lock file
+    pub(crate) source: Option<String>,
+    /// Install although the name can be taken for that of an installed package
+    #[arg(long)]
+    pub(crate) similar_name: bool,
     /// Install for this project (.pi/) instead of for the user
     #[arg(short, long)]
     pub(crate) local: bool,
@@ -177,6 +183,28 @@ pub(crate) struct InstallArgs {
     /// Grant what the package asks for, without asking
     #[arg(short, long)]
     pub(crate) yes: bool,
+    /// Machine output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `pi update [SOURCE]`
+#[derive(Debug, Args)]
+pub(crate) struct UpdateArgs {
+    /// As it was installed, or the package's name; all packages without it
+    pub(crate) source: Option<String>,
+    /// Packages of this project (.pi/) instead of the user's
+    #[arg(short, long)]
+    pub(crate) local: bool,
+    /// npm registry to ask instead of the configured one
+    #[arg(long, value_name = "URL")]
+    pub(crate) registry: Option<String>,
+    /// Grant what the newer versions ask for
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Take versions however new they are
+    #[arg(long)]
+    pub(crate) no_wait: bool,
     /// Machine output
     #[arg(long)]
     pub(crate) json: bool,

@@ -2,7 +2,7 @@
 
 use crate::output::stderr;
 use pijs_artifact::Verified;
-use pijs_extc::{BuildFailure, BuildOptions, BuildOutput, Cache, Input};
+use pijs_extc::{BuildFailure, BuildOptions, BuildOutput, Cache, Input, Seal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,9 +32,12 @@ impl Compiler {
         Self { options: BuildOptions { cache, ..BuildOptions::default() } }
     }
 
-    /// Compiles the entries of a package that discovery chose, or one loose file.
-    pub(crate) fn build(&self, input: &Input) -> Result<BuildOutput, BuildFailure> {
-        pijs_extc::build(input, &self.options)
+    /// Compiles the entries of a package that discovery chose, or one loose file. What was installed from somewhere is
+    /// compiled in a sealed process.
+    pub(crate) fn build(&self, id: &str, input: &Input) -> Result<BuildOutput, BuildFailure> {
+        let foreign = ["npm:", "git:"].iter().any(|origin| id.starts_with(origin));
+        let sealed = foreign.then(Seal::default);
+        pijs_extc::build(input, &BuildOptions { sealed, ..self.options.clone() })
     }
 
     /// The user's cache, unless it cannot be used.

@@ -47,7 +47,8 @@ pub(crate) async fn run(environment: &Environment, as_json: bool) -> Result<()> 
 
     say("pi install ./pi-ttsr        (into a throw-away home)");
     let install = InstallArgs {
-        source: away.dirs.cwd.join("../pi-ttsr").display().to_string(),
+        source: Some(away.dirs.cwd.join("../pi-ttsr").display().to_string()),
+        similar_name: false,
         local: false,
         registry: None,
         json: false,

@@ -136,7 +136,7 @@ fn key_of(environment: &Environment, book: &Book, which: &str) -> Option<String>
 
 fn applicant(environment: &Environment, which: &str, decided: &Decided) -> Result<(PackageEntry, Applicant)> {
     let found = find_package(environment, which)?;
-    let output = Compiler::new().build(&input_of(found.id.as_str(), &found.root, &found.entries))?;
+    let output = Compiler::new().build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
     let applicant = Applicant::new(found.id.as_str(), &found.root, &output.metadata(), decided.policy.mode)?;
     Ok((found, applicant))
 }

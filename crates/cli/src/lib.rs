@@ -46,6 +46,7 @@ pub fn main() -> ExitCode {
     // from here.
     pijs_realm::worker::enter();
     pijs_connectors::exec::supervisor::enter();
+    pijs_extc::worker::enter();
     let (argv, flags) = args::split_extension_flags(std::env::args_os());
     let cli = match Cli::try_parse_from(argv) {
         Ok(cli) => cli,
@@ -85,6 +86,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>) -> Result<()> {
         match cli.command {
             None => session::print(&environment, cli.run, flags).await,
             Some(Command::Install(args)) => packages::install(&environment, &args).await,
+            Some(Command::Update(args)) => packages::update(&environment, &args).await,
             Some(Command::Remove(args)) => packages::remove(&environment, &args),
             Some(Command::List { json }) => packages::list(&environment, json),
             Some(Command::Trust { remove }) => trust::Trust::read(&environment)?.set(&environment.dirs.cwd, !remove),

@@ -1,7 +1,7 @@
 //! `pi install`, `pi remove`, `pi list`.
 
 use crate::applicant::Applicant;
-use crate::args::{InstallArgs, RemoveArgs, RunArgs};
+use crate::args::{InstallArgs, RemoveArgs, RunArgs, UpdateArgs};
 use crate::compile::{Compiler, input_of};
 use crate::consent::{self, Consent, Who};
 use crate::environment::Environment;
@@ -14,17 +14,26 @@ use crate::terminal::Terminal;
 use crate::trust::Trust;
 use indicatif::{ProgressBar, ProgressStyle};
 use pijs_packages::{
-    BuildInput, Built, DiscoverOptions, Discovery, InstallCode, Installed, Installer, PackageEntry, PackageError,
-    Progress, Scope, resolve_extensions,
+    BuildInput, Built, DiscoverOptions, Discovery, GitOptions, InstallCode, Installed, Installer, PackageEntry,
+    PackageError, Progress, Scope, resolve_extensions,
 };
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// `pi install SOURCE`.
+/// How old a version has to be before an update takes it: most hijacked ones are found in that time.
+const UPDATES_WAIT: Duration = Duration::from_secs(3 * 24 * 60 * 60);
+
+/// `pi install [SOURCE]`.
 pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Result<()> {
-    let installed = install_quietly(environment, args).await?;
-    let (applicant, consent) = consent_to(environment, &installed, args.yes)?;
+    for installed in install_quietly(environment, args).await? {
+        told(environment, &installed, args)?;
+    }
+    Ok(())
+}
+
+fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) -> Result<()> {
+    let (applicant, consent) = consent_to(environment, installed, args.yes)?;
     for warning in &installed.warnings {
         stderr(&format!("warning: {}", clean(warning)));
     }
@@ -56,7 +65,7 @@ pub(crate) fn consent_to(environment: &Environment, installed: &Installed, yes: 
     let mode = decided.policy.mode;
     let root =
         if installed.path.is_file() { installed.path.parent().unwrap_or(&installed.path) } else { &installed.path };
-    let output = Compiler::new().build(&input_of(&installed.id, root, &installed.entries))?;
+    let output = Compiler::new().build(&installed.id, &input_of(&installed.id, root, &installed.entries))?;
     let applicant = Applicant::new(&installed.id, root, &output.metadata(), mode)?;
     let terminal = Terminal::default();
     let who = match (yes, environment.stdin_is_terminal && environment.stderr_is_terminal) {
@@ -70,24 +79,73 @@ pub(crate) fn consent_to(environment: &Environment, installed: &Installed, yes: 
 }
 
 /// Installs and says nothing about it.
-pub(crate) async fn install_quietly(environment: &Environment, args: &InstallArgs) -> Result<Installed> {
-    let compiler = Compiler::new();
-    let builder = move |input: &BuildInput| -> pijs_packages::Result<Built> {
-        let built = compiler.build(&input_of(&input.id, &input.root, &input.entries)).map_err(|failure| {
-            PackageError::new(
-                InstallCode::Build,
-                input.id.clone(),
-                format!("it does not build\n\n{}", failure.render(false)),
-            )
-        })?;
-        Ok(Built { warnings: built.diagnostics.iter().map(ToString::to_string).collect() })
+pub(crate) async fn install_quietly(environment: &Environment, args: &InstallArgs) -> Result<Vec<Installed>> {
+    let (installer, progress) = installer(environment, args.registry.as_deref())?;
+    let installer = installer.similar_names(args.similar_name);
+    let installed = match &args.source {
+        Some(source) => installer.install(source, scope(args.local)).await.map(|one| vec![one]),
+        None => installer.restore(scope(args.local)).await,
     };
-    let npm = environment.npm_config(args.registry.as_deref())?;
-    let progress = Arc::new(Bar::new(environment));
-    let installer = Installer::new(environment.dirs.clone(), npm, Arc::new(builder))?.progress(progress.clone());
-    let installed = installer.install(&args.source, scope(args.local)).await;
     progress.finish();
     Ok(installed?)
+}
+
+/// `pi update [SOURCE]`.
+pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Result<()> {
+    let (mut installer, progress) = installer(environment, args.registry.as_deref())?;
+    if !args.no_wait {
+        installer = installer.not_newer_than(std::time::SystemTime::now() - UPDATES_WAIT);
+    }
+    let updated = installer.update(args.source.as_deref(), scope(args.local)).await;
+    progress.finish();
+    let updated = updated?;
+    if args.json {
+        let one = |installed: &Installed| json!({ "id": installed.id, "version": installed.version, "warnings": installed.warnings });
+        stdout(&serde_json::Value::from_iter(updated.iter().map(one)).to_string());
+        return Ok(());
+    }
+    for installed in &updated {
+        consent_to(environment, installed, args.yes)?;
+        for warning in &installed.warnings {
+            stderr(&format!("warning: {}", clean(warning)));
+        }
+        stderr(&format!("updated {} to {}", clean(&installed.id), clean(installed.version.as_deref().unwrap_or("-"))));
+    }
+    if updated.is_empty() {
+        let wait = if args.no_wait { "" } else { "; versions younger than three days wait (--no-wait takes them)" };
+        stderr(&format!("nothing to update{wait}"));
+    }
+    Ok(())
+}
+
+/// The first git of `PATH`, by its absolute path.
+fn git(environment: &Environment) -> GitOptions {
+    let path = environment.variable("PATH").unwrap_or_default();
+    let program = std::env::split_paths(path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join("git"))
+        .find(|program| program.is_file());
+    let ssh = ["HOME", "SSH_AUTH_SOCK"];
+    let ssh = ssh.into_iter().filter_map(|name| Some((name.into(), environment.variable(name)?.into()))).collect();
+    GitOptions { program, path: path.into(), ssh }
+}
+
+fn installer(environment: &Environment, registry: Option<&str>) -> Result<(Installer, Arc<Bar>)> {
+    let compiler = Compiler::new();
+    let builder = move |input: &BuildInput| -> pijs_packages::Result<Built> {
+        let built =
+            compiler.build(&input.id, &input_of(&input.id, &input.root, &input.entries)).map_err(|failure| {
+                PackageError::new(
+                    InstallCode::Build,
+                    input.id.clone(),
+                    format!("it does not build\n\n{}", failure.render(false)),
+                )
+            })?;
+        Ok(Built { warnings: built.diagnostics.iter().map(ToString::to_string).collect() })
+    };
+    let progress = Arc::new(Bar::new(environment));
+    let installer = Installer::new(environment.dirs.clone(), environment.npm_config(registry)?, Arc::new(builder))?;
+    Ok((installer.progress(progress.clone()).git(git(environment)), progress))
 }
 
 pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()> {
@@ -174,7 +232,8 @@ pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<Pac
 /// `pi ext show`: what a package may ask for and what the scan has to say.
 pub(crate) fn show(environment: &Environment, which: &str, as_json: bool) -> Result<()> {
     let package = find_package(environment, which)?;
-    let output = Compiler::new().build(&input_of(package.id.as_str(), &package.root, &package.entries))?;
+    let id = package.id.as_str();
+    let output = Compiler::new().build(id, &input_of(id, &package.root, &package.entries))?;
     let metadata = output.metadata();
     let limits = pijs_protocol::wire::Limits::default();
     if as_json {

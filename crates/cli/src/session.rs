@@ -89,6 +89,9 @@ pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<E
     let prompt = args.prompt.join(" ");
     let front_end: Box<dyn FrontEnd> = match args.mode {
         Mode::Json => Box::new(JsonFrontEnd::new(std::io::stdout())),
+        Mode::Text | Mode::Rpc if std::io::IsTerminal::is_terminal(&std::io::stdout()) => {
+            Box::new(TextFrontEnd::for_terminal(std::io::stdout()))
+        }
         Mode::Text | Mode::Rpc => Box::new(TextFrontEnd::new(std::io::stdout())),
     };
     let session = assemble(environment, Setup { args, flags, front_end, ledger: None, partner: None }).await?;
@@ -340,7 +343,7 @@ async fn load(
     desk: &Desk<'_>,
     found: &PackageEntry,
 ) -> Result<()> {
-    let output = compiler.build(&input_of(found.id.as_str(), &found.root, &found.entries))?;
+    let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
     let metadata = output.metadata();
     let mut profile = Profile::new(found.id.as_str()).at(&found.root);
     profile.artifact_id = Some(metadata.artifact.clone());

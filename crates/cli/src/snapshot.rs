@@ -97,7 +97,7 @@ async fn load_package(
     supplier: &Supplier,
     found: &PackageEntry,
 ) -> Result<Vec<(String, String)>> {
-    let output = compiler.build(&input_of(found.id.as_str(), &found.root, &found.entries))?;
+    let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
     let metadata = output.metadata();
     let mut profile = Profile::new(found.id.as_str()).at(&found.root);
     profile.artifact_id = Some(metadata.artifact.clone());

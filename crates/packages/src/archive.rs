@@ -78,6 +78,27 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
+    /// Files that come from elsewhere than an archive, under the same rules for names; each path has a folder at the top.
+    pub(crate) fn from_files(files: impl Iterator<Item = (Vec<u8>, Vec<u8>)>, limits: &Limits) -> Result<Self> {
+        let mut this = Self { tar: Vec::new(), files: BTreeMap::new(), warnings: Vec::new() };
+        let mut names = Names::default();
+        for (raw, bytes) in files {
+            let start = this.tar.len();
+            this.tar.extend_from_slice(&bytes);
+            if let Some(path) = names.take(&raw, false, limits)?
+                && this.files.insert(path, start..this.tar.len()).is_some()
+            {
+                return Err(refuse(InstallCode::Format, &String::from_utf8_lossy(&raw), "the same file twice"));
+            }
+        }
+        Ok(this)
+    }
+
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.warnings.extend(warnings);
+        self
+    }
+
     /// Paths and contents in path order; `/` separates components on every system.
     pub fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.files.iter().map(|(path, range)| (path.as_str(), &self.tar[range.clone()]))

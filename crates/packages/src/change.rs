@@ -6,6 +6,7 @@
 //! Either way lock, settings and folder agree again without a hand.
 
 use crate::error::{InstallCode, PackageError, Result};
+use crate::git::GitSource;
 use crate::lock::LockFile;
 use crate::manifest::Manifest;
 use crate::settings::Settings;
@@ -24,7 +25,7 @@ const LARGEST: u64 = 64 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Change {
-    /// `npm:NAME`.
+    /// `npm:NAME` or `git:HOST/PATH`.
     pub(crate) identity: String,
     /// Its folder in staging; for a removal, where the package goes.
     pub(crate) staged: PathBuf,
@@ -60,8 +61,15 @@ impl Change {
         }
     }
 
-    fn name(&self) -> Result<PackageName> {
-        PackageName::parse(self.identity.strip_prefix("npm:").unwrap_or_default())
+    /// Where the package belongs; the identity is read anew, since the note may have been changed.
+    fn place(&self, store: &Store) -> Result<PathBuf> {
+        match GitSource::parse(&self.identity) {
+            Some(git) => Ok(store.root().join(git?.place())),
+            None => {
+                let name = PackageName::parse(self.identity.strip_prefix("npm:").unwrap_or_default())?;
+                Ok(Store::place(store.root(), &name))
+            }
+        }
     }
 
     /// Does what is left of the change; `put` unless the package is in place already.
@@ -71,10 +79,10 @@ impl Change {
             // Settings first: what is left on disk is loaded by nobody.
             self.list(store, home, None)?;
             write_file(store.disk(), &LockFile::path(store.root()), self.lock_after.as_bytes(), Replace::STATE)?;
-            held.take_away(&self.name()?, &self.staged)?;
+            held.take_away(&self.place(store)?, &self.staged)?;
         } else {
             if put {
-                held.put(&self.name()?, &self.staged)?;
+                held.put(&self.place(store)?, &self.staged)?;
             }
             write_file(store.disk(), &LockFile::path(store.root()), self.lock_after.as_bytes(), Replace::STATE)?;
             self.list(store, home, self.source.as_deref())?;
@@ -85,18 +93,17 @@ impl Change {
 
     fn back(&self, held: &Held, home: &Path) -> Result<()> {
         let store = held.store();
-        let name = self.name()?;
-        let place = Store::place(store.root(), &name);
+        let place = self.place(store)?;
         if self.manifest.is_none() {
             // The folder is the last to go.
             if !exists(store.disk(), &place)? && exists(store.disk(), &self.staged)? {
-                held.put(&name, &self.staged)?;
+                held.put(&place, &self.staged)?;
             }
         } else if self.is_in_place(store)? && self.lock_before.as_deref() != Some(&self.lock_after) {
             if exists(store.disk(), &self.staged)? {
-                held.put(&name, &self.staged)?;
+                held.put(&place, &self.staged)?;
             } else {
-                held.take_away(&name, &self.staged)?;
+                held.take_away(&place, &self.staged)?;
             }
         }
         let lock = LockFile::path(store.root());
@@ -111,7 +118,7 @@ impl Change {
 
     /// Whether the new package is where it belongs.
     fn is_in_place(&self, store: &Store) -> Result<bool> {
-        let there = Manifest::read(&Store::place(store.root(), &self.name()?)).ok().flatten();
+        let there = Manifest::read(&self.place(store)?).ok().flatten();
         Ok(there.is_some_and(|manifest| Some(&manifest.hash) == self.manifest.as_ref()))
     }
 
@@ -158,8 +165,7 @@ pub(crate) fn settle(held: &Held, home: &Path) -> Result<()> {
         }
         let in_place = change.manifest.is_some() && change.is_in_place(store)?;
         // For a moment neither is there, on file systems that cannot swap.
-        let between = !exists(store.disk(), &Store::place(store.root(), &change.name()?))?
-            && exists(store.disk(), &change.staged)?;
+        let between = !exists(store.disk(), &change.place(store)?)? && exists(store.disk(), &change.staged)?;
         // A removal is wanted whatever was done of it; a package that is in place, or was about to be, is complete.
         if change.manifest.is_none() || in_place || between {
             change.forward(held, home, between)?;

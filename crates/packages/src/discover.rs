@@ -140,6 +140,17 @@ impl Finder<'_> {
                 self.push(ExtensionId::new(format!("npm:{name}")), &root, entries, Origin::Named);
                 Ok(())
             }
+            Source::Git(git) => {
+                let id = git.identity();
+                let places = [Scope::Project, Scope::User].map(|scope| self.dirs.root(scope).join(git.place()));
+                let Some(root) = places.into_iter().find(|place| place.is_dir()) else {
+                    return Err(PackageError::new(InstallCode::Source, id, "it is not installed")
+                        .help(format!("run: pi install {}", git.to_settings())));
+                };
+                let entries = package_entries(&root, false)?;
+                self.push(ExtensionId::new(id), &root, entries, Origin::Named);
+                Ok(())
+            }
         }
     }
 
@@ -217,6 +228,7 @@ impl Finder<'_> {
         }
         let (id, root, local) = match &source {
             Source::Npm { name, .. } => (ExtensionId::new(identity), Store::place(&settings_dir, name), false),
+            Source::Git(_) => (ExtensionId::new(identity), Store::place_of(&settings_dir, &source), false),
             Source::Path(path) if path.is_dir() => (path_id(path), path.clone(), true),
             Source::Path(path) => return self.path(path, Origin::Package(scope)),
         };

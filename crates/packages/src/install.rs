@@ -7,10 +7,12 @@
 
 mod fetch;
 mod local;
+mod repository;
 
 use crate::archive::Limits;
 use crate::change::{Change, settle};
 use crate::error::{InstallCode, PackageError, Result};
+use crate::git::GitOptions;
 use crate::lock::LockFile;
 use crate::manifest::Manifest;
 use crate::npmrc::NpmConfig;
@@ -22,8 +24,10 @@ use crate::{Dirs, Scope};
 use fetch::Plan;
 use nodejs_semver::Version;
 use pijs_durable::Disk;
+use pijs_protocol::guard;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Compiles a package, so that one that does not build is never put in place.
 ///
@@ -127,6 +131,8 @@ pub struct Installer {
     builder: Arc<dyn Builder>,
     progress: Arc<dyn Progress>,
     disk: Disk,
+    similar_names: bool,
+    git: GitOptions,
 }
 
 impl Installer {
@@ -138,13 +144,36 @@ impl Installer {
     /// The same under other caps.
     pub fn with_limits(dirs: Dirs, npm: NpmConfig, builder: Arc<dyn Builder>, limits: Limits) -> Result<Self> {
         let registry = Registry::new(npm, limits.clone())?;
-        Ok(Self { dirs, registry, limits, builder, progress: Arc::new(NoProgress), disk: Disk::system() })
+        let progress = Arc::new(NoProgress);
+        let (disk, git) = (Disk::system(), GitOptions::default());
+        Ok(Self { dirs, registry, limits, builder, progress, disk, similar_names: false, git })
     }
 
     /// Reports what it does to `progress`.
     #[must_use]
     pub fn progress(mut self, progress: Arc<dyn Progress>) -> Self {
         self.progress = progress;
+        self
+    }
+
+    /// Takes a package although its name can be taken for that of an installed one.
+    #[must_use]
+    pub fn similar_names(mut self, allowed: bool) -> Self {
+        self.similar_names = allowed;
+        self
+    }
+
+    /// Fetches git sources with this git; without it they are refused.
+    #[must_use]
+    pub fn git(mut self, git: GitOptions) -> Self {
+        self.git = git;
+        self
+    }
+
+    /// Acts as if versions that were published later did not exist: updates then wait until somebody has looked at them.
+    #[must_use]
+    pub fn not_newer_than(mut self, time: SystemTime) -> Self {
+        self.registry.not_newer_than(time);
         self
     }
 
@@ -166,6 +195,7 @@ impl Installer {
         match Source::parse(source, &self.dirs.cwd, &self.dirs.home)? {
             Source::Path(path) => self.install_path(&path, scope),
             Source::Npm { name, range } => self.install_npm(&name, &range, scope).await,
+            Source::Git(git) => self.install_git(git, scope).await,
         }
     }
 
@@ -174,12 +204,11 @@ impl Installer {
         let mut restored = Vec::new();
         let missing = self.list()?.into_iter().filter(|listed| listed.scope == scope && !listed.present);
         for listed in missing {
-            let Source::Npm { name, range } =
-                Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home)?
-            else {
-                continue;
-            };
-            restored.push(self.restore_npm(&name, &range, scope).await?);
+            match Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home)? {
+                Source::Npm { name, range } => restored.push(self.restore_npm(&name, &range, scope).await?),
+                Source::Git(git) => restored.push(self.restore_git(git, scope).await?),
+                Source::Path(_) => {}
+            }
         }
         Ok(restored)
     }
@@ -192,12 +221,15 @@ impl Installer {
             if only.as_ref().is_some_and(|only| only.id != listed.id) {
                 continue;
             }
-            let Source::Npm { name, range } =
-                Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home)?
-            else {
-                continue;
+            let (name, range) = match Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home)? {
+                Source::Npm { name, range } => (name, range),
+                Source::Git(git) if !git.is_pinned() => {
+                    updated.push(self.install_git(git, scope).await?);
+                    continue;
+                }
+                Source::Git(_) | Source::Path(_) => continue,
             };
-            if Version::parse(&range).is_err() {
+            if Version::parse(&range).is_err() && self.has_newer(&name, &range, scope).await? {
                 updated.push(self.install_npm(&name, &range, scope).await?);
             }
         }
@@ -221,10 +253,7 @@ impl Installer {
                     });
                     continue;
                 };
-                let path = match &source {
-                    Source::Npm { name, .. } => Store::place(&root, name),
-                    Source::Path(path) => path.clone(),
-                };
+                let path = Store::place_of(&root, &source);
                 let manifest = Manifest::read(&path).ok().flatten();
                 let present = path.exists();
                 let version = manifest.and_then(|manifest| manifest.version);
@@ -240,7 +269,7 @@ impl Installer {
         let root = self.dirs.root(scope);
         let store = Store::open(&self.disk, &root, scope)?;
         let held = self.lock(&store)?;
-        if found.id.starts_with("npm:") {
+        if ["npm:", "git:"].iter().any(|origin| found.id.starts_with(origin)) {
             let (mut lock, lock_before) = LockFile::read_text(&self.disk, &root)?;
             lock.packages.remove(&found.id);
             let staging = store.stage("remove")?;
@@ -290,8 +319,38 @@ impl Installer {
         }
     }
 
+    /// Whether the registry has a version above the locked one.
+    async fn has_newer(&self, name: &PackageName, range: &str, scope: Scope) -> Result<bool> {
+        let lock = LockFile::read(&self.disk, &self.dirs.root(scope))?;
+        let Some(locked) = lock.packages.get(&format!("npm:{name}")) else { return Ok(true) };
+        self.check_registries(&lock, name)?;
+        let offered = self.registry.document(name).await?.pick(range)?.version;
+        let newer = Version::parse(&offered).ok() > Version::parse(&locked.version).ok();
+        Ok(newer)
+    }
+
+    /// A new name that a person reads as one that is installed already is most likely not the one that was meant.
+    fn check_similar(&self, name: &PackageName) -> Result<()> {
+        if self.similar_names || !guard::is_up("name.similar") {
+            return Ok(());
+        }
+        for listed in self.list()? {
+            let Some(known) = listed.id.strip_prefix("npm:") else { continue };
+            if known == name.as_str() {
+                return Ok(());
+            }
+            if let Some(difference) = crate::similar::difference(name.as_str(), known) {
+                let why = format!("its name can be taken for {known}, which is installed: {difference}");
+                return Err(PackageError::new(InstallCode::Name, format!("npm:{name}"), why)
+                    .help("check the spelling; if it is the one you mean, add --similar-name"));
+            }
+        }
+        Ok(())
+    }
+
     async fn install_npm(&self, name: &PackageName, range: &str, scope: Scope) -> Result<Installed> {
         let root = self.dirs.root(scope);
+        self.check_similar(name)?;
         let store = Store::open(&self.disk, &root, scope)?;
         let lock = LockFile::read(&self.disk, &root)?;
         self.check_registries(&lock, name)?;
@@ -304,7 +363,7 @@ impl Installer {
             self.check_registries(&lock, &placed.name)?;
         }
         let plan = Plan::from_tree(&self.registry, &tree);
-        let staged = self.fetch(&store, name, &plan).await?;
+        let staged = self.fetch(&store, &format!("npm:{name}"), None, &plan).await?;
         staged.manifest.agrees_with(&info)?;
         // Another process may have installed it meanwhile.
         let unchanged = |lock: &LockFile| refuse_step_back(lock, &source, range, &info);
@@ -326,8 +385,9 @@ impl Installer {
         for name in plan.names() {
             self.check_registries(&lock, name)?;
         }
-        let staged = self.fetch(&store, name, &plan).await?;
-        if staged.tree != entry.tree || staged.manifest.hash != entry.manifest {
+        let staged = self.fetch(&store, &format!("npm:{name}"), None, &plan).await?;
+        let same = staged.tree == entry.tree && staged.manifest.hash == entry.manifest;
+        if !same && guard::is_up("lock.tree") {
             return Err(PackageError::new(
                 InstallCode::Integrity,
                 source.to_string(),
@@ -353,7 +413,7 @@ impl Installer {
         let config = self.registry.config();
         let now = config.registry(name).as_str();
         match lock.registries.get(name.scope().unwrap_or_default()) {
-            Some(recorded) if recorded != now && !config.is_explicit() => {
+            Some(recorded) if recorded != now && !config.is_explicit() && guard::is_up("lock.registries") => {
                 let which = name.scope().unwrap_or("packages without a scope");
                 Err(PackageError::new(
                     InstallCode::Source,
@@ -375,16 +435,15 @@ impl Installer {
         mut warnings: Vec<String>,
         still: &(dyn Fn(&LockFile) -> Result<()> + Sync + '_),
     ) -> Result<Installed> {
-        let Source::Npm { name, .. } = source else { unreachable!("only registries have a store") };
         let (id, root) = (source.identity(), store.root());
-        self.progress.step(&format!("building {name}"));
+        self.progress.step(&format!("building {source}"));
         let entries =
             crate::entries::package_entries(staged.package(), false).map_err(|error| at_package(error, source))?;
         let input = BuildInput { id: id.clone(), root: staged.package().to_path_buf(), entries };
         warnings.extend(staged.warnings.iter().cloned());
         warnings.extend(self.builder.build(&input)?.warnings);
 
-        let place = Store::place(root, name);
+        let place = Store::place_of(root, source);
         let entries = input
             .entries
             .iter()
@@ -436,12 +495,13 @@ fn refuse_step_back(lock: &LockFile, source: &Source, range: &str, info: &crate:
             .help("if that is what you want, remove it first and install it again"))
     };
     let integrity = locked.packages.get("").map(|package| package.integrity.as_str());
-    if locked.version == info.version && info.dist.integrity.as_deref().is_some_and(|now| Some(now) != integrity) {
+    let other_bytes = info.dist.integrity.as_deref().is_some_and(|now| Some(now) != integrity);
+    if locked.version == info.version && other_bytes && guard::is_up("lock.same-bytes") {
         return refuse(format!("the registry has other bytes for {} than the lock file", info.version));
     }
     let (Ok(before), Ok(now)) = (Version::parse(&locked.version), Version::parse(&info.version)) else { return Ok(()) };
     let tag = matches!(Wanted::parse(range), Some(Wanted::Tag(tag)) if tag != "latest");
-    if now < before && !tag && crate::source::allows(range, &before) {
+    if now < before && !tag && crate::source::allows(range, &before) && guard::is_up("lock.step-back") {
         return refuse(format!("the registry offers {now}, older than the installed {before}"));
     }
     Ok(())

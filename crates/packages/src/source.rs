@@ -5,7 +5,9 @@
 //! same under both.
 
 use crate::error::{InstallCode, PackageError, Result};
+use crate::git::GitSource;
 use nodejs_semver::{Range, Version};
+use pijs_protocol::guard;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
@@ -31,11 +33,16 @@ impl PackageName {
             None => vec![name],
         };
         for part in &parts {
+            if !guard::is_up("name.form") {
+                break;
+            }
             if part.is_empty() || part.starts_with(['.', '_', '-']) {
                 return refuse("each part of a package name starts with a letter or a digit");
             }
-            if !part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._~".contains(&b)) {
-                return refuse("a package name has only a-z, 0-9 and - . _ ~");
+            let odd = part.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || "-._~".contains(*c)));
+            if let Some(odd) = odd {
+                let why = format!("a package name has only a-z, 0-9 and - . _ ~, not U+{:04X}", u32::from(odd));
+                return refuse(&why);
             }
             if matches!(*part, "node_modules" | "favicon.ico" | "constructor" | "prototype") {
                 return refuse("the name is reserved");
@@ -103,6 +110,8 @@ pub enum Source {
         /// The text behind the `@`, as the user wrote it; empty when nothing was.
         range: String,
     },
+    /// A git repository.
+    Git(GitSource),
     /// A file or folder; absolute, not copied.
     Path(PathBuf),
 }
@@ -119,12 +128,13 @@ impl Source {
     /// let at = |text| Source::parse(text, Path::new("/projects"), Path::new("/home/me")).map(|source| source.identity());
     /// assert_eq!(at("pi-ttsr@^1").unwrap(), "npm:pi-ttsr");
     /// assert_eq!(at("./mine").unwrap(), "path:/projects/mine");
-    /// assert!(at("git:example.org/a/b").is_err());
+    /// assert_eq!(at("git:example.org/a/b@v1").unwrap(), "git:example.org/a/b");
+    /// assert!(at("git:ext::sh").is_err());
     /// ```
     pub fn parse(text: &str, cwd: &Path, home: &Path) -> Result<Self> {
         let text = text.trim();
-        if let Some(refused) = refuse_git(text) {
-            return Err(refused);
+        if let Some(git) = GitSource::parse(text) {
+            return git.map(Self::Git);
         }
         if let Some(spec) = text.strip_prefix("npm:") {
             return parse_npm(spec);
@@ -135,8 +145,8 @@ impl Source {
     /// Reads a source from a settings file, where whatever has no prefix is a path relative to the file's folder.
     pub fn from_settings(text: &str, settings_dir: &Path, home: &Path) -> Result<Self> {
         let text = text.trim();
-        if let Some(refused) = refuse_git(text) {
-            return Err(refused);
+        if let Some(git) = GitSource::parse(text) {
+            return git.map(Self::Git);
         }
         match text.strip_prefix("npm:") {
             Some(spec) => parse_npm(spec),
@@ -148,6 +158,7 @@ impl Source {
     pub fn identity(&self) -> String {
         match self {
             Self::Npm { name, .. } => format!("npm:{name}"),
+            Self::Git(git) => git.identity(),
             Self::Path(path) => format!("path:{}", path.display()),
         }
     }
@@ -157,6 +168,7 @@ impl Source {
         match self {
             Self::Npm { name, range } if range.is_empty() => format!("npm:{name}"),
             Self::Npm { name, range } => format!("npm:{name}@{range}"),
+            Self::Git(git) => git.to_settings(),
             Self::Path(path) => relative(settings_dir, path),
         }
     }
@@ -167,6 +179,7 @@ impl fmt::Display for Source {
         match self {
             Self::Npm { name, range } if range.is_empty() => write!(f, "npm:{name}"),
             Self::Npm { name, range } => write!(f, "npm:{name}@{range}"),
+            Self::Git(git) => f.write_str(&git.to_settings()),
             Self::Path(path) => write!(f, "{}", path.display()),
         }
     }
@@ -190,15 +203,6 @@ fn parse_npm(spec: &str) -> Result<Source> {
         .help("examples: @1.2.3, @^1.2, @latest"));
     }
     Ok(Source::Npm { name, range: range.to_owned() })
-}
-
-/// Git sources in every spelling pi knows.
-fn refuse_git(text: &str) -> Option<PackageError> {
-    let git = ["git:", "git+", "git@", "http://", "https://", "ssh://", "file://", "github:"];
-    git.iter().any(|prefix| text.starts_with(prefix)).then(|| {
-        PackageError::new(InstallCode::Source, printable(text), "git sources are not supported yet")
-            .help("install from npm (npm:NAME), or clone it yourself and install the folder")
-    })
 }
 
 fn looks_like_path(text: &str) -> bool {

@@ -13,7 +13,7 @@
 
 use crate::Scope;
 use crate::error::{InstallCode, PackageError, Result};
-use crate::source::PackageName;
+use crate::source::{PackageName, Source};
 use pijs_durable::{Disk, Lock, LockError, Owner, Replace};
 use pijs_protocol::guard;
 use std::ffi::OsString;
@@ -64,6 +64,15 @@ impl Store {
         root.join("npm").join("node_modules").join(name.as_str())
     }
 
+    /// The same for any source; a local path is where it is.
+    pub(crate) fn place_of(root: &Path, source: &Source) -> PathBuf {
+        match source {
+            Source::Npm { name, .. } => Self::place(root, name),
+            Source::Git(git) => root.join(git.place()),
+            Source::Path(path) => path.clone(),
+        }
+    }
+
     pub(crate) fn at(disk: &Disk, root: &Path) -> Self {
         Self { disk: disk.clone(), root: root.to_owned() }
     }
@@ -75,7 +84,8 @@ impl Store {
         if scope == Scope::Project && guard::is_up("packages.no-links") {
             // A cloned project could point these anywhere.
             let files = ["settings.json", "pijs-lock.json"].map(|name| root.join(name));
-            let folders = [root.to_owned(), npm.clone(), npm.join("node_modules"), npm.join(".staging")];
+            let folders =
+                [root.to_owned(), npm.clone(), npm.join("node_modules"), npm.join(".staging"), root.join("git")];
             for folder in folders.iter().chain(&files) {
                 if disk.stat(folder).is_ok_and(|stat| stat.kind == pijs_durable::Kind::Link) {
                     return Err(PackageError::new(
@@ -170,34 +180,35 @@ impl Held {
         self.store.disk.sweep_owned(&staging).map_err(|error| PackageError::io("clear it", &staging, error))
     }
 
-    /// Makes the staged folder `from` the package `name`, in one step; what was there is then at `from`.
-    pub(crate) fn put(&self, name: &PackageName, from: &Path) -> Result<()> {
+    /// Makes the staged folder `from` the package at `to`, in one step; what was there is then at `from`.
+    pub(crate) fn put(&self, to: &Path, from: &Path) -> Result<()> {
         let disk = &self.store.disk;
-        let to = Store::place(&self.store.root, name);
-        let parent = to.parent().expect("below node_modules");
+        let parent = to.parent().expect("below the store");
         disk.create_dirs(parent).map_err(|error| PackageError::io("create it", parent, error))?;
-        let replaces = disk.exists(&to).map_err(|error| PackageError::io("look at it", &to, error))?;
-        let moved = if replaces { exchange(disk, from, &to) } else { disk.rename(from, &to) };
-        moved.map_err(|error| PackageError::io("put the package in place", &to, error))?;
+        let replaces = disk.exists(to).map_err(|error| PackageError::io("look at it", to, error))?;
+        let moved = if replaces { exchange(disk, from, to) } else { disk.rename(from, to) };
+        moved.map_err(|error| PackageError::io("put the package in place", to, error))?;
         self.flush(&[parent, from.parent().expect("below staging")])
     }
 
     /// Takes a package out of sight by one rename, to `aside`.
-    pub(crate) fn take_away(&self, name: &PackageName, aside: &Path) -> Result<()> {
+    pub(crate) fn take_away(&self, place: &Path, aside: &Path) -> Result<()> {
         let disk = &self.store.disk;
-        let place = Store::place(&self.store.root, name);
-        let failed = |error| PackageError::io("remove it", &place, error);
-        if !disk.exists(&place).map_err(failed)? {
+        let failed = |error| PackageError::io("remove it", place, error);
+        if !disk.exists(place).map_err(failed)? {
             return Ok(());
         }
         // The folder of a process that ended may have been swept.
         disk.create_dirs(aside.parent().expect("below staging")).map_err(failed)?;
-        disk.rename(&place, aside).map_err(failed)?;
-        let parent = place.parent().expect("below node_modules");
+        disk.rename(place, aside).map_err(failed)?;
+        let parent = place.parent().expect("below the store");
         self.flush(&[parent, aside.parent().expect("below staging")])?;
-        // An empty scope folder would look like a package.
-        if name.scope().is_some() {
-            let _ = disk.remove_dir(parent);
+        // An empty scope folder would look like a package; one that is not empty stays.
+        let ends = |folder: &&Path| folder.ends_with("node_modules") || folder.ends_with("git");
+        for folder in place.ancestors().skip(1).take_while(|folder| !ends(folder)) {
+            if disk.remove_dir(folder).is_err() {
+                break;
+            }
         }
         Ok(())
     }

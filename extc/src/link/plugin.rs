@@ -12,6 +12,7 @@ use crate::rewrite::{Location, location, rewrite};
 use crate::scan::{ModuleScan, ScanOptions, scan};
 use crate::tree::{Located, SourceTree};
 use oxc_sourcemap::SourceMap;
+use pijs_protocol::guard;
 use rolldown::ModuleType;
 use rolldown_common::side_effects::HookSideEffects;
 use rolldown_common::{ImportKind, RUNTIME_MODULE_KEY, ResolvedExternal};
@@ -152,6 +153,9 @@ impl Modules {
 
     /// What is refused by its spelling alone.
     fn refuse_by_name(&self, args: &HookResolveIdArgs<'_>) -> Option<HookResolveIdOutput> {
+        if !guard::is_up("build.schemes") {
+            return None;
+        }
         let specifier = args.specifier;
         let scheme = specifier.split_once(':').map(|(scheme, _)| scheme).filter(|scheme| {
             scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
@@ -180,7 +184,7 @@ impl Modules {
         if is_virtual(path) {
             return None;
         }
-        if self.tree.locate(Path::new(path)).is_none() {
+        if self.tree.locate(Path::new(path)).is_none() && guard::is_up("build.escape") {
             let diagnostic = Diagnostic::new(Code::Escape, format!("`{}` leads out of the package", args.specifier))
                 .help("copy the file into the package, or publish it as a package and depend on it");
             return Some(self.refuse(args, diagnostic, "ERR_ACCESS_DENIED"));

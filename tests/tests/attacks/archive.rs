@@ -5,11 +5,11 @@ use std::io::Write;
 
 const BLOCK: usize = 512;
 
-/// The compressed bytes.
-pub(crate) fn build(archive: &Archive) -> Result<Vec<u8>, String> {
+/// The compressed bytes; `name` and `version` are those of its honest part.
+pub(crate) fn build(archive: &Archive, name: &str, version: &str) -> Result<Vec<u8>, String> {
     let mut tar = Vec::new();
     if archive.honest {
-        push(&mut tar, &file("package/package.json", &honest_manifest("attacked", "1.0.0")), 0)?;
+        push(&mut tar, &file("package/package.json", &honest_manifest(name, version)), 0)?;
         push(&mut tar, &file("package/index.ts", HELLO), 0)?;
     }
     for entry in &archive.entries {
@@ -51,6 +51,10 @@ pub(crate) fn content(content: &Content) -> Result<Vec<u8>, String> {
 }
 
 fn push(tar: &mut Vec<u8>, entry: &Entry, n: usize) -> Result<(), String> {
+    if entry.kind.as_deref() == Some("end") {
+        tar.resize(tar.len() + BLOCK, 0);
+        return Ok(());
+    }
     let kind = kind(entry.kind.as_deref().unwrap_or("file"))?;
     let mut data = match &entry.content {
         Some(described) => content(described)?,
@@ -112,7 +116,7 @@ fn pax_record(key: &str, value: &str) -> String {
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("into memory")
 }
 

@@ -130,6 +130,9 @@ pub(crate) enum Step {
         name: String,
         #[serde(default)]
         replies: BTreeMap<String, Vec<Reply>>,
+        /// Files of this folder for every other path, as a git repository is served.
+        #[serde(default)]
+        folder: Option<String>,
     },
     /// Runs another program (for preparations such as `git init`), without `pi` and without canaries.
     Run {
@@ -420,7 +423,7 @@ pub(crate) struct Entry {
     /// The name's bytes, when they are no text.
     pub(crate) path_hex: Option<String>,
     /// `file` (default), `folder`, `symlink`, `hardlink`, `fifo`, `char`, `block`, `contiguous`, `pax`, `global`,
-    /// `long-name`, `long-link`, `sparse`, or one character.
+    /// `long-name`, `long-link`, `sparse`, `end` (an end marker, although more comes), or one character.
     pub(crate) kind: Option<String>,
     pub(crate) link: String,
     pub(crate) text: String,

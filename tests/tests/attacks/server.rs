@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,14 +21,16 @@ pub(crate) struct Server {
 struct Shared {
     /// Answers of a path, one after the other; the last one again and again. `*` is any other path.
     replies: BTreeMap<String, Vec<Reply>>,
+    folder: Option<PathBuf>,
     requests: Mutex<Vec<Value>>,
 }
 
 impl Server {
-    pub(crate) fn start(replies: BTreeMap<String, Vec<Reply>>) -> Self {
+    /// `folder` answers what `replies` do not.
+    pub(crate) fn start(replies: BTreeMap<String, Vec<Reply>>, folder: Option<PathBuf>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
         let address = listener.local_addr().expect("bound");
-        let shared = Arc::new(Shared { replies, requests: Mutex::default() });
+        let shared = Arc::new(Shared { replies, folder, requests: Mutex::default() });
         let theirs = Arc::downgrade(&shared);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -43,7 +46,7 @@ impl Server {
     /// Says one thing to everybody.
     pub(crate) fn speaking(text: &str) -> Self {
         let reply = Reply { body: text.to_owned(), ..Reply::default() };
-        Self::start(BTreeMap::from([("*".to_owned(), vec![reply])]))
+        Self::start(BTreeMap::from([("*".to_owned(), vec![reply])]), None)
     }
 
     /// `http://127.0.0.1:PORT`
@@ -64,7 +67,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // Wakes the thread that accepts; it finds nobody to serve for.
-        self.shared = Arc::new(Shared { replies: BTreeMap::new(), requests: Mutex::default() });
+        self.shared = Arc::new(Shared { replies: BTreeMap::new(), folder: None, requests: Mutex::default() });
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -103,9 +106,26 @@ fn serve(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
     let replies = shared.replies.get(&path).or_else(|| shared.replies.get("*"));
     let reply = match replies {
         Some(replies) => replies.get(earlier).or_else(|| replies.last()).cloned().unwrap_or_default(),
-        None => Reply { status: Some(404), ..Reply::default() },
+        None => {
+            if let Some(bytes) = shared.folder.as_ref().and_then(|folder| file(folder, &path)) {
+                write!(
+                    &mut &*stream,
+                    "HTTP/1.1 200 X\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                    bytes.len()
+                )?;
+                return (&mut &*stream).write_all(&bytes);
+            }
+            Reply { status: Some(404), ..Reply::default() }
+        }
     };
     answer(stream, &reply)
+}
+
+/// A file below the folder; queries are ignored, and so is what leaves it.
+fn file(folder: &Path, path: &str) -> Option<Vec<u8>> {
+    let path = path.split('?').next().unwrap_or(path).trim_start_matches('/');
+    let inside = Path::new(path).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    inside.then(|| std::fs::read(folder.join(path)).ok()).flatten()
 }
 
 fn answer(mut stream: &TcpStream, reply: &Reply) -> std::io::Result<()> {

@@ -51,10 +51,11 @@ fn one(world: &World, step: Step, alone: bool) -> Result<(), String> {
         }
         Step::Archive { path, archive } => {
             let path = world.path(&path);
-            std::fs::write(&path, archive::build(&archive)?).map_err(|error| format!("{}: {error}", path.display()))
+            std::fs::write(&path, archive::build(&archive, "attacked", "1.0.0")?)
+                .map_err(|error| format!("{}: {error}", path.display()))
         }
-        Step::Serve { name, replies } => {
-            world.add_server(&name, Server::start(replies));
+        Step::Serve { name, replies, folder } => {
+            world.add_server(&name, Server::start(replies, folder.map(|folder| world.path(&folder))));
             Ok(())
         }
         Step::Run { program, args, cwd, env, keep } => {
@@ -138,7 +139,7 @@ fn publish(world: &World, publish: &Publish) -> Result<(), String> {
         manifest[key] = value.clone();
     }
     let tarball = match &publish.archive {
-        Some(archive) => archive::build(archive)?,
+        Some(archive) => archive::build(archive, &publish.name, &publish.version)?,
         None => {
             let mut all = BTreeMap::from([("index.ts".to_owned(), archive::HELLO.as_bytes().to_vec())]);
             all.insert("package.json".to_owned(), manifest.to_string().into_bytes());
@@ -146,10 +147,12 @@ fn publish(world: &World, publish: &Publish) -> Result<(), String> {
             registry::pack(&all)
         }
     };
+    let digest = ssri::IntegrityOpts::new().algorithm(ssri::Algorithm::Sha1).chain(&tarball).result();
+    world.set("sha1", &digest.to_string());
     world.registry.publish_tarball(&manifest, &tarball, |entry| {
         if let Some(says) = &publish.says {
             let mut value = Value::Object(std::mem::take(entry));
-            files::merge(&mut value, says);
+            files::merge(&mut value, &world.fill_value(says));
             *entry = value.as_object().cloned().unwrap_or_default();
         }
     });

@@ -13,6 +13,7 @@ use crate::store::{Staging, Store};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use futures_util::{StreamExt, stream};
+use pijs_protocol::guard;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,12 @@ impl Plan {
         Self(wanted.collect())
     }
 
+    /// Without the package itself: that has come from elsewhere.
+    pub(super) fn without_root(mut self) -> Self {
+        self.0.retain(|wanted| !wanted.path.is_empty());
+        self
+    }
+
     pub(super) fn from_lock(locked: &Locked) -> Result<Self> {
         let wanted = locked.packages.iter().map(|(path, package)| {
             Ok(Wanted {
@@ -71,6 +78,7 @@ pub(super) struct Staged {
     pub(super) warnings: Vec<String>,
     packages: BTreeMap<String, LockedPackage>,
     names: Vec<PackageName>,
+    commit: Option<String>,
 }
 
 impl Staged {
@@ -90,6 +98,7 @@ impl Staged {
         Locked {
             source: source.to_owned(),
             version: self.packages[""].version.clone(),
+            commit: self.commit.clone(),
             manifest: self.manifest.hash.clone(),
             tree: self.tree.clone(),
             packages: self.packages.clone(),
@@ -106,14 +115,15 @@ impl Installer {
         Ok(Download { wanted, subject, sha512, files })
     }
 
-    pub(super) async fn fetch(&self, store: &Store, name: &PackageName, plan: &Plan) -> Result<Staged> {
+    /// `root` is the package itself, when it came from elsewhere than a registry.
+    pub(super) async fn fetch(&self, store: &Store, label: &str, root: Option<Root>, plan: &Plan) -> Result<Staged> {
         let staging = store.stage("install")?;
         let folder = staging.path().join("package");
         store.disk().create_dir(&folder).map_err(|error| PackageError::io("create it", &folder, error))?;
-        let root = Dir::open_ambient_dir(&folder, ambient_authority())
+        let dir = Dir::open_ambient_dir(&folder, ambient_authority())
             .map_err(|error| PackageError::io("open it", &folder, error))?;
 
-        self.progress.step(&format!("downloading {name}"));
+        self.progress.step(&format!("downloading {label}"));
         let downloads: Vec<_> = plan.0.iter().map(|wanted| self.download(wanted)).collect();
         let mut downloads = stream::iter(downloads).buffered(PARALLEL_DOWNLOADS);
 
@@ -122,13 +132,27 @@ impl Installer {
         let mut packages = BTreeMap::new();
         let mut tree = Sha256::new();
         let mut bytes = 0;
+        let mut commit = None;
+        if let Some(root) = root {
+            bytes += root.files.size();
+            warnings.extend(root.files.warnings.iter().map(|warning| format!("{label}: {warning}")));
+            warnings.extend(
+                scripts(&root.manifest, &root.files).map(|script| format!("IN_SCRIPT: {label}: {script} was not run")),
+            );
+            check_bundled(&root.manifest, label, &root.files)?;
+            root.files.write_into(&dir)?;
+            add_to(&mut tree, "", &root.files.digest());
+            packages.insert(String::new(), root.locked);
+            manifest = Some(root.manifest);
+            commit = Some(root.commit);
+        }
         while let Some(download) = downloads.next().await {
             let Download { wanted, subject, sha512, files } = download?;
             bytes += files.size();
             if bytes > self.limits.tree {
                 return Err(PackageError::new(
                     InstallCode::Size,
-                    format!("npm:{name}"),
+                    label,
                     format!("more than {} bytes with its dependencies", self.limits.tree),
                 ));
             }
@@ -141,17 +165,14 @@ impl Installer {
             // Places come in path order, so the folder that a dependency lies in was written before it.
             let target = if wanted.path.is_empty() { None } else { Some(wanted.path.as_str()) };
             match target {
-                None => files.write_into(&root)?,
+                None => files.write_into(&dir)?,
                 Some(path) => {
                     let failed = |error| PackageError::io("create it", &folder.join(path), error);
-                    root.create_dir_all(path).map_err(failed)?;
-                    files.write_into(&root.open_dir(path).map_err(failed)?)?;
+                    dir.create_dir_all(path).map_err(failed)?;
+                    files.write_into(&dir.open_dir(path).map_err(failed)?)?;
                 }
             }
-            for part in [wanted.path.as_str(), &files.digest()] {
-                tree.update((part.len() as u64).to_le_bytes());
-                tree.update(part.as_bytes());
-            }
+            add_to(&mut tree, &wanted.path, &files.digest());
             let locked = LockedPackage {
                 name: wanted.name.as_str().to_owned(),
                 version: wanted.version.clone(),
@@ -173,7 +194,23 @@ impl Installer {
             warnings,
             packages,
             names: plan.names().cloned().collect(),
+            commit,
         })
+    }
+}
+
+/// A package that did not come from a registry.
+pub(super) struct Root {
+    pub(super) files: Unpacked,
+    pub(super) manifest: Manifest,
+    pub(super) locked: LockedPackage,
+    pub(super) commit: String,
+}
+
+fn add_to(tree: &mut Sha256, place: &str, digest: &str) {
+    for part in [place, digest] {
+        tree.update((part.len() as u64).to_le_bytes());
+        tree.update(part.as_bytes());
     }
 }
 
@@ -191,6 +228,13 @@ fn check_package(wanted: &Wanted, subject: &str, files: &Unpacked) -> Result<Man
     let bytes = files.get("package.json").ok_or_else(|| refuse("there is no package.json in it".to_owned()))?;
     let manifest = Manifest::parse(subject, bytes)?;
     manifest.is_named(wanted.name.as_str(), &wanted.version)?;
+    check_bundled(&manifest, subject, files)?;
+    Ok(manifest)
+}
+
+/// It brings along only what it declares, and nothing that the host supplies.
+fn check_bundled(manifest: &Manifest, subject: &str, files: &Unpacked) -> Result<()> {
+    let refuse = |why: String| PackageError::new(InstallCode::Manifest, subject, why);
     for (path, _) in files.files() {
         let Some(rest) = path.strip_prefix("node_modules/") else { continue };
         let mut parts = rest.split('/');
@@ -200,6 +244,9 @@ fn check_package(wanted: &Wanted, subject: &str, files: &Unpacked) -> Result<Man
         } else {
             first.to_owned()
         };
+        if !guard::is_up("manifest.bundled") {
+            continue;
+        }
         if PackageName::parse(&bundled).is_ok_and(|name| name.is_host_supplied()) {
             return Err(refuse(format!("it ships its own copy of {bundled}, which the host supplies"))
                 .help("its author should list it under peerDependencies"));
@@ -208,7 +255,7 @@ fn check_package(wanted: &Wanted, subject: &str, files: &Unpacked) -> Result<Man
             return Err(refuse(format!("it ships {} without listing it under bundleDependencies", printable(path))));
         }
     }
-    Ok(manifest)
+    Ok(())
 }
 
 /// What npm would have run for it.

@@ -1,0 +1,70 @@
+//! Which characters a terminal shows as themselves.
+
+/// A character that a reader does not see, or that changes the order of what is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hidden {
+    /// Byte offset in the text.
+    pub at: usize,
+    /// The character.
+    pub character: char,
+}
+
+impl std::fmt::Display for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "U+{:04X}", u32::from(self.character))
+    }
+}
+
+/// Bidirectional controls, tags and invisible characters in source text ("trojan source"), in order.
+///
+/// A byte order mark at the very start is no finding.
+pub fn hidden(text: &str) -> impl Iterator<Item = Hidden> + '_ {
+    let mut before = None;
+    text.char_indices().filter_map(move |(at, character)| {
+        let previous = before.replace(character);
+        let next = || text[at + character.len_utf8()..].chars().next();
+        let joins = character == ZWJ && previous.is_some_and(is_pictograph) && next().is_some_and(is_pictograph);
+        let found = (is_hidden(character) || character == ZWJ) && !joins && !(at == 0 && character == '\u{feff}');
+        found.then_some(Hidden { at, character })
+    })
+}
+
+/// Zero-width joiner.
+pub(crate) const ZWJ: char = '\u{200d}';
+
+/// C0 and C1 controls, and DEL.
+pub(crate) fn is_control(c: char) -> bool {
+    c.is_control()
+}
+
+/// Shown as nothing, or as an order to the terminal: Cf and other default-ignorable characters but the zero-width joiner.
+pub(crate) fn is_hidden(c: char) -> bool {
+    matches!(c,
+        '\u{ad}'                      // soft hyphen
+        | '\u{34f}'                   // combining grapheme joiner
+        | '\u{600}'..='\u{605}' | '\u{6dd}' | '\u{70f}' | '\u{8e2}' | '\u{890}'..='\u{891}'
+        | '\u{61c}'                   // Arabic letter mark
+        | '\u{115f}'..='\u{1160}' | '\u{3164}' | '\u{ffa0}' // Hangul fillers
+        | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}'     // Mongolian selectors
+        | '\u{200b}'..='\u{200c}' | '\u{200e}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'     // line and paragraph separators, embeddings and overrides
+        | '\u{2060}'..='\u{206f}'
+        | '\u{2800}'                  // blank Braille pattern
+        | '\u{fff0}'..='\u{fffb}'
+        | '\u{feff}'
+        | '\u{fe00}'..='\u{fe0e}'     // variation selectors; emoji style (fe0f) stays behind a pictograph
+        | '\u{110bd}' | '\u{110cd}'
+        | '\u{13430}'..='\u{1343f}'
+        | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}'   // tags and variation selectors supplement
+        | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' // private use
+    )
+}
+
+/// Characters that a joiner may stand between.
+pub(crate) fn is_pictograph(c: char) -> bool {
+    matches!(c, '\u{1f000}'..='\u{1faff}' | '\u{2600}'..='\u{27bf}' | '\u{2190}'..='\u{21ff}' | '\u{2300}'..='\u{23ff}'
+        | '\u{2b00}'..='\u{2bff}' | '\u{fe0f}')
+}

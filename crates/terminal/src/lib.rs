@@ -1,0 +1,57 @@
+//! Text of unknown origin on a terminal: what an extension, a model, a package, a registry or a file made.
+//!
+//! One sanitiser over a real parser ([`vte`]), since stripping escape sequences by pattern leaves gaps. It keeps printable
+//! characters, line feeds, tabs and a subset of SGR (colours, bold, dim, italic, underline, inverse, strike-through), and
+//! drops everything else a terminal would act on or hide: all other escape sequences, C0 and C1 controls, bidirectional
+//! controls, tag characters, invisible characters (a zero-width joiner stays between emoji), and more than a few marks on
+//! one character. Styles that are still on at the end are switched off, so nothing spills into what follows.
+//!
+//! [`text`] cleans several lines, [`line`] makes one line of them, [`Stream`] cleans text that comes in pieces, and
+//! [`hidden`] names what a reader of source code would not see. [`Limits`] clamp width and lines.
+//!
+//! ```
+//! assert_eq!(pijs_terminal::text("a\u{1b}]0;title\u{7}b\u{202e}c"), "abc");
+//! assert_eq!(pijs_terminal::text("\u{1b}[31mred"), "\u{1b}[31mred\u{1b}[0m");
+//! assert_eq!(pijs_terminal::line("two\nlines"), "two lines");
+//! ```
+
+#![warn(missing_docs)]
+
+mod characters;
+mod sgr;
+mod stream;
+
+pub use characters::{Hidden, hidden};
+pub use stream::{Limits, Stream};
+
+/// Cleans text of any number of lines, under the default [`Limits`].
+#[must_use]
+pub fn text(text: &str) -> String {
+    within(text, Limits::default())
+}
+
+/// Cleans text under `limits`.
+#[must_use]
+pub fn within(text: &str, limits: Limits) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut stream = Stream::new(limits);
+    stream.push(text, &mut out);
+    stream.finish(&mut out);
+    out
+}
+
+/// Cleans text and makes one line of it: line ends become blanks.
+#[must_use]
+pub fn line(text: &str) -> String {
+    let clean = self::text(text);
+    clean.trim_end_matches('\n').replace(['\n', '\t'], " ")
+}
+
+/// Cleans text and takes its styles as well: for places whose look is ours, such as a question to the user.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    within(text, Limits { styles: false, ..Limits::default() })
+}
+
+#[cfg(test)]
+mod tests;

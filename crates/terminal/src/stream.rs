@@ -1,0 +1,190 @@
+//! Text in pieces. A sequence that is split between two pieces is one sequence.
+
+use crate::characters::{ZWJ, is_control, is_hidden, is_pictograph};
+use crate::sgr;
+use pijs_protocol::guard;
+use unicode_width::UnicodeWidthChar;
+use vte::{Params, Parser, Perform};
+
+/// Marks on one character; real scripts need a few, "zalgo" needs hundreds.
+const MOST_MARKS: usize = 4;
+/// Columns of a tab stop.
+const TAB: usize = 8;
+
+/// How much is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Columns of one line; the rest of it becomes `…`.
+    pub columns: usize,
+    /// Lines; the rest is counted in a last line.
+    pub lines: usize,
+    /// Whether colours and the like stay.
+    pub styles: bool,
+}
+
+impl Default for Limits {
+    /// 4,000 columns and 1,000 lines: no honest text meets them, and no other fills the screen for long.
+    fn default() -> Self {
+        Self { columns: 4_000, lines: 1_000, styles: true }
+    }
+}
+
+impl Limits {
+    /// Neither width nor lines are clamped: for a reply of the model, which may be as long as it likes.
+    #[must_use]
+    pub const fn unbounded() -> Self {
+        Self { columns: usize::MAX, lines: usize::MAX, styles: true }
+    }
+
+    /// One short line, such as a title.
+    #[must_use]
+    pub const fn columns(columns: usize) -> Self {
+        Self { columns, lines: 1, styles: true }
+    }
+}
+
+/// Cleans text as it comes.
+#[derive(Default)]
+pub struct Stream {
+    parser: Parser,
+    state: State,
+}
+
+#[derive(Default)]
+struct State {
+    limits: Option<Limits>,
+    column: usize,
+    lines: usize,
+    cut: bool,
+    styled: bool,
+    marks: usize,
+    before: Option<char>,
+    /// A joiner that stays only if a pictograph follows.
+    joiner: bool,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream").field("lines", &self.state.lines).finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    /// A stream at the beginning of a line.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { parser: Parser::new(), state: State { limits: Some(limits), ..State::default() } }
+    }
+
+    /// Appends what may be shown of `text` to `out`.
+    pub fn push(&mut self, text: &str, out: &mut String) {
+        if !guard::is_up("terminal.sanitise") {
+            out.push_str(text);
+            return;
+        }
+        let mut performer = Cleaner { state: &mut self.state, out };
+        self.parser.advance(&mut performer, text.as_bytes());
+    }
+
+    /// The end: an open sequence is dropped, styles are switched off, lines that were left out are counted.
+    pub fn finish(&mut self, out: &mut String) {
+        let state = &mut self.state;
+        let most = state.limits().lines;
+        if std::mem::take(&mut state.styled) {
+            out.push_str("\u{1b}[0m");
+        }
+        if state.lines >= most && most > 1 && most != usize::MAX {
+            let more = state.lines + 1 - most;
+            out.push_str(&format!("[{more} more lines]\n"));
+        }
+        *self = Self::new(self.state.limits());
+    }
+}
+
+impl State {
+    fn limits(&self) -> Limits {
+        self.limits.unwrap_or_default()
+    }
+
+    fn is_over(&self) -> bool {
+        self.lines >= self.limits().lines
+    }
+}
+
+struct Cleaner<'a> {
+    state: &'a mut State,
+    out: &'a mut String,
+}
+
+impl Cleaner<'_> {
+    fn show(&mut self, c: char, width: usize) {
+        if self.state.is_over() || self.state.cut {
+            return;
+        }
+        if self.state.column.saturating_add(width) > self.state.limits().columns {
+            self.state.cut = true;
+            self.out.push('…');
+            return;
+        }
+        self.state.column = self.state.column.saturating_add(width);
+        self.out.push(c);
+    }
+}
+
+impl Perform for Cleaner<'_> {
+    fn print(&mut self, c: char) {
+        let before = self.state.before.replace(c);
+        if std::mem::take(&mut self.state.joiner) && is_pictograph(c) {
+            self.show(ZWJ, 0);
+        }
+        match c {
+            ZWJ => self.state.joiner = before.is_some_and(is_pictograph),
+            '\u{fe0f}' if before.is_some_and(is_pictograph) => self.show(c, 0),
+            '\u{fe0f}' => {}
+            // vte answers with this for bytes that are no UTF-8; a `str` has it only as itself.
+            c if is_control(c) || is_hidden(c) => {}
+            c => match c.width().unwrap_or(0) {
+                0 => {
+                    self.state.marks += 1;
+                    if self.state.marks <= MOST_MARKS {
+                        self.show(c, 0);
+                    }
+                }
+                width => {
+                    self.state.marks = 0;
+                    self.show(c, width);
+                }
+            },
+        }
+    }
+
+    fn execute(&mut self, byte: u8) {
+        self.state.joiner = false;
+        self.state.before = None;
+        match byte {
+            b'\n' => {
+                if !self.state.is_over() {
+                    self.out.push('\n');
+                }
+                self.state.lines = self.state.lines.saturating_add(1);
+                self.state.column = 0;
+                self.state.cut = false;
+                self.state.marks = 0;
+            }
+            b'\t' => self.show('\t', TAB - self.state.column % TAB),
+            _ => {}
+        }
+    }
+
+    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, action: char) {
+        self.state.joiner = false;
+        if action != 'm' || !intermediates.is_empty() || ignore || !self.state.limits().styles || self.state.is_over() {
+            return;
+        }
+        let groups: Vec<Vec<u16>> = params.iter().map(<[u16]>::to_vec).collect();
+        if let Some(kept) = sgr::keep(&groups) {
+            self.state.styled = !sgr::resets(&kept);
+            self.out.push_str(&kept);
+        }
+    }
+}

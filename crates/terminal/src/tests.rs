@@ -1,0 +1,141 @@
+//! What stays and what goes, by example and as properties.
+
+use super::*;
+use proptest::prelude::*;
+
+#[test]
+fn what_stays_and_what_goes() {
+    for (dirty, clean) in [
+        ("plain text\nand a second line\t.", "plain text\nand a second line\t."),
+        ("Grüße, 你好, e\u{301}, 👨\u{200d}👩\u{200d}👧", "Grüße, 你好, e\u{301}, 👨\u{200d}👩\u{200d}👧"),
+        ("a\u{1b}[2J\u{1b}[Hb", "ab"),
+        ("a\u{1b}]8;;http://evil.example\u{1b}\\link\u{1b}]8;;\u{1b}\\b", "alinkb"),
+        ("a\u{1b}]52;c;aGVsbG8=\u{7}b", "ab"),
+        ("a\u{1b}Pq#0;2;0;0;0\u{1b}\\b", "ab"),
+        ("a\u{1b}_app\u{1b}\\\u{1b}^pm\u{1b}\\\u{1b}Xsos\u{1b}\\b", "ab"),
+        ("a\u{1b}7\u{1b}[s\u{1b}[?1049h\u{1b}(0b", "ab"),
+        ("a\u{9b}2Jb\u{9d}0;t\u{9c}c", "a2Jb0;tc"),
+        ("over\rwritten\u{8}\u{7f}\u{b}\u{c}\0", "overwritten"),
+        ("a\u{202e}b\u{2066}c\u{2069}\u{200f}d", "abcd"),
+        ("a\u{e0041}\u{e007f}b\u{200b}c\u{feff}d\u{2060}e\u{ad}f", "abcdef"),
+        ("a\u{200d}b", "ab"),
+        ("\u{1b}[31;5;8mred\u{1b}[0m", "\u{1b}[31mred\u{1b}[0m"),
+        ("\u{1b}[38;2;1;2;3mx\u{1b}[m", "\u{1b}[38;2;1;2;3mx\u{1b}[0m"),
+        ("\u{1b}[38:2::1:2:3mx\u{1b}[48;5;7my\u{1b}[0m", "\u{1b}[38;2;1;2;3mx\u{1b}[48;5;7my\u{1b}[0m"),
+        ("\u{1b}[38;5;999mx\u{1b}[58;2;1;2;3my", "xy"),
+        ("open \u{1b}[1mbold", "open \u{1b}[1mbold\u{1b}[0m"),
+        ("cut off \u{1b}[3", "cut off "),
+        ("cut off \u{1b}]0;title", "cut off "),
+    ] {
+        assert_eq!(text(dirty), clean, "{dirty:?}");
+    }
+}
+
+#[test]
+fn marks_on_one_character_are_few() {
+    let zalgo = format!("e{}f", "\u{301}".repeat(500));
+    assert_eq!(text(&zalgo), format!("e{}f", "\u{301}".repeat(4)));
+}
+
+#[test]
+fn width_and_lines_are_clamped() {
+    let limits = Limits { columns: 5, lines: 2, styles: true };
+    assert_eq!(within("12345678\nab\ncd\nef", limits), "12345…\nab\n[2 more lines]\n");
+    assert_eq!(within("你好你好", limits), "你好…");
+    assert_eq!(within("title\nmore", Limits::columns(80)), "title\n");
+    let long = "x".repeat(100_000);
+    assert!(text(&long).chars().count() <= 4_001);
+    assert!(text(&"\n".repeat(100_000)).lines().count() <= 1_001);
+}
+
+#[test]
+fn one_line_is_one_line() {
+    assert_eq!(line("a\nb\tc\r\nd\n"), "a b c d");
+    assert_eq!(plain("\u{1b}[31mred\u{1b}[0m"), "red");
+}
+
+#[test]
+fn what_is_hidden_in_source_is_named() {
+    let source = "const a\u{200b}b = '\u{202e}x'; // 👨\u{200d}👩 \u{e0061}";
+    let named: Vec<String> = hidden(source).map(|found| found.to_string()).collect();
+    assert_eq!(named, ["U+200B", "U+202E", "U+E0061"]);
+    assert_eq!(hidden("\u{feff}ordinary").count(), 0);
+}
+
+/// Pieces that make trouble, glued in any order.
+fn hostile() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        any::<String>(),
+        "[ -~\n\t]{0,20}",
+        "\u{1b}[\\[\\]P_^X()#%][0-9;:?<=>]{0,12}[@-~]?",
+        Just("\u{1b}".to_owned()),
+        Just("\u{9b}31m".to_owned()),
+        Just("\u{1b}\\".to_owned()),
+        Just("👨\u{200d}👩".to_owned()),
+        "[\u{200b}-\u{200f}\u{202a}-\u{202e}\u{e0000}-\u{e007f}]{0,4}",
+    ];
+    prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+/// Text without the style sequences this crate writes itself.
+fn without_styles(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('\u{1b}') {
+        out.push_str(&rest[..at]);
+        let sequence = &rest[at..];
+        let end = sequence.find('m').expect("every sequence that stays is a whole style");
+        assert!(sequence[..end].starts_with("\u{1b}["), "{sequence:?}");
+        assert!(sequence[2..end].bytes().all(|b| b.is_ascii_digit() || b == b';'), "{sequence:?}");
+        rest = &sequence[end + 1..];
+    }
+    out.push_str(rest);
+    out
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_left_that_a_terminal_acts_on(dirty in hostile()) {
+        let clean = without_styles(&text(&dirty));
+        for c in clean.chars() {
+            prop_assert!(!c.is_control() || c == '\n' || c == '\t', "{c:?} in {clean:?}");
+        }
+        prop_assert_eq!(hidden(&clean).filter(|found| found.character != '\u{200d}').count(), 0);
+    }
+
+    #[test]
+    fn cleaning_twice_changes_nothing_more(dirty in hostile()) {
+        let once = text(&dirty);
+        prop_assert_eq!(text(&once), once);
+    }
+
+    #[test]
+    fn pieces_are_cleaned_as_the_whole(dirty in hostile(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6)) {
+        let mut places: Vec<usize> = dirty.char_indices().map(|(at, _)| at).chain([dirty.len()]).collect();
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| *cut.get(&places)).collect();
+        cuts.extend([0, dirty.len()]);
+        cuts.sort_unstable();
+        places.clear();
+        let mut out = String::new();
+        let mut stream = Stream::new(Limits::default());
+        for pair in cuts.windows(2) {
+            stream.push(&dirty[pair[0]..pair[1]], &mut out);
+        }
+        stream.finish(&mut out);
+        prop_assert_eq!(out, text(&dirty));
+    }
+
+    #[test]
+    fn ordinary_text_stays_as_it_is(ordinary in "[ -~äöü你好\n\t]{0,200}") {
+        prop_assert_eq!(text(&ordinary), ordinary);
+    }
+
+    #[test]
+    fn no_line_is_wider_than_allowed(dirty in hostile(), columns in 1usize..40) {
+        let clean = within(&dirty.replace('\t', " "), Limits { columns, lines: 50, styles: false });
+        for line in clean.lines().filter(|line| !line.ends_with("more lines]")) {
+            let width: usize = line.chars().filter_map(unicode_width::UnicodeWidthChar::width).sum();
+            prop_assert!(width <= columns + 1, "{width} in {line:?}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Compiling code that is not the user's own in a child process that can do nothing else.
+//!
+//! Parsers and linkers see whatever a package contains; a mistake in one of them must not reach further than the build.
+//! So [`build`](crate::build) with [`BuildOptions::sealed`](crate::BuildOptions) starts the program it runs in once more.
+//! The child gets a request on stdin, closes everything else off, compiles, and writes the artifact to stdout:
+//!
+//! - limits on memory, processor time, files and processes, no core dump, nothing written to any file;
+//! - Landlock: the package and the folders of its dependencies can be read, nothing else; no TCP, no signals to others;
+//! - seccomp: no sockets, no other program, no tracing, no io_uring, no namespaces.
+//!
+//! The parent keeps the clock and kills at the deadline. The cache, its key and the MAC stay on the parent's side. A child
+//! that dies or is late is one `BD_LIMIT` for that build; the next build starts a new one. What the child answers is
+//! decoded like any artifact, and the bytes are the same as without it.
+//!
+//! Where Landlock or seccomp are missing (other systems, old kernels) the rest still holds.
+
+use crate::build::{self, BuildOptions, Compiled};
+use crate::diagnostics::{BuildFailure, Code, Diagnostic};
+use crate::limits::Limits;
+use crate::record::Record;
+use crate::resolve::{Input, Package};
+use pijs_artifact::decode;
+use pijs_protocol::guard;
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The argument that tells a program that it is to compile.
+const ARGUMENT: &str = "--pijs-build-worker";
+/// Most bytes of an answer: an artifact with its sources, maps and bytecode.
+const MOST_ANSWER: u64 = 512 << 20;
+/// How often a running child is looked at.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Bounds of a sealed build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seal {
+    /// Longest time on the clock.
+    pub deadline: Duration,
+    /// Longest time on processors, in seconds.
+    pub cpu_seconds: u64,
+    /// Address space. Stacks are reserved from it: 256 MiB for each processor.
+    pub memory_bytes: u64,
+}
+
+impl Default for Seal {
+    /// A minute, two minutes of processors, 8 GiB of addresses: twenty times what the largest published extension takes.
+    fn default() -> Self {
+        Self { deadline: Duration::from_secs(60), cpu_seconds: 120, memory_bytes: 8 << 30 }
+    }
+}
+
+/// What the child is told.
+#[derive(Serialize, Deserialize)]
+struct Request {
+    input: Input,
+    minify: bool,
+    limits: Limits,
+    seal: (u64, u64),
+    readable: Vec<std::path::PathBuf>,
+}
+
+/// The head of its answer; the artifact's bytes follow.
+#[derive(Serialize, Deserialize)]
+enum Answer {
+    Built { record: Record, diagnostics: Vec<Diagnostic> },
+    Failed(Vec<Diagnostic>),
+}
+
+/// Compiles and exits, if this process was started to compile. Call it first in `main`.
+///
+/// Returns at once in every other process.
+pub fn enter() {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == ARGUMENT) && arguments.next().is_none() {
+        serve();
+    }
+}
+
+#[expect(clippy::exit, reason = "a worker has no caller to return to")]
+fn serve() -> ! {
+    let code = match answer() {
+        Ok(()) => 0,
+        Err(_) => 1,
+    };
+    std::process::exit(code)
+}
+
+fn answer() -> io::Result<()> {
+    let mut text = Vec::new();
+    io::stdin().lock().read_to_end(&mut text)?;
+    let request: Request = serde_json::from_slice(&text)?;
+    walls::close_off(request.seal.0, request.seal.1, &request.readable);
+    let options = BuildOptions { minify: request.minify, limits: request.limits, ..BuildOptions::default() };
+    let (answer, bytes) = match build::compile(&request.input, &options) {
+        Ok(Compiled { bytes, record, diagnostics, .. }) => {
+            (Answer::Built { record, diagnostics: bounded(diagnostics) }, bytes)
+        }
+        Err(failure) => (Answer::Failed(bounded(failure.diagnostics().to_vec())), Vec::new()),
+    };
+    let head = serde_json::to_vec(&answer)?;
+    let mut out = io::stdout().lock();
+    out.write_all(&(head.len() as u64).to_le_bytes())?;
+    out.write_all(&head)?;
+    out.write_all(&bytes)?;
+    out.flush()
+}
+
+/// Every excerpt carries its whole file; a few are all that anybody reads.
+fn bounded(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    const EXCERPTS: usize = 20;
+    diagnostics.iter_mut().skip(EXCERPTS).for_each(Diagnostic::forget_excerpt);
+    diagnostics
+}
+
+/// Has a child compile `package`.
+pub(crate) fn compile(
+    input: &Input,
+    package: &Package,
+    options: &BuildOptions,
+    seal: Seal,
+) -> Result<Compiled, BuildFailure> {
+    let request = Request {
+        input: input.clone(),
+        minify: options.minify,
+        limits: options.limits,
+        seal: (seal.memory_bytes, seal.cpu_seconds),
+        readable: std::iter::once(&package.root).chain(&package.dependencies).cloned().collect(),
+    };
+    let bytes = run(&request, seal).map_err(|why| {
+        let message = format!("{}: {why}", package.name);
+        BuildFailure::from(
+            Diagnostic::new(Code::Limit, message)
+                .help("the package takes more than a build may, or breaks the compiler"),
+        )
+    })?;
+    let broken = || BuildFailure::from(Diagnostic::new(Code::Limit, "the build worker answered with something else"));
+    let (length, rest) = bytes.split_at_checked(8).ok_or_else(broken)?;
+    let length = usize::try_from(u64::from_le_bytes(length.try_into().expect("eight bytes"))).map_err(|_| broken())?;
+    let (head, bytes) = rest.split_at_checked(length).ok_or_else(broken)?;
+    match serde_json::from_slice(head).map_err(|_| broken())? {
+        Answer::Failed(diagnostics) => Err(BuildFailure::new(diagnostics)),
+        Answer::Built { record, diagnostics } => {
+            let artifact = decode(bytes).map_err(|_| broken())?;
+            Ok(Compiled { artifact, bytes: bytes.to_vec(), record, diagnostics })
+        }
+    }
+}
+
+/// Starts the child, feeds it, and waits within the deadline. The error says what became of it.
+fn run(request: &Request, seal: Seal) -> Result<Vec<u8>, String> {
+    let program = std::env::current_exe().map_err(|error| format!("this program cannot be found: {error}"))?;
+    let mut command = Command::new(program);
+    command.arg(ARGUMENT).env_clear().current_dir("/");
+    if !guard::down().is_empty() {
+        command.env(guard::VARIABLE, guard::down().join(","));
+    }
+    let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = spawned.map_err(|error| format!("no build worker: {error}"))?;
+    let text = serde_json::to_vec(request).expect("plain data");
+    let mut input = child.stdin.take().expect("piped");
+    let output = child.stdout.take().expect("piped");
+    let reader = std::thread::Builder::new().name("extc-answer".to_owned()).spawn(move || {
+        // A child that dies early does not read; its end tells more than this error.
+        let _ = input.write_all(&text);
+        drop(input);
+        let mut bytes = Vec::new();
+        output.take(MOST_ANSWER).read_to_end(&mut bytes).map(|_| bytes)
+    });
+    let reader = reader.map_err(|error| format!("no thread for the build worker: {error}"))?;
+    let outcome = wait(&mut child, seal.deadline);
+    let bytes = reader.join().unwrap_or_else(|_| Err(io::Error::other("the reader stopped")));
+    match outcome? {
+        status if status.success() => bytes.map_err(|error| format!("its answer cannot be read: {error}")),
+        status => Err(format!("the build worker ended: {status}")),
+    }
+}
+
+fn wait(child: &mut Child, deadline: Duration) -> Result<std::process::ExitStatus, String> {
+    let started = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status),
+            Ok(None) if started.elapsed() < deadline => std::thread::sleep(LOOK),
+            Ok(None) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("the build was not done after {} s", deadline.as_secs()));
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod walls {
+    use landlock::{
+        ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+        RulesetCreatedAttr, Scope,
+    };
+    use pijs_protocol::guard;
+    use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
+    use seccompiler::{SeccompAction, SeccompFilter};
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    /// What a compiler never does. Threads and memory it needs, so this is a list of what is refused.
+    const REFUSED: &[i64] = &[
+        libc::SYS_socket,
+        libc::SYS_socketpair,
+        libc::SYS_connect,
+        libc::SYS_bind,
+        libc::SYS_listen,
+        libc::SYS_accept4,
+        libc::SYS_sendmsg,
+        libc::SYS_execve,
+        libc::SYS_execveat,
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_kill,
+        libc::SYS_io_uring_setup,
+        libc::SYS_unshare,
+        libc::SYS_setns,
+        libc::SYS_mount,
+        libc::SYS_bpf,
+        libc::SYS_perf_event_open,
+        libc::SYS_keyctl,
+        libc::SYS_add_key,
+        libc::SYS_memfd_create,
+    ];
+
+    /// Closes this process off, before it has any thread but its first.
+    pub(super) fn close_off(memory_bytes: u64, cpu_seconds: u64, readable: &[PathBuf]) {
+        let _ = set_parent_process_death_signal(Some(Signal::KILL));
+        let limits = [
+            (Resource::As, memory_bytes),
+            (Resource::Cpu, cpu_seconds),
+            (Resource::Nofile, 256),
+            (Resource::Core, 0),
+            (Resource::Fsize, 0),
+        ];
+        for (resource, most) in limits {
+            // Fails only when a lower hard limit is in force already, which is as good.
+            let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
+        }
+        if guard::is_up("build.files") {
+            let _ = restrict_files(readable);
+        }
+        if guard::is_up("build.calls") {
+            let _ = refuse_calls();
+        }
+    }
+
+    fn restrict_files(readable: &[PathBuf]) -> Result<(), landlock::RulesetError> {
+        const NEWEST: ABI = ABI::V6;
+        let mut rules = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(NEWEST))?
+            .handle_access(AccessNet::from_all(NEWEST))?
+            .scope(Scope::from_all(NEWEST))?
+            .create()?;
+        for folder in readable {
+            if let Ok(handle) = PathFd::new(folder) {
+                let read = AccessFs::ReadFile | AccessFs::ReadDir;
+                rules = rules.add_rule(PathBeneath::new(handle, read))?;
+            }
+        }
+        rules.restrict_self().map(drop)
+    }
+
+    fn refuse_calls() -> Result<(), Box<dyn std::error::Error>> {
+        let rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect::<BTreeMap<_, _>>();
+        let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, std::env::consts::ARCH.try_into()?)?;
+        let program: seccompiler::BpfProgram = filter.try_into()?;
+        Ok(seccompiler::apply_filter(&program)?)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod walls {
+    /// There is only the deadline here.
+    pub(super) fn close_off(_memory_bytes: u64, _cpu_seconds: u64, _readable: &[std::path::PathBuf]) {}
+}

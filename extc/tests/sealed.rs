@@ -1,0 +1,110 @@
+//! Builds in a sealed child: the same bytes, nothing within reach, and a death is one failed build.
+//!
+//! `harness = false`, since the child is this program once more.
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use pijs_extc::{BuildOptions, Code, Input, Seal, build};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+fn main() -> ExitCode {
+    pijs_extc::worker::enter();
+    let trials = vec![
+        Trial::test("a_sealed_build_gives_the_same_bytes", || same_bytes().map_err(Failed::from)),
+        Trial::test("errors_come_back_whole", || errors().map_err(Failed::from)),
+        Trial::test("a_build_that_takes_too_long_is_stopped", || too_long().map_err(Failed::from)),
+        Trial::test("a_killed_build_fails_and_the_next_one_succeeds", || killed().map_err(Failed::from)),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/packages")
+}
+
+fn sealed() -> BuildOptions {
+    BuildOptions { sealed: Some(Seal::default()), ..BuildOptions::default() }
+}
+
+fn same_bytes() -> Result<(), String> {
+    for package in ["pi-ttsr", "greets-cjs"] {
+        let input = Input::at(fixtures().join(package)).with_dependencies(vec![fixtures().join("npm")]);
+        let here = build(&input, &BuildOptions::default()).map_err(|error| error.to_string())?;
+        let there = build(&input, &sealed()).map_err(|error| error.to_string())?;
+        if here.bytes != there.bytes || here.diagnostics != there.diagnostics {
+            return Err(format!("{package}: a sealed build gives something else"));
+        }
+    }
+    Ok(())
+}
+
+fn package(source: &str) -> Result<tempfile::TempDir, String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    std::fs::write(folder.path().join("index.ts"), source).map_err(|error| error.to_string())?;
+    let manifest = r#"{"name":"it","version":"1.0.0","pi":{"extensions":["./index.ts"]}}"#;
+    std::fs::write(folder.path().join("package.json"), manifest).map_err(|error| error.to_string())?;
+    Ok(folder)
+}
+
+fn errors() -> Result<(), String> {
+    let folder = package("export default () => {\n  const = 1;\n};\n")?;
+    let here = build(&Input::at(folder.path()), &BuildOptions::default()).expect_err("not TypeScript");
+    let there = build(&Input::at(folder.path()), &sealed()).expect_err("not TypeScript");
+    if here.render(false) != there.render(false) {
+        return Err(format!("in the process:\n{}\nsealed:\n{}", here.render(false), there.render(false)));
+    }
+    Ok(())
+}
+
+fn too_long() -> Result<(), String> {
+    let folder = package("export default () => {};\n")?;
+    let seal = Seal { deadline: Duration::ZERO, ..Seal::default() };
+    let options = BuildOptions { sealed: Some(seal), ..BuildOptions::default() };
+    let failure = build(&Input::at(folder.path()), &options).expect_err("no time at all");
+    if failure.first().code() != Code::Limit {
+        return Err(failure.to_string());
+    }
+    Ok(())
+}
+
+/// Kills the child at a random point, as often as `PIJS_KILLS` says (a few by default; nightly 200).
+fn killed() -> Result<(), String> {
+    let rounds: usize = std::env::var("PIJS_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
+    let input = Input::at(fixtures().join("pi-ttsr"));
+    let whole = build(&input, &sealed()).map_err(|error| error.to_string())?.bytes;
+    for round in 0..rounds {
+        // Spread over the time that a build takes, without a clock deciding what is right: any outcome is one of two.
+        let pause = Duration::from_millis((round as u64 * 37) % 400);
+        let worker = std::thread::spawn({
+            let input = input.clone();
+            move || build(&input, &sealed()).map(|output| output.bytes)
+        });
+        std::thread::sleep(pause);
+        kill_children();
+        match worker.join().map_err(|_| "a build panicked".to_owned())? {
+            Ok(bytes) if bytes == whole => {}
+            Ok(_) => return Err(format!("killed after {pause:?}: other bytes")),
+            Err(failure) if failure.first().code() == Code::Limit => {}
+            Err(failure) => return Err(format!("killed after {pause:?}: {failure}")),
+        }
+    }
+    let after = build(&input, &sealed()).map_err(|error| error.to_string())?.bytes;
+    if after == whole { Ok(()) } else { Err("the next build gives other bytes".to_owned()) }
+}
+
+/// Kills the build workers that are children of this process.
+fn kill_children() {
+    let me = std::process::id().to_string();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        let parent =
+            stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(1).map(str::to_owned));
+        if parent.as_deref() == Some(&me)
+            && let Some(pid) = rustix::process::Pid::from_raw(pid)
+        {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What the fuzzers feed: one function for each reader of bytes that somebody else made.
+//!
+//! A target takes any bytes, never panics, and asserts what must hold whatever they are. `fuzz/` runs them under libFuzzer,
+//! `tests/fuzz_targets.rs` runs each a bounded number of times on stable Rust. A crash that is found becomes a file in
+//! `fixtures/regressions/<target>/`, which the same test replays.
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use pijs_agent::provider::sse::{self, SseLimits};
+use pijs_hostcall::Places;
+use pijs_hostcall::ledger::{self, Redactor};
+use pijs_hostcall::scope::CompiledScope;
+use pijs_packages::{Limits, NpmConfig, PackageName, Source, unpack};
+use pijs_protocol::manifest::{CapabilityManifest, Scope};
+use pijs_realm::frame::{FromWorker, ToWorker, frame_length};
+use std::path::{Component, Path};
+
+/// A reader of bytes.
+pub type Target = fn(&[u8]);
+
+/// All of them, by the name that files and folders have.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("archive", archive),
+    ("artifact", artifact),
+    ("capability_manifest", capability_manifest),
+    ("frames", frames),
+    ("ledger", ledger),
+    ("npmrc", npmrc),
+    ("redactor", redactor),
+    ("sanitiser", sanitiser),
+    ("scope", scope),
+    ("source", source),
+    ("sse", sse),
+];
+
+fn text(data: &[u8]) -> String {
+    String::from_utf8_lossy(data).into_owned()
+}
+
+/// A tarball: what comes out lies inside.
+pub fn archive(data: &[u8]) {
+    let limits = Limits { unpacked: 1 << 20, entries: 200, ..Limits::default() };
+    let Ok(unpacked) = unpack(data, &limits) else { return };
+    for (path, _) in unpacked.files() {
+        let inside = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+        assert!(inside && !path.contains('\\') && !path.contains('\0'), "{path:?}");
+    }
+    assert!(unpacked.size() <= limits.unpacked);
+}
+
+/// A compiled extension: what decodes encodes to the same bytes.
+pub fn artifact(data: &[u8]) {
+    if let Ok(artifact) = pijs_artifact::decode(data) {
+        assert_eq!(pijs_artifact::encode(&artifact), data);
+    }
+}
+
+/// `pi.ext.cap.v1`.
+pub fn capability_manifest(data: &[u8]) {
+    if let Ok(manifest) = serde_json::from_slice::<CapabilityManifest>(data) {
+        let again = serde_json::to_vec(&manifest).expect("what was read can be written");
+        serde_json::from_slice::<CapabilityManifest>(&again).expect("and read again");
+    }
+}
+
+/// The wire between host and worker, either way.
+pub fn frames(data: &[u8]) {
+    let _ = frame_length(data);
+    let _ = FromWorker::decode(data);
+    let _ = ToWorker::decode(data);
+}
+
+/// A ledger's file: it is judged, and a tail without a line feed does not count.
+pub fn ledger(data: &[u8]) {
+    if let Ok(verified) = ledger::verify(data) {
+        let whole = data.iter().filter(|byte| **byte == b'\n').count() as u64;
+        assert!(verified.lines <= whole);
+    }
+}
+
+/// The user's `.npmrc`.
+pub fn npmrc(data: &[u8]) {
+    let _ = NpmConfig::parse(&text(data), &|_| None);
+}
+
+/// Redaction: the secret is gone, and doing it again changes nothing.
+pub fn redactor(data: &[u8]) {
+    const SECRET: &str = "correct-horse-battery-staple";
+    let redactor = Redactor::new([SECRET.to_owned()]);
+    let dirty = text(data).replace('\u{fffd}', SECRET);
+    let clean = redactor.text(&dirty);
+    assert!(!clean.contains(SECRET), "{clean:?}");
+    assert_eq!(redactor.text(&clean), clean);
+}
+
+/// Text for a terminal: nothing that it acts on is left, in one piece or in two.
+pub fn sanitiser(data: &[u8]) {
+    let dirty = text(data);
+    let clean = pijs_terminal::text(&dirty);
+    let mut rest = clean.as_str();
+    while let Some(at) = rest.find('\u{1b}') {
+        let sequence = &rest[at..];
+        let end = sequence.find('m').expect("a whole style");
+        assert!(
+            sequence[..end].starts_with("\u{1b}[") && sequence[2..end].bytes().all(|b| b.is_ascii_digit() || b == b';')
+        );
+        rest = &sequence[end + 1..];
+    }
+    assert!(clean.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t' | '\u{1b}')), "{clean:?}");
+    let half = dirty.floor_char_boundary(dirty.len() / 2);
+    let mut stream = pijs_terminal::Stream::new(pijs_terminal::Limits::default());
+    let mut out = String::new();
+    stream.push(&dirty[..half], &mut out);
+    stream.push(&dirty[half..], &mut out);
+    stream.finish(&mut out);
+    assert_eq!(out, clean);
+}
+
+/// Patterns of a scope against paths, hosts and programs: bounded, and nothing outside the project by `src/**`.
+pub fn scope(data: &[u8]) {
+    let text = text(data);
+    let (pattern, subject) = text.split_once('\n').unwrap_or((&text, "src/a"));
+    let places =
+        Places::new(Path::new("/project"), Path::new("/home/me"), Path::new("/home/me/.pi/agent"), Path::new("/tmp"));
+    let one = || Some(vec![pattern.to_owned()]);
+    let scope = Scope { paths: one(), hosts: one(), env: one(), commands: one() };
+    if let Ok(compiled) = CompiledScope::compile(Some(&scope), &places, None) {
+        let _ = compiled.path(Path::new(subject));
+        let _ = compiled.host("https", subject, 443);
+        let _ = compiled.env(subject);
+        let _ = compiled.command(subject, &[subject]);
+    }
+    let fixed = Scope { paths: Some(vec!["src/**".to_owned()]), ..Scope::default() };
+    let fixed = CompiledScope::compile(Some(&fixed), &places, None).expect("a constant scope");
+    if fixed.path(Path::new(subject)) {
+        assert!(Path::new(subject).starts_with("/project/src"), "{subject:?}");
+    }
+}
+
+/// What a user may write for a package: what is taken reads the same from settings, and stays below its folder.
+pub fn source(data: &[u8]) {
+    let text = text(data);
+    let (cwd, home) = (Path::new("/project"), Path::new("/home/me"));
+    if let Ok(source) = Source::parse(&text, cwd, home)
+        && let Ok(again) = Source::from_settings(&source.to_settings(cwd), cwd, home)
+    {
+        assert_eq!(again.identity(), source.identity());
+    }
+    if let Ok(name) = PackageName::parse(&text) {
+        let inside = Path::new(name.as_str()).components().all(|part| matches!(part, Component::Normal(_)));
+        assert!(inside && !name.as_str().starts_with('.'));
+    }
+}
+
+/// Server-sent events: the same events however the bytes are cut.
+pub fn sse(data: &[u8]) {
+    let read = |chunks: Vec<Bytes>| {
+        let body = futures_util::stream::iter(chunks.into_iter().map(Ok));
+        let events = sse::events(body, SseLimits { line: 1 << 16, body: 1 << 20 });
+        let collected = events
+            .take_while(|event| std::future::ready(event.is_ok()))
+            .filter_map(|event| std::future::ready(event.ok()));
+        futures_util::FutureExt::now_or_never(collected.collect::<Vec<_>>()).expect("nothing to wait for")
+    };
+    let whole = read(vec![Bytes::copy_from_slice(data)]);
+    let cut = read(data.chunks(3).map(Bytes::copy_from_slice).collect());
+    assert_eq!(whole, cut);
+}

@@ -1,0 +1,97 @@
+//! The fuzzers' targets on stable Rust: regressions first, then seeds and what grows from them, a bounded number of times.
+//!
+//! `PIJS_FUZZ_CASES` says how often each (300 by default; `cargo xtask nightly` and `fuzz/` go far beyond).
+
+use pijs_tests::targets::TARGETS;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn files(folder: &Path) -> Vec<Vec<u8>> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    paths.sort();
+    paths.iter().map(|path| fs::read(path).expect("readable")).collect()
+}
+
+/// Honest input, so that mutations get past the first check.
+fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let texts: &[&str] = match target {
+        "capability_manifest" => &[
+            r#"{"schema":"pi.ext.cap.v1","capabilities":[{"capability":"read","methods":["tool"],"scope":{"paths":["src/**"]}}]}"#,
+        ],
+        "npmrc" => {
+            &["registry=https://r.example/\n@corp:registry=https://c.example/\n//r.example/:_authToken=${TOKEN}\n"]
+        }
+        "redactor" => &["a \u{fffd} b", "Bearer \u{fffd}", "{\"api_key\":\"\u{fffd}\"}"],
+        "sanitiser" => &["\u{1b}[31mred\u{1b}[0m \u{1b}]8;;x\u{7}y", "\u{1b}[38;2;1;2;3m👨\u{200d}👩\u{202e}"],
+        "scope" => &["src/**\n/project/src/a.ts", "{a,b}{c,d}**\n/project/x", "*.example.org:443\napi.example.org"],
+        "source" => &["npm:@corp/tool@^1.2", "git:github.com/o/n@v1", "../x", "https://example.org/a/b#main"],
+        "sse" => &["event: a\ndata: {}\n\ndata: x\r\n\r\n: c\rdata: y\r\r", "\u{feff}data: 1\n\n"],
+        "ledger" => &["{\"schema\":\"pi.ext.log.v1\",\"data\":{\"chain\":{\"seq\":0,\"prev\":\"\",\"hash\":\"\"}}}\n"],
+        _ => &[],
+    };
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+fn mutated(seeds: Vec<Vec<u8>>) -> BoxedStrategy<Vec<u8>> {
+    let any_bytes = prop::collection::vec(any::<u8>(), 0..512);
+    if seeds.is_empty() {
+        return any_bytes.boxed();
+    }
+    let change = (any::<prop::sample::Index>(), any::<u8>(), 0..3u8);
+    let grown = (prop::sample::select(seeds), prop::collection::vec(change, 0..8)).prop_map(|(mut bytes, changes)| {
+        for (at, byte, how) in changes {
+            let at = at.index(bytes.len() + 1);
+            match how {
+                0 if at < bytes.len() => bytes[at] = byte,
+                1 if at < bytes.len() => drop(bytes.remove(at)),
+                _ => bytes.insert(at, byte),
+            }
+        }
+        bytes
+    });
+    prop_oneof![1 => any_bytes, 3 => grown].boxed()
+}
+
+#[test]
+fn every_target_holds() {
+    let cases = std::env::var("PIJS_FUZZ_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(300);
+    for (name, target) in TARGETS {
+        files(&root().join("fixtures/regressions").join(name)).iter().for_each(|bytes| target(bytes));
+        let seeds = seeds(name);
+        seeds.iter().for_each(|seed| target(seed));
+        let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+        let outcome = runner.run(&mutated(seeds), |bytes| {
+            target(&bytes);
+            Ok::<(), TestCaseError>(())
+        });
+        if let Err(failure) = outcome {
+            panic!("{name}: {failure}");
+        }
+    }
+}
+
+#[test]
+fn every_target_has_a_fuzzer() {
+    let folder = root().join("fuzz/fuzz_targets");
+    let entries = fs::read_dir(&folder).expect("fuzz/fuzz_targets");
+    let there: BTreeSet<String> = entries
+        .flatten()
+        .map(|entry| entry.path().file_stem().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    let wanted: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(there, wanted);
+    let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml")).expect("fuzz/Cargo.toml");
+    for name in &wanted {
+        assert!(manifest.contains(&format!("name = \"{name}\"")), "{name} is not in fuzz/Cargo.toml");
+        let text = fs::read_to_string(folder.join(format!("{name}.rs"))).expect("a target");
+        assert!(text.contains(&format!("targets::{name}(data)")), "{name}.rs runs something else");
+    }
+}
