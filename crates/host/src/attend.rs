@@ -54,9 +54,9 @@ impl Bell {
     }
 
     pub(crate) fn ring(&self) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
-            self.wake.notify_one();
-        }
+        self.rung.store(true, Ordering::Release);
+        // Every time: it may have rung, unheard, since a turn that is long over.
+        self.wake.notify_one();
     }
 
     /// Whether it rang since the last time somebody asked.
