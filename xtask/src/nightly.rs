@@ -22,7 +22,7 @@ pub const SAMPLES: &[Sample] = &[
     Sample {
         name: "races",
         shows: "no verb leaves a folder that a second process exchanges or moves (F06, F07)",
-        variable: ("PIJS_RACE_ROUNDS", "400000"),
+        variable: ("PIJS_RACE_ROUNDS", "200000"),
         cargo: &["test", "-p", "pijs-connectors", "--test", "races", "--locked"],
     },
     Sample {
