@@ -65,9 +65,10 @@ impl Agent {
                 Err(error) => break Err(error),
             };
             let (source, index, chunk) = match event {
-                ProviderEvent::Retrying { attempt, delay, reason } => {
+                ProviderEvent::Retrying { attempt, max_attempts, delay, reason } => {
                     let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-                    self.emit(AgentEvent::AutoRetryStart { attempt, delay_ms, error_message: &reason }).await?;
+                    self.emit(AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message: &reason })
+                        .await?;
                     continue;
                 }
                 ProviderEvent::Response { status, headers } => {

@@ -89,6 +89,8 @@ pub enum AgentEvent<'a> {
     AutoRetryStart {
         /// 1 for the first.
         attempt: u32,
+        /// After this many nobody asks again.
+        max_attempts: u32,
         /// How long is waited.
         delay_ms: u64,
         /// What went wrong.
@@ -243,9 +245,9 @@ impl AgentEvent<'_> {
             Self::ToolExecutionEnd { tool_call_id, tool_name, result, is_error } => {
                 json!({"toolCallId": tool_call_id, "toolName": tool_name, "result": result, "isError": is_error})
             }
-            Self::AutoRetryStart { attempt, delay_ms, error_message } => {
-                json!({"attempt": attempt, "delayMs": delay_ms, "errorMessage": error_message})
-            }
+            Self::AutoRetryStart { attempt, max_attempts, delay_ms, error_message } => json!({
+                "attempt": attempt, "maxAttempts": max_attempts, "delayMs": delay_ms, "errorMessage": error_message,
+            }),
             Self::StreamVerdict(verdict) => json!({
                 "extension": verdict.extension, "source": verdict.source, "offset": verdict.offset,
                 "latency_us": verdict.latency_us, "attempt": verdict.attempt, "action": verdict.action.as_str(),

@@ -137,13 +137,24 @@ impl Agent {
             return Ok(false);
         }
         *retries += 1;
-        let delay_ms = settings.base_delay_ms.saturating_mul(1 << (*retries - 1).min(16));
-        let message = error.to_string();
-        self.show_only(&AgentEvent::AutoRetryStart { attempt: *retries, delay_ms, error_message: &message })?;
+        let wait = settings.base_delay_ms.saturating_mul(1 << (*retries - 1).min(16)).min(settings.max_delay_ms);
+        let asked = error.retry_after().map_or(0, |delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+        let delay_ms = wait.max(asked);
+        let (message, max_attempts) = (error.to_string(), settings.max_retries);
+        self.show_only(&AgentEvent::AutoRetryStart {
+            attempt: *retries,
+            max_attempts,
+            delay_ms,
+            error_message: &message,
+        })?;
         let pause = self.options.ambient.sleeper.sleep(Wait::Backoff, Duration::from_millis(delay_ms));
         tokio::select! {
             biased;
-            () = cancel.cancelled() => Ok(false),
+            () = cancel.cancelled() => {
+                let payload = json!({"success": false, "attempt": *retries, "finalError": "Retry cancelled"});
+                self.show_only(&AgentEvent::Notice { name: "auto_retry_end", payload: &payload })?;
+                Ok(false)
+            }
             () = pause => Ok(true),
         }
     }
@@ -281,17 +292,61 @@ impl Agent {
 /// Whether the same request may succeed a little later. What is refused stays refused, and what the
 /// HTTP client has tried several times is not tried again here.
 fn may_pass(error: &ProviderError) -> bool {
+    let said = error.to_string().to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
     match error.kind() {
-        ErrorKind::Network | ErrorKind::Stalled => true,
-        ErrorKind::Provider => {
-            let said = error.to_string().to_lowercase();
-            ["overloaded", "rate limit", "too many requests", "timed out", "timeout", "terminated", "try again"]
-                .iter()
-                .any(|word| said.contains(word))
-        }
+        ErrorKind::Network | ErrorKind::Stalled | ErrorKind::Unavailable => true,
+        // An account's limit does not pass by waiting.
+        ErrorKind::RateLimited => !says(USED_UP),
+        ErrorKind::Provider => says(PASSING) && !says(USED_UP),
         _ => false,
     }
 }
+
+/// Words of providers for load and for broken connections, inside a stream.
+const PASSING: &[&str] = &[
+    "overloaded",
+    "high demand",
+    "rate limit",
+    "rate_limit",
+    "ratelimit",
+    "too many requests",
+    "429",
+    "500",
+    "502",
+    "503",
+    "504",
+    "520",
+    "524",
+    "unavailable",
+    "server error",
+    "server_error",
+    "internal error",
+    "internal_error",
+    "returned error",
+    "network",
+    "connection",
+    "fetch failed",
+    "socket hang up",
+    "timed out",
+    "timeout",
+    "terminated",
+    "ended without",
+    "try again",
+    "try your request again",
+    "retry your request",
+    "resourceexhausted",
+];
+/// Words of providers for limits of an account.
+const USED_UP: &[&str] = &[
+    "usagelimiterror",
+    "usage limit reached",
+    "available balance",
+    "insufficient_quota",
+    "out of budget",
+    "quota exceeded",
+    "billing",
+];
 
 /// Whether a reply may have called tools that should run.
 pub(crate) fn may_call_tools(message: &AssistantMessage) -> bool {

@@ -43,10 +43,12 @@ pub struct RetrySettings {
     pub max_retries: u32,
     /// The first wait; it doubles.
     pub base_delay_ms: u64,
+    /// The longest wait, but for one that the provider asks for.
+    pub max_delay_ms: u64,
 }
 
 impl Default for RetrySettings {
     fn default() -> Self {
-        Self { enabled: true, max_retries: 3, base_delay_ms: 2000 }
+        Self { enabled: true, max_retries: 3, base_delay_ms: 2000, max_delay_ms: 60_000 }
     }
 }

@@ -4,6 +4,7 @@ use crate::applicant::Applicant;
 use crate::args::{PolicyMode, RunArgs};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
+use pijs_agent::provider::ProviderOptions;
 use pijs_agent::settings::Settings as SessionSettings;
 use pijs_hostcall::asked::words;
 use pijs_hostcall::book::{Record, Standing};
@@ -148,14 +149,14 @@ fn settings(environment: &Environment) -> Result<PolicySettings> {
 }
 
 /// What `settings.json` says of compaction and retries, over pi's defaults; a file that is not there says nothing.
-pub(crate) fn agent_settings_of(environment: &Environment) -> SessionSettings {
+pub(crate) fn agent_settings_of(environment: &Environment, provider: ProviderOptions) -> SessionSettings {
     let path = environment.dirs.agent_dir.join("settings.json");
     let given = match std::fs::read_to_string(&path) {
         // What is wrong with the file was said when the policy was read.
         Ok(text) => serde_json::from_str::<serde_json::Map<String, Value>>(&text).unwrap_or_default(),
         Err(_) => serde_json::Map::new(),
     };
-    agent_settings(SessionSettings::default(), &given)
+    agent_settings(SessionSettings { provider, ..SessionSettings::default() }, &given)
 }
 
 /// pi's settings `compaction` and `retry`, over `base`.
@@ -164,6 +165,10 @@ pub(crate) fn agent_settings(base: SessionSettings, given: &serde_json::Map<Stri
     let number = |group: &str, key: &str| of(group, key).and_then(Value::as_u64);
     let is = |group: &str| of(group, "enabled").and_then(Value::as_bool);
     let mut settings = base;
+    let of_provider = of("retry", "provider").and_then(|group| group.get("maxRetries")).and_then(Value::as_u64);
+    if let Some(most) = of_provider.and_then(|most| u32::try_from(most).ok()) {
+        settings.provider.http.retries = most;
+    }
     let (compaction, retry) = (&mut settings.compaction, &mut settings.retry);
     compaction.enabled = is("compaction").unwrap_or(compaction.enabled);
     compaction.reserve_tokens = number("compaction", "reserveTokens").unwrap_or(compaction.reserve_tokens);
@@ -172,6 +177,7 @@ pub(crate) fn agent_settings(base: SessionSettings, given: &serde_json::Map<Stri
     retry.base_delay_ms = number("retry", "baseDelayMs").unwrap_or(retry.base_delay_ms);
     let most = number("retry", "maxRetries").and_then(|most| u32::try_from(most).ok());
     retry.max_retries = most.unwrap_or(retry.max_retries);
+    retry.max_delay_ms = number("retry", "maxAgentDelayMs").unwrap_or(retry.max_delay_ms);
     settings
 }
 

@@ -158,7 +158,8 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     let Setup { args, flags, front_end, ledger: sink, partner } = setup;
     let ambient = Ambient::system();
     let model = args.model.as_deref().ok_or_else(|| Failure::usage("no model").help(MODELS))?;
-    let provider = provider::open(model, &provider_options(environment, &args), &ambient).map_err(|error| {
+    let settings = crate::grants::agent_settings_of(environment, provider_options(environment, &args));
+    let provider = provider::open(model, &settings.provider, &ambient).map_err(|error| {
         let unknown = error.kind() == ErrorKind::NotFound && !model.starts_with("script:");
         if unknown { Failure::usage(error.to_string()).help(MODELS) } else { Failure::failed(error.to_string()) }
     })?;
@@ -237,7 +238,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         control,
         front_end,
     );
-    agent.set_settings(crate::grants::agent_settings_of(environment));
+    agent.set_settings(settings);
     agent.set_places(ResourcePlaces {
         agent_dir: Some(environment.dirs.agent_dir.clone()),
         project: Some(environment.dirs.cwd.clone()),

@@ -205,8 +205,8 @@ fn a_session_is_compacted_by_a_handlers_own_summary() {
     let body = "pi.on('session_before_compact', (event: any) => ({ compaction: { summary: 'MINE', firstKeptEntryId: event.preparation.firstKeptEntryId, tokensBefore: event.preparation.tokensBefore } }));
       pi.on('session_compact', (event: any) => { say('compacted', event.compactionEntry.summary, event.fromExtension, event.reason); });
       pi.registerCommand('go', { handler: async (args: string, ctx: any) => {
-        pi.sendUserMessage('x'.repeat(100_000)); await ctx.waitForIdle();
         pi.sendUserMessage('y'); await ctx.waitForIdle();
+        pi.sendUserMessage('x'.repeat(100_000)); await ctx.waitForIdle();
         const done: any = await new Promise((resolve) => ctx.compact({ onComplete: resolve, onError: (error: Error) => resolve(error.message) }));
         say(done.summary ?? done, ctx.sessionManager.buildSessionContext().messages[0].role); } });";
     go(&world, &model, body, &[]);

@@ -33,7 +33,8 @@ pub struct HttpOptions {
     pub total: Duration,
     /// Bytes.
     pub sse: SseLimits,
-    /// Retries after the first try.
+    /// Retries after the first try of one request; pi's `retry.provider.maxRetries`. None by default: the agent asks
+    /// again by itself (`RetrySettings`), and both together would multiply.
     pub retries: u32,
     /// First wait; doubles each time, up to 32 times this, less a random share of up to a half.
     pub backoff: Duration,
@@ -51,7 +52,7 @@ impl Default for HttpOptions {
             idle: Duration::from_secs(120),
             total: Duration::from_secs(3600),
             sse: SseLimits::default(),
-            retries: 4,
+            retries: 0,
             backoff: Duration::from_secs(1),
             retry_after_cap: Duration::from_secs(300),
             proxy: None,
@@ -184,7 +185,7 @@ impl Endpoint {
                 }
                 tries += 1;
                 let delay = failure.retry.flatten().unwrap_or_else(|| endpoint.backoff(tries));
-                yield Ok(ProviderEvent::Retrying { attempt: tries, delay, reason: failure.error.to_string() });
+                yield Ok(ProviderEvent::Retrying { attempt: tries, max_attempts: endpoint.options.retries, delay, reason: failure.error.to_string() });
                 endpoint.ambient.sleeper.sleep(Wait::Backoff, delay).await;
             };
             yield Ok(ProviderEvent::Response { status: response.status().as_u16(), headers: header_map(response.headers()) });
@@ -252,6 +253,10 @@ impl Endpoint {
             _ => (ErrorKind::Rejected, None),
         };
         let error = ProviderError::new(kind, message).with_status(status.as_u16());
+        let error = match retry.flatten() {
+            Some(delay) => error.with_retry_after(delay),
+            None => error,
+        };
         Failure { error: help.map_or(error.clone(), |help| error.with_help(help)), retry }
     }
 

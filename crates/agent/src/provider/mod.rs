@@ -158,6 +158,8 @@ pub enum ProviderEvent {
     Retrying {
         /// 1 for the first retry.
         attempt: u32,
+        /// After this many the failure counts.
+        max_attempts: u32,
         /// How long is waited.
         delay: Duration,
         /// What went wrong.
@@ -204,9 +206,9 @@ pub enum ErrorKind {
     NotFound,
     /// The provider refused the request: other 4xx.
     Rejected,
-    /// 429, and retries did not help.
+    /// 429.
     RateLimited,
-    /// 5xx, and retries did not help.
+    /// 408, 409, 5xx.
     Unavailable,
     /// The connection failed or broke.
     Network,
@@ -251,12 +253,13 @@ pub struct ProviderError {
     message: String,
     help: Option<String>,
     status: Option<u16>,
+    retry_after: Option<Duration>,
 }
 
 impl ProviderError {
     /// An error with its sentence.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), help: None, status: None }
+        Self { kind, message: message.into(), help: None, status: None, retry_after: None }
     }
 
     /// Adds what to do about it.
@@ -271,6 +274,18 @@ impl ProviderError {
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = Some(status);
         self
+    }
+
+    /// Adds how long the provider asked to wait.
+    #[must_use]
+    pub fn with_retry_after(mut self, delay: Duration) -> Self {
+        self.retry_after = Some(delay);
+        self
+    }
+
+    /// How long the provider asked to wait before the next request, already capped.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
     }
 
     /// What kind of failure.

@@ -4,6 +4,7 @@ use crate::support::{Fake, World, inject};
 use pijs_agent::provider::http::HttpOptions;
 use pijs_agent::provider::sse::SseLimits;
 use pijs_agent::provider::{ErrorKind, ProviderOptions};
+use pijs_agent::settings::{RetrySettings, Settings};
 use pijs_agent::{Ending, Outcome, VerdictCaps};
 use pijs_protocol::StreamSource;
 use serde_json::{Value, json};
@@ -151,6 +152,7 @@ fn world(model: &str, server: &Server, fake: Fake) -> World {
     let http = HttpOptions {
         idle: Duration::from_millis(300),
         backoff: Duration::from_millis(1),
+        retries: 4,
         sse: SseLimits { line: 10_000, body: 100_000 },
         ..HttpOptions::default()
     };
@@ -225,6 +227,52 @@ async fn a_429_is_tried_again() {
     assert_eq!(outcome.message.unwrap().text(), "ok");
     assert_eq!(server.bodies.lock().unwrap().len(), 3);
     assert_eq!(world.events_of("auto_retry_start").len(), 2);
+}
+
+/// As the command asks: single requests, and the agent asks again.
+async fn ask_again(reply: Vec<Reply>) -> (Outcome, usize, Vec<Value>) {
+    let server = serve(reply).await;
+    let options = ProviderOptions {
+        base_url: Some(server.url.clone()),
+        openai_key: Some("k".to_owned()),
+        ..ProviderOptions::default()
+    };
+    let world = World::with("openai/m", Fake::default(), &options, VerdictCaps::default());
+    let retry = RetrySettings { max_retries: 2, base_delay_ms: 1, ..RetrySettings::default() };
+    world.agent.set_settings(Settings { retry, ..Settings::default() });
+    let outcome = world.agent.prompt("go").await.unwrap();
+    let requests = server.bodies.lock().unwrap().len();
+    (outcome, requests, world.events_of("auto_retry_start"))
+}
+
+#[tokio::test]
+async fn the_agent_asks_again_and_no_request_is_repeated_below_it() {
+    let failing = || Reply::Status(503, "X-A: b", "later");
+    let (outcome, requests, starts) = ask_again(vec![failing(), failing(), Reply::Stream(openai_done(&["ok"]))]).await;
+    assert_eq!(outcome.message.unwrap().text(), "ok");
+    assert_eq!(requests, 3);
+    assert_eq!(starts.iter().map(|start| start["maxAttempts"].clone()).collect::<Vec<_>>(), [2, 2]);
+    let (outcome, requests, _) = ask_again(vec![failing(), failing(), failing(), failing()]).await;
+    assert_eq!((kind(&outcome), requests), (ErrorKind::Unavailable, 3));
+}
+
+#[tokio::test]
+async fn the_agent_waits_as_long_as_the_provider_asks() {
+    let busy = Reply::Status(429, "Retry-After: 1", "slow down");
+    let (outcome, requests, starts) = ask_again(vec![busy, Reply::Stream(openai_done(&["ok"]))]).await;
+    assert_eq!(outcome.message.unwrap().text(), "ok");
+    assert_eq!((requests, &starts[0]["delayMs"]), (2, &json!(1000)));
+}
+
+#[tokio::test]
+async fn what_an_account_has_used_up_is_not_asked_for_again() {
+    let used_up = Reply::Status(
+        429,
+        "X-A: b",
+        r#"{"error":{"message":"You exceeded your current quota, please check your plan and billing details."}}"#,
+    );
+    let (outcome, requests, _) = ask_again(vec![used_up, Reply::Stream(openai_done(&["no"]))]).await;
+    assert_eq!((kind(&outcome), requests), (ErrorKind::RateLimited, 1));
 }
 
 #[tokio::test]
