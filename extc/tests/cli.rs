@@ -215,7 +215,12 @@ fn a_home_that_cannot_be_written_costs_a_remark_only() {
     let lab = Lab::with(GOOD);
     fs::write(lab.path("cache"), "no folder").unwrap();
     let built = lab.extc(&["build", "package", "-o", "out"]).code(0);
-    assert!(built.err.contains("BD_CACHE"), "{}", built.err);
+    assert!(built.err.contains("BD_CACHE") && built.err.contains("instead"), "{}", built.err);
     assert!(lab.path("out/extension.artifact").is_file());
     assert!(Path::new(&lab.path("cache")).is_file());
+    fs::remove_dir_all(lab.path("home")).unwrap();
+    fs::write(lab.path("home"), "no folder").unwrap();
+    let built = lab.extc(&["build", "package", "-o", "again"]).code(0);
+    assert!(built.err.contains("no artifact cache"), "{}", built.err);
+    assert!(lab.path("again/extension.artifact").is_file());
 }

@@ -176,12 +176,12 @@ fn a_provider_of_an_extension_answers_with_its_own_stream_function() {
 }
 
 #[test]
-fn a_provider_without_the_grant_does_not_count() {
+fn a_provider_that_was_denied_does_not_count() {
     let world = World::new();
     let model = answers(&world, 1);
     let body = "pi.registerProvider('mine', { baseUrl: 'http://localhost', apiKey: 'k', api: 'openai-completions', models: [{ id: 'm' }] });
       pi.registerCommand('go', { handler: async () => { say(await pi.setModel({ provider: 'mine', id: 'm' })); pi.sendUserMessage('x'); } });";
-    go(&world, &model, body, &[]);
+    go(&world, &model, body, &["--deny", "provider"]);
     assert_eq!(said(&world), [json!([false])]);
 }
 

@@ -197,7 +197,7 @@ mod linux {
     async fn watch_turn(socket: Option<OwnedFd>, bell: &Bell) {
         // Both at once: a worker may take what was sent to it, or say something.
         let interest = Interest::READABLE | Interest::WRITABLE;
-        let socket = socket.and_then(|socket| registered(socket, interest));
+        let mut socket = socket.and_then(|socket| registered(socket, interest));
         let mut earliest = Instant::now();
         loop {
             let by = bell.shared().by.map(|by| by.max(earliest));
@@ -205,20 +205,27 @@ mod linux {
             tokio::select! {
                 biased;
                 () = bell.retimed.notified() => continue,
-                () = readiness(socket.as_ref(), interest) => {}
+                is_open = readiness(socket.as_ref(), interest) => if !is_open {
+                    // A socket that was hung up is ready for ever.
+                    socket = None;
+                },
                 () = until(look) => earliest = Instant::now() + LOOK_EVERY,
             }
             bell.ring();
         }
     }
 
-    /// Waits for news from the socket; for ever without one.
-    async fn readiness(socket: Option<&AsyncFd<OwnedFd>>, interest: Interest) {
+    /// Waits for news from the socket, and says whether more can come; for ever without one.
+    async fn readiness(socket: Option<&AsyncFd<OwnedFd>>, interest: Interest) -> bool {
         match socket {
             // It is never read here: the next edge counts.
             Some(socket) => match socket.ready(interest).await {
-                Ok(mut ready) => ready.clear_ready(),
-                Err(_) => tokio::time::sleep(LOOK_EVERY).await,
+                Ok(mut ready) => {
+                    let is_closed = ready.ready().is_read_closed() || ready.ready().is_write_closed();
+                    ready.clear_ready();
+                    !is_closed
+                }
+                Err(_) => false,
             },
             None => std::future::pending().await,
         }

@@ -111,12 +111,18 @@ fn cache(off: bool, remarks: &mut Vec<Diagnostic>) -> Option<Cache> {
     if off {
         return None;
     }
-    Cache::user()
-        .map_err(|error| {
+    match Cache::user() {
+        Ok(cache) => {
+            let elsewhere = |notice| Diagnostic::new(Code::Cache, notice).help("repair or remove what is named there");
+            remarks.extend(cache.notice().map(elsewhere));
+            Some(cache)
+        }
+        Err(error) => {
             let message = format!("no artifact cache: {error}");
             remarks.push(Diagnostic::new(Code::Cache, message).help("every build compiles again until there is one"));
-        })
-        .ok()
+            None
+        }
+    }
 }
 
 fn run_build(

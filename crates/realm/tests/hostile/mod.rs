@@ -111,8 +111,12 @@ fn talking_between_turns_ends_the_realm() {
     let mut bytes = Vec::new();
     FromWorker::Yielded(Yield::default()).encode(&mut bytes).expect("a frame");
     let mut realm = open();
-    // What it says is taken for the end of its turn; its true end comes when nobody asked.
-    assert_eq!(misbehave(&mut realm, "say", &bytes), Progress::Yielded(Yield::default()));
+    // What it says is taken for the end of its turn; its true end comes when nobody asked, or is there already.
+    let said = misbehave(&mut realm, "say", &bytes);
+    if matches!(&said, Progress::Ended(Termination::Protocol { detail }) if detail.contains("went on talking")) {
+        return;
+    }
+    assert_eq!(said, Progress::Yielded(Yield::default()));
     let until = Instant::now() + Duration::from_secs(10);
     while realm.pulse().is_none() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(5));
