@@ -3,11 +3,10 @@
 
 mod support;
 
-use pijs_hostcall::Grant;
-use pijs_protocol::manifest::Scope;
 use pijs_protocol::{ErrorCode, HostcallError};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{World, hosts, ok, runner, why, writer};
