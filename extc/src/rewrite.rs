@@ -19,6 +19,8 @@
 //! inside the package, `dep:NAME@VERSION/PATH` for a dependency beside it, or `""` for the package)
 //! and returns `{url, dirname, filename, resolve(specifier), import(load)}` of the real place. `pi:runtime` defines it.
 //!
+//! In packages that use `node:async_hooks`, what [`awaits`](crate::scan) says comes to it.
+//!
 //! Edits are made in the author's text, so that everything else, line breaks included, stays as it was.
 
 use crate::scan::Edit;
@@ -50,16 +52,27 @@ pub(crate) fn computed_import(file: &str) -> String {
     format!("{}.import((target) => import(target))", location(file, Location::Object))
 }
 
-/// Applies edits; `None` where there are none.
-pub(crate) fn rewrite(file: &str, source: &str, edits: &[Edit]) -> Option<(String, SourceMap<'static>)> {
-    if edits.is_empty() {
+/// Applies edits and insertions, which stand in the order of their places; `None` where there are none.
+pub(crate) fn rewrite(
+    file: &str,
+    source: &str,
+    edits: &[Edit],
+    insertions: &[Edit],
+) -> Option<(String, SourceMap<'static>)> {
+    if edits.is_empty() && insertions.is_empty() {
         return None;
     }
+    let inside = |at: usize| edits.iter().any(|edit| edit.start < at && at < edit.end);
     let mut text = MagicString::new(source);
+    let offset = |at: usize| u32::try_from(at).expect("a source file has at most 4 MB");
     for edit in edits {
-        let offset = |at: usize| u32::try_from(at).expect("a source file has at most 4 MB");
         text.update(offset(edit.start), offset(edit.end), edit.text.clone())
             .expect("the scan's edits are inside the text and do not overlap");
+    }
+    // What stands for replaced text waits for nothing.
+    for insertion in insertions.iter().filter(|insertion| !inside(insertion.start)) {
+        text.append_left(offset(insertion.start), insertion.text.clone())
+            .expect("an insertion is between characters of the text");
     }
     let map = text.source_map(SourceMapOptions {
         source: file.into(),

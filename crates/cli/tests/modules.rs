@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Run, World};
+use support::{Run, World, fixture};
 
 /// Loads one extension, lets it answer through `pi.registerCommand`, and returns what it notified.
 fn answer(world: &World, path: &str) -> Run {
@@ -208,4 +208,14 @@ fn what_the_compiler_says_of_an_artifact_is_what_the_schema_says() {
         assert_eq!(wrong, Vec::<String>::new());
     }
     assert!(!validator.is_valid(&serde_json::json!({ "schema": "pi.ext.artifact.v1" })));
+}
+
+/// `fixtures/contexts/expected.txt` is what Node wrote (`capture.mjs` there).
+#[test]
+fn stores_follow_what_waits() {
+    let world = World::new();
+    let run = answer(&world, &fixture("contexts"));
+    run.succeeded();
+    let expected = std::fs::read_to_string(fixture("contexts/expected.txt")).expect("what Node wrote");
+    assert_eq!(world.read("project/answer.txt"), expected, "{}", run.stderr);
 }

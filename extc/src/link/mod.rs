@@ -101,7 +101,10 @@ fn link_all(
     side_effects: SideEffects,
     settings: impl Fn(bool) -> BundlerOptions,
 ) -> Option<Vec<Chunk>> {
-    let run = |shim| run(modules, side_effects, settings(shim));
+    let run = |shim| {
+        let linked = run(modules, side_effects, settings(shim));
+        if modules.starts_over_for_contexts() { run(modules, side_effects, settings(shim)) } else { linked }
+    };
     match run(false) {
         Ok(chunks) => Some(chunks),
         Err(errors) => {

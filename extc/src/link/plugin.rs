@@ -40,6 +40,10 @@ struct State {
     scanned: BTreeMap<String, Scanned>,
     /// In the order they were found; sorted before anyone sees them.
     diagnostics: Vec<Diagnostic>,
+    /// `node:async_hooks` is imported.
+    needs_contexts: bool,
+    /// Modules are rewritten for it.
+    has_contexts: bool,
 }
 
 #[derive(Debug)]
@@ -47,6 +51,9 @@ struct Scanned {
     scan: ModuleScan,
     rewritten: Option<(String, SourceMap<'static>)>,
 }
+
+/// Imports of it make every module say where it goes on after it waited.
+const CONTEXTS: &str = "node:async_hooks";
 
 impl Modules {
     pub(crate) fn new(tree: SourceTree, host: HostInterface) -> Self {
@@ -90,6 +97,17 @@ impl Modules {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the modules have to be read anew, because one imports `node:async_hooks`. They are forgotten if so.
+    pub(crate) fn starts_over_for_contexts(&self) -> bool {
+        let mut state = self.state();
+        let starts_over = state.needs_contexts && !state.has_contexts;
+        if starts_over {
+            state.has_contexts = true;
+            state.scanned.clear();
+        }
+        starts_over
+    }
+
     /// Points a diagnostic at the import of `specifier` in `importer`.
     fn place(&self, diagnostic: Diagnostic, importer: Option<&str>, specifier: &str) -> Diagnostic {
         let Some(located) = importer.and_then(|importer| self.tree.locate(Path::new(importer))) else {
@@ -128,6 +146,9 @@ impl Modules {
                 ),
             );
             return missing("ERR_UNKNOWN_BUILTIN_MODULE", format!("No such module in PiJS: {specifier}"));
+        }
+        if specifier == CONTEXTS {
+            self.state().needs_contexts = true;
         }
         if args.kind == ImportKind::Require && !from_runtime {
             return virtual_module(&Virtual::Required { specifier, builtin });
@@ -223,8 +244,9 @@ impl Modules {
         let parsed = parse(&located.name, &text, self.tree.limits())?;
         let scan = scan(parsed, ScanOptions { file: &located.name, dependency: located.dependency });
         let text = scan.source.to_string();
-        let rewritten = rewrite(&located.name, &text, &scan.edits);
         let mut state = self.state();
+        let awaits = if state.has_contexts { scan.awaits.as_slice() } else { &[] };
+        let rewritten = rewrite(&located.name, &text, &scan.edits, awaits);
         state.diagnostics.extend(scan.findings.iter().cloned());
         state.scanned.insert(located.name.clone(), Scanned { scan, rewritten });
         Ok((text, kind))

@@ -14,6 +14,7 @@
 //! The same walk notes the places that [`rewrite`](crate::rewrite) edits, so that each module is
 //! parsed once.
 
+mod awaits;
 mod bindings;
 mod calls;
 mod findings;
@@ -37,6 +38,8 @@ pub(crate) struct ModuleScan {
     pub(crate) uses: Uses,
     pub(crate) findings: Vec<Diagnostic>,
     pub(crate) edits: Vec<Edit>,
+    /// Insertions, which only packages need that use `node:async_hooks`.
+    pub(crate) awaits: Vec<Edit>,
 }
 
 /// One place that names another module.

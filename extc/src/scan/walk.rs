@@ -3,7 +3,7 @@
 use super::bindings::{Binding, Bindings, Text, export_name, member_name, property_name, text_of};
 use super::findings::Findings;
 use super::uses::Uses;
-use super::{Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, calls, pi};
+use super::{Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, awaits, calls, pi};
 use crate::parse::Parsed;
 use crate::rewrite::{Location, computed_import, location};
 use std::collections::HashSet;
@@ -41,7 +41,8 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         let Walker { imports, uses, mut edits, findings, .. } = walker;
         edits.sort_by_key(|edit| (edit.start, edit.end));
         edits.dedup();
-        ModuleScan { imports, uses, findings: findings.found, edits, source: source.clone() }
+        let awaits = awaits::awaits(&parsed);
+        ModuleScan { imports, uses, findings: findings.found, edits, awaits, source: source.clone() }
     })
 }
 

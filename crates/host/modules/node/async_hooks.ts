@@ -1,82 +1,65 @@
 /**
- * `node:async_hooks`: contexts that hold during a synchronous call.
+ * `node:async_hooks`: stores that follow the asynchronous flow. How they follow it is in `pi:web/contexts`.
  *
- * The engine gives no hook into promises, so a store is not carried over an `await`: `run` restores the
- * outer store when its callback returns. Binding a function (`AsyncResource.bind`, `snapshot`) keeps the
- * store explicitly and works everywhere.
+ * Hooks (`createHook`) are accepted and never called: nothing here has asynchronous ids.
  */
+
+import { checkFunction } from "pi:node/errors";
+import { bind, enter, now, runIn, track } from "pi:web/contexts";
 
 type AnyFunction = (...args: any[]) => any;
 
-const storages: AsyncLocalStorage<any>[] = [];
-
 export class AsyncLocalStorage<T> {
-  #store: T | undefined;
-  #known = false;
-
   static bind<F extends AnyFunction>(callback: F): F {
-    const restore = AsyncLocalStorage.snapshot();
-    return ((...args: unknown[]) => restore(callback, ...args)) as F;
+    checkFunction("fn", callback);
+    track();
+    return bind(callback);
   }
   static snapshot(): (callback: AnyFunction, ...args: unknown[]) => any {
-    const kept = storages.map((storage) => [storage, storage.#store] as const);
-    return (callback, ...args) => {
-      const outer = kept.map(([storage]) => storage.#store);
-      for (const [storage, store] of kept) storage.#store = store;
-      try {
-        return callback(...args);
-      } finally {
-        for (const [at, [storage]] of kept.entries()) storage.#store = outer[at];
-      }
-    };
+    const context = now();
+    return (callback, ...args) => runIn(context, callback, undefined, args);
   }
 
   getStore(): T | undefined {
-    return this.#store;
+    return now()?.get(this) as T | undefined;
   }
   enterWith(store: T): void {
-    this.#remember();
-    this.#store = store;
+    track();
+    enter(new Map(now()).set(this, store));
   }
   run<R>(store: T, callback: (...args: any[]) => R, ...args: unknown[]): R {
-    this.#remember();
-    const outer = this.#store;
-    this.#store = store;
-    try {
-      return callback(...args);
-    } finally {
-      this.#store = outer;
-    }
+    track();
+    return runIn(new Map(now()).set(this, store), callback, undefined, args);
   }
   exit<R>(callback: (...args: any[]) => R, ...args: unknown[]): R {
     return this.run(undefined as T, callback, ...args);
   }
   disable(): void {
-    this.#store = undefined;
-  }
-
-  #remember(): void {
-    if (this.#known) return;
-    this.#known = true;
-    storages.push(this);
+    const context = new Map(now());
+    context.delete(this);
+    enter(context);
   }
 }
 
 export class AsyncResource {
   readonly type: string;
-  #restore = AsyncLocalStorage.snapshot();
+  #context = now();
 
   constructor(type: string) {
     this.type = type;
   }
-  static bind<F extends AnyFunction>(callback: F): F {
-    return AsyncLocalStorage.bind(callback);
+  static bind<F extends AnyFunction>(callback: F, type = "bound-anonymous-fn", self?: unknown): F {
+    return new AsyncResource(type).bind(callback, self);
   }
-  bind<F extends AnyFunction>(callback: F): F {
-    return ((...args: unknown[]) => this.runInAsyncScope(callback, undefined, ...args)) as F;
+  bind<F extends AnyFunction>(callback: F, self?: unknown): F {
+    checkFunction("fn", callback);
+    const resource = this;
+    return function (this: unknown, ...args: unknown[]) {
+      return resource.runInAsyncScope(callback, self ?? this, ...args);
+    } as F;
   }
   runInAsyncScope<R>(callback: (...args: any[]) => R, self?: unknown, ...args: unknown[]): R {
-    return this.#restore(() => Reflect.apply(callback, self, args));
+    return runIn(this.#context, callback, self, args);
   }
   emitDestroy(): this {
     return this;

@@ -22,6 +22,7 @@ import { abortSignal, signalOf } from "pi:pi/signals";
 import { retire } from "pi:pi/stale";
 import { removeStreamHandler, resume, stream } from "pi:pi/stream";
 import { TextDecoder } from "pi:web/encoding";
+import { enter } from "pi:web/contexts";
 import { runTicks } from "pi:web/ticks";
 
 interface Loaded {
@@ -221,6 +222,7 @@ const TASKS: Record<string, (payload: any) => void> = {
 const PHASES: Record<string, string> = { timer_fired: "timer", host_result: "hostcall", signal_aborted: "signal" };
 
 function message({ type, payload }: { type: string; payload: any }): void {
+  enter(undefined);
   try {
     TASKS[type]!(payload);
   } catch (error) {

@@ -13,6 +13,7 @@
 import { callSync as engineCallSync, nextCallId, send } from "pi:engine";
 import { AbortController } from "pi:web/abort";
 import type { AbortSignal } from "pi:web/abort";
+import { bind } from "pi:web/contexts";
 import { runTicks } from "pi:web/ticks";
 import { fireTimer } from "pi:web/timers";
 
@@ -72,7 +73,7 @@ export function call(method: string, capability: string, params: object, options
   if (signal?.aborted) return Promise.reject(signal.reason);
   return new Promise((resolve, reject) => {
     const callId = nextCallId();
-    const entry: Pending = { resolve, reject, onChunk: options.onChunk, release: undefined };
+    const entry: Pending = { resolve, reject, onChunk: bind(options.onChunk), release: undefined };
     pending.set(callId, entry);
     if (signal) {
       const cancel = () => {

@@ -10,6 +10,7 @@ import { enqueueJob, importSync } from "pi:engine";
 import { checkFunction } from "pi:node/errors";
 import { AbortController, AbortSignal } from "pi:web/abort";
 import { console } from "pi:web/console";
+import { bind } from "pi:web/contexts";
 import { CustomEvent, Event, EventTarget } from "pi:web/events";
 import { defineHidden, defineLazy } from "pi:web/lazy";
 import { guarded } from "pi:web/ticks";
@@ -17,7 +18,8 @@ import { clearImmediate, clearInterval, clearTimeout, setImmediate, setInterval,
 
 function queueMicrotask(callback: () => void): void {
   checkFunction("callback", callback);
-  enqueueJob(() => guarded(callback));
+  const bound = bind(callback);
+  enqueueJob(() => guarded(bound));
 }
 
 defineHidden(globalThis, {

@@ -6,6 +6,7 @@
  */
 
 import { afterJobs } from "pi:engine";
+import { bind } from "pi:web/contexts";
 
 type Tick = () => void;
 
@@ -14,7 +15,7 @@ let waiting = false;
 
 /** Queues a callback; it runs before the promise jobs when the macrotask is still on the stack, else after them. */
 export function queueTick(tick: Tick): void {
-  queue.push(tick);
+  queue.push(bind(tick));
   if (waiting) return;
   waiting = true;
   afterJobs(() => {

@@ -11,6 +11,7 @@
 import { facts, send } from "pi:engine";
 import { checkFunction } from "pi:node/errors";
 import { HostcallError } from "pi:hostcall";
+import { bind } from "pi:web/contexts";
 
 type Callback = (...args: any[]) => void;
 
@@ -38,7 +39,7 @@ abstract class Timer {
 
   constructor(callback: Callback, args: unknown[]) {
     checkFunction("callback", callback);
-    this._callback = callback;
+    this._callback = bind(callback);
     this._args = args;
   }
 

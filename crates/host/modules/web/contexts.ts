@@ -1,0 +1,67 @@
+/**
+ * `pi:web/contexts`: what `AsyncLocalStorage` holds, across `await`, promise callbacks, timers and ticks.
+ *
+ * A context is an immutable map from storage to store; `undefined` is the empty one. The engine has no hook where an
+ * async function goes on, so `extc` puts calls of `__pi_async` there, in packages that import `node:async_hooks`:
+ *
+ * ```text
+ * await x          →  __pi_async.resume(__pi_async.now(), await x)
+ * catch (e) {      →  catch (e) { __pi_async.enter(kept);
+ * ```
+ *
+ * Callbacks are bound where they are handed over. All of it costs nothing until the first store is set.
+ */
+
+import { defineHidden } from "pi:web/lazy";
+
+export type Context = ReadonlyMap<object, unknown> | undefined;
+
+type AnyFunction = (...args: any[]) => any;
+
+let current: Context;
+let tracks = false;
+
+export const now = (): Context => current;
+
+export function enter(context: Context): void {
+  current = context;
+}
+
+/** Runs a callback in a context, and goes back to the one around it. */
+export function runIn<R>(context: Context, callback: (...args: any[]) => R, self: unknown, args: unknown[]): R {
+  const outer = current;
+  current = context;
+  try {
+    return Reflect.apply(callback, self, args);
+  } finally {
+    current = outer;
+  }
+}
+
+/** The callback, made to run in the context of now. */
+export function bind<F>(callback: F): F {
+  if (!tracks || typeof callback !== "function") return callback;
+  const context = current;
+  return function (this: unknown, ...args: unknown[]) {
+    return runIn(context, callback as unknown as AnyFunction, this, args);
+  } as unknown as F;
+}
+
+/** From the first store on, promise callbacks are bound too. */
+export function track(): void {
+  if (tracks) return;
+  tracks = true;
+  const native = Promise.prototype.then;
+  defineHidden(Promise.prototype, {
+    then(this: Promise<unknown>, onValue?: AnyFunction, onError?: AnyFunction) {
+      return Reflect.apply(native, this, [bind(onValue), bind(onError)]);
+    },
+  });
+}
+
+function resume<T>(context: Context, value: T): T {
+  current = context;
+  return value;
+}
+
+defineHidden(globalThis, { __pi_async: Object.freeze({ now, enter, resume }) });
