@@ -137,7 +137,7 @@ macro_rules! snippets {
     };
 }
 
-snippets!(databases, files, programs, servers);
+snippets!(databases, files, names, programs, servers);
 
 /// A database reaches no other file, by no statement and through no link.
 #[test]

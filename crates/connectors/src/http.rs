@@ -15,6 +15,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -99,6 +100,7 @@ impl Connector for HttpConnector {
         Box::pin(async move {
             match params::text_or_none(&request, "op")? {
                 Some("send") => return inner.uploads.send(&request).await,
+                Some("lookup") => return lookup(&inner.options, &request).await,
                 Some(_) => return inner.uploads.finish(&request),
                 None => {}
             }
@@ -388,6 +390,39 @@ impl Inner {
             None => Output::new(head).with_bytes("body", body),
         })
     }
+}
+
+/// The addresses of a URL's host, for those who look before they ask. As with requests, one that is not public makes the
+/// whole answer a refusal; only this machine's own name may be known.
+async fn lookup(options: &HttpOptions, request: &Request) -> Result<Output, HostcallError> {
+    let url = params::text(request, "url")?;
+    let target = HttpTarget::parse(url)?;
+    let found: Vec<IpAddr> = match target.host.trim_start_matches('[').trim_end_matches(']').parse() {
+        Ok(literal) => vec![literal],
+        Err(_) if target.host == "localhost" => vec![Ipv4Addr::LOCALHOST.into()],
+        Err(_) => {
+            let finding = tokio::time::timeout(options.connect_timeout, options.resolver.resolve(&target.host));
+            let found = tokio::select! {
+                biased;
+                () = request.cancel.cancelled() => return Err(cancelled("http")),
+                found = finding => found,
+            };
+            let missing = |errno: &str| {
+                let message = format!("net: getaddrinfo {errno} {}", target.host);
+                HostcallError::io(errno, "getaddrinfo", message).with("hostname", target.host.as_str())
+            };
+            let found = found.map_err(|_| missing("EAI_AGAIN"))?.map_err(|_| missing("ENOTFOUND"))?;
+            if guard::is_up("http.address") && found.iter().any(|address| !address::is_public(*address)) {
+                return Err(Reason::BlockedAddress.refusal("http", "http", url));
+            }
+            found
+        }
+    };
+    let addresses: Vec<Value> = found
+        .iter()
+        .map(|address| json!({ "address": address.to_string(), "family": if address.is_ipv4() { 4 } else { 6 } }))
+        .collect();
+    Ok(Output::new(json!({ "addresses": addresses })))
 }
 
 fn io(errno: &str, message: &str) -> HostcallError {

@@ -124,6 +124,24 @@ async fn a_name_that_changes_its_address_leads_nowhere_inside() {
     assert!(seen.lock().unwrap().is_empty());
 }
 
+#[tokio::test]
+async fn names_are_looked_up_where_requests_may_go_and_lead_nowhere_inside() {
+    let look = |answers: &'static [&'static [&'static str]], url: &'static str| async move {
+        let http = HttpOptions { resolver: scripted(answers), ..HttpOptions::default() };
+        let world = Setup { http, ..Setup::new(&[hosts(&["*.example".into(), "localhost".into()])]) }.build();
+        world.run("http", json!({"op": "lookup", "url": url})).await
+    };
+    let found = ok(look(&[&["93.184.216.34", "2606:4700::1111"]], "https://a.example/x").await);
+    let expected = json!([{"address": "93.184.216.34", "family": 4}, {"address": "2606:4700::1111", "family": 6}]);
+    assert_eq!(found["addresses"], expected);
+    assert_eq!(why(&look(&[&["93.184.216.34", "10.0.0.5"]], "https://a.example").await), "denied:blocked_address");
+    assert_eq!(why(&look(&[&["93.184.216.34"]], "https://c2VjcmV0.evil.test").await), "denied:scope");
+    assert_eq!(why(&look(&[&["93.184.216.34"]], "https://u:p@a.example").await), "invalid_request:url");
+    // The machine's own name asks nobody.
+    let own = ok(look(&[&["10.0.0.5"]], "https://localhost").await);
+    assert_eq!(own["addresses"], json!([{"address": "127.0.0.1", "family": 4}]));
+}
+
 #[test]
 fn documentation_and_shared_networks_are_not_public() {
     for address in ["100.127.255.255", "198.19.0.1", "2001:db8::1", "fe80::1", "ff0e::1", "2001:0:53aa:64c:0:0:0:0"] {

@@ -53,6 +53,7 @@
 //! |---|---|---|---|
 //! | `exec` | see below | | `exec` |
 //! | `http` | `url, method?, headers?, body?, redirect?, stream?, upload?` | `{status, statusText, headers: [[name, value]], url, redirected, body: bytes}`; with `stream` the head first, then chunks `{body}` | `http` |
+//! | `http` | `op: "lookup"`, `url` | `{addresses: [{address, family: 4 / 6}]}` of the URL's host, all of them public | `http` |
 //! | `http` | `op: "send"`, `upload, data` or `op: "finish"`, `upload` | `{}` | `http` (the request was gated) |
 //! | `env` | `op: "get"`, `names` | `{values}`; a missing variable has no member | `env` |
 //! | `tool` | `name, input` | what the tool returns | by `name`, see [`mod@crate::derive`] |

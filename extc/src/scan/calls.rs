@@ -10,6 +10,7 @@ pub(super) fn see_host_function(uses: &mut Uses, module: &str, name: &str, first
         "child_process" if RUNNERS.contains(&name) => uses.exec.see(program(name, first)),
         "http" | "https" if matches!(name, "request" | "get") => uses.http.see(first.as_ref().and_then(host)),
         "net" | "tls" if matches!(name, "connect" | "createConnection") => uses.http.see(None),
+        "dns" | "dns/promises" => uses.http.see(None),
         "http2" if name == "connect" => uses.http.see(first.as_ref().and_then(host)),
         _ => {}
     }

@@ -1,20 +1,56 @@
-/** `node:dns`: can be imported and extended; using it says what to do instead. */
+/** `node:dns`: addresses of names, with callbacks; other records say what to do instead. */
 
 import promises from "node:dns/promises";
+import { lookupOptions } from "pi:node/dns/lookup";
+import { checkFunction } from "pi:node/errors";
 import { refuse } from "pi:node/refuse";
+import { queueTick } from "pi:web/ticks";
 
-const refused = refuse("node:dns", "the host resolves names itself when fetch is called", [
-  "lookup", "lookupService", "resolve", "resolve4", "resolve6", "resolveAny", "resolveCaa", "resolveCname", "resolveMx", "resolveNaptr",
-  "resolveNs", "resolvePtr", "resolveSoa", "resolveSrv", "resolveTxt", "reverse", "setServers", "getServers", "setDefaultResultOrder",
-  "getDefaultResultOrder", "Resolver",
+type Done = (error: unknown, ...values: any[]) => void;
+
+const refused = refuse("node:dns", "ask a DNS-over-HTTPS service with fetch", [
+  "lookupService", "resolveAny", "resolveCaa", "resolveCname", "resolveMx", "resolveNaptr", "resolveNs", "resolvePtr", "resolveSoa",
+  "resolveSrv", "resolveTxt", "reverse", "setServers", "getServers", "Resolver",
 ]);
 
 export const {
-  lookup, lookupService, resolve, resolve4, resolve6, resolveAny, resolveCaa, resolveCname, resolveMx, resolveNaptr, resolveNs,
-  resolvePtr, resolveSoa, resolveSrv, resolveTxt, reverse, setServers, getServers, setDefaultResultOrder, getDefaultResultOrder,
-  Resolver,
+  lookupService, resolveAny, resolveCaa, resolveCname, resolveMx, resolveNaptr, resolveNs, resolvePtr, resolveSoa, resolveSrv,
+  resolveTxt, reverse, setServers, getServers, Resolver,
 } = refused;
 
-export { default as promises } from "node:dns/promises";
+/** What a callback throws is nobody's rejection. */
+function answer(promise: Promise<unknown>, done: Done, values: (found: any) => unknown[]): void {
+  promise.then(
+    (found) => queueTick(() => done(null, ...values(found))),
+    (error) => queueTick(() => done(error)),
+  );
+}
 
-export default { ...refused, promises };
+export function lookup(hostname: string, ...rest: any[]): void {
+  const done = rest.pop() as Done;
+  checkFunction("callback", done);
+  const [options] = rest;
+  const { all } = lookupOptions(hostname, options);
+  answer(promises.lookup(hostname, options), done, (found) => (all ? [found] : [found.address, found.family]));
+}
+
+const records = (find: (hostname: string) => Promise<string[]>) => (hostname: string, ...rest: any[]): void => {
+  const done = rest.pop() as Done;
+  checkFunction("callback", done);
+  answer(find(hostname), done, (found) => [found]);
+};
+export const resolve4 = records(promises.resolve4);
+export const resolve6 = records(promises.resolve6);
+
+export function resolve(hostname: string, ...rest: any[]): void {
+  const done = rest.pop() as Done;
+  checkFunction("callback", done);
+  answer(promises.resolve(hostname, rest[0]), done, (found) => [found]);
+}
+
+export const { getDefaultResultOrder, setDefaultResultOrder } = promises;
+export { promises };
+
+export default {
+  ...refused, lookup, resolve, resolve4, resolve6, getDefaultResultOrder, setDefaultResultOrder, promises,
+};

@@ -17,15 +17,15 @@ import type { Program, Stdio } from "pi:node/child_process/program";
 import { AbortController } from "pi:web/abort";
 import { log } from "pi:web/console";
 import { queueTick } from "pi:web/ticks";
-import { clearTimeout, setTimeout } from "pi:web/timers";
+import { clearTimeout, setImmediate, setTimeout } from "pi:web/timers";
 
 type Done = (error?: unknown) => void;
 
 const exec = (params: object, bytes: Uint8Array[] = []) => call("exec", "exec", params, { bytes });
 
-/** What a child reads. Its end ends the program's input. */
+/** What a child reads. Its end ends the program's input; `ending` lasts while the host is told. */
 function inputStream(pid: number): any {
-  const stream = new Writable({
+  const stream: any = new Writable({
     write(chunk: Buffer, _encoding: string, done: Done) {
       const bytes: Uint8Array[] = [];
       exec({ op: "write", pid, data: attach(bytes, inputOf(chunk)!) }, bytes).then(
@@ -34,10 +34,11 @@ function inputStream(pid: number): any {
       );
     },
     final(done: Done) {
-      exec({ op: "end", pid }).then(
-        () => done(),
-        () => done(),
-      );
+      const ended = () => {
+        stream.ending = undefined;
+        done();
+      };
+      stream.ending = exec({ op: "end", pid }).then(ended, ended);
     },
     destroy(error: unknown, done: Done) {
       if (!stream.writableFinished) void exec({ op: "end", pid }).catch(() => {});
@@ -161,9 +162,9 @@ export class ChildProcess extends EventEmitter {
       }
     };
     call("exec", "exec", { op: "wait", pid: this.pid }, { signal: this.#abort.signal, onChunk }).then(
-      ({ output }) => this.#exit(output.signal ? null : (output.code ?? 0), output.signal ?? null),
+      ({ output }) => this.#ended(output.signal ? null : (output.code ?? 0), output.signal ?? null),
       (failure) => {
-        this.#exit(null, "SIGKILL");
+        this.#ended(null, "SIGKILL");
         if (!(failure instanceof HostcallError)) throw failure;
       },
     );
@@ -178,6 +179,13 @@ export class ChildProcess extends EventEmitter {
       const data: Uint8Array[] = [];
       callSync("fs", "write", { op: "write", fd: target.fd, data: attach(data, inputOf(bytes)!) }, data);
     }
+  }
+
+  /** Who ended the input hears of that first, and may read the output then: nothing of it is drained before. */
+  #ended(code: number | null, signal: string | null): void {
+    const exit = () => this.#exit(code, signal);
+    if (this.stdin?.ending) void this.stdin.ending.then(() => setImmediate(exit));
+    else exit();
   }
 
   #exit(code: number | null, signal: string | null): void {
