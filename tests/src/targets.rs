@@ -6,14 +6,22 @@
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use pijs_agent::Ambient;
 use pijs_agent::provider::sse::{self, SseLimits};
+use pijs_agent::session::Session;
+use pijs_agent::session::entry::Body;
+use pijs_connectors::http::address::is_public;
 use pijs_hostcall::Places;
+use pijs_hostcall::derive::HttpTarget;
 use pijs_hostcall::ledger::{self, Redactor};
 use pijs_hostcall::scope::CompiledScope;
-use pijs_packages::{Limits, NpmConfig, PackageName, Source, unpack};
+use pijs_packages::{Dirs, DiscoverOptions, Limits, NpmConfig, PackageName, Source, resolve_extensions, unpack};
 use pijs_protocol::manifest::{CapabilityManifest, Scope};
 use pijs_realm::frame::{FromWorker, ToWorker, frame_length};
+use serde_json::{Map, Value};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Component, Path};
+use std::{env, fs, process, thread};
 
 /// A reader of bytes.
 pub type Target = fn(&[u8]);
@@ -22,19 +30,32 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("archive", archive),
     ("artifact", artifact),
+    ("canonical_json", canonical_json),
     ("capability_manifest", capability_manifest),
     ("frames", frames),
     ("ledger", ledger),
+    ("lock", lock),
     ("npmrc", npmrc),
+    ("package_json", package_json),
     ("redactor", redactor),
     ("sanitiser", sanitiser),
     ("scope", scope),
+    ("session", session),
     ("source", source),
     ("sse", sse),
+    ("url_policy", url_policy),
 ];
 
 fn text(data: &[u8]) -> String {
     String::from_utf8_lossy(data).into_owned()
+}
+
+/// A folder of this thread for readers of files, empty.
+fn folder() -> std::path::PathBuf {
+    let folder = env::temp_dir().join(format!("pijs-target-{}-{:?}", process::id(), thread::current().id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("the temporary folder can be written");
+    folder
 }
 
 /// A tarball: what comes out lies inside.
@@ -53,6 +74,17 @@ pub fn artifact(data: &[u8]) {
     if let Ok(artifact) = pijs_artifact::decode(data) {
         assert_eq!(pijs_artifact::encode(&artifact), data);
     }
+}
+
+/// What `params_hash` is taken of: one form for a value, which reads as that value again.
+pub fn canonical_json(data: &[u8]) {
+    let Ok(params) = serde_json::from_slice::<Map<String, Value>>(data) else { return };
+    let form = ledger::canonical_call("fs", &params, &[]);
+    let mut again: Map<String, Value> = serde_json::from_slice(&form).expect("it is JSON");
+    assert_eq!(again.remove("method"), Some(Value::from("fs")));
+    let Some(Value::Object(read)) = again.remove("params") else { panic!("no params: {}", text(&form)) };
+    assert_eq!(ledger::canonical_call("fs", &read, &[]), form);
+    assert_eq!(read.len(), params.len());
 }
 
 /// `pi.ext.cap.v1`.
@@ -78,9 +110,39 @@ pub fn ledger(data: &[u8]) {
     }
 }
 
+/// `pijs-lock.json`: a place in it lies inside its package, and it reads the same when it is written again.
+pub fn lock(data: &[u8]) {
+    let Ok(lock) = pijs_packages::read_lock(data) else { return };
+    for place in &lock.places {
+        assert!(Path::new(place).components().all(|part| matches!(part, Component::Normal(_))), "{place:?}");
+    }
+    let again = pijs_packages::read_lock(lock.text.as_bytes()).expect("what was read can be read again");
+    assert_eq!(again, lock);
+}
+
 /// The user's `.npmrc`.
 pub fn npmrc(data: &[u8]) {
     let _ = NpmConfig::parse(&text(data), &|_| None);
+}
+
+/// `package.json` of a package: what is loaded for it lies inside its folder.
+pub fn package_json(data: &[u8]) {
+    let root = folder();
+    let package = root.join("package");
+    for name in ["package/index.ts", "package/src/a.ts", "package/extensions/b/index.ts", "outside.ts"] {
+        let file = root.join(name);
+        fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+        fs::write(file, "export default () => {};").expect("a file");
+    }
+    fs::write(package.join("package.json"), data).expect("a file");
+    let dirs = Dirs { agent_dir: root.join("agent"), cwd: root.join("app"), home: root.clone() };
+    let named = vec![package.to_string_lossy().into_owned()];
+    let found = resolve_extensions(&DiscoverOptions { dirs, named, only_named: true, trusted: false });
+    let inside = package.canonicalize().expect("it was just made");
+    for entry in found.packages.iter().flat_map(|package| &package.entries) {
+        assert!(entry.starts_with(&inside), "{}", entry.display());
+    }
+    let _ = fs::remove_dir_all(root);
 }
 
 /// Redaction: the secret is gone, and doing it again changes nothing.
@@ -137,6 +199,30 @@ pub fn scope(data: &[u8]) {
     }
 }
 
+/// A session file: what opens is mended at most once, and what is appended then is there the next time.
+pub fn session(data: &[u8]) {
+    let root = folder();
+    let path = root.join("s.jsonl");
+    fs::write(&path, data).expect("a file");
+    let open = || Session::open(&path, &root, Ambient::system());
+    if let Ok(mut first) = open() {
+        let mut known: Vec<_> = first.entries().iter().map(|entry| entry.id.clone()).collect();
+        let body = Body::Custom { custom_type: "fuzz".to_owned(), data: None };
+        if let Ok(entry) = first.append(body) {
+            known.push(entry.id.clone());
+        }
+        let written = first.sync().is_ok() && fs::metadata(&path).is_ok_and(|file| file.len() > 0);
+        let saved = !known.is_empty() && written;
+        drop(first);
+        if saved {
+            let second = open().expect("it was mended");
+            let found: Vec<_> = second.entries().iter().map(|entry| entry.id.clone()).collect();
+            assert_eq!(found, known);
+        }
+    }
+    let _ = fs::remove_dir_all(root);
+}
+
 /// What a user may write for a package: what is taken reads the same from settings, and stays below its folder.
 pub fn source(data: &[u8]) {
     let text = text(data);
@@ -165,4 +251,26 @@ pub fn sse(data: &[u8]) {
     let whole = read(vec![Bytes::copy_from_slice(data)]);
     let cut = read(data.chunks(3).map(Bytes::copy_from_slice).collect());
     assert_eq!(whole, cut);
+}
+
+/// What an URL points to, against a scope: one reading of it, and no host by a name that only looks like it.
+pub fn url_policy(data: &[u8]) {
+    let text = text(data);
+    if let Ok(target) = HttpTarget::parse(&text) {
+        let written = format!("{}://{}:{}/", target.scheme, target.host, target.port);
+        assert_eq!(HttpTarget::parse(&written).as_ref(), Ok(&target), "{written:?}");
+        let places =
+            Places::new(Path::new("/project"), Path::new("/home/me"), Path::new("/home/me/agent"), Path::new("/tmp"));
+        let hosts = Some(vec!["example.org".to_owned(), "*.example.net:8443".to_owned()]);
+        let scope = CompiledScope::compile(Some(&Scope { hosts, ..Scope::default() }), &places, None);
+        let inside = scope.expect("a constant scope").host(target.scheme, &target.host, target.port);
+        let usual = if target.scheme == "https" { 443 } else { 80 };
+        let exact = target.host == "example.org" && target.port == usual;
+        let below = target.host.ends_with(".example.net") && target.host.len() > 12 && target.port == 8443;
+        assert_eq!(inside, exact || below, "{target:?}");
+    }
+    if let Some(octets) = data.first_chunk::<4>() {
+        let plain = Ipv4Addr::from(*octets);
+        assert_eq!(is_public(IpAddr::V6(plain.to_ipv6_mapped())), is_public(IpAddr::V4(plain)), "{plain}");
+    }
 }

@@ -3,100 +3,16 @@
 //! The library crates put every fault at every operation of their part; this shows that the program is wired to what
 //! they test. Here a sample of the points is taken, all of them with `PIJS_NIGHTLY=1`.
 
-#[expect(dead_code, reason = "this test binary uses its own part")]
-#[path = "../../crates/packages/tests/support/registry.rs"]
-mod registry;
+mod steady;
 
-use registry::Registry;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use steady::{PI, World, strings};
 
 /// Points of each piece of work outside of a nightly run.
 const SAMPLE: usize = 8;
-
-const TOOLS: &str = r#"
-export default (pi: any) => {
-  pi.registerTool({
-    name: "note", label: "note", description: "takes a note", parameters: { type: "object", properties: {} },
-    execute: async () => ({ content: [{ type: "text", text: "noted" }], details: {} }),
-  });
-  pi.on("tool_result", async () => { await pi.log("info", "a tool ran", {}); });
-};
-"#;
-
-struct World {
-    folder: tempfile::TempDir,
-    registry: Registry,
-}
-
-impl World {
-    fn new() -> Self {
-        let world = Self { folder: tempfile::tempdir().expect("a folder"), registry: Registry::start() };
-        let manifest = json!({
-            "name": "steady", "version": "1.0.0", "pi": {"extensions": ["./index.ts"]}, "dependencies": {"leaf": "^1"},
-        });
-        world.registry.publish(json!({"name": "leaf", "version": "1.0.0"}), &[("index.js", "module.exports = 1;\n")]);
-        world.registry.publish(manifest, &[("index.ts", "export default () => {};\n")]);
-        fs::write(world.path("notes.ts"), TOOLS).expect("an extension");
-        let call = |n: usize| json!({"tool_call": {"id": format!("call-{n}"), "name": "note", "arguments": "{}"}});
-        let replies = [
-            json!({"events": [{"text": "three notes"}, call(1), call(2), call(3)], "stop": "tool_use"}),
-            json!({"events": [{"text": "done"}], "stop": "end_turn"}),
-        ];
-        let script: String = replies.iter().map(|reply| format!("{reply}\n")).collect();
-        fs::write(world.path("model.jsonl"), script).expect("a model");
-        world
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// The state before the work; what was compiled stays, unless compiling is the work.
-    fn reset(&self, work: &Work) {
-        for folder in ["home", "project"].into_iter().chain(work.builds.then_some("cache")) {
-            let path = self.path(folder);
-            if path.exists() {
-                fs::remove_dir_all(&path).expect("our own folder");
-            }
-            fs::create_dir(&path).expect("a folder");
-        }
-        fs::create_dir_all(self.path("cache")).expect("a folder");
-        fs::create_dir_all(self.agent()).expect("a folder");
-        fs::write(self.agent().join("settings.json"), "{\"theme\": \"dark\"}\n").expect("settings");
-    }
-
-    fn agent(&self) -> PathBuf {
-        self.path("home/.pi/agent")
-    }
-
-    fn pi(&self, args: &[String], fault: Option<&str>) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pi-attacked"));
-        command
-            .args(args)
-            .current_dir(self.path("project"))
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", self.path("home"))
-            .env("XDG_CACHE_HOME", self.path("cache"));
-        if let Some(fault) = fault {
-            command.env("PIJS_FAULT", fault);
-        }
-        command.output().expect("pi starts")
-    }
-
-    /// Runs something that has to succeed, and gives its standard output.
-    fn healthy(&self, args: &[&str], case: &str) -> String {
-        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let output = self.pi(&args, None);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{case}: pi {args:?} failed afterwards: {stderr}");
-        String::from_utf8(output.stdout).expect("text")
-    }
-}
 
 struct Work {
     name: &'static str,
@@ -107,7 +23,7 @@ struct Work {
 }
 
 fn run(world: &World, work: &Work) {
-    world.reset(work);
+    world.reset(work.builds);
     let record = world.path("record");
     let _ = fs::remove_file(&record);
     let output = world.pi(&work.args, Some(&format!("record:{}", record.display())));
@@ -120,7 +36,7 @@ fn run(world: &World, work: &Work) {
     for (at, change) in changes.iter().enumerate().step_by(step) {
         let kind = ["before", "halfway", "after"][at % 3];
         let case = format!("{}: killed {kind} change {}: {change}", work.name, at + 1);
-        world.reset(work);
+        world.reset(work.builds);
         let output = world.pi(&work.args, Some(&format!("kill-{kind}:{}", at + 1)));
         // The threads of a program take turns in their own order: the last points may not be reached again.
         let killed = output.status.signal() == Some(9);
@@ -165,10 +81,6 @@ fn temporary(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn strings(args: &[&str]) -> Vec<String> {
-    args.iter().map(|arg| (*arg).to_owned()).collect()
-}
-
 #[test]
 fn an_install_is_killed() {
     let world = World::new();
@@ -197,9 +109,7 @@ fn a_build_is_killed() {
 #[test]
 fn a_turn_with_three_tool_calls_is_killed() {
     let world = World::new();
-    let extension = world.path("notes.ts").display().to_string();
-    let model = format!("script:{}", world.path("model.jsonl").display());
-    let args = strings(&["-p", "take notes", "--model", &model, "-e", &extension]);
+    let args = world.turn(&[]);
     let check = |world: &World, case: &str| {
         let folder = world.agent().join("sessions");
         let mut sessions = 0;
@@ -236,8 +146,7 @@ fn trusting_a_folder_is_killed() {
 #[test]
 fn a_lock_ends_with_its_holder() {
     let world = World::new();
-    let work = Work { name: "lock", args: Vec::new(), builds: false, check: |_, _| {} };
-    world.reset(&work);
+    world.reset(false);
     let session = world.path("home/s.jsonl");
     let header =
         json!({"type": "session", "version": 3, "id": "x", "timestamp": "2026-01-02T03:04:05.000Z", "cwd": "/"});
@@ -245,12 +154,10 @@ fn a_lock_ends_with_its_holder() {
     let slow = world.path("slow.jsonl");
     let reply = json!({"events": [{"text": "wait"}, {"delay_ms": 600_000}, {"text": "over"}], "stop": "end_turn"});
     fs::write(&slow, format!("{reply}\n")).expect("a model");
-    let mut holder = Command::new(env!("CARGO_BIN_EXE_pi-attacked"))
+    let mut holder = world
+        .command(PI)
         .args(["-p", "x", "--model", &format!("script:{}", slow.display()), "--mode", "json", "--session"])
         .arg(&session)
-        .current_dir(world.path("project"))
-        .env("HOME", world.path("home"))
-        .env("XDG_CACHE_HOME", world.path("cache"))
         .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("pi starts");

@@ -26,6 +26,29 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "capability_manifest" => &[
             r#"{"schema":"pi.ext.cap.v1","capabilities":[{"capability":"read","methods":["tool"],"scope":{"paths":["src/**"]}}]}"#,
         ],
+        "canonical_json" => {
+            &[r#"{"path":"src/ä","n":[1,-0.0,1e300,9007199254740993],"data":{"$bytes":0},"\u0000":"\ud834\udd1e"}"#]
+        }
+        "lock" => &[concat!(
+            r#"{"lockfileVersion":1,"registries":{"":"https://r.example/"},"packages":{"npm:a":{"source":"npm:a@^1","version":"1.0.0","#,
+            r#""manifest":"00","tree":"00","packages":{"":{"name":"a","version":"1.0.0","tarball":"a/-/a-1.0.0.tgz","integrity":"sha512-AA=="},"#,
+            r#""node_modules/@b/c":{"name":"@b/c","version":"2.0.0","tarball":"@b/c/-/c-2.0.0.tgz","integrity":"sha512-AA=="}}}}}"#
+        )],
+        "package_json" => &[
+            r#"{"name":"a","version":"1.0.0","main":"index.ts","pi":{"extensions":["./src/*.ts","!./src/b.ts","extensions/b"]}}"#,
+            r#"{"pi":{"extensions":["../outside.ts","/etc/passwd","{src,..}/**"]},"main":"../outside.ts"}"#,
+        ],
+        "session" => &[concat!(
+            r#"{"type":"session","version":3,"id":"s","timestamp":"2026-01-02T03:04:05.678Z","cwd":"/p"}"#,
+            "\n",
+            r#"{"type":"message","id":"a","parentId":null,"timestamp":"2026-01-02T03:04:05.678Z","message":{"role":"user","content":"x","timestamp":1}}"#,
+            "\n",
+            r#"{"type":"custom","id":"b","parentId":"a","timestamp":"2026-01-02T03:04:05.678Z","customType":"t","data":{}}"#,
+            "\n"
+        )],
+        "url_policy" => {
+            &["https://example.org/a", "http://x.example.net:8443", "https://[::ffff:127.0.0.1]:1/", "http://0x7f.1/"]
+        }
         "npmrc" => {
             &["registry=https://r.example/\n@corp:registry=https://c.example/\n//r.example/:_authToken=${TOKEN}\n"]
         }

@@ -62,6 +62,18 @@ pub const SAMPLES: &[Sample] = &[
         cargo: &["test", "-p", "pijs-tests", "--test", "crash", "--locked"],
     },
     Sample {
+        name: "shortages",
+        shows: "the real program with every operation on its files failing, full disks, few files, and eight of it at once",
+        variable: EVERYTHING,
+        cargo: &["test", "-p", "pijs-tests", "--test", "shortage", "--locked"],
+    },
+    Sample {
+        name: "fuzz",
+        shows: "readers of bytes that others made hold, 100,000 inputs each (`fuzz/` goes further, under libFuzzer)",
+        variable: ("PIJS_FUZZ_CASES", "100000"),
+        cargo: &["test", "-p", "pijs-tests", "--test", "fuzz_targets", "--locked"],
+    },
+    Sample {
         name: "attacks",
         shows: "every attack is held, in its long form",
         variable: EVERYTHING,

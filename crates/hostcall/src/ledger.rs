@@ -34,6 +34,7 @@ mod secrets;
 mod verify;
 mod writer;
 
+pub use canonical::canonical_call;
 pub use file::{FileLimits, FileSink, finish_all, parts};
 pub use memory::MemorySink;
 pub use redact::{REDACTED, Redactor, is_secret_key};

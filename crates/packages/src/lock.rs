@@ -16,6 +16,22 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
+/// A lock that was read and holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockText {
+    /// As it is written again.
+    pub text: String,
+    /// Where the dependencies of its packages go, relative to their package.
+    pub places: Vec<String>,
+}
+
+/// Reads the text of a `pijs-lock.json` as installing does. Fails when it cannot be read or an entry is not usable.
+pub fn read_lock(bytes: &[u8]) -> Result<LockText> {
+    let lock = LockFile::parse("pijs-lock.json", bytes)?;
+    let places = lock.packages.values().flat_map(|locked| locked.packages.keys().cloned()).collect();
+    Ok(LockText { text: lock.to_text(), places })
+}
+
 const VERSION: u32 = 1;
 /// Largest file that is read.
 const LARGEST: u64 = 64 << 20;
@@ -82,12 +98,19 @@ impl LockFile {
         let path = Self::path(root);
         let read = disk.read(&path, LARGEST).map_err(|error| PackageError::io("read it", &path, error))?;
         let Some(bytes) = read else { return Ok((Self::default(), None)) };
+        let lock = Self::parse(&path.display().to_string(), &bytes)?;
+        // What parsed is text.
+        Ok((lock, String::from_utf8(bytes).ok()))
+    }
+
+    /// Reads and checks the text of a lock.
+    fn parse(subject: &str, bytes: &[u8]) -> Result<Self> {
         let refuse = |why: String| {
-            PackageError::new(InstallCode::Manifest, path.display().to_string(), why)
+            PackageError::new(InstallCode::Manifest, subject, why)
                 .help("restore it from version control or its .bak, or delete it and install the packages again")
         };
         let lock: Self =
-            serde_json::from_slice(&bytes).map_err(|error| refuse(format!("the lock file cannot be read: {error}")))?;
+            serde_json::from_slice(bytes).map_err(|error| refuse(format!("the lock file cannot be read: {error}")))?;
         if lock.lockfile_version != VERSION {
             return Err(refuse(format!("lock file version {} is not known", lock.lockfile_version)));
         }
@@ -99,8 +122,7 @@ impl LockFile {
                 .check(identity)
                 .map_err(|error| refuse(format!("the entry {identity:?} is not usable: {}", error.message)))?;
         }
-        // What parsed is text.
-        Ok((lock, String::from_utf8(bytes).ok()))
+        Ok(lock)
     }
 
     pub(crate) fn to_text(&self) -> String {

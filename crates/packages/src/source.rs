@@ -247,7 +247,12 @@ fn relative(from: &Path, to: &Path) -> String {
         parts.push(".".to_owned());
     }
     parts.extend(to[shared..].iter().map(|component| component.as_os_str().to_string_lossy().into_owned()));
-    parts.join("/")
+    let mut text = parts.join("/");
+    if text.ends_with(char::is_whitespace) {
+        // Settings are read without the blanks around a source; those of the name stay in front of the slash.
+        text.push('/');
+    }
+    text
 }
 
 /// True when `version` is what the text behind the `@` allows without asking a registry.

@@ -12,6 +12,13 @@ use std::io::Write;
 /// Largest integer a double holds exactly.
 const EXACT: u64 = 1 << 53;
 
+/// The bytes whose sha256 is the `params_hash` of a call.
+pub fn canonical_call(method: &str, params: &Map<String, Value>, attachments: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_call(method, params, attachments, &mut out);
+    out
+}
+
 /// Appends the canonical form of a call.
 pub(crate) fn write_call(method: &str, params: &Map<String, Value>, attachments: &[Vec<u8>], out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"method\":");

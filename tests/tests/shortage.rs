@@ -1,0 +1,196 @@
+//! The real program when something is short: room on the disk, files, a cache, or the time alone with its files.
+//!
+//! Whatever happens, it ends by itself and says why, nothing that was complete is cut short, and as soon as there is
+//! enough again the same command does its work without a hand. Errors are put at a sample of the operations, at all of
+//! them with `PIJS_NIGHTLY=1`.
+
+mod steady;
+
+use serde_json::Value;
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Output, Stdio};
+use steady::{PI, World, strings};
+
+/// Operations of each piece of work that fail outside of a nightly run.
+const SAMPLE: usize = 6;
+/// Operations that are counted, reading included; work ends before.
+const OPERATIONS: usize = 400;
+
+/// Number and what people are told.
+const ERRORS: [(i32, &str); 5] = [
+    (28, "No space left on device"),
+    (122, "Disk quota exceeded"),
+    (30, "Read-only file system"),
+    (5, "Input/output error"),
+    (24, "Too many open files"),
+];
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// It ended by itself; if it failed it said why.
+fn in_order(output: &Output, case: &str) {
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.signal(), None, "{case}: {stderr}");
+    assert!(!stderr.contains("panicked"), "{case}: {stderr}");
+    assert!(output.status.success() || !stderr.trim().is_empty(), "{case}: it failed without a word");
+}
+
+/// What was there before is whole.
+fn kept(world: &World, case: &str) {
+    let settings = fs::read(world.agent().join("settings.json")).expect("settings");
+    let settings: Value = serde_json::from_slice(&settings).unwrap_or_else(|error| panic!("{case}: {error}"));
+    assert_eq!(settings["theme"], "dark", "{case}");
+    let ledgers = world.healthy(&["ext", "ledger", "verify", "--json"], case);
+    serde_json::from_str::<Value>(&ledgers).unwrap_or_else(|error| panic!("{case}: {error}"));
+}
+
+fn fail_everywhere(args: impl Fn(&World) -> Vec<String>) {
+    let world = World::new();
+    let args = args(&world);
+    world.reset(false);
+    world.healthy(&args.iter().map(String::as_str).collect::<Vec<_>>(), "without a fault");
+    let step = if std::env::var_os("PIJS_NIGHTLY").is_some() { 1 } else { OPERATIONS / SAMPLE };
+    let mut named = 0;
+    for (at, number) in (1..OPERATIONS).step_by(step).enumerate() {
+        let (error, words) = ERRORS[at % ERRORS.len()];
+        let case = format!("{args:?}: error {error} from operation {number} on");
+        world.reset(false);
+        let output = world.pi(&args, Some(&format!("error:{error}:{number}")));
+        in_order(&output, &case);
+        let stderr = text(&output.stderr);
+        named += usize::from(stderr.contains(words));
+        assert!(output.status.success() || stderr.contains(words), "{case}: it does not say why: {stderr}");
+        world.healthy(&args.iter().map(String::as_str).collect::<Vec<_>>(), &case);
+        kept(&world, &case);
+    }
+    assert!(named > 0, "no fault was ever met");
+}
+
+#[test]
+fn disks_that_fail_during_a_turn() {
+    fail_everywhere(|world| world.turn(&[]));
+}
+
+#[test]
+fn disks_that_fail_during_an_install() {
+    fail_everywhere(|world| strings(&["install", "steady", "--registry", &world.registry.url()]));
+}
+
+#[test]
+fn disks_that_fail_while_a_folder_is_trusted() {
+    fail_everywhere(|_| strings(&["trust"]));
+}
+
+/// Runs a shell script in a mount namespace of its own in which `$HOME` is a file system of this size; `None` where the
+/// kernel does not let us.
+fn on_a_small_disk(world: &World, size: &str, script: &str) -> Option<Output> {
+    let inside = format!("mount -t tmpfs -o size={size} none \"$HOME\" || exit 77\n{script}");
+    let unshare = ["--mount", "--map-root-user", "sh", "-c", &inside];
+    let output = world.command("unshare").args(unshare).env("PI", PI).stdin(Stdio::null()).output().ok()?;
+    let refused = output.status.code() == Some(77) || text(&output.stderr).starts_with("unshare:");
+    (!refused).then_some(output)
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "why a case was left out")]
+fn a_home_that_is_full() {
+    let world = World::new();
+    world.reset(false);
+    let turn: Vec<String> = world.turn(&["--continue"]).iter().map(|arg| format!("'{arg}'")).collect();
+    let turn = turn.join(" ");
+    // A turn that works, one on a full disk, one when there is room again; then the bytes that must not have changed.
+    let script = format!(
+        r#"
+        export XDG_CACHE_HOME="$HOME/cache"
+        mkdir -p "$HOME/.pi/agent" && printf '{{"theme": "dark"}}\n' > "$HOME/.pi/agent/settings.json"
+        "$PI" {turn} > /dev/null || exit 10
+        find "$HOME" -name '*.jsonl' -path '*sessions*' -exec cat {{}} + > ../before
+        cat /dev/zero > "$HOME/fill" 2> /dev/null
+        "$PI" {turn} > ../full.out 2> ../full.err
+        echo "$?" > ../full.code
+        rm "$HOME/fill"
+        "$PI" {turn} > /dev/null || exit 12
+        find "$HOME" -name '*.jsonl' -path '*sessions*' -exec cat {{}} + > ../after
+        cat "$HOME/.pi/agent/settings.json"
+        "#
+    );
+    for size in ["4m", "16m"] {
+        let Some(output) = on_a_small_disk(&world, size, &script) else {
+            eprintln!("left out: this kernel lets nobody mount in a namespace of his own");
+            return;
+        };
+        let read = |name: &str| fs::read_to_string(world.path(name)).unwrap_or_default();
+        let (code, stderr) = (read("full.code"), read("full.err"));
+        assert!(output.status.success(), "{size}: {:?}: {}", output.status, text(&output.stderr));
+        assert!(!stderr.contains("panicked"), "{size}: {stderr}");
+        assert!(code.trim().parse::<i32>().is_ok_and(|code| code < 128), "{size}: {code}: {stderr}");
+        assert!(stderr.contains("No space left on device"), "{size}: {code}: {stderr}");
+        assert!(text(&output.stdout).contains("dark"), "{size}");
+        assert!(!read("before").is_empty() && read("after").starts_with(&read("before")), "{size}: {}", read("after"));
+    }
+}
+
+#[test]
+fn few_files() {
+    let world = World::new();
+    for limit in [64, 32, 24, 16, 10] {
+        let case = format!("{limit} files");
+        world.reset(false);
+        let script = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
+        let mut command = world.command("sh");
+        let output = command.args(["-c", &script, PI]).args(world.turn(&[])).output().expect("sh starts");
+        in_order(&output, &case);
+        let stderr = text(&output.stderr);
+        assert!(output.status.success() || stderr.contains("Too many open files"), "{case}: {stderr}");
+        world.healthy(&world.turn(&[]).iter().map(String::as_str).collect::<Vec<_>>(), &case);
+        kept(&world, &case);
+    }
+}
+
+/// Eight processes install, build and run over one home (Q30).
+#[test]
+fn eight_at_once() {
+    const PROCESSES: usize = 8;
+    let world = World::new();
+    world.reset(true);
+    for n in 0..PROCESSES {
+        let text =
+            format!("export default (pi: any) => {{ pi.registerCommand(\"c{n}\", {{ handler: () => {{}} }}); }};");
+        fs::write(world.path(&format!("x{n}.ts")), text).expect("an extension");
+    }
+    let start = |args: Vec<String>| {
+        let mut command = world.command(PI);
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
+    };
+    let installs =
+        (0..PROCESSES).map(|n| start(strings(&["install", &world.path(&format!("x{n}.ts")).to_string_lossy()])));
+    let turns = (0..PROCESSES).map(|_| start(world.turn(&[])));
+    let children: Vec<_> = installs.chain(turns).collect();
+    for child in children {
+        let output = child.wait_with_output().expect("it ends");
+        in_order(&output, "eight at once");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let listed: Value = serde_json::from_str(&world.healthy(&["list", "--json"], "list")).expect("json");
+    assert_eq!(listed.as_array().map(Vec::len), Some(PROCESSES), "{listed}");
+    kept(&world, "eight at once");
+}
+
+/// The cache goes away while a session runs: that one goes on, the next builds again (Q33).
+#[test]
+fn a_cache_that_goes_away() {
+    let world = World::new();
+    world.reset(true);
+    let args = world.turn(&["--mode", "json"]);
+    let mut child =
+        world.command(PI).args(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut first = [0];
+    std::io::Read::read_exact(child.stdout.as_mut().expect("piped"), &mut first).expect("it says something");
+    fs::remove_dir_all(world.path("cache")).expect("removed");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success() && text(&output.stdout).contains("noted"), "{}", text(&output.stderr));
+    world.healthy(&world.turn(&[]).iter().map(String::as_str).collect::<Vec<_>>(), "without a cache");
+}
