@@ -2,6 +2,7 @@
 
 pub mod codegen;
 pub mod nightly;
+pub mod notice;
 pub mod rules;
 
 use std::path::PathBuf;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `deps` | checks the directions between crates and the rules on foreign ones ([`xtask::rules`]) |
 //! | `conformance` | builds `pi` and compares it with the real one (package `pijs-conformance`) |
-//! | `codegen` | writes `schema/` from the types ([`xtask::codegen`]); with `--check` only compares |
+//! | `codegen` | writes `schema/` from the types and the notice of supplied packages ([`xtask::codegen`]); with `--check` only compares |
 //! | `nightly` | runs the long forms of tests ([`xtask::nightly`]); with names only those |
 //!
 //! The tests of this package run the same checks, so `cargo test --workspace` holds them too.
@@ -30,7 +30,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Write the JSON Schemas.
+    /// Write the JSON Schemas and the notice of supplied packages.
     Codegen {
         /// Compare with what is there and change nothing.
         #[arg(long)]
