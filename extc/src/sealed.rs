@@ -249,9 +249,7 @@ mod walls {
         if guard::is_up("build.files") {
             let _ = restrict_files(readable);
         }
-        if guard::is_up("build.calls") {
-            let _ = refuse_calls();
-        }
+        let _ = refuse_calls();
     }
 
     fn restrict_files(readable: &[PathBuf]) -> Result<(), landlock::RulesetError> {

@@ -383,6 +383,7 @@ impl Agent {
     ) -> Result<Outcome, AgentError> {
         self.attend(async {
             self.triggered.set(0);
+            self.control.person_spoke();
             self.last.take();
             let outcome = self.ask(content, source, deliver_as, true).await?;
             if deliver_as.is_some() && !self.control.is_idle() {
@@ -409,6 +410,7 @@ impl Agent {
             );
             return Err(ControlError::Refused(message).into());
         }
+        self.control.person_spoke();
         self.attend(async {
             if let Some(content) = self.take_in(content, source, Some(deliver_as), true).await {
                 self.control.queue_input(content, deliver_as);
@@ -556,6 +558,9 @@ impl Agent {
                 event = event.with("images", json!(images));
             }
             let outcome = self.extensions.emit(event).await;
+            for author in &outcome.authors {
+                self.control.note_message(author, false, true);
+            }
             let changed = outcome.payload.get("systemPromptOptions").cloned();
             if let Some(Ok(changed)) = changed.map(serde_json::from_value::<PromptOptions>) {
                 options = changed;

@@ -87,6 +87,9 @@ impl Agent {
         payload.insert("context".to_owned(), self.preview());
         payload.insert("outcome".to_owned(), json!(outcome));
         let answered = self.extensions.emit(Event { name, payload, cancel: None }).await;
+        for author in &answered.authors {
+            self.control.note_message(author, false, true);
+        }
         let drafts = answered.field("entries").cloned().unwrap_or_else(|| json!([]));
         let drafts: Vec<Draft> = match serde_json::from_value(drafts) {
             Ok(drafts) => drafts,

@@ -14,7 +14,7 @@ use crate::provider::Model;
 use crate::session::{Body, EntryId, Session, SessionError};
 use crate::work::{Inbox, Work};
 use serde_json::{Value, json};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,6 +55,16 @@ struct Inner {
     /// Messages that were sent for a queue and are not in it yet.
     arriving: usize,
     on_shutdown: Option<Arc<dyn Fn() + Send + Sync>>,
+    led: Led,
+}
+
+/// Extensions whose messages the model follows, and whether a person is asked about what comes of it.
+#[derive(Default)]
+struct Led {
+    /// Since a person last said something.
+    now: BTreeMap<String, bool>,
+    /// With what a person says next.
+    next: BTreeMap<String, bool>,
 }
 
 /// What extensions are told about tools.
@@ -156,6 +166,7 @@ impl AgentControl {
             on_shutdown: None,
             ending: false,
             arriving: 0,
+            led: Led::default(),
         };
         let control = Self(Arc::new(Shared { state, ambient, inner: Mutex::new(inner), quieter: Notify::new() }));
         control.publish_session(&control.lock());
@@ -203,6 +214,25 @@ impl AgentControl {
     /// The thinking level.
     pub fn thinking(&self) -> String {
         self.lock().thinking.clone()
+    }
+
+    /// Notes that a message of an extension goes to the model: now, or with what a person says next. After one that is
+    /// part of a verdict nobody is asked.
+    pub(crate) fn note_message(&self, extension: &str, next: bool, asks: bool) {
+        let mut inner = self.lock();
+        let led = if next { &mut inner.led.next } else { &mut inner.led.now };
+        *led.entry(extension.to_owned()).or_default() |= asks;
+    }
+
+    /// A person said something: what extensions said before counts no more.
+    pub(crate) fn person_spoke(&self) {
+        let led = &mut self.lock().led;
+        led.now = std::mem::take(&mut led.next);
+    }
+
+    /// Extensions whose messages the model follows, sorted, and whether a person is asked about it.
+    pub(crate) fn led_by(&self) -> Vec<(String, bool)> {
+        self.lock().led.now.iter().map(|(extension, asks)| (extension.clone(), *asks)).collect()
     }
 
     /// Takes over a model. The entry and the events are the agent's.
@@ -257,6 +287,7 @@ impl AgentControl {
         let entries = session.entries().iter().map(crate::session::Entry::to_value).collect();
         self.0.state.change_entries(0, entries);
         inner.queues = Queues::default();
+        inner.led = Led::default();
         inner.tools = Tools::default();
         let old = std::mem::replace(&mut inner.session, session);
         self.publish_session(&inner);

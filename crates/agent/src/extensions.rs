@@ -35,6 +35,18 @@ pub trait Extensions {
     }
     /// Runs a tool.
     fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate>;
+    /// Whether the model may call one of pi's own tools in a turn that a message of this extension led to; with `asks` a
+    /// person may be asked. The error is for the model.
+    fn vouch<'a>(
+        &'a self,
+        _extension: &'a str,
+        _tool: &'a str,
+        _input: &'a Value,
+        _asks: bool,
+    ) -> LocalBoxFuture<'a, Result<(), String>> {
+        async { Ok(()) }.boxed_local()
+    }
+
     /// Whether a slash command of this name exists.
     fn has_command(&self, name: &str) -> bool;
     /// Runs a slash command to its end.
@@ -146,6 +158,8 @@ pub struct EventOutcome {
     pub answer: Option<Value>,
     /// Whether a handler threw where that is the answer (`tool_call`).
     pub thrown: bool,
+    /// Extensions whose answers put messages into the conversation.
+    pub authors: Vec<String>,
 }
 
 impl EventOutcome {

@@ -99,7 +99,12 @@ impl Extensions for HostExtensions {
                     }
                 }
             };
-            EventOutcome { payload: outcome.payload, answer: outcome.answer, thrown: outcome.thrown.is_some() }
+            EventOutcome {
+                payload: outcome.payload,
+                answer: outcome.answer,
+                thrown: outcome.thrown.is_some(),
+                authors: outcome.authors.iter().map(ToString::to_string).collect(),
+            }
         }
         .boxed_local()
     }
@@ -162,6 +167,16 @@ impl Extensions for HostExtensions {
             }
         }
         .boxed_local()
+    }
+
+    fn vouch<'a>(
+        &'a self,
+        extension: &'a str,
+        tool: &'a str,
+        input: &'a Value,
+        asks: bool,
+    ) -> LocalBoxFuture<'a, Result<(), String>> {
+        async move { self.host.vouch(&ExtensionId::new(extension), tool, input, asks).await }.boxed_local()
     }
 
     fn has_command(&self, name: &str) -> bool {

@@ -33,20 +33,25 @@ impl SessionPort for AgentControl {
         })
     }
 
-    fn call_sync(&self, _caller: &Caller, call: SessionCall) -> Result<Value, HostcallError> {
+    fn call_sync(&self, caller: &Caller, call: SessionCall) -> Result<Value, HostcallError> {
         let params = &call.params;
+        let extension = caller.extension().to_string();
         match call.op {
             SessionOp::SendMessage => {
                 let message: CustomMessage = serde_json::from_value(params.get("message").cloned().unwrap_or_default())
                     .map_err(|error| HostcallError::invalid("schema", format!("session.send_message: {error}")))?;
                 let trigger = option(params, "triggerTurn").and_then(Value::as_bool);
-                self.send_message(message, deliver_as(params)?, trigger).map_err(refused)?;
+                let deliver_as = deliver_as(params)?;
+                let waits = self.is_idle() && trigger != Some(true);
+                self.send_message(message, deliver_as, trigger).map_err(refused)?;
+                self.note_message(&extension, waits || deliver_as == Some(DeliverAs::NextTurn), true);
             }
             SessionOp::SendUserMessage => {
                 let content: Content = serde_json::from_value(params.get("content").cloned().unwrap_or_default())
                     .map_err(|error| HostcallError::invalid("schema", format!("session.send_user_message: {error}")))?;
                 let expand = option(params, "expandPromptTemplates").and_then(Value::as_bool).unwrap_or(false);
                 self.send_user_message(content, deliver_as(params)?, expand).map_err(refused)?;
+                self.note_message(&extension, false, true);
             }
             SessionOp::AppendEntry => {
                 let data = params.get("data").filter(|data| !data.is_null()).cloned();
@@ -76,7 +81,12 @@ impl SessionPort for AgentControl {
                         format!("the custom type {VERDICT_TYPE:?} is reserved"),
                     ));
                 }
-                return Ok(json!({"id": self.append(body).map_err(refused)?}));
+                let speaks = matches!(body, Body::CustomMessage { .. } | Body::Message { .. });
+                let id = self.append(body).map_err(refused)?;
+                if speaks {
+                    self.note_message(&extension, self.is_idle(), true);
+                }
+                return Ok(json!({"id": id}));
             }
             SessionOp::SetLeaf => {
                 let leaf = params.get("entryId").and_then(Value::as_str).map(|id| EntryId(id.to_owned()));

@@ -267,6 +267,7 @@ impl Agent {
 
     /// Puts a verdict's text into the conversation, as an entry that the real pi can read.
     async fn inject(&self, run: &mut Run, injected: Injected) -> Result<(), AgentError> {
+        self.control.note_message(&injected.extension, false, false);
         let role = match injected.injection.role {
             InjectionRole::System => "system",
             InjectionRole::User => "user",

@@ -11,12 +11,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// How long pipes are still read after the shell has ended, in case a child keeps them open.
 const GRACE: Duration = Duration::from_millis(100);
+
+/// Names that are tried for a long output.
+const MOST_NAMES: u32 = 100;
 
 /// Files and a shell.
 pub trait ToolSystem: Send + Sync {
@@ -149,12 +152,31 @@ impl ToolSystem for OsToolSystem {
 
     fn keep(&self, name: String, bytes: Vec<u8>) -> BoxFuture<'_, io::Result<PathBuf>> {
         async move {
-            let path = self.temporary.join(name);
-            tokio::fs::write(&path, bytes).await?;
-            Ok(path)
+            for path in names(&self.temporary, &name) {
+                // The folder is everybody's and the name can be guessed: what is there already is not ours.
+                let mut options = tokio::fs::OpenOptions::new();
+                options.write(true).create_new(true);
+                #[cfg(unix)]
+                options.mode(0o600);
+                let mut file = match options.open(&path).await {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                    opened => opened?,
+                };
+                file.write_all(&bytes).await?;
+                file.flush().await?;
+                return Ok(path);
+            }
+            Err(io::ErrorKind::AlreadyExists.into())
         }
         .boxed()
     }
+}
+
+/// `NAME.log`, then `NAME-2.log` and so on.
+fn names(folder: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
+    let (stem, extension) = name.rsplit_once('.').unwrap_or((name, "log"));
+    let numbered = (2..=MOST_NAMES).map(move |number| folder.join(format!("{stem}-{number}.{extension}")));
+    std::iter::once(folder.join(name)).chain(numbered)
 }
 
 /// The command leads a process group of its own, so that what it started dies with it.

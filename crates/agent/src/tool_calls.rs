@@ -131,7 +131,11 @@ impl Agent {
             Ok(input) => input,
             Err(message) => return Ok(Prepared::Done(Finished::failed(message))),
         };
-        let input = match self.intercept(call, input).await {
+        let intercepted = match self.intercept(call, input).await {
+            Intercepted::Passed(input) => self.vouched(&tool, input).await,
+            blocked => blocked,
+        };
+        let input = match intercepted {
             Intercepted::Passed(input) => {
                 self.front_end.borrow_mut().tool_checked(call, &ToolCheck::Runs { input: &input })?;
                 input
@@ -165,6 +169,18 @@ impl Agent {
             return Intercepted::Blocked { input: left, reason, thrown: outcome.thrown };
         }
         Intercepted::Passed(left)
+    }
+
+    /// After a message of an extension pi's own tools do only what that extension may do, or a person lets it.
+    async fn vouched(&self, tool: &Tool, input: Value) -> Intercepted {
+        if let Tool::Builtin(..) = tool {
+            for (extension, asks) in self.control.led_by() {
+                if let Err(reason) = self.extensions.vouch(&extension, tool.name(), &input, asks).await {
+                    return Intercepted::Blocked { input, reason, thrown: false };
+                }
+            }
+        }
+        Intercepted::Passed(input)
     }
 
     /// Steps seven to ten.

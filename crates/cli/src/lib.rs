@@ -31,6 +31,7 @@ mod supply;
 mod system;
 mod terminal;
 mod trust;
+mod unanswered;
 
 use args::{Cli, Command, ExtCommand, ExtensionFlag, LedgerCommand};
 use clap::Parser;

@@ -18,8 +18,8 @@ use crate::supply::Supplier;
 use crate::system::{SystemTimer, WatchThread};
 use crate::terminal::{self, Terminal};
 use crate::trust::Trust;
+use crate::unanswered::Unanswered;
 use pijs_agent::host::HostExtensions;
-use pijs_agent::ports::NoUi;
 use pijs_agent::provider::{self, ErrorKind, ProviderOptions};
 use pijs_agent::resources::ResourcePlaces;
 use pijs_agent::session::Session;
@@ -38,6 +38,7 @@ use pijs_durable::Disk;
 use pijs_extc::SourceMaps;
 use pijs_host::{Entry, Host, HostOptions, Observer, Package, ReadableState, Report, ReportKind, Reports};
 use pijs_hostcall::book::{Book, Record};
+use pijs_hostcall::ledger::Redactor;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Prompter, Timer};
 use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, Scope, recover, resolve_extensions};
@@ -206,10 +207,10 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     }
     set_flags(&host, flags)?;
     if partner.is_none() {
-        let shown = reports.clone();
+        let (shown, ledger) = (reports.clone(), ledger.clone());
         tokio::task::spawn_local(async move {
             loop {
-                show(&shown.next().await);
+                show(&shown.next().await, ledger.redactor());
             }
         });
     }
@@ -268,7 +269,7 @@ impl Assembled {
     /// Shows the reports and writes the ledger lines that are still queued; its file reports its own
     /// failure.
     pub(crate) fn finish(&self) {
-        self.reports.drain().iter().for_each(show);
+        self.reports.drain().iter().for_each(|report| show(report, self.ledger.redactor()));
         let _ = self.ledger.close();
     }
 }
@@ -450,7 +451,11 @@ fn dispatcher(
             if environment.stdin_is_terminal && environment.stderr_is_terminal {
                 gate = gate.prompter(Arc::new(terminal.clone())).block_on(Arc::new(terminal::block_on));
             }
-            if at_terminal { Arc::new(terminal) } else { Arc::new(NoUi) }
+            if at_terminal {
+                Arc::new(terminal)
+            } else {
+                Arc::new(Unanswered { ledger: ledger.clone(), timer: Arc::clone(&timer) })
+            }
         }
     };
     let child =
@@ -541,8 +546,8 @@ fn session_folder(environment: &Environment, cwd: &Path) -> PathBuf {
     environment.dirs.agent_dir.join("sessions").join(format!("--{name}--"))
 }
 
-/// A report on stderr, one line.
-fn show(report: &Report) {
+/// A report on stderr, one line, without the secrets that pi knows: what an extension prints ends up in logs of others.
+fn show(report: &Report, secrets: &Redactor) {
     let level = match &report.kind {
         ReportKind::Log(_) | ReportKind::Restarted => "",
         ReportKind::Warning { .. }
@@ -551,5 +556,5 @@ fn show(report: &Report) {
         | ReportKind::SlowVerdict { .. } => "warning: ",
         _ => "error: ",
     };
-    stderr(&format!("{level}{}", indented(&clean(&report.to_string()))));
+    stderr(&format!("{level}{}", indented(&clean(&secrets.text(&report.to_string())))));
 }

@@ -64,7 +64,10 @@ impl Host {
             let result = EventResult { error: located, ..result };
             let path = slot.cell.borrow().path(Some(target.entry));
             let taken = match self.refused(&round, &target, &result) {
-                None => round.take(result, &path),
+                None => {
+                    round.note_author(slot.cell.borrow().package.id(), &result);
+                    round.take(result, &path)
+                }
                 Some(capability) => {
                     let message = format!(
                         "its answer to \"{}\" does not count: the capability \"{capability}\" is not granted",
@@ -91,18 +94,10 @@ impl Host {
 
     /// The capability that this result would need and its extension does not hold.
     fn refused(&self, round: &Round, target: &Target, result: &EventResult) -> Option<&'static str> {
-        let capability = round.capability()?;
-        let says_nothing = result.changed.is_empty()
-            && result.error.is_none()
-            && result.value.as_ref().is_none_or(|value| value.is_null() || *value == Value::Bool(false));
-        if says_nothing {
-            return None;
-        }
-        if capability == "resources" && self.is_own_resource(target, result) {
-            return None;
-        }
-        let allowed = record::may(&self.0, &target.slot.cell.borrow().caller, capability);
-        (!allowed).then_some(capability)
+        round.needs(result).into_iter().find(|capability| {
+            let own = *capability == "resources" && self.is_own_resource(target, result);
+            !own && !record::may(&self.0, &target.slot.cell.borrow().caller, capability)
+        })
     }
 
     /// Whether all paths of an answer lie in the extension's own package: those need no asking.

@@ -231,6 +231,7 @@ impl Extension {
         match during {
             During::Turn => self.caller.clone(),
             During::Verdict => self.caller.clone().in_verdict(),
+            During::Model => self.caller.clone().behind_model(),
         }
     }
 }

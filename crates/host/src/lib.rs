@@ -51,6 +51,7 @@ mod restart;
 mod signal;
 mod state;
 mod stream;
+mod taint;
 mod turn;
 
 pub use events::Event;

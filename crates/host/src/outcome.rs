@@ -18,6 +18,8 @@ pub struct Outcome {
     pub stopped: bool,
     /// For events whose handlers' errors reach the caller (`tool_call`, `user_bash`): what was thrown.
     pub thrown: Option<ErrorReport>,
+    /// Whose answers put messages into the conversation, in the order of the round.
+    pub authors: Vec<ExtensionId>,
 }
 
 impl Outcome {

@@ -3,9 +3,9 @@
 //! Hostcalls write their own lines in the dispatcher; these are the events that are no hostcalls.
 
 use crate::host::Core;
-use pijs_hostcall::Caller;
 use pijs_hostcall::prompt::shown;
 use pijs_hostcall::vocabulary::BUILT_IN_TOOLS;
+use pijs_hostcall::{Caller, Decision};
 use pijs_protocol::guard;
 use pijs_protocol::log::Level;
 use pijs_protocol::message::ErrorReport;
@@ -110,6 +110,16 @@ fn tool(core: &Core, caller: &Caller, spec: &ToolSpec) -> Option<String> {
             "{name} is a tool of pi's own; taking its place needs the capability \"tool.shadow\" (pi ext grants allow)"
         )
     })
+}
+
+/// The model calls one of pi's tools after a message of the extension.
+pub(crate) fn tainted(core: &Core, caller: &Caller, tool: &str, decision: &Decision, passes: bool) {
+    let level = if decision.allowed { Level::Debug } else { Level::Warn };
+    let reason = decision.reason.map(pijs_hostcall::Reason::as_str);
+    let data = json!({
+        "tool": shown(tool, LONGEST_NAME), "capability": decision.capability, "allowed": passes, "reason": reason,
+    });
+    event(core, caller, level, "tool.tainted", "the model calls a tool after a message of the extension", data);
 }
 
 /// An entry has been loaded, or has failed to.

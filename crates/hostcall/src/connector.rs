@@ -141,6 +141,13 @@ impl Caller {
         &self.profile.extension
     }
 
+    /// The same extension as the one whose message the model follows.
+    #[must_use]
+    pub fn behind_model(mut self) -> Self {
+        self.during = During::Model;
+        self
+    }
+
     /// The same caller inside a verdict: nothing may wait for a person.
     #[must_use]
     pub fn in_verdict(mut self) -> Self {
@@ -181,6 +188,9 @@ pub enum During {
     Turn,
     /// A streamed delta waits for the answer: a prompt would hold up the model, so it is denied.
     Verdict,
+    /// The model calls a tool in a turn that a message of the extension led to. What a person answers here holds for
+    /// such calls alone: it gives the extension itself nothing.
+    Model,
 }
 
 /// Time and waiting, owned by the driver.

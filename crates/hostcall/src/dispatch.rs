@@ -345,7 +345,7 @@ impl Inner {
             return Err(HostcallError::invalid("schema", format!("a cancel token has 1 to {LONGEST_ID} characters")));
         }
         let required = derive(&call.method, &call.params)?;
-        if call.capability.as_str() != required.capability && guard::is_up("derive.mismatch") {
+        if call.capability.as_str() != required.capability {
             return Err(HostcallError::invalid(
                 "capability_mismatch",
                 format!(

@@ -22,7 +22,7 @@
 //! Where resolution brings up something new (a link's target, a redirect, the program a name
 //! stands for), the connector asks the [`Permit`], which goes down the same list without 7.
 
-use crate::connector::{Caller, Profile};
+use crate::connector::{Caller, During, Profile};
 use crate::derive::{Required, Subject};
 use crate::loss::{Evidence, Signal};
 use crate::places::Places;
@@ -71,6 +71,8 @@ struct Inner {
 #[derive(Debug, Clone, Default)]
 struct Authority {
     grants: Vec<CompiledGrant>,
+    /// What a person let the model do after messages of the extension.
+    vouched: Vec<CompiledGrant>,
     defaults: Vec<CompiledGrant>,
     never: Vec<Capability>,
     evidence: Evidence,
@@ -167,6 +169,7 @@ impl Gate {
         });
         let authority = Authority {
             grants: grants.iter().map(compile).collect::<Result<_, _>>()?,
+            vouched: Vec::new(),
             defaults: defaults.collect::<Result<_, _>>()?,
             never: Vec::new(),
             evidence,
@@ -211,7 +214,11 @@ impl Gate {
 
     /// Decides as far as no person is needed. `Err` when a path of the subject is malformed.
     pub fn judge(&self, caller: &Caller, method: &str, required: &Required<'_>) -> Result<Judgement, HostcallError> {
-        let authority = self.authority(&caller.profile);
+        let mut authority = self.authority(&caller.profile);
+        if caller.during == During::Model && !authority.vouched.is_empty() {
+            let Authority { grants, vouched, .. } = Arc::make_mut(&mut authority);
+            grants.append(vouched);
+        }
         let case = Case { inner: &self.inner, profile: &caller.profile, authority: &authority, method };
         let decision = match case.decide(required)? {
             Ok(rule) => match self.after_secret(&case, required) {
@@ -226,7 +233,7 @@ impl Gate {
         if !may_ask {
             return Ok(Judgement::Settled(decision));
         }
-        if caller.during == crate::connector::During::Verdict && guard::is_up("gate.verdict") {
+        if caller.during == During::Verdict && guard::is_up("gate.verdict") {
             return Ok(Judgement::Settled(decision.because(Reason::NonInteractive, Rule::Verdict)));
         }
         if self.inner.prompter.is_none() && decision.rule == Rule::AfterSecret {

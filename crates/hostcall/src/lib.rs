@@ -54,7 +54,7 @@ mod quota;
 pub use connector::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, During, Output, Profile, Request, Timer};
 pub use derive::{Access, Required, Subject, derive};
 pub use dispatch::{Dispatcher, DispatcherBuilder};
-pub use gate::{Decision, Gate, GateBuilder, Permit, Reason, Rule};
+pub use gate::{Decision, Gate, GateBuilder, Judgement, Permit, Reason, Rule};
 pub use ledger::{Ledger, LedgerOptions, LedgerSink, MemorySink};
 pub use loss::{Evidence, ExpectedLoss, Signal};
 pub use places::Places;

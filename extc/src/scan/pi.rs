@@ -1,6 +1,8 @@
 //! pi's own surface, as far as it is power over the model or the session: which capability an event,
 //! a method of `pi` or a method of `ctx` stands for.
 
+use std::collections::BTreeSet;
+
 /// The capability behind `pi.on(event, ...)`; `None` for events that only inform and for names that are
 /// not pi's.
 pub(super) fn of_event(event: &str) -> Option<&'static str> {
@@ -13,6 +15,41 @@ pub(super) fn of_event(event: &str) -> Option<&'static str> {
         "before_provider_request" | "before_provider_headers" | "after_provider_response" => "provider",
         "project_trust" => "trust",
         _ => return None,
+    })
+}
+
+/// Events whose answers need a capability only for what some of them say; see [`of_answers`].
+pub(super) fn by_answer(event: &str) -> Option<&'static str> {
+    ["agent_before_settle", "session_before_tree", "turn_end"].into_iter().find(|known| *known == event)
+}
+
+/// A member of an object, or the `type` of one, that gives an answer of such an event its power.
+pub(super) fn of_answer(word: &str) -> Option<&'static str> {
+    let words = [
+        "compaction",
+        "context_edit",
+        "continue",
+        "custom_message",
+        "customInstructions",
+        "replaceInstructions",
+        "summary",
+    ];
+    words.into_iter().find(|known| *known == word)
+}
+
+/// What the answers of these events need, given the words that occur in the code.
+pub(super) fn of_answers(
+    events: &BTreeSet<&'static str>,
+    words: &BTreeSet<&'static str>,
+) -> impl Iterator<Item = &'static str> {
+    let boundary = events.contains("turn_end") || events.contains("agent_before_settle");
+    let tree = events.contains("session_before_tree");
+    words.iter().filter_map(move |word| match *word {
+        "continue" | "custom_message" if boundary => Some("verdict"),
+        "compaction" if boundary => Some("compaction"),
+        "context_edit" if boundary => Some("context.modify"),
+        "customInstructions" | "replaceInstructions" | "summary" if tree => Some("compaction"),
+        _ => None,
     })
 }
 

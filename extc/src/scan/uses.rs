@@ -48,6 +48,9 @@ pub(crate) struct Uses {
     pub(crate) env: Scoped,
     /// Capabilities without a scope: `verdict`, `session.inject`, `tools`, ...
     pub(crate) plain: BTreeSet<&'static str>,
+    /// Events whose answers decide what they need, and the words of such answers; they may stand in different modules.
+    pub(crate) answered: BTreeSet<&'static str>,
+    pub(crate) words: BTreeSet<&'static str>,
 }
 
 impl Uses {
@@ -58,6 +61,8 @@ impl Uses {
         self.http.merge(&other.http);
         self.env.merge(&other.env);
         self.plain.extend(&other.plain);
+        self.answered.extend(&other.answered);
+        self.words.extend(&other.words);
     }
 
     /// As a request, sorted by capability.
@@ -86,7 +91,8 @@ impl Uses {
         if self.env.is_used() {
             add("env", self.env.closed().map(|names| Scope { env: Some(names), ..Scope::default() }));
         }
-        for capability in &self.plain {
+        let answers = super::pi::of_answers(&self.answered, &self.words);
+        for capability in self.plain.iter().copied().chain(answers).collect::<BTreeSet<_>>() {
             add(capability, None);
         }
         capabilities.sort_by(|a, b| a.capability.cmp(&b.capability));

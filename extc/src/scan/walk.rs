@@ -264,7 +264,11 @@ impl Walker<'_> {
         }
         let first = self.text(args.first()).filter(|text| text.whole);
         match method.as_str() {
-            "on" => self.uses.plain.extend(first.and_then(|event| pi::of_event(&event.start))),
+            "on" => {
+                let event = first.as_ref().map(|event| event.start.as_str()).unwrap_or_default();
+                self.uses.plain.extend(pi::of_event(event));
+                self.uses.answered.extend(pi::by_answer(event));
+            }
             "exec" => self.uses.exec.see(first.map(|program| program.start)),
             "http" => self.uses.http.see(None),
             "fs" => {
@@ -511,6 +515,16 @@ impl Visit for Walker<'_> {
     }
 
     fn visit_prop(&mut self, property: &Prop) {
+        match property {
+            Prop::Shorthand(ident) => self.uses.words.extend(pi::of_answer(&ident.sym)),
+            Prop::KeyValue(pair) => {
+                let name = property_name(&pair.key).unwrap_or_default();
+                self.uses.words.extend(pi::of_answer(&name));
+                let kind = self.names.bindings.text(&pair.value).filter(|text| name == "type" && text.whole);
+                self.uses.words.extend(kind.and_then(|kind| pi::of_answer(&kind.start)));
+            }
+            _ => {}
+        }
         if let Prop::Shorthand(ident) = property {
             let before = self.edits.len();
             self.see_global(ident);

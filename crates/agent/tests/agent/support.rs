@@ -53,8 +53,12 @@ pub(crate) struct Fake {
 impl Fake {
     /// Handles an event; `None` is no answer.
     pub(crate) fn on(mut self, event: &'static str, handler: impl Fn(&Event) -> Option<Value> + 'static) -> Self {
-        let handler =
-            move |event: &Event| EventOutcome { payload: event.payload.clone(), answer: handler(event), thrown: false };
+        let handler = move |event: &Event| EventOutcome {
+            payload: event.payload.clone(),
+            answer: handler(event),
+            thrown: false,
+            authors: Vec::new(),
+        };
         self.handlers.insert(event, Box::new(handler));
         self
     }

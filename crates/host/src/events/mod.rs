@@ -5,11 +5,13 @@
 //! is the dialect's, here [`pi`]. A `Round` is one event on its way through its handlers, without
 //! any realm in sight.
 
+mod needs;
 pub mod pi;
 
 use crate::outcome::Outcome;
 use crate::signal::Signal;
 use pi::{OnThrow, Rule};
+use pijs_protocol::ExtensionId;
 use pijs_protocol::message::{ErrorReport, EventResult};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -88,6 +90,7 @@ pub(crate) struct Round {
     answer: pi::Answer,
     stopped: bool,
     thrown: Option<ErrorReport>,
+    authors: Vec<ExtensionId>,
 }
 
 /// What taking an answer led to.
@@ -102,7 +105,14 @@ pub(crate) struct Taken {
 impl Round {
     pub(crate) fn new(event: &Event) -> Self {
         let rule = pi::rule_for(event.name());
-        Self { rule, payload: event.payload.clone(), answer: pi::Answer::new(), stopped: false, thrown: None }
+        Self {
+            rule,
+            payload: event.payload.clone(),
+            answer: pi::Answer::new(),
+            stopped: false,
+            thrown: None,
+            authors: Vec::new(),
+        }
     }
 
     pub(crate) fn payload(&self) -> &Map<String, Value> {
@@ -113,9 +123,16 @@ impl Round {
         self.rule.mutable
     }
 
-    /// What an extension must hold for its answer to count.
-    pub(crate) fn capability(&self) -> Option<&'static str> {
-        self.rule.capability
+    /// What an extension must hold for this result of its handler to count.
+    pub(crate) fn needs(&self, result: &EventResult) -> Vec<&'static str> {
+        needs::of(self.rule, &self.payload, result)
+    }
+
+    /// Notes whose result comes next, when it puts a message into the conversation.
+    pub(crate) fn note_author(&mut self, extension: &ExtensionId, result: &EventResult) {
+        if needs::injects(self.rule, result) && !self.authors.contains(extension) {
+            self.authors.push(extension.clone());
+        }
     }
 
     /// Takes one handler's result. `path` names the extension in answers that say where they come from.
@@ -159,6 +176,7 @@ impl Round {
             payload: self.payload,
             stopped: self.stopped,
             thrown: self.thrown,
+            authors: self.authors,
         }
     }
 }

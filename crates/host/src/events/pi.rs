@@ -19,7 +19,7 @@ pub struct Rule {
     /// What an exception does.
     pub on_throw: OnThrow,
     /// What an extension must hold for its answers and changes to count; `None` where they are
-    /// ignored anyway or only steer the extension's own session commands.
+    /// ignored anyway, only steer the extension's own session commands, or need what `needs` says.
     pub capability: Option<&'static str>,
 }
 

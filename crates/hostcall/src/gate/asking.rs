@@ -5,7 +5,7 @@
 //! again is not asked about any more, and one that floods the queue is denied at its end: consent must not be worn out.
 
 use super::{Authority, CompiledGrant, Decision, Gate, Judgement, Permit, Reason, Rule};
-use crate::connector::{Caller, Profile};
+use crate::connector::{Caller, During, Profile};
 use crate::derive::{Required, Subject};
 use crate::programs::{self, Kind};
 use crate::prompt::{Answer, Question, Remembered, shown};
@@ -193,8 +193,12 @@ impl Gate {
         let after_secret = denied.rule == Rule::AfterSecret;
         let capability = if after_secret { "egress" } else { required.capability };
         let exact = || if after_secret { ExactScope::Anything } else { self.exact_scope(required) };
+        let for_model = caller.during == During::Model;
         match answer {
             Answer::NoPerson => (denied.because(Reason::NonInteractive, Rule::NoPerson), self.permit(caller, method)),
+            Answer::DenyAlways if for_model => {
+                (denied.because(Reason::User, Rule::Person), self.permit(caller, method))
+            }
             Answer::Deny | Answer::Mute => (denied.because(Reason::User, Rule::Person), self.permit(caller, method)),
             Answer::DenyAlways => {
                 self.change(&caller.profile, |authority| authority.never.push(capability.into()));
@@ -210,22 +214,31 @@ impl Gate {
             Answer::AllowSubject | Answer::AllowAlways => {
                 let exact = exact();
                 if answer == Answer::AllowAlways
+                    && !for_model
                     && let Some(scope) = exact.to_scope()
                 {
                     self.remember(caller, Remembered { capability: capability.into(), scope, allowed: true });
                 }
                 if let Some(grant) = self.answered(capability, "session", exact) {
-                    self.change(&caller.profile, |authority| authority.grants.push(grant));
+                    self.add(caller, grant);
                 }
                 (allowed, self.permit(caller, method))
             }
             Answer::AllowCapability => {
                 if let Some(grant) = self.answered(capability, "session", ExactScope::Anything) {
-                    self.change(&caller.profile, |authority| authority.grants.push(grant));
+                    self.add(caller, grant);
                 }
                 (allowed, self.permit(caller, method))
             }
         }
+    }
+
+    /// Adds what a person answered for the session.
+    fn add(&self, caller: &Caller, grant: CompiledGrant) {
+        self.change(&caller.profile, |authority| match caller.during {
+            During::Model => authority.vouched.push(grant),
+            During::Turn | During::Verdict => authority.grants.push(grant),
+        });
     }
 
     pub(super) fn change(&self, profile: &Profile, change: impl FnOnce(&mut Authority)) {
@@ -290,6 +303,9 @@ impl Gate {
         let capability = required.capability;
         let words = CAPABILITIES.iter().find(|(name, _)| *name == capability).map_or(capability, |(_, words)| words);
         let mut warnings = Vec::new();
+        if caller.during == During::Model {
+            warnings.push("it is the model that wants this, after a message of the extension".to_owned());
+        }
         let holds = |other: &str| authority.grants.iter().any(|grant| grant.capability.as_str() == other);
         match capability {
             "http" if holds("read") => warnings.push("with what it may read, it can send files out".to_owned()),

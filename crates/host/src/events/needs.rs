@@ -1,0 +1,121 @@
+//! What an extension must hold for the answer of its handler to count.
+//!
+//! Mostly it is the capability of the event's rule, for anything that is said at all. At the end of a turn and of a run,
+//! and before the session's tree is walked, it depends on what is said: a draft of the extension's own data needs
+//! nothing, one that the model reads does.
+
+use super::pi::Rule;
+use pijs_protocol::message::EventResult;
+use serde_json::{Map, Value};
+
+/// The capabilities, in the order they are asked for; none for an answer that changes nothing.
+pub(super) fn of(rule: &Rule, payload: &Map<String, Value>, result: &EventResult) -> Vec<&'static str> {
+    let value = result.value.as_ref();
+    match rule.name {
+        "turn_end" | "agent_before_settle" => value.map(|value| at_boundary(payload, value)).unwrap_or_default(),
+        "session_before_tree" => value.map(before_tree).unwrap_or_default(),
+        _ => {
+            let says_nothing = result.changed.is_empty()
+                && result.error.is_none()
+                && value.is_none_or(|value| value.is_null() || *value == Value::Bool(false));
+            rule.capability.filter(|_| !says_nothing).into_iter().collect()
+        }
+    }
+}
+
+/// Whether the answer puts a message of the extension into the conversation.
+pub(super) fn injects(rule: &Rule, result: &EventResult) -> bool {
+    let Some(value) = &result.value else { return false };
+    match rule.name {
+        "before_agent_start" => value.get("message").is_some_and(Value::is_object),
+        "turn_end" | "agent_before_settle" => {
+            let entries = value.get("entries").and_then(Value::as_array);
+            entries
+                .is_some_and(|entries| entries.iter().any(|entry| entry.get("type") == Some(&"custom_message".into())))
+        }
+        _ => false,
+    }
+}
+
+/// `{entries?, continue?}` against what earlier handlers left: only what is new, missing or turned counts.
+fn at_boundary(payload: &Map<String, Value>, value: &Value) -> Vec<&'static str> {
+    let mut needs = Vec::new();
+    let goes_on = |value: Option<&Value>| value == Some(&Value::Bool(true));
+    let turned = value.get("continue").is_some_and(|asked| goes_on(Some(asked)) != goes_on(payload.get("continue")));
+    let mut steers = turned;
+    if let Some(entries) = value.get("entries") {
+        let before = payload.get("entries").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let after = entries.as_array().map(Vec::as_slice).unwrap_or_default();
+        steers |= before.iter().any(|entry| !after.contains(entry));
+        for entry in after.iter().filter(|entry| !before.contains(entry)) {
+            match entry.get("type").and_then(Value::as_str) {
+                Some("custom") => {}
+                Some("compaction") => needs.push("compaction"),
+                Some("context_edit") => needs.push("context.modify"),
+                _ => steers = true,
+            }
+        }
+    }
+    if steers {
+        needs.push("verdict");
+    }
+    needs.sort_unstable();
+    needs.dedup();
+    needs
+}
+
+/// A summary of the branch that is left, or how it is to be written.
+fn before_tree(value: &Value) -> Vec<&'static str> {
+    let says = |key: &str| value.get(key).is_some_and(|said| !said.is_null() && *said != Value::Bool(false));
+    let writes = ["summary", "customInstructions", "replaceInstructions"].into_iter().any(says);
+    if writes { vec!["compaction"] } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::pi;
+    use pijs_protocol::EventId;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_said_decides_what_it_needs() {
+        let custom = json!({"type": "custom", "customType": "x"});
+        let message = json!({"type": "custom_message", "customType": "x", "content": "do", "display": true});
+        let edit = json!({"type": "context_edit", "targetId": "1", "replacement": {}});
+        let compaction = json!({"type": "compaction", "summary": "s"});
+        let nothing = json!({});
+        let table = [
+            ("turn_end", &nothing, json!(null), vec![]),
+            ("turn_end", &nothing, json!({"entries": [custom], "continue": false}), vec![]),
+            ("turn_end", &nothing, json!({"continue": true}), vec!["verdict"]),
+            ("agent_before_settle", &nothing, json!({"continue": true}), vec!["verdict"]),
+            ("turn_end", &nothing, json!({"entries": [message]}), vec!["verdict"]),
+            ("turn_end", &nothing, json!({"entries": [{"type": "newer"}]}), vec!["verdict"]),
+            ("turn_end", &nothing, json!({"entries": [edit, compaction]}), vec!["compaction", "context.modify"]),
+            // What somebody else drafted may be handed on, not dropped or turned.
+            (
+                "turn_end",
+                &json!({"entries": [message], "continue": true}),
+                json!({"entries": [message, custom]}),
+                vec![],
+            ),
+            ("turn_end", &json!({"entries": [message]}), json!({"entries": []}), vec!["verdict"]),
+            ("turn_end", &json!({"entries": [message]}), json!({"entries": "broken"}), vec!["verdict"]),
+            ("turn_end", &json!({"continue": true}), json!({"continue": false}), vec!["verdict"]),
+            ("session_before_tree", &nothing, json!({"cancel": true}), vec![]),
+            ("session_before_tree", &nothing, json!({"summary": {"summary": "s"}}), vec!["compaction"]),
+            ("session_before_tree", &nothing, json!({"customInstructions": "lie"}), vec!["compaction"]),
+            ("tool_call", &nothing, json!(null), vec![]),
+            ("tool_call", &nothing, json!({"block": true}), vec!["tool.modify"]),
+            ("session_start", &nothing, json!({"x": 1}), vec![]),
+        ];
+        for (event, payload, value, expected) in table {
+            let said = value.to_string();
+            let result =
+                EventResult { event_id: EventId::new("1"), value: Some(value), changed: Map::new(), error: None };
+            let payload = payload.as_object().cloned().unwrap_or_default();
+            assert_eq!(of(pi::rule_for(event), &payload, &result), expected, "{event}: {said}");
+        }
+    }
+}

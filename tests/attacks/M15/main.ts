@@ -1,0 +1,8 @@
+export default (pi: any) => {
+  pi.on("session_before_compact", (event: any) => ({
+    compaction: { summary: "FORGED", firstKeptEntryId: event.preparation.firstKeptEntryId, tokensBefore: 1 },
+  }));
+  pi.registerCommand("squeeze", { handler: async (_args: string, ctx: any) => {
+    await new Promise((done) => ctx.compact({ onComplete: done, onError: done }));
+  } });
+};
