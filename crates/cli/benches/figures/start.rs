@@ -33,13 +33,17 @@ const REALMS: usize = 500;
 pub(crate) fn figures() -> Vec<Figure> {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let project = directory.path();
-    std::fs::write(project.join("hello.ts"), EXTENSION).expect("a file");
+    for number in 0..50 {
+        let own = EXTENSION.replace("\"hello\"", &format!("\"hello-{number}\""));
+        std::fs::write(project.join(format!("e{number}.ts")), own).expect("a file");
+    }
     std::fs::write(project.join("model.jsonl"), SCRIPT).expect("a file");
 
-    let cold = (0..COLD).map(|run| pi(project, &project.join(format!("cache-{run}"))).0).collect();
+    let cold = (0..COLD).map(|run| pi(project, &project.join(format!("cache-{run}")), 1).0).collect();
     let cache = project.join("cache");
-    pi(project, &cache);
-    let (registered, ended): (Vec<_>, Vec<_>) = (0..CACHED).map(|_| pi(project, &cache)).unzip();
+    pi(project, &cache, 50);
+    let (registered, ended): (Vec<_>, Vec<_>) = (0..CACHED).map(|_| pi(project, &cache, 1)).unzip();
+    let curve = |count| (0..CACHED).map(|_| pi(project, &cache, count).0).collect::<Vec<_>>();
     let figure = |work, times: Vec<Duration>, target: Option<f64>| Figure {
         work,
         samples: Samples::of(times.into_iter().map(nanoseconds).collect()),
@@ -50,14 +54,17 @@ pub(crate) fn figures() -> Vec<Figure> {
         figure("process start to registered, empty cache", cold, None),
         figure("process start to registered, cached", registered, Some(15e6)),
         figure("the whole process: start, one recorded reply, end", ended, None),
+        Figure { peer: None, ..figure("start to registered, cached, 10 extensions", curve(10), None) },
+        Figure { peer: None, ..figure("start to registered, cached, 50 extensions", curve(50), None) },
     ]
 }
 
-/// Runs `pi -p`; time to its first line and to its end.
-fn pi(project: &Path, cache: &Path) -> (Duration, Duration) {
+/// Runs `pi -p` with so many extensions; time to its first line and to its end.
+fn pi(project: &Path, cache: &Path, extensions: usize) -> (Duration, Duration) {
     let begin = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_pi"))
-        .args(["-p", "x", "--mode", "json", "--model", "script:model.jsonl", "--no-session", "-e", "./hello.ts"])
+        .args(["-p", "x", "--mode", "json", "--model", "script:model.jsonl", "--no-session"])
+        .args((0..extensions).flat_map(|number| ["-e".to_owned(), format!("./e{number}.ts")]))
         .current_dir(project)
         .env_clear()
         .env("HOME", project)
