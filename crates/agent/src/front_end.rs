@@ -10,6 +10,9 @@ pub trait FrontEnd {
     /// Takes an event. An error ends the run: nobody is looking any more.
     fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()>;
 
+    /// All extensions are about to be loaded again: what they show goes. Most front ends have nothing of them.
+    fn unloading(&mut self) {}
+
     /// The handlers of `tool_call` are through with a call whose arguments are sound. For observers; most
     /// front ends leave it out.
     fn tool_checked(&mut self, call: &ToolCall, check: &ToolCheck<'_>) -> io::Result<()> {

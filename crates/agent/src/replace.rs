@@ -48,6 +48,7 @@ impl Agent {
     }
 
     async fn load_again(&self) {
+        self.front_end.borrow_mut().unloading();
         for (path, message) in self.extensions.reload().await {
             self.extensions.report(&path, "load", &message);
         }

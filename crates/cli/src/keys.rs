@@ -20,18 +20,59 @@ const RESERVED: [&str; 15] = [
     "ctrl+z",
     "enter",
     "escape",
-    "shift+ctrl+p",
+    "ctrl+shift+p",
     "shift+tab",
 ];
 
-/// The shortcut on a key, written in any case: of several the last one loaded.
+/// A key as it is compared: lower case, modifiers in one order, one name for what has several.
+pub(crate) fn canonical(key: &str) -> String {
+    let lower = key.to_lowercase();
+    // The key itself may be a plus.
+    let (held, own) = match lower.strip_suffix("++") {
+        Some(held) => (held, "+"),
+        None if lower == "+" => ("", "+"),
+        None => lower.rsplit_once('+').unwrap_or(("", lower.as_str())),
+    };
+    let own = match own {
+        "esc" => "escape",
+        "return" => "enter",
+        own => own,
+    };
+    let is_held = |modifier: &str| held.split('+').any(|held| held == modifier);
+    let held = ["ctrl", "shift", "alt"].into_iter().filter(|modifier| is_held(modifier));
+    held.map(|modifier| format!("{modifier}+")).chain([own.to_owned()]).collect()
+}
+
+/// The shortcut on a key: of several the last one loaded.
 pub(crate) fn shortcut(host: &Host, key: &str) -> Option<(Owner, Handle)> {
-    let wanted = key.to_lowercase();
+    let wanted = canonical(key);
     if RESERVED.contains(&wanted.as_str()) {
         return None;
     }
     host.other_registrations().into_iter().rev().find_map(|(owner, other)| match other {
-        Registration::Shortcut { key, handle, .. } if key.to_lowercase() == wanted => Some((owner, handle)),
+        Registration::Shortcut { key, handle, .. } if canonical(&key) == wanted => Some((owner, handle)),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_name() {
+        for (key, expected) in [
+            ("CTRL+C", "ctrl+c"),
+            ("shift+ctrl+p", "ctrl+shift+p"),
+            ("alt+shift+ctrl+x", "ctrl+shift+alt+x"),
+            ("esc", "escape"),
+            ("alt+Return", "alt+enter"),
+            ("ctrl++", "ctrl++"),
+            ("+", "+"),
+            ("pageUp", "pageup"),
+        ] {
+            assert_eq!(canonical(key), expected, "{key}");
+        }
+        assert!(RESERVED.iter().all(|key| canonical(key) == *key));
+    }
 }

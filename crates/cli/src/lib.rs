@@ -23,6 +23,7 @@ mod limits;
 mod normalise;
 mod output;
 mod packages;
+mod renderers;
 mod rpc;
 mod session;
 mod snapshot;
@@ -31,6 +32,7 @@ mod supply;
 mod system;
 mod terminal;
 mod trust;
+mod tui;
 mod unanswered;
 
 use args::{Cli, Command, ExtCommand, ExtensionFlag, LedgerCommand};
@@ -57,7 +59,7 @@ pub fn main() -> ExitCode {
         }
     };
     tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(|| output::Stderr)
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("PI_LOG").unwrap_or_else(|_| "error".into()))
         .init();
     match run(cli, flags) {

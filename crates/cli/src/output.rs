@@ -2,6 +2,7 @@
 
 use pijs_protocol::guard;
 use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 
 /// One line on stdout. A reader that went away (`pi list | head -1`) is no error of ours.
 ///
@@ -14,7 +15,34 @@ pub(crate) fn stdout(line: &str) {
 
 /// A message for people on stderr, made harmless.
 pub(crate) fn stderr(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", clean(line));
+    match &*DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(divert) => divert(line),
+        None => drop(writeln!(std::io::stderr().lock(), "{}", clean(line))),
+    }
+}
+
+/// Takes messages for stderr while something else is on the screen.
+type Divert = Box<dyn Fn(&str) + Send>;
+
+static DIVERTED: Mutex<Option<Divert>> = Mutex::new(None);
+
+/// Sends messages for stderr elsewhere, or back there. Whoever takes them makes them harmless.
+pub(crate) fn divert(to: Option<Divert>) {
+    *DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) = to;
+}
+
+/// stderr for a writer of whole lines.
+pub(crate) struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        stderr(String::from_utf8_lossy(bytes).trim_end_matches('\n'));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Makes foreign text harmless for a terminal; several lines stay several lines.

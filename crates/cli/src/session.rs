@@ -1,4 +1,4 @@
-//! `pi -p`: puts a session together and asks the model.
+//! Puts a session together; `pi -p` then asks the model and ends.
 //!
 //! The order: find extensions, compile them, make the gate and the host, load, open the model, run.
 //! Whatever goes wrong before the model is asked ends the run with one message.
@@ -27,7 +27,7 @@ use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
 use pijs_agent::{
     Agent, AgentControl, AgentError, AgentOptions, Ambient, ControlError, Ending, FrontEnd, JsonFrontEnd, Outcome,
-    TextFrontEnd,
+    StateSink, TextFrontEnd,
 };
 use pijs_connectors::exec::{ExecConnector, ExecOptions};
 use pijs_connectors::fs::FsConnector;
@@ -57,7 +57,10 @@ pub(crate) struct Assembled {
     pub(crate) host: Host,
     pub(crate) agent: Agent,
     pub(crate) ledger: Ledger,
-    reports: Reports,
+    /// The working folder.
+    pub(crate) cwd: PathBuf,
+    /// For stderr; a partner hears of them by itself.
+    reports: Option<Reports>,
 }
 
 /// What a session is made of, apart from the surroundings.
@@ -79,13 +82,21 @@ pub(crate) struct Partner {
     pub(crate) prompter: Arc<dyn Prompter>,
     /// Hears of reports instead of stderr.
     pub(crate) observer: Rc<dyn Observer>,
+    /// Stands between the session and what extensions read of it.
+    pub(crate) entries: Option<Between>,
 }
+
+/// Wraps what the session publishes its state to.
+pub(crate) type Between = Box<dyn FnOnce(Arc<dyn StateSink>) -> Arc<dyn StateSink>>;
 
 /// `pi -p PROMPT`.
 pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     check_usage(&args)?;
     if args.mode == Mode::Rpc {
         return crate::rpc::serve(environment, args, flags).await;
+    }
+    if !args.print {
+        return crate::tui::serve(environment, args, flags).await;
     }
     let prompt = args.prompt.join(" ");
     let front_end: Box<dyn FrontEnd> = match args.mode {
@@ -114,12 +125,12 @@ pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<E
 }
 
 /// What asks the program to end: Ctrl-C, a service that stops, a terminal that is closed.
-struct Stops {
+pub(crate) struct Stops {
     signals: [tokio::signal::unix::Signal; 3],
 }
 
 impl Stops {
-    fn listen() -> Result<Self> {
+    pub(crate) fn listen() -> Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let failed = |error| Failure::failed(format!("signals cannot be heard: {error}"));
         let listen = |kind: SignalKind| signal(kind).map_err(failed);
@@ -127,7 +138,7 @@ impl Stops {
         Ok(Self { signals: [listen(kinds.0)?, listen(kinds.1)?, listen(kinds.2)?] })
     }
 
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         let [interrupt, terminate, hangup] = &mut self.signals;
         tokio::select! {
             _ = interrupt.recv() => {}
@@ -138,10 +149,8 @@ impl Stops {
 }
 
 fn check_usage(args: &RunArgs) -> Result<()> {
-    if !args.print && args.mode != Mode::Rpc {
-        return Err(Failure::usage("the terminal mode is not there yet").help(
-            "answer one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or see what this is with: pi demo",
-        ));
+    if !args.print && args.mode == Mode::Json {
+        return Err(Failure::usage("--mode json needs a prompt").help("answer one with: pi -p 'PROMPT' --mode json"));
     }
     if args.isolation == Isolation::Process && !cfg!(target_os = "linux") {
         return Err(Failure::usage("--isolation process needs Linux").help("use --isolation thread, the default here"));
@@ -156,7 +165,7 @@ const MODELS: &str = "choose one with --model:\n        script:FILE       a reco
 
 /// Builds everything and loads the extensions.
 pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<Assembled> {
-    let Setup { args, flags, front_end, ledger: sink, partner } = setup;
+    let Setup { args, flags, front_end, ledger: sink, mut partner } = setup;
     let ambient = Ambient::system();
     let model = args.model.as_deref().ok_or_else(|| Failure::usage("no model").help(MODELS))?;
     let settings = crate::grants::agent_settings_of(environment, provider_options(environment, &args));
@@ -172,7 +181,12 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     let state = ReadableState::default();
     let session = open_session(environment, &args, &ambient)?;
     let session_id = session.header().id.clone();
-    let control = AgentControl::new(session, Arc::new(state.clone()), ambient.clone());
+    let published: Arc<dyn StateSink> = Arc::new(state.clone());
+    let published = match partner.as_mut().and_then(|partner| partner.entries.take()) {
+        Some(between) => between(published),
+        None => published,
+    };
+    let control = AgentControl::new(session, published, ambient.clone());
 
     let at_terminal = args.mode == Mode::Text && environment.stdin_is_terminal && environment.stderr_is_terminal;
     let has_ui = partner.is_some() || at_terminal;
@@ -200,14 +214,14 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
             WatchThread::start().map_err(|error| Failure::failed(format!("no thread to watch verdicts: {error}")))?,
         )
         .build();
-    let reports = host.reports();
+    let reports = partner.is_none().then(|| host.reports());
     let desk = Desk { decided: &decided, book, answers };
     for found in &discovery.packages {
         load(&host, &dispatcher, &compiler, &supplier, &desk, found).await?;
     }
     set_flags(&host, flags)?;
-    if partner.is_none() {
-        let (shown, ledger) = (reports.clone(), ledger.clone());
+    if let Some(shown) = reports.clone() {
+        let ledger = ledger.clone();
         tokio::task::spawn_local(async move {
             loop {
                 show(&shown.next().await, ledger.redactor());
@@ -246,7 +260,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         trusted: Trust::read(environment)?.covers(&environment.dirs.cwd),
         packages: discovery.packages.iter().map(|found| found.root.clone()).filter(|root| root.is_dir()).collect(),
     });
-    Ok(Assembled { host, agent, ledger, reports })
+    Ok(Assembled { host, agent, ledger, cwd: environment.dirs.cwd.clone(), reports })
 }
 
 impl Assembled {
@@ -269,13 +283,15 @@ impl Assembled {
     /// Shows the reports and writes the ledger lines that are still queued; its file reports its own
     /// failure.
     pub(crate) fn finish(&self) {
-        self.reports.drain().iter().for_each(|report| show(report, self.ledger.redactor()));
+        for report in self.reports.iter().flat_map(Reports::drain) {
+            show(&report, self.ledger.redactor());
+        }
         let _ = self.ledger.close();
     }
 }
 
 /// The session itself cannot go on.
-fn broken(error: AgentError) -> Failure {
+pub(crate) fn broken(error: AgentError) -> Failure {
     let failure = Failure::failed(clean(&error.to_string()));
     match error {
         AgentError::Control(ControlError::Session(_)) => {

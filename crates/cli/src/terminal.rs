@@ -188,6 +188,6 @@ fn told(who: &str, op: UiOp, call: &UiCall) -> Result<Value, HostcallError> {
             }
             Ok(json!({}))
         }
-        other => Err(unsupported("ui", other.as_str(), "the terminal mode with components is not there yet")),
+        other => Err(unsupported("ui", other.as_str(), "one prompt has no screen; run pi without -p")),
     }
 }

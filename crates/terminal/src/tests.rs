@@ -62,6 +62,49 @@ fn what_is_hidden_in_source_is_named() {
     assert_eq!(hidden("\u{feff}ordinary").count(), 0);
 }
 
+#[test]
+fn text_is_put_into_columns() {
+    use super::layout::{boundaries, clamp, fit, slice, width, wrap};
+    for (line, columns) in
+        [("", 0), ("abc", 3), ("你好", 4), ("e\u{301}", 1), ("\u{1b}[31mab\u{1b}[0m", 2), ("👨\u{200d}👩", 2)]
+    {
+        assert_eq!(width(line), columns, "{line:?}");
+    }
+    assert_eq!(boundaries("ae\u{301}你"), [0, 1, 4, 7]);
+    for (line, columns, clamped) in [
+        ("12345", 5, "12345"),
+        ("123456", 5, "1234…"),
+        ("a\tb", 9, "a   b"),
+        ("one\ntwo", 9, "one"),
+        ("\u{1b}[31m12345", 5, "\u{1b}[31m12345\u{1b}[0m"),
+        ("\u{1b}[2Jx\u{1b}_pi:c\u{1b}\\y", 5, "xy"),
+        ("你好吗", 5, "你好…"),
+    ] {
+        assert_eq!(clamp(line, columns), clamped, "{line:?}");
+    }
+    for (line, from, to, part) in [
+        ("abcdef", 2, 4, "cd"),
+        ("a\u{1b}[31mbc\u{1b}[0md", 2, 3, "\u{1b}[31mc\u{1b}[0m"),
+        ("a你b", 0, 2, "a "),
+        ("a你b", 2, 4, " b"),
+        ("ab", 5, 9, ""),
+    ] {
+        assert_eq!(slice(line, from, to), part, "{line:?} {from}..{to}");
+    }
+    assert_eq!(fit("\u{1b}[31mabc", 2), "\u{1b}[31mab\u{1b}[0m");
+    assert_eq!(fit("ab", 4), "ab  ");
+    for (text, columns, lines) in [
+        ("one two three", 8, vec!["one two", "three"]),
+        ("abcdefgh", 3, vec!["abc", "def", "gh"]),
+        ("a\n\nb", 8, vec!["a", "", "b"]),
+        ("\u{1b}[31mred\u{1b}[0m", 8, vec!["red"]),
+        ("你好吗", 4, vec!["你好", "吗"]),
+        ("", 4, vec![""]),
+    ] {
+        assert_eq!(wrap(text, columns), lines, "{text:?}");
+    }
+}
+
 /// Pieces that make trouble, glued in any order.
 fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
@@ -128,6 +171,16 @@ proptest! {
     #[test]
     fn ordinary_text_stays_as_it_is(ordinary in "[ -~äöü你好\n\t]{0,200}") {
         prop_assert_eq!(text(&ordinary), ordinary);
+    }
+
+    #[test]
+    fn what_is_clamped_or_wrapped_fits(dirty in hostile(), columns in 2usize..40) {
+        prop_assert!(layout::width(&layout::clamp(&dirty, columns)) <= columns);
+        for line in layout::wrap(&dirty, columns) {
+            prop_assert!(layout::width(&line) <= columns, "{line:?}");
+        }
+        let clean = layout::clamp(&dirty, 1_000);
+        prop_assert_eq!(layout::width(&layout::fit(&clean, columns)), columns);
     }
 
     #[test]

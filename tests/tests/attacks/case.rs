@@ -178,6 +178,9 @@ pub(crate) struct Pi {
     pub(crate) args: Option<Vec<String>>,
     #[serde(default = "default_prompt")]
     pub(crate) prompt: String,
+    /// A session at the terminal in place of one prompt.
+    #[serde(default)]
+    pub(crate) interactive: bool,
     /// Files of the case, each passed with `-e`.
     #[serde(default)]
     pub(crate) extensions: Vec<String>,

@@ -89,7 +89,10 @@ fn arguments(world: &World, pi: &Pi) -> Result<Vec<String>, String> {
     let fine = vec![json!({ "events": [{ "text": "fine" }], "stop": "end_turn" }); 20];
     let lines: Vec<String> = pi.model.as_ref().unwrap_or(&fine).iter().map(Value::to_string).collect();
     std::fs::write(&file, lines.join("\n") + "\n").map_err(|error| error.to_string())?;
-    let mut args = vec!["-p".to_owned(), pi.prompt.clone(), "--no-extensions".to_owned()];
+    let mut args = vec!["--no-extensions".to_owned()];
+    if !pi.interactive {
+        args.extend(["-p".to_owned(), pi.prompt.clone()]);
+    }
     args.extend(["--policy".to_owned(), world.mode.policy.clone()]);
     args.extend(["--isolation".to_owned(), world.mode.isolation.clone()]);
     if !pi.flags.iter().any(|flag| flag == "--model") {

@@ -44,6 +44,7 @@ pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<E
         ui: Arc::new(ui.clone()),
         prompter: Arc::new(ui),
         observer: Rc::new(RpcReports(wire.clone())),
+        entries: None,
     };
     let front_end = Box::new(RpcEvents(wire.clone()));
     let setup = Setup { args, flags, front_end, ledger: None, partner: Some(partner) };

@@ -1,0 +1,90 @@
+//! How extensions draw messages, entries and tool calls: which function does, and what it is given.
+
+use pijs_host::{CallbackOutcome, Host, Owner};
+use pijs_protocol::Handle;
+use pijs_protocol::registration::Registration;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// A function of an extension that draws.
+pub(crate) struct Renderer {
+    pub(crate) owner: Owner,
+    pub(crate) handle: Handle,
+}
+
+impl Renderer {
+    /// The renderer of messages of a custom type. The first one loaded counts.
+    pub(crate) fn of_message(host: &Host, custom_type: &str) -> Option<Self> {
+        Self::registered(host, |registration| match registration {
+            Registration::MessageRenderer { custom_type: of, handle } if of == custom_type => Some(*handle),
+            _ => None,
+        })
+    }
+
+    /// The renderer of entries of a custom type.
+    pub(crate) fn of_entry(host: &Host, custom_type: &str) -> Option<Self> {
+        Self::registered(host, |registration| match registration {
+            Registration::EntryRenderer { custom_type: of, handle } if of == custom_type => Some(*handle),
+            _ => None,
+        })
+    }
+
+    /// A tool's `renderCall` or `renderResult`.
+    pub(crate) fn of_tool(host: &Host, name: &str, function: &str) -> Option<Self> {
+        let tool = host.tools().into_iter().find(|tool| tool.spec.name == name)?;
+        let handle = tool.spec.functions.iter().find(|known| known.name == function)?.handle;
+        Some(Self { owner: tool.owner, handle })
+    }
+
+    fn registered(host: &Host, find: impl Fn(&Registration) -> Option<Handle>) -> Option<Self> {
+        host.other_registrations().into_iter().find_map(|(owner, other)| Some(Self { handle: find(&other)?, owner }))
+    }
+
+    /// Draws `args` at a width: lines, or nothing where it draws nothing.
+    pub(crate) async fn draw(
+        &self,
+        host: &Host,
+        mut args: Vec<Value>,
+        width: u32,
+    ) -> Result<Option<Value>, CallbackOutcome> {
+        args.push(width.into());
+        match host.call_back(&self.owner.extension, self.owner.entry, self.handle, args).await {
+            CallbackOutcome::Returned(drawn) => Ok(drawn.map(|mut drawn| drawn["lines"].take())),
+            other => Err(other),
+        }
+    }
+}
+
+/// What a renderer of messages and entries is told beside them.
+pub(crate) fn options(expanded: bool) -> Value {
+    json!({"expanded": expanded, "outputPad": 1})
+}
+
+/// The message of a `custom_message` entry.
+pub(crate) fn custom_message(entry: &Value) -> Value {
+    json!({
+        "role": "custom", "customType": entry["customType"], "content": entry["content"], "display": entry["display"],
+        "details": entry.get("details"), "timestamp": epoch_ms(entry["timestamp"].as_str().unwrap_or_default()),
+    })
+}
+
+/// How far a tool call is, for its renderer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallState {
+    pub(crate) is_partial: bool,
+    pub(crate) expanded: bool,
+    pub(crate) is_error: bool,
+}
+
+/// What a tool's renderer is told beside the call.
+pub(crate) fn call_context(args: &Value, id: &str, cwd: &Path, state: CallState) -> Value {
+    json!({
+        "args": args, "toolCallId": id, "cwd": cwd, "executionStarted": true, "argsComplete": true,
+        "isPartial": state.is_partial, "expanded": state.expanded, "showImages": false, "isError": state.is_error,
+    })
+}
+
+fn epoch_ms(timestamp: &str) -> i64 {
+    let parsed = time::OffsetDateTime::parse(timestamp, &time::format_description::well_known::Rfc3339);
+    parsed.map_or(0, |moment| i64::try_from(moment.unix_timestamp_nanos() / 1_000_000).unwrap_or(0))
+}

@@ -1,0 +1,219 @@
+//! The screen's lines, made of a [`View`].
+//!
+//! ```text
+//! header, transcript          what was said
+//! working, queued
+//! widgets                     of extensions
+//! editor, dialog or component
+//! widgets, footer             of extensions
+//! pi's row                    always pi's own
+//! ```
+//!
+//! Overlays float above all of that but pi's row. A question of pi's stands in the place from the editor down to pi's row,
+//! and while it is there nothing of an extension floats or stands below it.
+
+use super::layers::{ComponentId, Layer, around_cursor, rule};
+use super::view::{Content, View, Work};
+use pijs_protocol::guard;
+use pijs_terminal::layout::{clamp, fit, slice};
+use std::time::Instant;
+
+/// Exactly as many lines as the screen has rows, and what has to be drawn by extensions for the next time.
+pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<Work>) {
+    let (columns, rows) = view.size;
+    let mut work = Vec::new();
+    let room = rows.saturating_sub(1);
+    let asks = !view.questions.is_empty();
+    let lower = match view.questions.front_mut() {
+        Some(asked) => {
+            asked.since.get_or_insert(now);
+            asked.lines(columns, room.max(1))
+        }
+        None => lower(view, columns, room, now, &mut work),
+    };
+    let lower: Vec<String> = lower.into_iter().take(room).collect();
+    let mut middle = middle(view, columns, now);
+    middle.extend(widgets(view, columns, false, &mut work));
+    let kept = room - lower.len();
+    middle = middle.split_off(middle.len().saturating_sub(kept));
+    let upper = kept - middle.len();
+    let header = view.headers.last().cloned();
+    let head = header.map(|id| component(view, &id, columns, &mut work)).unwrap_or_default();
+    let (mut lines, undrawn) = view.transcript.tail(&head, columns, upper, view.scroll, view.expanded);
+    if lines.len() < upper && view.scroll > 0 {
+        // Scrolled beyond the beginning.
+        view.scroll = view.scroll.saturating_sub(upper - lines.len());
+    }
+    let expanded = view.expanded;
+    work.extend(undrawn.into_iter().map(|block| Work::Draw { block, columns, expanded }));
+    lines.resize(upper, String::new());
+    lines.extend(middle);
+    lines.extend(lower);
+    lines.truncate(room);
+    if !asks || !guard::is_up("tui.question-frame") {
+        overlays(view, &mut lines, &mut work);
+    }
+    lines.push(row(view, columns, asks));
+    let lines = lines.into_iter().map(|line| fit(&line, columns)).collect();
+    (lines, work)
+}
+
+/// What a component drew last. When that was for another width, or it has changed, it is asked again.
+fn component(view: &mut View, id: &ComponentId, columns: usize, work: &mut Vec<Work>) -> Vec<String> {
+    let Some(drawn) = view.components.get_mut(id) else { return Vec::new() };
+    if (drawn.is_dirty || drawn.width != columns) && !drawn.is_asked {
+        (drawn.is_asked, drawn.is_dirty, drawn.width) = (true, false, columns);
+        work.push(Work::Render(id.clone(), columns));
+    }
+    drawn.lines.iter().map(|line| clamp(line, columns)).collect()
+}
+
+fn widgets(view: &mut View, columns: usize, is_below: bool, work: &mut Vec<Work>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut ids = Vec::new();
+    for widget in view.widgets.iter().filter(|widget| widget.is_below == is_below) {
+        match &widget.content {
+            Content::Lines(text) => lines.push(text.iter().map(|line| clamp(line, columns)).collect()),
+            Content::Component(id) => {
+                ids.push((lines.len(), id.clone()));
+                lines.push(Vec::new());
+            }
+        }
+    }
+    for (at, id) in ids {
+        lines[at] = component(view, &id, columns, work);
+    }
+    lines.concat()
+}
+
+/// What the model is doing, and what waits for it.
+fn middle(view: &View, columns: usize, now: Instant) -> Vec<String> {
+    let mut lines: Vec<String> = view
+        .queued
+        .iter()
+        .map(|text| format!("\u{1b}[2m{}\u{1b}[0m", clamp(&pijs_terminal::line(&format!("queued: {text}")), columns)))
+        .collect();
+    if let Some(since) = view.running.filter(|_| view.working.is_visible) {
+        let working = &view.working;
+        let turn = now.duration_since(since).as_millis() / working.interval.as_millis().max(1);
+        let frame = match working.frames.len() {
+            0 => "",
+            count => &working.frames[usize::try_from(turn % count as u128).unwrap_or(0)],
+        };
+        let message = working.message.as_deref().unwrap_or("Working... (escape to interrupt)");
+        lines.push(clamp(&pijs_terminal::line(&format!("{frame} {message}")), columns));
+    }
+    lines
+}
+
+/// From the editor downwards.
+fn lower(view: &mut View, columns: usize, rows: usize, now: Instant, work: &mut Vec<Work>) -> Vec<String> {
+    let mut below = widgets(view, columns, true, work);
+    below.extend(footer(view, columns, work));
+    // The editor's place comes first when there is little room.
+    below.truncate(rows / 2);
+    let room = rows - below.len();
+    let standing = view.layers.iter().rposition(|layer| match layer {
+        Layer::Dialog(_) => true,
+        Layer::Custom(custom) => custom.is_there && custom.overlay.is_none(),
+    });
+    let mut lines = match standing.map(|at| &view.layers[at]) {
+        Some(Layer::Dialog(dialog)) => dialog.lines(columns, room, now),
+        Some(Layer::Custom(custom)) => {
+            let id = custom.id.clone();
+            component(view, &id, columns, work)
+        }
+        None => editor(view, columns, room),
+    };
+    lines.truncate(room);
+    lines.extend(below);
+    lines
+}
+
+fn editor(view: &View, columns: usize, rows: usize) -> Vec<String> {
+    let most = (rows / 2).max(3);
+    let mut lines = vec![rule("", columns)];
+    lines.extend(around_cursor(view.editor.lines(columns), most));
+    if view.completions.len() > 1 {
+        let shown = view.completions.join("  ");
+        lines.push(format!("\u{1b}[2m{}\u{1b}[0m", clamp(&pijs_terminal::line(&shown), columns)));
+    }
+    lines.push(rule("", columns));
+    lines
+}
+
+/// The extension's footer, or what extensions have as status.
+fn footer(view: &mut View, columns: usize, work: &mut Vec<Work>) -> Vec<String> {
+    if let Some(id) = view.footers.last().cloned() {
+        return component(view, &id, columns, work);
+    }
+    if view.statuses.is_empty() {
+        return Vec::new();
+    }
+    let statuses: Vec<String> = view.statuses.values().map(|text| pijs_terminal::line(text)).collect();
+    vec![clamp(&statuses.join("  "), columns)]
+}
+
+/// Puts what floats over the lines, the oldest first.
+fn overlays(view: &mut View, lines: &mut [String], work: &mut Vec<Work>) {
+    let columns = view.size.0;
+    let floating: Vec<_> = view
+        .layers
+        .iter()
+        .filter_map(|layer| match layer {
+            Layer::Custom(custom) if custom.is_there => Some((custom.id.clone(), custom.overlay.clone()?)),
+            _ => None,
+        })
+        .collect();
+    for (id, overlay) in floating {
+        let width = overlay.width(columns);
+        let drawn = component(view, &id, width, work);
+        let (top, left, height) = overlay.place((columns, lines.len()), (width, drawn.len()));
+        for (line, over) in lines.iter_mut().skip(top).zip(drawn.iter().take(height)) {
+            let whole = fit(line, columns);
+            *line = format!(
+                "{}\u{1b}[0m{}\u{1b}[0m{}",
+                slice(&whole, 0, left),
+                fit(over, width),
+                slice(&whole, left + width, columns),
+            );
+        }
+    }
+}
+
+/// The last row, in which no extension draws: whose question it is, who has the keys, which model.
+fn row(view: &View, columns: usize, asks: bool) -> String {
+    let name = |extension: &pijs_protocol::ExtensionId| pijs_terminal::line(extension.as_str());
+    let left = match (view.questions.front(), view.focused_component()) {
+        _ if view.is_leaving => "pi: closing the session".to_owned(),
+        (Some(asked), _) => format!("pi asks you about {}", name(asked.extension())),
+        (None, Some((extension, _))) => format!("{} has the keys", name(&extension)),
+        (None, None) if matches!(view.model.thinking.as_str(), "" | "off") => format!("pi  {}", view.model.name),
+        (None, None) => format!("pi  {}  thinking {}", view.model.name, view.model.thinking),
+    };
+    let right = if view.scroll > 0 { "pagedown: newer  " } else { "" };
+    let right = format!("{right}ctrl+c twice: quit");
+    let left = clamp(&left, columns.saturating_sub(right.len() + 2));
+    let left = fit(&left, columns.saturating_sub(right.len()));
+    let style = if asks { "7" } else { "2" };
+    format!("\u{1b}[{style}m{left}{right}\u{1b}[0m")
+}
+
+/// Lines for the ordinary screen when the session is over.
+pub(super) fn farewell(view: &mut View, most: usize) -> Vec<String> {
+    let columns = view.size.0;
+    let lines = view.transcript.whole(columns);
+    let skipped = lines.len().saturating_sub(most);
+    lines.into_iter().skip(skipped).collect()
+}
+
+/// What a terminal has to be sent so that it shows `now` in place of `before`.
+pub(super) fn difference(before: &[String], now: &[String]) -> String {
+    let mut out = String::new();
+    for (row, line) in now.iter().enumerate() {
+        if before.get(row) != Some(line) {
+            out.push_str(&format!("\u{1b}[{};1H\u{1b}[0m{line}\u{1b}[0m", row + 1));
+        }
+    }
+    if out.is_empty() { out } else { format!("\u{1b}[?2026h{out}\u{1b}[?2026l") }
+}

@@ -1,0 +1,204 @@
+//! What the agent and the host say, on the screen.
+
+use super::screen::Screen;
+use super::transcript::{Content, Style};
+use super::view::View;
+use pijs_agent::message::{Block, Message};
+use pijs_agent::session::{Body, Entry};
+use pijs_agent::{AgentEvent, FrontEnd, StateSink, UpdateKind};
+use pijs_host::{Observer, Report, ReportKind};
+use serde_json::{Value, json};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// Session events.
+pub(super) struct Events(pub(super) Screen);
+
+impl FrontEnd for Events {
+    fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()> {
+        self.0.change(|view| show(view, event));
+        Ok(())
+    }
+
+    fn unloading(&mut self) {
+        self.0.change(|view| view.forget(None));
+    }
+}
+
+fn show(view: &mut View, event: &AgentEvent<'_>) {
+    match event {
+        AgentEvent::AgentStart => view.running = Some(view.running.unwrap_or_else(Instant::now)),
+        AgentEvent::AgentEnd { .. } => view.running = None,
+        AgentEvent::MessageStart { message: Message::Assistant(_) } => view.transcript.begin_reply(),
+        AgentEvent::MessageUpdate { update, .. } => {
+            let (style, more) = match update.kind {
+                UpdateKind::TextStart => (Style::Plain, ""),
+                UpdateKind::TextDelta(more) => (Style::Plain, more),
+                UpdateKind::ThinkingStart => (Style::Thinking, ""),
+                UpdateKind::ThinkingDelta(more) => (Style::Thinking, more),
+                _ => return,
+            };
+            view.transcript.extend_reply(update.index, style, more);
+        }
+        AgentEvent::MessageEnd { message } => end_message(view, message),
+        AgentEvent::MessageDiscarded { extension, .. } => {
+            view.transcript.drop_reply();
+            view.say(Style::Info, &format!("{extension} stopped the reply; it is asked for again"));
+        }
+        AgentEvent::ToolExecutionStart { tool_call_id, tool_name, args } => {
+            view.transcript.call(tool_call_id, |call| {
+                (call.name, call.args) = ((*tool_name).to_owned(), (*args).clone());
+            });
+        }
+        AgentEvent::ToolExecutionUpdate { tool_call_id, partial_result, .. } => {
+            view.transcript.call(tool_call_id, |call| call.result = Some((*partial_result).clone()));
+        }
+        AgentEvent::ToolExecutionEnd { tool_call_id, result, is_error, .. } => {
+            view.transcript.call(tool_call_id, |call| {
+                (call.result, call.is_done, call.is_error) = (Some((*result).clone()), true, *is_error);
+            });
+        }
+        AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message } => {
+            let after = delay_ms.div_ceil(1000);
+            let text = format!("{error_message}; attempt {attempt} of {max_attempts} follows in {after} s");
+            view.say(Style::Warning, &text);
+        }
+        AgentEvent::Notice { name: "compaction_start", .. } => view.say(Style::Info, "compacting the conversation"),
+        _ => {}
+    }
+}
+
+fn end_message(view: &mut View, message: &Message) {
+    match message {
+        Message::User(user) => {
+            let text = user.content.text();
+            view.queued.retain(|queued| *queued != text);
+            view.say(Style::User, &text);
+        }
+        Message::Assistant(reply) => {
+            let label = view.thinking_label.clone();
+            view.transcript.end_reply(pieces(&reply.content, label.as_deref()));
+            if let Some(error) = &reply.error_message {
+                view.say(Style::Error, error);
+            }
+        }
+        // Tools have blocks of their own, messages of extensions come as entries.
+        _ => {}
+    }
+}
+
+/// The pieces of a reply that are text, by their index.
+fn pieces(content: &[Block], label: Option<&str>) -> Vec<(Style, String)> {
+    let piece = |block: &Block| match block {
+        Block::Thinking(thinking) => (Style::Thinking, label.unwrap_or(&thinking.thinking).to_owned()),
+        other => (Style::Plain, other.as_text().unwrap_or_default().to_owned()),
+    };
+    content.iter().map(piece).collect()
+}
+
+/// Shows a session that is there already.
+pub(super) fn replay(view: &mut View, branch: &[Entry]) {
+    view.transcript.clear();
+    view.scroll = 0;
+    for entry in branch {
+        match &entry.body {
+            Body::Message { message: Message::ToolResult(result) } => {
+                view.transcript.call(&result.tool_call_id, |call| {
+                    call.result = Some(json!({"content": result.content, "details": result.details}));
+                    (call.is_done, call.is_error) = (true, result.is_error);
+                });
+            }
+            Body::Message { message: Message::BashExecution(run) } => show_bash(view, &run.command, &run.output),
+            Body::Message { message } => {
+                end_message(view, message);
+                if let Message::Assistant(reply) = message {
+                    for made in reply.tool_calls() {
+                        view.transcript.call(&made.id, |call| {
+                            (call.name, call.args) = (made.name.clone(), made.arguments.clone());
+                        });
+                    }
+                }
+            }
+            Body::Compaction { summary, .. } => view.say(Style::Info, &format!("[compaction]\n{summary}")),
+            Body::BranchSummary { summary, .. } => view.say(Style::Info, &format!("[branch]\n{summary}")),
+            _ => show_entry(view, &entry.to_value()),
+        }
+    }
+}
+
+/// A command of the person.
+pub(super) fn show_bash(view: &mut View, command: &str, output: &str) {
+    let call = super::transcript::Call {
+        name: "$".to_owned(),
+        args: command.into(),
+        result: Some(json!({"content": output})),
+        is_done: true,
+        ..Default::default()
+    };
+    view.transcript.push(Content::Call(call));
+}
+
+/// An entry that an extension made.
+fn show_entry(view: &mut View, entry: &Value) {
+    match entry["type"].as_str() {
+        Some("custom_message") if entry["display"] == Value::Bool(true) => {
+            view.transcript.push(Content::Message(crate::renderers::custom_message(entry)));
+        }
+        Some("custom") => drop(view.transcript.push(Content::Entry(entry.clone()))),
+        _ => {}
+    }
+}
+
+/// Passes the state on, and shows the entries of extensions as they are appended.
+pub(super) struct Entries {
+    pub(super) screen: Screen,
+    pub(super) state: Arc<dyn StateSink>,
+    /// How many there are; what a session that is opened has already is shown by [`replay`].
+    pub(super) known: AtomicUsize,
+}
+
+impl StateSink for Entries {
+    fn set(&self, key: &str, value: Value) {
+        if key == "thinkingLevel" || key == "model" {
+            let part = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
+            self.screen.change(|view| match key {
+                "model" => view.model.name = format!("{}/{}", part(&value, "provider"), part(&value, "id")),
+                _ => view.model.thinking = value.as_str().unwrap_or_default().to_owned(),
+            });
+        }
+        self.state.set(key, value);
+    }
+
+    fn change_entries(&self, keep: usize, append: Vec<Value>) {
+        let is_appended = keep > 0 && keep == self.known.load(Ordering::Relaxed);
+        self.known.store(keep + append.len(), Ordering::Relaxed);
+        if is_appended {
+            self.screen.change(|view| append.iter().for_each(|entry| show_entry(view, entry)));
+        }
+        self.state.change_entries(keep, append);
+    }
+}
+
+/// What the host has to say about extensions.
+pub(super) struct ReportsOnScreen(pub(super) Screen);
+
+impl Observer for ReportsOnScreen {
+    fn report(&self, report: &Report) {
+        self.0.change(|view| {
+            let style = match &report.kind {
+                ReportKind::Log(_) | ReportKind::Restarted => Style::Info,
+                ReportKind::Warning { .. }
+                | ReportKind::Conflict { .. }
+                | ReportKind::LateVerdict
+                | ReportKind::SlowVerdict { .. } => Style::Warning,
+                _ => Style::Error,
+            };
+            if matches!(report.kind, ReportKind::Ended(_)) {
+                view.forget(Some(&report.extension));
+            }
+            view.say(style, &crate::output::indented(&report.to_string()));
+        });
+    }
+}

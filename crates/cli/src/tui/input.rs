@@ -1,0 +1,279 @@
+//! What a terminal sends, as keys: bytes become pieces, pieces have names such as `ctrl+p`.
+//!
+//! The bytes of a key stay with it, since components of extensions read them as they are.
+
+/// Longest paste; what follows counts as typed. Longer ones belong in a file.
+const LONGEST_PASTE: usize = 1 << 20;
+/// Longest sequence of one key.
+const LONGEST_SEQUENCE: usize = 64;
+const PASTE_BEGINS: &[u8] = b"\x1b[200~";
+const PASTE_ENDS: &[u8] = b"\x1b[201~";
+
+/// One thing that was typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Input {
+    /// A key, as the terminal sent it.
+    Key(String),
+    /// Text that was pasted.
+    Paste(String),
+}
+
+/// Cuts bytes into [`Input`]s.
+#[derive(Debug, Default)]
+pub(super) struct Splitter {
+    pending: Vec<u8>,
+}
+
+impl Splitter {
+    /// Takes bytes; what is not complete waits for more.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Input> {
+        self.pending.extend_from_slice(bytes);
+        let mut found = Vec::new();
+        while let Some((input, length)) = first(&self.pending) {
+            self.pending.drain(..length);
+            found.extend(input);
+        }
+        found
+    }
+
+    /// Whether something waits whose end may not come: then ask [`Splitter::end`] after a while.
+    pub(super) fn is_open(&self) -> bool {
+        !self.pending.is_empty() && !self.pending.starts_with(PASTE_BEGINS)
+    }
+
+    /// Nothing follows: what waits is a key by itself.
+    pub(super) fn end(&mut self) -> Vec<Input> {
+        let rest = std::mem::take(&mut self.pending);
+        let text = String::from_utf8_lossy(&rest).into_owned();
+        if text.is_empty() { Vec::new() } else { vec![Input::Key(text)] }
+    }
+}
+
+/// The first piece and its length; `None` when it is not all there. What is no text counts as nothing.
+fn first(bytes: &[u8]) -> Option<(Option<Input>, usize)> {
+    if bytes.starts_with(PASTE_BEGINS) {
+        let body = &bytes[PASTE_BEGINS.len()..];
+        let end = body.windows(PASTE_ENDS.len()).position(|window| window == PASTE_ENDS);
+        return match end {
+            Some(end) => {
+                let text = String::from_utf8_lossy(&body[..end]).into_owned();
+                Some((Some(Input::Paste(text)), PASTE_BEGINS.len() + end + PASTE_ENDS.len()))
+            }
+            None if body.len() > LONGEST_PASTE => Some((None, PASTE_BEGINS.len())),
+            None => None,
+        };
+    }
+    let length = match *bytes.first()? {
+        0x1b => escape_length(bytes)?,
+        lead if lead < 0x80 => 1,
+        lead => {
+            let wanted = lead.leading_ones().clamp(1, 4) as usize;
+            let there = bytes.iter().skip(1).take(wanted - 1).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
+            // Cut short by the end of the bytes it may go on; by anything else it is broken.
+            if 1 + there < wanted && 1 + there == bytes.len() {
+                return None;
+            }
+            1 + there
+        }
+    };
+    let text = std::str::from_utf8(&bytes[..length]).ok();
+    Some((text.map(|text| Input::Key(text.to_owned())), length))
+}
+
+/// Length of what begins with ESC.
+fn escape_length(bytes: &[u8]) -> Option<usize> {
+    match *bytes.get(1)? {
+        b'[' => {
+            let body = &bytes[2..];
+            let end = body.iter().take(LONGEST_SEQUENCE).position(|byte| (0x40..=0x7e).contains(byte));
+            // The Linux console has `ESC [ [ A` for its first function keys.
+            let end = if body.first() == Some(&b'[') { (body.len() > 1).then_some(1) } else { end };
+            match end {
+                Some(end) => Some(2 + end + 1),
+                None if body.len() >= LONGEST_SEQUENCE => Some(2),
+                None => None,
+            }
+        }
+        b'O' => (bytes.len() > 2).then_some(3),
+        // Two keys: an ESC, and what follows it with one of its own.
+        0x1b => Some(1),
+        lead if lead < 0x80 => Some(2),
+        lead => {
+            let wanted = 1 + lead.leading_ones().clamp(1, 4) as usize;
+            (bytes.len() >= wanted).then_some(wanted)
+        }
+    }
+}
+
+/// The name of a key in pi's words: `enter`, `ctrl+c`, `alt+left`, `a`. Modifiers are in the order of
+/// [`crate::keys::canonical`]. `None` for what is no key we know.
+pub(super) fn name(data: &str) -> Option<String> {
+    let mut characters = data.chars();
+    let (first, second) = (characters.next()?, characters.next());
+    if second.is_none() {
+        return Some(plain(first));
+    }
+    let rest = data.strip_prefix('\u{1b}')?;
+    if let Some(sequence) = rest.strip_prefix('[') {
+        return csi(sequence);
+    }
+    if let Some(letter) = rest.strip_prefix('O') {
+        return of_letter(letter.chars().next()?).map(str::to_owned);
+    }
+    let mut rest = rest.chars();
+    match (rest.next(), rest.next()) {
+        (Some(c), None) => Some(crate::keys::canonical(&format!("alt+{}", plain(c)))),
+        _ => None,
+    }
+}
+
+/// A key that is one character.
+fn plain(c: char) -> String {
+    match c {
+        '\r' => "enter".to_owned(),
+        '\n' => "ctrl+j".to_owned(),
+        '\t' => "tab".to_owned(),
+        '\u{1b}' => "escape".to_owned(),
+        '\u{7f}' | '\u{8}' => "backspace".to_owned(),
+        ' ' => "space".to_owned(),
+        '\0' => "ctrl+space".to_owned(),
+        '\u{1}'..='\u{1a}' => {
+            let letter = char::from(b'a' + (u32::from(c) as u8 - 1));
+            format!("ctrl+{letter}")
+        }
+        '\u{1c}'..='\u{1f}' => {
+            let sign = ['\\', ']', '^', '-'][u32::from(c) as usize - 0x1c];
+            format!("ctrl+{sign}")
+        }
+        c if c.is_uppercase() => format!("shift+{}", c.to_lowercase()),
+        c => c.to_string(),
+    }
+}
+
+/// Behind `ESC [`: letters, numbers with a tilde, and the forms with all modifiers.
+fn csi(sequence: &str) -> Option<String> {
+    let last = sequence.chars().next_back()?;
+    let numbers: Vec<u32> = sequence[..sequence.len() - last.len_utf8()]
+        .split(';')
+        .map(|part| part.split(':').next().unwrap_or_default().parse().unwrap_or(0))
+        .collect();
+    let (key, modifiers) = match last {
+        '~' if numbers.first() == Some(&27) => (character(*numbers.get(2)?)?, numbers.get(1)),
+        '~' => (of_number(*numbers.first()?)?.to_owned(), numbers.get(1)),
+        'u' => (character(*numbers.first()?)?, numbers.get(1)),
+        'Z' => return Some("shift+tab".to_owned()),
+        letter => (of_letter(letter)?.to_owned(), numbers.get(1)),
+    };
+    let bits = modifiers.map_or(0, |modifiers| modifiers.saturating_sub(1));
+    let held = [(4, "ctrl+"), (1, "shift+"), (2, "alt+")].into_iter().filter(|(bit, _)| bits & bit != 0);
+    let name: String = held.map(|(_, name)| name).chain([key.as_str()]).collect();
+    Some(crate::keys::canonical(&name))
+}
+
+fn character(code: u32) -> Option<String> {
+    char::from_u32(code).map(plain)
+}
+
+fn of_letter(letter: char) -> Option<&'static str> {
+    Some(match letter {
+        'A' => "up",
+        'B' => "down",
+        'C' => "right",
+        'D' => "left",
+        'H' => "home",
+        'F' => "end",
+        'P' => "f1",
+        'Q' => "f2",
+        'R' => "f3",
+        'S' => "f4",
+        _ => return None,
+    })
+}
+
+fn of_number(number: u32) -> Option<&'static str> {
+    Some(match number {
+        1 | 7 => "home",
+        2 => "insert",
+        3 => "delete",
+        4 | 8 => "end",
+        5 => "pageup",
+        6 => "pagedown",
+        11 => "f1",
+        12 => "f2",
+        13 => "f3",
+        14 => "f4",
+        15 => "f5",
+        17 => "f6",
+        18 => "f7",
+        19 => "f8",
+        20 => "f9",
+        21 => "f10",
+        23 => "f11",
+        24 => "f12",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_become_keys_however_they_come() {
+        let typed = "aä\u{1b}[A\u{1b}OP\u{1b}x\r\u{1b}[1;5C\u{1b}[200~one\rtwo\u{1b}[201~z\u{3}";
+        let expected: Vec<Input> = ["a", "ä", "\u{1b}[A", "\u{1b}OP", "\u{1b}x", "\r", "\u{1b}[1;5C"]
+            .map(|key| Input::Key(key.to_owned()))
+            .into_iter()
+            .chain([Input::Paste("one\rtwo".to_owned())])
+            .chain(["z", "\u{3}"].map(|key| Input::Key(key.to_owned())))
+            .collect();
+        for size in 1..typed.len() {
+            let mut splitter = Splitter::default();
+            let found: Vec<Input> = typed.as_bytes().chunks(size).flat_map(|chunk| splitter.push(chunk)).collect();
+            assert_eq!(found, expected, "in pieces of {size}");
+            assert!(!splitter.is_open());
+        }
+    }
+
+    #[test]
+    fn an_escape_by_itself_is_a_key_once_nothing_follows() {
+        let mut splitter = Splitter::default();
+        assert_eq!(splitter.push(b"\x1b"), []);
+        assert!(splitter.is_open());
+        assert_eq!(splitter.end(), [Input::Key("\u{1b}".to_owned())]);
+        assert!(!splitter.is_open());
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_left_out() {
+        let mut splitter = Splitter::default();
+        assert_eq!(splitter.push(b"\xff\xc3a\x80b"), ["a", "b"].map(|key| Input::Key(key.to_owned())));
+    }
+
+    #[test]
+    fn keys_have_pis_names() {
+        for (data, expected) in [
+            ("\r", Some("enter")),
+            ("\u{1b}", Some("escape")),
+            ("\u{3}", Some("ctrl+c")),
+            ("\u{10}", Some("ctrl+p")),
+            ("\u{7f}", Some("backspace")),
+            ("a", Some("a")),
+            ("A", Some("shift+a")),
+            ("\u{1b}[A", Some("up")),
+            ("\u{1b}[1;2A", Some("shift+up")),
+            ("\u{1b}[1;6A", Some("ctrl+shift+up")),
+            ("\u{1b}[3~", Some("delete")),
+            ("\u{1b}[15~", Some("f5")),
+            ("\u{1b}[Z", Some("shift+tab")),
+            ("\u{1b}x", Some("alt+x")),
+            ("\u{1b}\r", Some("alt+enter")),
+            ("\u{1b}[112;6u", Some("ctrl+shift+p")),
+            ("\u{1b}[27;5;99~", Some("ctrl+c")),
+            ("\u{1b}OP", Some("f1")),
+            ("\u{1b}[?25h", None),
+        ] {
+            assert_eq!(name(data).as_deref(), expected, "{data:?}");
+        }
+    }
+}

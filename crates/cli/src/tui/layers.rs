@@ -1,0 +1,320 @@
+//! What takes the keys from the editor: dialogs, components of extensions, and above all of them pi's own questions.
+
+use super::field::Field;
+use pijs_hostcall::{Answer, ExpectedLoss, Question};
+use pijs_protocol::{ExtensionId, guard};
+use pijs_terminal::layout::{clamp, wrap};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// A component of an extension, by the handle it has in its realm.
+pub(super) type ComponentId = (ExtensionId, u32);
+
+/// What has, or shares, the place of the editor.
+#[derive(Debug)]
+pub(super) enum Layer {
+    Dialog(Dialog),
+    Custom(Custom),
+}
+
+/// A component that takes the keys until it is done.
+#[derive(Debug)]
+pub(super) struct Custom {
+    pub(super) id: ComponentId,
+    /// Where it floats; without, it stands in place of the editor.
+    pub(super) overlay: Option<Overlay>,
+    /// It was made and drawn once.
+    pub(super) is_there: bool,
+    /// Told, or dropped, when it is closed from here: the extension gets `undefined`.
+    pub(super) end: oneshot::Sender<()>,
+}
+
+/// pi-tui's `overlayOptions`, as far as they are data.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Overlay(pub(super) Value);
+
+/// A length: columns, or `"50%"` of what there is.
+fn length(value: &Value, whole: usize) -> Option<usize> {
+    if let Some(percent) = value.as_str().and_then(|text| text.strip_suffix('%')) {
+        let percent: f64 = percent.trim().parse().ok()?;
+        return Some((whole as f64 * percent.clamp(0.0, 100.0) / 100.0).floor() as usize);
+    }
+    value.as_f64().filter(|number| number.is_finite()).map(|number| number.max(0.0).floor() as usize)
+}
+
+impl Overlay {
+    /// How wide it is drawn.
+    pub(super) fn width(&self, columns: usize) -> usize {
+        let wanted = length(&self.0["width"], columns).unwrap_or_else(|| columns.min(80));
+        let least = length(&self.0["minWidth"], columns).unwrap_or(1);
+        wanted.max(least).clamp(1, columns.saturating_sub(2 * self.margin()).max(1))
+    }
+
+    /// The top row, the left column and the number of rows, within `rows` and `columns`.
+    pub(super) fn place(
+        &self,
+        (columns, rows): (usize, usize),
+        (width, height): (usize, usize),
+    ) -> (usize, usize, usize) {
+        let margin = self.margin();
+        let most = length(&self.0["maxHeight"], rows).unwrap_or(rows).min(rows.saturating_sub(2 * margin));
+        let height = height.min(most);
+        let anchor = self.0["anchor"].as_str().unwrap_or("center");
+        let part = |before: &str, after: &str, room: usize| match () {
+            () if anchor.starts_with(before) || anchor.ends_with(before) => margin,
+            () if anchor.starts_with(after) || anchor.ends_with(after) => room.saturating_sub(margin),
+            () => room / 2,
+        };
+        let (free_rows, free_columns) = (rows - height.min(rows), columns - width.min(columns));
+        let shifted = |at: usize, name: &str, room: usize| {
+            let by = self.0[name].as_f64().unwrap_or(0.0);
+            ((at as f64 + by).max(0.0) as usize).min(room)
+        };
+        let row = length(&self.0["row"], free_rows).unwrap_or_else(|| part("top", "bottom", free_rows));
+        let column = length(&self.0["col"], free_columns).unwrap_or_else(|| part("left", "right", free_columns));
+        (shifted(row, "offsetY", free_rows), shifted(column, "offsetX", free_columns), height)
+    }
+
+    fn margin(&self) -> usize {
+        // Sides may be given one by one; the widest is kept free on all of them.
+        let margin = &self.0["margin"];
+        let sides = ["top", "right", "bottom", "left"].iter().filter_map(|side| margin[*side].as_u64());
+        let widest = margin.as_u64().into_iter().chain(sides).max().unwrap_or(0);
+        usize::try_from(widest.min(20)).unwrap_or(20)
+    }
+
+    /// Whether the keys go elsewhere while it is there.
+    pub(super) fn lets_keys_through(&self) -> bool {
+        self.0["nonCapturing"] == Value::Bool(true)
+    }
+}
+
+/// A dialog of an extension.
+#[derive(Debug)]
+pub(super) struct Dialog {
+    pub(super) number: u64,
+    /// Whose.
+    pub(super) extension: ExtensionId,
+    title: String,
+    body: Body,
+    /// When it is cancelled by itself, for the countdown.
+    pub(super) deadline: Option<Instant>,
+    pub(super) done: Option<oneshot::Sender<Option<Value>>>,
+}
+
+#[derive(Debug)]
+enum Body {
+    /// Options and the chosen one. A confirmation is one of two.
+    Choice {
+        options: Vec<String>,
+        at: usize,
+        confirms: bool,
+    },
+    Text {
+        field: Field,
+        hint: String,
+        is_long: bool,
+    },
+}
+
+impl Dialog {
+    /// `select`, `confirm`, `input` or `editor` with its parameters.
+    pub(super) fn new(
+        number: u64,
+        extension: ExtensionId,
+        kind: &str,
+        params: &serde_json::Map<String, Value>,
+    ) -> Self {
+        let text = |key: &str| match params.get(key) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Null) | None => String::new(),
+            Some(other) => other.to_string(),
+        };
+        let mut title = text("title");
+        let body = match kind {
+            "select" => {
+                let options = params.get("options").and_then(Value::as_array).into_iter().flatten();
+                let options = options.filter_map(|option| option.as_str().map(str::to_owned)).collect();
+                Body::Choice { options, at: 0, confirms: false }
+            }
+            "confirm" => {
+                title = format!("{title}\n{}", text("message"));
+                Body::Choice { options: vec!["Yes".to_owned(), "No".to_owned()], at: 0, confirms: true }
+            }
+            "editor" => Body::Text { field: Field::new(&text("prefill")), hint: String::new(), is_long: true },
+            _ => Body::Text { field: Field::default(), hint: text("placeholder"), is_long: false },
+        };
+        Self { number, extension, title, body, deadline: None, done: None }
+    }
+
+    /// Takes a key. `Some` ends the dialog, with an answer or without.
+    pub(super) fn key(&mut self, name: &str, data: &str) -> Option<Option<Value>> {
+        if matches!(name, "escape" | "ctrl+c") {
+            return Some(if self.confirms() { Some(false.into()) } else { None });
+        }
+        match &mut self.body {
+            Body::Choice { options, at, confirms } => {
+                let count = options.len();
+                match name {
+                    "up" | "ctrl+p" if count > 0 => *at = (*at + count - 1) % count,
+                    "down" | "ctrl+n" | "tab" if count > 0 => *at = (*at + 1) % count,
+                    "y" | "n" if *confirms => return Some(Some((name == "y").into())),
+                    "enter" if *confirms => return Some(Some((*at == 0).into())),
+                    "enter" => return Some(options.get(*at).map(|chosen| json!(chosen))),
+                    _ => {}
+                }
+            }
+            Body::Text { field, is_long, .. } => match name {
+                "enter" => return Some(Some(field.text().into())),
+                "ctrl+j" | "shift+enter" | "up" | "down" if !*is_long => {}
+                name => drop(field.key(name, data)),
+            },
+        }
+        None
+    }
+
+    /// Takes a paste.
+    pub(super) fn paste(&mut self, text: &str) {
+        if let Body::Text { field, is_long, .. } = &mut self.body {
+            if *is_long { field.insert(text) } else { field.insert(&text.replace(['\r', '\n'], " ")) }
+        }
+    }
+
+    fn confirms(&self) -> bool {
+        matches!(self.body, Body::Choice { confirms: true, .. })
+    }
+
+    /// At most `rows` lines, of which the chosen option or the cursor is one.
+    pub(super) fn lines(&self, columns: usize, rows: usize, now: Instant) -> Vec<String> {
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(now).as_secs_f64().ceil());
+        let left = left.map(|seconds| format!(" ({seconds}s)")).unwrap_or_default();
+        let who = clamp(&pijs_terminal::line(self.extension.as_str()), 60);
+        let mut lines = vec![rule(&format!("{who} asks{left}"), columns)];
+        let title = wrap(self.title.trim_end(), columns);
+        let room = rows.saturating_sub(5).max(1);
+        let cut = title.len() > room;
+        lines.extend(title.into_iter().take(room).map(|line| format!("\u{1b}[1m{line}\u{1b}[0m")));
+        if cut {
+            lines.push("...".to_owned());
+        }
+        let room = rows.saturating_sub(lines.len() + 2).max(1);
+        let hint = match &self.body {
+            Body::Choice { options, at, .. } => {
+                let from = at.saturating_sub(room / 2).min(options.len().saturating_sub(room));
+                for (index, option) in options.iter().enumerate().skip(from).take(room) {
+                    let shown = clamp(&pijs_terminal::line(option), columns.saturating_sub(2));
+                    let line =
+                        if index == *at { format!("\u{1b}[36m> {shown}\u{1b}[0m") } else { format!("  {shown}") };
+                    lines.push(line);
+                }
+                "up/down to choose, enter to take, escape to cancel"
+            }
+            Body::Text { field, hint, is_long } => {
+                if field.text().is_empty() && !hint.is_empty() {
+                    let hint = clamp(&pijs_terminal::line(hint), columns.saturating_sub(1));
+                    lines.push(format!("\u{1b}[7m \u{1b}[27m\u{1b}[2m{hint}\u{1b}[0m"));
+                } else {
+                    let shown = field.lines(columns);
+                    lines.extend(around_cursor(shown, room));
+                }
+                if *is_long {
+                    "enter to submit, ctrl+j for a new line, escape to cancel"
+                } else {
+                    "enter to submit, escape to cancel"
+                }
+            }
+        };
+        lines.push(format!("\u{1b}[2m{}\u{1b}[0m", clamp(hint, columns)));
+        lines.push(rule("", columns));
+        lines
+    }
+}
+
+/// The part of a field's lines that has the cursor.
+pub(super) fn around_cursor(lines: Vec<String>, rows: usize) -> Vec<String> {
+    let at = lines.iter().position(|line| line.contains("\u{1b}[7m")).unwrap_or(0);
+    let from = (at + 1).saturating_sub(rows).min(lines.len().saturating_sub(rows));
+    lines.into_iter().skip(from).take(rows).collect()
+}
+
+/// A line across the screen, with words in it.
+pub(super) fn rule(words: &str, columns: usize) -> String {
+    let words =
+        if words.is_empty() { String::new() } else { format!("── {} ", clamp(words, columns.saturating_sub(8))) };
+    let rest = columns.saturating_sub(pijs_terminal::layout::width(&words));
+    format!("\u{1b}[2m{words}{}\u{1b}[0m", "─".repeat(rest))
+}
+
+/// Keys that come sooner were typed before the question could be read.
+const DEAD_TIME: Duration = Duration::from_millis(300);
+/// Refusals in a row from which on muting is offered.
+const OFFER_MUTE: u32 = 3;
+
+/// A question of pi's own, which grants power.
+#[derive(Debug)]
+pub(super) struct Asked {
+    question: Question,
+    /// Since when it can be read.
+    pub(super) since: Option<Instant>,
+    pub(super) answer: oneshot::Sender<Answer>,
+}
+
+impl Asked {
+    pub(super) fn new(question: Question, answer: oneshot::Sender<Answer>) -> Self {
+        Self { question, since: None, answer }
+    }
+
+    pub(super) fn extension(&self) -> &ExtensionId {
+        &self.question.extension
+    }
+
+    /// The answer a key is. A key that was typed ahead is none, nor is any but those that are offered.
+    pub(super) fn key(&self, name: &str, now: Instant) -> Option<Answer> {
+        let read = self.since.is_some_and(|since| now.duration_since(since) >= DEAD_TIME);
+        if !read && guard::is_up("prompt.dead-time") {
+            return None;
+        }
+        Some(match name {
+            "y" => Answer::AllowOnce,
+            "s" => Answer::AllowSubject,
+            "a" => Answer::AllowCapability,
+            "w" => Answer::AllowAlways,
+            "n" | "escape" | "ctrl+c" => Answer::Deny,
+            "v" => Answer::DenyAlways,
+            "m" if self.question.refused >= OFFER_MUTE => Answer::Mute,
+            _ => return None,
+        })
+    }
+
+    /// The frame: inverse, over the whole width, at most `rows` high. Text of the extension stands only inside.
+    pub(super) fn lines(&self, columns: usize, rows: usize) -> Vec<String> {
+        let Question { extension, what, subject, warnings, loss, refused, .. } = &self.question;
+        let ExpectedLoss { grant, deny, .. } = loss;
+        let mut inside = wrap(subject, columns.saturating_sub(6));
+        inside.extend(warnings.iter().flat_map(|warning| wrap(&format!("note: {warning}"), columns.saturating_sub(6))));
+        let room = rows.saturating_sub(7).max(1);
+        if inside.len() > room {
+            let more = inside.len() + 1 - room;
+            inside.truncate(room - 1);
+            inside.push(format!("[{more} more lines]"));
+        }
+        let mute = if *refused >= OFFER_MUTE { "  [m]ute this extension" } else { "" };
+        let question = format!("pi asks: {extension} wants to {what}");
+        let loss = format!("expected loss: {grant:.2} if allowed, {deny:.2} if not");
+        let keys = format!(
+            "[y]es this once  [s]ame thing this session  [a]ll of it this session  al[w]ays  [n]o  ne[v]er{mute}"
+        );
+        let framed = |text: &str| {
+            let text = clamp(&pijs_terminal::plain(text), columns.saturating_sub(4));
+            format!("\u{1b}[7m{}\u{1b}[0m", pijs_terminal::layout::fit(&format!("▌ {text}"), columns))
+        };
+        let mut lines: Vec<String> =
+            wrap(&question, columns.saturating_sub(4)).iter().map(|line| framed(line)).collect();
+        lines.truncate(3);
+        lines.extend(inside.iter().map(|line| framed(&format!("  {line}"))));
+        lines.push(framed(&loss));
+        lines.extend(wrap(&keys, columns.saturating_sub(4)).iter().map(|line| framed(line)));
+        lines
+    }
+}

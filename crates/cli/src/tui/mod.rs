@@ -1,0 +1,239 @@
+//! `pi` at a terminal: a session that a person drives.
+//!
+//! ```text
+//! keys ──> tty ──> screen's thread ──> View::typed ──┬─> editor, dialogs, pi's questions
+//!                     │    ^                         └─> Work ──> the session's thread: prompts, shortcuts,
+//!                  draw│    │change                                components of extensions
+//!                     v    │
+//!                 terminal └── port (ctx.ui, gate), events (agent, host)
+//! ```
+//!
+//! | module | is |
+//! |---|---|
+//! | [`tty`], [`input`] | the terminal, and what it sends |
+//! | [`screen`] | the thread that draws and takes the keys |
+//! | [`view`], [`layers`], [`transcript`], [`field`] | what there is to see, as data |
+//! | [`draw`] | its lines |
+//! | [`port`], [`events`] | who changes it |
+//! | [`components`] | what extensions draw, asked of them |
+//! | [`commands`] | what the person says |
+//!
+//! What always holds: every text of an extension, a model or a file is cleaned before it is a line; the last row and
+//! the frame of a question of pi's are drawn by nobody else; Ctrl-C twice ends the session, whatever has the keys.
+
+mod commands;
+mod components;
+mod draw;
+mod events;
+mod field;
+mod input;
+mod layers;
+mod port;
+mod screen;
+mod transcript;
+mod tty;
+mod view;
+
+use crate::args::{ExtensionFlag, RunArgs};
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::session::{self, Assembled, Partner, Setup, Stops, WIND_DOWN};
+use commands::Commands;
+use components::Components;
+use events::{Entries, Events, ReportsOnScreen};
+use pijs_agent::session::Entry;
+use pijs_agent::{AgentError, StateSink};
+use port::TuiPort;
+use screen::Screen;
+use serde_json::json;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use transcript::Style;
+use tty::Tty;
+use view::Work;
+
+/// How long extensions may take to say good-bye before the session ends without them.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// Talks with the person at the terminal until they leave.
+pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
+    let no_terminal = |error| Failure::failed(format!("the terminal cannot be used: {error}"));
+    let Some(tty) = Tty::open().map_err(no_terminal)? else {
+        return Err(Failure::usage("input and output are no terminal").help(
+            "answer one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or drive a session with: pi --mode rpc",
+        ));
+    };
+    let before = std::panic::take_hook();
+    let given_back = Arc::clone(&tty);
+    std::panic::set_hook(Box::new(move |panic| {
+        given_back.restore();
+        before(panic);
+    }));
+    let (screen, work) = Screen::open(tty);
+    let told = screen.clone();
+    output::divert(Some(Box::new(move |line| told.change(|view| view.say(Style::Info, line)))));
+    let result = run(environment, args, flags, &screen, work).await;
+    output::divert(None);
+    screen.close();
+    result
+}
+
+async fn run(
+    environment: &Environment,
+    args: RunArgs,
+    flags: Vec<ExtensionFlag>,
+    screen: &Screen,
+    mut work: mpsc::UnboundedReceiver<Work>,
+) -> Result<()> {
+    let prompt = args.prompt.join(" ");
+    let port = TuiPort::new(screen.clone());
+    let entries = screen.clone();
+    let partner = Partner {
+        mode: "tui",
+        ui: Arc::new(port.clone()),
+        prompter: Arc::new(port.clone()),
+        observer: Rc::new(ReportsOnScreen(screen.clone())),
+        entries: Some(Box::new(move |state: Arc<dyn StateSink>| {
+            Arc::new(Entries { screen: entries, state, known: AtomicUsize::new(0) }) as Arc<dyn StateSink>
+        })),
+    };
+    let front_end = Box::new(Events(screen.clone()));
+    let setup = Setup { args, flags, front_end, ledger: None, partner: Some(partner) };
+    // While extensions load they may ask something, and the person may leave.
+    let mut early = Vec::new();
+    let assembled = tokio::select! {
+        assembled = session::assemble(environment, setup) => assembled?,
+        () = leaves(&mut work, &mut early) => return Ok(()),
+    };
+    let session = Rc::new(assembled);
+    port.publish_to(session.host.state().clone());
+    publish_size(&session, screen);
+    let resized = watch_size(Rc::clone(&session), screen.clone())?;
+    let mut stops = Stops::listen()?;
+    let host = session.host.clone();
+    let talking = host.run(talk(Rc::clone(&session), screen.clone(), prompt, early, work));
+    let result = tokio::select! {
+        result = talking => result,
+        () = stops.next() => Err(Failure::interrupted()),
+    };
+    resized.abort();
+    session.finish();
+    result
+}
+
+/// Ends when the person leaves; keeps everything else for later.
+async fn leaves(work: &mut mpsc::UnboundedReceiver<Work>, early: &mut Vec<Work>) {
+    while let Some(asked) = work.recv().await {
+        if asked == Work::Exit {
+            return;
+        }
+        early.push(asked);
+    }
+}
+
+async fn talk(
+    session: Rc<Assembled>,
+    screen: Screen,
+    prompt: String,
+    early: Vec<Work>,
+    mut work: mpsc::UnboundedReceiver<Work>,
+) -> Result<()> {
+    let commands = Rc::new(Commands::new(Rc::clone(&session), screen.clone()));
+    let components = Components::new(session.host.clone(), screen.clone(), session.cwd.clone());
+    let control = session.agent.control().clone();
+    let (leave, mut left) = mpsc::unbounded_channel();
+    let asked_to_leave = leave.clone();
+    control.on_shutdown(move || {
+        // Somebody who has left already is asked in vain.
+        let _ = asked_to_leave.send(());
+    });
+    show_session(&session, &screen);
+
+    // Beside the session from its very start: handlers of `session_start` show things and ask.
+    let (serving, said) = mpsc::unbounded_channel();
+    let drawing = components.clone();
+    let server = tokio::task::spawn_local({
+        let screen = screen.clone();
+        async move {
+            let mut early = early.into_iter();
+            loop {
+                let asked = match early.next() {
+                    Some(asked) => Some(asked),
+                    None => work.recv().await,
+                };
+                match asked {
+                    None | Some(Work::Exit) => {
+                        let _ = leave.send(());
+                    }
+                    Some(Work::Suspend) => screen.suspend(),
+                    Some(asked) => {
+                        let Some(asked) = drawing.take(asked) else { continue };
+                        let _ = serving.send(asked);
+                        continue;
+                    }
+                }
+                if screen.read(|view| view.is_leaving) {
+                    return;
+                }
+            }
+        }
+    });
+
+    let mut said = said;
+    let conversation = session.agent.attend(async {
+        session.agent.start("startup").await?;
+        commands.publish();
+        if !prompt.is_empty() {
+            commands.take(Work::Say { text: prompt, later: false });
+        }
+        while let Some(asked) = said.recv().await {
+            commands.take(asked);
+        }
+        Ok::<(), AgentError>(())
+    });
+    let result = tokio::select! {
+        result = conversation => result.map_err(session::broken),
+        _ = left.recv() => Ok(()),
+    };
+    screen.change(|view| view.leave());
+    server.abort();
+    control.abort();
+    let goodbye = async {
+        control.settled().await;
+        session.agent.shutdown("quit").await;
+        let _ = tokio::time::timeout(WIND_DOWN, session.host.quiet()).await;
+    };
+    if tokio::time::timeout(GOODBYE, goodbye).await.is_err() {
+        output::stderr(&format!("warning: the session did not end within {} s; it was left", GOODBYE.as_secs()));
+    }
+    result
+}
+
+/// Shows what the session holds already.
+fn show_session(session: &Assembled, screen: &Screen) {
+    let branch: Vec<Entry> =
+        session.agent.control().with_session(|session| session.branch(None).into_iter().cloned().collect());
+    screen.change(|view| events::replay(view, &branch));
+}
+
+/// What components read as the size of the terminal.
+fn publish_size(session: &Assembled, screen: &Screen) {
+    let (columns, rows) = screen.read(|view| view.size);
+    session.host.set_state("screen", json!({"width": columns, "height": rows}));
+}
+
+fn watch_size(session: Rc<Assembled>, screen: Screen) -> Result<tokio::task::JoinHandle<()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut changes = signal(SignalKind::window_change())
+        .map_err(|error| Failure::failed(format!("signals cannot be heard: {error}")))?;
+    Ok(tokio::task::spawn_local(async move {
+        while changes.recv().await.is_some() {
+            screen.resize();
+            publish_size(&session, &screen);
+        }
+    }))
+}

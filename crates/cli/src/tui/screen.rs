@@ -1,0 +1,205 @@
+//! The screen: a [`View`] that many change, and one thread that draws it and takes what is typed.
+//!
+//! The thread is not the session's: an extension that computes, or a call that waits for a person, holds the session up
+//! and not the keys. It ends with [`Screen::close`].
+
+use super::draw;
+use super::input::Input;
+use super::layers::ComponentId;
+use super::tty::Tty;
+use super::view::{View, Work};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Least time between two pictures: what changes faster than a person sees is drawn once.
+const FRAME: Duration = Duration::from_millis(16);
+/// Lines of the conversation that stay on the ordinary screen.
+const FAREWELL: usize = 1_000;
+
+/// Why the thread wakes up.
+enum Wake {
+    Typed(Vec<Input>),
+    /// The view has changed.
+    Changed,
+    /// The terminal has another size, or another program has drawn on it.
+    Redraw,
+    Close,
+}
+
+/// A handle to the screen.
+#[derive(Clone)]
+pub(super) struct Screen(Arc<Shared>);
+
+struct Shared {
+    view: Mutex<View>,
+    wake: Sender<Wake>,
+    work: mpsc::UnboundedSender<Work>,
+    tty: Arc<Tty>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Screen {
+    /// Starts drawing. What needs the session's thread comes out of the receiver.
+    pub(super) fn open(tty: Arc<Tty>) -> (Self, mpsc::UnboundedReceiver<Work>) {
+        let (wake, wakes) = channel();
+        let (work, works) = mpsc::unbounded_channel();
+        let view = View::new(tty.size());
+        let shared = Shared { view: Mutex::new(view), wake, work, tty, thread: Mutex::new(None) };
+        let screen = Self(Arc::new(shared));
+        let drawing = screen.clone();
+        let thread = std::thread::spawn(move || drawing.draw(&wakes));
+        *screen.0.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        let typing = screen.clone();
+        super::tty::read(move |typed| match typed {
+            Some(inputs) => typing.0.wake.send(Wake::Typed(inputs)).is_ok(),
+            None => {
+                typing.change(|view| view.leave());
+                typing.0.work.send(Work::Exit).is_ok()
+            }
+        });
+        (screen, works)
+    }
+
+    /// Changes the view and has it drawn.
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut View) -> R) -> R {
+        let result = change(&mut self.view());
+        // A thread that has ended draws nothing.
+        let _ = self.0.wake.send(Wake::Changed);
+        result
+    }
+
+    /// Reads the view.
+    pub(super) fn read<R>(&self, read: impl FnOnce(&View) -> R) -> R {
+        read(&self.view())
+    }
+
+    /// Asks the session's thread.
+    pub(super) fn ask(&self, work: Work) {
+        // A session that has ended does nothing any more.
+        let _ = self.0.work.send(work);
+    }
+
+    /// The terminal has another size.
+    pub(super) fn resize(&self) {
+        self.view().size = self.0.tty.size();
+        self.redraw();
+    }
+
+    /// Draws everything anew.
+    pub(super) fn redraw(&self) {
+        let _ = self.0.wake.send(Wake::Redraw);
+    }
+
+    /// Gives the terminal back for as long as the program is stopped.
+    pub(super) fn suspend(&self) {
+        self.0.tty.restore();
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP);
+        // Here it goes on.
+        let _ = self.0.tty.enter();
+        self.redraw();
+    }
+
+    /// Gives the terminal back and leaves the conversation on it.
+    pub(super) fn close(&self) {
+        let _ = self.0.wake.send(Wake::Close);
+        let thread = self.0.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+            let lines = draw::farewell(&mut self.view(), FAREWELL);
+            self.0.tty.restore();
+            let text: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
+            self.0.tty.write(&text);
+        }
+    }
+
+    fn view(&self) -> MutexGuard<'_, View> {
+        self.0.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn draw(&self, wakes: &Receiver<Wake>) {
+        let mut shown: Vec<String> = Vec::new();
+        let mut title = None;
+        loop {
+            let (lines, work, next) = {
+                let mut view = self.view();
+                let (lines, work) = draw::frame(&mut view, Instant::now());
+                if view.title != title {
+                    title.clone_from(&view.title);
+                    let clean = pijs_terminal::plain(title.as_deref().unwrap_or_default());
+                    let limits = pijs_terminal::Limits { styles: false, ..pijs_terminal::Limits::columns(120) };
+                    let clean = pijs_terminal::within(&pijs_terminal::line(&clean), limits);
+                    self.0.tty.write(&format!("\u{1b}]0;{}\u{7}", clean.trim_end()));
+                }
+                (lines, work, view.next_change())
+            };
+            self.0.tty.write(&draw::difference(&shown, &lines));
+            shown = lines;
+            for work in work {
+                self.ask(work);
+            }
+            let drawn = Instant::now();
+            // What moves by itself is drawn when it is due; everything else when it changes.
+            let first = match next {
+                Some(after) => match wakes.recv_timeout(after) {
+                    Ok(wake) => Some(wake),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                },
+                None => match wakes.recv() {
+                    Ok(wake) => Some(wake),
+                    Err(_) => return,
+                },
+            };
+            let mut wake = first;
+            while let Some(woken) = wake {
+                match woken {
+                    Wake::Close => return,
+                    Wake::Changed => {}
+                    Wake::Redraw => shown.clear(),
+                    Wake::Typed(inputs) => {
+                        for input in inputs {
+                            let work = self.view().typed(&input, Instant::now());
+                            for work in work {
+                                self.ask(work);
+                            }
+                        }
+                    }
+                }
+                let left = FRAME.saturating_sub(drawn.elapsed());
+                wake = match wakes.try_recv() {
+                    Ok(wake) => Some(wake),
+                    Err(_) if !left.is_zero() => wakes.recv_timeout(left).ok(),
+                    Err(_) => None,
+                };
+            }
+        }
+    }
+}
+
+impl View {
+    /// When the picture changes although nothing happens: a spinner turns, a countdown counts.
+    fn next_change(&self) -> Option<Duration> {
+        let spinner = (self.running.is_some() && self.working.is_visible && self.working.frames.len() > 1)
+            .then_some(self.working.interval);
+        let counts = self.layers.iter().any(|layer| match layer {
+            super::layers::Layer::Dialog(dialog) => dialog.deadline.is_some(),
+            super::layers::Layer::Custom(_) => false,
+        });
+        let countdown = counts.then_some(Duration::from_millis(250));
+        spinner.into_iter().chain(countdown).min()
+    }
+
+    /// Lines that a component drew for the width it was asked for.
+    pub(super) fn rendered(&mut self, id: &ComponentId, lines: Option<Vec<String>>) {
+        if let Some(drawn) = self.components.get_mut(id) {
+            drawn.is_asked = false;
+            if let Some(lines) = lines {
+                drawn.lines = lines;
+            }
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The conversation as it stands on the screen: blocks of text, tool calls, and what extensions draw.
+//!
+//! A block keeps its lines until the width, the folding or the block itself changes. What an extension draws is asked
+//! for by [`Transcript::wanted`] and put in by [`Transcript::drawn`]; until then, and where nobody draws, the block's own
+//! text stands.
+
+use pijs_terminal::layout::{clamp, wrap};
+use serde_json::Value;
+
+/// Blocks that are kept; the oldest make room. The session's file has them all.
+const MOST_BLOCKS: usize = 4_000;
+/// Lines of a tool's result, or a command's output, that are shown folded.
+const FOLDED: usize = 10;
+
+/// How a piece of text is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    User,
+    Plain,
+    Thinking,
+    Info,
+    Warning,
+    Error,
+}
+
+impl Style {
+    /// What stands before the lines, and the style they have.
+    fn parts(self) -> (&'static str, &'static str) {
+        match self {
+            Self::User => ("> ", "1"),
+            Self::Plain => ("", ""),
+            Self::Thinking => ("", "2;3"),
+            Self::Info => ("", "2"),
+            Self::Warning => ("", "33"),
+            Self::Error => ("", "31"),
+        }
+    }
+
+    fn lines(self, text: &str, columns: usize) -> Vec<String> {
+        let (mark, style) = self.parts();
+        let lines = wrap(text.trim_end_matches('\n'), columns.saturating_sub(mark.len()));
+        let lines = lines.into_iter().enumerate().map(|(index, line)| {
+            let mark = if index == 0 { mark.to_owned() } else { " ".repeat(mark.len()) };
+            if style.is_empty() { format!("{mark}{line}") } else { format!("\u{1b}[{style}m{mark}{line}\u{1b}[0m") }
+        });
+        lines.collect()
+    }
+}
+
+/// A tool call, or a command of the person.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Call {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) args: Value,
+    /// `{content, details}`, as far as it is there.
+    pub(super) result: Option<Value>,
+    pub(super) is_done: bool,
+    pub(super) is_error: bool,
+}
+
+impl Call {
+    fn title(&self) -> String {
+        match (self.name.as_str(), &self.args) {
+            ("$", Value::String(command)) => format!("$ {command}"),
+            (name, Value::Object(args)) if args.is_empty() => name.to_owned(),
+            (name, args) => format!("{name} {args}"),
+        }
+    }
+
+    fn text(&self) -> String {
+        let content = self.result.as_ref().map(|result| &result["content"]);
+        match content {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Array(blocks)) => {
+                let shown = blocks.iter().map(|block| match block["text"].as_str() {
+                    Some(text) => text.to_owned(),
+                    None => format!("[{}]", block["type"].as_str().unwrap_or("content")),
+                });
+                shown.collect::<Vec<_>>().join("\n")
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// What a block holds.
+#[derive(Debug, Clone)]
+pub(super) enum Content {
+    Text(Style, String),
+    /// A reply of the model: its pieces by their index.
+    Reply(Vec<(Style, String)>),
+    Call(Call),
+    /// A message of an extension: `{role, customType, content, ...}`.
+    Message(Value),
+    /// An entry of an extension, shown only where a renderer draws it.
+    Entry(Value),
+}
+
+/// One block.
+#[derive(Debug, Clone)]
+pub(super) struct Block {
+    pub(super) id: u64,
+    pub(super) content: Content,
+    /// Counts changes.
+    revision: u64,
+    /// What the lines were made for.
+    made: Option<Made>,
+    lines: Vec<String>,
+    /// What extensions drew: the block, or a call's title and its result.
+    drawn: [Option<Vec<String>>; 2],
+    /// What they were last asked to draw it for.
+    asked: Option<Made>,
+}
+
+/// What lines were made for: revision, columns, unfolded.
+type Made = (u64, usize, bool);
+
+impl Block {
+    fn lines(&mut self, columns: usize, expanded: bool) -> &[String] {
+        let made = (self.revision, columns, expanded);
+        if self.made != Some(made) {
+            self.lines = self.make(columns, expanded);
+            self.made = Some(made);
+        }
+        &self.lines
+    }
+
+    fn make(&self, columns: usize, expanded: bool) -> Vec<String> {
+        let drawn = |index: usize| {
+            let lines = self.drawn[index].as_ref()?;
+            Some(lines.iter().map(|line| clamp(line, columns)).collect::<Vec<_>>())
+        };
+        match &self.content {
+            Content::Text(style, text) => style.lines(text, columns),
+            Content::Reply(pieces) => {
+                let mut lines = Vec::new();
+                for (style, text) in pieces.iter().filter(|(_, text)| !text.trim().is_empty()) {
+                    if !lines.is_empty() {
+                        lines.push(String::new());
+                    }
+                    lines.extend(style.lines(text.trim(), columns));
+                }
+                lines
+            }
+            Content::Call(call) => {
+                let colour = match (call.is_done, call.is_error) {
+                    (false, _) => "33",
+                    (true, false) => "32",
+                    (true, true) => "31",
+                };
+                let title = drawn(0).unwrap_or_else(|| {
+                    let title = clamp(&pijs_terminal::line(&call.title()), columns.saturating_sub(2));
+                    vec![format!("\u{1b}[{colour}m*\u{1b}[0m {title}")]
+                });
+                let result = drawn(1).unwrap_or_else(|| folded(&call.text(), columns, expanded));
+                [title, result].concat()
+            }
+            Content::Message(message) => drawn(0).unwrap_or_else(|| {
+                let label = clamp(message["customType"].as_str().unwrap_or_default(), columns.saturating_sub(2));
+                let text = text_of(&message["content"]);
+                [vec![format!("\u{1b}[34m[{label}]\u{1b}[0m")], Style::Plain.lines(&text, columns)].concat()
+            }),
+            Content::Entry(_) => drawn(0).unwrap_or_default(),
+        }
+    }
+}
+
+/// A result: all of it, or its first lines and how many more there are.
+fn folded(text: &str, columns: usize, expanded: bool) -> Vec<String> {
+    if text.trim().is_empty() {
+        return Vec::new();
+    }
+    let mut lines = wrap(text.trim_end(), columns.saturating_sub(2));
+    let more = lines.len().saturating_sub(FOLDED);
+    if !expanded && more > 0 {
+        lines.truncate(FOLDED);
+        lines.push(format!("... ({more} more lines, ctrl+o)"));
+    }
+    lines.into_iter().map(|line| format!("\u{1b}[2m  {line}\u{1b}[0m")).collect()
+}
+
+/// The text of a message's content.
+pub(super) fn text_of(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n"),
+        _ => String::new(),
+    }
+}
+
+/// All blocks, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Transcript {
+    blocks: std::collections::VecDeque<Block>,
+    next: u64,
+    /// The reply that is being streamed.
+    reply: Option<u64>,
+}
+
+impl Transcript {
+    /// Appends a block and returns its id.
+    pub(super) fn push(&mut self, content: Content) -> u64 {
+        self.next += 1;
+        let id = self.next;
+        let block = Block { id, content, revision: 0, made: None, lines: Vec::new(), drawn: [None, None], asked: None };
+        self.blocks.push_back(block);
+        if self.blocks.len() > MOST_BLOCKS {
+            self.blocks.pop_front();
+        }
+        id
+    }
+
+    /// Appends a text.
+    pub(super) fn say(&mut self, style: Style, text: &str) {
+        self.push(Content::Text(style, text.to_owned()));
+    }
+
+    /// Forgets everything: another session.
+    pub(super) fn clear(&mut self) {
+        self.blocks.clear();
+        self.reply = None;
+    }
+
+    fn change(&mut self, id: u64, change: impl FnOnce(&mut Content)) {
+        if let Some(block) = self.blocks.iter_mut().rev().find(|block| block.id == id) {
+            change(&mut block.content);
+            block.revision += 1;
+        }
+    }
+
+    /// A reply of the model begins.
+    pub(super) fn begin_reply(&mut self) {
+        self.reply = Some(self.push(Content::Reply(Vec::new())));
+    }
+
+    /// More of the reply's piece `index`.
+    pub(super) fn extend_reply(&mut self, index: usize, style: Style, more: &str) {
+        let Some(id) = self.reply else { return };
+        self.change(id, |content| {
+            let Content::Reply(pieces) = content else { return };
+            if pieces.len() <= index {
+                pieces.resize(index + 1, (style, String::new()));
+            }
+            pieces[index].0 = style;
+            pieces[index].1.push_str(more);
+        });
+    }
+
+    /// The reply is complete: its pieces as they stay.
+    pub(super) fn end_reply(&mut self, pieces: Vec<(Style, String)>) {
+        let id = self.reply.take().unwrap_or_else(|| self.push(Content::Reply(Vec::new())));
+        self.change(id, |content| *content = Content::Reply(pieces));
+    }
+
+    /// The reply is forgotten.
+    pub(super) fn drop_reply(&mut self) {
+        if let Some(id) = self.reply.take() {
+            self.blocks.retain(|block| block.id != id);
+        }
+    }
+
+    /// The tool call of an id, begun when it is new.
+    pub(super) fn call(&mut self, id: &str, change: impl FnOnce(&mut Call)) {
+        let known = self.blocks.iter().rev().find_map(|block| match &block.content {
+            Content::Call(call) if call.id == id => Some(block.id),
+            _ => None,
+        });
+        let known = known.unwrap_or_else(|| self.push(Content::Call(Call { id: id.to_owned(), ..Call::default() })));
+        self.change(known, |content| {
+            if let Content::Call(call) = content {
+                change(call);
+            }
+        });
+    }
+
+    /// The last `rows` lines above the last `skip`, and which blocks are to be drawn for them. Blocks have a blank line
+    /// between them.
+    pub(super) fn tail(
+        &mut self,
+        head: &[String],
+        columns: usize,
+        rows: usize,
+        skip: usize,
+        expanded: bool,
+    ) -> (Vec<String>, Vec<u64>) {
+        let wanted = rows + skip;
+        let mut found: Vec<Vec<String>> = Vec::new();
+        let mut undrawn = Vec::new();
+        let mut count = 0;
+        for block in self.blocks.iter_mut().rev() {
+            if count >= wanted {
+                break;
+            }
+            if wants_drawing(&block.content) && block.asked != Some((block.revision, columns, expanded)) {
+                undrawn.push(block.id);
+            }
+            let lines = block.lines(columns, expanded);
+            if lines.is_empty() {
+                continue;
+            }
+            let mut lines = lines.to_vec();
+            lines.push(String::new());
+            count += lines.len();
+            found.push(lines);
+        }
+        if count < wanted && !head.is_empty() {
+            found.push(head.iter().cloned().chain([String::new()]).collect());
+        }
+        let mut lines: Vec<String> = found.into_iter().rev().flatten().collect();
+        lines.truncate(lines.len().saturating_sub(skip));
+        let lines = lines.split_off(lines.len().saturating_sub(rows));
+        (lines, undrawn)
+    }
+
+    /// A block that is to be drawn now, as it is; asked for once per state of it.
+    pub(super) fn wanted(&mut self, id: u64, columns: usize, expanded: bool) -> Option<Content> {
+        let block = self.blocks.iter_mut().rev().find(|block| block.id == id)?;
+        block.asked = Some((block.revision, columns, expanded));
+        Some(block.content.clone())
+    }
+
+    /// What extensions drew for a block.
+    pub(super) fn drawn(&mut self, id: u64, drawn: [Option<Vec<String>>; 2]) {
+        if let Some(block) = self.blocks.iter_mut().rev().find(|block| block.id == id) {
+            block.drawn = drawn;
+            block.made = None;
+        }
+    }
+
+    /// Everything as lines, for the ordinary screen when the session is over.
+    pub(super) fn whole(&mut self, columns: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        for block in &mut self.blocks {
+            lines.extend_from_slice(block.lines(columns, false));
+            lines.push(String::new());
+        }
+        lines
+    }
+}
+
+fn wants_drawing(content: &Content) -> bool {
+    matches!(content, Content::Call(_) | Content::Message(_) | Content::Entry(_))
+}

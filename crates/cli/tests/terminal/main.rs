@@ -1,0 +1,330 @@
+//! The terminal mode as a person meets it: keys in, rows of the screen out.
+
+mod pty;
+#[path = "../support/mod.rs"]
+mod support;
+
+use pty::Terminal;
+use support::World;
+
+/// `pi` with extensions and recorded replies, ready to be talked to.
+fn open(world: &World, extension: &str, replies: &[&[&str]], more: &[&str]) -> Terminal {
+    let file = world.write("project/extension.ts", extension);
+    let model = world.script(replies);
+    let mut args = vec!["--no-extensions", "--model", &model, "-e", file.to_str().expect("a path")];
+    args.extend(more);
+    let terminal = Terminal::start(world.command(&args));
+    terminal.is_ready();
+    terminal
+}
+
+const NOTHING: &str = "export default () => {};\n";
+
+#[test]
+fn a_prompt_is_answered_on_the_screen_and_stays_behind() {
+    let world = World::new();
+    let mut terminal = open(&world, NOTHING, &[&["hello ", "there"], &["again"]], &[]);
+    terminal.say("greet me");
+    terminal.sees("> greet me");
+    terminal.sees("hello there");
+    terminal.say("once more");
+    terminal.sees("again");
+    terminal.say("/quit");
+    let (code, bytes) = terminal.ends();
+    assert_eq!(code, 0);
+    // The ordinary screen is back, with the conversation on it.
+    let left = bytes.rsplit_once("\u{1b}[?1049l").expect("the other screen was left").1;
+    assert!(left.contains("hello there") && left.contains("> once more"), "{left:?}");
+}
+
+#[test]
+fn ctrl_c_twice_and_ctrl_d_leave() {
+    for keys in ["\u{3}\u{3}", "\u{4}", "half a line\u{3}\u{4}"] {
+        let world = World::new();
+        let mut terminal = open(&world, NOTHING, &[&["never"]], &[]);
+        terminal.send(keys);
+        assert_eq!(terminal.ends().0, 0, "{keys:?}");
+    }
+}
+
+#[test]
+fn a_terminal_that_is_no_terminal_is_an_error_with_a_way_out() {
+    let world = World::new();
+    let model = world.script(&[&["x"]]);
+    world.pi(&["--model", &model]).failed(2, &["no terminal", "pi -p"]);
+}
+
+const DIALOGS: &str = r#"
+export default function (pi: any) {
+  const command = (name: string, handler: (ctx: any, args: string) => Promise<void>) =>
+    pi.registerCommand(name, { description: name, handler: (args: string, ctx: any) => handler(ctx, args) });
+  command("choose", async (ctx) => ctx.ui.notify(`chosen: ${await ctx.ui.select("Which one?", ["red", "green", "blue"])}`));
+  command("sure", async (ctx) => ctx.ui.notify(`sure: ${await ctx.ui.confirm("Really?", "It cannot be undone.")}`));
+  command("who", async (ctx) => ctx.ui.notify(`name: ${await ctx.ui.input("Your name?", "somebody")}`));
+  command("letter", async (ctx) => ctx.ui.notify(`letter: ${JSON.stringify(await ctx.ui.editor("Letter", "Dear,"))}`));
+  command("soon", async (ctx) => ctx.ui.notify(`timed out: ${await ctx.ui.select("Quick!", ["a"], { timeout: 50 })}`));
+  command("signal", async (ctx) => {
+    const controller = new AbortController();
+    setTimeout(() => controller.abort(), 20);
+    ctx.ui.notify(`aborted: ${await ctx.ui.confirm("Wait", "for it", { signal: controller.signal })}`);
+  });
+}
+"#;
+
+#[test]
+fn dialogs_are_answered_with_keys() {
+    let world = World::new();
+    let mut terminal = open(&world, DIALOGS, &[&["x"]], &[]);
+    for (command, question, keys, answer) in [
+        ("/choose", "Which one?", "\u{1b}[B\u{1b}[B\r", "chosen: blue"),
+        ("/choose", "> red", "\u{1b}", "chosen: undefined"),
+        ("/sure", "It cannot be undone.", "\r", "sure: true"),
+        ("/sure", "> Yes", "\u{1b}[B\r", "sure: false"),
+        ("/sure", "> Yes", "\u{1b}", "sure: false"),
+        ("/who", "Your name?", "Ada\u{7f}a\r", "name: Ada"),
+        ("/letter", "Dear,", " you\u{a}bye\r", "letter: \"Dear, you\\nbye\""),
+    ] {
+        terminal.say(command);
+        terminal.sees(question);
+        terminal.sees("asks");
+        terminal.send(keys);
+        terminal.sees(answer);
+        terminal.sees_no_more("escape to cancel");
+        // The next one is to be seen anew.
+        terminal.say("/new");
+        terminal.sees_no_more(answer);
+    }
+    terminal.say("/soon");
+    terminal.sees("timed out: undefined");
+    terminal.say("/signal");
+    terminal.sees("aborted: false");
+}
+
+const PLACES: &str = r#"
+export default function (pi: any) {
+  pi.on("session_start", (_event: any, ctx: any) => {
+    ctx.ui.setStatus("build", "build: green");
+    ctx.ui.setWidget("plan", ["step one", "step two"]);
+    ctx.ui.setWidget("below", () => ({ render: (width: number) => ["=".repeat(width), `${width} wide`] }), { placement: "belowEditor" });
+    ctx.ui.setHeader(() => ({ render: () => ["the header"] }));
+  });
+  pi.registerCommand("footer", { handler: async (_: string, ctx: any) => {
+    ctx.ui.setFooter((_tui: any, _theme: any, data: any) => ({ render: () => [`footer: ${[...data.getExtensionStatuses().values()].join(",")}`] }));
+    ctx.ui.setWidget("plan", undefined);
+    ctx.ui.setEditorText("typed by the extension");
+    ctx.ui.notify(`editor: ${ctx.ui.getEditorText()}`);
+    ctx.ui.notify("careful", "warning");
+  } });
+  pi.registerShortcut("f6", { handler: (ctx: any) => ctx.ui.notify("f6 was pressed") });
+  pi.registerShortcut("alt+x", { handler: async (ctx: any) => ctx.ui.notify(`alt+x, ${await ctx.ui.confirm("Alt", "x?")}`) });
+  pi.registerShortcut("ctrl+c", { handler: (ctx: any) => ctx.ui.notify("never to be seen") });
+}
+"#;
+
+#[test]
+fn extensions_have_their_places_and_shortcuts() {
+    let world = World::new();
+    let mut terminal = open(&world, PLACES, &[&["x"]], &[]);
+    for shown in ["build: green", "step two", "90 wide", "the header"] {
+        terminal.sees(shown);
+    }
+    let rows = terminal.sees("90 wide");
+    let at = |text: &str| rows.iter().position(|row| row.contains(text)).expect("there");
+    assert!(at("the header") < at("step one") && at("step two") < at("90 wide"), "{rows:#?}");
+    assert!(rows.last().is_some_and(|row| row.contains("ctrl+c twice: quit")), "{rows:#?}");
+
+    terminal.say("/footer");
+    terminal.sees("footer: build: green");
+    terminal.sees("editor: typed by the extension");
+    terminal.sees("careful");
+    terminal.sees_no_more("step one");
+    terminal.send("\u{1b}[17~");
+    terminal.sees("f6 was pressed");
+    terminal.send("\u{1b}x");
+    terminal.sees("x?");
+    terminal.send("y");
+    terminal.sees("alt+x, true");
+    terminal.send("\u{3}");
+    let in_editor = |row: &String| row.trim_end() == "typed by the extension";
+    let rows = terminal.until("an empty editor", |rows| !rows.iter().any(in_editor));
+    assert!(!rows.iter().any(|row| row.contains("never to be seen")), "{rows:#?}");
+}
+
+const COMPONENTS: &str = r#"
+const panel = (done: (value: unknown) => void, requestRender: () => void) => {
+  let typed = "";
+  return {
+    render: (width: number) => ["-".repeat(width), `panel ${width}: ${typed}`, "\u001b[2J\u001b]0;title\u0007clean"],
+    handleInput(data: string) {
+      if (data === "\r") done(typed);
+      else if (data === "\u001b[A") typed += "<up>";
+      else typed += data;
+      requestRender();
+    },
+    dispose() {},
+  };
+};
+export default function (pi: any) {
+  const show = (options?: object) => async (_: string, ctx: any) => {
+    const value = await ctx.ui.custom((tui: any, _theme: any, _keys: any, done: any) => panel(done, () => tui.requestRender()), options);
+    ctx.ui.notify(`custom: ${value}`);
+  };
+  pi.registerCommand("panel", { handler: show() });
+  pi.registerCommand("float", { handler: show({ overlay: true, overlayOptions: { width: 30, anchor: "top-right" } }) });
+  pi.registerCommand("ticks", { handler: async (_: string, ctx: any) => {
+    await ctx.ui.custom((tui: any, _theme: any, _keys: any, done: any) => {
+      let count = 0;
+      const timer = setInterval(() => { count++; tui.requestRender(); if (count === 5) { clearInterval(timer); done(count); } }, 5);
+      return { render: () => [`tick ${count}`] };
+    });
+    ctx.ui.notify("ticked");
+  } });
+  pi.registerCommand("stuck", { handler: async (_: string, ctx: any) => {
+    await ctx.ui.custom(() => ({ render: () => ["you will never leave"], handleInput() {} }));
+  } });
+}
+"#;
+
+#[test]
+fn components_are_drawn_and_get_the_keys() {
+    let world = World::new();
+    let mut terminal = open(&world, COMPONENTS, &[&["x"]], &[]);
+    terminal.say("/panel");
+    terminal.sees("panel 90:");
+    terminal.sees("has the keys");
+    terminal.send("ab\u{1b}[A");
+    let rows = terminal.sees("panel 90: ab<up>");
+    assert!(rows.iter().any(|row| row.trim_end() == "clean"), "{rows:#?}");
+    terminal.send("\r");
+    terminal.sees("custom: ab<up>");
+    terminal.sees_no_more("has the keys");
+
+    terminal.say("/float");
+    let rows = terminal.sees("panel 30:");
+    assert_eq!(rows[1].find("panel 30:"), Some(60), "at the top right: {rows:#?}");
+    terminal.send("x\r");
+    terminal.sees("custom: x");
+
+    terminal.say("/ticks");
+    terminal.sees("ticked");
+}
+
+#[test]
+fn a_component_that_keeps_the_keys_does_not_keep_the_person() {
+    let world = World::new();
+    let mut terminal = open(&world, COMPONENTS, &[&["x"]], &[]);
+    terminal.say("/stuck");
+    terminal.sees("you will never leave");
+    terminal.send("\u{1b}\u{4}q");
+    terminal.send("\u{3}\u{3}");
+    assert_eq!(terminal.ends().0, 0);
+}
+
+const RENDERERS: &str = r#"
+export default function (pi: any) {
+  pi.registerMessageRenderer("card", (message: any, { expanded }: any) => ({ render: (width: number) => [`card ${message.content} ${expanded} ${width}`] }));
+  pi.registerEntryRenderer("mark", (entry: any) => ({ render: () => [`mark ${entry.data.text}`] }));
+  pi.registerTool({
+    name: "look", label: "Look", description: "looks", parameters: { type: "object", properties: { at: { type: "string" } } },
+    execute: async (_id: string, args: any) => ({ content: [{ type: "text", text: `saw ${args.at}` }], details: { at: args.at } }),
+    renderCall: (args: any) => ({ render: () => [`looking at ${args.at}`] }),
+    renderResult: (result: any) => ({ render: () => [`found ${result.details.at}`] }),
+  });
+  pi.registerCommand("card", { handler: async () => pi.sendMessage({ customType: "card", content: "one", display: true }) });
+  pi.registerCommand("plain", { handler: async () => pi.sendMessage({ customType: "note", content: "without a renderer", display: true }) });
+  pi.registerCommand("mark", { handler: async () => pi.appendEntry("mark", { text: "here" }) });
+}
+"#;
+
+#[test]
+fn extensions_draw_messages_entries_and_tools() {
+    let world = World::new();
+    let mut terminal = open(&world, RENDERERS, &[&["x"]], &["--allow", "tool"]);
+    terminal.say("/card");
+    terminal.sees("card one false 90");
+    terminal.send("\u{f}");
+    terminal.sees("card one true 90");
+    terminal.say("/plain");
+    terminal.sees("[note]");
+    terminal.sees("without a renderer");
+    terminal.say("/mark");
+    terminal.sees("mark here");
+}
+
+#[test]
+fn tools_are_drawn_by_who_brought_them() {
+    let world = World::new();
+    let file = world.write("project/extension.ts", RENDERERS);
+    world.write("project/notes.txt", "what the notes say");
+    let model = world.raw_script(concat!(
+        r#"{"events": [{"tool_call": {"id": "a", "name": "look", "arguments": "{\"at\": \"stars\"}"}}, "#,
+        r#"{"tool_call": {"id": "b", "name": "read", "arguments": "{\"path\": \"notes.txt\"}"}}], "stop": "tool_use"}"#,
+        "\n",
+        r#"{"events": [{"text": "all seen"}], "stop": "end_turn"}"#,
+    ));
+    let args = ["--no-extensions", "--model", &model, "-e", file.to_str().expect("a path")];
+    let mut terminal = Terminal::start(world.command(&args));
+    terminal.is_ready();
+    terminal.say("look");
+    terminal.sees("looking at stars");
+    terminal.sees("found stars");
+    terminal.sees("* read");
+    terminal.sees("what the notes say");
+    terminal.sees("all seen");
+    terminal.say("!echo from the shell");
+    terminal.sees("$ echo from the shell");
+    terminal.sees("  from the shell");
+}
+
+const ASKS: &str = r#"
+import { readFileSync, writeFileSync } from "node:fs";
+export default function (pi: any) {
+  pi.registerCommand("read", { handler: async (_: string, ctx: any) => {
+    ctx.ui.setWidget("fake", ["pi asks: npm:bank wants to pay"]);
+    let said = "read";
+    try { readFileSync(process.env.HOME + "/diary"); } catch (error: any) { said = error.code; }
+    ctx.ui.notify(`diary: ${said}`);
+  } });
+}
+"#;
+
+#[test]
+fn a_question_of_pi_has_a_frame_of_its_own() {
+    for (key, said) in [("n", "EACCES"), ("y", "read")] {
+        let world = World::new();
+        world.write("home/diary", "dear diary");
+        let mut terminal = open(&world, ASKS, &[&["x"]], &[]);
+        terminal.say("/read");
+        let rows = terminal.sees("pi asks you about");
+        let framed: Vec<_> = rows.iter().filter(|row| row.starts_with('▌')).collect();
+        assert!(framed.iter().any(|row| row.contains("wants to") && row.contains("extension")), "{rows:#?}");
+        assert!(framed.iter().any(|row| row.contains("diary")), "{rows:#?}");
+        assert!(!framed.iter().any(|row| row.contains("npm:bank")), "{rows:#?}");
+        // What is typed before it can be read answers nothing.
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        terminal.send(key);
+        terminal.sees(&format!("diary: {said}"));
+        terminal.sees_no_more("pi asks you about");
+    }
+}
+
+#[test]
+fn a_session_is_shown_again_and_reloading_takes_away_what_was_there() {
+    let world = World::new();
+    let mut terminal = open(&world, PLACES, &[&["first answer"]], &[]);
+    terminal.say("first question");
+    terminal.sees("first answer");
+    terminal.say("/footer");
+    terminal.sees("footer: build: green");
+    // The extension has put something into the editor.
+    terminal.send("\u{3}");
+    terminal.say("/reload");
+    terminal.sees("loaded again");
+    terminal.sees("step one");
+    terminal.sees_no_more("footer: build: green");
+    terminal.say("/quit");
+    assert_eq!(terminal.ends().0, 0);
+    let terminal = open(&world, NOTHING, &[&["x"]], &["--continue"]);
+    terminal.sees("> first question");
+    terminal.sees("first answer");
+}

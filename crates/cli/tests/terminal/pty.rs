@@ -1,0 +1,134 @@
+//! `pi` on a pseudo-terminal, and what a person would see on it.
+
+use nix::pty::{Winsize, openpty};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::num::NonZero;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Longest that is waited for something to appear.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) const ROWS: u16 = 30;
+pub(crate) const COLUMNS: u16 = 90;
+
+fn side_length(length: u16) -> NonZero<u16> {
+    NonZero::new(length).expect("a screen has room")
+}
+
+/// What the terminal got, as bytes and as a picture.
+struct Seen {
+    parser: vt100::Parser,
+    bytes: Vec<u8>,
+    is_over: bool,
+}
+
+/// A running `pi` and the person's side of its terminal.
+pub(crate) struct Terminal {
+    child: Child,
+    master: File,
+    seen: Arc<(Mutex<Seen>, Condvar)>,
+}
+
+impl Terminal {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let size = Winsize { ws_row: ROWS, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(Some(&size), None).expect("a pseudo-terminal");
+        let side = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
+        let child = command.stdin(side()).stdout(side()).stderr(side()).spawn().expect("pi starts");
+        // Reading ends when nobody holds the other side any more.
+        drop((pty.slave, command));
+        let master = File::from(pty.master);
+        let parser = vt100::Parser::new(side_length(ROWS), side_length(COLUMNS), 1_000);
+        let seen = Arc::new((Mutex::new(Seen { parser, bytes: Vec::new(), is_over: false }), Condvar::new()));
+        let (mut from, shared) = (master.try_clone().expect("a descriptor"), Arc::clone(&seen));
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            loop {
+                let read = from.read(&mut buffer).unwrap_or(0);
+                let mut seen = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.parser.process(&buffer[..read]);
+                seen.bytes.extend_from_slice(&buffer[..read]);
+                seen.is_over = read == 0;
+                shared.1.notify_all();
+                if read == 0 {
+                    return;
+                }
+            }
+        });
+        Self { child, master, seen }
+    }
+
+    pub(crate) fn send(&mut self, keys: &str) {
+        self.master.write_all(keys.as_bytes()).expect("a terminal that listens");
+    }
+
+    /// Types a line.
+    pub(crate) fn say(&mut self, line: &str) {
+        self.send(line);
+        self.send("\r");
+    }
+
+    /// Waits until the screen fulfils `is_so` and returns its rows.
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&[String]) -> bool) -> Vec<String> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let rows: Vec<String> = seen.parser.screen().rows(0, COLUMNS).collect();
+            if is_so(&rows) {
+                return rows;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero() && !seen.is_over, "{what} did not come:\n{}", rows.join("\n"));
+            seen = self.seen.1.wait_timeout(seen, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Waits until `text` is in some row.
+    #[track_caller]
+    pub(crate) fn sees(&self, text: &str) -> Vec<String> {
+        self.until(text, |rows| rows.iter().any(|row| row.contains(text)))
+    }
+
+    /// Waits until `text` is in no row.
+    #[track_caller]
+    pub(crate) fn sees_no_more(&self, text: &str) -> Vec<String> {
+        self.until(&format!("the end of {text}"), |rows| !rows.iter().any(|row| row.contains(text)))
+    }
+
+    /// Waits until `pi` can be talked to.
+    #[track_caller]
+    pub(crate) fn is_ready(&self) {
+        self.sees("ctrl+c twice: quit");
+        self.sees("pi  script/");
+    }
+
+    /// Waits for the end. The exit code, and all bytes that came.
+    #[track_caller]
+    pub(crate) fn ends(mut self) -> (i32, String) {
+        let deadline = Instant::now() + PATIENCE;
+        {
+            let mut seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+            while !seen.is_over {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let rows: Vec<String> = seen.parser.screen().rows(0, COLUMNS).collect();
+                assert!(!left.is_zero(), "pi did not end:\n{}", rows.join("\n"));
+                seen = self.seen.1.wait_timeout(seen, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        let code = self.child.wait().expect("an end").code().unwrap_or(-1);
+        let seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (code, String::from_utf8_lossy(&seen.bytes).into_owned())
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // Of a test that failed; one that has ended is no more there.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,135 @@
+//! Clean text in columns: how wide it is, a part of it, lines that fit.
+//!
+//! Everything here takes text that went through the sanitiser: printable characters, line feeds, and styles as
+//! `ESC [ ... m`. Styles have no width.
+
+use crate::characters::ZWJ;
+use crate::stream::Limits;
+use unicode_width::UnicodeWidthChar;
+
+/// What stands in for a tab, whose own width depends on where it is.
+const TAB: &str = "   ";
+
+/// A piece of a line: a style sequence, or a character as a reader sees it.
+struct Piece<'a> {
+    text: &'a str,
+    columns: usize,
+}
+
+/// The pieces of a line, in order. What joins or marks a character belongs to it.
+fn pieces(line: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let (end, columns) = if first == '\u{1b}' {
+            (rest.find('m').map_or(rest.len(), |at| at + 1), 0)
+        } else {
+            let width = |c: char| c.width().unwrap_or(0);
+            let mut end = first.len_utf8();
+            let mut joined = false;
+            for c in rest[end..].chars() {
+                if c.is_control() || (width(c) > 0 && !joined) {
+                    break;
+                }
+                joined = c == ZWJ;
+                end += c.len_utf8();
+            }
+            (end, width(first))
+        };
+        let (text, left) = rest.split_at(end);
+        rest = left;
+        Some(Piece { text, columns })
+    })
+}
+
+/// How many columns a line takes.
+#[must_use]
+pub fn width(line: &str) -> usize {
+    pieces(line).map(|piece| piece.columns).sum()
+}
+
+/// Byte offsets between the characters of a text, as a cursor moves: the beginning, and behind each.
+#[must_use]
+pub fn boundaries(text: &str) -> Vec<usize> {
+    let behind = pieces(text).scan(0, |at, piece| {
+        *at += piece.text.len();
+        Some(*at)
+    });
+    std::iter::once(0).chain(behind).collect()
+}
+
+/// Foreign text as one line of at most `columns`; what is too long ends with `…`.
+#[must_use]
+pub fn clamp(text: &str, columns: usize) -> String {
+    let line = text.lines().next().unwrap_or_default().replace('\t', TAB);
+    let within = |columns| crate::within(&line, Limits { columns, lines: 2, styles: true });
+    let whole = within(columns);
+    match width(&whole) <= columns {
+        true => whole,
+        // The ellipsis needs a column, too.
+        false => within(columns.saturating_sub(1)),
+    }
+}
+
+/// The columns `from..to` of a line, with the styles that hold there. A wide character that is cut becomes blanks.
+#[must_use]
+pub fn slice(line: &str, from: usize, to: usize) -> String {
+    let mut out = String::new();
+    let mut at = 0;
+    for piece in pieces(line) {
+        let end = at + piece.columns;
+        if piece.columns == 0 {
+            // A style counts wherever it stands; a stray mark only inside.
+            if piece.text.starts_with('\u{1b}') || (from..to).contains(&at) {
+                out.push_str(piece.text);
+            }
+        } else if at >= from && end <= to {
+            out.push_str(piece.text);
+        } else {
+            let inside = end.min(to).saturating_sub(at.max(from));
+            out.extend(std::iter::repeat_n(' ', inside));
+        }
+        at = end;
+    }
+    out
+}
+
+/// `line`, `columns` wide: cut, or filled with blanks. No style goes beyond its end.
+#[must_use]
+pub fn fit(line: &str, columns: usize) -> String {
+    let mut out = slice(line, 0, columns);
+    if out.contains('\u{1b}') {
+        out.push_str("\u{1b}[0m");
+    }
+    out.extend(std::iter::repeat_n(' ', columns.saturating_sub(width(line))));
+    out
+}
+
+/// Foreign text as lines of at most `columns`, broken between words where that is possible. Its styles are left out.
+#[must_use]
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let columns = columns.max(1);
+    let clean = crate::within(&text.replace('\t', TAB), Limits { styles: false, ..Limits::unbounded() });
+    clean.split('\n').flat_map(|line| wrap_line(line, columns)).collect()
+}
+
+fn wrap_line(line: &str, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (mut start, mut at, mut wide) = (0, 0, 0);
+    // Behind the last blank of this line, and how wide it was up to there.
+    let mut blank: Option<(usize, usize)> = None;
+    for piece in pieces(line) {
+        if wide + piece.columns > columns && at > start {
+            let (end, kept) = blank.take().unwrap_or((at, wide));
+            lines.push(line[start..end].trim_end_matches(' ').to_owned());
+            (start, wide) = (end, wide - kept);
+        }
+        at += piece.text.len();
+        wide += piece.columns;
+        if piece.text == " " {
+            blank = Some((at, wide));
+        }
+    }
+    lines.push(line[start..].to_owned());
+    lines
+}
