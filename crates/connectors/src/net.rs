@@ -4,7 +4,9 @@
 //! connection) and brings what the other side sends until it ends; `write` and `end` feed the other direction.
 //! Cancelling that call, `close`, and the end of the extension drop both. A server listens on loopback or at
 //! a path and is one awaited call too. Names are resolved once; every address of the answer must be public
-//! or named by the user, literally and with its port, as for `http`.
+//! or named by the user, literally and with its port, as for `http`. With `tls` the connection is encrypted.
+
+mod tls;
 
 use crate::http::is_public;
 use crate::params;
@@ -21,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tls::Wanted;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 /// Connections and servers that one extension may hold at a time.
@@ -203,18 +206,26 @@ fn halves(
     (Box::new(reader), Arc::new(tokio::sync::Mutex::new(Box::new(writer))))
 }
 
-fn tcp(stream: TcpStream) -> Result<Connected, HostcallError> {
-    let (local, remote) = (stream.local_addr(), stream.peer_addr());
-    let (local, remote) = (local.map_err(|e| failed(&e, "connect"))?, remote.map_err(|e| failed(&e, "connect"))?);
-    let _ = stream.set_nodelay(true);
-    let (reader, writer) = stream.into_split();
-    let (reader, writer) = halves(reader, writer);
-    let about = json!({
+/// Both ends of a connection.
+fn ends(stream: &TcpStream) -> Result<(SocketAddr, SocketAddr), HostcallError> {
+    let ends = stream.local_addr().and_then(|local| Ok((local, stream.peer_addr()?)));
+    ends.map_err(|error| failed(&error, "connect"))
+}
+
+fn about(local: SocketAddr, remote: SocketAddr) -> Value {
+    json!({
         "localAddress": local.ip().to_string(), "localPort": local.port(),
         "remoteAddress": remote.ip().to_string(), "remotePort": remote.port(),
         "family": if remote.is_ipv4() { "IPv4" } else { "IPv6" },
-    });
-    Ok((reader, writer, about))
+    })
+}
+
+fn tcp(stream: TcpStream) -> Result<Connected, HostcallError> {
+    let (local, remote) = ends(&stream)?;
+    let _ = stream.set_nodelay(true);
+    let (reader, writer) = stream.into_split();
+    let (reader, writer) = halves(reader, writer);
+    Ok((reader, writer, about(local, remote)))
 }
 
 fn unix(stream: UnixStream) -> Connected {
@@ -232,14 +243,41 @@ async fn connect(table: &Table, request: &Request) -> Result<Connected, Hostcall
             .map_err(|error| failed(&error, "connect").with("path", path));
     }
     let (host, port) = net_host(&request.params)?;
-    let named = literal(&host);
+    let wanted = Wanted::of(&request.params, &host)?;
+    let found = addresses(table, request, &host, port).await?;
+    let mut last = io("ENOTFOUND", "getaddrinfo", &format!("getaddrinfo ENOTFOUND {host}"));
+    for address in found {
+        match tokio::time::timeout(CONNECT, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                return match &wanted {
+                    None => tcp(stream),
+                    Some(wanted) => {
+                        let ends = ends(&stream)?;
+                        let _ = stream.set_nodelay(true);
+                        wanted.connect(stream, &host, ends).await
+                    }
+                };
+            }
+            Ok(Err(error)) => {
+                last = failed(&error, "connect").with("address", address.ip().to_string()).with("port", port)
+            }
+            Err(_) => last = io("ETIMEDOUT", "connect", &format!("connect ETIMEDOUT {address}")),
+        }
+    }
+    Err(last)
+}
+
+/// The addresses of a host, when all of them may be connected to.
+async fn addresses(table: &Table, request: &Request, host: &str, port: u16) -> Result<Vec<SocketAddr>, HostcallError> {
+    let named = literal(host);
     let found: Vec<SocketAddr> = match named {
         Some(address) => vec![SocketAddr::new(address, port)],
-        None => match tokio::net::lookup_host((host.as_str(), port)).await {
+        None => match tokio::net::lookup_host((host, port)).await {
             Ok(found) => found.collect(),
             Err(_) => {
-                return Err(io("ENOTFOUND", "getaddrinfo", &format!("getaddrinfo ENOTFOUND {host}"))
-                    .with("hostname", host.as_str()));
+                return Err(
+                    io("ENOTFOUND", "getaddrinfo", &format!("getaddrinfo ENOTFOUND {host}")).with("hostname", host)
+                );
             }
         },
     };
@@ -252,17 +290,7 @@ async fn connect(table: &Table, request: &Request) -> Result<Connected, Hostcall
     if guard::is_up("net.public") && !found.iter().all(allowed) {
         return Err(Reason::BlockedAddress.refusal("net", "http", &format!("{host}:{port}")));
     }
-    let mut last = io("ENOTFOUND", "getaddrinfo", &format!("getaddrinfo ENOTFOUND {host}"));
-    for address in found {
-        match tokio::time::timeout(CONNECT, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => return tcp(stream),
-            Ok(Err(error)) => {
-                last = failed(&error, "connect").with("address", address.ip().to_string()).with("port", port)
-            }
-            Err(_) => last = io("ETIMEDOUT", "connect", &format!("connect ETIMEDOUT {address}")),
-        }
-    }
-    Err(last)
+    Ok(found)
 }
 
 /// Where a socket's path really leads, if the permit allows writing there.

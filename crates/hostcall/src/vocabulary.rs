@@ -74,6 +74,7 @@
 //! | op | params | answer | capability |
 //! |---|---|---|---|
 //! | `connect` | `socket`, `host, port` or `path` | chunks `{connected: {localAddress, localPort, remoteAddress, remotePort, family}}`, `{data: bytes}`, `{end: true}`; lives until it is cancelled, which closes the connection | `http` at host and port, or `write` at the path |
+//! | `connect` with `tls: {ca?: [PEM], alpn?: [text]}` | the same, a host | the same, `connected` also with `protocol, cipher, alpn`; a certificate that does not hold for the host is an `io` error with Node's code | the same |
 //! | `listen` | `server`, `host, port` or `path` | chunks `{listening: {address, port, family}}`, `{connection: name}`; until it is cancelled | the same; loopback only |
 //! | `accept` | `socket`: the name of a connection | like `connect` | by handle, like the rest |
 //! | `write` | `socket, data` | `{}` when the connection took it | |
