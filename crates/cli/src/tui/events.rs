@@ -7,8 +7,11 @@ use pijs_agent::message::{Block, Message};
 use pijs_agent::session::{Body, Entry};
 use pijs_agent::{AgentEvent, FrontEnd, StateSink, UpdateKind};
 use pijs_host::{Observer, Report, ReportKind};
+use pijs_hostcall::Ledger;
 use serde_json::{Value, json};
+use std::cell::OnceCell;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -182,11 +185,17 @@ impl StateSink for Entries {
 }
 
 /// What the host has to say about extensions.
-pub(super) struct ReportsOnScreen(pub(super) Screen);
+pub(super) struct ReportsOnScreen {
+    pub(super) screen: Screen,
+    /// Knows the secrets that are not shown; there once the session is put together.
+    pub(super) ledger: Rc<OnceCell<Ledger>>,
+}
 
 impl Observer for ReportsOnScreen {
     fn report(&self, report: &Report) {
-        self.0.change(|view| {
+        let text = report.to_string();
+        let text = self.ledger.get().map_or_else(|| text.clone(), |ledger| ledger.redactor().text(&text).to_string());
+        self.screen.change(|view| {
             let style = match &report.kind {
                 ReportKind::Log(_) | ReportKind::Restarted => Style::Info,
                 ReportKind::Warning { .. }
@@ -198,7 +207,7 @@ impl Observer for ReportsOnScreen {
             if matches!(report.kind, ReportKind::Ended(_)) {
                 view.forget(Some(&report.extension));
             }
-            view.say(style, &crate::output::indented(&report.to_string()));
+            view.say(style, &crate::output::indented(&text));
         });
     }
 }

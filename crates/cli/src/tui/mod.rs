@@ -47,6 +47,7 @@ use pijs_agent::{AgentError, StateSink};
 use port::TuiPort;
 use screen::Screen;
 use serde_json::json;
+use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -92,11 +93,12 @@ async fn run(
     let prompt = args.prompt.join(" ");
     let port = TuiPort::new(screen.clone());
     let entries = screen.clone();
+    let ledger = Rc::new(OnceCell::new());
     let partner = Partner {
         mode: "tui",
         ui: Arc::new(port.clone()),
         prompter: Arc::new(port.clone()),
-        observer: Rc::new(ReportsOnScreen(screen.clone())),
+        observer: Rc::new(ReportsOnScreen { screen: screen.clone(), ledger: Rc::clone(&ledger) }),
         entries: Some(Box::new(move |state: Arc<dyn StateSink>| {
             Arc::new(Entries { screen: entries, state, known: AtomicUsize::new(0) }) as Arc<dyn StateSink>
         })),
@@ -110,6 +112,8 @@ async fn run(
         () = leaves(&mut work, &mut early) => return Ok(()),
     };
     let session = Rc::new(assembled);
+    // There is one session.
+    let _ = ledger.set(session.ledger.clone());
     port.publish_to(session.host.state().clone());
     publish_size(&session, screen);
     let resized = watch_size(Rc::clone(&session), screen.clone())?;
