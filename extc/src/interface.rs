@@ -5,6 +5,7 @@
 //! fs, node:fs                                                     →  node:fs
 //! @mariozechner/pi-tui, @earendil-works/pi-tui                    →  @earendil-works/pi-tui
 //! typebox, @sinclair/typebox (also /compile and /value)           →  typebox
+//! undici                                                          →  undici
 //! ```
 //!
 //! One spelling is one module instance in the realm, so that a class is the same class whichever
@@ -88,6 +89,9 @@ const PI_PACKAGES: &[(&str, &[&str])] = &[
 
 const PI_SCOPES: &[&str] = &["@earendil-works/", "@mariozechner/"];
 
+/// Node's HTTP client as a package. Its own code parses in WebAssembly and opens sockets past the host.
+const NODES_OWN_CLIENT: &str = "undici";
+
 const TYPEBOX_PATHS: &[&str] = &["compile", "value"];
 
 /// What a specifier means before any file is looked at.
@@ -109,6 +113,9 @@ impl HostName {
         }
         if BUILTINS.contains(&specifier) {
             return Some(Self::Builtin(format!("node:{specifier}")));
+        }
+        if specifier == NODES_OWN_CLIENT {
+            return Some(Self::Package(specifier.to_owned()));
         }
         let unscoped = specifier.strip_prefix("@sinclair/").unwrap_or(specifier);
         if let Some(path) = below(unscoped, "typebox") {

@@ -13,6 +13,7 @@ use crate::message::{BashExecution, Block, Content, CustomMessage, Message, User
 use crate::provider::Model;
 use crate::session::{Body, EntryId, Session, SessionError};
 use crate::work::{Inbox, Work};
+use pijs_protocol::ExtensionId;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -418,6 +419,16 @@ impl AgentControl {
         deliver_as: Option<DeliverAs>,
         trigger_turn: Option<bool>,
     ) -> Result<(), ControlError> {
+        self.send_message_of(None, message, deliver_as, trigger_turn)
+    }
+
+    pub(crate) fn send_message_of(
+        &self,
+        asker: Option<&ExtensionId>,
+        message: CustomMessage,
+        deliver_as: Option<DeliverAs>,
+        trigger_turn: Option<bool>,
+    ) -> Result<(), ControlError> {
         if message.custom_type == VERDICT_TYPE {
             return Err(ControlError::Refused(format!("the custom type {VERDICT_TYPE:?} is reserved")));
         }
@@ -432,7 +443,7 @@ impl AgentControl {
             _ if running => inner.queues.steering.push_back(Message::Custom(message)),
             _ if trigger_turn == Some(true) => {
                 inner.queues.runs.push_back(Pending::Custom(message));
-                let _ = inner.work.send(Work::Run);
+                let _ = inner.work.send(Work::Run(asker.cloned()));
             }
             _ => {
                 drop(inner);
@@ -517,6 +528,16 @@ impl AgentControl {
         deliver_as: Option<DeliverAs>,
         expand: bool,
     ) -> Result<(), ControlError> {
+        self.send_user_message_of(None, content, deliver_as, expand)
+    }
+
+    pub(crate) fn send_user_message_of(
+        &self,
+        asker: Option<&ExtensionId>,
+        content: Content,
+        deliver_as: Option<DeliverAs>,
+        expand: bool,
+    ) -> Result<(), ControlError> {
         let mut inner = self.lock();
         let running = inner.run.is_some();
         match deliver_as {
@@ -542,7 +563,7 @@ impl AgentControl {
             }
             _ => {
                 inner.queues.runs.push_back(Pending::User(content, expand));
-                let _ = inner.work.send(Work::Run);
+                let _ = inner.work.send(Work::Run(asker.cloned()));
             }
         }
         self.publish_pending(&inner);

@@ -11,9 +11,9 @@ use crate::models::{Credentials, Offer};
 use crate::provider::Model;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use pijs_protocol::StreamDelta;
 use pijs_protocol::StreamSource;
 use pijs_protocol::stream::Injection;
+use pijs_protocol::{ExtensionId, StreamDelta};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -88,6 +88,10 @@ pub trait Extensions {
     /// ends. Answers which could not be loaded, and why.
     fn reload(&self) -> LocalBoxFuture<'_, Vec<(String, String)>> {
         async { Vec::new() }.boxed_local()
+    }
+    /// Waits until what the extension does right now is over, up to where it waits itself.
+    fn turn_over<'a>(&'a self, _extension: &'a ExtensionId) -> LocalBoxFuture<'a, ()> {
+        async {}.boxed_local()
     }
     /// Reports an error of an extension that no caller waits for.
     fn report(&self, path: &str, event: &str, message: &str) {

@@ -328,6 +328,10 @@ impl Extensions for HostExtensions {
         .boxed_local()
     }
 
+    fn turn_over<'a>(&'a self, extension: &'a ExtensionId) -> LocalBoxFuture<'a, ()> {
+        self.host.turn_over(extension).boxed_local()
+    }
+
     fn report(&self, path: &str, event: &str, message: &str) {
         self.host.report_error(path, event, message);
     }

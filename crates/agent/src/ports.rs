@@ -43,14 +43,15 @@ impl SessionPort for AgentControl {
                 let trigger = option(params, "triggerTurn").and_then(Value::as_bool);
                 let deliver_as = deliver_as(params)?;
                 let waits = self.is_idle() && trigger != Some(true);
-                self.send_message(message, deliver_as, trigger).map_err(refused)?;
+                self.send_message_of(Some(caller.extension()), message, deliver_as, trigger).map_err(refused)?;
                 self.note_message(&extension, waits || deliver_as == Some(DeliverAs::NextTurn), true);
             }
             SessionOp::SendUserMessage => {
                 let content: Content = serde_json::from_value(params.get("content").cloned().unwrap_or_default())
                     .map_err(|error| HostcallError::invalid("schema", format!("session.send_user_message: {error}")))?;
                 let expand = option(params, "expandPromptTemplates").and_then(Value::as_bool).unwrap_or(false);
-                self.send_user_message(content, deliver_as(params)?, expand).map_err(refused)?;
+                self.send_user_message_of(Some(caller.extension()), content, deliver_as(params)?, expand)
+                    .map_err(refused)?;
                 self.note_message(&extension, false, true);
             }
             SessionOp::AppendEntry => {

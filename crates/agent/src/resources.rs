@@ -132,7 +132,7 @@ impl Resources {
         let name = file.file_stem().map_or_else(|| path.to_owned(), |stem| stem.to_string_lossy().into_owned());
         let base_dir = file.parent().unwrap_or(Path::new("")).to_owned();
         let source = Source { source: format!("extension:{name}"), scope: "temporary", base_dir };
-        let absolute = |given: &PathBuf| source.base_dir.join(given);
+        let absolute = |given: &PathBuf| without_dots(&source.base_dir.join(given));
         for given in skills {
             self.add_skills(&absolute(given), &source);
         }
@@ -158,7 +158,7 @@ impl Resources {
                             .components()
                             .any(|part| matches!(part, Component::ParentDir | Component::RootDir))
                     };
-                    names.filter(inside).map(|name| root.join(name)).collect()
+                    names.filter(inside).map(|name| without_dots(&root.join(name))).collect()
                 }
                 None => vec![root.join(kind)],
             }
@@ -286,6 +286,21 @@ impl Resources {
         });
         prompts.chain(skills).collect()
     }
+}
+
+/// Takes off `.` and `..` by name, as `path.resolve` does.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+    }
+    plain
 }
 
 /// Files and folders in a folder, by name; hidden ones and `node_modules` are left out.

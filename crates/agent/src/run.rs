@@ -11,6 +11,7 @@ use crate::agent::{Agent, AgentError, Ending, Outcome};
 use crate::ambient::Wait;
 use crate::attempt::{Attempt, Reply};
 use crate::compaction::AfterCompaction;
+use crate::context;
 use crate::control::{ControlError, VERDICT_TYPE};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
@@ -33,6 +34,15 @@ struct Run {
     messages: Vec<Message>,
     /// The last reply.
     reply: Option<AssistantMessage>,
+    /// Whether its first messages were taken from those that steer: it takes no further ones for the first turn.
+    steered: bool,
+}
+
+/// What a loop begins with.
+#[derive(Default)]
+struct Beginning {
+    messages: Vec<Message>,
+    steered: bool,
 }
 
 impl Agent {
@@ -62,28 +72,54 @@ impl Agent {
         cancel: &CancellationToken,
         prompts: Vec<Message>,
     ) -> Result<(Ending, Option<AssistantMessage>), AgentError> {
-        let mut prompts = prompts;
+        let mut beginning = Beginning { messages: prompts, steered: false };
         let mut retries = 0;
         let mut overflowed = false;
-        for _ in 0..MAX_LOOPS {
-            let mut run = Run { cancel: cancel.clone(), messages: Vec::new(), reply: None };
-            let ending = self.one_loop(&mut run, std::mem::take(&mut prompts)).await?;
+        for index in 0..MAX_LOOPS {
+            if index > 0 {
+                // A handler of the end may have changed the tools.
+                self.publish_tools();
+                self.refresh_run_prompt();
+            }
+            let Beginning { messages, steered } = std::mem::take(&mut beginning);
+            let mut run = Run { cancel: cancel.clone(), messages: Vec::new(), reply: None, steered };
+            let ending = self.one_loop(&mut run, messages).await?;
             if cancel.is_cancelled() || matches!(ending, Ending::Stopped { .. } | Ending::TooManyTurns(_)) {
                 return Ok((ending, run.reply));
             }
             if self.retry(&ending, &mut retries, cancel).await? {
                 continue;
             }
-            let again = match self.compact_after(&ending, run.reply.as_ref(), &mut overflowed, cancel).await? {
+            let after = self.compact_after(&ending, run.reply.as_ref(), &mut overflowed, cancel).await?;
+            let again = match after {
                 AfterCompaction::Retry => true,
                 AfterCompaction::Done => self.control.has_queued() || self.before_settle(&ending).await?,
             };
             if !again || cancel.is_cancelled() {
                 return Ok((ending, run.reply));
             }
+            if after == AfterCompaction::Done {
+                beginning = self.continuation();
+            }
         }
         tracing::warn!(loops = MAX_LOOPS, "the run is continued again and again; it ends here");
         Ok((Ending::Done, None))
+    }
+
+    /// What a run goes on with. After a reply there has to be something to answer: what was queued while the
+    /// end of the loop was told.
+    fn continuation(&self) -> Beginning {
+        let replied = self.control.with_session(|session| {
+            matches!(context::messages(&session.branch(None)).last(), Some(Message::Assistant(_)))
+        });
+        if !replied {
+            return Beginning::default();
+        }
+        let steering = self.steering();
+        if steering.is_empty() {
+            return Beginning { messages: self.follow_up(), steered: false };
+        }
+        Beginning { messages: steering, steered: true }
     }
 
     async fn one_loop(&self, run: &mut Run, prompts: Vec<Message>) -> Result<Ending, AgentError> {
@@ -162,7 +198,9 @@ impl Agent {
     async fn turns(&self, run: &mut Run, prompts: Vec<Message>) -> Result<Ending, AgentError> {
         self.emit(AgentEvent::AgentStart).await?;
         let mut incoming = prompts;
-        incoming.extend(self.steering());
+        if !run.steered {
+            incoming.extend(self.steering());
+        }
         for index in 0..self.options.max_turns {
             if index > 0 {
                 self.compact_before_turn(&run.cancel).await?;

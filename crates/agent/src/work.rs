@@ -15,7 +15,7 @@ use crate::extensions::Event;
 use crate::message::{Content, Message};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use pijs_connectors::ports::SessionCall;
-use pijs_protocol::HostcallError;
+use pijs_protocol::{ExtensionId, HostcallError};
 use serde_json::Value;
 use std::cell::RefCell;
 use tokio::sync::{mpsc, oneshot};
@@ -30,8 +30,8 @@ pub(crate) type Inbox = mpsc::UnboundedReceiver<Work>;
 pub(crate) enum Work {
     /// A hostcall whose answer takes time.
     Call(SessionCall, oneshot::Sender<Result<Value, HostcallError>>),
-    /// A run waits in the queue.
-    Run,
+    /// A run waits in the queue; of the extension that asked for it, if one did.
+    Run(Option<ExtensionId>),
     /// `sendUserMessage` during a run; the last says whether commands and templates count.
     Queue(Content, DeliverAs, bool),
     /// A request to a model that an extension speaks to.
@@ -97,7 +97,7 @@ impl Agent {
                 // Whoever asked may be gone.
                 let _ = done.send(answer);
             }
-            Work::Run => self.run_pending().await,
+            Work::Run(asker) => self.run_pending(asker).await,
             Work::Queue(content, deliver_as, expand) => {
                 self.queue(content, deliver_as, expand).await;
                 if !expand {
@@ -119,8 +119,12 @@ impl Agent {
     }
 
     /// Carries out the next run that was asked for, once no other is on.
-    async fn run_pending(&self) {
+    async fn run_pending(&self, asker: Option<ExtensionId>) {
         let _one_at_a_time = self.triggered_run.lock().await;
+        if let Some(asker) = asker {
+            // What it does after asking comes before the run, as on one thread.
+            self.extensions.turn_over(&asker).await;
+        }
         self.control.idle().await;
         let Some(pending) = self.control.take_run() else { return };
         let outcome = if self.triggered.get() >= MAX_TRIGGERED_RUNS {

@@ -1,15 +1,15 @@
 //! Requests to servers, at vetted addresses.
 //!
 //! A name is resolved by us and refused when any of its addresses is not public ([`address`]); a
-//! literal address that is not public needs a grant that names it with its port. Redirects are
+//! literal address that is not public, and `localhost`, need a grant that names them with their port. Redirects are
 //! followed by us, hop by hop, through the same checks. No proxy, no cookies, no connection
 //! shared between extensions; TLS by rustls with the platform's roots.
 
 use crate::params;
-use address::{PublicResolver, Resolver, SystemResolver};
+use address::{LOCALHOST, PublicResolver, Resolver, SystemResolver};
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::derive::HttpTarget;
-use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Reason, Request};
+use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Permit, Reason, Request};
 use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
@@ -332,21 +332,17 @@ impl Inner {
         let permit = &request.permit;
         let allowed = permit.host(target.scheme, &target.host, target.port);
         allowed.map_err(|reason| reason.refusal("http", "http", &subject()))?;
-        let literal = match url.host() {
-            Some(url::Host::Ipv4(address)) => Some(address.into()),
-            Some(url::Host::Ipv6(address)) => Some(address.into()),
-            _ => None,
+        let blocked = match url.host() {
+            Some(url::Host::Ipv4(address)) => is_blocked(permit, address.into(), target.port),
+            Some(url::Host::Ipv6(address)) => is_blocked(permit, address.into(), target.port),
+            // The resolver takes it for this machine whatever a name server says.
+            Some(url::Host::Domain(LOCALHOST)) => !permit.names_localhost(target.port),
+            _ => false,
         };
-        match literal {
-            Some(literal)
-                if guard::is_up("http.address")
-                    && !address::is_public(literal)
-                    && !permit.names_address(literal, target.port) =>
-            {
-                Err(Reason::BlockedAddress.refusal("http", "http", &subject()))
-            }
-            _ => Ok(()),
+        if blocked && guard::is_up("http.address") {
+            return Err(Reason::BlockedAddress.refusal("http", "http", &subject()));
         }
+        Ok(())
     }
 
     async fn receive(
@@ -466,4 +462,9 @@ fn network_words(error: &std::io::Error) -> (&'static str, &'static str) {
         Some(Errno::TIMEDOUT) => ("ETIMEDOUT", "connection timed out"),
         _ => crate::fs::error_words(error),
     }
+}
+
+/// Whether an address is neither public nor named by the user.
+fn is_blocked(permit: &Permit, address: IpAddr, port: u16) -> bool {
+    !address::is_public(address) && !permit.names_address(address, port)
 }

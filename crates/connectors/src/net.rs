@@ -282,8 +282,10 @@ async fn addresses(table: &Table, request: &Request, host: &str, port: u16) -> R
         },
     };
     let permit = &request.permit;
+    let this_machine = host == "localhost" && permit.names_localhost(port);
     let allowed = |address: &SocketAddr| {
         is_public(address.ip())
+            || (this_machine && address.ip().is_loopback())
             || (named.is_some()
                 && (permit.names_address(address.ip(), port) || table.is_own(request.caller.extension(), *address)))
     };

@@ -149,6 +149,27 @@ fn documentation_and_shared_networks_are_not_public() {
     }
 }
 
+/// `localhost` is this machine whatever a name server says, and needs to be named with its port.
+#[tokio::test]
+async fn localhost_is_reached_when_it_is_named_with_its_port() {
+    let (port, seen) = answers(plain("here")).await;
+    let url = format!("http://localhost:{port}/");
+    for (names, expected) in [
+        (vec![format!("localhost:{port}")], None),
+        (vec!["localhost".to_owned()], Some("denied:scope")),
+        (vec!["*".to_owned()], Some("denied:blocked_address")),
+        (vec![format!("127.0.0.1:{port}")], Some("denied:scope")),
+    ] {
+        let world = World::new(&[hosts(&names)]);
+        let answer = world.run("http", json!({"url": url})).await;
+        match expected {
+            Some(expected) => assert_eq!(why(&answer), expected, "{names:?}"),
+            None => assert_eq!(answer.output["status"], 200, "{names:?}: {:?}", answer.error),
+        }
+    }
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
 #[tokio::test]
 async fn each_redirect_is_decided_anew() {
     let (inside, seen) = answers(plain("canary")).await;

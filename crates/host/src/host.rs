@@ -91,6 +91,8 @@ pub(crate) struct Core {
     sink: CompletionSink<Completion>,
     /// Work came up outside of [`Host::drive`].
     pub(crate) wake: Arc<Notify>,
+    /// A turn has ended.
+    turn_over: Notify,
     counters: Counters,
     subscriptions: RefCell<Vec<Reports>>,
     flags: RefCell<BTreeMap<String, Value>>,
@@ -160,6 +162,7 @@ impl Host {
             completions: RefCell::new(queue),
             sink,
             wake: Arc::new(Notify::new()),
+            turn_over: Notify::new(),
             counters: Counters::default(),
             subscriptions: RefCell::default(),
             flags: RefCell::default(),
@@ -390,6 +393,24 @@ impl Host {
         }
     }
 
+    /// Waits until an extension's turn is over, if one runs in another process: what it asked for by the way comes
+    /// after it, as on pi's one thread.
+    pub async fn turn_over(&self, extension: &ExtensionId) {
+        loop {
+            let over = self.0.turn_over.notified();
+            tokio::pin!(over);
+            over.as_mut().enable();
+            let runs = |slot: &Rc<Slot>| {
+                let slot = slot.cell.borrow();
+                slot.running.is_some() && slot.package.id() == extension
+            };
+            if !self.slots().iter().any(runs) {
+                return;
+            }
+            over.await;
+        }
+    }
+
     /// Asynchronous hostcalls of all extensions that have not been answered.
     pub fn open_calls(&self) -> usize {
         self.0.open_calls.get()
@@ -507,7 +528,11 @@ impl Host {
             None => extension.leave_running(output.was_delta),
             Some(_) => extension.running = None,
         }
+        let is_over = extension.running.is_none();
         drop(extension);
+        if is_over {
+            self.0.turn_over.notify_waiters();
+        }
         self.finish_turn(slot, output, delta)
     }
 

@@ -118,6 +118,12 @@ impl Places {
                 }
             }
         }
+        if let Some(rest) = under(path, &self.agent_dir) {
+            let found = look_up(&rest, AGENT_FOLDER);
+            if found != Protection::None {
+                return found;
+            }
+        }
         if let Some(rest) = under(path, &self.home) {
             let found = look_up(&rest, HOME);
             if found != Protection::None {
@@ -244,6 +250,9 @@ fn look_up(names: &[&OsStr], table: &[(&str, Protection)]) -> Protection {
 /// Files that are doors to other processes, devices and kernel state.
 const SYSTEM: &[&str] = &["/proc", "/sys", "/dev"];
 
+/// Inside the agent folder alone: the ledger. `~/.pi/logs` is anybody's.
+const AGENT_FOLDER: &[(&str, Protection)] = &[("logs", Protection::All)];
+
 /// Inside a `.pi` folder. A name covers everything below it.
 const PI_FOLDER: &[(&str, Protection)] = &[
     ("auth.json", Protection::All),
@@ -253,7 +262,6 @@ const PI_FOLDER: &[(&str, Protection)] = &[
     ("pijs-lock.json", Protection::All),
     ("pijs-lock.json.bak", Protection::All),
     ("pijs", Protection::All),
-    ("logs", Protection::All),
     ("npm", Protection::All),
     ("git", Protection::All),
     ("agent/auth.json", Protection::All),
@@ -269,9 +277,12 @@ const PI_FOLDER: &[(&str, Protection)] = &[
     ("settings.json", Protection::Write),
     ("settings.json.bak", Protection::Write),
     ("extensions", Protection::Write),
+    // Programs that pi fetched for itself: its shell looks for programs there first.
+    ("bin", Protection::Write),
     ("agent/settings.json", Protection::Write),
     ("agent/settings.json.bak", Protection::Write),
     ("agent/extensions", Protection::Write),
+    ("agent/bin", Protection::Write),
 ];
 
 /// Inside the home folder: keys, credentials, and what a shell or a desktop runs by itself.
@@ -335,19 +346,28 @@ mod tests {
     #[test]
     fn protected_places_do_not_depend_on_letter_case() {
         let places = places();
-        for path in
-            ["/home/me/.pi/agent/pijs-lock.json", "/home/me/.pi/agent/AUTH.json", "/projects/app/.pi/Pijs/grants.json"]
-        {
+        for path in [
+            "/home/me/.pi/agent/pijs-lock.json",
+            "/home/me/.pi/agent/AUTH.json",
+            "/home/me/.pi/agent/logs/s.jsonl",
+            "/projects/app/.pi/Pijs/grants.json",
+        ] {
             assert_eq!(places.protection(Path::new(path), None), Protection::All, "{path}");
         }
-        for path in
-            ["/projects/app/.GIT/hooks/pre-commit", "/projects/app/sub/.git/config", "/projects/app/.pi/settings.json"]
-        {
+        for path in [
+            "/projects/app/.GIT/hooks/pre-commit",
+            "/projects/app/sub/.git/config",
+            "/projects/app/.pi/settings.json",
+            "/home/me/.pi/agent/bin/rg",
+        ] {
             assert_eq!(places.protection(Path::new(path), None), Protection::Write, "{path}");
         }
-        for path in
-            ["/projects/app/src/auth.json", "/projects/app/.pi/rules/a.md", "/projects/app/.github/dependabot.yml"]
-        {
+        for path in [
+            "/projects/app/src/auth.json",
+            "/projects/app/.pi/rules/a.md",
+            "/projects/app/.github/dependabot.yml",
+            "/home/me/.pi/logs/mine.jsonl",
+        ] {
             assert_eq!(places.protection(Path::new(path), None), Protection::None, "{path}");
         }
     }

@@ -165,6 +165,13 @@ impl CompiledScope {
         })
     }
 
+    /// Whether the user named this machine by its name, `localhost`, with this very port.
+    pub fn names_localhost(&self, port: u16) -> bool {
+        let names =
+            |pattern: &HostPattern| !pattern.sub_domains && pattern.name == "localhost" && pattern.port == Some(port);
+        self.hosts.as_ref().is_some_and(|patterns| patterns.iter().any(names))
+    }
+
     /// Whether an environment variable is inside.
     pub fn env(&self, name: &str) -> bool {
         self.env.as_ref().is_none_or(|names| names.iter().any(|known| known == name))

@@ -6,6 +6,7 @@
 
 mod bash;
 mod edit;
+mod explain;
 mod find;
 mod grep;
 mod ls;

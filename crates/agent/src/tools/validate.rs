@@ -3,93 +3,149 @@
 //! Models write `"5"` for `5`. Before the check, values of the wrong kind are converted where the
 //! conversion loses nothing: text and numbers, booleans and text, `null` to an empty value.
 
-use serde_json::{Map, Value};
+use super::explain::explain;
+use serde_json::{Map, Value, json};
+
+/// Whole numbers up to here are exact in JavaScript: 2^53 - 1.
+const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 
 /// The arguments as the tool takes them, or what the model is told.
 pub fn arguments(tool: &str, schema: &Value, arguments: &Value) -> Result<Value, String> {
     let validator = jsonschema::validator_for(schema)
         .map_err(|error| format!("The parameters of tool \"{tool}\" are no valid JSON Schema: {error}"))?;
-    if validator.is_valid(arguments) {
-        return Ok(arguments.clone());
+    let mut given = arguments.clone();
+    drop_nulls(schema, &mut given);
+    if validator.is_valid(&given) {
+        return Ok(given);
     }
-    let coerced = coerce(schema, arguments.clone());
-    let problems = problems(&validator, &coerced);
-    if problems.is_empty() {
+    let coerced = coerce(schema, given);
+    if validator.is_valid(&coerced) {
         return Ok(coerced);
     }
+    let mut problems = explain(schema, &coerced);
+    if problems.is_empty() {
+        // Behind a reference: in the words of jsonschema.
+        problems = validator.iter_errors(&coerced).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    }
+    let problems: Vec<String> = problems.into_iter().map(|problem| format!("  - {problem}")).collect();
     let received = serde_json::to_string_pretty(arguments).expect("JSON has only string keys");
     Err(format!("Validation failed for tool \"{tool}\":\n{}\n\nReceived arguments:\n{received}", problems.join("\n")))
 }
 
-/// What is wrong, a line each. Members that lack are named together, in pi's words and at the place of the first.
-fn problems(validator: &jsonschema::Validator, value: &Value) -> Vec<String> {
-    const LACKS: &str = "must have required properties ";
-    let mut found: Vec<(String, String)> = Vec::new();
-    for error in validator.iter_errors(value) {
-        let path = error.instance_path().to_string().trim_start_matches('/').replace('/', ".");
-        let words = error.to_string();
-        let Some(name) = words.strip_suffix(" is a required property") else {
-            found.push((if path.is_empty() { "root".to_owned() } else { path }, words));
-            continue;
-        };
-        let name = name.trim_matches('"');
-        let inside = if path.is_empty() { String::new() } else { format!("{path}.") };
-        let is_beside = |(place, words): &&mut (String, String)| {
-            words.starts_with(LACKS) && place.rsplit_once('.').map_or("", |(inside, _)| inside) == path
-        };
-        match found.iter_mut().find(is_beside) {
-            Some((_, words)) => {
-                words.push_str(", ");
-                words.push_str(name);
+/// Models write `null` for what they leave out: an optional member that takes none is dropped.
+fn drop_nulls(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Array(items) => {
+            for (at, item) in items.iter_mut().enumerate() {
+                let schema = match schema.get("items") {
+                    Some(Value::Array(schemas)) => schemas.get(at),
+                    one => one,
+                };
+                if let Some(schema) = schema {
+                    drop_nulls(schema, item);
+                }
             }
-            None => found.push((format!("{inside}{name}"), format!("{LACKS}{name}"))),
         }
+        Value::Object(members) => {
+            let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+            let required = schema.get("required").and_then(Value::as_array);
+            for (name, property) in properties {
+                let is_required = required.is_some_and(|all| all.iter().any(|one| one == name));
+                let Some(member) = members.get_mut(name) else { continue };
+                if member.is_null()
+                    && !is_required
+                    && property.get("$ref").is_none()
+                    && !jsonschema::is_valid(property, &Value::Null)
+                {
+                    members.shift_remove(name);
+                } else {
+                    drop_nulls(property, member);
+                }
+            }
+        }
+        _ => {}
     }
-    found.into_iter().map(|(place, words)| format!("  - {place}: {words}")).collect()
 }
 
 fn coerce(schema: &Value, value: Value) -> Value {
+    let mut value = value;
+    for nested in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+        value = coerce(nested, value);
+    }
     for union in ["anyOf", "oneOf"] {
         if let Some(options) = schema.get(union).and_then(Value::as_array) {
-            return options
-                .iter()
-                .map(|option| (option, coerce(option, value.clone())))
-                .find(|(option, coerced)| jsonschema::is_valid(option, coerced))
-                .map_or(value, |(_, coerced)| coerced);
+            value = coerce_to_one(options, value);
         }
     }
-    let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default();
-    match (kind, value) {
-        ("object", Value::Object(members)) => Value::Object(coerce_members(schema, members)),
-        ("array", Value::Array(items)) => match schema.get("items") {
-            Some(item) => items.into_iter().map(|value| coerce(item, value)).collect(),
-            None => Value::Array(items),
-        },
-        ("number" | "integer", Value::String(text)) => number(kind, &text).unwrap_or(Value::String(text)),
-        ("number" | "integer", Value::Bool(value)) => Value::from(u8::from(value)),
+    let kinds: Vec<&str> = match schema.get("type") {
+        Some(Value::String(kind)) => vec![kind],
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let fits = |kind: &&str| jsonschema::is_valid(&json!({"type": *kind}), &value);
+    if kinds.len() < 2 || !kinds.iter().any(fits) {
+        value = kinds.iter().find_map(|kind| primitive(kind, &value)).unwrap_or(value);
+    }
+    match value {
+        Value::Object(members) if kinds.contains(&"object") => Value::Object(coerce_members(schema, members)),
+        Value::Array(items) if kinds.contains(&"array") => {
+            let items = items.into_iter().enumerate();
+            let coerced = items.map(|(at, item)| match schema.get("items") {
+                Some(Value::Array(schemas)) => match schemas.get(at) {
+                    Some(schema) => coerce(schema, item),
+                    None => item,
+                },
+                Some(schema) => coerce(schema, item),
+                None => item,
+            });
+            coerced.collect()
+        }
+        value => value,
+    }
+}
+
+fn coerce_to_one(options: &[Value], value: Value) -> Value {
+    if options.iter().any(|option| jsonschema::is_valid(option, &value)) {
+        return value;
+    }
+    let candidates = options.iter().map(|option| (option, coerce(option, value.clone())));
+    let fitting = candidates.into_iter().find(|(option, coerced)| jsonschema::is_valid(option, coerced));
+    fitting.map_or(value, |(_, coerced)| coerced)
+}
+
+/// A value as one of another kind, where nothing is lost.
+fn primitive(kind: &str, value: &Value) -> Option<Value> {
+    Some(match (kind, value) {
+        ("number" | "integer", Value::String(text)) => number(kind, text)?,
+        ("number" | "integer", Value::Bool(value)) => Value::from(u8::from(*value)),
         ("number" | "integer", Value::Null) => Value::from(0),
         ("boolean", Value::String(text)) => match text.as_str() {
             "true" | "1" => Value::Bool(true),
             "false" | "0" => Value::Bool(false),
-            _ => Value::String(text),
+            _ => return None,
         },
         ("boolean", Value::Number(number)) => match number.as_f64() {
             Some(1.0) => Value::Bool(true),
             Some(0.0) => Value::Bool(false),
-            _ => Value::Number(number),
+            _ => return None,
         },
         ("boolean", Value::Null) => Value::Bool(false),
         ("string", Value::Number(number)) => Value::String(number.to_string()),
         ("string", Value::Bool(value)) => Value::String(value.to_string()),
         ("string", Value::Null) => Value::String(String::new()),
-        (_, value) => value,
-    }
+        ("null", Value::String(text)) if text.is_empty() => Value::Null,
+        ("null", Value::Bool(false)) => Value::Null,
+        ("null", Value::Number(number)) if number.as_f64() == Some(0.0) => Value::Null,
+        _ => return None,
+    })
 }
 
 fn coerce_members(schema: &Value, members: Map<String, Value>) -> Map<String, Value> {
     let properties = schema.get("properties");
+    let further = schema.get("additionalProperties").filter(|further| further.is_object());
     let coerced = members.into_iter().map(|(key, value)| {
-        let value = match properties.and_then(|properties| properties.get(&key)) {
+        let property = properties.and_then(|properties| properties.get(&key)).or(further);
+        let value = match property {
             Some(property) => coerce(property, value),
             None => value,
         };
@@ -98,19 +154,22 @@ fn coerce_members(schema: &Value, members: Map<String, Value>) -> Map<String, Va
     coerced.collect()
 }
 
+/// A text as JavaScript's `Number` reads a decimal one.
 fn number(kind: &str, text: &str) -> Option<Value> {
     let text = text.trim();
     if let Ok(whole) = text.parse::<i64>() {
         return Some(whole.into());
     }
-    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && kind == "number")?;
-    serde_json::Number::from_f64(number).map(Value::Number)
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite())?;
+    if number.fract() == 0.0 && number.abs() <= MAX_SAFE {
+        return Some(Value::from(number as i64));
+    }
+    (kind == "number").then(|| serde_json::Number::from_f64(number).map(Value::Number))?
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn schema() -> Value {
         json!({"type": "object", "required": ["n"], "properties": {
@@ -131,6 +190,35 @@ mod tests {
     fn fitting_values_are_left_alone() {
         let given = json!({"n": 5, "u": "5"});
         assert_eq!(arguments("t", &schema(), &given).unwrap(), given);
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Case {
+        name: String,
+        schema: Value,
+        arguments: Value,
+        taken: Option<Value>,
+        refused: Option<Vec<String>>,
+    }
+
+    /// Captured from `validateToolArguments` of pi-ai 0.87.1.
+    #[test]
+    fn arguments_are_taken_and_refused_as_pi_does() {
+        let cases = include_str!("../../../../fixtures/agent/tool-arguments.json");
+        let cases: Vec<Case> = serde_json::from_str(cases).unwrap();
+        assert!(cases.len() > 20);
+        for case in cases {
+            let outcome = arguments("t", &case.schema, &case.arguments);
+            match (outcome, case.taken, case.refused) {
+                (Ok(taken), Some(expected), None) => assert_eq!(taken, expected, "{}", case.name),
+                (Err(message), None, Some(expected)) => {
+                    let lines = message.split("\n\n").next().unwrap_or_default().lines().skip(1);
+                    let lines: Vec<&str> = lines.map(|line| line.trim_start_matches("  - ")).collect();
+                    assert_eq!(lines, expected, "{}", case.name);
+                }
+                (outcome, taken, refused) => panic!("{}: {outcome:?}, not {taken:?} {refused:?}", case.name),
+            }
+        }
     }
 
     #[test]

@@ -237,6 +237,8 @@ impl Stage {
             .tool(Arc::new(tools))
             .tools(Arc::new(control.clone()))
             .http(HttpOptions::default())
+            .net()
+            .sqlite()
             .env(surroundings.variables.clone())
             .timer(Arc::clone(&timer))
             .ui(ui)
@@ -540,7 +542,9 @@ async fn load_package(
 fn grants(servers: &[Listening]) -> Vec<Grant> {
     let inside = ["<project>", "<package>", "<pi>", "<temp>", "~/**"].map(str::to_owned).to_vec();
     let inside = Scope { paths: Some(inside), ..Scope::default() };
-    let hosts = servers.iter().map(|server| server.host.clone()).collect();
+    // `localhost` is the same server under another name.
+    let named = |host: &str| host.replacen("127.0.0.1", "localhost", 1);
+    let hosts = servers.iter().flat_map(|server| [server.host.clone(), named(&server.host)]).collect();
     let hosts = Scope { hosts: Some(hosts), ..Scope::default() };
     CAPABILITIES
         .iter()

@@ -5,6 +5,10 @@ use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{Reason, Request};
 use pijs_protocol::{HostcallError, guard};
 use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Programs that pi fetched for itself, below the agent folder.
+const TOOLS: &str = "bin";
 
 /// Harmless although their beginning is not: they make programs quieter.
 const HARMLESS: &[&str] = &["GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT", "NODE_ENV", "PYTHONUNBUFFERED"];
@@ -56,6 +60,16 @@ fn steers_programs(name: &str) -> bool {
             || upper.ends_with("OPT"))
 }
 
+/// Whether a search path is the host's own with nothing added but pi's folder of tools, which pi's shell puts
+/// first and no extension can write to.
+fn is_own_search_path(value: &str, options: &ExecOptions, agent_dir: &Path) -> bool {
+    let tools = agent_dir.join(TOOLS);
+    let is_tools =
+        |folder: &&str| Path::new(folder) == tools || std::fs::canonicalize(folder).is_ok_and(|f| f == tools);
+    let own = options.env.get("PATH").map_or("", String::as_str).split(':').filter(|folder| !folder.is_empty());
+    value.split(':').filter(|folder| !is_tools(folder)).eq(own.filter(|folder| !is_tools(folder)))
+}
+
 /// The part of the host's environment that programs see.
 pub(super) fn visible(options: &ExecOptions) -> BTreeMap<String, String> {
     let visible =
@@ -79,7 +93,8 @@ pub(super) fn of(request: &Request, options: &ExecOptions) -> Result<BTreeMap<St
             return Err(HostcallError::invalid("schema", format!("exec: {name:?} is not a variable's name")));
         }
         // What the host itself has may be handed on: `{...process.env}` is the usual idiom.
-        let inherited = options.env.get(name).map(String::as_str) == Some(value);
+        let inherited = options.env.get(name).map(String::as_str) == Some(value)
+            || (name == "PATH" && is_own_search_path(value, options, &request.permit.places().agent_dir));
         if guard::is_up("exec.env") && steers_programs(name) && !inherited {
             return Err(Reason::Scope.refusal("exec", "exec", &format!("environment variable {name}")));
         }
@@ -123,6 +138,25 @@ mod tests {
         }
         for name in ["FOO", "NODE_ENV", "GIT_TERMINAL_PROMPT", "LANG", "CI", "NO_COLOR", "PATHS"] {
             assert!(!steers_programs(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_search_path_may_only_gain_pis_own_tools() {
+        let options = ExecOptions::new(BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]));
+        let agent = Path::new("/home/me/.pi/agent");
+        for (value, own) in [
+            ("/usr/bin:/bin", true),
+            ("/home/me/.pi/agent/bin:/usr/bin:/bin", true),
+            ("/usr/bin:/bin:/home/me/.pi/agent/bin", true),
+            ("/bin:/usr/bin", false),
+            ("/usr/bin", false),
+            ("/home/me/.pi/agent:/usr/bin:/bin", false),
+            ("/home/me/.pi/agent/bin/../x:/usr/bin:/bin", false),
+            (":/usr/bin:/bin", false),
+            (".:/usr/bin:/bin", false),
+        ] {
+            assert_eq!(is_own_search_path(value, &options, agent), own, "{value}");
         }
     }
 }

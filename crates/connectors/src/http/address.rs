@@ -83,12 +83,20 @@ impl Resolver for SystemResolver {
     }
 }
 
+/// This machine (RFC 6761); never asked of a resolver. Whether it may be reached is decided before.
+pub(super) const LOCALHOST: &str = "localhost";
+
 /// Refuses the whole answer of a resolver when one address is not public. What it returns is what is
 /// connected to, so a second, different answer cannot come in between.
 pub(super) struct PublicResolver(pub(super) Arc<dyn Resolver>);
 
 impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
+        if name.as_str() == LOCALHOST {
+            let both: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+            let addresses: Addrs = Box::new(both.into_iter().map(|address| SocketAddr::new(address, 0)));
+            return Box::pin(std::future::ready(Ok(addresses)));
+        }
         let found = self.0.resolve(name.as_str());
         Box::pin(async move {
             let found = found.await?;

@@ -24,14 +24,16 @@ export function listen(channel: string, listener: Listener, entry?: number): () 
   };
 }
 
-/** Emits here and, as a copy, everywhere else. Data that cannot be copied is an error of the emitter. */
+/**
+ * Emits here and, as a copy, everywhere else. A function stays where it is: in the copy stands one that says so when it
+ * is called. Data that refers to itself is an error of the emitter.
+ */
 export function emit(channel: string, data: unknown, entry?: number): void {
   // A driver that writes down what happens is told before anybody hears it.
   if (facts.observesEvents === true) tellObserver(channel, data);
   deliver(channel, data);
   try {
-    assertPlain(data, new Set());
-    send({ type: "bus_emit", payload: { channel: String(channel), data: data ?? null } });
+    send({ type: "bus_emit", payload: { channel: String(channel), data: portable(data, new Set()) ?? null } });
   } catch (error) {
     sendError(error, "events.emit", entry);
   }
@@ -63,14 +65,44 @@ export function deliver(channel: string, data: unknown): void {
   }
 }
 
-/** Functions do not cross between realms; saying so beats dropping them silently. */
-function assertPlain(value: unknown, above: Set<object>): void {
-  if (typeof value === "function") throw new TypeError("pi.events.emit: functions cannot be sent to other extensions");
-  if (value === null || typeof value !== "object") return;
+/** An emission of another realm. */
+export function arrive(channel: string, data: unknown): void {
+  if (channels.get(channel)?.size) deliver(channel, revived(data));
+}
+
+/** A copy whose functions are marked. */
+function portable(value: unknown, above: Set<object>): unknown {
+  if (typeof value === "function") return { $function: value.name };
+  if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
   if (above.has(value)) throw new TypeError("pi.events.emit: the data refers to itself");
   above.add(value);
-  for (const member of Object.values(value)) assertPlain(member, above);
+  const copy = hasOwnJson(value)
+    ? value
+    : Array.isArray(value)
+      ? value.map((member) => portable(member, above))
+      : Object.fromEntries(Object.entries(value).map(([key, member]) => [key, portable(member, above)]));
   above.delete(value);
+  return copy;
+}
+
+/** Whether a value says itself what it is outside: a Date, a URL. */
+function hasOwnJson(value: object): boolean {
+  return typeof (value as { toJSON?: unknown }).toJSON === "function";
+}
+
+function revived(value: unknown): unknown {
+  if (value === null || typeof value !== "object") return value;
+  if (Array.isArray(value)) return value.map(revived);
+  const members = Object.entries(value);
+  if (members.length === 1 && members[0]?.[0] === "$function") return elsewhere(String(members[0][1]));
+  return Object.fromEntries(members.map(([key, member]) => [key, revived(member)]));
+}
+
+/** Stands for a function of another extension. */
+function elsewhere(name: string): () => never {
+  return () => {
+    throw new TypeError(`pi.events: the function ${name || "(anonymous)"} belongs to another extension and cannot be called from here`);
+  };
 }
 
 /** Forgets every listener: this realm takes no part any more. */

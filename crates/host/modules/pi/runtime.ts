@@ -12,7 +12,7 @@ import "pi:pi/location";
 import { facts, send } from "pi:engine";
 import { onResult, onTimer } from "pi:hostcall";
 import { createApi } from "pi:pi/api";
-import { deafen, deliver } from "pi:pi/bus";
+import { arrive, deafen } from "pi:pi/bus";
 import { createCommandContext, createContext, withSystemPrompt } from "pi:pi/ctx";
 import { Entry } from "pi:pi/entry";
 import { errorReport, messageOf, sendError } from "pi:pi/errors";
@@ -210,7 +210,7 @@ const TASKS: Record<string, (payload: any) => void> = {
   host_result: onResult,
   timer_fired: ({ timer }) => onTimer(timer),
   signal_aborted: ({ signal }) => abortSignal(signal),
-  bus_event: ({ channel, data }) => deliver(channel, data),
+  bus_event: ({ channel, data }) => arrive(channel, data),
   retired: () => {
     retire();
     deafen();

@@ -62,6 +62,13 @@ impl Permit {
         self.authority.grants.iter().any(named) || self.once.as_deref().is_some_and(named)
     }
 
+    /// Whether the user named `localhost` with this very port. The name stands for this machine and nothing else
+    /// (RFC 6761), so it is as good as an address.
+    pub fn names_localhost(&self, port: u16) -> bool {
+        let named = |grant: &CompiledGrant| grant.capability.as_str() == "http" && grant.scope.names_localhost(port);
+        self.authority.grants.iter().any(named) || self.once.as_deref().is_some_and(named)
+    }
+
     /// Whether the program's whole path is named, as one inside a folder that extensions can
     /// write must be. Permissive mode takes every program as named.
     pub fn names_program(&self, program: &Path) -> bool {

@@ -1,0 +1,208 @@
+/**
+ * `undici`: the npm package of Node's own HTTP client, over the `http` hostcall.
+ *
+ * The package itself parses HTTP in WebAssembly, which a realm has not, and opens sockets of its own. Connections
+ * are the host's here: dispatchers keep their names and life cycle, and one that asks for another way to a server
+ * (certificates, a proxy, a socket) refuses when it is used, since the request would take a different way than was asked.
+ */
+
+import { EventEmitter } from "node:events";
+import { Readable } from "node:stream";
+import { notSupported } from "pi:node/errors";
+import { Blob, File, FormData } from "pi:web/blob";
+import { fetch as hostFetch, Request, Response } from "pi:web/fetch";
+import type { RequestInit } from "pi:web/fetch";
+import { Headers } from "pi:web/headers";
+import { URL } from "pi:web/url";
+
+export { File, FormData, Headers, Request, Response };
+
+/** Options of a connection that the host's client does not take from an extension. */
+const WAYS = ["ca", "cert", "key", "pfx", "passphrase", "socketPath", "lookup", "localAddress", "servername"];
+
+export class Dispatcher extends EventEmitter {
+  /** Why it cannot carry a request. */
+  protected refusal: string | undefined;
+  #closed = false;
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  get destroyed(): boolean {
+    return this.#closed;
+  }
+
+  dispatch(): never {
+    throw notSupported("Dispatcher.dispatch", "use fetch or request of undici");
+  }
+
+  /** Takes the dispatcher for a request, or throws. */
+  carry(): void {
+    if (this.#closed) throw Object.assign(new Error("The client is closed"), { name: "ClientClosedError", code: "UND_ERR_CLOSED" });
+    if (this.refusal !== undefined) throw notSupported(this.refusal, "connections are the host's; give the certificate or proxy to the system");
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+  }
+
+  async destroy(): Promise<void> {
+    this.#closed = true;
+  }
+
+  compose(): never {
+    throw notSupported("Dispatcher.compose", "wrap fetch instead");
+  }
+
+  request(options: RequestOptions & { origin?: string | URL; path?: string }): Promise<ResponseData> {
+    return request(new URL(String(options.path ?? "/"), String(options.origin)), { ...options, dispatcher: this });
+  }
+}
+
+interface Connecting {
+  connect?: Record<string, unknown> | ((...args: unknown[]) => unknown);
+  [other: string]: unknown;
+}
+
+function wayOf(name: string, options: Connecting): string | undefined {
+  if (typeof options.connect === "function") return `${name} with a connector of its own`;
+  const connect = options.connect ?? {};
+  const way = WAYS.find((way) => connect[way] !== undefined) ?? (connect.rejectUnauthorized === false ? "rejectUnauthorized" : undefined);
+  return way === undefined ? undefined : `${name} with \`connect.${way}\``;
+}
+
+export class Agent extends Dispatcher {
+  constructor(options: Connecting = {}) {
+    super();
+    this.refusal = typeof options.factory === "function" ? "Agent with a factory" : wayOf("Agent", options);
+  }
+}
+
+/** One origin's client; requests name their path. */
+export class Client extends Dispatcher {
+  readonly #origin: URL;
+
+  constructor(origin: string | URL, options: Connecting = {}) {
+    super();
+    this.#origin = new URL(String(origin));
+    this.refusal = wayOf("Client", options);
+  }
+
+  override request(options: RequestOptions & { path?: string }): Promise<ResponseData> {
+    return super.request({ ...options, origin: this.#origin });
+  }
+}
+
+export class Pool extends Client {}
+
+/** As long as the environment names no proxy, an ordinary agent; the host uses its own proxy by itself. */
+export class EnvHttpProxyAgent extends Dispatcher {}
+
+export class ProxyAgent extends Dispatcher {
+  constructor() {
+    super();
+    this.refusal = "ProxyAgent";
+  }
+}
+
+let dispatcher: Dispatcher | undefined;
+
+export function setGlobalDispatcher(agent: Dispatcher): void {
+  if (typeof agent?.dispatch !== "function") throw Object.assign(new Error("Argument agent must implement Agent"), { name: "InvalidArgumentError", code: "UND_ERR_INVALID_ARG" });
+  dispatcher = agent;
+}
+
+export function getGlobalDispatcher(): Dispatcher {
+  return (dispatcher ??= new Agent());
+}
+
+function carried(own: unknown): void {
+  const by = (own ?? getGlobalDispatcher()) as Partial<Dispatcher>;
+  if (by instanceof Dispatcher) by.carry();
+}
+
+export async function fetch(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
+  const { dispatcher: own, ...rest } = init;
+  carried(own);
+  return hostFetch(input, rest);
+}
+
+export interface RequestOptions extends RequestInit {
+  query?: Record<string, unknown>;
+  dispatcher?: unknown;
+  opaque?: unknown;
+  throwOnError?: boolean;
+}
+
+export interface ResponseData {
+  statusCode: number;
+  headers: Record<string, string | string[]>;
+  trailers: Record<string, string>;
+  opaque: unknown;
+  context: object;
+  body: any;
+}
+
+/** undici's `request`: no redirects, headers as an object, a body that is a stream and reads itself. */
+export async function request(url: string | URL, options: RequestOptions = {}): Promise<ResponseData> {
+  const { dispatcher: own, query, opaque, throwOnError, headers, ...init } = options;
+  carried(own);
+  const target = new URL(String(url));
+  for (const [name, value] of Object.entries(query ?? {})) target.searchParams.append(name, String(value));
+  const response = await hostFetch(target, { redirect: "manual", ...init, headers: pairs(headers) as RequestInit["headers"] });
+  if (throwOnError && response.status >= 400) {
+    throw Object.assign(new Error(`Response status code ${response.status}`), { name: "ResponseStatusCodeError", code: "UND_ERR_RESPONSE_STATUS_CODE", status: response.status, statusCode: response.status });
+  }
+  const stream = response.body ? Readable.fromWeb(response.body as any) : Readable.from([]);
+  const all = async (): Promise<Uint8Array> => {
+    const pieces: Uint8Array[] = [];
+    for await (const piece of stream as AsyncIterable<Uint8Array>) pieces.push(piece);
+    return new Uint8Array(await new Blob(pieces).arrayBuffer());
+  };
+  const read = async () => new Response((await all()) as any, { headers: response.headers as any });
+  const body = Object.assign(stream, {
+    text: async () => (await read()).text(),
+    json: async () => (await read()).json(),
+    bytes: all,
+    arrayBuffer: async () => (await all()).buffer,
+    blob: async () => (await read()).blob(),
+    dump: async () => void (stream as any).destroy(),
+  });
+  return { statusCode: response.status, headers: members(response.headers), trailers: {}, opaque: opaque ?? null, context: {}, body };
+}
+
+/** Headers as undici takes them: an object, a flat list of names and values, or pairs. */
+function pairs(headers: unknown): unknown {
+  if (!Array.isArray(headers) || Array.isArray(headers[0])) return headers;
+  const out: [string, string][] = [];
+  for (let at = 0; at + 1 < headers.length; at += 2) out.push([String(headers[at]), String(headers[at + 1])]);
+  return out;
+}
+
+function members(headers: Headers): Record<string, string | string[]> {
+  const out: Record<string, string | string[]> = {};
+  for (const [name, value] of headers as unknown as Iterable<[string, string]>) {
+    const known = out[name];
+    out[name] = known === undefined ? value : Array.isArray(known) ? [...known, value] : [known, value];
+  }
+  return out;
+}
+
+export function stream(): never {
+  throw notSupported("undici.stream", "use fetch or request");
+}
+
+export function pipeline(): never {
+  throw notSupported("undici.pipeline", "use fetch or request");
+}
+
+export function connect(): never {
+  throw notSupported("undici.connect", "use fetch or request");
+}
+
+export function upgrade(): never {
+  throw notSupported("undici.upgrade", "use fetch or request");
+}
+
+export default { Agent, Client, Dispatcher, EnvHttpProxyAgent, File, FormData, Headers, Pool, ProxyAgent, Request, Response, connect, fetch, getGlobalDispatcher, pipeline, request, setGlobalDispatcher, stream, upgrade };
