@@ -138,6 +138,8 @@ impl Cache {
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.disk.private_dir(&self.dir)?;
+        // What a killed build left has the name of a source that may never be seen again.
+        let _ = self.disk.sweep_owned(&self.dir);
         self.disk.replace(path, bytes, Replace::DERIVED)
     }
 }

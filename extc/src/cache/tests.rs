@@ -48,6 +48,11 @@ impl Work for Store {
             Some(hit) => assert_eq!(hit.bytes, self.bytes, "{}", case.name),
             None => assert!(!acknowledged, "{}: said stored, and it is not", case.name),
         }
+        let next = Key::builder("the next source").finish();
+        cache.store(&next, "path:x", &self.bytes).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        let names = fs::read_dir(self.dir.join("artifacts")).expect("a cache").flatten().map(|entry| entry.file_name());
+        let left: Vec<_> = names.filter(|name| name.to_string_lossy().ends_with(".tmp")).collect();
+        assert!(left.is_empty(), "{}: {left:?}", case.name);
         assert!(self.run(&Disk::system()), "{}", case.name);
         assert!(cache.load(&Self::key(), "path:x").is_some(), "{}", case.name);
     }
