@@ -137,7 +137,7 @@ macro_rules! snippets {
     };
 }
 
-snippets!(databases, files, names, programs, servers);
+snippets!(databases, files, names, programs, servers, websocket);
 
 /// A database reaches no other file, by no statement and through no link.
 #[test]

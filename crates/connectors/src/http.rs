@@ -192,7 +192,7 @@ impl Hop {
 }
 
 /// Headers of the call. Those that belong to the connection are the client's.
-fn headers(request: &Request) -> Result<HeaderMap, HostcallError> {
+pub(crate) fn headers(request: &Request) -> Result<HeaderMap, HostcallError> {
     const DROPPED: &[&str] = &["connection", "content-length", "keep-alive"];
     const FORBIDDEN: &[&str] = &["expect", "host", "te", "trailer", "transfer-encoding", "upgrade"];
     let pairs: Vec<(&str, &str)> = match request.params.get("headers") {

@@ -15,6 +15,7 @@
 //! | [`http`] | requests to vetted addresses, redirects checked hop by hop |
 //! | [`env`] | environment variables by name |
 //! | [`net`] | plain connections and servers on loopback |
+//! | [`websocket`] | connections of the web |
 //! | [`log`] | an extension's own log lines |
 //! | [`timer`] | waiting |
 //! | [`sqlite`] | SQLite databases, files decided one by one |
@@ -34,6 +35,7 @@ pub mod ports;
 pub mod sqlite;
 pub mod system;
 pub mod timer;
+pub mod websocket;
 
 mod block;
 mod params;

@@ -6,7 +6,7 @@
 //! a path and is one awaited call too. Names are resolved once; every address of the answer must be public
 //! or named by the user, literally and with its port, as for `http`. With `tls` the connection is encrypted.
 
-mod tls;
+pub(crate) mod tls;
 
 use crate::http::is_public;
 use crate::params;
@@ -22,8 +22,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tls::Wanted;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 /// Connections and servers that one extension may hold at a time.
@@ -35,8 +35,8 @@ const PIECE: usize = 64 << 10;
 /// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(30);
 
-type Reader = Box<dyn AsyncRead + Send + Unpin>;
-type Writer = Arc<tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpin>>>;
+pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
+pub(crate) type Writer = Arc<tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpin>>>;
 
 /// What a name of an extension stands for.
 enum Held {
@@ -51,7 +51,7 @@ enum Held {
 type Key = (ExtensionId, String);
 
 #[derive(Default)]
-struct Table {
+pub(crate) struct Table {
     held: Mutex<BTreeMap<Key, Held>>,
 }
 
@@ -81,7 +81,7 @@ impl Table {
     }
 
     /// Whether the extension itself listens there.
-    fn is_own(&self, extension: &ExtensionId, address: SocketAddr) -> bool {
+    pub(crate) fn is_own(&self, extension: &ExtensionId, address: SocketAddr) -> bool {
         self.with(|table| {
             table.iter().any(|((owner, _), held)| {
                 owner == extension && matches!(held, Held::Listening(Some(own)) if *own == address)
@@ -105,7 +105,7 @@ impl Drop for Lease {
 /// Serves the `net` method.
 #[derive(Default)]
 pub struct NetConnector {
-    table: Arc<Table>,
+    pub(crate) table: Arc<Table>,
 }
 
 impl NetConnector {
@@ -160,6 +160,11 @@ async fn run(table: Arc<Table>, request: Request, sink: ChunkSink) -> Result<Out
             let _lease = Lease { table, key };
             receive(reader, about, &sink).await
         }
+        "refuse" => {
+            let key: Key = key("socket")?;
+            table.with(|held| matches!(held.get(&key), Some(Held::Waiting(..))).then(|| held.remove(&key)));
+            Ok(Output::empty())
+        }
         "write" => {
             let writer = table.writer(&key("socket")?)?;
             let data = params::bytes(&request, "data")?;
@@ -197,7 +202,8 @@ async fn receive(mut reader: Reader, about: Value, sink: &ChunkSink) -> Result<O
     std::future::pending().await
 }
 
-type Connected = (Reader, Writer, Value);
+/// Both directions, and what Node says about the connection.
+pub(crate) type Connected = (Reader, Writer, Value);
 
 fn halves(
     reader: impl AsyncRead + Send + Unpin + 'static,
@@ -244,7 +250,20 @@ async fn connect(table: &Table, request: &Request) -> Result<Connected, Hostcall
     }
     let (host, port) = net_host(&request.params)?;
     let wanted = Wanted::of(&request.params, &host)?;
-    let found = addresses(table, request, &host, port).await?;
+    let is_own = |address: &SocketAddr| table.is_own(request.caller.extension(), *address);
+    dial(request, &host, port, wanted, is_own).await
+}
+
+/// Connects to a host whose addresses may all be connected to, encrypted where that is wanted.
+/// `is_own`: the extension itself listens there.
+pub(crate) async fn dial(
+    request: &Request,
+    host: &str,
+    port: u16,
+    wanted: Option<Wanted>,
+    is_own: impl Fn(&SocketAddr) -> bool,
+) -> Result<Connected, HostcallError> {
+    let found = addresses(request, host, port, is_own).await?;
     let mut last = io("ENOTFOUND", "getaddrinfo", &format!("getaddrinfo ENOTFOUND {host}"));
     for address in found {
         match tokio::time::timeout(CONNECT, TcpStream::connect(address)).await {
@@ -254,7 +273,7 @@ async fn connect(table: &Table, request: &Request) -> Result<Connected, Hostcall
                     Some(wanted) => {
                         let ends = ends(&stream)?;
                         let _ = stream.set_nodelay(true);
-                        wanted.connect(stream, &host, ends).await
+                        wanted.connect(stream, host, ends).await
                     }
                 };
             }
@@ -268,7 +287,12 @@ async fn connect(table: &Table, request: &Request) -> Result<Connected, Hostcall
 }
 
 /// The addresses of a host, when all of them may be connected to.
-async fn addresses(table: &Table, request: &Request, host: &str, port: u16) -> Result<Vec<SocketAddr>, HostcallError> {
+async fn addresses(
+    request: &Request,
+    host: &str,
+    port: u16,
+    is_own: impl Fn(&SocketAddr) -> bool,
+) -> Result<Vec<SocketAddr>, HostcallError> {
     let named = literal(host);
     let found: Vec<SocketAddr> = match named {
         Some(address) => vec![SocketAddr::new(address, port)],
@@ -286,8 +310,7 @@ async fn addresses(table: &Table, request: &Request, host: &str, port: u16) -> R
     let allowed = |address: &SocketAddr| {
         is_public(address.ip())
             || (this_machine && address.ip().is_loopback())
-            || (named.is_some()
-                && (permit.names_address(address.ip(), port) || table.is_own(request.caller.extension(), *address)))
+            || (named.is_some() && (permit.names_address(address.ip(), port) || is_own(address)))
     };
     if guard::is_up("net.public") && !found.iter().all(allowed) {
         return Err(Reason::BlockedAddress.refusal("net", "http", &format!("{host}:{port}")));
@@ -378,7 +401,7 @@ fn io(errno: &str, syscall: &str, message: &str) -> HostcallError {
     HostcallError::io(errno, syscall, format!("net: {message}"))
 }
 
-fn failed(error: &std::io::Error, syscall: &str) -> HostcallError {
+pub(crate) fn failed(error: &std::io::Error, syscall: &str) -> HostcallError {
     use rustix::io::Errno;
     let (name, words) = match Errno::from_io_error(error) {
         Some(Errno::CONNREFUSED) => ("ECONNREFUSED", "connection refused"),

@@ -12,6 +12,7 @@ use crate::ports::{
 use crate::sqlite::SqliteConnector;
 use crate::system::FileSystem;
 use crate::timer::TimerConnector;
+use crate::websocket::WebSocketConnector;
 use pijs_hostcall::{Connector, Ledger, Timer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,10 +63,11 @@ impl Connectors {
         self.with("http", Arc::new(HttpConnector::new(options)))
     }
 
-    /// Connections and servers on loopback.
+    /// Connections, those of the web too, and servers on loopback.
     #[must_use]
     pub fn net(self) -> Self {
-        self.with("net", Arc::new(NetConnector::new()))
+        let net = NetConnector::new();
+        self.with("websocket", Arc::new(WebSocketConnector::beside(&net))).with("net", Arc::new(net))
     }
 
     /// SQLite databases.

@@ -7,7 +7,7 @@
 
 use crate::vocabulary::{
     EXEC_OPS_ON_A_PROGRAM, FS_OPS, FsNeeds, HTTP_OPS_ON_A_REQUEST, NET_OPS_ON_A_CONNECTION, SESSION_OPS,
-    SQLITE_OPS_ON_A_DATABASE, UI_OPS,
+    SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
 };
 use pijs_protocol::{Capability, HostcallError};
 use serde_json::{Map, Value};
@@ -112,6 +112,7 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
         "exec" => ("exec", program(params)?),
         "http" => ("http", host(params)?),
         "net" => net(params)?,
+        "websocket" => ("http", websocket(params)?),
         "sqlite" => sqlite(params)?,
         "env" => ("env", names(params)?),
         "tool" => tool(params)?,
@@ -238,6 +239,34 @@ pub fn net_host(params: &Map<String, Value>) -> Result<(String, u16), HostcallEr
         Err(error) => return Err(HostcallError::invalid("url", format!("net: {host:?} is no host: {error}"))),
     };
     Ok((host, port))
+}
+
+fn websocket(params: &Map<String, Value>) -> Result<Subject<'static>, HostcallError> {
+    let op = text("websocket", params, "op")?;
+    if WEBSOCKET_OPS_ON_A_CONNECTION.contains(&op) {
+        return Ok(Subject::Handle);
+    }
+    if op != "open" {
+        return Err(unknown_op("websocket", op));
+    }
+    let target = websocket_target(text("websocket", params, "url")?)?.1;
+    Ok(Subject::Host { scheme: target.scheme, host: target.host, port: target.port })
+}
+
+/// A `ws:` or `wss:` URL, and what it points to as `http:` or `https:`, which is how it is decided.
+pub fn websocket_target(url: &str) -> Result<(url::Url, HttpTarget), HostcallError> {
+    let parsed =
+        url::Url::parse(url).map_err(|error| HostcallError::invalid("url", format!("websocket: {error}: {url:?}")))?;
+    let scheme = match parsed.scheme() {
+        "ws" => "http",
+        "wss" => "https",
+        other => {
+            return Err(HostcallError::invalid("url", format!("websocket: the scheme {other:?} is not ws or wss")));
+        }
+    };
+    let rest = parsed.as_str().split_once(':').map_or("", |(_, rest)| rest);
+    let target = HttpTarget::parse(&format!("{scheme}:{rest}"))?;
+    Ok((parsed, target))
 }
 
 fn sqlite(params: &Map<String, Value>) -> Derived<'_> {

@@ -77,11 +77,22 @@
 //! | `connect` with `tls: {ca?: [PEM], alpn?: [text]}` | the same, a host | the same, `connected` also with `protocol, cipher, alpn`; a certificate that does not hold for the host is an `io` error with Node's code | the same |
 //! | `listen` | `server`, `host, port` or `path` | chunks `{listening: {address, port, family}}`, `{connection: name}`; until it is cancelled | the same; loopback only |
 //! | `accept` | `socket`: the name of a connection | like `connect` | by handle, like the rest |
+//! | `refuse` | `socket` | `{}`; a connection that nobody accepted yet is closed | |
 //! | `write` | `socket, data` | `{}` when the connection took it | |
 //! | `end` | `socket` | `{}`; the other side sees the end | |
 //!
 //! `socket` and `server` are names of the caller's choice. `localhost` is `127.0.0.1`. An address that is not public must be named
 //! by the user with its port, or be a server of the same extension.
+//!
+//! ## `websocket`: connections of the web; asynchronous
+//!
+//! | op | params | answer | capability |
+//! |---|---|---|---|
+//! | `open` | `socket, url, protocols?, headers?` | chunks `{open: {protocol}}`, `{text}` or `{data: bytes}` for each message; ends with `{code, reason, clean}`; cancelling it drops the connection | `http` at the URL's host and port |
+//! | `send` | `socket`, `text` or `data` | `{}` when the connection took it | by handle, like the rest |
+//! | `close` | `socket, code?, reason?` | `{}`; `open` ends when the other side agrees | |
+//!
+//! Addresses are vetted as those of `net`.
 //!
 //! ## `sqlite`: databases; synchronous
 //!
@@ -186,7 +197,10 @@ pub const FS_OPS: &[(&str, FsNeeds)] = &[
 ];
 
 /// Ops of `net` on a connection that is open: it was decided.
-pub const NET_OPS_ON_A_CONNECTION: &[&str] = &["accept", "end", "write"];
+pub const NET_OPS_ON_A_CONNECTION: &[&str] = &["accept", "end", "refuse", "write"];
+
+/// Ops of `websocket` on a connection that is open: it was decided.
+pub const WEBSOCKET_OPS_ON_A_CONNECTION: &[&str] = &["close", "send"];
 
 /// Ops of `sqlite` on a database that is open: its file was decided.
 pub const SQLITE_OPS_ON_A_DATABASE: &[&str] = &["all", "close", "exec", "get", "prepare", "run"];

@@ -20,7 +20,8 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 const MOST: usize = 256;
 
 /// `tls` of a `connect`.
-pub(super) struct Wanted {
+#[derive(Default)]
+pub(crate) struct Wanted {
     /// Authorities in PEM; without any, the system's.
     ca: Vec<String>,
     /// Protocols to offer, the preferred one first.
@@ -116,7 +117,9 @@ fn handshake_failed(error: &std::io::Error, host: &str) -> HostcallError {
             CertificateError::Revoked => ("CERT_REVOKED", "certificate revoked".to_owned()),
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => (
                 "ERR_TLS_CERT_ALTNAME_INVALID",
-                format!("Hostname/IP does not match certificate's altnames: Host: {host}. is not in the cert's altnames"),
+                format!(
+                    "Hostname/IP does not match certificate's altnames: Host: {host}. is not in the cert's altnames"
+                ),
             ),
             CertificateError::UnknownIssuer => {
                 ("UNABLE_TO_VERIFY_LEAF_SIGNATURE", "unable to verify the first certificate".to_owned())

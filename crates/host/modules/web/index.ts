@@ -58,6 +58,7 @@ const LAZY: Record<string, string[]> = {
   "pi:web/intl": ["Intl"],
   "pi:web/atomics": ["SharedArrayBuffer", "Atomics"],
   "pi:web/fetch": ["fetch", "Request", "Response"],
+  "pi:web/websocket": ["WebSocket", "MessageEvent"],
   "node:buffer": ["Buffer"],
   "node:process": ["process"],
 };

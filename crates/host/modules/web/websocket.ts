@@ -1,381 +1,267 @@
 /**
- * `pi:web/websocket`: WebSocket as a client, over connections of the host (`ws:` plain, `wss:` encrypted). The gate
- * decides the host and the port, as for any connection. Extensions of the protocol, such as compression, are not offered.
+ * `pi:web/websocket`: `WebSocket` and its events (WHATWG), over the host's connections.
+ *
+ * Besides protocols the second argument takes `{protocols, headers}`, as Node's does.
  */
 
-import { decodeUtf8, encodeUtf8, fillRandom } from "pi:engine";
-import { Buffer } from "node:buffer";
-import { createHash } from "node:crypto";
+import { HostcallError, attach, bytesOf, call } from "pi:hostcall";
+import type { Answer } from "pi:hostcall";
+import { AbortController } from "pi:web/abort";
 import { Blob } from "pi:web/blob";
 import { Event, EventTarget } from "pi:web/events";
-import { BINARY, CLOSE, PING, PONG, Reader, TEXT, Violation, frame } from "pi:web/websocket/frames";
-import { clearTimeout, setTimeout } from "pi:web/timers";
+import { defineHidden } from "pi:web/lazy";
+import { queueTick } from "pi:web/ticks";
 import { URL } from "pi:web/url";
-import { connect as plain } from "node:net";
-import { connect as secure } from "node:tls";
-
-/** RFC 6455, 1.3. */
-const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/** Longest head of an answer. */
-const LONGEST_HEAD = 64 << 10;
-/** How long the server has to end the connection after both sides said good-bye. */
-const GOODBYE_MS = 3_000;
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
 export class MessageEvent extends Event {
-  readonly data: unknown;
+  readonly data: any;
   readonly origin: string;
   readonly lastEventId: string;
-  readonly source = null;
-  readonly ports: unknown[] = [];
-
-  constructor(type: string, init: { data?: unknown; origin?: string; lastEventId?: string } = {}) {
-    super(type, init as object);
-    this.data = init.data ?? null;
-    this.origin = init.origin ?? "";
-    this.lastEventId = init.lastEventId ?? "";
+  readonly source: any;
+  readonly ports: readonly any[];
+  constructor(type: string, init: any = {}) {
+    super(type, init);
+    this.data = init?.data ?? null;
+    this.origin = String(init?.origin ?? "");
+    this.lastEventId = String(init?.lastEventId ?? "");
+    this.source = init?.source ?? null;
+    this.ports = Object.freeze([...(init?.ports ?? [])]);
   }
 }
 
-export class CloseEvent extends Event {
+class CloseEvent extends Event {
   readonly wasClean: boolean;
   readonly code: number;
   readonly reason: string;
-
-  constructor(type: string, init: { wasClean?: boolean; code?: number; reason?: string } = {}) {
-    super(type, init as object);
-    this.wasClean = Boolean(init.wasClean);
-    this.code = init.code ?? 0;
-    this.reason = init.reason ?? "";
+  constructor(type: string, init: { wasClean: boolean; code: number; reason: string }) {
+    super(type);
+    this.wasClean = init.wasClean;
+    this.code = init.code;
+    this.reason = init.reason;
   }
 }
 
-export class ErrorEvent extends Event {
-  readonly message: string;
+class ErrorEvent extends Event {
   readonly error: unknown;
-
-  constructor(type: string, init: { message?: string; error?: unknown } = {}) {
-    super(type, init as object);
-    this.message = init.message ?? "";
-    this.error = init.error;
+  readonly message: string;
+  constructor(error: Error) {
+    super("error");
+    this.error = error;
+    this.message = error.message;
   }
 }
 
-function domError(name: string, message: string): Error {
-  const error: any = new Error(message);
-  Object.defineProperty(error, "name", { value: name, configurable: true });
-  error.code = name === "SyntaxError" ? 12 : name === "InvalidStateError" ? 11 : 0;
-  return error;
+function domException(message: string, name: string): Error {
+  return new (globalThis as any).DOMException(message, name);
 }
 
-function address(input: unknown): InstanceType<typeof URL> {
-  let url;
-  try {
-    url = new URL(String(input));
-  } catch {
-    throw domError("SyntaxError", "Invalid URL");
-  }
-  if (url.protocol === "http:") url.protocol = "ws:";
-  if (url.protocol === "https:") url.protocol = "wss:";
-  if (url.protocol !== "ws:" && url.protocol !== "wss:") throw domError("SyntaxError", `Expected a ws: or wss: protocol, got ${url.protocol}`);
-  if (url.hash || url.href.endsWith("#")) throw domError("SyntaxError", "Got fragment");
-  return url;
-}
+type Data = string | ArrayBuffer | ArrayBufferView | Blob;
 
-type Handler = ((event: any) => void) | null;
-
-interface Settings {
-  protocols?: string | string[];
-  headers?: Record<string, string> | Iterable<[string, string]>;
-}
+let names = 0;
 
 export class WebSocket extends EventTarget {
   static readonly CONNECTING = 0;
   static readonly OPEN = 1;
   static readonly CLOSING = 2;
   static readonly CLOSED = 3;
-  readonly CONNECTING = 0;
-  readonly OPEN = 1;
-  readonly CLOSING = 2;
-  readonly CLOSED = 3;
+  declare readonly CONNECTING: 0;
+  declare readonly OPEN: 1;
+  declare readonly CLOSING: 2;
+  declare readonly CLOSED: 3;
 
-  readonly url: string;
-  readyState = 0;
-  protocol = "";
-  readonly extensions = "";
-  bufferedAmount = 0;
-  #binaryType: "blob" | "arraybuffer" = "blob";
-  #socket: any;
-  #reader = new Reader();
-  #head: Uint8Array | undefined = new Uint8Array(0);
-  #accept = "";
-  #offered: string[];
-  #close: { code: number; reason: string } | undefined;
-  #saidGoodbye = false;
-  #timer: unknown;
+  #name = `websocket-${(names += 1)}`;
+  #url: string;
+  #state = 0;
+  #protocol = "";
+  #binary: "blob" | "arraybuffer" = "blob";
+  #waiting = 0;
+  #abort = new AbortController();
+  /** What is sent goes out in order. */
   #sending: Promise<unknown> = Promise.resolve();
-  readonly #handlers = new Map<string, Handler>();
+  #handlers = new Map<string, (event: Event) => void>();
 
-  constructor(url: string | URL, settings: string | string[] | Settings = []) {
+  constructor(address: string | URL, options: string | string[] | { protocols?: string | string[]; headers?: any } = []) {
     super();
-    const target = address(url);
-    const given: Settings = typeof settings === "string" || Array.isArray(settings) ? { protocols: settings } : settings;
-    const offered = typeof given.protocols === "string" ? [given.protocols] : [...(given.protocols ?? [])].map(String);
-    const lower = offered.map((name) => name.toLowerCase());
-    if (new Set(lower).size !== lower.length || offered.some((name) => !TOKEN.test(name))) {
-      throw domError("SyntaxError", "Invalid Sec-WebSocket-Protocol value");
-    }
-    this.url = target.href;
-    this.#offered = offered;
-    this.#open(target, given.headers);
-  }
-
-  #open(url: InstanceType<typeof URL>, headers: Settings["headers"]): void {
-    const isSecure = url.protocol === "wss:";
-    const port = url.port === "" ? (isSecure ? 443 : 80) : Number(url.port);
-    const host = url.hostname.replace(/^\[|\]$/g, "");
-    const bytes = new Uint8Array(16);
-    fillRandom(bytes);
-    const key = Buffer.from(bytes).toString("base64");
-    this.#accept = createHash("sha1").update(key + GUID).digest("base64");
-    const lines = [
-      `GET ${url.pathname}${url.search} HTTP/1.1`, `Host: ${url.host}`, "Connection: Upgrade", "Upgrade: websocket",
-      "Sec-WebSocket-Version: 13", `Sec-WebSocket-Key: ${key}`,
-    ];
-    if (this.#offered.length > 0) lines.push(`Sec-WebSocket-Protocol: ${this.#offered.join(", ")}`);
-    if (url.username || url.password) {
-      const login = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
-      lines.push(`Authorization: Basic ${Buffer.from(login).toString("base64")}`);
-    }
-    const entries = headers && Symbol.iterator in (headers as object) ? [...(headers as Iterable<[string, string]>)] : Object.entries(headers ?? {});
-    for (const [name, value] of entries) {
-      if (!TOKEN.test(name) || /[\r\n\0]/.test(String(value))) throw new TypeError(`Invalid header: ${name}`);
-      lines.push(`${name}: ${value}`);
-    }
-    const socket: any = isSecure ? secure({ host, port, ALPNProtocols: ["http/1.1"] }) : plain({ host, port });
-    this.#socket = socket;
-    socket.once(isSecure ? "secureConnect" : "connect", () => socket.write(`${lines.join("\r\n")}\r\n\r\n`));
-    socket.on("data", (chunk: Uint8Array) => this.#arrived(chunk));
-    socket.once("error", (error: unknown) => this.#failed(error));
-    socket.once("close", () => this.#closed());
-  }
-
-  #arrived(chunk: Uint8Array): void {
+    let url: URL;
     try {
-      let bytes: Uint8Array = chunk;
-      if (this.#head) {
-        const rest = this.#answered(chunk);
-        if (!rest) return;
-        bytes = rest;
+      url = new URL(String(address));
+    } catch {
+      throw domException(`Invalid URL: ${String(address)}`, "SyntaxError");
+    }
+    if (url.protocol === "http:") url.protocol = "ws:";
+    else if (url.protocol === "https:") url.protocol = "wss:";
+    if (url.protocol !== "ws:" && url.protocol !== "wss:") {
+      throw domException(`Expected a ws: or wss: protocol, got ${url.protocol}`, "SyntaxError");
+    }
+    if (url.hash || url.href.endsWith("#")) throw domException("Got fragment", "SyntaxError");
+    this.#url = url.href;
+    const plain = typeof options === "string" || Array.isArray(options);
+    const protocols = [(plain ? options : (options?.protocols ?? [])) as string | string[]].flat().map(String);
+    const isToken = (text: string) => /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(text);
+    if (new Set(protocols.map((each) => each.toLowerCase())).size !== protocols.length || !protocols.every(isToken)) {
+      throw domException("Invalid Sec-WebSocket-Protocol value", "SyntaxError");
+    }
+    const given = plain ? undefined : (options as any)?.headers;
+    const headers = given ? [...new (globalThis as any).Headers(given)] : [];
+    this.#run({ op: "open", socket: this.#name, url: this.#url, protocols, headers });
+  }
+
+  #run(params: object): void {
+    const onChunk = (chunk: Answer) => {
+      const { output } = chunk;
+      if (this.#state > 1) return;
+      if (output.open) {
+        this.#state = 1;
+        this.#protocol = output.open.protocol;
+        this.dispatchEvent(new Event("open"));
+      } else if (output.text !== undefined) this.#message(output.text);
+      else if (output.data !== undefined) {
+        const bytes = bytesOf(chunk, output.data)!;
+        this.#message(this.#binary === "blob" ? new Blob([bytes as any]) : bytes.slice().buffer);
       }
-      for (const { opcode, payload } of this.#reader.read(bytes)) {
-        if (this.readyState === 3) return;
-        this.#take(opcode, payload);
-      }
-    } catch (error) {
-      this.#broken(error instanceof Violation ? error : new Violation(1002, String((error as Error)?.message ?? error)));
-    }
+    };
+    call("websocket", "http", params, { signal: this.#abort.signal, onChunk }).then(
+      ({ output }) => this.#closed(output.clean, output.code, output.reason),
+      (failure) => this.#failed(failure),
+    );
   }
 
-  /** The head of the server's answer; what follows it once it is complete. */
-  #answered(chunk: Uint8Array): Uint8Array | undefined {
-    const joined = Buffer.concat([this.#head!, chunk]);
-    const end = joined.indexOf("\r\n\r\n");
-    if (end < 0) {
-      if (joined.length > LONGEST_HEAD) throw new Violation(1002, "the server's answer is too long");
-      this.#head = joined;
-      return undefined;
-    }
-    this.#head = undefined;
-    const [status = "", ...lines] = joined.toString("latin1", 0, end).split("\r\n");
-    const headers = new Map<string, string>();
-    for (const line of lines) {
-      const at = line.indexOf(":");
-      const name = line.slice(0, at).trim().toLowerCase();
-      const value = line.slice(at + 1).trim();
-      headers.set(name, headers.has(name) ? `${headers.get(name)}, ${value}` : value);
-    }
-    const has = (name: string, value: string) => (headers.get(name) ?? "").toLowerCase().split(",").some((part) => part.trim() === value);
-    if (!/^HTTP\/1\.1 101(?: |$)/.test(status)) throw new Violation(1002, "Received network error or non-101 status code.");
-    if (!has("upgrade", "websocket")) throw new Violation(1002, "Server did not set Upgrade header to \"websocket\".");
-    if (!has("connection", "upgrade")) throw new Violation(1002, "Server did not set Connection header to \"upgrade\".");
-    if (headers.get("sec-websocket-accept") !== this.#accept) throw new Violation(1002, "Incorrect hash received in Sec-WebSocket-Accept header.");
-    if (headers.has("sec-websocket-extensions")) throw new Violation(1002, "The server uses an extension that was not offered.");
-    const chosen = headers.get("sec-websocket-protocol");
-    if (chosen !== undefined && !this.#offered.includes(chosen)) throw new Violation(1002, "Protocol was not set in the opening handshake.");
-    this.protocol = chosen ?? "";
-    if (this.readyState === 0) {
-      this.readyState = 1;
-      this.#say(new Event("open"));
-    }
-    return joined.subarray(end + 4);
+  #message(data: unknown): void {
+    const { protocol, host } = new URL(this.#url);
+    this.dispatchEvent(new MessageEvent("message", { data, origin: `${protocol}//${host}` }));
   }
 
-  #take(opcode: number, payload: Uint8Array): void {
-    switch (opcode) {
-      case TEXT:
-      case BINARY: {
-        if (this.readyState !== 1) return;
-        const data = opcode === TEXT ? text(payload) : this.#binaryType === "blob" ? new Blob([payload]) : payload.buffer;
-        this.#say(new MessageEvent("message", { data, origin: new URL(this.url).origin }));
-        return;
-      }
-      case PING:
-        this.#send(frame(PONG, payload));
-        return;
-      case CLOSE: {
-        if (payload.length === 1) throw new Violation(1002, "a close frame with half a code");
-        const code = payload.length === 0 ? 1005 : (payload[0]! << 8) | payload[1]!;
-        if (payload.length > 0 && !isCode(code)) throw new Violation(1002, `close code ${code}`);
-        this.#close ??= { code, reason: text(payload.subarray(2)) };
-        if (!this.#saidGoodbye) this.#goodbye(payload.subarray(0, 2));
-        this.#socket.end();
-        return;
-      }
-    }
+  #closed(wasClean: boolean, code: number, reason: string): void {
+    if (this.#state === 3) return;
+    this.#state = 3;
+    if (!wasClean) this.dispatchEvent(new ErrorEvent(new TypeError("The connection was lost")));
+    this.dispatchEvent(new CloseEvent("close", { wasClean, code, reason }));
   }
 
-  #send(bytes: Uint8Array): Promise<void> {
-    const sent = new Promise<void>((done) => this.#socket.write(bytes, () => done()));
-    this.#sending = sent;
-    return sent;
+  #failed(failure: unknown): void {
+    if (this.#state === 3) return;
+    this.#state = 3;
+    const message = failure instanceof HostcallError ? failure.message : "The connection was given up";
+    const error = new TypeError(message, failure instanceof HostcallError ? { cause: failure } : undefined);
+    this.dispatchEvent(new ErrorEvent(error));
+    this.dispatchEvent(new CloseEvent("close", { wasClean: false, code: 1006, reason: "" }));
   }
 
-  #goodbye(payload: Uint8Array): void {
-    this.#saidGoodbye = true;
-    this.readyState = 2;
-    this.#send(frame(CLOSE, payload));
-    this.#timer = setTimeout(() => this.#socket.destroy(), GOODBYE_MS);
-  }
-
-  /** The other side broke the rules: it is told so, and the connection ends. */
-  #broken(violation: Violation): void {
-    if (this.readyState === 3) return;
-    if (this.readyState === 1) this.#send(frame(CLOSE, new Uint8Array([violation.code >> 8, violation.code & 0xff])));
-    this.#close = { code: 1006, reason: "" };
-    this.readyState = 2;
-    this.#say(new ErrorEvent("error", { message: violation.message, error: new TypeError(violation.message) }));
-    this.#sending.then(() => this.#socket.destroy());
-  }
-
-  #failed(error: unknown): void {
-    if (this.readyState === 3) return;
-    const wasOpen = this.readyState !== 0;
-    this.#close ??= { code: 1006, reason: "" };
-    this.readyState = 2;
-    const message = wasOpen ? String((error as Error)?.message ?? error) : "Received network error or non-101 status code.";
-    const shown: any = new TypeError(message);
-    Object.defineProperty(shown, "cause", { value: error, writable: true, configurable: true });
-    this.#say(new ErrorEvent("error", { message, error: shown }));
-  }
-
-  #closed(): void {
-    if (this.readyState === 3) return;
-    clearTimeout(this.#timer);
-    const unfinished = this.#head !== undefined && this.readyState === 0;
-    if (unfinished) this.#failed(new Error("the server closed the connection"));
-    const { code, reason } = this.#close ?? { code: 1006, reason: "" };
-    this.readyState = 3;
-    this.#say(new CloseEvent("close", { wasClean: this.#saidGoodbye && code !== 1006, code, reason }));
-  }
-
-  send(data: unknown): void {
-    if (this.readyState === 0) throw domError("InvalidStateError", "Sent before connected.");
-    if (typeof data === "object" && data instanceof Blob) {
-      this.bufferedAmount += data.size;
+  send(data: Data): void {
+    if (arguments.length === 0) throw new TypeError("WebSocket.send: 1 argument required, but only 0 present.");
+    if (this.#state === 0) throw domException("Sent before connected.", "InvalidStateError");
+    if (this.#state !== 1) return;
+    if (data instanceof Blob) {
       const size = data.size;
-      this.#sending = Promise.all([data.arrayBuffer(), this.#sending]).then(([bytes]) => {
-        if (this.readyState === 1) return this.#queue(BINARY, new Uint8Array(bytes), size);
-      });
+      this.#waiting += size;
+      this.#order(data.arrayBuffer().then((buffer: ArrayBuffer) => ({ bytes: new Uint8Array(buffer) })), size);
       return;
     }
     const isBytes = data instanceof ArrayBuffer || ArrayBuffer.isView(data);
-    const bytes = !isBytes ? encodeUtf8(String(data))
-      : data instanceof ArrayBuffer ? new Uint8Array(data.slice(0))
-      : new Uint8Array((data as ArrayBufferView).buffer, (data as ArrayBufferView).byteOffset, (data as ArrayBufferView).byteLength).slice();
-    this.bufferedAmount += bytes.length;
-    // What is sent while it closes goes nowhere, and counts as waiting for ever.
-    if (this.readyState === 1) this.#queue(isBytes ? BINARY : TEXT, bytes, bytes.length);
+    if (!isBytes) {
+      const text = String(data).toWellFormed();
+      this.#waiting += text.length;
+      this.#order(Promise.resolve({ text }), text.length);
+      return;
+    }
+    const view = ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data as ArrayBuffer);
+    // A copy: the caller may go on with its own.
+    const bytes = view.slice();
+    this.#waiting += bytes.length;
+    this.#order(Promise.resolve({ bytes }), bytes.length);
   }
 
-  #queue(opcode: number, bytes: Uint8Array, size: number): Promise<void> {
-    return this.#send(frame(opcode, bytes)).then(() => void (this.bufferedAmount -= size));
+  #order(content: Promise<{ text?: string; bytes?: Uint8Array }>, size: number): void {
+    const before = this.#sending;
+    this.#sending = content.then(async ({ text, bytes }) => {
+      await before;
+      const attached: Uint8Array[] = [];
+      const message = bytes ? { data: attach(attached, bytes) } : { text };
+      try {
+        await call("websocket", "http", { op: "send", socket: this.#name, ...message }, { bytes: attached });
+      } catch {
+        // The end of the connection is told by its own event.
+      }
+      this.#waiting -= size;
+    });
   }
 
   close(code?: number, reason: string = ""): void {
-    if (code !== undefined && code !== 1000 && !(code >= 3000 && code <= 4999)) {
-      throw domError("InvalidAccessError", "invalid code");
+    if (code !== undefined && code !== 1000 && !(code >= 3000 && code <= 4999)) throw domException("invalid code", "InvalidAccessError");
+    const text = String(reason).toWellFormed();
+    if (new (globalThis as any).TextEncoder().encode(text).length > 123) {
+      throw domException("Reason must be less than 123 bytes", "SyntaxError");
     }
-    const words = encodeUtf8(String(reason));
-    if (words.length > 123) throw domError("SyntaxError", `Reason must be less than 123 bytes; received ${words.length}`);
-    if (this.readyState >= 2) return;
-    if (this.readyState === 0) {
-      this.#failed(new Error("WebSocket was closed before the connection was established"));
-      this.#socket.destroy();
+    if (this.#state > 1) return;
+    const wasOpen = this.#state === 1;
+    this.#state = 2;
+    if (!wasOpen) {
+      this.#abort.abort();
+      queueTick(() => this.#failed(undefined));
       return;
     }
-    const given = code ?? (words.length > 0 ? 1000 : undefined);
-    const payload = given === undefined ? new Uint8Array(0) : new Uint8Array([given >> 8, given & 0xff, ...words]);
-    this.#goodbye(payload);
+    const params = { op: "close", socket: this.#name, ...(code === undefined ? {} : { code, reason: text }) };
+    void this.#sending.then(() => call("websocket", "http", params)).catch(() => {});
   }
 
+  get url(): string {
+    return this.#url;
+  }
+  get readyState(): number {
+    return this.#state;
+  }
+  get bufferedAmount(): number {
+    return this.#waiting;
+  }
+  get protocol(): string {
+    return this.#protocol;
+  }
+  get extensions(): string {
+    return "";
+  }
   get binaryType(): "blob" | "arraybuffer" {
-    return this.#binaryType;
+    return this.#binary;
   }
-  set binaryType(wanted: "blob" | "arraybuffer") {
-    this.#binaryType = wanted === "blob" || wanted === "arraybuffer" ? wanted : "blob";
-  }
-
-  #say(event: Event): void {
-    this.dispatchEvent(event);
-  }
-  #on(type: string, handler: unknown): void {
-    const before = this.#handlers.get(type);
-    if (before) this.removeEventListener(type, before);
-    const next = typeof handler === "function" ? (handler as (event: any) => void) : null;
-    this.#handlers.set(type, next);
-    if (next) this.addEventListener(type, next);
-  }
-  get onopen(): Handler {
-    return this.#handlers.get("open") ?? null;
-  }
-  set onopen(handler: Handler) {
-    this.#on("open", handler);
-  }
-  get onmessage(): Handler {
-    return this.#handlers.get("message") ?? null;
-  }
-  set onmessage(handler: Handler) {
-    this.#on("message", handler);
-  }
-  get onerror(): Handler {
-    return this.#handlers.get("error") ?? null;
-  }
-  set onerror(handler: Handler) {
-    this.#on("error", handler);
-  }
-  get onclose(): Handler {
-    return this.#handlers.get("close") ?? null;
-  }
-  set onclose(handler: Handler) {
-    this.#on("close", handler);
+  set binaryType(type: "blob" | "arraybuffer") {
+    this.#binary = type === "arraybuffer" ? type : "blob";
   }
 
-  override get [Symbol.toStringTag](): string {
-    return "WebSocket";
+  #handler(name: string): ((event: Event) => void) | null {
+    return this.#handlers.get(name) ?? null;
+  }
+  #handle(name: string, handler: unknown): void {
+    const old = this.#handlers.get(name);
+    if (old) this.removeEventListener(name, old as any);
+    this.#handlers.delete(name);
+    if (typeof handler !== "function") return;
+    this.#handlers.set(name, handler as any);
+    this.addEventListener(name, handler as any);
+  }
+  get onopen(): any {
+    return this.#handler("open");
+  }
+  set onopen(handler: any) {
+    this.#handle("open", handler);
+  }
+  get onerror(): any {
+    return this.#handler("error");
+  }
+  set onerror(handler: any) {
+    this.#handle("error", handler);
+  }
+  get onclose(): any {
+    return this.#handler("close");
+  }
+  set onclose(handler: any) {
+    this.#handle("close", handler);
+  }
+  get onmessage(): any {
+    return this.#handler("message");
+  }
+  set onmessage(handler: any) {
+    this.#handle("message", handler);
   }
 }
 
-/** Text of a frame, which has to be valid. */
-function text(bytes: Uint8Array): string {
-  try {
-    return decodeUtf8(bytes, true, true);
-  } catch {
-    throw new Violation(1007, "Received invalid UTF-8 in text frame.");
-  }
-}
-
-/** Whether a server may close with this code. */
-function isCode(code: number): boolean {
-  return (code >= 3000 && code <= 4999) || (code >= 1000 && code <= 1014 && ![1004, 1005, 1006].includes(code));
-}
+defineHidden(WebSocket.prototype, { CONNECTING: 0, OPEN: 1, CLOSING: 2, CLOSED: 3 });
+Object.defineProperty(WebSocket.prototype, Symbol.toStringTag, { value: "WebSocket", configurable: true });

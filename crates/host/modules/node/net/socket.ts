@@ -45,7 +45,7 @@ export function portOf(port: unknown, name: string = "options.port"): number {
   return number;
 }
 
-interface Target {
+export interface Target {
   host?: string;
   port?: number;
   path?: string;
@@ -67,6 +67,8 @@ export class Socket extends (Duplex as any) {
   #timer: unknown;
   #sent = 0;
   #hadError = false;
+  /** Handed over by a server, and the host has not heard that it is wanted. */
+  #waits = false;
   #target: Target = {};
 
   constructor(options: any = {}) {
@@ -97,17 +99,27 @@ export class Socket extends (Duplex as any) {
     if (typeof first === "object" && first !== null) target = first.path !== undefined ? { path: String(first.path) } : { port: portOf(first.port), host: first.host ?? "localhost" };
     else if (typeof first === "string" && Number.isNaN(Number(first))) target = { path: first };
     else target = { port: portOf(first), host: args[1] ?? "localhost" };
-    if (done) (this as any).once("connect", done);
+    const secured = this._secured(target);
+    if (done) (this as any).once(secured ? "secureConnect" : "connect", done);
     this.#name = freshName("socket");
     this.#target = target;
     this.connecting = true;
-    this.#receive({ op: "connect", socket: this.#name, ...target });
+    this.#receive({ op: "connect", socket: this.#name, ...target, ...(secured ? { tls: secured } : {}) });
     return this;
   }
+
+  /** What the host is asked for so that the connection is encrypted; `undefined`: nothing. */
+  _secured(_target: Target): object | undefined {
+    return undefined;
+  }
+
+  /** The connection stands; `about` is what the host said of it. */
+  _established(_about: any): void {}
 
   /** Takes over a connection that a server accepted. */
   _accept(name: string): void {
     this.#name = name;
+    this.#waits = true;
     this.#receive({ op: "accept", socket: name });
   }
 
@@ -147,7 +159,9 @@ export class Socket extends (Duplex as any) {
     this.remoteFamily = this.localFamily = about.family;
     const wasConnecting = this.connecting;
     this.connecting = false;
+    this.#waits = false;
     if (!wasConnecting) return;
+    this._established(about);
     self.emit("connect");
     self.emit("ready");
   }
@@ -182,6 +196,8 @@ export class Socket extends (Duplex as any) {
     clearTimeout(this.#timer);
     this.#hadError = Boolean(error);
     this.#abort.abort();
+    // A call that is cancelled before it begins takes nothing over.
+    if (this.#waits) void call("net", "http", { op: "refuse", socket: this.#name }).catch(() => {});
     done(error);
     queueTick(() => (this as any).emit("close", this.#hadError));
   }

@@ -34,6 +34,7 @@ function* frames(state, chunk) {
 }
 
 let behave = () => {};
+const pongs = [];
 const server = http.createServer();
 server.on("upgrade", (request, socket) => {
   const accept = createHash("sha1").update(request.headers["sec-websocket-key"] + GUID).digest("base64");
@@ -46,10 +47,10 @@ server.on("upgrade", (request, socket) => {
   socket.on("data", (chunk) => {
     for (const { opcode, body, masked } of frames(state, chunk)) {
       if (opcode === 8) {
-        log("server: close", masked, body.length >= 2 ? body.readUInt16BE(0) : "none", body.subarray(2).toString());
+        log("server: close", masked, body.length >= 2 ? body.readUInt16BE(0) : "none");
         socket.write(frame(8, body));
         socket.end();
-      } else if (opcode === 10) log("server: pong", body.toString());
+      } else if (opcode === 10) pongs.push(body.toString());
       else socket.write(frame(opcode, body));
     }
   });
@@ -105,6 +106,7 @@ for (const [name, does] of [
   const socket = new WebSocket(`ws://127.0.0.1:${port}/`);
   socket.addEventListener("message", (event) => { log(name, event.data); setTimeout(() => socket.close(), 20); });
   const [end] = await once(socket, "close");
+  if (name === "parts") log("server: pong", pongs.join());
   log(name, end.code, end.reason, end.wasClean);
 }
 

@@ -1,0 +1,233 @@
+//! Connections of the web: one awaited call opens one and brings its messages until it ends.
+//!
+//! The protocol is tungstenite's, TLS is rustls' with the system's certificates, and addresses are vetted as for `net`.
+//! Redirects are not followed. Cancelling `open` and the end of the extension drop the connection.
+
+use crate::http::headers;
+use crate::net::tls::Wanted;
+use crate::net::{NetConnector, Reader, Table as Servers, dial, failed};
+use crate::params;
+use futures_util::{SinkExt as _, StreamExt as _};
+use pijs_hostcall::connector::{cancelled, deadline};
+use pijs_hostcall::derive::websocket_target;
+use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
+use pijs_protocol::{ExtensionId, HostcallError};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncWrite, Join};
+use tokio::sync::{mpsc, oneshot};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+
+/// Connections that one extension may hold at a time.
+const MAX_OPEN: usize = 64;
+
+/// Bytes of one message.
+const MESSAGE: usize = 32 << 20;
+
+/// How long connecting and the handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+
+/// How long the other side may take to agree to a close.
+const CLOSING: Duration = Duration::from_secs(5);
+
+type Socket = WebSocketStream<Join<Reader, Box<dyn AsyncWrite + Send + Unpin>>>;
+type Key = (ExtensionId, String);
+/// A message to send, and who waits until the connection took it.
+type Order = (Message, oneshot::Sender<Result<(), Error>>);
+
+#[derive(Default)]
+struct Table(Mutex<BTreeMap<Key, mpsc::Sender<Order>>>);
+
+impl Table {
+    fn held(&self) -> MutexGuard<'_, BTreeMap<Key, mpsc::Sender<Order>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reserves a name for as long as the lease lives.
+    fn lease(self: &Arc<Self>, key: Key) -> Result<(Lease, mpsc::Receiver<Order>), HostcallError> {
+        let (send, orders) = mpsc::channel(1);
+        let mut held = self.held();
+        if held.keys().filter(|(owner, _)| *owner == key.0).count() >= MAX_OPEN {
+            let message = format!("websocket: {MAX_OPEN} connections are open already");
+            return Err(HostcallError::io("EMFILE", "connect", message));
+        }
+        if held.contains_key(&key) {
+            return Err(HostcallError::invalid("schema", format!("websocket: the name {:?} is in use", key.1)));
+        }
+        held.insert(key.clone(), send);
+        Ok((Lease { table: Arc::clone(self), key }, orders))
+    }
+}
+
+/// Takes a name out of the table when the call that owns it ends, however it ends.
+struct Lease {
+    table: Arc<Table>,
+    key: Key,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.table.held().remove(&self.key);
+    }
+}
+
+/// Serves the `websocket` method.
+pub struct WebSocketConnector {
+    table: Arc<Table>,
+    /// Knows which servers are the extension's own.
+    servers: Arc<Servers>,
+}
+
+impl WebSocketConnector {
+    /// Nothing open. Servers that an extension started through `net` may be connected to.
+    pub fn beside(net: &NetConnector) -> Self {
+        Self { table: Arc::default(), servers: Arc::clone(&net.table) }
+    }
+}
+
+impl Connector for WebSocketConnector {
+    fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        let (table, servers) = (Arc::clone(&self.table), Arc::clone(&self.servers));
+        Box::pin(async move {
+            let cancel = request.cancel.clone();
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => Err(cancelled("websocket")),
+                done = run(table, &servers, request, sink) => done,
+            }
+        })
+    }
+
+    fn end_extension(&self, extension: &ExtensionId) {
+        self.table.held().retain(|(owner, _), _| owner != extension);
+    }
+}
+
+async fn run(table: Arc<Table>, servers: &Servers, request: Request, sink: ChunkSink) -> Result<Output, HostcallError> {
+    let key: Key = (request.caller.extension().clone(), params::text(&request, "socket")?.to_owned());
+    let message = match params::text(&request, "op")? {
+        "open" => {
+            let (_lease, orders) = table.lease(key)?;
+            let socket = tokio::time::timeout(HANDSHAKE, open(&request, servers, &sink)).await;
+            let late = |_| deadline("websocket", u64::try_from(HANDSHAKE.as_millis()).unwrap_or(u64::MAX));
+            return carry(socket.map_err(late)??, orders, &sink).await;
+        }
+        "send" => match params::text_or_none(&request, "text")? {
+            Some(text) => Message::text(text),
+            None => Message::binary(params::bytes(&request, "data")?.into_owned()),
+        },
+        "close" => Message::Close(frame(&request)?),
+        other => return Err(HostcallError::invalid("schema", format!("websocket: unknown op {other:?}"))),
+    };
+    let gone = || HostcallError::io("EPIPE", "write", "websocket: the connection is closed");
+    let orders = table.held().get(&key).cloned().ok_or_else(gone)?;
+    let (done, answer) = oneshot::channel();
+    orders.send((message, done)).await.map_err(|_| gone())?;
+    answer.await.map_err(|_| gone())?.map_err(|error| words(&error))?;
+    Ok(Output::empty())
+}
+
+fn frame(request: &Request) -> Result<Option<CloseFrame>, HostcallError> {
+    let Some(code) = params::whole_or_none(request, "code")? else { return Ok(None) };
+    let code = u16::try_from(code).ok().filter(|code| *code == 1000 || (3000..5000).contains(code));
+    let code = code.ok_or_else(|| HostcallError::invalid("schema", "websocket: `code` is not one that may be sent"))?;
+    let reason = params::text_or_none(request, "reason")?.unwrap_or_default();
+    if reason.len() > 123 {
+        return Err(HostcallError::invalid("schema", "websocket: `reason` has more than 123 bytes"));
+    }
+    Ok(Some(CloseFrame { code: CloseCode::from(code), reason: reason.into() }))
+}
+
+async fn open(request: &Request, servers: &Servers, sink: &ChunkSink) -> Result<Socket, HostcallError> {
+    let (url, target) = websocket_target(params::text(request, "url")?)?;
+    let mut upgrade = url.as_str().into_client_request().map_err(|error| words(&error))?;
+    let protocols: Vec<&str> = match request.params.get("protocols") {
+        Some(Value::Array(protocols)) => protocols.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    if !protocols.is_empty() {
+        let value = HeaderValue::from_str(&protocols.join(", "));
+        let value = value.map_err(|_| HostcallError::invalid("schema", "websocket: `protocols` are no header"))?;
+        upgrade.headers_mut().insert("sec-websocket-protocol", value);
+    }
+    for (name, value) in &headers(request)? {
+        if !name.as_str().starts_with("sec-websocket-") {
+            upgrade.headers_mut().append(name, value.clone());
+        }
+    }
+    let wanted = (target.scheme == "https").then(Wanted::default);
+    let is_own = |address: &SocketAddr| servers.is_own(request.caller.extension(), *address);
+    let (reader, writer, _) = dial(request, &target.host, target.port, wanted, is_own).await?;
+    let writer = Arc::into_inner(writer).expect("nobody else writes to a connection just made").into_inner();
+    let transport = tokio::io::join(reader, writer);
+    let config = WebSocketConfig::default().max_message_size(Some(MESSAGE)).max_frame_size(Some(MESSAGE));
+    let (socket, response) =
+        client_async_with_config(upgrade, transport, Some(config)).await.map_err(|error| words(&error))?;
+    let protocol = response.headers().get("sec-websocket-protocol").and_then(|value| value.to_str().ok());
+    sink.send(Output::new(json!({ "open": { "protocol": protocol.unwrap_or_default() } })))?;
+    Ok(socket)
+}
+
+/// Carries messages both ways until one side has closed and the other agreed, or the connection is gone.
+async fn carry(
+    mut socket: Socket,
+    mut orders: mpsc::Receiver<Order>,
+    sink: &ChunkSink,
+) -> Result<Output, HostcallError> {
+    let mut close: Option<CloseFrame> = None;
+    let mut clean = false;
+    let mut too_late = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
+    let mut closing = false;
+    loop {
+        let incoming = tokio::select! {
+            Some((message, done)) = orders.recv() => {
+                if message.is_close() {
+                    closing = true;
+                    too_late.as_mut().reset(tokio::time::Instant::now() + CLOSING);
+                }
+                // Nobody may be waiting.
+                let _ = done.send(socket.send(message).await);
+                continue;
+            }
+            incoming = socket.next() => incoming,
+            () = &mut too_late, if closing => break,
+        };
+        match incoming {
+            Some(Ok(Message::Text(text))) => sink.send(Output::new(json!({ "text": text.as_str() })))?,
+            Some(Ok(Message::Binary(data))) => sink.send(Output::default().with_bytes("data", data.to_vec()))?,
+            Some(Ok(Message::Close(frame))) => {
+                clean = true;
+                close = frame;
+            }
+            // Pings are answered by the library.
+            Some(Ok(_)) => {}
+            None => break,
+            // After both have said good-bye it does not matter how the connection goes.
+            Some(Err(_)) => break,
+        }
+    }
+    let code = close.as_ref().map_or(if clean { 1005 } else { 1006 }, |frame| u16::from(frame.code));
+    let reason = close.map(|frame| frame.reason.to_string()).unwrap_or_default();
+    Ok(Output::new(json!({ "code": code, "reason": reason, "clean": clean })))
+}
+
+fn words(error: &Error) -> HostcallError {
+    match error {
+        Error::Io(error) => failed(error, "connect"),
+        Error::Http(response) => HostcallError::io(
+            "EPROTO",
+            "connect",
+            format!("websocket: the server answered {} and not with a connection", response.status()),
+        ),
+        Error::Capacity(_) => HostcallError::invalid("too_large", format!("websocket: {error}")),
+        error => HostcallError::io("EPROTO", "connect", format!("websocket: {error}")),
+    }
+}
