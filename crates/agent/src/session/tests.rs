@@ -228,7 +228,7 @@ fn a_line_of_a_gigabyte_is_skipped_without_being_held() {
     assert!(session.notices()[0].contains("1 lines"), "{:?}", session.notices());
 }
 
-/// A turn with three tool calls, flushed as the agent does.
+/// A turn with three tool calls and a compaction, flushed as the agent does.
 struct Turn {
     folder: PathBuf,
 }
@@ -269,6 +269,19 @@ impl pijs_durable::fault::Work for Turn {
                 taken.appended = session.entries().len();
             }
             if last && session.sync().is_ok() {
+                taken.synced = taken.appended;
+            }
+        }
+        let kept = session.entries()[0].id.clone();
+        let summary = Body::Compaction {
+            summary: "what was".to_owned(),
+            first_kept_entry_id: kept,
+            tokens_before: 9,
+            extra: Map::new(),
+        };
+        if session.append(summary).is_ok() {
+            taken.appended = session.entries().len();
+            if session.sync().is_ok() {
                 taken.synced = taken.appended;
             }
         }
