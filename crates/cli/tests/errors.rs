@@ -15,7 +15,7 @@ fn a_prompt_without_a_model_names_the_choices() {
     let world = World::new();
     world.pi(&["-p", "x"]).failed(2, &["--model", "script:", "openai/", "anthropic/"]);
     world.pi(&["-p", "x", "--model", "nobody"]).failed(2, &["nobody", "script:"]);
-    world.pi(&["hello"]).failed(2, &["-p"]);
+    world.pi(&["hello"]).failed(2, &["--model"]);
 }
 
 #[test]

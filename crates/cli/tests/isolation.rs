@@ -83,5 +83,5 @@ fn the_seal_is_the_default() {
     let line = help.succeeded().stdout.lines().skip_while(|line| !line.contains("--isolation")).take(8);
     assert!(line.collect::<String>().contains("[default: process]"), "{}", help.stdout);
     // A worker is only what was started as one.
-    world.pi(&["--pijs-realm-worker"]).failed(2, &["-p"]);
+    world.pi(&["--pijs-realm-worker"]).failed(2, &["--model"]);
 }
