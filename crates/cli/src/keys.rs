@@ -3,6 +3,7 @@
 use pijs_host::{Host, Owner};
 use pijs_protocol::Handle;
 use pijs_protocol::registration::Registration;
+use std::collections::BTreeSet;
 
 /// The default keys of the actions that pi 0.87.1 lets no extension override: interrupt, clear, exit, suspend,
 /// submit, confirm, cancel, copy, model and thinking switches, folding, the external editor.
@@ -41,6 +42,15 @@ pub(crate) fn canonical(key: &str) -> String {
     let is_held = |modifier: &str| held.split('+').any(|held| held == modifier);
     let held = ["ctrl", "shift", "alt"].into_iter().filter(|modifier| is_held(modifier));
     held.map(|modifier| format!("{modifier}+")).chain([own.to_owned()]).collect()
+}
+
+/// The keys that extensions have shortcuts on, as [`canonical`] writes them.
+pub(crate) fn shortcuts(host: &Host) -> BTreeSet<String> {
+    let keys = host.other_registrations().into_iter().filter_map(|(_, other)| match other {
+        Registration::Shortcut { key, .. } => Some(canonical(&key)),
+        _ => None,
+    });
+    keys.filter(|key| !RESERVED.contains(&key.as_str())).collect()
 }
 
 /// The shortcut on a key: of several the last one loaded.

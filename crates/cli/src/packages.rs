@@ -8,7 +8,8 @@ use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::grant_file::GrantFile;
 use crate::grants::Decided;
-use crate::output::{clean, stderr, stdout};
+use crate::output::{clean, indented, stderr, stdout};
+use crate::supply::Supplier;
 use crate::system::SystemTimer;
 use crate::terminal::Terminal;
 use crate::trust::Trust;
@@ -18,18 +19,51 @@ use pijs_packages::{
     PackageError, Progress, Scope, resolve_extensions,
 };
 use serde_json::json;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How old a version has to be before an update takes it: most hijacked ones are found in that time.
 const UPDATES_WAIT: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 
+/// How long an install waits for what it could do without.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// `pi install [SOURCE]`.
 pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Result<()> {
     for installed in install_quietly(environment, args).await? {
         told(environment, &installed, args)?;
+        fetch_supplied(environment, &installed, args.registry.as_deref()).await;
     }
     Ok(())
+}
+
+/// Fetches what pi supplies to a package, so that its first session needs no network. Without it the package is
+/// installed all the same.
+async fn fetch_supplied(environment: &Environment, installed: &Installed, registry: Option<&str>) {
+    let compiler = Compiler::new();
+    let fetched = async {
+        let output = compiler.build(&installed.id, &input_of(&installed.id, root(installed), &installed.entries))?;
+        let supplier = Supplier::new(environment, compiler.cache()).registry(registry);
+        supplier.for_extension(&output.metadata()).await
+    };
+    let reason = match tokio::time::timeout(PATIENCE, fetched).await {
+        Ok(Ok(_)) => None,
+        Ok(Err(failure)) => Some(failure.to_string()),
+        Err(_) => Some(format!("the registry took more than {} s", PATIENCE.as_secs())),
+    };
+    if let Some(reason) = reason {
+        stderr(&format!(
+            "warning: {}: what pi supplies to it is not here yet; the first session that loads it tries again\n  {}",
+            clean(&installed.id),
+            indented(&clean(&reason)),
+        ));
+    }
+}
+
+/// The folder of a package; of one file, the folder it lies in.
+fn root(installed: &Installed) -> &Path {
+    if installed.path.is_file() { installed.path.parent().unwrap_or(&installed.path) } else { &installed.path }
 }
 
 fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) -> Result<()> {
@@ -63,8 +97,7 @@ fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) ->
 pub(crate) fn consent_to(environment: &Environment, installed: &Installed, yes: bool) -> Result<(Applicant, Consent)> {
     let decided = Decided::new(environment, &RunArgs::default())?;
     let mode = decided.policy.mode;
-    let root =
-        if installed.path.is_file() { installed.path.parent().unwrap_or(&installed.path) } else { &installed.path };
+    let root = root(installed);
     let output = Compiler::new().build(&installed.id, &input_of(&installed.id, root, &installed.entries))?;
     let applicant = Applicant::new(&installed.id, root, &output.metadata(), mode)?;
     let terminal = Terminal::default();
@@ -106,6 +139,7 @@ pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Resu
     }
     for installed in &updated {
         consent_to(environment, installed, args.yes)?;
+        fetch_supplied(environment, installed, args.registry.as_deref()).await;
         for warning in &installed.warnings {
             stderr(&format!("warning: {}", clean(warning)));
         }

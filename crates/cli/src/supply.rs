@@ -18,12 +18,19 @@ use std::sync::Arc;
 pub(crate) struct Supplier {
     environment: Environment,
     cache: Option<Cache>,
+    /// In place of the user's.
+    registry: Option<String>,
     ready: RefCell<BTreeMap<String, Arc<Verified>>>,
 }
 
 impl Supplier {
     pub(crate) fn new(environment: &Environment, cache: Option<Cache>) -> Self {
-        Self { environment: environment.clone(), cache, ready: RefCell::default() }
+        Self { environment: environment.clone(), cache, registry: None, ready: RefCell::default() }
+    }
+
+    /// The registry to fetch from; without one the user's.
+    pub(crate) fn registry(self, registry: Option<&str>) -> Self {
+        Self { registry: registry.map(str::to_owned), ..self }
     }
 
     /// The units that a compiled extension imports, and those that these import in turn.
@@ -78,7 +85,7 @@ impl Supplier {
             Failure::failed(format!("no folder can be made in {}: {error}", self.environment.temp.display()))
         })?;
         let kept = self.kept().unwrap_or_else(|| folder.path().join("tarballs"));
-        let depot = Depot::open(&kept, self.environment.npm_config(None)?)?;
+        let depot = Depot::open(&kept, self.environment.npm_config(self.registry.as_deref())?)?;
         depot.unpack(&packages, folder.path()).await.map_err(|error| {
             let names: Vec<_> =
                 packages.iter().map(|package| format!("{}@{}", package.name, package.version)).collect();

@@ -124,3 +124,23 @@ fn a_project_package_counts_once_the_folder_is_trusted() {
     world.pi(&["trust"]).succeeded();
     assert_eq!(ask().succeeded().events_of("message_discarded").len(), 1);
 }
+
+#[test]
+fn what_pi_supplies_is_fetched_with_the_package_or_said_to_be_missing() {
+    let world = World::new();
+    world.write(
+        "schemas/package.json",
+        r#"{"name": "schemas", "version": "1.0.0", "pi": {"extensions": ["./index.ts"]}}"#,
+    );
+    world.write("schemas/index.ts", "import { Type } from 'typebox';\nexport default () => void Type.String();\n");
+    let folder = world.path().join("schemas").display().to_string();
+    let mut command = world.command(&["install", &folder, "--yes", "--registry", "http://127.0.0.1:9"]);
+    // Nothing was fetched there before.
+    command.env("XDG_CACHE_HOME", world.path().join("empty-cache"));
+    let run = support::run(command);
+    run.succeeded();
+    for words in ["installed", "what pi supplies", "typebox"] {
+        assert!(run.stderr.contains(words), "{words:?} is missing in:\n{}", run.stderr);
+    }
+    assert_eq!(listed(&world).len(), 1);
+}

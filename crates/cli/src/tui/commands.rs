@@ -43,8 +43,12 @@ impl Commands {
         let commands = Rc::clone(self);
         tokio::task::spawn_local(async move {
             match work {
-                Work::Say { text, later } => commands.say(&text, later).await,
-                Work::Abort => commands.session.agent.control().abort(),
+                Work::Say { text, later } => {
+                    commands.say(&text, later).await;
+                    // Extensions may have been loaded anew.
+                    commands.publish();
+                }
+                Work::Abort => commands.abort(),
                 Work::Shortcut(key) => commands.shortcut(&key).await,
                 Work::Complete(text) => commands.complete(&text).await,
                 Work::CycleThinking => commands.cycle_thinking(),
@@ -54,15 +58,31 @@ impl Commands {
         });
     }
 
-    /// The model that answers, for pi's row.
+    /// The model that answers, for pi's row, and the keys of extensions.
     pub(super) fn publish(&self) {
         let control = self.session.agent.control();
         let (model, thinking) = (control.model(), control.thinking());
+        let shortcuts = crate::keys::shortcuts(&self.session.host);
         self.screen.change(|view| {
+            view.shortcuts = shortcuts;
             if let Some(model) = model {
                 view.model.name = format!("{}/{}", model.provider, model.id);
             }
             view.model.thinking = thinking;
+        });
+    }
+
+    /// Stops the run. What waited to be said comes back into the editor.
+    fn abort(&self) {
+        let control = self.session.agent.control();
+        let (steering, follow_up) = control.clear_waiting();
+        let waiting = [steering, follow_up].concat().join("\n\n");
+        control.abort();
+        self.screen.change(|view| {
+            view.queued.clear();
+            if !waiting.is_empty() && view.editor.text().is_empty() {
+                view.editor.set(&waiting);
+            }
         });
     }
 
@@ -203,9 +223,7 @@ impl Commands {
 
     async fn shortcut(&self, key: &str) {
         let host = &self.session.host;
-        let Some((owner, handle)) = crate::keys::shortcut(host, key) else {
-            return self.screen.change(|view| view.unclaimed(key));
-        };
+        let Some((owner, handle)) = crate::keys::shortcut(host, key) else { return };
         if let CallbackOutcome::Threw(error) = host.call_back(&owner.extension, owner.entry, handle, Vec::new()).await {
             self.fail(&format!("Extension \"{}\" error: {}", owner.path, error.message));
         }

@@ -68,6 +68,8 @@ fn show(view: &mut View, event: &AgentEvent<'_>) {
             let text = format!("{error_message}; attempt {attempt} of {max_attempts} follows in {after} s");
             view.say(Style::Warning, &text);
         }
+        // What was queued has been said, or was changed on its way.
+        AgentEvent::Notice { name: "agent_settled", .. } => view.queued.clear(),
         AgentEvent::Notice { name: "compaction_start", .. } => view.say(Style::Info, "compacting the conversation"),
         _ => {}
     }

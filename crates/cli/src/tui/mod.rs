@@ -120,9 +120,16 @@ async fn run(
     let mut stops = Stops::listen()?;
     let host = session.host.clone();
     let talking = host.run(talk(Rc::clone(&session), screen.clone(), prompt, early, work));
+    let stopped = async {
+        stops.next().await;
+        screen.change(|view| view.leave());
+        screen.ask(Work::Exit);
+        // A second one does not wait for extensions to say good-bye.
+        stops.next().await;
+    };
     let result = tokio::select! {
         result = talking => result,
-        () = stops.next() => Err(Failure::interrupted()),
+        () = stopped => Err(Failure::interrupted()),
     };
     resized.abort();
     session.finish();

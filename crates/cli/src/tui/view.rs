@@ -9,7 +9,7 @@ use super::input::{self, Input};
 use super::layers::{Asked, ComponentId, Custom, Layer};
 use super::transcript::{Style, Transcript};
 use pijs_protocol::{ExtensionId, guard};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 /// Work for the thread that the session lives on.
@@ -19,7 +19,7 @@ pub(super) enum Work {
     Say { text: String, later: bool },
     /// The run is to stop.
     Abort,
-    /// A key that the editor has no use for.
+    /// A key that an extension has a shortcut on.
     Shortcut(String),
     /// What could complete this text.
     Complete(String),
@@ -121,6 +121,8 @@ pub(super) struct View {
     pub(super) thinking_label: Option<String>,
     /// Since when the model is at work.
     pub(super) running: Option<Instant>,
+    /// Keys that extensions have shortcuts on.
+    pub(super) shortcuts: BTreeSet<String>,
     /// What waits to be said to the model.
     pub(super) queued: Vec<String>,
     pub(super) model: Model,
@@ -260,17 +262,12 @@ impl View {
                 }
                 Vec::new()
             }
-            name if is_shortcut(name) => vec![Work::Shortcut(name.to_owned())],
+            name if self.shortcuts.contains(name) && may_be_shortcut(name) => vec![Work::Shortcut(name.to_owned())],
             name => {
                 self.editor.key(name, data);
                 Vec::new()
             }
         }
-    }
-
-    /// What the editor does with a key that no extension has a shortcut on.
-    pub(super) fn unclaimed(&mut self, name: &str) {
-        self.editor.key(name, "");
     }
 
     fn recall(&mut self, is_back: bool) {
@@ -402,8 +399,8 @@ fn takes_keys(layer: &Layer) -> bool {
     }
 }
 
-/// Whether a key may be a shortcut: it is held with a modifier, or is a function key.
-fn is_shortcut(name: &str) -> bool {
+/// Whether a key may be a shortcut: it is held with a modifier, or is a function key. Others are what people type.
+fn may_be_shortcut(name: &str) -> bool {
     let function = name.strip_prefix('f').is_some_and(|number| !number.is_empty() && number.parse::<u8>().is_ok());
     function || name.starts_with("ctrl+") || name.starts_with("alt+")
 }

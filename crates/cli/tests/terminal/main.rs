@@ -27,7 +27,8 @@ fn a_prompt_is_answered_on_the_screen_and_stays_behind() {
     terminal.say("greet me");
     terminal.sees("> greet me");
     terminal.sees("hello there");
-    terminal.say("once more");
+    // What is typed in one go is taken in its order.
+    terminal.send("never said\u{15}more\u{1}once \u{5}!\u{7f}\r");
     terminal.sees("again");
     terminal.say("/quit");
     let (code, bytes) = terminal.ends();
@@ -52,6 +53,19 @@ fn a_terminal_that_is_no_terminal_is_an_error_with_a_way_out() {
     let world = World::new();
     let model = world.script(&[&["x"]]);
     world.pi(&["--model", &model]).failed(2, &["no terminal", "pi -p"]);
+}
+
+#[test]
+fn a_program_that_is_asked_to_end_closes_its_session() {
+    let extension = r#"
+import { writeFileSync } from "node:fs";
+export default (pi: any) => pi.on("session_shutdown", (event: any) => writeFileSync("ended.txt", event.reason));
+"#;
+    let world = World::new();
+    let terminal = open(&world, extension, &[&["x"]], &["--allow", "write"]);
+    terminal.stop();
+    assert_eq!(terminal.ends().0, 0);
+    assert_eq!(world.read("project/ended.txt"), "quit");
 }
 
 const DIALOGS: &str = r#"
@@ -179,6 +193,20 @@ export default function (pi: any) {
     });
     ctx.ui.notify("ticked");
   } });
+  pi.registerCommand("layers", { handler: async (_: string, ctx: any) => {
+    await ctx.ui.custom((tui: any, _theme: any, _keys: any, done: any) => {
+      const layer = tui.showOverlay({ render: () => ["a layer above"] }, { width: 20, anchor: "top-left", nonCapturing: true });
+      return {
+        render: () => [`below, ${layer.isHidden() ? "alone" : "covered"}`],
+        handleInput(data: string) {
+          if (data === "h") layer.setHidden(!layer.isHidden());
+          if (data === "q") { layer.hide(); done(undefined); }
+          tui.requestRender();
+        },
+      };
+    });
+    ctx.ui.notify("layers are gone");
+  } });
   pi.registerCommand("stuck", { handler: async (_: string, ctx: any) => {
     await ctx.ui.custom(() => ({ render: () => ["you will never leave"], handleInput() {} }));
   } });
@@ -207,6 +235,19 @@ fn components_are_drawn_and_get_the_keys() {
 
     terminal.say("/ticks");
     terminal.sees("ticked");
+
+    terminal.say("/layers");
+    terminal.sees("a layer above");
+    terminal.sees("below, covered");
+    terminal.send("h");
+    terminal.sees("below, alone");
+    terminal.sees_no_more("a layer above");
+    terminal.send("h");
+    let rows = terminal.sees("a layer above");
+    assert!(rows[0].starts_with("a layer above"), "{rows:#?}");
+    terminal.send("q");
+    terminal.sees("layers are gone");
+    terminal.sees_no_more("a layer above");
 }
 
 #[test]

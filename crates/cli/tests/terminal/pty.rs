@@ -71,6 +71,12 @@ impl Terminal {
         self.send("\r");
     }
 
+    /// Asks the program to end, as a service manager does.
+    pub(crate) fn stop(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    }
+
     /// Waits until the screen fulfils `is_so` and returns its rows.
     #[track_caller]
     pub(crate) fn until(&self, what: &str, is_so: impl Fn(&[String]) -> bool) -> Vec<String> {

@@ -14,6 +14,7 @@
 import { importSync, state } from "pi:engine";
 import { callSync } from "pi:hostcall";
 import { issueHandle } from "pi:pi/handles";
+import { plain } from "pi:pi/plain";
 import { theme } from "pi:pi/theme";
 
 /** What an extension makes. */
@@ -106,6 +107,49 @@ function piTui(): any {
   }
 }
 
+/** What `showOverlay` gives: a hidden overlay is shown again where it was. */
+interface Floating {
+  hide(): void;
+  setHidden(hidden: boolean): void;
+  isHidden(): boolean;
+  focus(): void;
+  unfocus(): void;
+  isFocused(): boolean;
+}
+
+/** Overlays that are shown, the topmost last. */
+const floating: Floating[] = [];
+
+/** Floats a component over the screen until it is hidden. It has the keys unless its options say otherwise. */
+function showOverlay(component: Component, options?: object): Floating {
+  const spot = mounted();
+  spot.mount(component);
+  let open = false;
+  const close = () => {
+    if (!open) return;
+    open = false;
+    floating.splice(floating.indexOf(overlay), 1);
+    tellUi("closed", { component: spot.handle });
+  };
+  const show = () => {
+    const overlayOptions = plain(options);
+    open = tellUi("custom", { component: spot.handle, options: { overlay: true, ...(overlayOptions === undefined ? {} : { overlayOptions }) } }).draws === true;
+    if (!open) return;
+    floating.push(overlay);
+    tellUi("drawn", { component: spot.handle, lines: draw(component, screen().width) });
+  };
+  const overlay: Floating = {
+    hide: close,
+    setHidden: (hidden) => (hidden ? close() : open || show()),
+    isHidden: () => !open,
+    focus: () => {},
+    unfocus: () => {},
+    isFocused: () => open && floating.at(-1) === overlay,
+  };
+  show();
+  return overlay;
+}
+
 /** What factories get as `tui`: size, focus and the wish to be drawn again. */
 export const tui = {
   children: [] as Component[],
@@ -135,6 +179,13 @@ export const tui = {
     tui.children = tui.children.filter((child) => child !== component);
   },
   setFocus(): void {},
+  showOverlay,
+  hideOverlay(): void {
+    floating.at(-1)?.hide();
+  },
+  hasOverlay(): boolean {
+    return floating.length > 0;
+  },
   requestRender(): void {
     if (state().set.mode === "tui") tellUi("redraw", {});
   },
