@@ -16,7 +16,9 @@ fn main() -> ExitCode {
         Trial::test("a_build_that_takes_too_long_is_stopped", || too_long().map_err(Failed::from)),
         Trial::test("a_killed_build_fails_and_the_next_one_succeeds", || killed().map_err(Failed::from)),
     ];
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    // One at a time: what kills a build kills any child of this process.
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 fn fixtures() -> PathBuf {

@@ -286,14 +286,7 @@ fn without_assignments(text: &str) -> String {
         let rest = &text[after..];
         let value = rest.trim_start_matches([' ', '"', '\'', '\\']);
         let start = after + rest.len() - value.len();
-        let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '&' | ',' | ';' | '}' | ')' | '\\' | '<');
-        let mut length = value.find(ends).unwrap_or(value.len());
-        // `Authorization: Basic dXNlcg==`: the scheme is a word of its own.
-        let scheme = &value[..length];
-        if ["basic", "bearer", "digest", "token"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
-            let credential = value[length..].trim_start_matches(' ');
-            length = value.len() - credential.len() + credential.find(ends).unwrap_or(credential.len());
-        }
+        let length = secret_length(value, &rest[..rest.len() - value.len()]);
         if length > 0 && !value.starts_with(REDACTED) {
             out.push_str(&text[done..start]);
             out.push_str(REDACTED);
@@ -302,6 +295,39 @@ fn without_assignments(text: &str) -> String {
     }
     out.push_str(&text[done..]);
     out
+}
+
+/// How much of `value` belongs to it: all between quotes or brackets, else one word. `before` ends with its opening
+/// quote, if it has one.
+fn secret_length(value: &str, before: &str) -> usize {
+    if let Some(quote) = before.chars().next_back().filter(|c| matches!(c, '"' | '\'')) {
+        // Inside of a text in quotes, quotes are escaped themselves.
+        let is_escaped = before[..before.len() - 1].ends_with('\\');
+        let closing = value.match_indices(quote).map(|(at, _)| at);
+        let mut closing = closing.filter(|at| value[..*at].ends_with('\\') == is_escaped);
+        return closing.next().map_or(value.len(), |at| at - usize::from(is_escaped));
+    }
+    if value.starts_with(['{', '[']) {
+        let mut depth = 0_usize;
+        for (at, character) in value.char_indices() {
+            match character {
+                '{' | '[' => depth += 1,
+                '}' | ']' if depth == 1 => return at + 1,
+                '}' | ']' => depth -= 1,
+                _ => {}
+            }
+        }
+        return value.len();
+    }
+    let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '&' | ',' | ';' | '}' | ')' | '\\' | '<');
+    let length = value.find(ends).unwrap_or(value.len());
+    // `Authorization: Basic dXNlcg==`: the scheme is a word of its own.
+    let scheme = &value[..length];
+    if !["basic", "bearer", "digest", "token"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        return length;
+    }
+    let credential = value[length..].trim_start_matches(' ');
+    value.len() - credential.len() + credential.find(ends).unwrap_or(credential.len())
 }
 
 #[cfg(test)]
@@ -333,7 +359,12 @@ mod tests {
         for (text, clean) in [
             ("GET /v1?api_key=abc&n=1", "GET /v1?api_key=[REDACTED]&n=1"),
             ("curl -H 'X-Api-Key: abc' x", "curl -H 'X-Api-Key: [REDACTED]' x"),
-            ("{\"password\":\"a b\"}", "{\"password\":\"[REDACTED] b\"}"),
+            ("{\"password\":\"a b\"}", "{\"password\":\"[REDACTED]\"}"),
+            ("{\"password\":\"a\\\"b\",\"n\":1}", "{\"password\":\"[REDACTED]\",\"n\":1}"),
+            ("{'token': 'a, b', n: 1}", "{'token': '[REDACTED]', n: 1}"),
+            ("{\"secret\":{\"a\":[\"x y\"]},\"n\":1}", "{\"secret\":[REDACTED],\"n\":1}"),
+            ("tokens: [a, b], n", "tokens: [a, b], n"),
+            ("passwords=[a, b] n", "passwords=[a, b] n"),
             ("Authorization: Basic dTpw", "Authorization: [REDACTED]"),
             ("API-KEY = abc; next", "API-KEY = [REDACTED]; next"),
             ("{\\\"token\\\": \\\"abc\\\"}", "{\\\"token\\\": \\\"[REDACTED]\\\"}"),
