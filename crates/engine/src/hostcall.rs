@@ -5,7 +5,7 @@
 //! has its lone surrogates replaced.
 
 use crate::natives::Call;
-use crate::values::{Reader, Surrogates, Unfit, bytes_to_js, string_to_js, to_js};
+use crate::values::{Reader, Surrogates, Unfit, bytes_to_js, put, string_to_js, to_js};
 use pijs_protocol::{Capability, ErrorCode, HostCall, HostcallError, Message};
 use rquickjs::{Ctx, Exception, Object, Result, Value};
 
@@ -41,8 +41,8 @@ pub(crate) fn call_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
         return Err(throw_hostcall_error(ctx, error));
     }
     let answer = Object::new(ctx.clone())?;
-    answer.set("output", to_js(ctx, &reply.result.output)?)?;
-    answer.set("bytes", bytes_to_js(ctx, &reply.result.bytes)?)?;
+    put(&answer, "output", to_js(ctx, &reply.result.output)?)?;
+    put(&answer, "bytes", bytes_to_js(ctx, &reply.result.bytes)?)?;
     Ok(answer.into_value())
 }
 
@@ -109,6 +109,7 @@ fn host_call(message: &Object<'_>) -> std::result::Result<Message, Malformed> {
 fn refuse(ctx: &Ctx<'_>, unfit: &Unfit) -> rquickjs::Error {
     let reason = match unfit {
         Unfit::LoneSurrogate => "surrogate",
+        Unfit::TooLarge => "too_large",
         _ => "schema",
     };
     throw_hostcall_error(ctx, &HostcallError::invalid(reason, unfit.explain().unwrap_or("unreadable parameters")))
@@ -125,8 +126,8 @@ fn throw_hostcall_error(ctx: &Ctx<'_>, error: &HostcallError) -> rquickjs::Error
 fn hostcall_error<'js>(ctx: &Ctx<'js>, error: &HostcallError) -> Result<Value<'js>> {
     let thrown = Exception::from_message(ctx.clone(), &error.message)?.into_object();
     let code: ErrorCode = error.code;
-    thrown.set("code", string_to_js(ctx, code.as_str())?)?;
-    thrown.set("retryable", error.retryable)?;
-    thrown.set("details", crate::values::map_to_js(ctx, &error.details)?)?;
+    put(&thrown, "code", string_to_js(ctx, code.as_str())?)?;
+    put(&thrown, "retryable", error.retryable)?;
+    put(&thrown, "details", crate::values::map_to_js(ctx, &error.details)?)?;
     Ok(thrown.into_value())
 }

@@ -1,6 +1,6 @@
 //! Messages of the host as JavaScript objects: `{type, payload}`.
 
-use crate::values::{self, bytes_to_js, string_to_js};
+use crate::values::{self, bytes_to_js, put, string_to_js};
 use pijs_protocol::Message;
 use rquickjs::{Ctx, Error, Object, Result, Value};
 
@@ -10,19 +10,19 @@ pub(crate) fn to_js<'js>(ctx: &Ctx<'js>, message: &Message) -> Result<Value<'js>
     match message {
         Message::HostResult(result) => {
             let payload = Object::new(ctx.clone())?;
-            payload.set("call_id", string_to_js(ctx, result.call_id.as_str())?)?;
-            payload.set("output", values::to_js(ctx, &result.output)?)?;
-            payload.set("is_error", result.is_error)?;
+            put(&payload, "call_id", string_to_js(ctx, result.call_id.as_str())?)?;
+            put(&payload, "output", values::to_js(ctx, &result.output)?)?;
+            put(&payload, "is_error", result.is_error)?;
             if let Some(error) = &result.error {
-                payload.set("error", serialized(ctx, error)?)?;
+                put(&payload, "error", serialized(ctx, error)?)?;
             }
             if let Some(chunk) = &result.chunk {
-                payload.set("chunk", serialized(ctx, chunk)?)?;
+                put(&payload, "chunk", serialized(ctx, chunk)?)?;
             }
-            payload.set("bytes", bytes_to_js(ctx, &result.bytes)?)?;
+            put(&payload, "bytes", bytes_to_js(ctx, &result.bytes)?)?;
             let whole = Object::new(ctx.clone())?;
-            whole.set("type", "host_result")?;
-            whole.set("payload", payload)?;
+            put(&whole, "type", "host_result")?;
+            put(&whole, "payload", payload)?;
             Ok(whole.into_value())
         }
         other => serialized(ctx, other),

@@ -238,7 +238,7 @@ fn promise_state<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
             }
         },
     };
-    answer.set("state", state)?;
-    answer.set("value", value)?;
+    values::put(&answer, "state", state)?;
+    values::put(&answer, "value", value)?;
     Ok(answer.into_value())
 }

@@ -21,7 +21,7 @@ use crate::values::describe;
 use crate::{message, panics, values};
 use pijs_artifact::Verified;
 use pijs_protocol::wire::{Limits, RealmOptions, StateDelta, StreamAnswer, Task};
-use pijs_protocol::{Delivery, Message, Now, Seq, StreamDelta, Termination, Usage, Yield};
+use pijs_protocol::{Delivery, Message, Now, Seq, StreamDelta, Termination, Usage, Yield, guard};
 use rquickjs::function::{Constructor, This};
 use rquickjs::promise::PromiseState;
 use rquickjs::{Context, Ctx, Function, Module, Object, Runtime, Value, qjs};
@@ -35,6 +35,9 @@ const RUNTIME_MODULE: &str = "pi:runtime";
 /// Bytes that are allocated before the engine looks for cycles the first time; it then goes by what
 /// survived. Fixed, so that collections come at the same allocation in every run.
 const GC_THRESHOLD: usize = 4 << 20;
+
+/// Unhandled rejections that are reported one by one each time the microtasks are drained; the rest is counted.
+const MAX_REJECTIONS: usize = 100;
 
 /// How often one delta may alternate between *drain* and *resume*: more than any realm has handlers.
 const MAX_RESUMES: u32 = 10_000;
@@ -95,7 +98,12 @@ impl EngineRealm {
         let shared = Rc::new(Shared::new(options));
         let failed = |error: rquickjs::Error| EngineError::new(format!("cannot create a realm: {error}"));
         let runtime = Runtime::new_with_alloc(shared.meter.allocator()).map_err(failed)?;
-        runtime.set_max_stack_size(usize::try_from(options.limits.stack_bytes).unwrap_or(usize::MAX));
+        if guard::is_up("engine.stack") {
+            runtime.set_max_stack_size(usize::try_from(options.limits.stack_bytes).unwrap_or(usize::MAX));
+        } else {
+            // 0 is without a limit; what the engine sets by itself is one.
+            runtime.set_max_stack_size(0);
+        }
         runtime.set_gc_threshold(GC_THRESHOLD);
         let meter = Rc::clone(&shared);
         runtime.set_interrupt_handler(Some(Box::new(move || meter.meter.poll())));
@@ -354,8 +362,15 @@ impl EngineRealm {
             if self.shared.rejections.is_empty() || exports.is_none() {
                 return Ok(());
             }
-            for reason in self.settled(ctx, self.shared.rejections.take(ctx))? {
+            let most = if guard::is_up("engine.rejections") { MAX_REJECTIONS } else { usize::MAX };
+            let (reasons, more) = self.settled(ctx, self.shared.rejections.take(ctx, most))?;
+            for reason in reasons {
                 self.report(ctx, exports, reason)?;
+            }
+            if more > 0 {
+                let words = format!("{more} more promises were rejected, and nobody handled that");
+                let words = self.settled(ctx, values::string_to_js(ctx, &words))?;
+                self.report(ctx, exports, words)?;
             }
         }
     }

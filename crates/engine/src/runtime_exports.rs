@@ -1,6 +1,6 @@
 //! The functions of `pi:runtime`, kept at hand between turns.
 
-use crate::values::{Reader, Surrogates, method, string_to_js};
+use crate::values::{Reader, Surrogates, method, push, string_to_js};
 use pijs_protocol::wire::StreamAnswer;
 use pijs_protocol::{Handle, StreamDelta, StreamSource};
 use rquickjs::{Array, Ctx, Exception, Function, Persistent, Result, Value, qjs};
@@ -99,7 +99,7 @@ fn source_index(source: StreamSource) -> usize {
 fn string_array<'js>(ctx: &Ctx<'js>, texts: &[String]) -> Result<Value<'js>> {
     let array = Array::new(ctx.clone())?;
     for (index, text) in texts.iter().enumerate() {
-        array.set(index, string_to_js(ctx, text)?)?;
+        push(&array, index, string_to_js(ctx, text)?)?;
     }
     Ok(array.into_value())
 }

@@ -3,7 +3,7 @@
 //! `pi:engine`'s `state()` returns one object, the same each time: `{version, set, entries}`. The
 //! engine changes it in place before a task and with a hostcall's reply; reading costs nothing.
 
-use crate::values;
+use crate::values::{self, push, put};
 use pijs_protocol::wire::StateDelta;
 use rquickjs::{Array, Ctx, Object, Persistent, Result};
 use std::cell::RefCell;
@@ -31,18 +31,18 @@ impl State {
         let snapshot = self.snapshot(ctx)?;
         let set = snapshot.set.restore(ctx)?;
         for (name, value) in &delta.set {
-            set.set(name.as_str(), values::to_js(ctx, value)?)?;
+            put(&set, name.as_str(), values::to_js(ctx, value)?)?;
         }
         if let Some(change) = &delta.entries {
             let entries = snapshot.entries.restore(ctx)?;
             let keep = change.keep.min(entries.len());
             entries.as_object().set("length", i32::try_from(keep).unwrap_or(i32::MAX))?;
             for (offset, entry) in change.append.iter().enumerate() {
-                entries.set(keep + offset, values::to_js(ctx, entry)?)?;
+                push(&entries, keep + offset, values::to_js(ctx, entry)?)?;
             }
         }
         #[expect(clippy::cast_precision_loss, reason = "a version counts changes of one session")]
-        snapshot.whole.restore(ctx)?.set("version", delta.version as f64)
+        put(&snapshot.whole.restore(ctx)?, "version", delta.version as f64)
     }
 
     fn snapshot(&self, ctx: &Ctx<'_>) -> Result<Snapshot> {
@@ -52,9 +52,9 @@ impl State {
         let whole = Object::new(ctx.clone())?;
         let set = Object::new(ctx.clone())?;
         let entries = Array::new(ctx.clone())?;
-        whole.set("version", 0)?;
-        whole.set("set", set.clone())?;
-        whole.set("entries", entries.clone())?;
+        put(&whole, "version", 0)?;
+        put(&whole, "set", set.clone())?;
+        put(&whole, "entries", entries.clone())?;
         let snapshot = Snapshot {
             whole: Persistent::save(ctx, whole),
             set: Persistent::save(ctx, set),

@@ -3,7 +3,7 @@
 //! `URL` and `URLSearchParams` themselves are TypeScript above this.
 
 use crate::natives::Call;
-use crate::values::string_to_js;
+use crate::values::{put, string_to_js};
 use rquickjs::{Ctx, Object, Result, Value};
 use url::{Url, quirks};
 
@@ -74,7 +74,7 @@ fn parts<'js>(ctx: &Ctx<'js>, url: &Url) -> Result<Value<'js>> {
         ("hash", quirks::hash(url)),
     ];
     for (name, text) in members {
-        object.set(name, string_to_js(ctx, text)?)?;
+        put(&object, name, string_to_js(ctx, text)?)?;
     }
     Ok(object.into_value())
 }

@@ -7,13 +7,21 @@
 //! `toJSON`, proxies); it runs under the turn's limits like any other.
 
 use crate::text;
-use rquickjs::{Array, Coerced, Ctx, Exception, Filter, FromJs, Function, Object, TypedArray, Value};
+use pijs_protocol::guard;
+use rquickjs::{Array, Coerced, Ctx, Exception, Filter, FromJs, Function, IntoAtom, IntoJs, Object, TypedArray, Value};
 use rquickjs::{atom::PredefinedAtom, function::This};
 use serde_json::{Map, Number};
 
 /// Deepest nesting that leaves a realm. `serde_json` reads 128 levels back from a tape, and a message
 /// around the value takes a few; deeper ones are cycles or attacks, and recursion here costs host stack.
 const MAX_DEPTH: usize = 120;
+
+/// Values that one message may hold, lists and members counted: each costs the host some fifty bytes, whatever it
+/// costs the realm, whose own limit does not see it.
+const MAX_VALUES: usize = 1 << 20;
+
+/// Bytes of text and attachments that one message may hold. What the gate takes is less; a frame takes as much.
+const MAX_BYTES: usize = 128 << 20;
 
 /// What happens to lone surrogates on their way out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +41,8 @@ pub(crate) enum Unfit {
     LoneSurrogate,
     /// Cyclic or absurdly deep.
     TooDeep,
+    /// More than [`MAX_VALUES`] or [`MAX_BYTES`].
+    TooLarge,
     /// A BigInt.
     BigInt,
     /// Not of the expected shape.
@@ -48,6 +58,7 @@ impl Unfit {
                 Some("a string holds half a surrogate pair, which is no Unicode text; use toWellFormed() first")
             }
             Self::TooDeep => Some("a value is cyclic or nested more than 120 levels deep"),
+            Self::TooLarge => Some("a value has more than a million members or 128 MB; send it in pieces"),
             Self::BigInt => Some("a BigInt has no JSON form; use a number or a string"),
             Self::Shape(what) => Some(what),
         }
@@ -78,7 +89,7 @@ pub(crate) fn to_js<'js>(ctx: &Ctx<'js>, value: &serde_json::Value) -> rquickjs:
         serde_json::Value::Array(items) => {
             let array = Array::new(ctx.clone())?;
             for (index, item) in items.iter().enumerate() {
-                array.set(index, to_js(ctx, item)?)?;
+                push(&array, index, to_js(ctx, item)?)?;
             }
             array.into_value()
         }
@@ -88,22 +99,30 @@ pub(crate) fn to_js<'js>(ctx: &Ctx<'js>, value: &serde_json::Value) -> rquickjs:
 
 /// Builds an object from JSON members, in their order.
 ///
-/// Members are defined, not assigned: a member called `__proto__` is data, not the prototype.
+/// Members are defined, not assigned: see [`put`].
 pub(crate) fn map_to_js<'js>(
     ctx: &Ctx<'js>,
     members: &Map<String, serde_json::Value>,
 ) -> rquickjs::Result<Object<'js>> {
     let object = Object::new(ctx.clone())?;
     for (name, member) in members {
-        let value = to_js(ctx, member)?;
-        if name == "__proto__" {
-            object
-                .prop(name.as_str(), rquickjs::object::Property::from(value).writable().enumerable().configurable())?;
-        } else {
-            object.set(name.as_str(), value)?;
-        }
+        put(&object, name.as_str(), to_js(ctx, member)?)?;
     }
     Ok(object)
+}
+
+/// Defines a member as plain data.
+///
+/// Never assigned: a member called `__proto__` is data, and setters that the guest has put on `Object.prototype` or
+/// `Array.prototype` are none of a message's business.
+pub(crate) fn put<'js>(object: &Object<'js>, key: impl IntoAtom<'js>, value: impl IntoJs<'js>) -> rquickjs::Result<()> {
+    object.prop(key, rquickjs::object::Property::from(value).writable().enumerable().configurable())
+}
+
+/// Defines an item of an array in the same way.
+pub(crate) fn push<'js>(array: &Array<'js>, index: usize, value: impl IntoJs<'js>) -> rquickjs::Result<()> {
+    // An array that long has no room in memory.
+    put(array.as_object(), u32::try_from(index).unwrap_or(u32::MAX), value)
 }
 
 /// Builds a string.
@@ -122,7 +141,7 @@ fn number_to_js<'js>(ctx: &Ctx<'js>, number: &Number) -> Value<'js> {
 pub(crate) fn bytes_to_js<'js>(ctx: &Ctx<'js>, attachments: &[Vec<u8>]) -> rquickjs::Result<Array<'js>> {
     let array = Array::new(ctx.clone())?;
     for (index, bytes) in attachments.iter().enumerate() {
-        array.set(index, TypedArray::<u8>::new_copy(ctx.clone(), bytes)?)?;
+        push(&array, index, TypedArray::<u8>::new_copy(ctx.clone(), bytes)?)?;
     }
     Ok(array)
 }
@@ -137,13 +156,15 @@ pub(crate) fn bytes_from_js(value: &Value<'_>) -> Option<Vec<u8>> {
 /// Reads values out of the realm and collects their attachments.
 pub(crate) struct Reader {
     surrogates: Surrogates,
+    values_left: usize,
+    bytes_left: usize,
     /// Attachments so far; `{"$bytes": i}` counts from the first of them.
     pub(crate) bytes: Vec<Vec<u8>>,
 }
 
 impl Reader {
     pub(crate) fn new(surrogates: Surrogates) -> Self {
-        Self { surrogates, bytes: Vec::new() }
+        Self { surrogates, values_left: MAX_VALUES, bytes_left: MAX_BYTES, bytes: Vec::new() }
     }
 
     /// The JSON form of a value; `None` for what `JSON.stringify` leaves out.
@@ -168,24 +189,35 @@ impl Reader {
             return Ok(());
         }
         let array = value.as_array().ok_or(Unfit::Shape("bytes must be an array of Uint8Array"))?;
-        for item in array.iter::<Value<'_>>() {
-            let bytes = bytes_from_js(&item?).ok_or(Unfit::Shape("bytes must be an array of Uint8Array"))?;
-            self.bytes.push(bytes);
+        for index in 0..length(array.as_object())? {
+            take(&mut self.values_left, 1)?;
+            let item: Value<'_> = array.as_object().get(index)?;
+            self.keep(bytes_from_js(&item).ok_or(Unfit::Shape("bytes must be an array of Uint8Array"))?)?;
         }
         Ok(())
     }
 
-    fn text(&self, string: &rquickjs::String<'_>) -> Result<String, Unfit> {
-        match self.surrogates {
-            Surrogates::Refuse => text::strict(string).ok_or(Unfit::LoneSurrogate),
-            Surrogates::Replace => Ok(text::lossy(string)),
-        }
+    fn text(&mut self, string: &rquickjs::String<'_>) -> Result<String, Unfit> {
+        let text = match self.surrogates {
+            Surrogates::Refuse => text::strict(string).ok_or(Unfit::LoneSurrogate)?,
+            Surrogates::Replace => text::lossy(string),
+        };
+        take(&mut self.bytes_left, text.len())?;
+        Ok(text)
+    }
+
+    /// Keeps the content of a `Uint8Array` as the next attachment.
+    fn keep(&mut self, bytes: Vec<u8>) -> Result<(), Unfit> {
+        take(&mut self.bytes_left, bytes.len())?;
+        self.bytes.push(bytes);
+        Ok(())
     }
 
     fn read_at(&mut self, value: &Value<'_>, depth: usize) -> Result<Option<serde_json::Value>, Unfit> {
         if depth > MAX_DEPTH {
             return Err(Unfit::TooDeep);
         }
+        take(&mut self.values_left, 1)?;
         if let Some(string) = value.as_string() {
             return Ok(Some(self.text(string)?.into()));
         }
@@ -218,7 +250,7 @@ impl Reader {
         if object.is_typed_array::<u8>() {
             let bytes = bytes_from_js(object.as_value()).ok_or(Unfit::Shape("a Uint8Array is detached"))?;
             let index = self.bytes.len();
-            self.bytes.push(bytes);
+            self.keep(bytes)?;
             return Ok(Some(serde_json::json!({ "$bytes": index })));
         }
         let to_json: Value<'_> = object.get(PredefinedAtom::ToJSON)?;
@@ -234,10 +266,11 @@ impl Reader {
     }
 
     fn read_members(&mut self, object: &Object<'_>, depth: usize) -> Result<Option<serde_json::Value>, Unfit> {
-        if let Some(array) = object.as_array() {
+        if is_list(object) {
             let mut items = Vec::new();
-            for item in array.iter::<Value<'_>>() {
-                items.push(self.read_at(&item?, depth + 1)?.unwrap_or_default());
+            for index in 0..length(object)? {
+                let item: Value<'_> = object.get(index)?;
+                items.push(self.read_at(&item, depth + 1)?.unwrap_or_default());
             }
             return Ok(Some(items.into()));
         }
@@ -252,6 +285,38 @@ impl Reader {
         }
         Ok(Some(members.into()))
     }
+}
+
+/// Whether `JSON.stringify` writes it as a list: an array, or a proxy of one.
+fn is_list(object: &Object<'_>) -> bool {
+    let mut object = object.clone();
+    for _ in 0..MAX_DEPTH {
+        let Some(target) = object.as_proxy().and_then(|proxy| proxy.target().ok()) else { return object.is_array() };
+        object = target;
+    }
+    false
+}
+
+/// The length of an array, or of a proxy of one, which may answer anything.
+///
+/// Not the library's own, which panics when the answer is no small whole number.
+fn length(array: &Object<'_>) -> Result<u32, Unfit> {
+    let length: Value<'_> = array.get(PredefinedAtom::Length)?;
+    match length.as_number() {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, as longer lists may")]
+        Some(number) => Ok(number as u32),
+        None => Err(Unfit::Shape("the length of a list is no number")),
+    }
+}
+
+/// Takes from what a message may still hold.
+fn take(left: &mut usize, much: usize) -> Result<(), Unfit> {
+    match left.checked_sub(much) {
+        Some(rest) => *left = rest,
+        None if guard::is_up("engine.size") => return Err(Unfit::TooLarge),
+        None => {}
+    }
+    Ok(())
 }
 
 /// Whole numbers that are exact stay whole; what JSON cannot write is `null`.

@@ -2,6 +2,7 @@
 
 use super::brotli;
 use crate::natives::{self, Call};
+use crate::values;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use rquickjs::{Ctx, Exception, Object, Result, TypedArray, Value};
 use std::cell::RefCell;
@@ -54,11 +55,11 @@ pub(crate) fn create<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 
 fn report<'js>(ctx: &Ctx<'js>, step: Step) -> Result<Value<'js>> {
     let answer = Object::new(ctx.clone())?;
-    answer.set("output", TypedArray::<u8>::new_copy(ctx.clone(), step.output)?)?;
-    answer.set("read", step.read)?;
-    answer.set("end", step.end)?;
+    values::put(&answer, "output", TypedArray::<u8>::new_copy(ctx.clone(), step.output)?)?;
+    values::put(&answer, "read", step.read)?;
+    values::put(&answer, "end", step.end)?;
     if let Some(failure) = step.failure {
-        answer.set("failure", failure)?;
+        values::put(&answer, "failure", failure)?;
     }
     Ok(answer.into_value())
 }

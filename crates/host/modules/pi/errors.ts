@@ -32,13 +32,18 @@ export function sendError(thrown: unknown, phase: string, entry?: number): void 
   send({ type: "error", payload: errorReport(thrown, phase, entry) });
 }
 
-/** pi's words for a thrown value: the message of an Error, else the value as text. */
+/** pi's words for a thrown value: the message of an Error, else the value as text. Runs its code, which may throw. */
 export function messageOf(thrown: unknown): string {
   return isError(thrown) ? String(thrown.message) : String(thrown);
 }
 
+/** Asking a proxy for its prototype runs its handler, which may throw. */
 function isError(thrown: unknown): thrown is Error {
-  return thrown instanceof Error || thrown instanceof DOMException;
+  try {
+    return thrown instanceof Error || thrown instanceof DOMException;
+  } catch {
+    return false;
+  }
 }
 
 function text(read: () => string): string {

@@ -4,18 +4,22 @@
  * Numbers are issued in registration order and never again in this realm.
  */
 
+import { SafeMap } from "pi:web/safe";
+
 type Callable = (...args: any[]) => unknown;
 
-const functions: Callable[] = [];
+const functions = new SafeMap<number, Callable>();
 
 /** Keeps a function and returns its handle. */
 export function issueHandle(callable: Callable): number {
-  return functions.push(callable) - 1;
+  const handle = functions.size;
+  functions.set(handle, callable);
+  return handle;
 }
 
 /** The function behind a handle of this realm. */
 export function byHandle(handle: number): Callable {
-  const callable = functions[handle];
+  const callable = functions.get(handle);
   if (!callable) throw new Error(`handle ${handle} was never issued`);
   return callable;
 }

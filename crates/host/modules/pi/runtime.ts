@@ -15,7 +15,7 @@ import { createApi } from "pi:pi/api";
 import { arrive, deafen } from "pi:pi/bus";
 import { createCommandContext, createContext, withSystemPrompt } from "pi:pi/ctx";
 import { Entry } from "pi:pi/entry";
-import { errorReport, messageOf, sendError } from "pi:pi/errors";
+import { errorReport, sendError } from "pi:pi/errors";
 import { byHandle, withHandles } from "pi:pi/handles";
 import { updater } from "pi:pi/providers";
 import { abortSignal, signalOf } from "pi:pi/signals";
@@ -32,6 +32,9 @@ interface Loaded {
 }
 
 const loaded: Loaded[] = [];
+
+/** Taken before an extension could put something else in its place. */
+const { stringify } = JSON;
 
 /** Runs a function; its value, or that of its promise, or what went wrong, goes to one of two. */
 function settle(run: () => unknown, onValue: (value: any) => void, onError: (error: unknown) => void): void {
@@ -74,7 +77,7 @@ function load(payload: { entry: number; module: string; path: string }): void {
     const report = errorReport(error, "load", entry.index);
     send({ type: "error", payload: { ...report, message: message.toWellFormed() } });
   };
-  const threw = (error: unknown) => failed(`Failed to load extension: ${messageOf(error)}`, error);
+  const threw = (error: unknown) => failed(`Failed to load extension: ${errorReport(error, "load").message}`, error);
   settle(
     () => import(payload.module),
     (namespace: { default?: unknown }) => {
@@ -121,12 +124,12 @@ function eventHook(payload: {
   for (const key of Object.keys(payload.payload)) event[key] = revive(payload.payload[key]);
   // The object that was handed in counts, not one the handler puts in its place: that is how pi's
   // tool calls see changes of their input.
-  const before = (payload.mutable ?? []).map((key) => ({ key, value: event[key], text: JSON.stringify(event[key]) }));
+  const before = (payload.mutable ?? []).map((key) => ({ key, value: event[key], text: stringify(event[key]) }));
   const changed = () => {
     const changes: Record<string, unknown> = {};
     for (const { key, value, text } of before) {
       const now = payload.event === "tool_call" ? value : event[key];
-      if (JSON.stringify(now) !== text) changes[key] = now;
+      if (stringify(now) !== text) changes[key] = now;
     }
     return changes;
   };

@@ -14,6 +14,7 @@ import { callSync as engineCallSync, nextCallId, send } from "pi:engine";
 import { AbortController } from "pi:web/abort";
 import type { AbortSignal } from "pi:web/abort";
 import { bind } from "pi:web/contexts";
+import { SafeMap } from "pi:web/safe";
 import { runTicks } from "pi:web/ticks";
 import { fireTimer } from "pi:web/timers";
 
@@ -65,7 +66,7 @@ interface Pending {
   release: (() => void) | undefined;
 }
 
-const pending = new Map<string, Pending>();
+const pending = new SafeMap<string, Pending>();
 
 /** Makes a request and waits for its end. The capability is what the caller believes it needs. */
 export function call(method: string, capability: string, params: object, options: CallOptions = {}): Promise<Answer> {
@@ -151,7 +152,7 @@ export function onTimer(id: number): void {
   }
 }
 
-const hostSignals = new Map<number, AbortController>();
+const hostSignals = new SafeMap<number, AbortController>();
 
 /** The signal that the host handed in under a number: `{"$signal": n}` in a message. */
 export function hostSignal(id: number): AbortSignal {

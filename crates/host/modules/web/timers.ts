@@ -12,12 +12,13 @@ import { facts, send } from "pi:engine";
 import { checkFunction } from "pi:node/errors";
 import { HostcallError } from "pi:hostcall";
 import { bind } from "pi:web/contexts";
+import { SafeMap } from "pi:web/safe";
 
 type Callback = (...args: any[]) => void;
 
 const LONGEST_DELAY = 2 ** 31 - 1;
 
-const armed = new Map<number, Timer>();
+const armed = new SafeMap<number, Timer>();
 let lastId = 0;
 
 /** Node has no such limit; without one a loop that arms timers costs the host memory without end. */

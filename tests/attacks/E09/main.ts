@@ -1,0 +1,17 @@
+export default (pi: any) =>
+  pi.registerTool({
+    name: "attack",
+    description: "attacks",
+    parameters: {},
+    execute: async () => {
+      const kept: string[] = [];
+      for (let round = 0; round < 4000; round++) {
+        try {
+          kept.push("x".repeat(1 << 17) + round);
+        } catch {
+          // Out of memory is an exception like any other, or so one may think.
+        }
+      }
+      return { content: [{ type: "text", text: `${kept.length}` }] };
+    },
+  });

@@ -1,0 +1,4 @@
+export default (pi: any) =>
+  pi.on("session_start", () => {
+    while (true) {}
+  });

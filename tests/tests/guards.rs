@@ -1,0 +1,220 @@
+//! Guards whose fall no session shows, because an honest host never meets what they refuse: each scenario as it ships,
+//! when it holds, and once more in a process with its guard down, when it must not.
+//!
+//! Has a `main` of its own: scenarios run in processes of their own, and one of them has a worker that is none.
+
+use futures_util::future::BoxFuture;
+use libtest_mimic::{Arguments, Failed, Trial};
+use pijs_hostcall::{
+    Caller, ChunkSink, Connector, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Output, Places, Policy,
+    Profile, Quotas, Request, Timer,
+};
+use pijs_protocol::{Capability, HostCall, HostcallError, Now, guard};
+use serde_json::{Value, json};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Name, guard, and whether the host holds out.
+type Scenario = (&'static str, &'static str, fn() -> bool);
+
+const SCENARIOS: &[Scenario] = &[
+    ("calls_in_flight_are_limited", "quota.in-flight", calls_in_flight_are_limited),
+    ("dialogs_are_limited", "quota.dialogs", dialogs_are_limited),
+    #[cfg(target_os = "linux")]
+    ("a_worker_speaks_when_it_is_asked", "realm.turns", rogue::a_worker_speaks_when_it_is_asked),
+    #[cfg(target_os = "linux")]
+    ("a_head_is_counted_before_it_is_read", "realm.head-size", rogue::a_head_is_counted_before_it_is_read),
+];
+
+/// Runs one scenario in this process.
+const SCENARIO: &str = "--scenario";
+/// Exit statuses of it.
+const HELD: u8 = 0;
+const FELL: u8 = 3;
+
+fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    rogue::enter();
+    let argv: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, wanted] = argv.as_slice()
+        && flag == SCENARIO
+    {
+        let (_, _, scenario) = SCENARIOS.iter().find(|(name, ..)| name == wanted).expect("a scenario");
+        return ExitCode::from(if scenario() { HELD } else { FELL });
+    }
+    let trials = SCENARIOS.iter().flat_map(|(name, guard, _)| {
+        [
+            Trial::test(*name, || expect(name, None, HELD)),
+            Trial::test(format!("{name}::without::{guard}"), || expect(name, Some(guard), FELL)),
+        ]
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}
+
+fn expect(scenario: &str, down: Option<&str>, wanted: u8) -> Result<(), Failed> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args([SCENARIO, scenario]).env_remove(guard::VARIABLE);
+    if let Some(guard) = down {
+        command.env(guard::VARIABLE, guard);
+    }
+    let output = command.output()?;
+    if output.status.code() == Some(wanted.into()) {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{scenario}: {}, expected exit status {wanted}\n{said}", output.status).into())
+}
+
+/// A clock that stands still.
+struct Still;
+
+impl Timer for Still {
+    fn now(&self) -> Now {
+        Now { epoch_ms: 1_700_000_000_000, elapsed_us: 1 }
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Answers what is synchronous, and nothing else.
+struct Silent;
+
+impl Connector for Silent {
+    fn call(&self, _: Request, _: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn call_sync(&self, _: &Request) -> Result<Output, HostcallError> {
+        Ok(Output::new(json!({ "value": true })))
+    }
+}
+
+fn dispatcher() -> (Dispatcher, Caller) {
+    let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
+    let gate = Gate::builder(Policy { mode: Mode::Permissive, ..Policy::default() }, places).build();
+    let ledger = Ledger::new(LedgerOptions { session_id: "s".to_owned(), ..Default::default() }, MemorySink::new());
+    let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(Still)).connector("ui", Arc::new(Silent)).build();
+    (dispatcher, Caller::new(Arc::new(Profile::new("path:/x"))))
+}
+
+fn call(number: usize, op: &str) -> HostCall {
+    let Value::Object(params) = json!({ "op": op, "title": "sure?" }) else { unreachable!("an object") };
+    HostCall {
+        call_id: format!("c{number}").as_str().into(),
+        capability: Capability::new("ui"),
+        method: "ui".to_owned(),
+        params,
+        timeout_ms: None,
+        cancel_token: None,
+        context: None,
+        bytes: Vec::new(),
+    }
+}
+
+/// D05: an extension cannot have calls without end under way.
+fn calls_in_flight_are_limited() -> bool {
+    let (dispatcher, caller) = dispatcher();
+    let most = Quotas::default().in_flight;
+    let running: Vec<_> = (0..=most).map(|at| dispatcher.call(&caller, call(at, "notify"), |_| {})).collect();
+    let in_flight = dispatcher.in_flight(caller.extension());
+    drop(running);
+    in_flight == most
+}
+
+/// U04: an extension cannot open more dialogs than a person can answer.
+fn dialogs_are_limited() -> bool {
+    let (dispatcher, caller) = dispatcher();
+    let most = Quotas::default().dialogs_per_minute;
+    let refused = |at| dispatcher.call_sync(&caller, call(at, "confirm")).is_error;
+    assert!((0..most).all(|at| !refused(at)), "that many are fine");
+    refused(most)
+}
+
+/// A worker that is not ours any more.
+#[cfg(target_os = "linux")]
+mod rogue {
+    use pijs_protocol::wire::{Limits, RealmOptions, Task};
+    use pijs_protocol::{Delivery, ExtensionId, HostCall, Message, Now, Seq, SyncReply, Termination, Yield};
+    use pijs_realm::frame::{FromWorker, WIRE_VERSION};
+    use pijs_realm::seal::{Landlock, Sealed};
+    use pijs_realm::{ProcessError, ProcessOptions, ProcessRealm, Progress, Realm, SyncHost};
+    use serde_json::Map;
+    use std::os::fd::AsFd;
+
+    /// What the host starts its workers with.
+    const WORKER: &str = "--pijs-realm-worker";
+
+    /// Says at once everything it will ever say, and then listens until it is killed.
+    #[expect(clippy::exit, reason = "it is no test and returns to nobody")]
+    pub(super) fn enter() {
+        if std::env::args().nth(1).is_none_or(|argument| argument != WORKER) {
+            return;
+        }
+        let mut said = Vec::new();
+        let sealed = Sealed { landlock: Landlock::Full, seccomp: true };
+        let all = [
+            FromWorker::Hello { wire: WIRE_VERSION },
+            FromWorker::Ready(sealed),
+            FromWorker::Yielded(Yield::default()),
+            // Nobody has asked for this one.
+            FromWorker::Yielded(Yield::default()),
+        ];
+        for message in all {
+            message.encode(&mut said).expect("a frame");
+        }
+        let stdin = std::io::stdin();
+        let mut rest = said.as_slice();
+        while let Ok(written @ 1..) = rustix::io::write(stdin.as_fd(), rest) {
+            rest = &rest[written..];
+        }
+        let mut buffer = [0; 4096];
+        while matches!(rustix::io::read(stdin.as_fd(), &mut buffer), Ok(1..)) {}
+        std::process::exit(0);
+    }
+
+    struct NoHost;
+
+    impl SyncHost for NoHost {
+        fn call(&mut self, call: HostCall) -> SyncReply {
+            panic!("the rogue asks for nothing: {call:?}")
+        }
+    }
+
+    /// E30: an answer that was there before the question is none.
+    pub(super) fn a_worker_speaks_when_it_is_asked() -> bool {
+        let options = RealmOptions {
+            extension: ExtensionId::from("path:/rogue"),
+            limits: Limits::default(),
+            seed: 1,
+            clock_step_us: 0,
+            time_zone: "UTC".to_owned(),
+            facts: Map::new(),
+        };
+        let opened = ProcessRealm::open(&options, &[], Now::default(), &mut NoHost, ProcessOptions::default());
+        let mut realm = match opened {
+            Ok((realm, _)) => realm,
+            Err(ProcessError::Ended(Termination::Protocol { .. })) => return true,
+            Err(other) => panic!("{other}"),
+        };
+        let message = Message::SignalAborted { signal: 1 };
+        let delivery = Delivery { seq: Seq(1), now: Now::default(), task: Task::Message(message), state: None };
+        match realm.start(delivery, &mut NoHost) {
+            Progress::Ended(Termination::Protocol { .. }) => true,
+            Progress::Yielded(_) => false,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// E30: what costs fifty times its text to read is refused before.
+    pub(super) fn a_head_is_counted_before_it_is_read() -> bool {
+        let many = format!(r#"{{"yielded":{{"messages":[{}0]}}}}"#, "0,".repeat(3 << 20));
+        let length = u32::try_from(many.len()).expect("short").to_le_bytes();
+        let frame = [b"J".as_slice(), &length, many.as_bytes()].concat();
+        // It is refused either way: the words say whether it was read.
+        let error = FromWorker::decode(&frame).expect_err("numbers are no messages");
+        error.to_string().contains("values")
+    }
+}
