@@ -97,6 +97,23 @@ impl Answers {
     }
 }
 
+impl Answers {
+    /// Keeps what an extension's tools say now, unless it was bound to other code meanwhile.
+    pub(crate) fn keep_tools(&self, extension: &ExtensionId, tools: BTreeMap<String, String>) {
+        let Some(ran) = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned() else {
+            return;
+        };
+        let written = self.file.change(|book| {
+            if let Some(record) = book.packages.get_mut(extension.as_str()).filter(|record| record.code == ran.code) {
+                record.tools = tools;
+            }
+        });
+        if let Err(failure) = written {
+            stderr(&format!("warning: what the tools of {extension} say is not kept: {}", clean(&failure.to_string())));
+        }
+    }
+}
+
 impl Memory for Answers {
     fn remember(&self, extension: &ExtensionId, remembered: Remembered) {
         let Some(empty) = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned() else {

@@ -132,13 +132,15 @@ pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Resu
     let updated = installer.update(args.source.as_deref(), scope(args.local)).await;
     progress.finish();
     let updated = updated?;
+    for installed in &updated {
+        consent_to(environment, installed, args.yes)?;
+    }
     if args.json {
         let one = |installed: &Installed| json!({ "id": installed.id, "version": installed.version, "warnings": installed.warnings });
         stdout(&serde_json::Value::from_iter(updated.iter().map(one)).to_string());
         return Ok(());
     }
     for installed in &updated {
-        consent_to(environment, installed, args.yes)?;
         fetch_supplied(environment, installed, args.registry.as_deref()).await;
         for warning in &installed.warnings {
             stderr(&format!("warning: {}", clean(warning)));

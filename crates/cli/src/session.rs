@@ -29,22 +29,27 @@ use pijs_agent::{
     Agent, AgentControl, AgentError, AgentOptions, Ambient, ControlError, Ending, FrontEnd, JsonFrontEnd, Outcome,
     StateSink, TextFrontEnd,
 };
-use pijs_connectors::exec::{ExecConnector, ExecOptions};
+use pijs_connectors::exec::{self, ExecConnector, ExecOptions};
 use pijs_connectors::fs::FsConnector;
 use pijs_connectors::http::HttpOptions;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
 use pijs_durable::Disk;
 use pijs_extc::SourceMaps;
-use pijs_host::{Entry, Host, HostOptions, Observer, Package, ReadableState, Report, ReportKind, Reports};
+use pijs_host::{Digests, Entry, Host, HostOptions, Observer, Package, ReadableState, Report, ReportKind, Reports};
 use pijs_hostcall::book::{Book, Record};
 use pijs_hostcall::ledger::Redactor;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Places, Profile, Prompter, Timer};
+use pijs_hostcall::{
+    Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Mode as GateMode, Places, Profile, Prompter, Timer,
+};
 use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, Scope, recover, resolve_extensions};
 use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::wire::Limits;
+use pijs_protocol::{ExtensionId, guard};
 use serde_json::Value;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -54,6 +59,7 @@ pub(crate) const WIND_DOWN: std::time::Duration = std::time::Duration::from_secs
 
 /// Everything of one session. Made by [`assemble`], on the thread that runs it.
 pub(crate) struct Assembled {
+    pub(crate) pins: ToolPins,
     pub(crate) host: Host,
     pub(crate) agent: Agent,
     pub(crate) ledger: Ledger,
@@ -215,7 +221,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         )
         .build();
     let reports = partner.is_none().then(|| host.reports());
-    let desk = Desk { decided: &decided, book, answers };
+    let desk = Desk { decided: &decided, book, answers, first: RefCell::default() };
     for found in &discovery.packages {
         load(&host, &dispatcher, &compiler, &supplier, &desk, found).await?;
     }
@@ -260,7 +266,8 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         trusted: Trust::read(environment)?.covers(&environment.dirs.cwd),
         packages: discovery.packages.iter().map(|found| found.root.clone()).filter(|root| root.is_dir()).collect(),
     });
-    Ok(Assembled { host, agent, ledger, cwd: environment.dirs.cwd.clone(), reports })
+    let pins = ToolPins { first: RefCell::new(desk.first.into_inner()), answers: desk.answers };
+    Ok(Assembled { host, agent, ledger, cwd: environment.dirs.cwd.clone(), reports, pins })
 }
 
 impl Assembled {
@@ -269,8 +276,9 @@ impl Assembled {
         let outcome = self
             .agent
             .attend(async {
-                self.agent.start("startup").await?;
+                self.start().await?;
                 let outcome = self.agent.prompt(prompt).await;
+                self.keep_tools();
                 self.agent.shutdown("quit").await;
                 outcome
             })
@@ -278,6 +286,24 @@ impl Assembled {
         // What nobody waits for (a log line, an event on the bus) still happens.
         let _ = tokio::time::timeout(WIND_DOWN, self.host.quiet()).await;
         judge(outcome.map_err(broken)?)
+    }
+
+    /// Opens the session; what extensions say of their tools is settled before the model hears it.
+    pub(crate) async fn start(&self) -> Result<(), AgentError> {
+        self.agent.start("startup").await?;
+        let agreed = self.host.settle_tools().await;
+        self.pins.first.borrow_mut().extend(agreed);
+        Ok(())
+    }
+
+    /// Keeps what the tools of extensions said in their first session, and what was agreed to in this one.
+    pub(crate) fn keep_tools(&self) {
+        for extension in self.pins.first.take() {
+            let digests = self.host.tool_digests(&extension);
+            if !digests.is_empty() {
+                self.pins.answers.keep_tools(&extension, digests);
+            }
+        }
     }
 
     /// Shows the reports and writes the ledger lines that are still queued; its file reports its own
@@ -346,11 +372,19 @@ fn discover(environment: &Environment, args: &RunArgs) -> Result<Discovery> {
     Ok(discovery)
 }
 
+/// Whose tools are to be pinned when the session ends, and where.
+pub(crate) struct ToolPins {
+    first: RefCell<BTreeSet<ExtensionId>>,
+    answers: Arc<Answers>,
+}
+
 /// What grants are decided with: the policy, what was answered before, and where new answers go.
 struct Desk<'a> {
     decided: &'a Decided,
     book: Book,
     answers: Arc<Answers>,
+    /// Installed packages whose tools nobody has seen yet.
+    first: RefCell<BTreeSet<ExtensionId>>,
 }
 
 async fn load(
@@ -365,7 +399,9 @@ async fn load(
     let metadata = output.metadata();
     let mut profile = Profile::new(found.id.as_str()).at(&found.root);
     profile.artifact_id = Some(metadata.artifact.clone());
-    grant(dispatcher, desk, found, &profile, &metadata)?;
+    if let Some(known) = grant(dispatcher, desk, found, &profile, &metadata)? {
+        host.pin_tools(&found.id, known);
+    }
 
     let maps = SourceMaps::new(output.artifact.artifact());
     let supplied = supplier.for_extension(&metadata).await?;
@@ -388,14 +424,15 @@ async fn load(
     Ok(())
 }
 
-/// Tells the gate what an extension holds, and its user when that is less than it was.
+/// Tells the gate what an extension holds, and its user when that is less than it was. Answers what its tools said
+/// before.
 fn grant(
     dispatcher: &Dispatcher,
     desk: &Desk<'_>,
     found: &PackageEntry,
     profile: &Profile,
     metadata: &ArtifactMetadata,
-) -> Result<()> {
+) -> Result<Option<Digests>> {
     let applicant = Applicant::new(found.id.as_str(), &found.root, metadata, desk.decided.policy.mode)?;
     let record = desk.book.packages.get(&applicant.id);
     let held = desk.decided.held(&applicant, found.origin, record);
@@ -403,12 +440,19 @@ fn grant(
         stderr(&clean(&format!("warning: {}: {note}", applicant.id)));
     }
     let empty = Record::new(applicant.present());
+    let code = empty.code.clone();
     desk.answers.expect(found.id.clone(), empty);
     let gate = dispatcher.gate();
     gate.set_grants(profile, &held.grants, applicant.evidence)
         .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
     gate.set_never(profile, held.never);
-    Ok(())
+    // Of code that nobody agreed to, nothing is known.
+    let Some(record) = record.filter(|record| record.code == code) else { return Ok(None) };
+    if record.tools.is_empty() {
+        desk.first.borrow_mut().insert(found.id.clone());
+        return Ok(None);
+    }
+    Ok(Some(record.tools.clone()))
 }
 
 /// The entries that discovery chose, as modules of the artifact: entry *i* is `ext:/i/index.js`.
@@ -474,10 +518,22 @@ fn dispatcher(
             }
         }
     };
-    let child =
-        PLAIN_ENV.iter().filter_map(|name| Some(((*name).to_owned(), environment.variables.get(*name)?.clone())));
+    let child: BTreeMap<String, String> = PLAIN_ENV
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), environment.variables.get(*name)?.clone())))
+        .collect();
+    let reach = vec![dirs.cwd.clone(), environment.temp.clone(), dirs.agent_dir.clone()];
+    let (env, project) = (child.clone(), dirs.cwd.clone());
+    gate = gate.programs(Arc::new(move |command, cwd| {
+        let cwd = cwd.map_or_else(|| project.clone(), |cwd| project.join(cwd));
+        exec::locate(command, &cwd, &env, &reach)
+    }));
+    let mut options = ExecOptions::new(child).supervised();
+    if decided.policy.mode == GateMode::Strict && guard::is_up("exec.writable") {
+        options.writable = Some(vec![dirs.cwd.clone(), environment.temp.clone()]);
+    }
     let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
-    let programs = Arc::new(ExecConnector::new(ExecOptions::new(child.collect()).supervised()));
+    let programs = Arc::new(ExecConnector::new(options));
     let (tools, tool_requests) = HostTools::new(Arc::clone(&files), Arc::clone(&programs), dirs.cwd.clone());
     let connectors = Connectors::new()
         .with("fs", files)

@@ -63,6 +63,12 @@ impl ExecOptions {
     }
 }
 
+/// The file that `command` stands for when a call without a grant for it runs: `reach` are folders that extensions can
+/// write to, whose programs do not count by their name alone.
+pub fn locate(command: &str, cwd: &Path, env: &BTreeMap<String, String>, reach: &[PathBuf]) -> Option<PathBuf> {
+    program::locate(command, cwd, env.get("PATH").map(String::as_str), reach)
+}
+
 /// Serves the `exec` method.
 pub struct ExecConnector {
     inner: Arc<Inner>,

@@ -171,6 +171,7 @@ fn place(request: &Request, path: &str, read_only: bool) -> Result<PathBuf, Host
             request.permit.path(Access::Write, Path::new(&beside)).map_err(denied)?;
         }
     }
+    request.permit.reads_content(&real);
     Ok(real)
 }
 

@@ -13,6 +13,7 @@ use crate::ears;
 use crate::extension::{Arrival, Extension, Loaded, Slot, Status};
 use crate::options::{HostBuilder, HostOptions, OpenRealm, Watchdog};
 use crate::outcome::{CommandInfo, FlagInfo, Owner, ToolInfo};
+use crate::pins::Pins;
 use crate::position;
 use crate::record;
 use crate::registry::{Effect, invocation_names};
@@ -105,6 +106,8 @@ pub(crate) struct Core {
     open_calls: Cell<usize>,
     /// `session_start` has been emitted: a restarted extension is told, too.
     pub(crate) session_started: Cell<bool>,
+    /// Definitions of tools that are known.
+    pub(crate) pins: RefCell<Pins>,
     /// How often all extensions were loaded again.
     pub(crate) epoch: Cell<u32>,
 }
@@ -170,6 +173,7 @@ impl Host {
             active_signal: RefCell::default(),
             verdict_time: Cell::default(),
             open_calls: Cell::default(),
+            pins: RefCell::default(),
             session_started: Cell::new(false),
             epoch: Cell::new(0),
         }))
@@ -688,6 +692,11 @@ impl Host {
             if let Some((kind, name)) = named(&registration) {
                 record::registered(&self.0, &slot.cell.borrow().caller, kind, name);
             }
+            if let Registration::Tool(spec) = &registration
+                && self.withholds(slot, entry, spec)
+            {
+                continue;
+            }
             let effect = slot.cell.borrow_mut().registry.add(entry, registration);
             match effect {
                 None => {
@@ -713,7 +722,7 @@ impl Host {
         }
     }
 
-    fn note_tool(&self, slot: &Rc<Slot>, entry: EntryIndex, name: &str) {
+    pub(crate) fn note_tool(&self, slot: &Rc<Slot>, entry: EntryIndex, name: &str) {
         let earlier = self.first_owner(slot, entry, |extension| {
             extension.registry.tools().find(|(_, spec)| spec.name == name).map(|(entry, _)| entry)
         });

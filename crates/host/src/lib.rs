@@ -40,6 +40,7 @@ mod modules;
 mod options;
 mod outcome;
 mod package;
+mod pins;
 mod position;
 #[cfg(target_os = "linux")]
 mod process;
@@ -65,6 +66,7 @@ pub use outcome::{
     Verdict,
 };
 pub use package::{Entry, EntryReport, LoadError, LoadReport, Package};
+pub use pins::Digests;
 pub use position::PositionMap;
 #[cfg(target_os = "linux")]
 pub use process::InProcess;

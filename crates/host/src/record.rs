@@ -112,6 +112,13 @@ fn tool(core: &Core, caller: &Caller, spec: &ToolSpec) -> Option<String> {
     })
 }
 
+/// A person was asked, or could not be, about a tool that is described in another way than before.
+pub(crate) fn redefined(core: &Core, caller: &Caller, tool: &str, agreed: bool) {
+    let data = json!({ "tool": shown(tool, LONGEST_NAME), "agreed": agreed });
+    let level = if agreed { Level::Info } else { Level::Warn };
+    event(core, caller, level, "tool.redefined", "a tool is described in another way than before", data);
+}
+
 /// The model calls one of pi's tools after a message of the extension.
 pub(crate) fn tainted(core: &Core, caller: &Caller, tool: &str, decision: &Decision, passes: bool) {
     let level = if decision.allowed { Level::Debug } else { Level::Warn };

@@ -12,6 +12,7 @@
 use crate::asked::{digest, widening};
 use crate::policy::Grant;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
+use pijs_protocol::registration::ToolSpec;
 use pijs_protocol::{Capability, guard};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -31,6 +32,14 @@ pub fn code_digest(inputs: &BTreeMap<String, String>) -> String {
         }
     }
     let hex: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+/// `sha256:HEX` over what a model is told about a tool.
+pub fn tool_digest(spec: &ToolSpec) -> String {
+    let ToolSpec { name, label, description, parameters, prompt_snippet, prompt_guidelines, .. } = spec;
+    let said = serde_json::json!([name, label, description, parameters, prompt_snippet, prompt_guidelines]);
+    let hex: String = Sha256::digest(said.to_string()).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
 }
 

@@ -31,7 +31,7 @@ use crate::prompt::{Answer, Memory, Prompter, Question};
 use crate::scope::{CompiledScope, ScopeError};
 use pijs_protocol::{Capability, ExtensionId, HostcallError, guard};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 mod asking;
@@ -49,6 +49,9 @@ use case::Case;
 /// waiting is the driver's business; `None` when it cannot wait here.
 pub type BlockOn = dyn Fn(crate::connector::BoxFuture<'static, Answer>) -> Option<Answer> + Send + Sync;
 
+/// Where a command of a call in this working folder leads, if anywhere; for people who are asked about it.
+pub type LocateProgram = dyn Fn(&str, Option<&str>) -> Option<PathBuf> + Send + Sync;
+
 /// Decides calls. Cheap to clone.
 #[derive(Clone)]
 pub struct Gate {
@@ -61,6 +64,7 @@ struct Inner {
     prompter: Option<Arc<dyn Prompter>>,
     block_on: Option<Arc<BlockOn>>,
     memory: Option<Arc<dyn Memory>>,
+    programs: Option<Arc<LocateProgram>>,
     asking: asking::Asking,
     extensions: RwLock<BTreeMap<ExtensionId, Arc<Authority>>>,
     /// The first file that may hold secrets and that an extension has read.
@@ -93,9 +97,17 @@ pub struct GateBuilder {
     prompter: Option<Arc<dyn Prompter>>,
     block_on: Option<Arc<BlockOn>>,
     memory: Option<Arc<dyn Memory>>,
+    programs: Option<Arc<LocateProgram>>,
 }
 
 impl GateBuilder {
+    /// Who knows which file a command stands for, so that questions can show it.
+    #[must_use]
+    pub fn programs(mut self, locate: Arc<LocateProgram>) -> Self {
+        self.programs = Some(locate);
+        self
+    }
+
     /// Who answers questions; without one they are denied.
     #[must_use]
     pub fn prompter(mut self, prompter: Arc<dyn Prompter>) -> Self {
@@ -126,6 +138,7 @@ impl GateBuilder {
                 prompter: self.prompter,
                 block_on: self.block_on,
                 memory: self.memory,
+                programs: self.programs,
                 asking: asking::Asking::default(),
                 extensions: RwLock::default(),
                 secrets: Mutex::default(),
@@ -146,7 +159,7 @@ pub enum Judgement {
 impl Gate {
     /// A gate for one session.
     pub fn builder(policy: Policy, places: Places) -> GateBuilder {
-        GateBuilder { policy, places, prompter: None, block_on: None, memory: None }
+        GateBuilder { policy, places, prompter: None, block_on: None, memory: None, programs: None }
     }
 
     /// The session's folders.

@@ -57,7 +57,7 @@ pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<E
 
 async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedReceiver<Value>) -> Result<()> {
     let broken = |error: pijs_agent::AgentError| Failure::failed(clean(&error.to_string()));
-    session.agent.start("startup").await.map_err(broken)?;
+    session.start().await.map_err(broken)?;
     let commands = Rc::new(Commands { session: Rc::clone(&session), wire, running: Cell::new(0) });
     let control = session.agent.control().clone();
     // What extensions ask for while no command is on is carried out here.
@@ -72,6 +72,7 @@ async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedRec
             let _ = tokio::time::timeout(WIND_DOWN, commands.idle()).await;
         })
         .await;
+    session.keep_tools();
     session.agent.shutdown("quit").await;
     let _ = tokio::time::timeout(WIND_DOWN, session.host.quiet()).await;
     Ok(())

@@ -196,7 +196,7 @@ async fn talk(
 
     let mut said = said;
     let conversation = session.agent.attend(async {
-        session.agent.start("startup").await?;
+        session.start().await?;
         commands.publish();
         if !prompt.is_empty() {
             commands.take(Work::Say { text: prompt, later: false });
@@ -215,6 +215,7 @@ async fn talk(
     control.abort();
     let goodbye = async {
         control.settled().await;
+        session.keep_tools();
         session.agent.shutdown("quit").await;
         let _ = tokio::time::timeout(WIND_DOWN, session.host.quiet()).await;
     };

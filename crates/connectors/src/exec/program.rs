@@ -55,6 +55,17 @@ pub(super) fn find(
     Ok(found)
 }
 
+/// Where a command leads for an extension that no grant names a program for: what [`find`] answers then.
+pub(super) fn locate(command: &str, cwd: &Path, search: Option<&str>, reach: &[PathBuf]) -> Option<PathBuf> {
+    if command.contains('/') {
+        return look_at(&normal(cwd, Path::new(command))).map(|program| program.file);
+    }
+    let within = |path: &Path| reach.iter().any(|root| path.starts_with(root));
+    let folders = search.unwrap_or(USUAL_PATH).split(':').map(Path::new).filter(|folder| folder.is_absolute());
+    let mut found = folders.filter_map(|folder| look_at(&folder.join(command)));
+    found.find(|program| !within(&program.file) && !within(&program.found)).map(|program| program.file)
+}
+
 fn look_at(path: &Path) -> Option<Program> {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
     let file = std::fs::canonicalize(path).ok()?;

@@ -107,6 +107,7 @@ impl Inner {
                 if from.real == to.real {
                     return if exclusive { Err(code(EEXIST).into()) } else { Ok(()) };
                 }
+                request.permit.reads_content(&from.real);
                 copy(&*from.dir, from.named()?, &*to.dir, to.named()?, exclusive, request)
             });
         copied.map_err(|failure| failure.at(&at))?;

@@ -74,6 +74,9 @@ impl Inner {
         // An exclusive creation does not look behind a link, as the system does not.
         let last = if flags.nofollow || flags.exclusive { Last::Keep } else { Last::Follow };
         let reached = self.walk(&request.permit, &absolute, access, last)?;
+        if flags.read {
+            request.permit.reads_content(&reached.real);
+        }
         if flags.writes() && flags.read {
             let reading = request.permit.path(Access::Read, &reached.real);
             reading.map_err(|reason| Failure::Denied("read", reason))?;

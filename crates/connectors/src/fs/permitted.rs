@@ -96,6 +96,9 @@ impl PermittedFiles {
         let access = if flags.writes() { Access::Write } else { Access::Read };
         self.allowed(path, access)?;
         let reached = self.inner.walk(&self.permit, path, access, Last::Follow)?;
+        if flags.read {
+            self.permit.reads_content(&reached.real);
+        }
         match &reached.name {
             Some(name) => Ok(reached.dir.open(name, OpenHow { flags, mode: 0o666 })?),
             None => Err(code(EISDIR).into()),

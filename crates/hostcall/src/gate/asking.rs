@@ -7,6 +7,7 @@
 use super::{Authority, CompiledGrant, Decision, Gate, Judgement, Permit, Reason, Rule};
 use crate::connector::{Caller, During, Profile};
 use crate::derive::{Required, Subject};
+use crate::policy::Mode;
 use crate::programs::{self, Kind};
 use crate::prompt::{Answer, Question, Remembered, shown};
 use crate::scope::CompiledScope;
@@ -169,6 +170,34 @@ impl Gate {
         self.settle(caller, method, required, decision, answer.unwrap_or(Answer::NoPerson))
     }
 
+    /// Asks a person about something of an extension that is no call. Permissive mode agrees; where nobody can be asked,
+    /// and under the strict policy, it is a no.
+    pub async fn consult(&self, caller: &Caller, capability: &'static str, what: String, subject: &str) -> bool {
+        match self.inner.policy.mode {
+            Mode::Permissive => return true,
+            Mode::Strict => return false,
+            Mode::Prompt => {}
+        }
+        let asking = &self.inner.asking;
+        let (Some(prompter), Some(place)) = (self.inner.prompter.clone(), Place::take(asking, caller.extension()))
+        else {
+            return false;
+        };
+        let _one_at_a_time = asking.turn.lock().await;
+        let question = Question {
+            extension: caller.extension().clone(),
+            capability: capability.into(),
+            what,
+            subject: shown(subject, SHOWN_SUBJECT),
+            warnings: Vec::new(),
+            loss: self.evidence(&caller.profile).expected_loss(),
+            refused: asking.refused_in_a_row(caller.extension()),
+        };
+        let answer = prompter.ask(question.clone()).await;
+        place.note(question, answer);
+        matches!(answer, Answer::AllowOnce | Answer::AllowSubject | Answer::AllowCapability | Answer::AllowAlways)
+    }
+
     fn too_many(
         &self,
         caller: &Caller,
@@ -318,6 +347,11 @@ impl Gate {
         }
         if decision.rule == Rule::RunsLater {
             warnings.push("this file makes programs run later".to_owned());
+        }
+        if let Subject::Program { command, cwd, .. } = &required.subject
+            && let Some(file) = self.inner.programs.as_ref().and_then(|locate| locate(command, *cwd))
+        {
+            warnings.insert(0, format!("the program is {}", shown(&file.to_string_lossy(), 200)));
         }
         if let Subject::Program { command, args, .. } = &required.subject
             && (programs::kind_of(command) == Kind::Interpreter || programs::runs_others(command, args, 0))

@@ -49,6 +49,11 @@ impl Permit {
         self.check(self.case().path(access, path), |scope| scope.path(path))
     }
 
+    /// Notes that the content of a file is read, by the name it really has: a link may have another.
+    pub fn reads_content(&self, real: &Path) {
+        self.gate.note_read(&self.profile.extension, &real.to_string_lossy());
+    }
+
     /// Whether a server may be talked to.
     pub fn host(&self, scheme: &str, host: &str, port: u16) -> Result<(), Reason> {
         let covers = |scope: &CompiledScope| scope.host(scheme, host, port);

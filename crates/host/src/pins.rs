@@ -1,0 +1,97 @@
+//! Definitions of tools that were seen before: what the model is told about a tool does not change behind the back of
+//! whoever agreed to the package (rule R77).
+//!
+//! The first session with a package shows what its tools are; digests of their definitions are kept with its grants. From
+//! then on a tool that is described differently, or is new, is left out until a person has seen what it says now.
+
+use crate::extension::Slot;
+use crate::host::Host;
+use crate::record;
+use crate::report::ReportKind;
+use pijs_hostcall::book::tool_digest;
+use pijs_protocol::registration::{Registration, ToolSpec};
+use pijs_protocol::{EntryIndex, ExtensionId, guard};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Name to digest of each tool of an extension.
+pub type Digests = BTreeMap<String, String>;
+
+/// What is pinned, and what is left out for it.
+#[derive(Default)]
+pub(crate) struct Pins {
+    pinned: BTreeMap<ExtensionId, Digests>,
+    withheld: Vec<Withheld>,
+}
+
+struct Withheld {
+    slot: Rc<Slot>,
+    entry: EntryIndex,
+    spec: ToolSpec,
+}
+
+impl Host {
+    /// Holds an extension to the definitions that are known; before it is loaded.
+    pub fn pin_tools(&self, extension: &ExtensionId, digests: Digests) {
+        self.0.pins.borrow_mut().pinned.insert(extension.clone(), digests);
+    }
+
+    /// The definitions that an extension's tools have now.
+    pub fn tool_digests(&self, extension: &ExtensionId) -> Digests {
+        let own = self.tools().into_iter().filter(|tool| tool.owner.extension == *extension);
+        own.map(|tool| (tool.spec.name.clone(), tool_digest(&tool.spec))).collect()
+    }
+
+    /// Asks about the tools that were left out; those a person agrees to are there from now on. What is not agreed to
+    /// stays out, and the user is told. Answers whose definitions are other ones now.
+    pub async fn settle_tools(&self) -> Vec<ExtensionId> {
+        let withheld = std::mem::take(&mut self.0.pins.borrow_mut().withheld);
+        let mut changed = Vec::new();
+        for Withheld { slot, entry, spec } in withheld {
+            let caller = slot.cell.borrow().caller.clone();
+            let name = spec.name.clone();
+            let what = format!("describe its tool {name:?} to the model in another way than before");
+            let says = spec.description.clone().unwrap_or_default();
+            let agreed = self.0.dispatcher.gate().consult(&caller, "tools", what, &says).await;
+            record::redefined(&self.0, &caller, &name, agreed);
+            if agreed {
+                if let Some(pinned) = self.0.pins.borrow_mut().pinned.get_mut(caller.extension()) {
+                    pinned.insert(name.clone(), tool_digest(&spec));
+                }
+                slot.cell.borrow_mut().registry.add(entry, Registration::Tool(spec));
+                self.note_tool(&slot, entry, &name);
+                changed.push(caller.extension().clone());
+            } else {
+                let message = format!(
+                    "its tool {name:?} says something else than when it was agreed to, and is left out; answer at a \
+                     terminal, or agree to all of it again: pi install --yes {}",
+                    caller.extension().as_str().trim_start_matches("npm:")
+                );
+                self.report(&slot, Some(entry), ReportKind::Warning { message });
+            }
+        }
+        changed.dedup();
+        changed
+    }
+
+    /// Whether a definition is left out for now: it is not the one that is known.
+    pub(crate) fn withholds(&self, slot: &Rc<Slot>, entry: EntryIndex, spec: &ToolSpec) -> bool {
+        if !guard::is_up("door.definition") {
+            return false;
+        }
+        let mut pins = self.0.pins.borrow_mut();
+        let extension = slot.cell.borrow().package.id().clone();
+        let Some(pinned) = pins.pinned.get(&extension) else { return false };
+        if pinned.get(&spec.name).is_some_and(|known| *known == tool_digest(spec)) {
+            return false;
+        }
+        pins.withheld.retain(|other| other.spec.name != spec.name || !Rc::ptr_eq(&other.slot, slot));
+        if pins.withheld.len() < MOST_WITHHELD {
+            pins.withheld.push(Withheld { slot: Rc::clone(slot), entry, spec: spec.clone() });
+        }
+        true
+    }
+}
+
+/// Definitions that wait to be seen; more than a person would look at.
+const MOST_WITHHELD: usize = 64;
