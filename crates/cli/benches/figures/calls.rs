@@ -46,7 +46,6 @@ fn measure(world: &World, command: &str) -> Samples {
     run();
     let times = (0..COMMANDS).map(|_| nanoseconds(time(run)) / f64::from(CALLS)).collect();
     let calls = world.recorded("host_call.end") - before;
-    // The last few may still be queued.
     assert!(calls > (CALLS * COMMANDS) as usize, "only {calls} calls are in the ledger");
     Samples::of(times)
 }

@@ -23,7 +23,8 @@ use tokio::runtime::Runtime;
 pub(crate) struct World {
     pub(crate) host: Host,
     pub(crate) runtime: Runtime,
-    ledger: PathBuf,
+    ledger: Ledger,
+    path: PathBuf,
     _directory: TempDir,
 }
 
@@ -47,13 +48,16 @@ impl World {
         let ledger_path = root.join("ledger.jsonl");
         let sink = FileSink(Mutex::new(File::create(&ledger_path).expect("a file")));
         let ledger = Ledger::new(LedgerOptions::default(), Arc::new(sink));
+        // As `pi` does: lines are hashed and written on a thread of their own.
+        let writer = ledger.writer();
+        std::thread::spawn(move || writer.run());
         let places = Places::new(&root, &home, home.join(".pi/agent"), root.join("tmp"));
         let gate = Gate::builder(Policy::default(), places).build();
         gate.set_grants(&package.profile, &[Grant::any("bench", "verdict")], Evidence::default()).expect("valid");
 
         let timer = Arc::new(SystemTimer::new());
         let connectors = Connectors::new().fs(Arc::new(OsFileSystem::new()));
-        let dispatcher = Dispatcher::builder(gate, ledger, timer.clone())
+        let dispatcher = Dispatcher::builder(gate, ledger.clone(), timer.clone())
             .connectors(connectors.into_methods())
             .connector("session", Arc::new(Nothing))
             .build();
@@ -65,12 +69,13 @@ impl World {
         let report = runtime.block_on(host.run(host.load(package))).expect("it loads");
         assert_eq!(report.failures().count(), 0, "an entry failed to load");
         runtime.block_on(host.run(host.emit(Event::new("session_start").with("reason", "startup"))));
-        Self { host, runtime, ledger: ledger_path, _directory: directory }
+        Self { host, runtime, ledger, path: ledger_path, _directory: directory }
     }
 
     /// How many lines of the ledger name this event.
     pub(crate) fn recorded(&self, event: &str) -> usize {
-        let text = std::fs::read_to_string(&self.ledger).expect("the ledger is a file");
+        self.ledger.flush().expect("the ledger is written");
+        let text = std::fs::read_to_string(&self.path).expect("the ledger is a file");
         let name = format!("\"event\":\"{event}\"");
         text.lines().filter(|line| line.contains(&name)).count()
     }
