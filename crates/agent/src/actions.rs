@@ -145,6 +145,11 @@ impl Agent {
     ///
     /// In pi's words, when its provider has no key or nobody offers it.
     pub async fn set_model(&self, model: &Model) -> Result<(), String> {
+        self.change_model(model, "set").await
+    }
+
+    /// The same; `source` is `set` or `cycle`.
+    pub(crate) async fn change_model(&self, model: &Model, source: &'static str) -> Result<(), String> {
         let provider = self.open_model(model).await.map_err(|error| error.to_string())?;
         let previous = self.control.model();
         let model = self.models.borrow().find(&model.provider, &model.id).unwrap_or_else(|| provider.model().clone());
@@ -157,7 +162,7 @@ impl Agent {
         self.publish_usage();
         if previous.as_ref().is_none_or(|previous| !previous.is(&model)) {
             self.notify("model_select", || {
-                let event = Event::new("model_select").with("model", model.to_value()).with("source", "set");
+                let event = Event::new("model_select").with("model", model.to_value()).with("source", source);
                 match previous {
                     Some(previous) => event.with("previousModel", previous.to_value()),
                     None => event,

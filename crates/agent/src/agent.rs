@@ -74,6 +74,8 @@ pub struct Agent {
     pub(crate) last: RefCell<Option<Outcome>>,
     /// Why the session cannot go on.
     pub(crate) broken: RefCell<Option<AgentError>>,
+    /// Tells a run that waits for its next attempt to give up.
+    pub(crate) retry_stop: tokio::sync::Notify,
     /// Held by the run that an extension asked for: they come one after the other.
     pub(crate) triggered_run: tokio::sync::Mutex<()>,
     /// Runs that extensions asked for since a person last said something.
@@ -204,6 +206,7 @@ impl Agent {
             inbox,
             last: RefCell::default(),
             broken: RefCell::default(),
+            retry_stop: tokio::sync::Notify::default(),
             triggered_run: tokio::sync::Mutex::default(),
             triggered: Cell::new(0),
             initial: RefCell::default(),

@@ -15,6 +15,7 @@ use crate::session::{Body, EntryId, Session, SessionError};
 use crate::work::{Inbox, Work};
 use pijs_protocol::ExtensionId;
 use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::path::PathBuf;
@@ -55,6 +56,8 @@ struct Inner {
     ending: bool,
     /// Messages that were sent for a queue and are not in it yet.
     arriving: usize,
+    /// The queues as front ends know them.
+    told: RefCell<(Vec<String>, Vec<String>)>,
     on_shutdown: Option<Arc<dyn Fn() + Send + Sync>>,
     led: Led,
 }
@@ -167,6 +170,7 @@ impl AgentControl {
             on_shutdown: None,
             ending: false,
             arriving: 0,
+            told: RefCell::default(),
             led: Led::default(),
         };
         let control = Self(Arc::new(Shared { state, ambient, inner: Mutex::new(inner), quieter: Notify::new() }));
@@ -191,7 +195,11 @@ impl AgentControl {
 
     /// `appendEntry`: data of an extension that the model does not see.
     pub fn append_custom(&self, custom_type: &str, data: Option<Value>) -> Result<EntryId, ControlError> {
-        self.append(Body::Custom { custom_type: custom_type.to_owned(), data })
+        let id = self.append(Body::Custom { custom_type: custom_type.to_owned(), data })?;
+        if let Some(entry) = self.with_session(|session| session.entry(&id).map(crate::session::Entry::to_value)) {
+            self.send(Work::Notice("entry_appended", json!({"entry": entry})));
+        }
+        Ok(id)
     }
 
     /// `setSessionName`: one line, trimmed. Extensions are told.
@@ -200,9 +208,12 @@ impl AgentControl {
             name.split(['\r', '\n']).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
         self.append(Body::SessionInfo { name: Some(name) })?;
         let mut event = Event::new("session_info_changed");
+        let mut notice = json!({});
         if let Some(name) = self.with_session(|session| session.name().map(str::to_owned)) {
+            notice["name"] = json!(name);
             event = event.with("name", name);
         }
+        self.send(Work::Notice("session_info_changed", notice));
         self.send(Work::Emit(event));
         Ok(())
     }
@@ -578,16 +589,7 @@ impl AgentControl {
 
     /// Texts of the messages that wait: to steer, and to follow.
     pub fn waiting(&self) -> (Vec<String>, Vec<String>) {
-        let inner = self.lock();
-        let texts = |queue: &VecDeque<Message>| {
-            let text = |message: &Message| match message {
-                Message::User(user) => Some(user.content.text()),
-                Message::Custom(custom) => Some(custom.content.text()),
-                _ => None,
-            };
-            queue.iter().filter_map(text).collect()
-        };
-        (texts(&inner.queues.steering), texts(&inner.queues.follow_up))
+        self.lock().queues.texts()
     }
 
     /// Takes all waiting messages away and gives their texts, as [`AgentControl::waiting`] does.
@@ -706,6 +708,14 @@ impl AgentControl {
 
     fn publish_pending(&self, inner: &Inner) {
         self.0.state.set("hasPendingMessages", inner.queues.waiting().into());
+        let waiting = inner.queues.texts();
+        let mut told = inner.told.borrow_mut();
+        if *told != waiting {
+            let payload = json!({"steering": waiting.0, "followUp": waiting.1});
+            // Without an agent nobody is left to be told.
+            let _ = inner.work.send(Work::Notice("queue_update", payload));
+            *told = waiting;
+        }
     }
 
     fn publish_session(&self, inner: &Inner) {
@@ -737,6 +747,19 @@ impl fmt::Debug for AgentControl {
 }
 
 impl Queues {
+    /// Texts of what waits to steer, and to follow.
+    fn texts(&self) -> (Vec<String>, Vec<String>) {
+        let texts = |queue: &VecDeque<Message>| {
+            let text = |message: &Message| match message {
+                Message::User(user) => Some(user.content.text()),
+                Message::Custom(custom) => Some(custom.content.text()),
+                _ => None,
+            };
+            queue.iter().filter_map(text).collect()
+        };
+        (texts(&self.steering), texts(&self.follow_up))
+    }
+
     /// pi counts what people said, and not what extensions put in.
     fn waiting(&self) -> bool {
         self.steering.iter().chain(&self.follow_up).any(|message| matches!(message, Message::User(_)))

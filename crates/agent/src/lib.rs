@@ -33,6 +33,7 @@ mod ambient;
 mod ask_model;
 mod attempt;
 mod boundary;
+mod choices;
 mod compaction;
 mod context;
 mod control;

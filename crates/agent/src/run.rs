@@ -184,9 +184,15 @@ impl Agent {
             error_message: &message,
         })?;
         let pause = self.options.ambient.sleeper.sleep(Wait::Backoff, Duration::from_millis(delay_ms));
+        let stopped = async {
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = self.retry_stop.notified() => {}
+            }
+        };
         tokio::select! {
             biased;
-            () = cancel.cancelled() => {
+            () = stopped => {
                 let payload = json!({"success": false, "attempt": *retries, "finalError": "Retry cancelled"});
                 self.show_only(&AgentEvent::Notice { name: "auto_retry_end", payload: &payload })?;
                 Ok(false)

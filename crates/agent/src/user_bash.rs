@@ -49,6 +49,17 @@ impl Agent {
         exclude: bool,
         cancel: CancellationToken,
     ) -> Result<BashResult, String> {
+        self.user_bash_as(None, command, exclude, cancel).await
+    }
+
+    /// The same for a front end that numbers its commands: what is printed carries `id`.
+    pub async fn user_bash_as(
+        &self,
+        id: Option<&Value>,
+        command: &str,
+        exclude: bool,
+        cancel: CancellationToken,
+    ) -> Result<BashResult, String> {
         self.attend(async {
             let mut answer = Value::Null;
             if self.extensions.has_handlers("user_bash") {
@@ -66,8 +77,8 @@ impl Agent {
                 Some(result) => serde_json::from_value(result.clone())
                     .map_err(|error| format!("a handler of user_bash gave a result that is none: {error}"))?,
                 None => match answer.get("operations").and_then(|operations| operations.get("exec")) {
-                    Some(exec) => self.elsewhere(command, exec, &answer, cancel).await?,
-                    None => self.here(command, cancel).await?,
+                    Some(exec) => self.elsewhere(id, command, exec, &answer, cancel).await?,
+                    None => self.here(id, command, cancel).await?,
                 },
             };
             let run = BashExecution {
@@ -87,7 +98,7 @@ impl Agent {
         .await
     }
 
-    async fn here(&self, command: &str, cancel: CancellationToken) -> Result<BashResult, String> {
+    async fn here(&self, id: Option<&Value>, command: &str, cancel: CancellationToken) -> Result<BashResult, String> {
         let (sender, mut pieces) = mpsc::channel(16);
         let shell =
             Shell { command: command.to_owned(), cwd: self.options.cwd.clone(), timeout: None, cancel, output: sender };
@@ -97,12 +108,12 @@ impl Agent {
         let end = loop {
             tokio::select! {
                 biased;
-                Some(piece) = pieces.recv() => self.printed(&mut output, &piece),
+                Some(piece) = pieces.recv() => self.printed(id, &mut output, &piece),
                 end = &mut running => break end.map_err(|error| format!("Cannot run bash: {error}"))?,
             }
         };
         while let Ok(piece) = pieces.try_recv() {
-            self.printed(&mut output, &piece);
+            self.printed(id, &mut output, &piece);
         }
         let code = match end {
             ShellEnd::Exited(code) => code.map(i64::from),
@@ -114,6 +125,7 @@ impl Agent {
     /// By the operations of an extension; what it prints arrives on the way.
     async fn elsewhere(
         &self,
+        id: Option<&Value>,
         command: &str,
         exec: &Value,
         answer: &Value,
@@ -124,16 +136,19 @@ impl Agent {
         let ended = self
             .extensions
             .run_operation(exec, answer, command, &self.options.cwd.display().to_string(), cancel, &mut |piece| {
-                self.printed(&mut output, piece.as_bytes());
+                self.printed(id, &mut output, piece.as_bytes());
             })
             .await?;
         let code = ended.get("exitCode").and_then(Value::as_i64);
         Ok(self.cut(output, code, stopped.is_cancelled()).await)
     }
 
-    fn printed(&self, output: &mut Vec<u8>, piece: &[u8]) {
+    fn printed(&self, id: Option<&Value>, output: &mut Vec<u8>, piece: &[u8]) {
         let delta = String::from_utf8_lossy(piece).into_owned();
-        let payload = json!({"delta": delta});
+        let mut payload = json!({"delta": delta});
+        if let Some(id) = id {
+            payload["id"] = id.clone();
+        }
         self.keep(
             self.show_only(&crate::events::AgentEvent::Notice { name: "bash_execution_update", payload: &payload }),
         );

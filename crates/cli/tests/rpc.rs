@@ -59,10 +59,14 @@ struct Client {
 
 impl Client {
     fn start(world: &World, model: &str) -> Self {
+        Self::start_with(world, model, &["--no-session"])
+    }
+
+    fn start_with(world: &World, model: &str, options: &[&str]) -> Self {
         let extension = world.write("project/ext.ts", EXTENSION);
         let extension = extension.display().to_string();
         let mut child = world
-            .command(&["--mode", "rpc", "--no-session", "-ne", "-e", &extension, "--model", model])
+            .command(&[&["--mode", "rpc", "-ne", "-e", &extension, "--model", model], options].concat())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -261,5 +265,99 @@ fn a_run_of_an_extension_and_the_tree_of_entries_are_seen() {
     assert_eq!(client.call(json!({"type": "get_session_stats"}))["data"]["userMessages"], 1);
     assert_eq!(client.call(json!({"type": "abort"}))["success"], true);
     assert_eq!(client.call(json!({"type": "clear_queue"}))["data"], json!({"steering": [], "followUp": []}));
+    assert_eq!(client.end(), 0);
+}
+
+/// Every command of pi's `rpc-commands.md` that changes something, against what the document says of its response.
+#[test]
+fn model_queues_and_shell_are_changed_as_the_document_says() {
+    let world = World::new();
+    let model = world.script(&[&["one"]]);
+    let mut client = Client::start(&world, &model);
+    let state = client.call(json!({"type": "get_state"}))["data"].clone();
+    for member in ["model", "thinkingLevel", "isStreaming", "isCompacting", "sessionId", "messageCount"] {
+        assert!(state.get(member).is_some(), "{member}: {state}");
+    }
+    let expected = json!(["one-at-a-time", "one-at-a-time", true]);
+    let modes = |state: &Value| json!([state["steeringMode"], state["followUpMode"], state["autoCompactionEnabled"]]);
+    assert_eq!(modes(&state), expected);
+    for (command, data) in [
+        (json!({"type": "set_steering_mode", "mode": "all"}), None),
+        (json!({"type": "set_follow_up_mode", "mode": "all"}), None),
+        (json!({"type": "set_auto_compaction", "enabled": false}), None),
+        (json!({"type": "set_auto_retry", "enabled": false}), None),
+        (json!({"type": "abort_retry"}), None),
+        (json!({"type": "abort_bash"}), None),
+        (json!({"type": "set_thinking_level", "level": "high"}), None),
+        (json!({"type": "cycle_model"}), Some(Value::Null)),
+        (json!({"type": "cycle_thinking_level"}), Some(Value::Null)),
+        (json!({"type": "get_available_thinking_levels"}), Some(json!({"levels": ["off"]}))),
+        (json!({"type": "get_available_models"}), Some(json!({"models": [state["model"]]}))),
+    ] {
+        let response = client.call(command.clone());
+        assert_eq!(response["success"], true, "{command}: {response}");
+        assert_eq!(response.get("data"), data.as_ref(), "{command}");
+    }
+    let state = client.call(json!({"type": "get_state"}))["data"].clone();
+    assert_eq!(modes(&state), json!(["all", "all", false]));
+    let (provider, id) = (&state["model"]["provider"], &state["model"]["id"]);
+    let set = client.call(json!({"type": "set_model", "provider": provider, "modelId": id}));
+    assert_eq!(set["data"], state["model"]);
+    for (command, words) in [
+        (json!({"type": "set_model", "provider": "no", "modelId": "such"}), "Model not found: no/such"),
+        (json!({"type": "set_steering_mode", "mode": "some"}), "there is no mode \"some\""),
+        (json!({"type": "compact"}), "Nothing to compact"),
+        (json!({"type": "fork", "entryId": "none"}), "Invalid entry ID for forking"),
+        (json!({"type": "switch_session", "sessionPath": 1}), "sessionPath must be a text"),
+        (json!({"type": "export_html"}), "Cannot export in-memory session to HTML"),
+        (json!({"type": "bash"}), "command must be a text"),
+    ] {
+        let response = client.call(command.clone());
+        assert_eq!(response["success"], false, "{command}: {response}");
+        assert!(response["error"].as_str().expect("a text").contains(words), "{response}");
+    }
+    let id = client.send(json!({"type": "bash", "command": "echo out; exit 3"}));
+    let (before, result) = client.until(|record| record["type"] == "response" && record["id"] == id.as_str());
+    let update = before.iter().find(|record| record["type"] == "bash_execution_update").expect("what it printed");
+    assert_eq!((&update["id"], &update["delta"]), (&json!(id), &json!("out\n")));
+    let expected = json!({"output": "out\n", "exitCode": 3, "cancelled": false, "truncated": false});
+    assert_eq!(result["data"], expected);
+    let messages = client.call(json!({"type": "get_messages"}));
+    assert_eq!(messages["data"]["messages"][0]["role"], "bashExecution");
+    let id = client.send(json!({"type": "bash", "command": "echo on; sleep 600", "excludeFromContext": true}));
+    client.until(|record| record["type"] == "bash_execution_update");
+    assert_eq!(client.call(json!({"type": "abort_bash"}))["success"], true);
+    assert_eq!(client.response(&id)["data"]["cancelled"], true);
+    assert_eq!(client.end(), 0);
+}
+
+#[test]
+fn sessions_are_begun_forked_cloned_switched_and_exported() {
+    let world = World::new();
+    let model = world.script(&[&["<answer>"]]);
+    let mut client = Client::start_with(&world, &model, &[]);
+    client.send(json!({"type": "prompt", "message": "first"}));
+    client.until(|record| record["type"] == "agent_settled");
+    let state = |client: &mut Client| client.call(json!({"type": "get_state"}))["data"].clone();
+    let first = state(&mut client);
+    let exported = client.call(json!({"type": "export_html", "outputPath": "out.html"}));
+    let page = std::fs::read_to_string(exported["data"]["path"].as_str().expect("a path")).expect("it is there");
+    assert!(page.contains("first") && page.contains("&lt;answer&gt;"), "{page}");
+    let said = client.call(json!({"type": "get_fork_messages"}))["data"]["messages"][0].clone();
+    assert_eq!(said["text"], "first");
+    let clone = client.call(json!({"type": "clone"}));
+    assert_eq!(clone["data"], json!({"cancelled": false}), "{clone}");
+    let cloned = state(&mut client);
+    assert_ne!(cloned["sessionId"], first["sessionId"]);
+    assert_eq!(cloned["messageCount"], 2);
+    let forked = client.call(json!({"type": "fork", "entryId": said["entryId"]}));
+    assert_eq!(forked["data"], json!({"text": "first", "cancelled": false}), "{forked}");
+    assert_eq!(state(&mut client)["messageCount"], 0);
+    let new = client.call(json!({"type": "new_session"}));
+    assert_eq!(new["data"], json!({"cancelled": false}));
+    let back = client.call(json!({"type": "switch_session", "sessionPath": first["sessionFile"]}));
+    assert_eq!(back["data"], json!({"cancelled": false}), "{back}");
+    let again = state(&mut client);
+    assert_eq!((&again["sessionId"], &again["messageCount"]), (&first["sessionId"], &json!(2)));
     assert_eq!(client.end(), 0);
 }

@@ -6,9 +6,10 @@ use pijs_agent::message::{Block, Content, Message};
 use pijs_agent::session::{Body, Entry, EntryId};
 use pijs_agent::{AgentControl, DeliverAs, Ending, InputSource};
 use serde_json::{Map, Value, json};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use tokio_util::sync::CancellationToken;
 
 /// The session of one client.
 pub(super) struct Commands {
@@ -16,10 +17,12 @@ pub(super) struct Commands {
     pub(super) wire: Wire,
     /// Prompts that are being answered.
     pub(super) running: Cell<usize>,
+    /// Shell commands that run.
+    pub(super) shells: RefCell<Vec<CancellationToken>>,
 }
 
 /// Data of a response, or why there is none.
-type Answer = Result<Option<Value>, String>;
+pub(super) type Answer = Result<Option<Value>, String>;
 
 impl Commands {
     /// Handles one record and responds to it.
@@ -32,7 +35,11 @@ impl Commands {
         let answer = match kind.as_str() {
             // Responds by itself, before the run begins.
             "prompt" => return self.prompt(id.as_ref(), &record).await,
-            other => self.answer(other, &record).await,
+            "bash" => self.bash(id.as_ref(), &record).await,
+            other => match self.change(other, &record).await {
+                Some(answer) => answer,
+                None => self.answer(other, &record).await,
+            },
         };
         self.wire.respond(id.as_ref(), &kind, answer);
     }
@@ -43,12 +50,9 @@ impl Commands {
         match kind {
             "steer" | "follow_up" => {
                 let how = if kind == "steer" { DeliverAs::Steer } else { DeliverAs::FollowUp };
-                if self.is_command(text("message")?) {
-                    let name = text("message")?.split(' ').next().unwrap_or_default();
-                    return Err(format!("Extension command \"{name}\" cannot be queued. Use prompt() instead."));
-                }
-                control.send_user_message(content(record), Some(how), true).map_err(|error| error.to_string())?;
-                Ok(None)
+                text("message")?;
+                let queued = self.session.agent.queue_input(content(record), InputSource::Rpc, how).await;
+                queued.map(|()| None).map_err(|error| error.to_string())
             }
             "abort" => {
                 control.abort();
@@ -60,14 +64,20 @@ impl Commands {
                 Ok(Some(json!({"steering": steering, "followUp": follow_up})))
             }
             "get_state" => Ok(Some(self.state())),
-            "get_messages" => Ok(Some(json!({"messages": self.messages()}))),
+            "get_messages" => {
+                let messages: Vec<Value> = self.session.agent.messages().iter().map(Message::to_value).collect();
+                Ok(Some(json!({"messages": messages})))
+            }
             "get_entries" => self.entries(record.get("since").and_then(Value::as_str)),
             "get_tree" => control
                 .with_session(|session| Ok(Some(json!({"tree": tree(session.entries())?, "leafId": session.leaf()})))),
             "get_fork_messages" => Ok(Some(json!({"messages": self.fork_messages()}))),
             "get_last_assistant_text" => Ok(Some(json!({"text": self.last_text()}))),
             "get_session_stats" => Ok(Some(self.stats())),
-            "get_commands" => Ok(Some(json!({"commands": self.commands()}))),
+            "get_commands" => {
+                let commands = self.session.host.state().get("commands").unwrap_or_else(|| json!([]));
+                Ok(Some(json!({"commands": commands})))
+            }
             "set_session_name" => {
                 let name = text("name")?.trim();
                 if name.is_empty() {
@@ -76,28 +86,6 @@ impl Commands {
                 control.set_session_name(name).map_err(|error| error.to_string())?;
                 Ok(None)
             }
-            "get_available_models" => {
-                let model = self.session.host.state().get("model");
-                Ok(Some(json!({"models": model.into_iter().collect::<Vec<_>>()})))
-            }
-            "new_session"
-            | "switch_session"
-            | "fork"
-            | "clone"
-            | "compact"
-            | "set_model"
-            | "cycle_model"
-            | "set_thinking_level"
-            | "cycle_thinking_level"
-            | "get_available_thinking_levels"
-            | "set_steering_mode"
-            | "set_follow_up_mode"
-            | "set_auto_compaction"
-            | "set_auto_retry"
-            | "abort_retry"
-            | "bash"
-            | "abort_bash"
-            | "export_html" => Err(format!("{kind} is not supported by PiJS yet")),
             other => Err(format!("Unknown command: {other}")),
         }
     }
@@ -156,7 +144,7 @@ impl Commands {
         self.control().settled().await;
     }
 
-    fn control(&self) -> &AgentControl {
+    pub(super) fn control(&self) -> &AgentControl {
         self.session.agent.control()
     }
 
@@ -172,11 +160,14 @@ impl Commands {
         let (file, id, name) = self.control().with_session(|session| {
             (session.path().map(ToOwned::to_owned), session.header().id.clone(), session.name().map(str::to_owned))
         });
+        let settings = self.session.agent.settings();
+        let mode = |all: bool| if all { "all" } else { "one-at-a-time" };
         let mut members = json!({
             "model": state.get("model"), "thinkingLevel": state.get("thinkingLevel"),
-            "isStreaming": !self.control().is_idle(), "isCompacting": false, "steeringMode": "one-at-a-time",
-            "followUpMode": "one-at-a-time", "sessionFile": file, "sessionId": id, "sessionName": name,
-            "autoCompactionEnabled": false, "messageCount": self.messages().len(),
+            "isStreaming": !self.control().is_idle(), "isCompacting": self.control().is_summarising(),
+            "steeringMode": mode(settings.steer_all), "followUpMode": mode(settings.follow_up_all),
+            "sessionFile": file, "sessionId": id, "sessionName": name,
+            "autoCompactionEnabled": settings.compaction.enabled, "messageCount": self.session.agent.messages().len(),
             "pendingMessageCount": steering.len() + follow_up.len(),
         });
         if let Value::Object(members) = &mut members {
@@ -272,20 +263,6 @@ impl Commands {
         }
         stats
     }
-
-    fn commands(&self) -> Vec<Value> {
-        let commands = self.session.host.commands().into_iter().map(|command| {
-            let mut shown = json!({
-                "name": command.invocation, "description": command.spec.description, "source": "extension",
-                "sourceInfo": {"path": command.owner.path, "source": "local", "scope": "temporary", "origin": "top-level"},
-            });
-            if let Value::Object(members) = &mut shown {
-                members.retain(|_, value| !value.is_null());
-            }
-            shown
-        });
-        commands.collect()
-    }
 }
 
 /// How deep a tree may be that is written as one record.
@@ -296,6 +273,18 @@ fn tree(entries: &[Entry]) -> Result<Value, String> {
     // An entry follows its parent in the file, so backwards every node is complete when it is met.
     let mut children: BTreeMap<&EntryId, Vec<Value>> = BTreeMap::new();
     let mut depths: BTreeMap<&EntryId, usize> = BTreeMap::new();
+    let mut labels: BTreeMap<&EntryId, (&str, &str)> = BTreeMap::new();
+    for entry in entries {
+        match &entry.body {
+            Body::Label { target_id, label: Some(label) } => {
+                labels.insert(target_id, (label, &entry.timestamp));
+            }
+            Body::Label { target_id, label: None } => {
+                labels.remove(target_id);
+            }
+            _ => {}
+        }
+    }
     let known: BTreeSet<&EntryId> = entries.iter().map(|entry| &entry.id).collect();
     let mut roots = Vec::new();
     for entry in entries.iter().rev() {
@@ -305,7 +294,11 @@ fn tree(entries: &[Entry]) -> Result<Value, String> {
         if depth > DEEPEST_TREE {
             return Err(format!("get_tree: the session is deeper than {DEEPEST_TREE} entries; use get_entries"));
         }
-        let node = json!({"entry": entry.to_value(), "children": below});
+        let mut node = json!({"entry": entry.to_value(), "children": below});
+        if let Some((label, since)) = labels.get(&entry.id) {
+            node["label"] = json!(label);
+            node["labelTimestamp"] = json!(since);
+        }
         match entry.parent.as_ref().filter(|parent| known.contains(parent)) {
             Some(parent) => {
                 children.entry(parent).or_default().push(node);

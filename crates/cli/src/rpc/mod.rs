@@ -11,7 +11,9 @@
 //! Records are JSON objects on lines that end with LF. Commands are handled side by side, so responses are matched by
 //! id. The end of stdin ends the session. What a command needs and this version lacks is a response that says so.
 
+mod changes;
 mod commands;
+mod page;
 mod ui;
 mod wire;
 
@@ -22,7 +24,7 @@ use crate::output::clean;
 use crate::session::{self, Assembled, Partner, Setup, WIND_DOWN};
 use commands::Commands;
 use serde_json::Value;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::BufRead;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -58,7 +60,8 @@ pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<E
 async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedReceiver<Value>) -> Result<()> {
     let broken = |error: pijs_agent::AgentError| Failure::failed(clean(&error.to_string()));
     session.start().await.map_err(broken)?;
-    let commands = Rc::new(Commands { session: Rc::clone(&session), wire, running: Cell::new(0) });
+    let commands =
+        Rc::new(Commands { session: Rc::clone(&session), wire, running: Cell::new(0), shells: RefCell::default() });
     let control = session.agent.control().clone();
     // What extensions ask for while no command is on is carried out here.
     session

@@ -59,7 +59,8 @@ impl FrontEnd for RpcEvents {
 /// An event on the wire; the header is none.
 pub(super) fn record(event: &AgentEvent<'_>) -> Option<Value> {
     let mut members = match event {
-        AgentEvent::Session(_) => return None,
+        // What takes a session's place is the answer to the command that asked for it.
+        AgentEvent::Session(_) | AgentEvent::Notice { name: "session_replaced", .. } => return None,
         AgentEvent::TurnStart { .. } => Map::new(),
         AgentEvent::MessageUpdate { message, .. } => {
             let mut update = event.payload().remove("assistantMessageEvent").unwrap_or_default();

@@ -1,0 +1,70 @@
+//! What the person in front of a session changes: model, thinking level, how queued messages are taken, whether
+//! the session compacts and retries by itself.
+
+use crate::agent::Agent;
+use crate::context;
+use crate::message::Message;
+use crate::provider::Model;
+use crate::settings::Settings;
+
+impl Agent {
+    /// The models that can be used: their provider has a key, or needs none.
+    pub fn available_models(&self) -> Vec<Model> {
+        let models = self.models.borrow();
+        models.all().into_iter().filter(|model| models.is_configured(&model.provider)).collect()
+    }
+
+    /// Changes to the next model that can be used. `None` when there is no other.
+    ///
+    /// # Errors
+    ///
+    /// As [`Agent::set_model`].
+    pub async fn cycle_model(&self) -> Result<Option<Model>, String> {
+        let available = self.available_models();
+        if available.len() < 2 {
+            return Ok(None);
+        }
+        let current = self.control.model();
+        let at = available.iter().position(|model| current.as_ref().is_some_and(|current| current.is(model)));
+        let next = available[(at.unwrap_or(0) + 1) % available.len()].clone();
+        self.attend(self.change_model(&next, "cycle")).await?;
+        Ok(Some(next))
+    }
+
+    /// Thinking levels that the model takes.
+    pub fn thinking_levels(&self) -> Vec<&'static str> {
+        self.control.model().map_or_else(|| vec!["off"], |model| model.thinking_levels())
+    }
+
+    /// Changes to the next thinking level. `None` for a model that does not think.
+    ///
+    /// # Errors
+    ///
+    /// When the session cannot be written.
+    pub fn cycle_thinking(&self) -> Result<Option<&'static str>, String> {
+        if !self.control.model().is_some_and(|model| model.reasoning()) {
+            return Ok(None);
+        }
+        let levels = self.thinking_levels();
+        let now = self.control.thinking();
+        let at = levels.iter().position(|level| *level == now);
+        let next = levels[at.map_or(0, |at| at + 1) % levels.len()];
+        self.control.set_thinking(next).map_err(|error| error.to_string())?;
+        Ok(Some(next))
+    }
+
+    /// How the session compacts, retries and takes queued messages.
+    pub fn settings(&self) -> Settings {
+        self.settings.borrow().clone()
+    }
+
+    /// The conversation as the model will see it: what a compaction left, and everything since.
+    pub fn messages(&self) -> Vec<Message> {
+        self.control.with_session(|session| context::messages(&session.branch(None)))
+    }
+
+    /// Does not wait for the next attempt after a failure: the run ends.
+    pub fn abort_retry(&self) {
+        self.retry_stop.notify_waiters();
+    }
+}
