@@ -26,6 +26,11 @@ pub struct Input {
 }
 
 impl Input {
+    /// The folder or file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// A package folder, or an extension file. Dependencies may come from the package and from the
     /// `node_modules` folders around it, as under Node.
     pub fn at(path: impl Into<PathBuf>) -> Self {

@@ -37,7 +37,18 @@ impl Compiler {
     pub(crate) fn build(&self, id: &str, input: &Input) -> Result<BuildOutput, BuildFailure> {
         let foreign = ["npm:", "git:"].iter().any(|origin| id.starts_with(origin));
         let sealed = foreign.then(Seal::default);
-        pijs_extc::build(input, &BuildOptions { sealed, ..self.options.clone() })
+        let options = BuildOptions { sealed, ..self.options.clone() };
+        let mut place = identity(input.path());
+        for _ in 1..READINGS {
+            let built = pijs_extc::build(input, &options);
+            let after = identity(input.path());
+            if built.is_ok() || after == place {
+                return built;
+            }
+            // Another pi put something else there meanwhile, which is read now.
+            place = after;
+        }
+        pijs_extc::build(input, &options)
     }
 
     /// The user's cache, unless it cannot be used.
@@ -49,6 +60,21 @@ impl Compiler {
     pub(crate) fn host_modules(&self) -> Result<Arc<Verified>, BuildFailure> {
         pijs_extc::host_modules(self.options.cache.as_ref())
     }
+}
+
+/// How often a package is read that other processes replace while it is read.
+const READINGS: usize = 8;
+
+/// Which file or folder lies at a path; `None` when there is none.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    path.metadata().ok().map(|found| (found.dev(), found.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<std::time::SystemTime> {
+    path.metadata().and_then(|found| found.created()).ok()
 }
 
 /// What to compile for a unit of discovery: the one file that is loaded from it, or the chosen entries of its folder,
