@@ -202,6 +202,10 @@ async fn once(folder: &Path, fill: impl AsyncFnOnce(&Path) -> Result<()>) -> Res
     if marker.exists() {
         return Ok(());
     }
+    // What an earlier run did not finish is begun anew.
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     fill(folder).await?;
     std::fs::write(&marker, "").with_context(|| marker.display().to_string())
