@@ -455,14 +455,17 @@ impl Names {
         let Ok(text) = std::str::from_utf8(raw) else {
             return Err(refuse(InstallCode::Path, &shown, "the name is not UTF-8"));
         };
-        let text = text.strip_prefix("./").unwrap_or(text);
         let text = if directory { text.strip_suffix('/').unwrap_or(text) } else { text };
-        if directory && (text.is_empty() || text == ".") {
-            return Ok(None);
-        }
-        let components: Vec<&str> = text.split('/').collect();
+        // `package/./dist/index.js` is how some packers write it (agent-base 7.1.4).
+        let components: Vec<&str> = text.split('/').filter(|component| *component != ".").collect();
         if components.len() > limits.depth + 1 && guard::is_up("archive.caps") {
             return Err(refuse(InstallCode::Size, &shown, format!("more than {} folders deep", limits.depth)));
+        }
+        if directory && components.iter().all(|component| component.is_empty()) {
+            return Ok(None);
+        }
+        if components.is_empty() {
+            return Err(refuse(InstallCode::Path, &shown, "an empty name, or an absolute path"));
         }
         if guard::is_up("archive.path") {
             for component in &components {
@@ -513,7 +516,7 @@ fn check_component(name: &str) -> Result<(), (InstallCode, &'static str)> {
     }
     match name {
         "" => return path("an empty name, or an absolute path"),
-        "." | ".." => return path("it leaves the package"),
+        ".." => return path("it leaves the package"),
         _ => {}
     }
     if name.chars().any(|c| c.is_control() || matches!(c, '\\' | ':')) {
