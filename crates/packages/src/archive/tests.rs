@@ -91,7 +91,9 @@ fn the_top_folder_may_have_any_name_and_a_leading_dot_slash() {
 fn a_dot_between_slashes_is_nothing_wherever_it_stands() {
     let tgz = honest().file("package/./src/././a.ts", b"a").entry("package/./src/./", b'5', b"").end();
     assert_eq!(unpack(&tgz, &Limits::default()).expect("honest").get("src/a.ts"), Some(&b"a"[..]));
-    // It hides no second file of one name, and no way out.
+    // The same file twice is one; it hides no second one, and no way out.
+    let twice = honest().file("package/./src/index.ts", b"export default () => {};\n").end();
+    assert!(unpack(&twice, &Limits::default()).expect("honest").get("src/index.ts").is_some());
     refused(&honest().file("package/./src/index.ts", b"x").end(), InstallCode::Format);
     refused(&honest().file("package/./src/./../../../x", b"x").end(), InstallCode::Path);
     refused(&honest().file("./.", b"x").end(), InstallCode::Path);
