@@ -85,6 +85,8 @@ pub struct Corpus {
 struct Lock {
     version: u32,
     examples: Pin,
+    /// What examples depend on, by the example.
+    example_dependencies: BTreeMap<String, Vec<Pin>>,
     packages: BTreeMap<String, Vec<Placed>>,
 }
 
@@ -175,7 +177,16 @@ impl Corpus {
     pub async fn lay_out(&self, cases: &[Case], target: &Path, npm: NpmConfig) -> Result<Laid> {
         let depot = Depot::open(target.join("tarballs"), npm)?;
         let pi = target.join("pi").join(&self.lock.examples.version);
-        once(&pi, async |folder| Ok(depot.unpack(&[(&self.lock.examples).into()], folder).await?)).await?;
+        let examples = pi.join("node_modules").join(&self.lock.examples.name).join("examples/extensions");
+        once(&pi, async |folder| {
+            depot.unpack(&[(&self.lock.examples).into()], folder).await?;
+            for (example, pins) in &self.lock.example_dependencies {
+                let pins: Vec<PinnedPackage> = pins.iter().map(Into::into).collect();
+                depot.unpack(&pins, &examples.join(example)).await?;
+            }
+            Ok(())
+        })
+        .await?;
         let packages = target.join("packages");
         for name in cases.iter().flat_map(|case| &case.packages) {
             let placed = self.lock.packages.get(name).with_context(|| format!("lock.json does not know {name}"))?;
@@ -191,7 +202,6 @@ impl Corpus {
             .await
             .with_context(|| format!("{name} (set {OFFLINE}=1 to leave out the cases of packages)"))?;
         }
-        let examples = pi.join("node_modules").join(&self.lock.examples.name).join("examples/extensions");
         Ok(Laid { examples, packages })
     }
 }

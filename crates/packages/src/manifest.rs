@@ -21,17 +21,28 @@ pub(crate) struct Manifest {
     pub(crate) name: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) pi: Option<PiManifest>,
+    #[serde(deserialize_with = "if_readable")]
     pub(crate) main: Option<String>,
     pub(crate) dependencies: BTreeMap<String, String>,
     pub(crate) optional_dependencies: BTreeMap<String, String>,
+    #[serde(deserialize_with = "if_readable")]
     pub(crate) peer_dependencies: BTreeMap<String, String>,
+    #[serde(deserialize_with = "if_readable")]
     pub(crate) peer_dependencies_meta: BTreeMap<String, PeerMeta>,
     #[serde(alias = "bundledDependencies")]
     pub(crate) bundle_dependencies: Bundled,
+    #[serde(deserialize_with = "if_readable")]
     pub(crate) scripts: BTreeMap<String, Value>,
     /// sha256 of the file, in hex; part of the key under which grants are kept.
     #[serde(skip)]
     pub(crate) hash: String,
+}
+
+/// A member that says nothing where it has another form: npm never minded `"main": false` (dunder-proto 1.0.1).
+fn if_readable<'de, D: serde::Deserializer<'de>, T: serde::de::DeserializeOwned + Default>(
+    deserializer: D,
+) -> std::result::Result<T, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
 /// The `pi` key. Present without `extensions`: the package has other things than extensions.

@@ -119,7 +119,8 @@ fn wrap_line(line: &str, columns: usize) -> Vec<String> {
     // Behind the last blank of this line, and how wide it was up to there.
     let mut blank: Option<(usize, usize)> = None;
     for piece in pieces(line) {
-        if wide + piece.columns > columns && at > start {
+        // Twice, when what follows the last blank is too long itself.
+        while wide + piece.columns > columns && at > start {
             let (end, kept) = blank.take().unwrap_or((at, wide));
             lines.push(line[start..end].trim_end_matches(' ').to_owned());
             (start, wide) = (end, wide - kept);
