@@ -84,6 +84,10 @@ impl Unpacked {
         let mut this = Self { tar: Vec::new(), files: BTreeMap::new(), warnings: Vec::new() };
         let mut names = Names::default();
         for (raw, bytes) in files {
+            // No tool writes such an entry into a tree.
+            if guard::is_up("archive.path") && raw.split(|byte| *byte == b'/').any(|component| component == b".") {
+                return Err(refuse(InstallCode::Path, &String::from_utf8_lossy(&raw), "an entry that is called `.`"));
+            }
             let start = this.tar.len();
             this.tar.extend_from_slice(&bytes);
             if let Some(path) = names.take(&raw, false, limits)?
