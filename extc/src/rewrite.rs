@@ -19,7 +19,8 @@
 //! inside the package, `dep:NAME@VERSION/PATH` for a dependency beside it, or `""` for the package)
 //! and returns `{url, dirname, filename, resolve(specifier), import(load)}` of the real place. `pi:runtime` defines it.
 //!
-//! In packages that use `node:async_hooks`, what [`awaits`](crate::scan) says comes to it.
+//! What [the scan](crate::scan) says of text that grows comes to it, and of `await` in packages that use
+//! `node:async_hooks`.
 //!
 //! Edits are made in the author's text, so that everything else, line breaks included, stays as it was.
 
@@ -52,7 +53,7 @@ pub(crate) fn computed_import(file: &str) -> String {
     format!("{}.import((target) => import(target))", location(file, Location::Object))
 }
 
-/// Applies edits and insertions, which stand in the order of their places; `None` where there are none.
+/// Applies edits, which stand in the order of their places, and insertions; `None` where there are none.
 pub(crate) fn rewrite(
     file: &str,
     source: &str,

@@ -79,11 +79,11 @@ fn conformance(arguments: &[String]) -> Result<()> {
         }
         Ok(())
     };
-    run(Command::new(&cargo).args(["build", "--locked", "-p", "pijs-cli", "--bin", "pi"]))?;
+    // What `cargo test --workspace` builds, too: fewer targets are built with fewer features of what they depend on,
+    // and so build the heavy compilers a second time.
+    run(Command::new(&cargo).args(["build", "--locked", "--workspace", "--lib", "--bins", "--tests", "--examples"]))?;
     let target = cargo_metadata::MetadataCommand::new().no_deps().exec()?.target_directory;
-    let pi = target.join("debug").join(format!("pi{}", std::env::consts::EXE_SUFFIX));
-    let kept = target.join("conformance");
-    run(Command::new(&cargo)
-        .args(["run", "--locked", "-p", "pijs-conformance", "--", "--pi", pi.as_str(), "--target", kept.as_str()])
-        .args(arguments))
+    let built = |name: &str| target.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    let (pi, kept) = (built("pi"), target.join("conformance"));
+    run(Command::new(built("pijs-conformance")).args(["--pi", pi.as_str(), "--target", kept.as_str()]).args(arguments))
 }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// Layers from the bottom up, as in `docs/architecture.md`.
 pub const LAYERS: &[&[&str]] = &[
     &["pijs-protocol"],
-    &["pijs-artifact", "pijs-durable", "pijs-terminal", "pijs-tick"],
+    &["pijs-artifact", "pijs-durable", "pijs-prefilter", "pijs-terminal", "pijs-tick"],
     &["pijs-engine", "pijs-hostcall", "pijs-rules"],
     &["pijs-connectors", "pijs-realm"],
     &["pijs-host"],
@@ -77,13 +77,16 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Asks cargo, without a network and without changing the lock file.
+    /// Asks cargo, without changing the lock file. The network is used when a crate is missing: a machine that has only
+    /// built lacks those of other systems, whose licences count as well.
     pub fn read() -> Result<Self> {
-        let metadata = MetadataCommand::new()
-            .manifest_path(crate::root().join("Cargo.toml"))
-            .other_options(["--locked".to_owned(), "--offline".to_owned()])
-            .exec()
-            .context("cargo metadata; run `cargo fetch --locked` once if a crate is missing")?;
+        let ask = |options: &[&str]| {
+            MetadataCommand::new()
+                .manifest_path(crate::root().join("Cargo.toml"))
+                .other_options(options.iter().map(|&option| option.to_owned()).collect::<Vec<_>>())
+                .exec()
+        };
+        let metadata = ask(&["--locked", "--offline"]).or_else(|_| ask(&["--locked"])).context("cargo metadata")?;
         Ok(Self { metadata })
     }
 

@@ -166,7 +166,7 @@ pub(crate) enum Command {
 }
 
 /// `pi install SOURCE`
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct InstallArgs {
     /// A folder, npm:NAME[@RANGE], a bare npm name, git:HOST/PATH[@REF] or a git URL; without one, what settings list and
     /// the disk lacks is brought back from the lock file
@@ -174,18 +174,8 @@ pub(crate) struct InstallArgs {
     /// Install although the name can be taken for that of an installed package
     #[arg(long)]
     pub(crate) similar_name: bool,
-    /// Install for this project (.pi/) instead of for the user
-    #[arg(short, long)]
-    pub(crate) local: bool,
-    /// npm registry to ask instead of the configured one
-    #[arg(long, value_name = "URL")]
-    pub(crate) registry: Option<String>,
-    /// Grant what the package asks for, without asking
-    #[arg(short, long)]
-    pub(crate) yes: bool,
-    /// Machine output
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) common: PackageArgs,
 }
 
 /// `pi update [SOURCE]`
@@ -193,18 +183,25 @@ pub(crate) struct InstallArgs {
 pub(crate) struct UpdateArgs {
     /// As it was installed, or the package's name; all packages without it
     pub(crate) source: Option<String>,
+    /// Take versions however new they are
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    #[command(flatten)]
+    pub(crate) common: PackageArgs,
+}
+
+/// What `pi install` and `pi update` share.
+#[derive(Debug, Default, Args)]
+pub(crate) struct PackageArgs {
     /// Packages of this project (.pi/) instead of the user's
     #[arg(short, long)]
     pub(crate) local: bool,
     /// npm registry to ask instead of the configured one
     #[arg(long, value_name = "URL")]
     pub(crate) registry: Option<String>,
-    /// Grant what the newer versions ask for
+    /// Grant what is asked for, without asking
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Take versions however new they are
-    #[arg(long)]
-    pub(crate) no_wait: bool,
     /// Machine output
     #[arg(long)]
     pub(crate) json: bool,

@@ -46,14 +46,8 @@ pub(crate) async fn run(environment: &Environment, as_json: bool) -> Result<()> 
     };
 
     say("pi install ./pi-ttsr        (into a throw-away home)");
-    let install = InstallArgs {
-        source: Some(away.dirs.cwd.join("../pi-ttsr").display().to_string()),
-        similar_name: false,
-        local: false,
-        registry: None,
-        json: false,
-        yes: false,
-    };
+    let source = away.dirs.cwd.join("../pi-ttsr").display().to_string();
+    let install = InstallArgs { source: Some(source), ..InstallArgs::default() };
     packages::install_quietly(&away, &install).await?;
     say("  done\n\n.pi/rules/no-old-sdk.md");
     RULE.lines().for_each(|line| say(&format!("  | {line}")));

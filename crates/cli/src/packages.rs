@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Result<()> {
     for installed in install_quietly(environment, args).await? {
         told(environment, &installed, args)?;
-        fetch_supplied(environment, &installed, args.registry.as_deref()).await;
+        fetch_supplied(environment, &installed, args.common.registry.as_deref()).await;
     }
     Ok(())
 }
@@ -67,11 +67,11 @@ fn root(installed: &Installed) -> &Path {
 }
 
 fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) -> Result<()> {
-    let (applicant, consent) = consent_to(environment, installed, args.yes)?;
+    let (applicant, consent) = consent_to(environment, installed, args.common.yes)?;
     for warning in &installed.warnings {
         stderr(&format!("warning: {}", clean(warning)));
     }
-    if args.json {
+    if args.common.json {
         let document = json!({
             "id": installed.id, "source": installed.source, "version": installed.version, "path": installed.path,
             "entries": installed.entries, "dependencies": installed.dependencies, "warnings": installed.warnings,
@@ -86,7 +86,7 @@ fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) ->
     if installed.dependencies > 0 {
         stderr(&format!("  with {} dependencies; none of their scripts was run", installed.dependencies));
     }
-    if args.local && !Trust::read(environment)?.covers(&environment.dirs.cwd) {
+    if args.common.local && !Trust::read(environment)?.covers(&environment.dirs.cwd) {
         stderr("note: packages of this folder are loaded once you run: pi trust");
     }
     consent::explain_missing(&applicant, &consent);
@@ -113,11 +113,11 @@ pub(crate) fn consent_to(environment: &Environment, installed: &Installed, yes: 
 
 /// Installs and says nothing about it.
 pub(crate) async fn install_quietly(environment: &Environment, args: &InstallArgs) -> Result<Vec<Installed>> {
-    let (installer, progress) = installer(environment, args.registry.as_deref())?;
+    let (installer, progress) = installer(environment, args.common.registry.as_deref())?;
     let installer = installer.similar_names(args.similar_name);
     let installed = match &args.source {
-        Some(source) => installer.install(source, scope(args.local)).await.map(|one| vec![one]),
-        None => installer.restore(scope(args.local)).await,
+        Some(source) => installer.install(source, scope(args.common.local)).await.map(|one| vec![one]),
+        None => installer.restore(scope(args.common.local)).await,
     };
     progress.finish();
     Ok(installed?)
@@ -125,23 +125,23 @@ pub(crate) async fn install_quietly(environment: &Environment, args: &InstallArg
 
 /// `pi update [SOURCE]`.
 pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Result<()> {
-    let (mut installer, progress) = installer(environment, args.registry.as_deref())?;
+    let (mut installer, progress) = installer(environment, args.common.registry.as_deref())?;
     if !args.no_wait {
         installer = installer.not_newer_than(std::time::SystemTime::now() - UPDATES_WAIT);
     }
-    let updated = installer.update(args.source.as_deref(), scope(args.local)).await;
+    let updated = installer.update(args.source.as_deref(), scope(args.common.local)).await;
     progress.finish();
     let updated = updated?;
     for installed in &updated {
-        consent_to(environment, installed, args.yes)?;
+        consent_to(environment, installed, args.common.yes)?;
     }
-    if args.json {
+    if args.common.json {
         let one = |installed: &Installed| json!({ "id": installed.id, "version": installed.version, "warnings": installed.warnings });
         stdout(&serde_json::Value::from_iter(updated.iter().map(one)).to_string());
         return Ok(());
     }
     for installed in &updated {
-        fetch_supplied(environment, installed, args.registry.as_deref()).await;
+        fetch_supplied(environment, installed, args.common.registry.as_deref()).await;
         for warning in &installed.warnings {
             stderr(&format!("warning: {}", clean(warning)));
         }

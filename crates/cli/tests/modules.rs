@@ -210,12 +210,21 @@ fn what_the_compiler_says_of_an_artifact_is_what_the_schema_says() {
     assert!(!validator.is_valid(&serde_json::json!({ "schema": "pi.ext.artifact.v1" })));
 }
 
-/// `fixtures/contexts/expected.txt` is what Node wrote (`capture.mjs` there).
+/// `expected.txt` is what Node wrote (`fixtures/capture.mjs`).
+fn says_what_node_says(folder: &str) {
+    let world = World::new();
+    let run = answer(&world, &fixture(folder));
+    run.succeeded();
+    let expected = std::fs::read_to_string(fixture(&format!("{folder}/expected.txt"))).expect("what Node wrote");
+    assert_eq!(world.read("project/answer.txt"), expected, "{}", run.stderr);
+}
+
 #[test]
 fn stores_follow_what_waits() {
-    let world = World::new();
-    let run = answer(&world, &fixture("contexts"));
-    run.succeeded();
-    let expected = std::fs::read_to_string(fixture("contexts/expected.txt")).expect("what Node wrote");
-    assert_eq!(world.read("project/answer.txt"), expected, "{}", run.stderr);
+    says_what_node_says("contexts");
+}
+
+#[test]
+fn questions_about_growing_text_are_answered_as_if_all_of_it_were_read() {
+    says_what_node_says("growing");
 }

@@ -18,5 +18,6 @@
 pub mod baseline;
 pub mod compare;
 pub mod corpus;
+pub mod cost;
 pub mod report;
 pub mod run;

@@ -5,9 +5,10 @@ use clap::Parser;
 use pijs_conformance::baseline::{Baseline, Counts};
 use pijs_conformance::compare::Options;
 use pijs_conformance::corpus::{Corpus, OFFLINE};
+use pijs_conformance::cost::{self, Cost};
 use pijs_conformance::report;
 use pijs_conformance::run::{Outcome, Runner, Verdict};
-use pijs_packages::NpmConfig;
+use pijs_packages::{InstallCode, NpmConfig, PackageError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,6 +27,9 @@ struct Cli {
     /// Where fetched packages are kept
     #[arg(long, value_name = "DIR", default_value = "target/conformance")]
     target: PathBuf,
+    /// Compare nothing, and say so, when the registry cannot be reached
+    #[arg(long)]
+    skip_unreachable: bool,
     /// Write the baseline as this run has it
     #[arg(long)]
     update: bool,
@@ -35,6 +39,9 @@ struct Cli {
     /// Write a page
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Measure what each extension costs instead of comparing, and print a table
+    #[arg(long)]
+    costs: bool,
     /// Show every difference
     #[arg(long)]
     verbose: bool,
@@ -43,7 +50,7 @@ struct Cli {
     isolation: Option<String>,
 }
 
-#[expect(clippy::print_stdout, reason = "this is a program for people and for CI logs")]
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for people and for CI logs")]
 #[tokio::main]
 async fn main() -> Result<()> {
     let cli = Cli::parse();
@@ -62,7 +69,18 @@ async fn main() -> Result<()> {
         println!("{} of {} cases", cases.len(), corpus.cases.len());
     }
     let target = std::path::absolute(&cli.target)?;
-    let laid = corpus.lay_out(&cases, &target, npm_config()?).await?;
+    let laid = match corpus.lay_out(&cases, &target, npm_config()?).await {
+        Err(error) if cli.skip_unreachable && is_unreachable(&error) => {
+            println!("not compared: {error:#}");
+            return Ok(());
+        }
+        laid => laid?,
+    };
+    if cli.costs {
+        let progress = |cost: &Cost| eprintln!("{}: {:?}", cost.entry, cost.cached);
+        print!("{}", cost::table(&cost::measure(&cli.pi, &laid, &cases, progress).await?));
+        return Ok(());
+    }
     let runner = Runner {
         pi: cli.pi,
         laid,
@@ -100,6 +118,12 @@ async fn main() -> Result<()> {
         bail!("{} surprises", surprises.len());
     }
     Ok(())
+}
+
+/// Whether the network is at fault, and not what came over it.
+fn is_unreachable(error: &anyhow::Error) -> bool {
+    let code = error.downcast_ref::<PackageError>().map(|error| error.code);
+    matches!(code, Some(InstallCode::Io | InstallCode::Timeout | InstallCode::Source))
 }
 
 fn line(outcome: &Outcome, is_verbose: bool) -> String {

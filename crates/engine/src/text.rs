@@ -4,8 +4,10 @@
 //! UTF-8; viewing that as `str` would be undefined behaviour, so nothing here does. Also the
 //! realm's decoders, which are `encoding_rs`'s.
 
-use crate::natives::Call;
+use crate::natives::{self, Call};
+use pijs_prefilter::Prefilter;
 use rquickjs::{Exception, Result, TypedArray, Value};
+use std::cell::Cell;
 
 /// The text, if it holds no lone surrogate.
 pub(crate) fn strict(string: &rquickjs::String<'_>) -> Option<String> {
@@ -88,6 +90,34 @@ fn decode_with<'js>(
         encoding.decode_without_bom_handling(body).0
     };
     Ok(rquickjs::String::from_str(ctx.clone(), &text)?.into_value())
+}
+
+/// `prefilter(source, flags)`: whether an expression may match a text that grows, as a function of the next piece and
+/// whether that begins a text; `undefined` when only the expression itself can tell.
+pub(crate) fn prefilter<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let Some(filter) = Prefilter::new(&call.text(0)?, &call.text(1)?) else {
+        return Ok(Value::new_undefined(call.ctx().clone()));
+    };
+    let reading = Cell::new(Some(filter.start()));
+    natives::closure(call.ctx(), "mayMatch", move |call| {
+        if call.flag(1) {
+            reading.set(Some(filter.start()));
+        }
+        // A half of a character is not text: from there on the expression is asked.
+        let piece = call.arg(0).as_string().and_then(strict);
+        let answer = match (reading.get(), piece) {
+            (Some(mut state), Some(piece)) => {
+                let may_match = filter.may_match(&mut state, &piece);
+                reading.set(Some(state));
+                may_match
+            }
+            _ => {
+                reading.set(None);
+                true
+            }
+        };
+        Ok(Value::new_bool(call.ctx().clone(), answer))
+    })
 }
 
 fn name_of(encoding: &'static encoding_rs::Encoding) -> String {

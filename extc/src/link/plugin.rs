@@ -246,7 +246,8 @@ impl Modules {
         let text = scan.source.to_string();
         let mut state = self.state();
         let awaits = if state.has_contexts { scan.awaits.as_slice() } else { &[] };
-        let rewritten = rewrite(&located.name, &text, &scan.edits, awaits);
+        let insertions = [&scan.insertions, awaits].concat();
+        let rewritten = rewrite(&located.name, &text, &scan.edits, &insertions);
         state.diagnostics.extend(scan.findings.iter().cloned());
         state.scanned.insert(located.name.clone(), Scanned { scan, rewritten });
         Ok((text, kind))

@@ -18,6 +18,7 @@ mod awaits;
 mod bindings;
 mod calls;
 mod findings;
+mod growing;
 mod pi;
 mod uses;
 mod walk;
@@ -38,7 +39,9 @@ pub(crate) struct ModuleScan {
     pub(crate) uses: Uses,
     pub(crate) findings: Vec<Diagnostic>,
     pub(crate) edits: Vec<Edit>,
-    /// Insertions, which only packages need that use `node:async_hooks`.
+    /// Where text is inserted; several at one place come in this order.
+    pub(crate) insertions: Vec<Edit>,
+    /// More of them, which only packages need that use `node:async_hooks`.
     pub(crate) awaits: Vec<Edit>,
 }
 

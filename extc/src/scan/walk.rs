@@ -2,6 +2,7 @@
 
 use super::bindings::{Binding, Bindings, Text, export_name, member_name, property_name, text_of};
 use super::findings::Findings;
+use super::growing::{self, Growing};
 use super::uses::Uses;
 use super::{Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, awaits, calls, pi};
 use crate::parse::Parsed;
@@ -39,10 +40,12 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         walker.findings.hidden_text();
         parsed.program.visit_with(&mut walker);
         let Walker { imports, uses, mut edits, findings, .. } = walker;
+        let Growing { edits: more, insertions } = growing::growing(&parsed, &names.bindings);
+        edits.extend(more);
         edits.sort_by_key(|edit| (edit.start, edit.end));
         edits.dedup();
         let awaits = awaits::awaits(&parsed);
-        ModuleScan { imports, uses, findings: findings.found, edits, awaits, source: source.clone() }
+        ModuleScan { imports, uses, findings: findings.found, edits, insertions, awaits, source: source.clone() }
     })
 }
 
@@ -543,7 +546,7 @@ impl Visit for Walker<'_> {
     fn visit_ts_type(&mut self, _: &TsType) {}
 }
 
-fn plain(expr: &Expr) -> &Expr {
+pub(super) fn plain(expr: &Expr) -> &Expr {
     match expr {
         Expr::Paren(inner) => plain(&inner.expr),
         Expr::TsAs(cast) => plain(&cast.expr),

@@ -17,6 +17,8 @@ pub(crate) struct Case {
     /// `--isolation`; every one is a test.
     #[serde(default = "default_isolations")]
     pub(crate) isolations: Vec<String>,
+    /// Another case, whose files this one has, too; a file of its own takes the place of one of them.
+    pub(crate) files_of: Option<String>,
     /// Why it cannot run everywhere. Such a case counts as present on other systems.
     #[serde(default)]
     pub(crate) platform: Option<Platform>,

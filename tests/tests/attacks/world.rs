@@ -107,14 +107,17 @@ impl World {
             Ok(text) => world.fill(&text).into_bytes(),
             Err(binary) => binary.into_bytes(),
         };
-        for entry in fs::read_dir(folder).map_err(|error| error.to_string())?.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let to = match name.as_str() {
-                "case.json" => continue,
-                "project" | "home" | "outside" if entry.path().is_dir() => world.root().join(&name),
-                _ => world.root().join("extension").join(&name),
-            };
-            copy_tree(&entry.path(), &to, &fill)?;
+        let borrowed = case.files_of.as_ref().map(|name| folder.with_file_name(name));
+        for folder in borrowed.iter().map(PathBuf::as_path).chain([folder]) {
+            for entry in fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?.flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let to = match name.as_str() {
+                    "case.json" => continue,
+                    "project" | "home" | "outside" if entry.path().is_dir() => world.root().join(&name),
+                    _ => world.root().join("extension").join(&name),
+                };
+                copy_tree(&entry.path(), &to, &fill)?;
+            }
         }
         Ok(world)
     }

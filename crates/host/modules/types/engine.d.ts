@@ -42,6 +42,8 @@ declare module "pi:engine" {
   /** `undefined` when the input is no URL. */
   export function parseUrl(input: string, base?: string): UrlParts | undefined;
   export function setUrlPart(href: string, part: string, value: string): UrlParts | undefined;
+  /** Whether an expression may match a text that grows; `undefined` when only the expression itself can tell. */
+  export function prefilter(source: string, flags: string): ((piece: string, isNew: boolean) => boolean) | undefined;
   export function promiseState(promise: Promise<unknown>): { state: "pending" | "fulfilled" | "rejected"; value: unknown };
   export function enqueueJob(job: () => void): void;
   /** Calls it once, when the microtask queue is empty; the latest one counts. */

@@ -56,6 +56,7 @@ const LAZY: Record<string, string[]> = {
   ],
   "pi:web/compression": ["CompressionStream", "DecompressionStream"],
   "pi:web/intl": ["Intl"],
+  "pi:web/growing": ["__pi_growing"],
   "pi:web/atomics": ["SharedArrayBuffer", "Atomics"],
   "pi:web/fetch": ["fetch", "Request", "Response"],
   "pi:web/websocket": ["WebSocket", "MessageEvent"],

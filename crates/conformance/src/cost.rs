@@ -1,0 +1,175 @@
+//! What each extension of the corpus costs: from the start of the process to a session that answers, and memory.
+//!
+//! `pi --mode rpc -e ENTRY` is started and asked for its state, which it answers when all extensions are loaded. First with
+//! an empty cache (everything is compiled, the host modules too), then again with what that left. Memory is what the
+//! program and its workers use of the machine then (`Pss`: shared pages are counted in parts).
+
+use crate::corpus::{Case, Kind, Laid};
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, Command};
+
+/// Starts with a full cache; the middle one counts.
+const CACHED: usize = 5;
+
+/// The real pi 0.73.1 on Node 20, 72 example extensions, one process each, on a machine like the one of
+/// `docs/benchmarks.md`: medians.
+const PI: &str = "the real pi on Node: 893 ms for the whole process, of which 89 ms load the extension; 136 MiB";
+
+/// One row of the table.
+#[derive(Debug, Clone)]
+pub struct Cost {
+    /// `example:todo`, `npm:pi-mermaid@0.3.0`.
+    pub entry: String,
+    /// With an empty cache.
+    pub cold: Duration,
+    /// With a full one, the median.
+    pub cached: Duration,
+    /// Bytes, of the program and its workers; `None` where the system does not tell.
+    pub memory: Option<u64>,
+}
+
+/// Measures every entry that is registered in the corpus, one after the other.
+///
+/// # Errors
+///
+/// A `pi` that does not start or does not answer.
+pub async fn measure(pi: &Path, laid: &Laid, cases: &[Case], done: impl Fn(&Cost)) -> Result<Vec<Cost>> {
+    let mut costs = Vec::new();
+    for case in cases.iter().filter(|case| case.kind == Kind::Snapshot) {
+        let cost = one(pi, laid, &case.name).await.with_context(|| case.name.clone())?;
+        done(&cost);
+        costs.push(cost);
+    }
+    Ok(costs)
+}
+
+async fn one(pi: &Path, laid: &Laid, entry: &str) -> Result<Cost> {
+    let world = tempfile::tempdir()?;
+    let path = path_of(laid, entry)?;
+    let (cold, _) = start(pi, world.path(), &path).await?;
+    let mut cached = Vec::new();
+    let mut memory = None;
+    for _ in 0..CACHED {
+        let (took, used) = start(pi, world.path(), &path).await?;
+        cached.push(took);
+        memory = used;
+    }
+    cached.sort_unstable();
+    Ok(Cost { entry: entry.to_owned(), cold, cached: cached[CACHED / 2], memory })
+}
+
+fn path_of(laid: &Laid, entry: &str) -> Result<PathBuf> {
+    if let Some(name) = entry.strip_prefix("example:") {
+        let file = laid.examples.join(format!("{name}.ts"));
+        return Ok(if file.is_file() { file } else { laid.examples.join(name) });
+    }
+    let package = entry.strip_prefix("npm:").context("an example or a package")?;
+    let (name, _) = package.rsplit_once('@').context("NAME@VERSION")?;
+    Ok(laid.packages.join(package.replace('/', "+")).join("node_modules").join(name))
+}
+
+/// Starts `pi`, waits for its first answer, and ends it.
+async fn start(pi: &Path, world: &Path, extension: &Path) -> Result<(Duration, Option<u64>)> {
+    let begin = Instant::now();
+    let mut child = Command::new(pi)
+        .args(["--mode", "rpc", "--no-session", "-e"])
+        .arg(extension)
+        .current_dir(world)
+        .env_clear()
+        .env("HOME", world)
+        .env("XDG_CACHE_HOME", world.join("cache"))
+        .envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "NPM_CONFIG_USERCONFIG"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()?;
+    let answered = tokio::time::timeout(Duration::from_secs(120), answer(&mut child)).await;
+    answered.context("no answer within two minutes")??;
+    let took = begin.elapsed();
+    let used = child.id().and_then(memory_of);
+    drop(child.stdin.take());
+    tokio::time::timeout(Duration::from_secs(30), child.wait()).await.context("it does not end with its input")??;
+    Ok((took, used))
+}
+
+async fn answer(child: &mut Child) -> Result<()> {
+    let stdin = child.stdin.as_mut().context("it is piped")?;
+    stdin.write_all(format!("{}\n", json!({ "id": "state", "type": "get_state" })).as_bytes()).await?;
+    let mut lines = BufReader::new(child.stdout.as_mut().context("it is piped")?).lines();
+    while let Some(line) = lines.next_line().await? {
+        let line: Value = serde_json::from_str(&line)?;
+        if line["type"] == "response" && line["id"] == "state" {
+            if line["success"] != true {
+                bail!("it answered {line}");
+            }
+            return Ok(());
+        }
+    }
+    bail!("it ended before it answered")
+}
+
+/// What a process and those below it use of the machine's memory.
+fn memory_of(process: u32) -> Option<u64> {
+    let mut parents: BTreeMap<u32, u32> = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc").ok()?.flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        // A process may end between the two.
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+        parents.extend(parent.map(|parent| (id, parent)));
+    }
+    let is_below = |mut id: u32| {
+        while let Some(&parent) = parents.get(&id) {
+            if id == process {
+                return true;
+            }
+            id = parent;
+        }
+        false
+    };
+    parents.keys().filter(|&&id| is_below(id)).map(|id| proportional(*id)).sum()
+}
+
+fn proportional(process: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
+    let kilobytes = text.lines().find_map(|line| line.strip_prefix("Pss:"))?.trim().strip_suffix(" kB")?;
+    Some(kilobytes.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// A table in Markdown, with the real pi's figures above it.
+pub fn table(costs: &[Cost]) -> String {
+    let mut text = format!("{PI}\n\n| entry | empty cache | cached | memory |\n|---|---:|---:|---:|\n");
+    let milliseconds = |duration: Duration| format!("{:.0} ms", duration.as_secs_f64() * 1e3);
+    #[expect(clippy::cast_precision_loss, reason = "a process has less than 2^52 bytes")]
+    let mebibytes = |bytes: u64| format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20));
+    let mut row = |name: &str, cold, cached, memory: Option<u64>| {
+        let memory = memory.map(mebibytes).unwrap_or_default();
+        let _ = writeln!(text, "| {name} | {} | {} | {memory} |", milliseconds(cold), milliseconds(cached));
+    };
+    for cost in costs {
+        row(&cost.entry, cost.cold, cost.cached, cost.memory);
+    }
+    if !costs.is_empty() {
+        row(
+            "**median**",
+            median(costs.iter().map(|cost| cost.cold)),
+            median(costs.iter().map(|cost| cost.cached)),
+            costs.iter().map(|cost| cost.memory).collect::<Option<Vec<_>>>().map(|all| median(all.into_iter())),
+        );
+    }
+    text
+}
+
+fn median<T: Ord>(values: impl Iterator<Item = T>) -> T {
+    let mut values: Vec<T> = values.collect();
+    values.sort_unstable();
+    values.swap_remove(values.len() / 2)
+}

@@ -1,0 +1,283 @@
+//! What runs a host: the pump, one tick, and what a turn asked for.
+//!
+//! A turn begins and is resumed in [`Host::tick`] and nowhere else.
+
+use super::{Completion, Host, Ticked};
+use crate::extension::{Arrival, Extension, Slot, Status};
+use crate::turn::{SyncDoor, Turn, TurnOutput};
+use pijs_hostcall::{During, Timer};
+use pijs_protocol::message::Message;
+use pijs_protocol::{ExtensionId, Now, StreamDelta, Yield};
+use pijs_realm::Patience;
+use pijs_tick::Tick;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a verdict waits at a time for a turn that is running.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+impl Host {
+    /// Runs timers, answers of hostcalls and restarts of all extensions. Never ends.
+    ///
+    /// Spawn it once on the thread's `LocalSet`, or let [`Host::run`] do it.
+    pub async fn drive(&self) {
+        let mut revivals = Revivals::default();
+        loop {
+            for slot in self.slots() {
+                if slot.cell.borrow().status == Status::Stopped {
+                    slot.cell.borrow_mut().status = Status::Reviving;
+                    let host = self.clone();
+                    revivals.push(Box::pin(async move { host.revive(&slot).await }));
+                }
+            }
+            if self.pump() {
+                tokio::select! {
+                    biased;
+                    () = revivals.next() => {}
+                    () = tokio::task::yield_now() => {}
+                }
+                continue;
+            }
+            self.let_go();
+            let pause = self.pause();
+            tokio::select! {
+                biased;
+                () = revivals.next() => {}
+                () = self.0.wake.notified() => {}
+                () = poll_fn(|cx| self.0.completions.borrow_mut().poll_ready(cx)) => {}
+                () = sleep(self.0.timer.as_ref(), pause) => {}
+            }
+        }
+    }
+
+    /// Drives until no extension has anything at hand: nothing queued or running, no call in flight. Timers may be
+    /// armed.
+    ///
+    /// For the end of a session: what was sent and not waited for (a log line, an event on the bus) still
+    /// happens. A call may take for ever, so give this a limit.
+    pub async fn quiet(&self) {
+        loop {
+            if self.pump() {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            // Counted here and not asked of the dispatcher: its count falls on another thread, at a moment
+            // that wakes nobody.
+            let is_running = |slot: &Rc<Slot>| slot.cell.borrow().running.is_some();
+            if self.0.open_calls.get() == 0 && !self.slots().iter().any(is_running) {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = self.0.wake.notified() => {}
+                () = poll_fn(|cx| self.0.completions.borrow_mut().poll_ready(cx)) => {}
+            }
+        }
+    }
+
+    /// Waits until an extension's turn is over, if one runs in another process: what it asked for by the way comes
+    /// after it, as on pi's one thread.
+    pub async fn turn_over(&self, extension: &ExtensionId) {
+        loop {
+            let over = self.0.turn_over.notified();
+            tokio::pin!(over);
+            over.as_mut().enable();
+            let runs = |slot: &Rc<Slot>| {
+                let slot = slot.cell.borrow();
+                slot.running.is_some() && slot.package.id() == extension
+            };
+            if !self.slots().iter().any(runs) {
+                return;
+            }
+            over.await;
+        }
+    }
+
+    /// Asynchronous hostcalls of all extensions that have not been answered.
+    pub fn open_calls(&self) -> usize {
+        self.0.open_calls.get()
+    }
+
+    /// Runs a future with [`Host::drive`] beside it.
+    pub async fn run<F: Future>(&self, work: F) -> F::Output {
+        tokio::select! {
+            biased;
+            output = work => output,
+            () = self.drive() => unreachable!("`drive` never ends"),
+        }
+    }
+
+    /// Time until the next timer of any realm that could run it.
+    fn pause(&self) -> Option<Duration> {
+        let now = self.0.timer.now().elapsed_us;
+        let next_of = |slot: &Rc<Slot>| {
+            let extension = slot.cell.borrow();
+            extension.running.is_none().then(|| extension.ticks.next_deadline_us()).flatten()
+        };
+        let next = self.slots().iter().filter_map(next_of).min()?;
+        Some(Duration::from_micros(next.saturating_sub(now)))
+    }
+
+    /// Runs what is ready, extension by extension, at most one burst each. Whether anything ran.
+    pub(crate) fn pump(&self) -> bool {
+        self.ingest();
+        let mut is_busy = false;
+        for slot in self.slots() {
+            is_busy |= self.run_ready(&slot);
+        }
+        is_busy
+    }
+
+    /// Runs what is ready in one extension, at most one burst. Whether anything ran.
+    pub(crate) fn run_ready(&self, slot: &Rc<Slot>) -> bool {
+        for ran in 0..self.0.options.burst {
+            match self.tick(slot, self.0.timer.now(), None) {
+                Ticked::Idle | Ticked::Running => return ran > 0,
+                Ticked::Ended => return true,
+                Ticked::Ran | Ticked::Answered(_) => {}
+            }
+        }
+        // There may be more: whoever drives comes back.
+        self.0.wake.notify_one();
+        true
+    }
+
+    /// Hands answers of hostcalls to the loops, in the order they arrived.
+    pub(crate) fn ingest(&self) {
+        let arrived = self.0.completions.borrow_mut().drain();
+        for Completion { slot, generation, result } in arrived {
+            if result.is_final() {
+                self.0.open_calls.set(self.0.open_calls.get().saturating_sub(1));
+            }
+            let Some(slot) = self.slot(slot) else { continue };
+            let mut extension = slot.cell.borrow_mut();
+            if result.is_final() && extension.generation == generation {
+                extension.open_calls = extension.open_calls.saturating_sub(1);
+            }
+            // An answer to a realm that is gone has nobody to go to.
+            if extension.generation == generation && extension.realm.is_some() {
+                extension.ticks.enqueue(Arrival::Message(Box::new(Message::HostResult(result))));
+            }
+        }
+    }
+
+    /// Begins or resumes at most one macrotask of one extension; when it is over, carries out what it asked for.
+    ///
+    /// With a delta at hand it waits a little for a turn that is running: nothing else may happen meanwhile.
+    pub(crate) fn tick(&self, slot: &Rc<Slot>, now: Now, delta: Option<&StreamDelta>) -> Ticked {
+        let core = &*self.0;
+        let mut extension = slot.cell.borrow_mut();
+        let during = if delta.is_some() { During::Verdict } else { During::Turn };
+        let caller = extension.caller_in(during);
+        let Extension { realm, ticks, seen_state, stop, bell, running, .. } = &mut *extension;
+        let Some(realm) = realm.as_deref_mut() else { return Ticked::Idle };
+        let patience = delta
+            .and(stop.as_ref())
+            .map(|stop| (now.elapsed_us.saturating_add(core.options.verdict.kill_us), Arc::clone(stop)));
+        let mut door = SyncDoor {
+            caller: &caller,
+            epoch: slot.epoch,
+            dispatcher: &core.dispatcher,
+            timer: core.timer.as_ref(),
+            state: &core.state,
+            seen_state,
+            patience,
+            bell: Some(bell),
+        };
+        let output = match running {
+            Some(_) if delta.is_none() && !bell.heard() => return Ticked::Running,
+            Some(turn) => {
+                if delta.is_some() {
+                    bell.wait_for_answer(PATIENCE);
+                }
+                if let Some(result) = bell.answer() {
+                    let reply = door.reply(result);
+                    realm.answer(reply);
+                }
+                let patience = if delta.is_some() { Patience::AtMost(PATIENCE) } else { Patience::Poll };
+                TurnOutput::new(realm.resume(&mut door, patience), turn.was_delta)
+            }
+            None if bell.tolls() => match realm.pulse() {
+                Some(reason) => TurnOutput { result: Some(Err(reason)), was_delta: false },
+                None => return Ticked::Idle,
+            },
+            None => match ticks.tick(now, [], &mut Turn { realm, door, delta }) {
+                Tick::Idle => return Ticked::Idle,
+                Tick::Ran { output, .. } => output,
+            },
+        };
+        match &output.result {
+            None => extension.leave_running(output.was_delta),
+            Some(_) => extension.running = None,
+        }
+        let is_over = extension.running.is_none();
+        drop(extension);
+        if is_over {
+            self.0.turn_over.notify_waiters();
+        }
+        self.finish_turn(slot, output, delta)
+    }
+
+    fn finish_turn(&self, slot: &Rc<Slot>, mut output: TurnOutput, delta: Option<&StreamDelta>) -> Ticked {
+        let answer = output.answer();
+        match output.result {
+            None => Ticked::Running,
+            Some(Ok(done)) => {
+                self.settle(slot, done);
+                match answer {
+                    Some(answer) => Ticked::Answered(answer),
+                    None => Ticked::Ran,
+                }
+            }
+            Some(Err(reason)) => {
+                match delta {
+                    Some(delta) if output.was_delta => {
+                        self.strike_the_stopped(slot, delta);
+                        self.end_in_verdict(slot, &reason);
+                    }
+                    _ => self.end(slot, &reason),
+                }
+                Ticked::Ended
+            }
+        }
+    }
+
+    /// Carries out what a turn asked for, in its order.
+    pub(crate) fn settle(&self, slot: &Rc<Slot>, done: Yield) {
+        if done.messages.is_empty() {
+            return;
+        }
+        self.carry_out(slot, done.messages);
+        self.flush_ledger();
+    }
+}
+
+/// Restarts that are under way. Waiting for none of them waits for ever.
+#[derive(Default)]
+struct Revivals(Vec<std::pin::Pin<Box<dyn Future<Output = ()>>>>);
+
+impl Revivals {
+    fn push(&mut self, revival: std::pin::Pin<Box<dyn Future<Output = ()>>>) {
+        self.0.push(revival);
+    }
+
+    /// Waits until one is through.
+    async fn next(&mut self) {
+        poll_fn(|cx| {
+            let before = self.0.len();
+            self.0.retain_mut(|revival| revival.as_mut().poll(cx).is_pending());
+            if self.0.len() < before { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+    }
+}
+
+/// Waits through the driver; for ever without a deadline.
+async fn sleep(timer: &dyn Timer, pause: Option<Duration>) {
+    match pause {
+        Some(pause) => timer.sleep(pause).await,
+        None => std::future::pending().await,
+    }
+}

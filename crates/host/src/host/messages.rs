@@ -1,0 +1,269 @@
+//! What an extension's messages do, in the order of the turn that sent them.
+
+use super::{Completion, Host};
+use crate::extension::{Extension, Loaded, Slot, Status};
+use crate::outcome::Owner;
+use crate::record;
+use crate::registry::Effect;
+use crate::report::ReportKind;
+use pijs_hostcall::During;
+use pijs_protocol::message::{BusEvent, ErrorReport, Message};
+use pijs_protocol::registration::{FlagSpec, Register, Registration};
+use pijs_protocol::{EntryIndex, HostCall, HostResult, Termination};
+use serde_json::Value;
+use std::rc::Rc;
+
+impl Host {
+    pub(super) fn carry_out(&self, slot: &Rc<Slot>, messages: Vec<Message>) {
+        let generation = slot.cell.borrow().generation;
+        for message in messages {
+            if slot.cell.borrow().generation != generation {
+                // One of them ended the realm; what it asked for after that is void.
+                return;
+            }
+            match message {
+                Message::HostCall(call) => self.start_call(slot, call),
+                Message::HostCallCancel { call_id } => {
+                    let id = slot.cell.borrow().package.id().clone();
+                    self.0.dispatcher.cancel(&id, &slot.call_id(call_id));
+                }
+                Message::TimerSet { timer, delay_ms, repeat } => {
+                    let now = self.0.timer.now();
+                    let armed = slot.cell.borrow_mut().ticks.set_timer(timer, delay_ms, repeat, now);
+                    if let Err(quota) = armed {
+                        self.report(slot, None, ReportKind::Warning { message: quota.to_string() });
+                    }
+                }
+                Message::TimerClear { timer } => {
+                    slot.cell.borrow_mut().ticks.clear_timer(timer);
+                }
+                Message::Register(register) => self.register(slot, register),
+                Message::EventResult(result) => {
+                    let waiter = slot.cell.borrow_mut().pending.events.remove(&result.event_id);
+                    answer(waiter, Ok(result));
+                }
+                Message::ToolUpdate(update) => {
+                    let extension = slot.cell.borrow();
+                    if let Some(waiter) = extension.pending.tools.get(&update.tool_call_id) {
+                        let _ = waiter.updates.send(update.partial);
+                    }
+                }
+                Message::ToolResult(result) => {
+                    let waiter = slot.cell.borrow_mut().pending.tools.remove(&result.tool_call_id);
+                    answer(waiter.map(|waiter| waiter.done), Ok(result));
+                }
+                Message::SlashResult(result) => {
+                    let waiter = slot.cell.borrow_mut().pending.commands.remove(&result.slash_command_id);
+                    answer(waiter, Ok(result));
+                }
+                Message::CallbackUpdate(update) => {
+                    let extension = slot.cell.borrow();
+                    if let Some(waiter) = extension.pending.callback_updates.get(&update.callback_id) {
+                        let _ = waiter.send(update.value);
+                    }
+                }
+                Message::CallbackResult(result) => {
+                    let waiter = {
+                        let pending = &mut slot.cell.borrow_mut().pending;
+                        pending.callback_updates.remove(&result.callback_id);
+                        pending.callbacks.remove(&result.callback_id)
+                    };
+                    answer(waiter, Ok(result));
+                }
+                Message::StreamFault { handler, error } => self.stream_fault(slot, handler, error),
+                Message::BusEmit(event) => self.relay(slot, event),
+                Message::Log(entry) => self.report(slot, None, ReportKind::Log(Box::new(entry))),
+                Message::Error(error) => self.realm_error(slot, error),
+                stray @ (Message::Load(_)
+                | Message::ToolCall(_)
+                | Message::SlashCommand(_)
+                | Message::EventHook(_)
+                | Message::Callback(_)
+                | Message::HostResult(_)
+                | Message::HandlerMuted { .. }
+                | Message::SignalAborted { .. }
+                | Message::TimerFired { .. }
+                | Message::Retired {}
+                | Message::BusEvent(_)) => {
+                    let detail = format!("it sent {}, which only the host sends", kind(&stray));
+                    self.end(slot, &Termination::Protocol { detail });
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Sends a hostcall on its way; the answer comes back as an arrival.
+    fn start_call(&self, slot: &Rc<Slot>, call: HostCall) {
+        let (caller, generation) = {
+            let extension = slot.cell.borrow();
+            (extension.caller_in(During::Turn), extension.generation)
+        };
+        let (sink, index) = (self.0.sink.clone(), slot.index);
+        self.0.open_calls.set(self.0.open_calls.get() + 1);
+        slot.cell.borrow_mut().open_calls += 1;
+        let asked = call.call_id.clone();
+        let call = HostCall { call_id: slot.call_id(call.call_id), ..call };
+        let running = self.0.dispatcher.call(&caller, call, move |result| {
+            let result = HostResult { call_id: asked.clone(), ..result };
+            sink.push(Completion { slot: index, generation, result });
+        });
+        tokio::spawn(running);
+    }
+
+    fn register(&self, slot: &Rc<Slot>, register: Register) {
+        let Register { entry, ready, capability_manifest, registrations, .. } = register;
+        if slot.cell.borrow().status == Status::Retired {
+            // Its place is taken.
+            return;
+        }
+        let mut ears_changed = false;
+        for registration in registrations {
+            let counts = record::registration(&self.0, &slot.cell.borrow().caller, &registration);
+            if let Err(message) = counts {
+                self.report(slot, Some(entry), ReportKind::Warning { message });
+                continue;
+            }
+            if let Some((kind, name)) = named(&registration) {
+                record::registered(&self.0, &slot.cell.borrow().caller, kind, name);
+            }
+            if let Registration::Tool(spec) = &registration
+                && self.withholds(slot, entry, spec)
+            {
+                continue;
+            }
+            let effect = slot.cell.borrow_mut().registry.add(entry, registration);
+            match effect {
+                None => {
+                    let detail = format!("it registered something for entry {}, which it does not have", entry.0);
+                    self.end(slot, &Termination::Protocol { detail });
+                    return;
+                }
+                Some(Effect::None) => {}
+                Some(Effect::Ears) => ears_changed = true,
+                Some(Effect::Tool(name)) => self.note_tool(slot, entry, &name),
+                Some(Effect::Flag(spec)) => self.note_flag(slot, entry, spec),
+                Some(Effect::UnknownEvent(event)) => {
+                    let message = format!("listens to \"{event}\", an event that never fires");
+                    self.report(slot, Some(entry), ReportKind::Warning { message });
+                }
+            }
+        }
+        if ears_changed {
+            self.refresh_ears(slot);
+        }
+        if ready {
+            self.loaded(slot, entry, Loaded::Ready(capability_manifest));
+        }
+    }
+
+    pub(crate) fn note_tool(&self, slot: &Rc<Slot>, entry: EntryIndex, name: &str) {
+        let earlier = self.first_owner(slot, entry, |extension| {
+            extension.registry.tools().find(|(_, spec)| spec.name == name).map(|(entry, _)| entry)
+        });
+        if let Some(owner) = earlier {
+            let message = format!("Tool \"{name}\" conflicts with {}", owner.path);
+            self.report(slot, Some(entry), ReportKind::Conflict { message });
+        }
+    }
+
+    fn note_flag(&self, slot: &Rc<Slot>, entry: EntryIndex, spec: FlagSpec) {
+        let earlier = self.first_owner(slot, entry, |extension| {
+            extension.registry.flags().find(|(_, known)| known.name == spec.name).map(|(entry, _)| entry)
+        });
+        if let Some(owner) = earlier {
+            let message = format!("Flag \"--{}\" conflicts with {}", spec.name, owner.path);
+            self.report(slot, Some(entry), ReportKind::Conflict { message });
+        }
+        if let Some(default) = spec.default {
+            self.0.flags.borrow_mut().entry(spec.name).or_insert(default);
+            self.publish_flags();
+        }
+    }
+
+    /// Answers a `load` that waits for this entry.
+    pub(crate) fn loaded(&self, slot: &Rc<Slot>, entry: EntryIndex, loaded: Loaded) {
+        let waiter = {
+            let mut extension = slot.cell.borrow_mut();
+            match extension.pending.load.take() {
+                Some((waiting, waiter)) if waiting == entry => Some(waiter),
+                other => {
+                    extension.pending.load = other;
+                    None
+                }
+            }
+        };
+        if let Some(waiter) = waiter {
+            let _ = waiter.send(loaded);
+        }
+    }
+
+    fn realm_error(&self, slot: &Rc<Slot>, error: ErrorReport) {
+        let error = self.located(slot, error);
+        let answers_load = error.phase == "load"
+            && slot.cell.borrow().pending.load.as_ref().is_some_and(|(entry, _)| Some(*entry) == error.entry);
+        match error.entry {
+            Some(entry) if answers_load => {
+                slot.cell.borrow_mut().registry.clear(entry);
+                self.refresh_ears(slot);
+                self.loaded(slot, entry, Loaded::Failed(error));
+            }
+            entry => self.report(slot, entry, ReportKind::Error(error)),
+        }
+    }
+
+    /// Tells the other realms of an emission, after the current macrotask, in load order.
+    fn relay(&self, from: &Rc<Slot>, event: BusEvent) {
+        let retired = |slot: &Slot| slot.cell.borrow().status == Status::Retired;
+        if retired(from) {
+            return;
+        }
+        for slot in self.slots() {
+            if slot.index != from.index && !retired(&slot) {
+                self.post(&slot, Message::BusEvent(event.clone()));
+            }
+        }
+    }
+
+    /// Who had something before `entry` of `slot`: the first in load order, if that is somebody else.
+    fn first_owner(
+        &self,
+        slot: &Rc<Slot>,
+        entry: EntryIndex,
+        find: impl Fn(&Extension) -> Option<EntryIndex>,
+    ) -> Option<Owner> {
+        self.slots().iter().take(slot.index + 1).find_map(|earlier| {
+            let extension = earlier.cell.borrow();
+            let owner = find(&extension)?;
+            (earlier.index < slot.index || owner < entry).then(|| extension.owner(owner))
+        })
+    }
+}
+
+/// Answers whoever waits; somebody who no longer listens is no error, nor is an answer nobody asked for
+/// (a tool that reports twice).
+fn answer<T>(waiter: Option<tokio::sync::oneshot::Sender<T>>, value: T) {
+    if let Some(waiter) = waiter {
+        let _ = waiter.send(value);
+    }
+}
+
+/// Kind and name of what the ledger mentions.
+fn named(registration: &Registration) -> Option<(&'static str, &str)> {
+    match registration {
+        Registration::Tool(spec) => Some(("tool", &spec.name)),
+        Registration::Command(spec) => Some(("command", &spec.name)),
+        Registration::Handler(spec) => Some(("handler", &spec.event)),
+        Registration::Flag(spec) => Some(("flag", &spec.name)),
+        Registration::Provider { name, .. } => Some(("provider", name)),
+        _ => None,
+    }
+}
+
+/// Wire name of a message that has no business in a yield.
+fn kind(message: &Message) -> String {
+    match serde_json::to_value(message) {
+        Ok(Value::Object(members)) => members.get("type").and_then(Value::as_str).unwrap_or("a message").to_owned(),
+        _ => "a message".to_owned(),
+    }
+}
