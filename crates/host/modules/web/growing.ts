@@ -35,6 +35,8 @@ const call = Reflect.apply;
 
 /** Replies that are looked at side by side: text, thinking and arguments of tools. */
 const TEXTS = 4;
+/** A longer text is no reply, and would be kept here with all its lines. */
+const LONGEST = 256 * 1024;
 /** Expressions that are made anew for every call must not pile up. */
 const EXPRESSIONS = 2000;
 /** How often an expression is asked before an automaton is made of it: that takes as long as some hundred questions. */
@@ -166,14 +168,20 @@ class Split {
   }
 }
 
-/** A text that grows from call to call. */
+/** A text that may grow from call to call. Nothing is known of it before it does. */
 class Growing {
-  text = "";
+  text: string;
+  hasGrown = false;
   #lines = new Map<string, Lines>();
   #watches = new Watches((watch) => watch);
 
+  constructor(text: string) {
+    this.text = text;
+  }
+
   grow(text: string): void {
     this.text = text;
+    this.hasGrown = true;
     for (const lines of this.#lines.values()) lines.grow(text);
   }
 
@@ -201,16 +209,19 @@ class Growing {
 /** The one that grew last comes first. */
 let texts: Growing[] = [];
 
-/** The growing text that this one is now. */
-function growing(text: string): Growing {
-  const latest = texts[0];
-  if (latest !== undefined && latest.text === text) return latest;
-  // Every text begins with the empty one, so that says nothing.
-  const at = texts.findIndex((known) => known.text !== "" && call(startsWith, text, [known.text]));
-  const found = at < 0 ? new Growing() : texts[at]!;
-  texts = [found, ...texts.filter((known) => known !== found)].slice(0, TEXTS);
-  if (found.text !== text) found.grow(text);
-  return found;
+/** The growing text that this one is now; `undefined` for one that does not continue another. */
+function growing(text: string): Growing | undefined {
+  if (text.length > LONGEST) return undefined;
+  let found = texts[0];
+  if (found?.text !== text) {
+    // Every text begins with the empty one, so that says nothing.
+    const known = texts.find((other) => other.text !== "" && call(startsWith, text, [other.text]));
+    if (known !== undefined && known.text !== text) known.grow(text);
+    const latest = known ?? new Growing(text);
+    texts = [latest, ...texts.filter((other) => other !== latest)].slice(0, TEXTS);
+    found = latest;
+  }
+  return found.hasGrown ? found : undefined;
 }
 
 const paths = new Map<string, string[]>();
@@ -254,8 +265,8 @@ export const __pi_growing = Object.freeze({
 
   /** `text.split(separator)`, whose lines are made when they are asked for. The separator is not empty. */
   split(text: any, separator: string): unknown {
-    if (typeof text !== "string" || !isSplitPlain()) return text.split(separator);
-    return new Split(text, growing(text).lines(separator));
+    const known = typeof text === "string" && isSplitPlain() ? growing(text) : undefined;
+    return known === undefined ? text.split(separator) : new Split(text, known.lines(separator));
   },
 
   /** What `lines[method]((line) => expression.test(line))` has to look at. */
@@ -268,7 +279,7 @@ export const __pi_growing = Object.freeze({
   /** `expression.test(text)`. */
   test(holder: any, path: string, text: any): unknown {
     const found = typeof text === "string" ? expression(holder, path) : undefined;
-    const answer = found && growing(text).matches(found);
+    const answer = found && growing(text)?.matches(found);
     if (answer !== undefined) return answer;
     let receiver = holder;
     for (const key of keysOf(path)) receiver = receiver[key];
