@@ -6,7 +6,7 @@ use crate::world::host_modules;
 use pijs_protocol::wire::{Limits, RealmOptions};
 use pijs_protocol::{ExtensionId, HostCall, HostResult, Now, SyncReply};
 use pijs_realm::{SyncHost, ThreadRealm};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -24,6 +24,10 @@ export default function (pi: ExtensionAPI) {
 
 const SCRIPT: &str = r#"{"events":[{"text":"hello"}],"stop":"end_turn"}"#;
 
+/// Installed packages, and how many of them are switched on (Q35 of the security page).
+const INSTALLED: usize = 1_000;
+const RUNNING: usize = 50;
+
 const COLD: usize = 9;
 const CACHED: usize = 40;
 const REALMS: usize = 500;
@@ -39,11 +43,16 @@ pub(crate) fn figures() -> Vec<Figure> {
     }
     std::fs::write(project.join("model.jsonl"), SCRIPT).expect("a file");
 
-    let cold = (0..COLD).map(|run| pi(project, &project.join(format!("cache-{run}")), 1).0).collect();
+    let named = |count: usize| (0..count).map(|number| format!("./e{number}.ts")).collect::<Vec<_>>();
+    let cold = (0..COLD).map(|run| pi(project, &project.join(format!("cache-{run}")), &named(1)).0).collect();
     let cache = project.join("cache");
-    pi(project, &cache, 50);
-    let (registered, ended): (Vec<_>, Vec<_>) = (0..CACHED).map(|_| pi(project, &cache, 1)).unzip();
-    let curve = |count| (0..CACHED).map(|_| pi(project, &cache, count).0).collect::<Vec<_>>();
+    pi(project, &cache, &named(50));
+    let (registered, ended): (Vec<_>, Vec<_>) = (0..CACHED).map(|_| pi(project, &cache, &named(1))).unzip();
+    let curve = |count| (0..CACHED).map(|_| pi(project, &cache, &named(count)).0).collect::<Vec<_>>();
+    let (ten, fifty) = (curve(10), curve(50));
+    install(project);
+    pi(project, &cache, &[]);
+    let installed = (0..CACHED).map(|_| pi(project, &cache, &[]).0).collect();
     let figure = |work, times: Vec<Duration>, target: Option<f64>| Figure {
         work,
         samples: Samples::of(times.into_iter().map(nanoseconds).collect()),
@@ -54,17 +63,37 @@ pub(crate) fn figures() -> Vec<Figure> {
         figure("process start to registered, empty cache", cold, None),
         figure("process start to registered, cached", registered, Some(15e6)),
         figure("the whole process: start, one recorded reply, end", ended, None),
-        Figure { peer: None, ..figure("start to registered, cached, 10 extensions", curve(10), None) },
-        Figure { peer: None, ..figure("start to registered, cached, 50 extensions", curve(50), None) },
+        Figure { peer: None, ..figure("start to registered, cached, 10 extensions", ten, None) },
+        Figure { peer: None, ..figure("start to registered, cached, 50 extensions", fifty, None) },
+        Figure { peer: None, ..figure("the same, with 950 more installed and switched off", installed, Some(2e9)) },
     ]
 }
 
-/// Runs `pi -p` with so many extensions; time to its first line and to its end.
-fn pi(project: &Path, cache: &Path, extensions: usize) -> (Duration, Duration) {
+/// Writes packages into the user's settings, most of them with a filter that lets nothing of them run.
+fn install(project: &Path) {
+    let packages: Vec<Value> = (0..INSTALLED)
+        .map(|number| {
+            let name = format!("installed-{number}");
+            let folder = project.join(&name);
+            let manifest = json!({ "name": name, "version": "1.0.0", "pi": { "extensions": ["./index.ts"] } });
+            std::fs::create_dir_all(&folder).expect("a folder");
+            std::fs::write(folder.join("package.json"), manifest.to_string()).expect("a file");
+            std::fs::write(folder.join("index.ts"), EXTENSION.replace("\"hello\"", &format!("\"{name}\"")))
+                .expect("a file");
+            if number < RUNNING { json!(folder) } else { json!({ "source": folder, "extensions": [] }) }
+        })
+        .collect();
+    std::fs::create_dir_all(project.join(".pi/agent")).expect("a folder");
+    std::fs::write(project.join(".pi/agent/settings.json"), json!({ "packages": packages }).to_string())
+        .expect("a file");
+}
+
+/// Runs `pi -p` with these extensions; time to its first line and to its end.
+fn pi(project: &Path, cache: &Path, extensions: &[String]) -> (Duration, Duration) {
     let begin = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_pi"))
         .args(["-p", "x", "--mode", "json", "--model", "script:model.jsonl", "--no-session"])
-        .args((0..extensions).flat_map(|number| ["-e".to_owned(), format!("./e{number}.ts")]))
+        .args(extensions.iter().flat_map(|path| ["-e", path]))
         .current_dir(project)
         .env_clear()
         .env("HOME", project)
