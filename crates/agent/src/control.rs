@@ -7,16 +7,20 @@
 //! What needs the agent's thread (a run, an event for extensions, another session) is sent to it as
 //! [`Work`](crate::work::Work) and carried out by [`crate::Agent::attend`].
 
+mod queues;
+
+pub use queues::{DeliverAs, Pending};
+
 use crate::ambient::Ambient;
 use crate::extensions::{Event, StateSink};
-use crate::message::{BashExecution, Block, Content, CustomMessage, Message, UserMessage};
+use crate::message::Message;
 use crate::provider::Model;
 use crate::session::{Body, EntryId, Session, SessionError};
 use crate::work::{Inbox, Work};
-use pijs_protocol::ExtensionId;
+use queues::Queues;
 use serde_json::{Value, json};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -78,49 +82,6 @@ struct Tools {
     active: Vec<String>,
     /// `setActiveTools` since the agent last looked.
     wanted: Option<Vec<String>>,
-}
-
-#[derive(Default)]
-struct Queues {
-    steering: VecDeque<Message>,
-    follow_up: VecDeque<Message>,
-    next_turn: Vec<CustomMessage>,
-    /// Messages without a turn of their own that came while the model was at work.
-    after_turn: Vec<CustomMessage>,
-    /// Shell commands of the person that ended while the model was at work.
-    after_run: Vec<Message>,
-    runs: VecDeque<Pending>,
-}
-
-/// A run that was asked for while the agent was idle.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Pending {
-    /// `sendUserMessage`, and whether commands and templates count in it.
-    User(Content, bool),
-    /// `sendMessage` with `triggerTurn`.
-    Custom(CustomMessage),
-}
-
-/// When a message of an extension reaches the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeliverAs {
-    /// Before the next request of the run.
-    Steer,
-    /// When the run would end.
-    FollowUp,
-    /// With the next prompt.
-    NextTurn,
-}
-
-impl DeliverAs {
-    /// pi's word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Steer => "steer",
-            Self::FollowUp => "followUp",
-            Self::NextTurn => "nextTurn",
-        }
-    }
 }
 
 /// Why a message was not taken.
@@ -353,7 +314,7 @@ impl AgentControl {
     /// Whether nothing is on and nothing waits to begin.
     pub fn is_settled(&self) -> bool {
         let inner = self.lock();
-        inner.run.is_none() && inner.summaries.is_empty() && inner.queues.runs.is_empty()
+        inner.run.is_none() && inner.summaries.is_empty() && !inner.queues.has_runs()
     }
 
     /// Waits until [`AgentControl::is_settled`].
@@ -423,162 +384,9 @@ impl AgentControl {
         }
     }
 
-    /// `sendMessage`. Idle and without `trigger_turn` it goes straight into the session.
-    pub fn send_message(
-        &self,
-        message: CustomMessage,
-        deliver_as: Option<DeliverAs>,
-        trigger_turn: Option<bool>,
-    ) -> Result<(), ControlError> {
-        self.send_message_of(None, message, deliver_as, trigger_turn)
-    }
-
-    pub(crate) fn send_message_of(
-        &self,
-        asker: Option<&ExtensionId>,
-        message: CustomMessage,
-        deliver_as: Option<DeliverAs>,
-        trigger_turn: Option<bool>,
-    ) -> Result<(), ControlError> {
-        if message.custom_type == VERDICT_TYPE {
-            return Err(ControlError::Refused(format!("the custom type {VERDICT_TYPE:?} is reserved")));
-        }
-        let message = CustomMessage { timestamp: self.0.ambient.clock.epoch_ms(), ..message };
-        let mut inner = self.lock();
-        let running = inner.run.is_some();
-        match deliver_as {
-            Some(DeliverAs::NextTurn) => inner.queues.next_turn.push(message),
-            // Between a tool call and its result there is no place for it.
-            _ if running && trigger_turn == Some(false) => inner.queues.after_turn.push(message),
-            Some(DeliverAs::FollowUp) if running => inner.queues.follow_up.push_back(Message::Custom(message)),
-            _ if running => inner.queues.steering.push_back(Message::Custom(message)),
-            _ if trigger_turn == Some(true) => {
-                inner.queues.runs.push_back(Pending::Custom(message));
-                let _ = inner.work.send(Work::Run(asker.cloned()));
-            }
-            _ => {
-                drop(inner);
-                return self.put_custom(message);
-            }
-        }
-        self.publish_pending(&inner);
-        Ok(())
-    }
-
-    /// A message that nobody answers: straight into the session.
-    fn put_custom(&self, message: CustomMessage) -> Result<(), ControlError> {
-        let message = Message::Custom(message);
-        self.append_message(&message)?;
-        self.send(Work::Shown(message));
-        Ok(())
-    }
-
-    /// Messages that waited for the end of the turn.
-    pub(crate) fn flush_after_turn(&self) -> Result<(), ControlError> {
-        let waiting = std::mem::take(&mut self.lock().queues.after_turn);
-        waiting.into_iter().try_for_each(|message| self.put_custom(message))
-    }
-
-    /// Shell commands that waited for the end of the run.
-    pub(crate) fn flush_after_run(&self) -> Result<(), ControlError> {
-        let waiting = std::mem::take(&mut self.lock().queues.after_run);
-        waiting.iter().try_for_each(|message| self.append_message(message).map(|_| ()))
-    }
-
-    /// Writes down a shell command of the person; during a run, when that has ended.
-    pub fn record_bash(&self, run: BashExecution) -> Result<(), ControlError> {
-        let message = Message::BashExecution(run);
-        let mut inner = self.lock();
-        if inner.run.is_some() {
-            inner.queues.after_run.push(message);
-            return Ok(());
-        }
-        drop(inner);
-        self.append_message(&message).map(|_| ())
-    }
-
-    /// Queues what a person said during a run. Answers whether there is one.
-    pub(crate) fn queue_input(&self, content: Content, deliver_as: DeliverAs) {
-        let message = self.user(content);
-        let mut inner = self.lock();
-        match deliver_as {
-            DeliverAs::FollowUp => inner.queues.follow_up.push_back(message),
-            _ => inner.queues.steering.push_back(message),
-        }
-        self.publish_pending(&inner);
-    }
-
-    /// One message that was on its way to a queue is in it, or dropped.
-    pub(crate) fn arrived(&self) {
-        self.lock().arriving -= 1;
-        self.0.quieter.notify_waiters();
-    }
-
-    /// Waits until no message is on its way to a queue.
-    pub(crate) async fn all_arrived(&self) {
-        loop {
-            let quieter = self.0.quieter.notified();
-            tokio::pin!(quieter);
-            quieter.as_mut().enable();
-            if self.lock().arriving == 0 {
-                return;
-            }
-            quieter.await;
-        }
-    }
-
     /// Whether the turns of the run are over and only its end is told.
     pub(crate) fn set_ending(&self, ending: bool) {
         self.lock().ending = ending;
-    }
-
-    /// `sendUserMessage`: as if the person had typed it. With `expand`, commands and templates count.
-    pub fn send_user_message(
-        &self,
-        content: Content,
-        deliver_as: Option<DeliverAs>,
-        expand: bool,
-    ) -> Result<(), ControlError> {
-        self.send_user_message_of(None, content, deliver_as, expand)
-    }
-
-    pub(crate) fn send_user_message_of(
-        &self,
-        asker: Option<&ExtensionId>,
-        content: Content,
-        deliver_as: Option<DeliverAs>,
-        expand: bool,
-    ) -> Result<(), ControlError> {
-        let mut inner = self.lock();
-        let running = inner.run.is_some();
-        match deliver_as {
-            Some(how @ (DeliverAs::Steer | DeliverAs::FollowUp)) if running => {
-                // One that may run a command takes as long as the command does.
-                inner.arriving += usize::from(!expand);
-                let _ = inner.work.send(Work::Queue(content, how, expand));
-            }
-            Some(DeliverAs::NextTurn) => {
-                return Err(ControlError::Refused("sendUserMessage takes \"steer\" or \"followUp\"".to_owned()));
-            }
-            None if running && !inner.ending => {
-                return Err(ControlError::Refused(
-                    "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
-                        .to_owned(),
-                ));
-            }
-            _ if inner.queues.runs.iter().any(|run| matches!(run, Pending::User(..))) => {
-                return Err(ControlError::Refused(
-                    "Agent is already processing a prompt. Use steer() or followUp() to queue messages, or wait for completion."
-                        .to_owned(),
-                ));
-            }
-            _ => {
-                inner.queues.runs.push_back(Pending::User(content, expand));
-                let _ = inner.work.send(Work::Run(asker.cloned()));
-            }
-        }
-        self.publish_pending(&inner);
-        Ok(())
     }
 
     /// Ends the run that is on, if there is one.
@@ -587,29 +395,9 @@ impl AgentControl {
         inner.run.iter().chain(&inner.summaries).for_each(CancellationToken::cancel);
     }
 
-    /// Texts of the messages that wait: to steer, and to follow.
-    pub fn waiting(&self) -> (Vec<String>, Vec<String>) {
-        self.lock().queues.texts()
-    }
-
-    /// Takes all waiting messages away and gives their texts, as [`AgentControl::waiting`] does.
-    pub fn clear_waiting(&self) -> (Vec<String>, Vec<String>) {
-        let texts = self.waiting();
-        let mut inner = self.lock();
-        inner.queues.steering.clear();
-        inner.queues.follow_up.clear();
-        self.publish_pending(&inner);
-        texts
-    }
-
     /// Whether no run is on.
     pub fn is_idle(&self) -> bool {
         self.lock().run.is_none()
-    }
-
-    /// Whether messages wait in a queue.
-    pub fn has_pending_messages(&self) -> bool {
-        self.lock().queues.waiting()
     }
 
     /// Publishes a member of what extensions read without asking.
@@ -661,63 +449,6 @@ impl AgentControl {
         self.0.quieter.notify_waiters();
     }
 
-    /// Whether messages wait that a run would take up.
-    pub(crate) fn has_queued(&self) -> bool {
-        let inner = self.lock();
-        !inner.queues.steering.is_empty() || !inner.queues.follow_up.is_empty()
-    }
-
-    /// What waits for the model, the next first.
-    pub(crate) fn queued(&self) -> Vec<Message> {
-        let inner = self.lock();
-        inner.queues.steering.iter().chain(&inner.queues.follow_up).cloned().collect()
-    }
-
-    pub(crate) fn take_steering(&self) -> Option<Message> {
-        let mut inner = self.lock();
-        let message = inner.queues.steering.pop_front();
-        self.publish_pending(&inner);
-        message
-    }
-
-    pub(crate) fn take_follow_up(&self) -> Option<Message> {
-        let mut inner = self.lock();
-        let message = inner.queues.follow_up.pop_front();
-        self.publish_pending(&inner);
-        message
-    }
-
-    pub(crate) fn take_next_turn(&self) -> Vec<CustomMessage> {
-        std::mem::take(&mut self.lock().queues.next_turn)
-    }
-
-    /// The next run that was asked for. It counts as waiting until [`AgentControl::run_taken`].
-    pub(crate) fn take_run(&self) -> Option<Pending> {
-        self.lock().queues.runs.front().cloned()
-    }
-
-    pub(crate) fn run_taken(&self) {
-        self.lock().queues.runs.pop_front();
-        self.0.quieter.notify_waiters();
-    }
-
-    fn user(&self, content: Content) -> Message {
-        let blocks: Vec<Block> = content.blocks();
-        Message::User(UserMessage { content: blocks.into(), timestamp: self.0.ambient.clock.epoch_ms() })
-    }
-
-    fn publish_pending(&self, inner: &Inner) {
-        self.0.state.set("hasPendingMessages", inner.queues.waiting().into());
-        let waiting = inner.queues.texts();
-        let mut told = inner.told.borrow_mut();
-        if *told != waiting {
-            let payload = json!({"steering": waiting.0, "followUp": waiting.1});
-            // Without an agent nobody is left to be told.
-            let _ = inner.work.send(Work::Notice("queue_update", payload));
-            *told = waiting;
-        }
-    }
-
     fn publish_session(&self, inner: &Inner) {
         let session = &inner.session;
         let directory = session.path().and_then(|path| path.parent());
@@ -746,26 +477,6 @@ impl fmt::Debug for AgentControl {
     }
 }
 
-impl Queues {
-    /// Texts of what waits to steer, and to follow.
-    fn texts(&self) -> (Vec<String>, Vec<String>) {
-        let texts = |queue: &VecDeque<Message>| {
-            let text = |message: &Message| match message {
-                Message::User(user) => Some(user.content.text()),
-                Message::Custom(custom) => Some(custom.content.text()),
-                _ => None,
-            };
-            queue.iter().filter_map(text).collect()
-        };
-        (texts(&self.steering), texts(&self.follow_up))
-    }
-
-    /// pi counts what people said, and not what extensions put in.
-    fn waiting(&self) -> bool {
-        self.steering.iter().chain(&self.follow_up).any(|message| matches!(message, Message::User(_)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -773,84 +484,10 @@ mod tests {
     use crate::testing;
     use std::path::Path;
 
-    fn control() -> AgentControl {
-        let session = Session::in_memory(Path::new("/w"), testing::ambient());
-        AgentControl::new(session, Arc::new(NoState), testing::ambient())
-    }
-
-    fn custom(custom_type: &str) -> CustomMessage {
-        CustomMessage {
-            custom_type: custom_type.into(),
-            content: "c".into(),
-            display: true,
-            details: None,
-            timestamp: testing::NOW_MS,
-        }
-    }
-
-    #[test]
-    fn an_idle_message_without_a_trigger_goes_straight_into_the_session() {
-        let control = control();
-        control.send_message(custom("x"), None, None).unwrap();
-        control.send_message(custom("x"), Some(DeliverAs::Steer), None).unwrap();
-        assert_eq!(control.with_session(|session| session.entries().len()), 2);
-        assert!(control.take_run().is_none());
-    }
-
-    #[test]
-    fn a_triggering_message_waits_as_a_run_when_idle_and_steers_when_running() {
-        let control = control();
-        control.send_message(custom("x"), None, Some(true)).unwrap();
-        assert_eq!(control.take_run(), Some(Pending::Custom(custom("x"))));
-        assert!(!control.is_settled());
-        control.run_taken();
-        assert!(control.is_settled());
-        control.begin_run(CancellationToken::new());
-        control.send_message(custom("y"), None, Some(true)).unwrap();
-        assert_eq!(control.take_steering(), Some(Message::Custom(custom("y"))));
-        control.send_message(custom("z"), Some(DeliverAs::FollowUp), None).unwrap();
-        assert_eq!(control.take_follow_up(), Some(Message::Custom(custom("z"))));
-    }
-
-    #[test]
-    fn the_next_turn_holds_a_message_whatever_the_agent_does() {
-        let control = control();
-        control.send_message(custom("x"), Some(DeliverAs::NextTurn), Some(true)).unwrap();
-        assert!(control.take_run().is_none());
-        assert_eq!(control.take_next_turn(), [custom("x")]);
-    }
-
-    #[test]
-    fn user_messages_are_refused_as_pi_refuses_them() {
-        let control = control();
-        control.send_user_message("a".into(), None, false).unwrap();
-        assert!(
-            control
-                .send_user_message("b".into(), None, false)
-                .unwrap_err()
-                .to_string()
-                .starts_with("Agent is already processing a prompt.")
-        );
-        control.begin_run(CancellationToken::new());
-        assert!(
-            control
-                .send_user_message("c".into(), None, false)
-                .unwrap_err()
-                .to_string()
-                .starts_with("Agent is already processing. Specify")
-        );
-        control.queue_input("d".into(), DeliverAs::Steer);
-        assert!(control.has_pending_messages());
-    }
-
-    #[test]
-    fn the_custom_type_of_verdicts_cannot_be_borrowed() {
-        assert!(control().send_message(custom(VERDICT_TYPE), None, None).is_err());
-    }
-
     #[test]
     fn a_label_needs_its_entry() {
-        let control = control();
+        let session = Session::in_memory(Path::new("/w"), testing::ambient());
+        let control = AgentControl::new(session, Arc::new(NoState), testing::ambient());
         assert_eq!(control.set_label("nope", None).unwrap_err().to_string(), "Entry nope not found");
         let id = control.append_custom("x", None).unwrap();
         control.set_label(&id.0, Some("l".into())).unwrap();
