@@ -96,7 +96,6 @@ impl Agent {
                 self.take_offers();
                 Ok(json!({}))
             }
-            SessionOp::AskModel => self.ask_model(params).await,
             other => Err(unsupported("session", other.as_str(), "it has no asynchronous form")),
         }
     }

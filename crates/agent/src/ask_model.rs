@@ -1,33 +1,87 @@
 //! Models that an extension asks by itself: `complete` and `stream` of pi-ai, `ctx.modelRegistry`.
 //!
-//! The reply is no part of the conversation. The key is the session's own, unless the extension brings
+//! The reply is no part of the conversation; it goes to the extension, piece by piece when it wants that. The key is the session's own, unless the extension brings
 //! one; the session's keys are never shown to an extension, which gets a name for them instead
 //! ([`KEY_NAME`]) and hands that back.
 
 use crate::agent::Agent;
 use crate::message::{AssistantMessage, Block, Content, Message};
 use crate::models::{self, Credentials, Offer};
+use crate::one_reply::Listener;
+use crate::partial::{Partial, Step};
 use crate::provider::{Model, Provider, ProviderError, Request, RequestMessage, ToolDescription};
 use crate::{context, control::VERDICT_TYPE};
+use pijs_hostcall::{CancelToken, ChunkSink, Output};
 use pijs_protocol::HostcallError;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 /// What stands for a key of the session's in an extension: this, and the provider's name.
 const KEY_NAME: &str = "pijs-session-key:";
 
+/// A question on its way to the agent's thread.
+pub(crate) struct Question {
+    pub(crate) params: Map<String, Value>,
+    /// Takes the reply as it arrives, for who wants it so.
+    pub(crate) pieces: Option<ChunkSink>,
+    /// Fires when nobody waits for the reply any more.
+    pub(crate) cancel: CancelToken,
+    pub(crate) done: oneshot::Sender<Result<Value, HostcallError>>,
+}
+
+/// Passes a reply on to the extension. It is done when the call has ended or its quota is used up: then the rest
+/// comes with the whole message, or not at all.
+impl Listener for ChunkSink {
+    fn response(&self, status: u16, headers: &BTreeMap<String, String>) {
+        let _ = self.send(Output::new(json!({"type": "response", "status": status, "headers": headers})));
+    }
+
+    fn step(&self, partial: &Partial, step: &Step) {
+        let mut update = partial.update(step).to_map();
+        if let Step::Start(index) = step
+            && let Block::ToolCall(call) = &partial.message.content[*index]
+        {
+            update.insert("toolCall".to_owned(), json!({"id": call.id, "name": call.name}));
+        }
+        let _ = self.send(Output::new(Value::Object(update)));
+    }
+}
+
 impl Agent {
-    /// One reply of a model, as pi's `AssistantMessage`; a failure is one too.
-    pub(crate) async fn ask_model(&self, params: &Map<String, Value>) -> Result<Value, HostcallError> {
+    /// One reply of a model, as pi's `AssistantMessage`; a failure is one too. The request ends with whoever waited.
+    pub(crate) async fn ask_model(&self, question: Question) {
+        let Question { params, pieces, cancel, done } = question;
+        let stop = CancellationToken::new();
+        // However this ends, the provider's connection goes.
+        let _guard = stop.clone().drop_guard();
+        let answer = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return,
+            answer = self.answer(&params, pieces, stop) => answer,
+        };
+        // Whoever asked may be gone.
+        let _ = done.send(answer);
+    }
+
+    async fn answer(
+        &self,
+        params: &Map<String, Value>,
+        pieces: Option<ChunkSink>,
+        stop: CancellationToken,
+    ) -> Result<Value, HostcallError> {
         let model = params
             .get("model")
             .and_then(Model::from_value)
             .ok_or_else(|| HostcallError::invalid("schema", "session.ask_model: a model has an id and a provider"))?;
         let options = params.get("options").cloned().unwrap_or_default();
         let request = request(params.get("context").unwrap_or(&Value::Null), &options);
+        let nobody: &dyn Listener = &();
+        let listener = pieces.as_ref().map_or(nobody, |pieces| pieces);
         let message = match self.model_for(&model, &options).await {
-            Ok(provider) => self.ask_once(&*provider, &request, CancellationToken::new()).await,
+            Ok(provider) => self.ask_once_in_pieces(&*provider, &request, stop, listener).await,
             Err(error) => self.failed(&model, &error),
         };
         Ok(Message::Assistant(message).to_value())

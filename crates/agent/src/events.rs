@@ -272,7 +272,8 @@ impl AgentEvent<'_> {
 }
 
 impl Update<'_> {
-    fn to_map(self) -> Map<String, Value> {
+    /// pi's `assistantMessageEvent`, without the message so far.
+    pub(crate) fn to_map(self) -> Map<String, Value> {
         let (kind, extra) = match self.kind {
             UpdateKind::TextStart => ("text_start", None),
             UpdateKind::TextDelta(delta) => ("text_delta", Some(("delta", json!(delta)))),

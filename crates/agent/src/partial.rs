@@ -44,6 +44,15 @@ struct Call {
     json: String,
     units: usize,
     paths: ArgumentPaths,
+    /// Front ends were told that it is complete.
+    is_ended: bool,
+}
+
+impl Call {
+    /// The arguments so far; none at all are an empty object.
+    fn text(&self) -> &str {
+        if self.json.trim().is_empty() { "{}" } else { &self.json }
+    }
 }
 
 impl Partial {
@@ -161,12 +170,19 @@ impl Partial {
                     .expect("fewer calls than candidates")
             }
         };
-        let mut steps = self.close();
+        let mut steps = self.end_open();
         let block = self.message.content.len();
         let call =
             ToolCall { id, name: name.unwrap_or_default(), arguments: Value::Object(Map::new()), extra: Map::new() };
         self.message.content.push(Block::ToolCall(call));
-        self.calls.push(Call { index, block, json: String::new(), units: 0, paths: ArgumentPaths::default() });
+        self.calls.push(Call {
+            index,
+            block,
+            json: String::new(),
+            units: 0,
+            paths: ArgumentPaths::default(),
+            is_ended: false,
+        });
         steps.push(Step::Start(block));
         Ok(steps)
     }
@@ -183,15 +199,30 @@ impl Partial {
         self.open.take().map(Step::End).into_iter().collect()
     }
 
+    /// Ends what another block follows: the open text or thinking block, and the latest tool call.
+    fn end_open(&mut self) -> Vec<Step> {
+        let mut steps = self.close();
+        for call in self.calls.iter_mut().filter(|call| !call.is_ended) {
+            call.is_ended = true;
+            // Arguments that are not complete yet come with the whole message.
+            if let (Block::ToolCall(block), Ok(arguments @ Value::Object(_))) =
+                (&mut self.message.content[call.block], serde_json::from_str(call.text()))
+            {
+                block.arguments = arguments;
+            }
+            steps.push(Step::End(call.block));
+        }
+        steps
+    }
+
     /// Ends everything. Arguments that are no JSON object stay empty; the calls they belong to are
     /// returned with what is wrong, by id, and must not run.
     pub(crate) fn finish(&mut self) -> (Vec<Step>, BTreeMap<String, String>) {
         let mut steps = self.close();
         let mut bad = BTreeMap::new();
-        for call in &self.calls {
+        for call in &mut self.calls {
             let Block::ToolCall(block) = &mut self.message.content[call.block] else { continue };
-            let text = if call.json.trim().is_empty() { "{}" } else { call.json.as_str() };
-            match serde_json::from_str(text) {
+            match serde_json::from_str(call.text()) {
                 Ok(Value::Object(arguments)) => block.arguments = Value::Object(arguments),
                 Ok(_) => {
                     bad.insert(block.id.clone(), "they are no JSON object".to_owned());
@@ -200,7 +231,10 @@ impl Partial {
                     bad.insert(block.id.clone(), error.to_string());
                 }
             }
-            steps.push(Step::End(call.block));
+            if !call.is_ended {
+                call.is_ended = true;
+                steps.push(Step::End(call.block));
+            }
         }
         (steps, bad)
     }
@@ -227,7 +261,7 @@ impl Partial {
         if let Some(at) = open {
             return (at, Vec::with_capacity(1));
         }
-        let mut steps = self.close();
+        let mut steps = self.end_open();
         let at = self.message.content.len();
         self.message.content.push(block());
         self.open = Some(at);
@@ -270,6 +304,40 @@ mod tests {
         let ids: std::collections::BTreeSet<_> = partial.message.tool_calls().map(|call| call.id.clone()).collect();
         assert_eq!(ids.len(), 128);
         assert_eq!(partial.begin_call(128, None, None).unwrap_err().kind(), ErrorKind::TooLarge);
+    }
+
+    #[test]
+    fn a_block_ends_before_the_next_one_begins() {
+        let mut partial = partial();
+        let mut told = Vec::new();
+        told.extend(partial.push_text("a".into()));
+        told.extend(partial.begin_call(0, Some("1".into()), Some("t".into())).unwrap());
+        told.extend(partial.push_arguments(0, "{\"x\":1}".into()));
+        told.extend(partial.begin_call(1, Some("2".into()), Some("t".into())).unwrap());
+        told.extend(partial.push_text("b".into()));
+        told.extend(partial.finish().0);
+        let told: Vec<String> = told
+            .iter()
+            .map(|step| match step {
+                Step::Start(at) => format!("start {at}"),
+                Step::Delta(at, _) => format!("delta {at}"),
+                Step::End(at) => format!("end {at}"),
+            })
+            .collect();
+        let expected = "start 0, delta 0, end 0, start 1, delta 1, end 1, start 2, end 2, start 3, delta 3, end 3";
+        assert_eq!(told.join(", "), expected);
+    }
+
+    #[test]
+    fn arguments_that_arrive_late_still_count() {
+        let mut partial = partial();
+        for index in 0..2 {
+            partial.begin_call(index, Some(format!("{index}")), Some("t".into())).unwrap();
+        }
+        partial.push_arguments(0, "{\"late\":true}".into());
+        let (_, bad) = partial.finish();
+        assert!(bad.is_empty());
+        assert_eq!(partial.message.tool_calls().next().unwrap().arguments, serde_json::json!({"late": true}));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! [`AgentControl`] is the [`SessionPort`] and the [`ToolsPort`]. [`NoUi`] answers dialogs where nobody can be asked, with
 //! pi's fall-backs. Both answer at once, in either form; the gate has decided before.
 
+use crate::ask_model::Question;
 use crate::control::{AgentControl, ControlError, DeliverAs, VERDICT_TYPE};
 use crate::message::{Content, CustomMessage};
 use crate::session::{Body, EntryId};
@@ -10,7 +11,7 @@ use crate::work::Work;
 use pijs_connectors::ports::{
     PortAnswer, SessionCall, SessionOp, SessionPort, ToolsCall, ToolsOp, ToolsPort, UiCall, UiOp, UiPort, unsupported,
 };
-use pijs_hostcall::{Caller, CancelToken};
+use pijs_hostcall::{Caller, CancelToken, ChunkSink};
 use pijs_protocol::{ErrorCode, HostcallError};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
@@ -22,15 +23,18 @@ impl SessionPort for AgentControl {
         }
         let (done, answer) = oneshot::channel();
         self.send(Work::Call(call, done));
-        Box::pin(async move {
-            let gone =
-                || HostcallError::new(ErrorCode::Io, "session: the session has ended").with("reason", "cancelled");
-            tokio::select! {
-                biased;
-                answer = answer => answer.unwrap_or_else(|_| Err(gone())),
-                () = cancel.cancelled() => Err(gone()),
-            }
-        })
+        answered(answer, cancel)
+    }
+
+    fn call_in_pieces(&self, caller: &Caller, call: SessionCall, cancel: CancelToken, pieces: ChunkSink) -> PortAnswer {
+        if call.op != SessionOp::AskModel {
+            return SessionPort::call(self, caller, call, cancel);
+        }
+        let (done, answer) = oneshot::channel();
+        let wanted = call.params.get("pieces").and_then(Value::as_bool) == Some(true);
+        let pieces = wanted.then_some(pieces);
+        self.send(Work::Ask(Question { params: call.params, pieces, cancel: cancel.clone(), done }));
+        answered(answer, cancel)
     }
 
     fn call_sync(&self, caller: &Caller, call: SessionCall) -> Result<Value, HostcallError> {
@@ -117,6 +121,18 @@ impl ToolsPort for AgentControl {
     }
 }
 
+/// The answer that the agent's thread gives, unless nobody waits for it any more.
+fn answered(answer: oneshot::Receiver<Result<Value, HostcallError>>, cancel: CancelToken) -> PortAnswer {
+    Box::pin(async move {
+        let gone = || HostcallError::new(ErrorCode::Io, "session: the session has ended").with("reason", "cancelled");
+        tokio::select! {
+            biased;
+            answer = answer => answer.unwrap_or_else(|_| Err(gone())),
+            () = cancel.cancelled() => Err(gone()),
+        }
+    })
+}
+
 /// Whether an op waits for something on the agent's thread.
 fn takes_time(op: SessionOp) -> bool {
     matches!(
@@ -130,7 +146,6 @@ fn takes_time(op: SessionOp) -> bool {
             | SessionOp::SwitchSession
             | SessionOp::Reload
             | SessionOp::RefreshProviders
-            | SessionOp::AskModel
             | SessionOp::WaitForIdle
     )
 }

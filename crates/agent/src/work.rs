@@ -8,6 +8,7 @@
 //! Always holds: one attends at a time; whoever attends finishes what was begun before it returns.
 
 use crate::agent::{Agent, AgentError, InputSource};
+use crate::ask_model::Question;
 use crate::control::{DeliverAs, Pending};
 use crate::events::AgentEvent;
 use crate::extension_model::Streamed;
@@ -30,6 +31,8 @@ pub(crate) type Inbox = mpsc::UnboundedReceiver<Work>;
 pub(crate) enum Work {
     /// A hostcall whose answer takes time.
     Call(SessionCall, oneshot::Sender<Result<Value, HostcallError>>),
+    /// A question of an extension to a model.
+    Ask(Question),
     /// A run waits in the queue; of the extension that asked for it, if one did.
     Run(Option<ExtensionId>),
     /// `sendUserMessage` during a run; the last says whether commands and templates count.
@@ -97,6 +100,7 @@ impl Agent {
                 // Whoever asked may be gone.
                 let _ = done.send(answer);
             }
+            Work::Ask(question) => self.ask_model(question).await,
             Work::Run(asker) => self.run_pending(asker).await,
             Work::Queue(content, deliver_as, expand) => {
                 self.queue(content, deliver_as, expand).await;

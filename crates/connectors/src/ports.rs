@@ -99,7 +99,8 @@ ops! {
         SetLeaf = "set_leaf",
         /// What the extension registered as providers has changed.
         RefreshProviders = "refresh_providers",
-        /// `model, context, options`; the answer is an assistant message.
+        /// `model, context, options, pieces?`; the answer is an assistant message. With `pieces`, what the provider
+        /// answered (`{type: "response", status, headers}`) and pi's updates of the message come before it.
         AskModel = "ask_model",
     }
 }
@@ -243,6 +244,12 @@ macro_rules! port {
             /// Answers a call. `cancel` fires when nobody waits any more.
             fn call(&self, caller: &Caller, call: $call, cancel: CancelToken) -> PortAnswer;
 
+            /// Answers a call whose answer may come in pieces before its end; the default gives none.
+            fn call_in_pieces(&self, caller: &Caller, call: $call, cancel: CancelToken, pieces: ChunkSink) -> PortAnswer {
+                let _ = pieces;
+                self.call(caller, call, cancel)
+            }
+
             /// Answers a synchronous call; the default refuses.
             fn call_sync(&self, caller: &Caller, call: $call) -> Result<Value, HostcallError> {
                 let _ = (caller, call);
@@ -251,8 +258,8 @@ macro_rules! port {
         }
 
         impl Port<$call> for dyn $name {
-            fn answer(&self, caller: &Caller, call: $call, cancel: CancelToken) -> PortAnswer {
-                self.call(caller, call, cancel)
+            fn answer(&self, caller: &Caller, call: $call, cancel: CancelToken, pieces: ChunkSink) -> PortAnswer {
+                self.call_in_pieces(caller, call, cancel, pieces)
             }
 
             fn answer_sync(&self, caller: &Caller, call: $call) -> Result<Value, HostcallError> {
@@ -290,7 +297,7 @@ port! {
 /// What all ports have in common; implemented for each of them.
 pub trait Port<C>: Send + Sync {
     /// Answers a call.
-    fn answer(&self, caller: &Caller, call: C, cancel: CancelToken) -> PortAnswer;
+    fn answer(&self, caller: &Caller, call: C, cancel: CancelToken, pieces: ChunkSink) -> PortAnswer;
     /// Answers a synchronous call.
     fn answer_sync(&self, caller: &Caller, call: C) -> Result<Value, HostcallError>;
 }
@@ -315,9 +322,9 @@ impl<C, P: ?Sized> PortConnector<C, P> {
 }
 
 impl<C: FromRequest + 'static, P: Port<C> + ?Sized + 'static> Connector for PortConnector<C, P> {
-    fn call(&self, request: Request, _sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+    fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         let answer =
-            C::from_request(&request).map(|call| self.port.answer(&request.caller, call, request.cancel.clone()));
+            C::from_request(&request).map(|call| self.port.answer(&request.caller, call, request.cancel.clone(), sink));
         Box::pin(async move { answer?.await.map(Output::new) })
     }
 
