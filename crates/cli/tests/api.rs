@@ -583,6 +583,7 @@ fn every_member_that_pi_declares_is_there() {
            look(pi, lists.pi, 'pi'); look(ctx, lists.command, 'ctx'); look(ctx.ui, lists.ui, 'ctx.ui');
            look(ctx.sessionManager, lists.sessionManager, 'ctx.sessionManager');
            look(ctx.modelRegistry, lists.modelRegistry, 'ctx.modelRegistry');
+           look(ctx.modelRegistry.runtime, lists.modelRuntime, 'ctx.modelRegistry.runtime');
            await ctx.newSession({{ withSession: async (next: any) => look(next, lists.replaced, 'withSession') }});
            console.log('looked'); }} }});
            pi.on('session_start', (event: any, ctx: any) => {{

@@ -81,6 +81,8 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | a name conflict or an extension that fails to load ends the program | it is reported and the session lives |\n\
     | extensions share one process and its objects | each package has a realm of its own; what crosses is copied |\n\
     | extensions may do whatever the user may | files outside, programs, servers and variables need a grant |\n\
+    | sub-agents (`createAgentSession`) load files of extensions, and have what the user has | they run in the realm of their extension with what it may do; extensions are given to them as functions (`extensionFactories`), a file is an error in `extensionsResult.errors` |\n\
+    | a `ModelRuntime` reads `auth.json` and pi's catalogue | it has the session's providers and names for their keys; the gate decides on each request (`session.inject`) |\n\
     | the built-in system prompt | words of our own |\n\
     | `eval` and `new Function` | refused |\n\
     | install scripts of packages | never run |\n";

@@ -31,6 +31,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Modules {
     tree: SourceTree,
     host: HostInterface,
+    /// Host modules in place of files, by path, and of imports, as they are written.
+    replaced: BTreeMap<String, String>,
     state: Mutex<State>,
 }
 
@@ -57,7 +59,12 @@ const CONTEXTS: &str = "node:async_hooks";
 
 impl Modules {
     pub(crate) fn new(tree: SourceTree, host: HostInterface) -> Self {
-        Self { tree, host, state: Mutex::default() }
+        Self { tree, host, replaced: BTreeMap::new(), state: Mutex::default() }
+    }
+
+    /// Puts host modules in the place of files and imports.
+    pub(crate) fn replacing(self, replaced: BTreeMap<String, String>) -> Self {
+        Self { replaced, ..self }
     }
 
     pub(crate) fn tree(&self) -> &SourceTree {
@@ -153,14 +160,12 @@ impl Modules {
         if args.kind == ImportKind::Require && !from_runtime {
             return virtual_module(&Virtual::Required { specifier, builtin });
         }
-        HookResolveIdOutput {
-            id: specifier.into(),
-            external: Some(ResolvedExternal::Bool(true)),
-            normalize_external_id: Some(false),
-            // Without this every bundle would keep an import that nobody uses.
-            side_effects: Some(HookSideEffects::False),
-            package_json_path: None,
-        }
+        external(&specifier)
+    }
+
+    /// The host module in the place of a file or an import, if there is one.
+    fn replacement(&self, met: &str) -> Option<HookResolveIdOutput> {
+        self.replaced.get(met).map(|specifier| external(specifier))
     }
 
     /// A package or host path that is not there: its evaluation throws, as under Node.
@@ -266,6 +271,18 @@ fn module_type(extension: Option<&str>) -> Option<ModuleType> {
     })
 }
 
+/// A module of the host.
+fn external(specifier: &str) -> HookResolveIdOutput {
+    HookResolveIdOutput {
+        id: specifier.into(),
+        external: Some(ResolvedExternal::Bool(true)),
+        normalize_external_id: Some(false),
+        // Without this every bundle would keep an import that nobody uses.
+        side_effects: Some(HookSideEffects::False),
+        package_json_path: None,
+    }
+}
+
 fn missing(code: &'static str, message: String) -> HookResolveIdOutput {
     virtual_module(&Virtual::Missing { code, message })
 }
@@ -294,6 +311,9 @@ impl Plugin for LinkPlugin {
         if is_virtual(args.specifier) {
             return Ok(None);
         }
+        if let Some(replaced) = self.modules.replacement(args.specifier) {
+            return Ok(Some(replaced));
+        }
         if let Some(name) = HostName::of(args.specifier) {
             return Ok(Some(self.modules.resolve_host(args, name)));
         }
@@ -304,7 +324,8 @@ impl Plugin for LinkPlugin {
         match ctx.resolve(args.specifier, args.importer, Some(options)).await? {
             Ok(found) => Ok(Some(
                 self.modules
-                    .accept(args, found.id.as_str())
+                    .replacement(found.id.as_str())
+                    .or_else(|| self.modules.accept(args, found.id.as_str()))
                     .unwrap_or_else(|| HookResolveIdOutput::from_resolved_id(found)),
             )),
             Err(_) if args.specifier.starts_with('.') => {

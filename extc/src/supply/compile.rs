@@ -65,6 +65,10 @@ impl Unit {
             key.field(specifier.as_bytes());
             key.field(entry.text.as_bytes());
         }
+        for (replaced, specifier) in self.replaces() {
+            key.field(replaced.as_bytes());
+            key.field(specifier.as_bytes());
+        }
         key.finish()
     }
 
@@ -81,7 +85,7 @@ impl Unit {
         let inputs = self.write_entries(&folder).map_err(|error| read(&folder.join(ENTRIES), error))?;
         let tree = SourceTree::open(&folder, &[], Limits::default()).map_err(|error| read(&folder, error))?;
         let host = HostInterface::embedded();
-        let modules = Arc::new(Modules::new(tree, host.clone()));
+        let modules = Arc::new(Modules::new(tree, host.clone()).replacing(self.replaced_in(&folder)));
         let chunks = link_inputs(&modules, &inputs);
         let errors: Vec<_> =
             modules.diagnostics().into_iter().filter(|found| found.severity() == Severity::Error).collect();
@@ -98,6 +102,15 @@ impl Unit {
             }
         }
         let mut imports = host_imports(&chunks, modules.tree().limits());
+        for (_, specifier) in self.replaces() {
+            // Elsewhere a name that is not there is undefined; here the packages count on it.
+            let taken = imports.get(specifier).into_iter().flatten().map(String::as_str);
+            let absent: Vec<&str> =
+                taken.filter(|name| *name != "*" && !host.has_own_export(specifier, name)).collect();
+            if !absent.is_empty() {
+                return Err(lacks(specifier, &absent));
+            }
+        }
         let mut compiled: Vec<Module> = chunks
             .into_iter()
             .map(|chunk| Module { specifier: chunk.file, source: chunk.code, source_map: chunk.map, bytecode: None })
@@ -156,6 +169,15 @@ impl Unit {
             }
         }
         entries
+    }
+
+    /// What is replaced, as the linker meets it: the path of a file, or an import as it is written.
+    fn replaced_in(&self, folder: &Path) -> BTreeMap<String, String> {
+        let met = |replaced: &str| match self.holds(replaced) {
+            true => folder.join("node_modules").join(replaced).to_string_lossy().into_owned(),
+            false => replaced.to_owned(),
+        };
+        self.replaces().map(|(replaced, specifier)| (met(replaced), specifier.to_owned())).collect()
     }
 
     /// Writes the inputs beside the packages.
@@ -242,6 +264,41 @@ mod tests {
         }
         assert!(modules.iter().all(|module| module.bytecode.is_some()));
         assert!(compiled.artifact().metadata.host_imports.contains_key("node:path"));
+    }
+
+    /// A package that takes `name` from a file in whose place a host module stands, and a word of a far one.
+    fn replaced(name: &str) -> Result<Arc<Verified>, BuildFailure> {
+        let text = r#"{"version": 1, "units": {"typebox": {
+            "packages": {"kind": {"version": "1.0.0", "integrity": "sha512-", "licence": "MIT"}},
+            "modules": {"typebox": {"from": "kind/index.js", "names": ["Kind"]}},
+            "replaces": {"kind/keys.js": "node:path", "far/away": "node:os"}
+        }}}"#;
+        let supply: Supply = serde_json::from_str(text).expect("a lock file");
+        let folder = tempfile::tempdir().expect("a folder");
+        let package = folder.path().join("node_modules/kind");
+        fs::create_dir_all(&package).expect("created");
+        let index = format!(
+            "import {{ {name} }} from './keys.js';\nimport {{ EOL }} from 'far/away';\nexport const Kind = [{name}, EOL];\n"
+        );
+        fs::write(package.join("index.js"), index).expect("written");
+        fs::write(package.join("keys.js"), format!("export const {name} = readTheKeys();\n")).expect("written");
+        supply.units().next().expect("one unit").compile(folder.path(), None)
+    }
+
+    #[test]
+    fn a_replaced_file_leads_to_the_host_and_is_not_read() {
+        let compiled = replaced("join").unwrap_or_else(|failure| panic!("{failure}"));
+        let artifact = compiled.artifact();
+        assert!(artifact.modules.iter().all(|module| !module.source.contains("readTheKeys")));
+        for host in ["node:path", "node:os"] {
+            assert!(artifact.metadata.host_imports.contains_key(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn what_stands_for_a_file_has_what_is_taken_from_it() {
+        let failure = replaced("readKeys").expect_err("node:path reads no keys");
+        assert!(failure.to_string().contains("`node:path` was to export readKeys"), "{failure}");
     }
 
     #[test]

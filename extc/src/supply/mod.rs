@@ -10,6 +10,7 @@
 //! unit "pi-tui"             module  @earendil-works/pi-tui
 //! unit "pi-coding-agent"    module  @earendil-works/pi-coding-agent/dist/..., one for each file that a name
 //!                                   beside our own @earendil-works/pi-coding-agent comes from
+//! unit "pi-agent-core"      likewise
 //! ```
 //!
 //! | type | for |
@@ -21,7 +22,8 @@
 //! What always holds: an extension that imports nothing of a unit pays nothing for it; what is compiled
 //! was checked against the digests of the lock file by whoever fetched it; no script of a package runs. *Parts*
 //! add names to a host module that is ours: where both have a name, ours counts, and only the files of the
-//! names that are imported are evaluated.
+//! names that are imported are evaluated. A file that holds authority (keys, the loading of code) is *replaced*
+//! inside its unit by a host module of ours, which ends in hostcalls.
 
 mod compile;
 
@@ -56,6 +58,9 @@ pub struct Unit {
     name: String,
     packages: BTreeMap<String, Pin>,
     modules: BTreeMap<String, Offer>,
+    /// Files of its packages, and imports in them, that lead to a host module instead.
+    #[serde(default)]
+    replaces: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -176,6 +181,11 @@ impl Unit {
         modules
     }
 
+    /// Files and imports that lead to a host module instead, each with its specifier.
+    fn replaces(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.replaces.iter().map(|(replaced, specifier)| (replaced.as_str(), specifier.as_str()))
+    }
+
     /// Whether a file lies in one of its packages.
     fn holds(&self, file: &str) -> bool {
         self.packages.keys().any(|name| file.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/')))
@@ -229,11 +239,23 @@ mod tests {
                     }
                 };
                 for file in files {
-                    let known = unit.holds(file) || host.has_module(file);
+                    let elsewhere = Supply::pinned().unit_of(file).is_some();
+                    let known = unit.holds(file) || elsewhere || host.has_module(file);
                     assert!(known, "{specifier} takes {file} from no package of {}", unit.name);
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_replaces_a_file_is_a_host_module_of_ours() {
+        let mut seen = 0;
+        for (replaced, specifier) in Supply::pinned().units().flat_map(Unit::replaces) {
+            let own = pijs_host::MODULES.iter().any(|module| module.specifier == specifier);
+            assert!(own, "{replaced} leads to {specifier}, which is not there");
+            seen += 1;
+        }
+        assert!(seen > 3, "{seen} files are replaced");
     }
 
     #[test]

@@ -11,7 +11,8 @@ import ts from "typescript";
 const root = path.resolve(process.argv[2]);
 const core = path.join(root, "dist/core");
 const program = ts.createProgram(
-  [path.join(core, "extensions/types.d.ts"), path.join(core, "session-manager.d.ts"), path.join(core, "model-registry.d.ts")],
+  [path.join(core, "extensions/types.d.ts"), path.join(core, "session-manager.d.ts"), path.join(core, "model-registry.d.ts"),
+    path.join(core, "model-runtime.d.ts")],
   { skipLibCheck: true, moduleResolution: ts.ModuleResolutionKind.Bundler, module: ts.ModuleKind.ESNext, allowImportingTsExtensions: true, noEmit: true },
 );
 const checker = program.getTypeChecker();
@@ -55,5 +56,6 @@ const lists = {
   ui: members(declared(types, "ExtensionUIContext")),
   sessionManager: members(declared("session-manager.d.ts", "SessionManager")),
   modelRegistry: members(declared("model-registry.d.ts", "ModelRegistry")),
+  modelRuntime: members(declared("model-runtime.d.ts", "ModelRuntime")),
 };
 console.log(JSON.stringify(lists, null, 1));

@@ -1,12 +1,6 @@
 /**
- * `@earendil-works/pi-agent-core`: agents that an extension runs by itself are not there yet. The class
- * exists, so that code which only names it runs, and says so when one is made.
+ * `@earendil-works/pi-agent-core`: agents and their loops come from the real package beside this module; they
+ * take no authority, only stream functions and tools. How an agent speaks by itself is the host's.
  */
 
-import { unsupported } from "pi:pi/unsupported";
-
-export class Agent {
-  constructor() {
-    throw unsupported("Agent of @earendil-works/pi-agent-core");
-  }
-}
+export { setDefaultStreamFn } from "pi:pi/default-stream";

@@ -5,12 +5,22 @@
  * catalogue.
  */
 
-import { complete, modelRegistry, stream } from "pi:pi/models";
-import type { Model } from "pi:pi/models";
+import { stream as ask } from "pi:pi/asking";
+import type { Model } from "pi:pi/asking";
+import { KEY_NAME, modelRegistry } from "pi:pi/models";
 
-export { complete, stream };
-export const completeSimple = complete;
-export const streamSimple = stream;
+export {
+  complete,
+  completeSimple,
+  getApiProvider,
+  getApiProviders,
+  registerApiProvider,
+  registerBuiltInApiProviders,
+  resetApiProviders,
+  stream,
+  streamSimple,
+  unregisterApiProviders,
+} from "pi:pi/apis";
 
 /** A model of the session's catalogue. */
 export function getModel(provider: string, id: string): Model | undefined {
@@ -27,12 +37,18 @@ export function getProviders(): string[] {
 
 /** Keys of the environment belong to the session: what is there is a name for one, or nothing. */
 export function getEnvApiKey(provider: string): string | undefined {
-  return modelRegistry.hasConfiguredAuth({ provider, id: "" }) ? `pijs-session-key:${provider}` : undefined;
+  return modelRegistry.hasConfiguredAuth({ provider, id: "" }) ? `${KEY_NAME}${provider}` : undefined;
 }
 
 /** The clients of single APIs all go through the session. */
-const client = () => ({ stream, streamSimple: stream });
+const client = () => ({ stream: ask, streamSimple: ask });
 export const anthropicMessagesApi = client;
+export const azureOpenAIResponsesApi = client;
+export const bedrockConverseStreamApi = client;
 export const googleGenerativeAIApi = client;
+export const googleVertexApi = client;
+export const mistralConversationsApi = client;
+export const openAICodexResponsesApi = client;
 export const openAICompletionsApi = client;
 export const openAIResponsesApi = client;
+export const piMessagesApi = client;

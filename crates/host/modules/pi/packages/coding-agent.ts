@@ -3,20 +3,12 @@
  * import from pi beside its types. A name that is not here is `undefined`, with a warning of `extc`.
  */
 
-import { facts } from "pi:engine";
+export { CONFIG_DIR_NAME, getAgentDir, getDocsPath, getExamplesPath, getPackageDir, getReadmePath, VERSION } from "pi:pi/replaced/config";
+export { readStoredCredential } from "pi:pi/replaced/auth-storage";
 
-/** The version of pi whose API this host reproduces. */
-export const VERSION = "0.87.1";
-/** Folder of settings inside a project. */
-export const CONFIG_DIR_NAME = ".pi";
 /** Limits of the built-in tools' output. */
 export const DEFAULT_MAX_LINES = 2000;
 export const DEFAULT_MAX_BYTES = 50 * 1024;
-
-/** The user's pi folder. */
-export function getAgentDir(): string {
-  return facts.agentDir ?? `${facts.homedir}/${CONFIG_DIR_NAME}/agent`;
-}
 
 /** Keeps the types of a tool definition; at run time it is the definition. */
 export function defineTool<T>(tool: T): T {
@@ -32,6 +24,7 @@ export function isToolCallEventType(toolName: string, event: ToolEvent): boolean
 }
 
 export const isBashToolResult = (event: ToolEvent): boolean => event.toolName === "bash";
+export const isPowerShellToolResult = (event: ToolEvent): boolean => event.toolName === "powershell";
 export const isReadToolResult = (event: ToolEvent): boolean => event.toolName === "read";
 export const isEditToolResult = (event: ToolEvent): boolean => event.toolName === "edit";
 export const isWriteToolResult = (event: ToolEvent): boolean => event.toolName === "write";

@@ -1,0 +1,62 @@
+/**
+ * In place of `config.js` of pi-coding-agent: where things are. pi's own reads the `package.json` above itself
+ * when it is loaded; a bundle lies nowhere, so the user's folder is a fact of the realm, and the files that
+ * come with pi are looked for where `PI_PACKAGE_DIR` says, else in a folder that need not be there.
+ */
+
+import { facts } from "pi:engine";
+import { join } from "node:path";
+import { process } from "node:process";
+
+export const PACKAGE_NAME = "@earendil-works/pi-coding-agent";
+export const APP_NAME = "pi";
+export const APP_TITLE = "π";
+/** Folder of settings inside a project. */
+export const CONFIG_DIR_NAME = ".pi";
+/** The version of pi whose API this host reproduces. */
+export const VERSION = "0.87.1";
+export const ENV_AGENT_DIR = "PI_CODING_AGENT_DIR";
+export const ENV_SESSION_DIR = "PI_CODING_AGENT_SESSION_DIR";
+export const isBunBinary = false;
+export const isBunRuntime = false;
+/** pi's modules lie in no folder here, as in its distribution of one file: nothing is looked for beside them. */
+export const isBundledNode = true;
+
+/** The user's pi folder. */
+export const getAgentDir = (): string => facts.agentDir ?? join(facts.homedir, CONFIG_DIR_NAME, "agent");
+
+const inAgentDir = (name: string) => (): string => join(getAgentDir(), name);
+export const getCustomThemesDir = inAgentDir("themes");
+export const getModelsPath = inAgentDir("models.json");
+export const getAuthPath = inAgentDir("auth.json");
+export const getSettingsPath = inAgentDir("settings.json");
+export const getToolsDir = inAgentDir("tools");
+export const getBinDir = inAgentDir("bin");
+export const getPromptsDir = inAgentDir("prompts");
+export const getSessionsDir = inAgentDir("sessions");
+export const getDebugLogPath = inAgentDir("pi-debug.log");
+
+/** The folder of pi itself. */
+export const getPackageDir = (): string => process.env.PI_PACKAGE_DIR || join(getAgentDir(), "pi");
+
+const inPackageDir = (...names: string[]) => (): string => join(getPackageDir(), ...names);
+export const getPackageJsonPath = inPackageDir("package.json");
+export const getReadmePath = inPackageDir("README.md");
+export const getDocsPath = inPackageDir("docs");
+export const getExamplesPath = inPackageDir("examples");
+export const getChangelogPath = inPackageDir("CHANGELOG.md");
+export const getThemesDir = inPackageDir("dist", "modes", "interactive", "theme");
+export const getExportTemplateDir = inPackageDir("dist", "core", "export-html");
+export const getInteractiveAssetsDir = inPackageDir("dist", "modes", "interactive", "assets");
+export const getBundledInteractiveAssetPath = (name: string): string => join(getInteractiveAssetsDir(), name);
+
+export function expandTildePath(path: string): string {
+  return path === "~" || path.startsWith("~/") ? join(facts.homedir, path.slice(1)) : path;
+}
+
+/** pi is not updated from inside an extension. */
+export const detectInstallMethod = (): string => "unknown";
+export const getSelfUpdateCommand = (): undefined => undefined;
+export const getSelfUpdateUnavailableInstruction = (): string => "Update PiJS as it was installed.";
+
+export const getShareViewerUrl = (id: string): string => `https://pi.dev/session/#${id}`;

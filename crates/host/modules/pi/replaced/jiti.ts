@@ -1,0 +1,20 @@
+/**
+ * In place of `core/extensions/jiti-loader.js` of pi-coding-agent and what it would load code with: code is compiled and asked about before a
+ * realm starts, so files of extensions are not loaded into one that runs. pi reports the error in
+ * `extensionsResult.errors`; the sub-agent works without the file.
+ */
+
+/** Loads no file. */
+export function createJiti(_from: string, _options?: object): { import(path: string): Promise<never> } {
+  return {
+    async import(path) {
+      throw Object.assign(
+        new Error(`${path}: extension files are not loaded into a sub-agent by PiJS; import the extension's function and give it in extensionFactories`),
+        { code: "ERR_PIJS_EXTENSION_FILE" },
+      );
+    },
+  };
+}
+
+/** Modules for files that are not loaded. */
+export const VIRTUAL_MODULES: Record<string, never> = {};

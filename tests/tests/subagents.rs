@@ -1,0 +1,224 @@
+//! Sub-agents of extensions: `fixtures/subagents/NAME.json` with its extension beside it, and what the real pi 0.87.1
+//! did (`NAME.expected.json`, captured once). Each is played in a sealed process and in the host's thread.
+//!
+//! The agents are pi's own, from its packages, which are fetched once; `PIJS_CONFORMANCE_OFFLINE=1` leaves these tests
+//! out, as it does the cases of packages.
+
+use pijs_conformance::compare::{Options, compare};
+use pijs_conformance::corpus::OFFLINE;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The pi that `*.expected.json` was captured from.
+const CAPTURED: &str = "0.87.1";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/subagents").canonicalize().expect("fixtures/subagents")
+}
+
+fn is_offline() -> bool {
+    std::env::var_os(OFFLINE).is_some_and(|value| !value.is_empty())
+}
+
+fn read(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn drive(name: &str, isolation: &str) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_pi-attacked"))
+        .args(["ext", "drive", "--isolation", isolation])
+        .arg(folder().join(format!("{name}.json")))
+        .output()
+        .expect("pi starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {stderr}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{name}: {error}\n{stderr}"))
+}
+
+#[track_caller]
+fn as_in_pi(name: &str) {
+    if is_offline() {
+        return;
+    }
+    let expected = read(&folder().join(format!("{name}.expected.json")));
+    assert_eq!(expected["pi"], CAPTURED, "{name} was captured from another pi");
+    for isolation in ISOLATIONS {
+        let differences = compare(&expected, &drive(name, isolation), &Options::default());
+        let shown: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        assert!(shown.is_empty(), "{name} in a {isolation}:\n{}", shown.join("\n"));
+    }
+}
+
+#[test]
+fn an_agent_in_a_tool_has_tools_of_its_own() {
+    as_in_pi("agent");
+}
+
+#[test]
+fn a_session_works_on_files_of_the_project_and_tells_its_events_in_order() {
+    as_in_pi("session");
+}
+
+#[test]
+fn messages_wait_their_turn_and_an_abort_ends_a_reply() {
+    as_in_pi("queue");
+}
+
+#[test]
+fn providers_and_apis_of_an_extension_answer_inside_it() {
+    as_in_pi("own-provider");
+}
+
+#[test]
+fn session_files_are_pis_own() {
+    as_in_pi("files");
+}
+
+#[test]
+fn inline_extensions_skills_and_prompts_reach_the_sub_agent() {
+    as_in_pi("inherits");
+}
+
+#[test]
+fn what_goes_wrong_is_told_and_tried_again() {
+    as_in_pi("failures");
+}
+
+#[test]
+fn loops_factories_and_single_requests() {
+    as_in_pi("loop");
+}
+
+#[test]
+fn several_at_once_and_one_inside_another() {
+    as_in_pi("parallel");
+}
+
+/// A project, a home and somebody else's folder, with a model that asks a sub-agent for what it may not do.
+struct World(tempfile::TempDir);
+
+impl World {
+    fn new() -> Self {
+        let world = Self(tempfile::tempdir().expect("a temporary directory"));
+        for folder in ["project", "home/.pi/agent", "outside"] {
+            std::fs::create_dir_all(world.at(folder)).expect("folders");
+        }
+        world.write("outside/secret.txt", "CANARY");
+        world.write("home/.pi/agent/auth.json", r#"{"openai": {"type": "api_key", "key": "sk-CANARY"}}"#);
+        world.write("project/other.ts", "export default () => {};");
+        world
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        std::fs::write(self.at(path), text).expect("written");
+    }
+
+    /// Replies: the sub-agent's two, if it may ask at all, and the session's.
+    fn model(&self) -> String {
+        let call = |id: &str, name: &str, arguments: Value| json!({"tool_call": {"id": id, "name": name, "arguments": arguments.to_string()}});
+        let outside = self.at("outside");
+        let tries = json!({"events": [
+            call("t1", "bash", json!({"command": "touch pwned"})),
+            call("t2", "read", json!({"path": outside.join("secret.txt")})),
+            call("t3", "write", json!({"path": outside.join("pwned"), "content": "x"})),
+            call("t4", "read", json!({"path": "other.ts"})),
+        ], "stop": "tool_use"});
+        let text = |text: &str| json!({"events": [{"text": text}], "stop": "end_turn"});
+        let lines = [tries, text("tried"), text("the session's")].map(|line| line.to_string()).join("\n");
+        self.write("model.jsonl", &lines);
+        format!("script:{}", self.at("model.jsonl").display())
+    }
+
+    fn pi(&self, isolation: &str, grants: &[&str]) -> Said {
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pi-attacked"));
+        command
+            .args(["-p", "x", "--model", &self.model(), "--policy", "strict", "--isolation", isolation, "-e"])
+            .arg(folder().join("authority.ts"))
+            .args(grants.iter().flat_map(|grant| ["--allow", grant]))
+            .current_dir(self.at("project"))
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.at("home"))
+            .env("XDG_CACHE_HOME", cache.expect("a home"))
+            .stdin(std::process::Stdio::null());
+        Said(command.output().expect("pi starts"))
+    }
+}
+
+/// What a run printed.
+struct Said(Output);
+
+impl Said {
+    fn all(&self) -> String {
+        [&self.0.stdout, &self.0.stderr].map(|text| String::from_utf8_lossy(text).into_owned()).concat()
+    }
+
+    /// What the extension said under a name.
+    #[track_caller]
+    fn one(&self, name: &str) -> Value {
+        let all = self.all();
+        let mark = format!("@{name} ");
+        let said =
+            all.lines().find_map(|line| line.split_once(&mark)).unwrap_or_else(|| panic!("no {name} in:\n{all}"));
+        serde_json::from_str(said.1).unwrap_or_else(|error| panic!("{name}: {error}\n{all}"))
+    }
+
+    /// What a tool of the sub-agent answered, and whether it failed.
+    #[track_caller]
+    fn tool(&self, at: usize) -> (bool, String) {
+        let message = &self.one("messages")[at];
+        (message["isError"].as_bool().expect("a tool result"), message["content"][0].to_string())
+    }
+}
+
+const ISOLATIONS: &[&str] = if cfg!(target_os = "linux") { &["process", "thread"] } else { &["thread"] };
+
+#[test]
+fn a_sub_agent_speaks_to_no_model_unless_its_extension_may() {
+    if is_offline() {
+        return;
+    }
+    for isolation in ISOLATIONS {
+        let world = World::new();
+        let said = world.pi(isolation, &[]);
+        let reply = &said.one("messages")[0];
+        assert_eq!(reply["stopReason"], "error", "{isolation}: {}", said.all());
+        assert!(reply["errorMessage"].to_string().contains("session.inject"), "{isolation}: {reply}");
+        // The model was not asked: the session gets its first reply, which calls tools of the session.
+        assert_eq!(reply["content"], json!([]));
+    }
+}
+
+#[test]
+fn tools_of_a_sub_agent_may_what_its_extension_may_and_no_more() {
+    if is_offline() {
+        return;
+    }
+    for isolation in ISOLATIONS {
+        let world = World::new();
+        let said = world.pi(isolation, &["session.inject"]);
+        for refused in 1..4 {
+            let (failed, text) = said.tool(refused);
+            assert!(failed, "{isolation}: call {refused} gave {text}\n{}", said.all());
+        }
+        assert!(!said.tool(4).0, "{isolation}: its own project is the extension's to read\n{}", said.all());
+        assert!(!world.at("project/pwned").exists() && !world.at("outside/pwned").exists(), "{isolation}");
+        assert!(!world.at("outside/sessions").exists(), "{isolation}: {}", said.one("elsewhere"));
+        assert!(!said.all().contains("CANARY"), "{isolation}: {}", said.all());
+        assert!(said.one("files")[0].as_str().is_some_and(|error| error.contains("extensionFactories")), "{isolation}");
+
+        // With the grant the same call works: what is refused above is refused for want of it.
+        let world = World::new();
+        let said = world.pi(isolation, &["session.inject", "exec"]);
+        assert!(!said.tool(1).0, "{isolation}: {}", said.all());
+        assert!(world.at("project/pwned").exists(), "{isolation}");
+    }
+}
