@@ -78,7 +78,8 @@ async fn main() -> Result<()> {
     };
     if cli.costs {
         let progress = |cost: &Cost| eprintln!("{}: {:?}", cost.entry, cost.cached);
-        print!("{}", cost::table(&cost::measure(&cli.pi, &laid, &cases, progress).await?));
+        let failed = |entry: &str, error: &anyhow::Error| eprintln!("{entry}: not measured: {error:#}");
+        print!("{}", cost::table(&cost::measure(&cli.pi, &laid, &cases, progress, failed).await));
         return Ok(());
     }
     let runner = Runner {

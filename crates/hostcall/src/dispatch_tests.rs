@@ -74,14 +74,14 @@ fn world(mode: Mode, grants: &[Grant], answers: &[Answer]) -> World {
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
     let policy = Policy { mode, ..Policy::default() };
     let answers = Arc::new(Answers(Mutex::new(answers.iter().rev().copied().collect()), AtomicUsize::new(0)));
-    let gate = Gate::builder(policy, places).prompter(answers.clone()).build();
+    let gate = Gate::builder(policy, places).prompter(answers.clone()).variables(["TOKEN".to_owned()]).build();
     let profile = Arc::new(Profile::new("path:/x"));
     gate.set_grants(&profile, grants, Default::default()).unwrap();
     let sink = MemorySink::new();
     let ledger = Ledger::new(LedgerOptions { session_id: "s1".into(), ..Default::default() }, sink.clone());
     let probe = Arc::new(Probe::default());
     let mut builder = Dispatcher::builder(gate, ledger, Arc::new(Ticks(AtomicU64::new(0))));
-    for method in ["fs", "exec", "http", "session", "ui"] {
+    for method in ["fs", "exec", "http", "env", "session", "ui"] {
         builder = builder.connector(method, probe.clone());
     }
     World {
@@ -170,6 +170,16 @@ fn what_calls_show_is_evidence() {
     world.dispatcher.call_sync(&world.caller, call("c", "write", "fs", write));
     let evidence = gate.evidence(&profile);
     assert_eq!(evidence.signals(), [Signal::Unforeseen, Signal::Spoofed, Signal::TriedProtected]);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_about_variables_that_are_not_set() {
+    let world = world(Mode::Prompt, &[], &[Answer::AllowSubject]);
+    let get = |id: &str, names: &[&str]| call(id, "env", "env", json!({"op": "get", "names": names}));
+    assert_eq!(reason(&world.run(get("a", &["FORCE_COLOR", "HOME"])).await[0]), "no_grant");
+    assert_eq!(world.answers.1.load(Ordering::Relaxed), 0);
+    assert_eq!(reason(&world.run(get("b", &["FORCE_COLOR", "TOKEN"])).await[0]), "none");
+    assert_eq!(world.answers.1.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

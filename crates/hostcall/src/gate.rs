@@ -8,7 +8,7 @@
 //! 4. a grant of the extension that covers capability, method and subject: allowed;
 //! 5. a default capability of the policy: allowed;
 //! 6. permissive mode: allowed, with a warning in the ledger;
-//! 7. prompt mode, and somebody to ask: a question;
+//! 7. prompt mode, and somebody to ask: a question, unless it is about variables of which none is set;
 //! 8. otherwise: denied.
 //!
 //! One rule stands across it: after a file was read that may hold secrets, a server is talked to only with a person's
@@ -29,8 +29,9 @@ use crate::places::Places;
 use crate::policy::{Grant, Mode, Policy, usual_paths};
 use crate::prompt::{Answer, Memory, Prompter, Question};
 use crate::scope::{CompiledScope, ScopeError};
+use crate::vocabulary::PLAIN_ENV;
 use pijs_protocol::{Capability, ExtensionId, HostcallError, guard};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -65,6 +66,7 @@ struct Inner {
     block_on: Option<Arc<BlockOn>>,
     memory: Option<Arc<dyn Memory>>,
     programs: Option<Arc<LocateProgram>>,
+    variables: Option<BTreeSet<String>>,
     asking: asking::Asking,
     extensions: RwLock<BTreeMap<ExtensionId, Arc<Authority>>>,
     /// The first file that may hold secrets and that an extension has read.
@@ -98,9 +100,18 @@ pub struct GateBuilder {
     block_on: Option<Arc<BlockOn>>,
     memory: Option<Arc<dyn Memory>>,
     programs: Option<Arc<LocateProgram>>,
+    variables: Option<BTreeSet<String>>,
 }
 
 impl GateBuilder {
+    /// Names of the environment variables that are set. A question about others alone is not asked: whatever the answer,
+    /// the extension would see that they are not set.
+    #[must_use]
+    pub fn variables(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.variables = Some(names.into_iter().collect());
+        self
+    }
+
     /// Who knows which file a command stands for, so that questions can show it.
     #[must_use]
     pub fn programs(mut self, locate: Arc<LocateProgram>) -> Self {
@@ -139,6 +150,7 @@ impl GateBuilder {
                 block_on: self.block_on,
                 memory: self.memory,
                 programs: self.programs,
+                variables: self.variables,
                 asking: asking::Asking::default(),
                 extensions: RwLock::default(),
                 secrets: Mutex::default(),
@@ -159,7 +171,7 @@ pub enum Judgement {
 impl Gate {
     /// A gate for one session.
     pub fn builder(policy: Policy, places: Places) -> GateBuilder {
-        GateBuilder { policy, places, prompter: None, block_on: None, memory: None, programs: None }
+        GateBuilder { policy, places, prompter: None, block_on: None, memory: None, programs: None, variables: None }
     }
 
     /// The session's folders.
@@ -254,6 +266,11 @@ impl Gate {
         }
         if self.inner.prompter.is_none() {
             return Ok(Judgement::Settled(decision.because(Reason::NonInteractive, Rule::NoPerson)));
+        }
+        if let (Subject::Names(names), Some(set)) = (&required.subject, &self.inner.variables)
+            && !names.iter().any(|name| set.contains(*name) && !PLAIN_ENV.contains(name))
+        {
+            return Ok(Judgement::Settled(Decision { rule: Rule::Unset, ..decision }));
         }
         let question = self.question(caller, &authority, required, &decision);
         Ok(Judgement::Ask(Box::new(question), decision))

@@ -56,6 +56,8 @@ pub enum Rule {
     AfterSecret,
     /// A person was asked too often.
     Muted,
+    /// Variables of which none is set; nobody is asked about nothing.
+    Unset,
 }
 
 impl Rule {
@@ -77,6 +79,7 @@ impl Rule {
             Self::Verdict => "verdict",
             Self::AfterSecret => "after_secret",
             Self::Muted => "muted",
+            Self::Unset => "unset",
         }
     }
 }
