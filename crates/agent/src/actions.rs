@@ -50,7 +50,7 @@ impl Agent {
                 let model = params.get("model").and_then(Model::from_value).ok_or_else(|| {
                     HostcallError::invalid("schema", "session.set_model: a model has an id and a provider")
                 })?;
-                if !self.models.borrow().is_configured(&model.provider) {
+                if !self.models.borrow().is_available(&model) {
                     return Ok(json!({"ok": false}));
                 }
                 self.set_model(&model).await.map_err(refused)?;
@@ -123,14 +123,24 @@ impl Agent {
         let opening = self.models.borrow().opening(model)?;
         match opening {
             Opening::Ready(provider) => Ok(provider),
-            Opening::Http(offer, model) => {
+            Opening::Http(offer, mut model) => {
                 let credentials = self.extensions.credentials(&offer.name, &model).await;
                 let credentials = credentials.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
                 if credentials.key.is_none() && credentials.headers.is_empty() {
                     return Err(models::no_key(&model));
                 }
+                // The extension has said what becomes of these.
+                model.facts.shift_remove("headers");
                 let options = self.settings.borrow().provider.clone();
-                models::open_http(&offer, model, credentials, &options, &self.options.ambient)
+                models::open_http(model, credentials, &options, &self.options.ambient)
+            }
+            Opening::Known(model) => {
+                let known = self.models.borrow().known().cloned().ok_or_else(|| models::no_key(&model))?;
+                let credentials = known.credentials(&model).await;
+                let credentials = credentials.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
+                let credentials = credentials.ok_or_else(|| models::no_key(&model))?;
+                let options = self.settings.borrow().provider.clone();
+                models::open_http(model, credentials, &options, &self.options.ambient)
             }
             Opening::Stream(model) => {
                 Ok(Arc::new(crate::extension_model::ExtensionModel::new(model, self.control.clone())))
@@ -175,51 +185,6 @@ impl Agent {
     /// A model by name, for front ends.
     pub fn find_model(&self, provider: &str, id: &str) -> Option<Model> {
         self.models.borrow().find(provider, id)
-    }
-
-    /// Model and thinking level as the session left them, or those the agent was made with. A new session
-    /// gets entries for both, an older one for what it lacks.
-    pub(crate) async fn restore_model(&self) -> Result<(), AgentError> {
-        let own = self.provider().model().clone();
-        let (own, level) = self.initial.borrow_mut().get_or_insert_with(|| (own, "off".to_owned())).clone();
-        let (has_messages, last_model, last_level) = self.control.with_session(|session| {
-            let branch = session.branch(None);
-            let mut model = None;
-            let mut level = None;
-            for entry in &branch {
-                match &entry.body {
-                    Body::ModelChange { provider, model_id } => model = Some((provider.clone(), model_id.clone())),
-                    Body::ThinkingLevelChange { thinking_level } => level = Some(thinking_level.clone()),
-                    _ => {}
-                }
-            }
-            (branch.iter().any(|entry| matches!(entry.body, Body::Message { .. })), model, level)
-        });
-        let left = last_model.as_ref().filter(|_| has_messages && self.keeps_model.get());
-        let left = left.and_then(|(provider, id)| self.models.borrow().find(provider, id));
-        let wanted = left.unwrap_or(own);
-        let provider = match self.open_model(&wanted).await {
-            Ok(provider) => provider,
-            Err(_) => self.provider(),
-        };
-        let model = self.models.borrow().find(&wanted.provider, &wanted.id).unwrap_or_else(|| provider.model().clone());
-        self.put_provider(provider);
-        self.control.take_model(model.clone());
-        let level = last_level.clone().filter(|_| has_messages).unwrap_or(level);
-        let level = self.control.restore_thinking(&level);
-        if last_model.as_ref() != Some(&(model.provider.clone(), model.id.clone())) {
-            self.control.append(Body::ModelChange { provider: model.provider, model_id: model.id })?;
-        }
-        if last_level.is_none() {
-            self.control.append(Body::ThinkingLevelChange { thinking_level: level })?;
-        }
-        Ok(())
-    }
-
-    /// Says which thinking level new sessions begin with.
-    pub fn set_initial_thinking(&self, level: &str) {
-        let model = self.provider().model().clone();
-        *self.initial.borrow_mut() = Some((model, level.to_owned()));
     }
 
     /// Goes to another place in the session's tree.

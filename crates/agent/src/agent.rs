@@ -7,13 +7,15 @@
 //! [`AgentControl`].
 
 use crate::ambient::Ambient;
+use crate::beginning::Beginning;
+use crate::choose::Chosen;
 use crate::control::{AgentControl, ControlError, DeliverAs};
 use crate::events::AgentEvent;
 use crate::extensions::{CommandFate, Event, Extensions};
 use crate::front_end::FrontEnd;
 use crate::message::{AssistantMessage, Block, Content, CustomMessage, Message, UserMessage};
 use crate::models::Models;
-use crate::provider::{Model, Provider, ProviderError};
+use crate::provider::{Provider, ProviderError};
 use crate::replace::Held;
 use crate::resources::{ResourcePlaces, Resources};
 use crate::settings::Settings;
@@ -81,7 +83,9 @@ pub struct Agent {
     /// Runs that extensions asked for since a person last said something.
     pub(crate) triggered: Cell<u32>,
     /// What the session began with, for `newSession`.
-    pub(crate) initial: RefCell<Option<(Model, String)>>,
+    pub(crate) initial: RefCell<Option<Beginning>>,
+    /// What the next-model key goes through; empty: all that can be used.
+    pub(crate) scope: RefCell<Vec<Chosen>>,
     pub(crate) front_end: RefCell<Box<dyn FrontEnd>>,
     /// Whether a session's own model counts before the one the agent was made with.
     pub(crate) keeps_model: Cell<bool>,
@@ -188,7 +192,12 @@ impl Agent {
         let tools = RefCell::new(ToolSet::new(options.tools.clone()));
         let caps = options.caps;
         let mut models = Models::default();
-        models.add(Arc::clone(&provider));
+        if provider.is_open() {
+            models.add(Arc::clone(&provider));
+        }
+        if let Some(known) = control.known() {
+            models.set_known(known);
+        }
         let inbox = RefCell::new(control.take_inbox());
         Self {
             options,
@@ -210,6 +219,7 @@ impl Agent {
             triggered_run: tokio::sync::Mutex::default(),
             triggered: Cell::new(0),
             initial: RefCell::default(),
+            scope: RefCell::default(),
             front_end: RefCell::new(front_end),
             keeps_model: Cell::new(false),
             held: RefCell::default(),

@@ -6,7 +6,7 @@
 
 use crate::agent::Agent;
 use crate::message::{AssistantMessage, Block, Content, Message};
-use crate::models::{self, Credentials, Offer};
+use crate::models::{self, Credentials};
 use crate::one_reply::Listener;
 use crate::partial::{Partial, Step};
 use crate::provider::{Model, Provider, ProviderError, Request, RequestMessage, ToolDescription};
@@ -94,16 +94,13 @@ impl Agent {
         match (key, known) {
             (Some(key), None) => {
                 let headers = options.get("headers").cloned().and_then(|headers| serde_json::from_value(headers).ok());
-                let credentials = Credentials { key: Some(key.to_owned()), headers: headers.unwrap_or_default() };
-                let offer = Offer {
-                    name: model.provider.clone(),
-                    path: String::new(),
-                    config: json!({}),
-                    streams: false,
-                    configured: true,
+                let credentials = Credentials {
+                    key: Some(key.to_owned()),
+                    headers: headers.unwrap_or_default(),
+                    ..Credentials::default()
                 };
                 let limits = self.settings.borrow().provider.clone();
-                models::open_http(&offer, model.clone(), credentials, &limits, &self.options.ambient)
+                models::open_http(model.clone(), credentials, &limits, &self.options.ambient)
             }
             (_, known) => self.open_model(known.as_ref().unwrap_or(model)).await,
         }

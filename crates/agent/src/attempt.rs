@@ -51,6 +51,7 @@ impl Agent {
     pub(crate) async fn attempt(&self, run: &CancellationToken) -> Result<Attempt, AgentError> {
         let attempt = self.next_attempt();
         let cancel = run.child_token();
+        self.renew_login().await;
         let provider = self.provider();
         let outgoing = self.outgoing(&*provider).await;
         let mut partial = Partial::new(provider.model(), self.now());
@@ -94,13 +95,17 @@ impl Agent {
                     partial.sign_thinking(signature);
                     continue;
                 }
+                ProviderEvent::CallSignature { index, signature } => {
+                    partial.sign_call(index, signature);
+                    continue;
+                }
                 ProviderEvent::BlockEnd => {
                     let steps = partial.close();
                     self.show(&partial, &steps).await?;
                     continue;
                 }
                 ProviderEvent::Usage(usage) => {
-                    partial.message.usage = usage;
+                    partial.count(usage);
                     continue;
                 }
                 ProviderEvent::Done(stop) => break Ok(stop),
@@ -167,7 +172,7 @@ impl Agent {
             max_tokens: None,
         };
         let mut payload = provider.payload(&request);
-        if !provider.has_own_payload() {
+        if provider.is_open() && !provider.has_own_payload() {
             payload = self.transform_payload(payload).await;
         }
         let headers = self.transform_headers(provider.headers()).await;

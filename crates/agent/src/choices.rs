@@ -2,6 +2,7 @@
 //! the session compacts and retries by itself.
 
 use crate::agent::Agent;
+use crate::choose::Chosen;
 use crate::context;
 use crate::message::Message;
 use crate::provider::Model;
@@ -10,8 +11,7 @@ use crate::settings::Settings;
 impl Agent {
     /// The models that can be used: their provider has a key, or needs none.
     pub fn available_models(&self) -> Vec<Model> {
-        let models = self.models.borrow();
-        models.all().into_iter().filter(|model| models.is_configured(&model.provider)).collect()
+        self.models.borrow().available()
     }
 
     /// Changes to the next model that can be used. `None` when there is no other.
@@ -20,7 +20,16 @@ impl Agent {
     ///
     /// As [`Agent::set_model`].
     pub async fn cycle_model(&self) -> Result<Option<Model>, String> {
-        let available = self.available_models();
+        let scope = self.scope.borrow().clone();
+        let scope: Vec<Chosen> = {
+            let models = self.models.borrow();
+            scope.into_iter().filter(|chosen| models.is_available(&chosen.model)).collect()
+        };
+        let level = |model: &Model| scope.iter().find(|chosen| chosen.model.is(model))?.thinking.clone();
+        let available = match scope.is_empty() {
+            true => self.available_models(),
+            false => scope.iter().map(|chosen| chosen.model.clone()).collect(),
+        };
         if available.len() < 2 {
             return Ok(None);
         }
@@ -28,6 +37,9 @@ impl Agent {
         let at = available.iter().position(|model| current.as_ref().is_some_and(|current| current.is(model)));
         let next = available[(at.unwrap_or(0) + 1) % available.len()].clone();
         self.attend(self.change_model(&next, "cycle")).await?;
+        if let Some(level) = level(&next) {
+            self.control.set_thinking(&level).map_err(|error| error.to_string())?;
+        }
         Ok(Some(next))
     }
 

@@ -13,6 +13,7 @@ pub use queues::{DeliverAs, Pending};
 
 use crate::ambient::Ambient;
 use crate::extensions::{Event, StateSink};
+use crate::known::Known;
 use crate::message::Message;
 use crate::provider::Model;
 use crate::session::{Body, EntryId, Session, SessionError};
@@ -64,6 +65,8 @@ struct Inner {
     told: RefCell<(Vec<String>, Vec<String>)>,
     on_shutdown: Option<Arc<dyn Fn() + Send + Sync>>,
     led: Led,
+    /// Models that are known without extensions.
+    known: Option<Known>,
 }
 
 /// Extensions whose messages the model follows, and whether a person is asked about what comes of it.
@@ -133,6 +136,7 @@ impl AgentControl {
             arriving: 0,
             told: RefCell::default(),
             led: Led::default(),
+            known: None,
         };
         let control = Self(Arc::new(Shared { state, ambient, inner: Mutex::new(inner), quieter: Notify::new() }));
         control.publish_session(&control.lock());
@@ -182,6 +186,16 @@ impl AgentControl {
     /// The model that is spoken to; `None` before the agent started.
     pub fn model(&self) -> Option<Model> {
         self.lock().model.clone()
+    }
+
+    /// Says which models are known without extensions; an agent that is made afterwards knows them.
+    pub fn set_known(&self, known: Known) {
+        self.lock().known = Some(known);
+    }
+
+    /// The models that are known without extensions.
+    pub fn known(&self) -> Option<Known> {
+        self.lock().known.clone()
     }
 
     /// The thinking level.

@@ -318,7 +318,7 @@ pub struct Usage {
     pub cache_write: u64,
     /// All together.
     pub total_tokens: u64,
-    /// In dollars; PiJS keeps no price list and writes zeros.
+    /// In dollars, by the prices of the model; zeros where none are known.
     pub cost: Cost,
 }
 

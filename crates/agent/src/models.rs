@@ -1,14 +1,18 @@
 //! The models of a session: which there are, which can be used, and how one is opened.
 //!
-//! [`Models`] knows three kinds: providers that came ready ([`Models::add`], the one of `--model` and
-//! those of an embedder), and those that extensions register ([`Offer`]), by configuration or with a
-//! stream function of their own. A model of an extension is opened when it is chosen; its key is asked
-//! of the extension then and never kept.
+//! [`Models`] knows four kinds: providers that came ready ([`Models::add`], a script and those of an
+//! embedder), those that extensions register ([`Offer`]), by configuration or with a stream function of
+//! their own, and those of the catalogue and of `models.json` ([`Known`]). A model is opened when it is
+//! chosen; its key is asked for then, of the extension or of [`Known`], and never kept.
 
 use crate::ambient::Ambient;
+use crate::known::Known;
+use crate::models_json::defaults_for;
 use crate::provider::anthropic::Anthropic;
+use crate::provider::google::Google;
 use crate::provider::http::Access;
 use crate::provider::openai::OpenAi;
+use crate::provider::responses::Responses;
 use crate::provider::{ErrorKind, Model, Provider, ProviderError, ProviderOptions};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
@@ -30,13 +34,22 @@ pub struct Offer {
     pub configured: bool,
 }
 
-/// What the extension says when its key is needed.
-#[derive(Debug, Clone, Default, PartialEq)]
+impl std::fmt::Debug for Credentials {
+    /// Secrets are not shown.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").field("base_url", &self.base_url).finish_non_exhaustive()
+    }
+}
+
+/// What is said when a key is needed.
+#[derive(Clone, Default, PartialEq)]
 pub struct Credentials {
     /// The key.
     pub key: Option<String>,
     /// Further headers.
     pub headers: BTreeMap<String, String>,
+    /// Where the key is good, when that is another place than the model's.
+    pub base_url: Option<String>,
 }
 
 /// How a chosen model is spoken to.
@@ -45,6 +58,8 @@ pub(crate) enum Opening {
     Ready(Arc<dyn Provider>),
     /// Over HTTP, with the extension's credentials.
     Http(Offer, Model),
+    /// Over HTTP, with the session's own credentials.
+    Known(Model),
     /// By the extension's stream function.
     Stream(Model),
 }
@@ -54,6 +69,7 @@ pub(crate) enum Opening {
 pub struct Models {
     ready: Vec<Arc<dyn Provider>>,
     offers: Vec<Offer>,
+    known: Option<Known>,
 }
 
 impl Models {
@@ -64,12 +80,22 @@ impl Models {
         }
     }
 
+    /// Says what is known without extensions.
+    pub fn set_known(&mut self, known: Known) {
+        self.known = Some(known);
+    }
+
+    /// What is known without extensions.
+    pub fn known(&self) -> Option<&Known> {
+        self.known.as_ref()
+    }
+
     /// Takes over what extensions offer now. Answers what is wrong with single offers: path and message.
     pub fn set_offers(&mut self, offers: Vec<Offer>) -> Vec<(String, String)> {
         let mut wrong = Vec::new();
         self.offers.clear();
         for offer in offers {
-            match check(&offer) {
+            match check(&offer, &self.base(&offer.name)) {
                 Ok(()) => self.merge(offer),
                 Err(message) => wrong.push((offer.path.clone(), message)),
             }
@@ -89,28 +115,82 @@ impl Models {
         *known = Offer { config: Value::Object(config), streams, configured, ..offer };
     }
 
-    /// Every model, those that came ready first. A provider that lists models replaces all of its name.
-    pub fn all(&self) -> Vec<Model> {
-        let replaced = |model: &Model| {
-            self.offers.iter().any(|offer| offer.name == model.provider && offer.config.get("models").is_some())
-        };
-        let ready = self.ready.iter().map(|provider| provider.model());
-        let mut all: Vec<Model> = ready.filter(|model| !replaced(model)).map(|model| self.overridden(model)).collect();
-        all.extend(self.offers.iter().flat_map(models_of));
+    fn offer(&self, provider: &str) -> Option<&Offer> {
+        self.offers.iter().find(|offer| offer.name == provider)
+    }
+
+    /// What a provider has without extensions.
+    fn base(&self, provider: &str) -> Vec<Model> {
+        self.known.as_ref().map(|known| known.models(provider)).unwrap_or_default()
+    }
+
+    fn ready_of(&self, provider: &str) -> impl Iterator<Item = &Model> {
+        self.ready.iter().map(|ready| ready.model()).filter(move |model| model.provider == provider)
+    }
+
+    /// Names of all providers: of those that came ready first, then what is known, then what extensions add.
+    pub fn providers(&self) -> Vec<String> {
+        let ready = self.ready.iter().map(|provider| provider.model().provider.clone());
+        let known = self.known.iter().flat_map(Known::providers);
+        let offered = self.offers.iter().filter(|offer| offer.config.get("models").is_some());
+        let mut all: Vec<String> = Vec::new();
+        for provider in ready.chain(known).chain(offered.map(|offer| offer.name.clone())) {
+            if !all.contains(&provider) {
+                all.push(provider);
+            }
+        }
         all
+    }
+
+    /// The models of a provider. An extension that lists models replaces all of its name.
+    pub fn of(&self, provider: &str) -> Vec<Model> {
+        let offer = self.offer(provider);
+        let base = self.base(provider);
+        if let Some(offer) = offer.filter(|offer| offer.config.get("models").is_some()) {
+            let listed = models_of(offer, &base);
+            return match &self.known {
+                Some(known) => listed.into_iter().map(|model| known.overridden(model)).collect(),
+                None => listed,
+            };
+        }
+        let mut all: Vec<Model> = self.ready_of(provider).map(|model| overridden(offer, model)).collect();
+        let known = base.iter().filter(|model| self.ready_of(provider).all(|ready| !ready.is(model)));
+        all.extend(known.map(|model| overridden(offer, model)));
+        all
+    }
+
+    /// Every model, those that came ready first.
+    pub fn all(&self) -> Vec<Model> {
+        self.providers().iter().flat_map(|provider| self.of(provider)).collect()
     }
 
     /// Whether a provider can be used: it has a key, or needs none.
     pub fn is_configured(&self, provider: &str) -> bool {
-        match self.offers.iter().find(|offer| offer.name == provider) {
-            Some(offer) if offer.configured => true,
-            _ => self.ready.iter().any(|ready| ready.model().provider == provider),
-        }
+        self.offer(provider).is_some_and(|offer| offer.configured)
+            || self.ready_of(provider).next().is_some()
+            || self.known.as_ref().is_some_and(|known| known.status(provider).is_some())
+    }
+
+    /// Whether a model can be used.
+    pub fn is_available(&self, model: &Model) -> bool {
+        self.offer(&model.provider).is_some_and(|offer| offer.configured)
+            || self.ready_of(&model.provider).any(|ready| ready.is(model))
+            || self.known.as_ref().is_some_and(|known| known.status(&model.provider).is_some())
+    }
+
+    /// The models that can be used.
+    pub fn available(&self) -> Vec<Model> {
+        let providers = self.providers().into_iter().filter(|provider| self.is_configured(provider));
+        providers.flat_map(|provider| self.of(&provider)).filter(|model| self.is_available(model)).collect()
     }
 
     /// A model by name.
     pub fn find(&self, provider: &str, id: &str) -> Option<Model> {
-        self.all().into_iter().find(|model| model.provider == provider && model.id == id)
+        let only_known = self.offer(provider).is_none() && self.ready_of(provider).next().is_none();
+        match &self.known {
+            Some(known) if only_known => known.find(provider, id),
+            _ => self.of(provider).into_iter().find(|model| model.id == id),
+        }
     }
 
     /// How to speak to a model.
@@ -119,92 +199,132 @@ impl Models {
     ///
     /// [`ErrorKind::NotFound`] when nobody offers it, [`ErrorKind::Auth`] when its provider has no key.
     pub(crate) fn opening(&self, model: &Model) -> Result<Opening, ProviderError> {
-        let offer = self.offers.iter().find(|offer| offer.name == model.provider);
-        if let Some(offer) = offer {
-            let listed = models_of(offer).into_iter().find(|known| known.is(model));
+        let has_key = self.known.as_ref().is_some_and(|known| known.status(&model.provider).is_some());
+        let found = self.find(&model.provider, &model.id);
+        if let (Some(offer), Some(model)) = (self.offer(&model.provider), &found) {
+            let model = model.clone();
+            let lists = offer.config.get("models").is_some();
             let moved = offer.config.get("baseUrl").is_some() || offer.config.get("headers").is_some();
-            if let Some(model) = listed.or_else(|| self.find(&model.provider, &model.id).filter(|_| moved)) {
-                if !offer.configured {
-                    return Err(no_key(&model));
-                }
-                let own_api = offer.config.get("api").and_then(Value::as_str);
-                let streams = offer.streams && own_api.is_none_or(|api| api == model.api);
-                return Ok(if streams { Opening::Stream(model) } else { Opening::Http(offer.clone(), model) });
+            let own_api = offer.config.get("api").and_then(Value::as_str);
+            if offer.streams && offer.configured && own_api.is_none_or(|api| api == model.api) {
+                return Ok(Opening::Stream(model));
+            }
+            if offer.configured && (lists || moved) {
+                return Ok(Opening::Http(offer.clone(), model));
+            }
+            if lists || moved {
+                return if has_key { Ok(Opening::Known(model)) } else { Err(no_key(&model)) };
             }
         }
-        let ready = self.ready.iter().find(|provider| provider.model().is(model));
-        ready.map(|provider| Opening::Ready(Arc::clone(provider))).ok_or_else(|| {
-            ProviderError::new(ErrorKind::NotFound, format!("there is no model {}/{}", model.provider, model.id))
-        })
+        if let Some(ready) = self.ready.iter().find(|provider| provider.model().is(model)) {
+            return Ok(Opening::Ready(Arc::clone(ready)));
+        }
+        match found {
+            Some(model) if has_key => Ok(Opening::Known(model)),
+            Some(model) => Err(no_key(&model)),
+            // A name that the catalogue lacks: the provider may know it.
+            None if has_key && model.base_url().is_some() => Ok(Opening::Known(model.clone())),
+            None => {
+                let message = format!("there is no model {}/{}", model.provider, model.id);
+                Err(ProviderError::new(ErrorKind::NotFound, message))
+            }
+        }
     }
 
-    /// What extensions see of it all.
+    /// What extensions see of it all: the models themselves, but for those that are known without extensions and
+    /// unchanged. Of these the provider is named, and a realm asks for them when it needs them.
     pub(crate) fn state(&self) -> Value {
-        let all = self.all();
-        let available: Vec<Value> = all
-            .iter()
-            .filter(|model| self.is_configured(&model.provider))
-            .map(|model| json!([model.provider, model.id]))
-            .collect();
-        let mut providers = Map::new();
-        for model in &all {
-            let offer = self.offers.iter().find(|offer| offer.name == model.provider);
-            let shown =
-                offer.and_then(|offer| offer.config.get("name")).cloned().unwrap_or_else(|| json!(model.provider));
-            providers.entry(model.provider.clone()).or_insert_with(|| {
-                json!({"displayName": shown, "configured": self.is_configured(&model.provider), "registered": offer.is_some()})
+        let statuses = self.known.as_ref().map(Known::statuses).unwrap_or_default();
+        let (mut all, mut asked, mut providers) = (Vec::new(), Vec::new(), Map::new());
+        for provider in self.providers() {
+            let offer = self.offer(&provider);
+            let shown = offer.and_then(|offer| offer.config.get("name")?.as_str()).map(str::to_owned);
+            let shown = shown.or_else(|| Some(self.known.as_ref()?.display_name(&provider)));
+            let status = statuses.get(&provider);
+            let has_ready = self.ready_of(&provider).next().is_some();
+            let configured = offer.is_some_and(|offer| offer.configured) || has_ready || status.is_some();
+            let mut state = json!({
+                "displayName": shown.unwrap_or_else(|| provider.clone()),
+                "configured": configured, "registered": offer.is_some(),
             });
-        }
-        let all: Vec<Value> = all.iter().map(Model::to_value).collect();
-        json!({"all": all, "available": available, "providers": providers})
-    }
-
-    /// A ready model with the address and headers that an offer without models of its own gives it.
-    fn overridden(&self, model: &Model) -> Model {
-        let mut model = model.clone();
-        if let Some(offer) = self.offers.iter().find(|offer| offer.name == model.provider) {
-            for key in ["baseUrl", "headers"] {
-                if let Some(value) = offer.config.get(key) {
-                    model.facts.insert(key.to_owned(), value.clone());
-                }
+            if let Some(status) = status {
+                state["status"] = status.to_value();
+                state["oauth"] = json!(status.oauth);
+            }
+            providers.insert(provider.clone(), state);
+            if offer.is_some() || has_ready {
+                all.extend(self.of(&provider).iter().map(Model::to_value));
+            } else {
+                asked.push(provider);
             }
         }
-        model
+        let mut state = json!({"all": all, "asked": asked, "providers": providers});
+        if let Some(known) = self.known.as_ref().filter(|known| !known.errors().is_empty()) {
+            state["error"] = json!(known.errors().join("\n\n"));
+        }
+        state
     }
 }
 
-/// Opens a model over HTTP with what an extension gave.
+/// A model with the address and headers that an offer without models of its own gives it.
+fn overridden(offer: Option<&Offer>, model: &Model) -> Model {
+    let mut model = model.clone();
+    for key in ["baseUrl", "headers"] {
+        if let Some(value) = offer.and_then(|offer| offer.config.get(key)) {
+            model.facts.insert(key.to_owned(), value.clone());
+        }
+    }
+    model
+}
+
+/// Opens a model over HTTP.
 ///
 /// # Errors
 ///
 /// When its wire format is none of ours, or a header cannot be sent.
 pub(crate) fn open_http(
-    offer: &Offer,
     model: Model,
     credentials: Credentials,
     options: &ProviderOptions,
     ambient: &Ambient,
 ) -> Result<Arc<dyn Provider>, ProviderError> {
     let mut headers = HeaderMap::new();
-    for (name, value) in &credentials.headers {
+    let mut put = |name: &str, value: &str, is_secret: bool| {
         let bad = || {
-            let message = format!("the header {name:?} of provider {} cannot be sent", offer.name);
+            let message = format!("the header {name:?} of provider {} cannot be sent", model.provider);
             ProviderError::new(ErrorKind::Rejected, message)
         };
         let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
-        // What an extension puts into a header may be a secret of the user's.
-        value.set_sensitive(true);
+        value.set_sensitive(is_secret);
         headers.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?, value);
+        Ok(())
+    };
+    let of_model = model.facts.get("headers").and_then(Value::as_object).into_iter().flatten();
+    for (name, value) in of_model.filter_map(|(name, value)| Some((name, value.as_str()?))) {
+        // An extension's are resolved: what stands here may be the name of a secret.
+        if !credentials.headers.keys().any(|known| known.eq_ignore_ascii_case(name)) {
+            put(name, value, false)?;
+        }
     }
+    // What somebody configures as a header may be a secret of the user's.
+    for (name, value) in &credentials.headers {
+        put(name, value, true)?;
+    }
+    let model = match credentials.base_url {
+        Some(url) => model.with("baseUrl", url),
+        None => model,
+    };
     let access = Access { key: credentials.key, headers };
     let api = model.api.clone();
     Ok(match api.as_str() {
         "openai-completions" => Arc::new(OpenAi::over(model, access, &options.http, ambient)?),
+        "openai-responses" => Arc::new(Responses::over(model, access, &options.http, ambient)?),
         "anthropic-messages" => Arc::new(Anthropic::over(model, access, &options.http, ambient)?),
+        "google-generative-ai" => Arc::new(Google::over(model, access, &options.http, ambient)?),
         other => {
-            let message = format!("provider {}: there is no client for the API {other:?}", offer.name);
+            let message = format!("{}/{}: there is no client for the API {other:?}", model.provider, model.id);
             return Err(ProviderError::new(ErrorKind::NotFound, message).with_help(
-                "use openai-completions or anthropic-messages, or give the provider a streamSimple function",
+                "use a model of openai-completions, openai-responses, anthropic-messages or google-generative-ai, or give the provider a streamSimple function",
             ));
         }
     })
@@ -214,15 +334,23 @@ pub(crate) fn no_key(model: &Model) -> ProviderError {
     ProviderError::new(ErrorKind::Auth, format!("No API key for {}/{}", model.provider, model.id))
 }
 
-/// The models that an offer lists, as pi completes them.
-fn models_of(offer: &Offer) -> Vec<Model> {
+/// The models that an offer lists, as pi completes them from what is known of the provider.
+fn models_of(offer: &Offer, base: &[Model]) -> Vec<Model> {
     let listed = offer.config.get("models").and_then(Value::as_array);
     let complete = |listed: &Value| {
         let mut value = listed.as_object()?.clone();
         value.insert("provider".to_owned(), json!(offer.name));
+        let id = listed.get("id").and_then(Value::as_str).unwrap_or_default();
+        let api = value.get("api").or_else(|| offer.config.get("api")).and_then(Value::as_str);
+        let like = defaults_for(base, id, api);
+        let known = |key: &str| match key {
+            "api" => like.map(|like| json!(like.api)),
+            _ => like.and_then(|like| like.base_url()).map(|url| json!(url)),
+        };
         for key in ["api", "baseUrl"] {
-            if let (None, Some(default)) = (value.get(key), offer.config.get(key)) {
-                value.insert(key.to_owned(), default.clone());
+            let default = offer.config.get(key).cloned().or_else(|| known(key));
+            if let (None, Some(default)) = (value.get(key), default) {
+                value.insert(key.to_owned(), default);
             }
         }
         Model::from_value(&Value::Object(value))
@@ -231,26 +359,20 @@ fn models_of(offer: &Offer) -> Vec<Model> {
 }
 
 /// pi's complaints about a configuration, in its words.
-fn check(offer: &Offer) -> Result<(), String> {
+fn check(offer: &Offer, base: &[Model]) -> Result<(), String> {
     let name = &offer.name;
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
     if offer.streams && !text(&offer.config, "api") {
         return Err(format!("Provider {name}: \"api\" is required when registering streamSimple."));
     }
     let models = offer.config.get("models").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    if models.is_empty() {
-        return Ok(());
-    }
-    if !text(&offer.config, "baseUrl") {
-        return Err(format!("Provider {name}: \"baseUrl\" is required when defining models."));
-    }
-    if !text(&offer.config, "apiKey") && offer.config.get("oauth").is_none() {
-        return Err(format!("Provider {name}: \"apiKey\" or \"oauth\" is required when defining models."));
-    }
-    for model in models {
-        if !text(model, "api") && !text(&offer.config, "api") {
-            let id = model.get("id").and_then(Value::as_str).unwrap_or_default();
+    for (model, completed) in models.iter().zip(models_of(offer, base)) {
+        let id = model.get("id").and_then(Value::as_str).unwrap_or_default();
+        if completed.api.is_empty() {
             return Err(format!("Provider {name}, model {id}: no \"api\" specified. Set at provider or model level."));
+        }
+        if completed.base_url().is_none() {
+            return Err(format!("Provider {name}: \"baseUrl\" is required when defining custom models."));
         }
     }
     Ok(())
@@ -276,8 +398,7 @@ mod tests {
     #[test]
     fn a_configuration_that_lacks_something_is_refused_in_pis_words() {
         for (config, words) in [
-            (json!({"models": [{"id": "m"}]}), "\"baseUrl\" is required when defining models."),
-            (json!({"models": [{"id": "m"}], "baseUrl": "u"}), "\"apiKey\" or \"oauth\" is required"),
+            (json!({"models": [{"id": "m"}], "api": "a"}), "\"baseUrl\" is required when defining custom models."),
             (json!({"models": [{"id": "m"}], "baseUrl": "u", "apiKey": "k"}), "no \"api\" specified"),
         ] {
             let (models, wrong) = models(vec![offer("p", config)]);
@@ -295,15 +416,15 @@ mod tests {
         assert_eq!(models.find("p", "a").unwrap().base_url(), Some("http://x"));
         assert_eq!(models.find("p", "b").unwrap().base_url(), Some("http://y"));
         assert!(!models.find("p", "b").unwrap().system_anywhere);
-        assert_eq!(models.state()["available"].as_array().unwrap().len(), 4);
+        assert_eq!(models.available().len(), 4);
         let open = |id: &str| match models.opening(&models.find("p", id).unwrap()).unwrap() {
-            Opening::Http(offer, model) => {
-                open_http(&offer, model, Credentials::default(), &ProviderOptions::default(), &Ambient::system())
+            Opening::Http(_, model) => {
+                open_http(model, Credentials::default(), &ProviderOptions::default(), &Ambient::system())
             }
             _ => unreachable!("it has no stream function"),
         };
         assert!(open("a").is_ok());
-        assert!(open("c").err().unwrap().to_string().contains("there is no client for the API \"other\""));
+        assert!(open("c").err().unwrap().to_string().contains("p/c: there is no client for the API \"other\""));
     }
 
     #[test]
@@ -312,5 +433,44 @@ mod tests {
         let (models, _) = models(vec![offer("p", first), offer("p", json!({"baseUrl": "http://z"}))]);
         assert_eq!(models.find("p", "a").unwrap().base_url(), Some("http://z"));
         assert!(models.is_configured("p"));
+    }
+
+    fn known(config: Value) -> Known {
+        use crate::auth::{Auth, Nowhere};
+        let auth = Auth::new(Arc::new(Nowhere), Ambient::system(), Default::default());
+        Known::new(crate::models_json::ModelsJson::parse(&config.to_string(), "models.json"), Arc::new(auth))
+    }
+
+    #[test]
+    fn the_catalogue_is_named_to_realms_and_not_sent() {
+        let (mut models, _) = models(Vec::new());
+        assert!(models.find("openai", "gpt-5.5").is_none(), "an agent knows what it was given");
+        models.set_known(known(json!({"providers": {"mine": {"baseUrl": "http://x", "api": "openai-completions",
+            "models": [{"id": "m"}]}}})));
+        models.set_offers(vec![offer("groq", json!({"baseUrl": "http://proxy", "apiKey": "k"}))]);
+        assert_eq!(models.find("openai", "gpt-5.5").unwrap().api, "openai-responses");
+        assert_eq!(models.find("groq", "openai/gpt-oss-120b").unwrap().base_url(), Some("http://proxy"));
+        let state = models.state();
+        let names: BTreeMap<&str, ()> =
+            state["all"].as_array().unwrap().iter().map(|model| (model["provider"].as_str().unwrap(), ())).collect();
+        assert_eq!(names.into_keys().collect::<Vec<_>>(), ["groq", "script"]);
+        let asked = state["asked"].as_array().unwrap();
+        assert!(asked.contains(&json!("openai")) && asked.contains(&json!("mine")) && !asked.contains(&json!("groq")));
+        assert_eq!(
+            state["providers"]["openai"],
+            json!({"displayName": "OpenAI", "configured": false, "registered": false})
+        );
+        assert!(state.to_string().len() < 20_000, "every realm gets it");
+    }
+
+    #[test]
+    fn a_known_model_needs_a_key() {
+        let (mut models, _) = models(Vec::new());
+        models.set_known(known(json!({"providers": {}})));
+        let model = models.find("openai", "gpt-5.5").unwrap();
+        assert_eq!(models.opening(&model).err().unwrap().to_string(), "No API key for openai/gpt-5.5");
+        models.known().unwrap().auth().give("openai", "k");
+        assert!(matches!(models.opening(&model), Ok(Opening::Known(_))));
+        assert!(models.is_available(&model) && models.available().len() > 10);
     }
 }

@@ -63,7 +63,7 @@ impl Agent {
     }
 }
 
-async fn collect(
+pub(crate) async fn collect(
     partial: &mut Partial,
     mut stream: crate::provider::ProviderStream,
     listener: &dyn Listener,
@@ -83,11 +83,15 @@ async fn collect(
             }
             ProviderEvent::BlockEnd => partial.close(),
             ProviderEvent::Usage(usage) => {
-                partial.message.usage = usage;
+                partial.count(usage);
                 continue;
             }
             ProviderEvent::Response { status, headers } => {
                 listener.response(status, &headers);
+                continue;
+            }
+            ProviderEvent::CallSignature { index, signature } => {
+                partial.sign_call(index, signature);
                 continue;
             }
             ProviderEvent::Done(stop) => return Ok(stop),

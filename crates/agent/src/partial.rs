@@ -5,8 +5,9 @@
 //! anywhere else.
 
 use crate::events::{Update, UpdateKind};
-use crate::message::{AssistantMessage, Block, StopReason, TextBlock, ThinkingBlock, ToolCall, Usage};
+use crate::message::{AssistantMessage, Block, Cost, StopReason, TextBlock, ThinkingBlock, ToolCall, Usage};
 use crate::paths::ArgumentPaths;
+use crate::provider::google::SIGNATURE;
 use crate::provider::{ErrorKind, Model, ProviderError};
 use pijs_protocol::StreamSource;
 use serde_json::{Map, Value};
@@ -27,6 +28,7 @@ pub(crate) enum Step {
 }
 
 pub(crate) struct Partial {
+    model: Model,
     pub(crate) message: AssistantMessage,
     /// The text or thinking block that the next piece continues.
     open: Option<usize>,
@@ -68,7 +70,7 @@ impl Partial {
             timestamp,
             extra: Map::new(),
         };
-        Self { message, open: None, calls: Vec::new(), text_units: 0, thinking_units: 0 }
+        Self { model: model.clone(), message, open: None, calls: Vec::new(), text_units: 0, thinking_units: 0 }
     }
 
     /// UTF-16 units let through so far of one stream.
@@ -140,6 +142,20 @@ impl Partial {
         if let Some(block) = latest {
             block.thinking_signature.get_or_insert_default().push_str(&signature);
         }
+    }
+
+    /// A signature of a tool call.
+    pub(crate) fn sign_call(&mut self, index: u32, signature: String) {
+        let Some(block) = self.calls.iter().find(|call| call.index == index).map(|call| call.block) else { return };
+        if let Block::ToolCall(call) = &mut self.message.content[block] {
+            call.extra.insert(SIGNATURE.to_owned(), Value::String(signature));
+        }
+    }
+
+    /// Tokens so far, and what they cost where nobody has said.
+    pub(crate) fn count(&mut self, usage: Usage) {
+        let cost = if usage.cost == Cost::default() { self.model.price(&usage) } else { usage.cost };
+        self.message.usage = Usage { cost, ..usage };
     }
 
     /// Begins a tool call unless it is known. A missing or repeated id is replaced, since two calls

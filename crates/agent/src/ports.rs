@@ -4,8 +4,11 @@
 //! pi's fall-backs. Both answer at once, in either form; the gate has decided before.
 
 use crate::ask_model::Question;
+use crate::catalogue;
 use crate::control::{AgentControl, ControlError, DeliverAs, VERDICT_TYPE};
+use crate::known::Known;
 use crate::message::{Content, CustomMessage};
+use crate::provider::Model;
 use crate::session::{Body, EntryId};
 use crate::work::Work;
 use pijs_connectors::ports::{
@@ -101,6 +104,7 @@ impl SessionPort for AgentControl {
                 }
             }
             SessionOp::Shutdown => self.shutdown(),
+            SessionOp::ListModels => return Ok(list_models(self.known().as_ref(), params)),
             other => return Err(unsupported("session", other.as_str(), "this version of PiJS does not do it yet")),
         }
         Ok(json!({}))
@@ -131,6 +135,23 @@ fn answered(answer: oneshot::Receiver<Result<Value, HostcallError>>, cancel: Can
             () = cancel.cancelled() => Err(gone()),
         }
     })
+}
+
+/// Models that are known without extensions, by provider; without `providers` the names of these.
+fn list_models(known: Option<&Known>, params: &Map<String, Value>) -> Value {
+    let Some(known) = known else { return json!({"models": {}, "providers": []}) };
+    let builtin = params.get("builtin").and_then(Value::as_bool).unwrap_or(false);
+    let Some(wanted) = params.get("providers").and_then(Value::as_array) else {
+        let builtins = || catalogue::providers().map(|provider| provider.id.clone()).collect();
+        let names: Vec<String> = if builtin { builtins() } else { known.providers() };
+        return json!({"providers": names});
+    };
+    let models = |provider: &str| -> Vec<Value> {
+        let models = if builtin { catalogue::models(provider) } else { known.models(provider) };
+        models.iter().map(Model::to_value).collect()
+    };
+    let listed = wanted.iter().filter_map(Value::as_str).map(|provider| (provider.to_owned(), json!(models(provider))));
+    json!({"models": listed.collect::<Map<_, _>>()})
 }
 
 /// Whether an op waits for something on the agent's thread.

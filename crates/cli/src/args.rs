@@ -21,6 +21,12 @@ Examples:
   pi install pi-ttsr                               install from the npm registry
   pi -p 'say hello' --model script:reply.jsonl     run a recorded model
   pi -p 'fix it' --model anthropic/claude-sonnet-4-5 --mode json
+  git diff | pi 'review this' --model openai/gpt-5.5:high
+  pi --list-models sonnet                          what there is a key for
+
+Keys: --api-key, then auth.json and models.json in ~/.pi/agent (a key, $NAME or !command), then the
+provider's variable (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, ...). Without --model the
+settings count (defaultProvider, defaultModel, defaultThinkingLevel, enabledModels).
 
 Options that are not listed here are passed to the extensions that registered them.
 Exit codes: 0 done, 1 failed, 2 usage, 3 refused by policy, 130 interrupted."
@@ -40,9 +46,24 @@ pub(crate) struct RunArgs {
     pub(crate) print: bool,
     /// What to ask; several words are joined by blanks
     pub(crate) prompt: Vec<String>,
-    /// script:FILE, openai/NAME or anthropic/NAME
-    #[arg(long, value_name = "PROVIDER/ID")]
+    /// Which model answers: PROVIDER/ID, an id or a part of one, or script:FILE for a recorded reply
+    #[arg(long, value_name = "PROVIDER/ID[:THINKING]")]
     pub(crate) model: Option<String>,
+    /// Provider of --model
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
+    /// How much the model thinks: off, minimal, low, medium, high, xhigh, max
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) thinking: Option<String>,
+    /// Key for the model's provider, for this run; others see it in the list of processes
+    #[arg(long, value_name = "KEY")]
+    pub(crate) api_key: Option<String>,
+    /// Models that Ctrl+P goes through: names or patterns, with commas between them
+    #[arg(long, value_name = "PATTERNS")]
+    pub(crate) models: Option<String>,
+    /// List the models that can be used, and end
+    #[arg(long, value_name = "SEARCH", num_args = 0..=1, default_missing_value = "")]
+    pub(crate) list_models: Option<String>,
     /// How to report: the final text, or one event a line
     #[arg(long, value_enum, default_value_t = Mode::Text)]
     pub(crate) mode: Mode,

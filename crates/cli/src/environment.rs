@@ -16,6 +16,7 @@ pub(crate) struct Environment {
     pub(crate) variables: BTreeMap<String, String>,
     pub(crate) stderr_is_terminal: bool,
     pub(crate) stdin_is_terminal: bool,
+    pub(crate) stdout_is_terminal: bool,
 }
 
 impl Environment {
@@ -44,6 +45,7 @@ impl Environment {
             variables,
             stderr_is_terminal: std::io::stderr().is_terminal(),
             stdin_is_terminal: std::io::stdin().is_terminal(),
+            stdout_is_terminal: std::io::stdout().is_terminal(),
         })
     }
 

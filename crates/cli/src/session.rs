@@ -3,9 +3,8 @@
 //! The order: find extensions, compile them, make the gate and the host, load, open the model, run.
 //! Whatever goes wrong before the model is asked ends the run with one message.
 
-use crate::applicant::Applicant;
 use crate::args::{ExtensionFlag, Isolation, Mode, RunArgs};
-use crate::compile::{Compiler, input_of};
+use crate::compile::Compiler;
 use crate::environment::Environment;
 use crate::facts::facts;
 use crate::failure::{Failure, Result};
@@ -13,43 +12,40 @@ use crate::grant_file::{Answers, GrantFile};
 use crate::grants::Decided;
 use crate::isolation;
 use crate::ledger;
+use crate::loading::{Desk, ToolPins, discover, load, set_flags};
+use crate::models::{self, Choice, HOW};
 use crate::output::{clean, indented, stderr};
+use crate::piped::{answers_one, prompt};
 use crate::supply::Supplier;
 use crate::system::{SystemTimer, WatchThread};
 use crate::terminal::{self, Terminal};
 use crate::trust::Trust;
 use crate::unanswered::Unanswered;
 use pijs_agent::host::HostExtensions;
-use pijs_agent::provider::{self, ErrorKind, ProviderOptions};
+use pijs_agent::models::Models;
+use pijs_agent::provider::{self, ErrorKind, Model, Provider, ProviderOptions, Unopened};
 use pijs_agent::resources::ResourcePlaces;
 use pijs_agent::session::Session;
+use pijs_agent::settings::Settings;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
 use pijs_agent::{
-    Agent, AgentControl, AgentError, AgentOptions, Ambient, ControlError, Ending, FrontEnd, JsonFrontEnd, Outcome,
-    StateSink, TextFrontEnd,
+    Agent, AgentControl, AgentError, AgentOptions, Ambient, ControlError, Ending, Extensions, FrontEnd, JsonFrontEnd,
+    NoFrontEnd, Outcome, StateSink, TextFrontEnd,
 };
 use pijs_connectors::exec::{self, ExecConnector, ExecOptions};
 use pijs_connectors::fs::FsConnector;
 use pijs_connectors::http::HttpOptions;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
-use pijs_durable::Disk;
-use pijs_extc::SourceMaps;
-use pijs_host::{Digests, Entry, Host, HostOptions, Observer, Package, ReadableState, Report, ReportKind, Reports};
-use pijs_hostcall::book::{Book, Record};
+use pijs_host::{Host, HostOptions, Observer, ReadableState, Report, ReportKind, Reports};
 use pijs_hostcall::ledger::Redactor;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{
-    Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Mode as GateMode, Places, Profile, Prompter, Timer,
-};
-use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, Scope, recover, resolve_extensions};
-use pijs_protocol::artifact::ArtifactMetadata;
+use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Mode as GateMode, Places, Prompter, Timer};
+use pijs_protocol::guard;
 use pijs_protocol::wire::Limits;
-use pijs_protocol::{ExtensionId, guard};
-use serde_json::Value;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -97,14 +93,17 @@ pub(crate) type Between = Box<dyn FnOnce(Arc<dyn StateSink>) -> Arc<dyn StateSin
 
 /// `pi -p PROMPT`.
 pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
-    check_usage(&args)?;
+    check_usage(environment, &args)?;
+    if args.list_models.is_some() {
+        return list_models(environment, args, flags).await;
+    }
     if args.mode == Mode::Rpc {
         return crate::rpc::serve(environment, args, flags).await;
     }
-    if !args.print {
+    if !answers_one(environment, &args) {
         return crate::tui::serve(environment, args, flags).await;
     }
-    let prompt = args.prompt.join(" ");
+    let prompt = prompt(environment, &args).await?;
     let front_end: Box<dyn FrontEnd> = match args.mode {
         Mode::Json => Box::new(JsonFrontEnd::new(std::io::stdout())),
         Mode::Text | Mode::Rpc if std::io::IsTerminal::is_terminal(&std::io::stdout()) => {
@@ -154,31 +153,90 @@ impl Stops {
     }
 }
 
-fn check_usage(args: &RunArgs) -> Result<()> {
-    if !args.print && args.mode == Mode::Json {
+/// `pi --list-models`: extensions are loaded for what they register.
+async fn list_models(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
+    let search = args.list_models.clone().unwrap_or_default();
+    let args = RunArgs { no_session: true, ..args };
+    let front_end = Box::new(NoFrontEnd);
+    let loaded = loaded(environment, Setup { args, flags, front_end, ledger: None, partner: None }).await?;
+    models::list(&loaded.models(), &search);
+    for report in loaded.reports.iter().flat_map(Reports::drain) {
+        show(&report, loaded.ledger.redactor());
+    }
+    let _ = loaded.ledger.close();
+    Ok(())
+}
+
+fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
+    if !args.print && args.mode == Mode::Json && args.prompt.is_empty() && environment.stdin_is_terminal {
         return Err(Failure::usage("--mode json needs a prompt").help("answer one with: pi -p 'PROMPT' --mode json"));
     }
     if args.isolation == Isolation::Process && !cfg!(target_os = "linux") {
         return Err(Failure::usage("--isolation process needs Linux").help("use --isolation thread, the default here"));
     }
-    if args.model.is_none() {
-        return Err(Failure::usage("no model").help(MODELS));
-    }
     Ok(())
 }
 
-const MODELS: &str = "choose one with --model:\n        script:FILE       a recorded reply, offline\n        openai/NAME       any compatible endpoint; key in OPENAI_API_KEY, address in --base-url\n        anthropic/NAME    key in ANTHROPIC_API_KEY";
+/// A session before its model is chosen: extensions have loaded.
+struct Loaded {
+    args: RunArgs,
+    ambient: Ambient,
+    settings: Settings,
+    /// A model that needs no choice: a script, or any name at `--base-url`.
+    ready: Option<Arc<dyn Provider>>,
+    /// The model of a session that goes on.
+    left: Option<(String, String)>,
+    control: AgentControl,
+    extensions: Rc<HostExtensions>,
+    front_end: Box<dyn FrontEnd>,
+    has_ui: bool,
+    /// `ctx.mode`.
+    mode: &'static str,
+    host: Host,
+    ledger: Ledger,
+    pins: ToolPins,
+    packages: Vec<PathBuf>,
+    reports: Option<Reports>,
+}
+
+impl Loaded {
+    /// All models there are.
+    fn models(&self) -> Models {
+        let mut models = Models::default();
+        if let Some(known) = self.control.known() {
+            models.set_known(known);
+        }
+        for (path, message) in models.set_offers(self.extensions.offers()) {
+            stderr(&format!("warning: {}", clean(&format!("{path}: {message}"))));
+        }
+        models
+    }
+}
+
+/// Opens what needs no choice.
+fn ready(args: &RunArgs, options: &ProviderOptions, ambient: &Ambient) -> Result<Option<Arc<dyn Provider>>> {
+    let Some(model) = args.model.as_deref() else { return Ok(None) };
+    let script = model.starts_with("script:");
+    if !script && args.base_url.is_none() {
+        return Ok(None);
+    }
+    let name = match &args.provider {
+        Some(provider) if !script && !model.starts_with(&format!("{provider}/")) => format!("{provider}/{model}"),
+        _ => model.to_owned(),
+    };
+    let opened = provider::open(&name, options, ambient).map_err(|error| {
+        let unknown = error.kind() == ErrorKind::NotFound && !script;
+        if unknown { Failure::usage(error.to_string()).help(HOW) } else { Failure::failed(error.to_string()) }
+    })?;
+    Ok(Some(opened))
+}
 
 /// Builds everything and loads the extensions.
-pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<Assembled> {
+async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let Setup { args, flags, front_end, ledger: sink, mut partner } = setup;
     let ambient = Ambient::system();
-    let model = args.model.as_deref().ok_or_else(|| Failure::usage("no model").help(MODELS))?;
     let settings = crate::grants::agent_settings_of(environment, provider_options(environment, &args));
-    let provider = provider::open(model, &settings.provider, &ambient).map_err(|error| {
-        let unknown = error.kind() == ErrorKind::NotFound && !model.starts_with("script:");
-        if unknown { Failure::usage(error.to_string()).help(MODELS) } else { Failure::failed(error.to_string()) }
-    })?;
+    let ready = ready(&args, &settings.provider, &ambient)?;
 
     let compiler = Compiler::new();
     let supplier = Supplier::new(environment, compiler.cache());
@@ -187,6 +245,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     let state = ReadableState::default();
     let session = open_session(environment, &args, &ambient)?;
     let session_id = session.header().id.clone();
+    let left = session.left_with().model;
     let published: Arc<dyn StateSink> = Arc::new(state.clone());
     let published = match partner.as_mut().and_then(|partner| partner.entries.take()) {
         Some(between) => between(published),
@@ -202,6 +261,10 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         None => ledger::open(environment, &session_id, decided.policy.mode, &*timer),
     };
     ledger::write_aside(&ledger);
+    if let Some(key) = &args.api_key {
+        ledger.redactor().learn(key);
+    }
+    control.set_known(models::known(environment, &settings.provider, &ambient, ledger.redactor())?);
     let grant_file = GrantFile::new(environment, timer.clone());
     let book = grant_file.read()?;
     let answers = Arc::new(Answers::new(grant_file));
@@ -237,37 +300,72 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
 
     let extensions = Rc::new(HostExtensions::new(host.clone()));
     tokio::task::spawn_local(tool_requests.serve(extensions.clone()));
+    let mode = match (&partner, args.mode) {
+        (Some(partner), _) => partner.mode,
+        (None, Mode::Json) => "json",
+        (None, _) => "print",
+    };
+    let packages = discovery.packages.iter().map(|found| found.root.clone()).filter(|root| root.is_dir()).collect();
+    let pins = ToolPins { first: RefCell::new(desk.first.into_inner()), answers: desk.answers };
+    Ok(Loaded {
+        args,
+        ambient,
+        settings,
+        ready,
+        left,
+        control,
+        extensions,
+        front_end,
+        has_ui,
+        mode,
+        host,
+        ledger,
+        pins,
+        packages,
+        reports,
+    })
+}
+
+/// Builds everything, loads the extensions and chooses the model.
+pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<Assembled> {
+    let loaded = loaded(environment, setup).await?;
+    let choice = match &loaded.ready {
+        Some(ready) => Choice::ready(&loaded.args, ready.model().clone())?,
+        None => models::choose(environment, &loaded.args, &loaded.models(), loaded.left.clone())?,
+    };
+    let Loaded { args, ambient, settings, ready, control, extensions, front_end, mode, host, ledger, pins, .. } =
+        loaded;
+    let provider = ready.unwrap_or_else(|| Arc::new(Unopened::new(choice.model.clone())));
     let agent = Agent::new(
         AgentOptions {
             cwd: environment.dirs.cwd.clone(),
             system_prompt: args.system_prompt.clone(),
             tools: None,
-            mode: match (&partner, args.mode) {
-                (Some(partner), _) => partner.mode,
-                (None, Mode::Json) => "json",
-                (None, _) => "print",
-            }
-            .to_owned(),
-            has_ui,
+            mode: mode.to_owned(),
+            has_ui: loaded.has_ui,
             caps: Default::default(),
             max_turns: 100,
             system: Arc::new(OsToolSystem::new(ambient.clone(), environment.temp.clone())),
             ambient,
         },
-        extensions.clone(),
+        extensions,
         provider,
         control,
         front_end,
     );
     agent.set_settings(settings);
+    agent.begin_with(choice.model, &choice.thinking, choice.session_first);
+    if args.thinking.is_some() {
+        agent.insist_on_thinking();
+    }
+    agent.set_scope(choice.scope);
     agent.set_places(ResourcePlaces {
         agent_dir: Some(environment.dirs.agent_dir.clone()),
         project: Some(environment.dirs.cwd.clone()),
         trusted: Trust::read(environment)?.covers(&environment.dirs.cwd),
-        packages: discovery.packages.iter().map(|found| found.root.clone()).filter(|root| root.is_dir()).collect(),
+        packages: loaded.packages,
     });
-    let pins = ToolPins { first: RefCell::new(desk.first.into_inner()), answers: desk.answers };
-    Ok(Assembled { host, agent, ledger, cwd: environment.dirs.cwd.clone(), reports, pins })
+    Ok(Assembled { host, agent, ledger, cwd: environment.dirs.cwd.clone(), reports: loaded.reports, pins })
 }
 
 impl Assembled {
@@ -285,7 +383,7 @@ impl Assembled {
             .await;
         // What nobody waits for (a log line, an event on the bus) still happens.
         let _ = tokio::time::timeout(WIND_DOWN, self.host.quiet()).await;
-        judge(outcome.map_err(broken)?)
+        judge(outcome.map_err(broken)?, self.agent.control().model())
     }
 
     /// Opens the session; what extensions say of their tools is settled before the model hears it.
@@ -327,7 +425,8 @@ pub(crate) fn broken(error: AgentError) -> Failure {
     }
 }
 
-fn judge(outcome: Outcome) -> Result<()> {
+/// What a run comes to; `model` is the one that was asked.
+fn judge(outcome: Outcome, model: Option<Model>) -> Result<()> {
     match outcome.ending {
         Ending::Done | Ending::Handled => Ok(()),
         Ending::Stopped { extension } => {
@@ -339,7 +438,9 @@ fn judge(outcome: Outcome) -> Result<()> {
         Ending::Failed(error) => {
             let failure = Failure::failed(clean(&error.to_string()));
             Err(match error.kind() {
-                ErrorKind::Auth => failure.help("check OPENAI_API_KEY or ANTHROPIC_API_KEY, and --base-url"),
+                ErrorKind::Auth => {
+                    failure.help(format!("check {}, and --base-url", models::places_of_key(model.as_ref())))
+                }
                 _ => failure,
             })
         }
@@ -347,140 +448,6 @@ fn judge(outcome: Outcome) -> Result<()> {
             Err(Failure::failed(format!("the model was still calling tools after {turns} turns")))
         }
     }
-}
-
-/// Extensions in load order. What was named on the command line has to be there; the rest is reported.
-fn discover(environment: &Environment, args: &RunArgs) -> Result<Discovery> {
-    let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
-    // What a process that was killed had begun to change is finished, in a project only when it is trusted.
-    let scopes = if trusted { &[Scope::User, Scope::Project][..] } else { &[Scope::User] };
-    for problem in recover(&Disk::system(), &environment.dirs, scopes) {
-        stderr(&clean(&format!("warning: {problem}")));
-    }
-    let mut discovery = resolve_extensions(&DiscoverOptions {
-        dirs: environment.dirs.clone(),
-        named: args.extensions.clone(),
-        only_named: args.no_extensions,
-        trusted,
-    });
-    if let Some(problem) = discovery.problems.pop() {
-        return Err(problem.into());
-    }
-    if discovery.untrusted {
-        stderr("note: this folder brings extensions of its own; they are not loaded until you run: pi trust");
-    }
-    Ok(discovery)
-}
-
-/// Whose tools are to be pinned when the session ends, and where.
-pub(crate) struct ToolPins {
-    first: RefCell<BTreeSet<ExtensionId>>,
-    answers: Arc<Answers>,
-}
-
-/// What grants are decided with: the policy, what was answered before, and where new answers go.
-struct Desk<'a> {
-    decided: &'a Decided,
-    book: Book,
-    answers: Arc<Answers>,
-    /// Installed packages whose tools nobody has seen yet.
-    first: RefCell<BTreeSet<ExtensionId>>,
-}
-
-async fn load(
-    host: &Host,
-    dispatcher: &Dispatcher,
-    compiler: &Compiler,
-    supplier: &Supplier,
-    desk: &Desk<'_>,
-    found: &PackageEntry,
-) -> Result<()> {
-    let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
-    let metadata = output.metadata();
-    let mut profile = Profile::new(found.id.as_str()).at(&found.root);
-    profile.artifact_id = Some(metadata.artifact.clone());
-    if let Some(known) = grant(dispatcher, desk, found, &profile, &metadata)? {
-        host.pin_tools(&found.id, known);
-    }
-
-    let maps = SourceMaps::new(output.artifact.artifact());
-    let supplied = supplier.for_extension(&metadata).await?;
-    let mut package =
-        Package::new(profile, Arc::new(output.artifact)).with_supplied(supplied).with_positions(Rc::new(maps));
-    package.entries = wanted_entries(found);
-    // A factory may wait for a timer or a call; somebody has to bring it the answer.
-    let report = host.run(host.load(package)).await.map_err(|error| isolation::not_loaded(&error))?;
-    if let Some((path, error)) = report.failures().next() {
-        let place = error
-            .position
-            .as_ref()
-            .map(|at| format!("\n  at {}:{}:{}", at.file, at.line, at.column))
-            .unwrap_or_default();
-        return Err(Failure::failed(clean(&format!("Failed to load extension \"{path}\": {}{place}", error.message))));
-    }
-    for conflict in &report.conflicts {
-        stderr(&format!("warning: {}", clean(conflict)));
-    }
-    Ok(())
-}
-
-/// Tells the gate what an extension holds, and its user when that is less than it was. Answers what its tools said
-/// before.
-fn grant(
-    dispatcher: &Dispatcher,
-    desk: &Desk<'_>,
-    found: &PackageEntry,
-    profile: &Profile,
-    metadata: &ArtifactMetadata,
-) -> Result<Option<Digests>> {
-    let applicant = Applicant::new(found.id.as_str(), &found.root, metadata, desk.decided.policy.mode)?;
-    let record = desk.book.packages.get(&applicant.id);
-    let held = desk.decided.held(&applicant, found.origin, record);
-    if let Some(note) = &held.note {
-        stderr(&clean(&format!("warning: {}: {note}", applicant.id)));
-    }
-    let empty = Record::new(applicant.present());
-    let code = empty.code.clone();
-    desk.answers.expect(found.id.clone(), empty);
-    let gate = dispatcher.gate();
-    gate.set_grants(profile, &held.grants, applicant.evidence)
-        .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
-    gate.set_never(profile, held.never);
-    // Of code that nobody agreed to, nothing is known.
-    let Some(record) = record.filter(|record| record.code == code) else { return Ok(None) };
-    if record.tools.is_empty() {
-        desk.first.borrow_mut().insert(found.id.clone());
-        return Ok(None);
-    }
-    Ok(Some(record.tools.clone()))
-}
-
-/// The entries that discovery chose, as modules of the artifact: entry *i* is `ext:/i/index.js`.
-pub(crate) fn wanted_entries(found: &PackageEntry) -> Vec<Entry> {
-    let entry = |(index, path): (usize, &PathBuf)| Entry {
-        module: format!("ext:/{index}/index.js"),
-        path: path.display().to_string(),
-    };
-    found.entries.iter().enumerate().map(entry).collect()
-}
-
-fn set_flags(host: &Host, flags: Vec<ExtensionFlag>) -> Result<()> {
-    let registered = host.flags();
-    for flag in flags {
-        let Some(known) = registered.iter().find(|known| known.spec.name == flag.name) else {
-            return Err(Failure::failed(format!("Unknown option: --{}", clean(&flag.name)))
-                .help("pi --help lists the options; extensions may register more"));
-        };
-        let value = match (known.spec.flag_type.as_str(), flag.value) {
-            ("boolean", _) => Value::Bool(true),
-            (_, Some(value)) => Value::String(value),
-            (_, None) => {
-                return Err(Failure::failed(format!("Extension flag \"--{}\" requires a value", clean(&flag.name))));
-            }
-        };
-        host.set_flag(&flag.name, value);
-    }
-    Ok(())
 }
 
 /// What stands between extensions and their user.
@@ -576,8 +543,8 @@ fn provider_options(environment: &Environment, args: &RunArgs) -> ProviderOption
     let key = |name| environment.variable(name).map(str::to_owned);
     let mut options = ProviderOptions {
         base_url: args.base_url.clone(),
-        openai_key: key("OPENAI_API_KEY"),
-        anthropic_key: key("ANTHROPIC_API_KEY"),
+        openai_key: args.api_key.clone().or_else(|| key("OPENAI_API_KEY")),
+        anthropic_key: args.api_key.clone().or_else(|| key("ANTHROPIC_API_KEY")),
         ..ProviderOptions::default()
     };
     options.http.proxy = key("HTTPS_PROXY").or_else(|| key("https_proxy"));

@@ -102,6 +102,7 @@ pub(crate) fn surroundings(environment: &Environment, base: &Path) -> Result<Env
         variables,
         stderr_is_terminal: false,
         stdin_is_terminal: false,
+        stdout_is_terminal: false,
     })
 }
 

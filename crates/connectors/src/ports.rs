@@ -97,6 +97,9 @@ ops! {
         Append = "append",
         /// `entryId?`; what is appended next follows it.
         SetLeaf = "set_leaf",
+        /// `providers?, builtin?`; the answer is `{models}`, by provider, or `{providers}` when none is named. Of what is
+        /// known without extensions; with `builtin` without the user's file.
+        ListModels = "list_models",
         /// What the extension registered as providers has changed.
         RefreshProviders = "refresh_providers",
         /// `model, context, options, pieces?`; the answer is an assistant message. With `pieces`, what the provider

@@ -249,6 +249,7 @@ pub const SESSION_OPS: &[(&str, &str)] = &[
     ("send_user_message", "session.inject"),
     ("ask_model", "session.inject"),
     ("refresh_providers", "session"),
+    ("list_models", "session"),
     ("set_leaf", "session.control"),
     ("start_session", "session.control"),
     ("abort", "session.control"),

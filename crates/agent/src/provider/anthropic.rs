@@ -20,7 +20,9 @@ use tokio_util::sync::CancellationToken;
 const BASE_URL: &str = "https://api.anthropic.com/v1";
 const API_VERSION: &str = "2023-06-01";
 /// The API requires a limit; every current model takes this one.
-const MAX_TOKENS: u32 = 8192;
+const MAX_TOKENS: u64 = 8192;
+/// The least that thinking may have, and what is left for the reply.
+const FEWEST_TOKENS: u64 = 1024;
 
 /// A model behind the Messages API.
 #[derive(Debug)]
@@ -68,26 +70,36 @@ fn thinking_budget(level: &str) -> u64 {
     }
 }
 
+/// A level in the API's words, for models that decide by themselves how long they think.
+fn effort<'a>(model: &'a Model, level: &'a str) -> &'a str {
+    match model.thinking_value(level) {
+        "minimal" => "low",
+        named => named,
+    }
+}
+
 impl Provider for Anthropic {
     fn model(&self) -> &Model {
         &self.model
     }
 
     fn payload(&self, request: &Request) -> Value {
-        let mut body = json!({
-            "model": self.model.id,
-            "max_tokens": MAX_TOKENS,
-            "messages": messages(&request.messages),
-            "stream": true,
-        });
-        if let Some(tokens) = request.max_tokens {
-            body["max_tokens"] = json!(tokens);
-        }
+        let most = self.model.max_tokens();
+        let mut tokens = request.max_tokens.or(most).unwrap_or(MAX_TOKENS);
+        let mut body = json!({"model": self.model.id, "messages": messages(&request.messages), "stream": true});
         if let Some(level) = request.thinking.as_deref().filter(|_| self.model.reasoning()) {
-            let budget = thinking_budget(level);
-            body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
-            body["max_tokens"] = json!(body["max_tokens"].as_u64().unwrap_or_default() + budget);
+            if self.model.compat("forceAdaptiveThinking").and_then(Value::as_bool) == Some(true) {
+                body["thinking"] = json!({"type": "adaptive", "display": "summarized"});
+                body["output_config"] = json!({"effort": effort(&self.model, level)});
+            } else {
+                // Thinking comes out of the reply's tokens, of which some have to be left.
+                let wanted = thinking_budget(level);
+                tokens = (request.max_tokens.unwrap_or(MAX_TOKENS) + wanted).min(most.unwrap_or(u64::MAX));
+                let budget = wanted.min(tokens.saturating_sub(FEWEST_TOKENS)).max(FEWEST_TOKENS);
+                body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
+            }
         }
+        body["max_tokens"] = json!(tokens);
         if !request.system.is_empty() {
             body["system"] = json!(request.system);
         }
@@ -143,6 +155,8 @@ fn block(block: &Block) -> Option<Value> {
         Block::Thinking(block) => block
             .thinking_signature
             .as_ref()
+            // One of the Responses API is an item of its own.
+            .filter(|signature| !signature.starts_with('{'))
             .map(|signature| json!({"type": "thinking", "thinking": block.thinking, "signature": signature})),
         Block::Image { data, mime_type } => {
             Some(json!({"type": "image", "source": {"type": "base64", "media_type": mime_type, "data": data}}))

@@ -98,6 +98,24 @@ pub(super) struct Endpoint {
     ambient: Ambient,
 }
 
+/// What requests go out through.
+pub(crate) fn client(options: &HttpOptions) -> Result<reqwest::Client, ProviderError> {
+    // A redirect would carry the key to a place nobody named.
+    let mut builder =
+        reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).connect_timeout(options.idle).no_proxy();
+    let bad = |what: &str, error: reqwest::Error| {
+        ProviderError::new(ErrorKind::Network, format!("{what}: {}", chain(&error)))
+    };
+    if let Some(proxy) = &options.proxy {
+        builder = builder.proxy(reqwest::Proxy::all(proxy).map_err(|error| bad("the proxy setting", error))?);
+    }
+    if let Some(pem) = &options.certificate {
+        let certificate = reqwest::Certificate::from_pem(pem).map_err(|error| bad("the extra certificate", error))?;
+        builder = builder.add_root_certificate(certificate);
+    }
+    builder.build().map_err(|error| bad("cannot set up HTTP", error))
+}
+
 impl Endpoint {
     pub(super) fn new(
         url: String,
@@ -105,24 +123,7 @@ impl Endpoint {
         options: &HttpOptions,
         ambient: &Ambient,
     ) -> Result<Self, ProviderError> {
-        // A redirect would carry the key to a place nobody named.
-        let mut builder = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(options.idle)
-            .no_proxy();
-        let bad = |what: &str, error: reqwest::Error| {
-            ProviderError::new(ErrorKind::Network, format!("{what}: {}", chain(&error)))
-        };
-        if let Some(proxy) = &options.proxy {
-            builder = builder.proxy(reqwest::Proxy::all(proxy).map_err(|error| bad("the proxy setting", error))?);
-        }
-        if let Some(pem) = &options.certificate {
-            let certificate =
-                reqwest::Certificate::from_pem(pem).map_err(|error| bad("the extra certificate", error))?;
-            builder = builder.add_root_certificate(certificate);
-        }
-        let client = builder.build().map_err(|error| bad("cannot set up HTTP", error))?;
-        Ok(Self { client, url, headers, options: options.clone(), ambient: ambient.clone() })
+        Ok(Self { client: client(options)?, url, headers, options: options.clone(), ambient: ambient.clone() })
     }
 
     /// Headers without those that carry keys.

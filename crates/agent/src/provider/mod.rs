@@ -13,20 +13,29 @@
 //! |---|---|
 //! | [`script`] | JSON lines in a file; no network |
 //! | [`openai`] | chat completions, any compatible endpoint |
+//! | [`responses`] | the Responses API of OpenAI |
 //! | [`anthropic`] | the Messages API |
-//! | [`http`] | what the two have in common: sending, back-off, limits |
+//! | [`google`] | the Gemini API |
+//! | [`http`] | what these have in common: sending, back-off, limits |
 //! | [`sse`] | server-sent events with limits |
 //! | [`surrogates`] | joining halves of surrogate pairs |
 
 pub mod anthropic;
+mod effort;
+pub mod google;
 pub mod http;
 mod model;
 pub mod openai;
+#[cfg(test)]
+mod recorded;
+pub mod responses;
 pub mod script;
 pub mod sse;
 pub mod surrogates;
+mod unopened;
 
 pub use model::{Model, THINKING_LEVELS};
+pub use unopened::Unopened;
 
 use crate::ambient::Ambient;
 use crate::message::{Block, Message, StopReason, Usage};
@@ -50,6 +59,10 @@ pub trait Provider: Send + Sync {
     /// Headers of a request that extensions may see and change: no key is among them.
     fn headers(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
+    }
+    /// Whether it can be asked; one that is still to be opened is a name.
+    fn is_open(&self) -> bool {
+        true
     }
     /// Whether the body is made later, by somebody who asks extensions about it then.
     fn has_own_payload(&self) -> bool {
@@ -188,6 +201,13 @@ pub enum ProviderEvent {
         name: Option<String>,
         /// A piece of the arguments' JSON text, possibly empty.
         arguments: String,
+    },
+    /// What the provider wants back with a tool call.
+    CallSignature {
+        /// Of which call.
+        index: u32,
+        /// Base64.
+        signature: String,
     },
     /// The current text or thinking block is complete: what follows begins another.
     BlockEnd,

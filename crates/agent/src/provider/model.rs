@@ -4,6 +4,7 @@
 //! pi-ai's: `off`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`; a model that does not reason has
 //! `off` alone, and `thinkingLevelMap` may take levels away or add the last two.
 
+use crate::message::{Cost, Usage};
 use serde_json::{Map, Value, json};
 
 /// All thinking levels, weakest first.
@@ -97,6 +98,28 @@ impl Model {
         self.facts.get("maxTokens").and_then(Value::as_u64).filter(|tokens| *tokens > 0)
     }
 
+    /// What is special about its server.
+    pub fn compat(&self, key: &str) -> Option<&Value> {
+        self.facts.get("compat")?.get(key)
+    }
+
+    /// What this many tokens cost, by the model's prices; of several, those for a request of this length.
+    pub fn price(&self, usage: &Usage) -> Cost {
+        let prices = self.facts.get("cost");
+        let read = usage.input + usage.cache_read + usage.cache_write;
+        let above = |tier: &Value| tier.get("inputTokensAbove").and_then(Value::as_u64).filter(|above| read > *above);
+        let tiers = prices.and_then(|prices| prices.get("tiers")?.as_array()).into_iter().flatten();
+        let tier = tiers.filter_map(|tier| Some((above(tier)?, tier))).max_by_key(|(above, _)| *above);
+        let prices = tier.map(|(_, tier)| tier).or(prices);
+        let of = |key: &str, tokens: u64| {
+            let price = prices.and_then(|prices| prices.get(key)?.as_f64()).unwrap_or(0.0);
+            price / 1_000_000.0 * tokens as f64
+        };
+        let (input, output) = (of("input", usage.input), of("output", usage.output));
+        let (cache_read, cache_write) = (of("cacheRead", usage.cache_read), of("cacheWrite", usage.cache_write));
+        Cost { input, output, cache_read, cache_write, total: input + output + cache_read + cache_write }
+    }
+
     /// Thinking levels that it takes.
     pub fn thinking_levels(&self) -> Vec<&'static str> {
         if !self.reasoning() {
@@ -147,6 +170,19 @@ mod tests {
         assert_eq!(coarse.clamp_thinking("off"), "medium");
         assert_eq!(coarse.clamp_thinking("max"), "xhigh");
         assert_eq!(coarse.clamp_thinking("nonsense"), "medium");
+    }
+
+    #[test]
+    fn the_price_is_that_of_the_longest_tier_reached() {
+        let model = Model::new("p", "m", "a").with(
+            "cost",
+            json!({"input": 1, "output": 2, "cacheRead": 0.5, "cacheWrite": 4,
+            "tiers": [{"inputTokensAbove": 1000, "input": 10, "output": 20, "cacheRead": 5, "cacheWrite": 40}]}),
+        );
+        let usage = |input| Usage { input, output: 100, cache_read: 200, ..Usage::default() };
+        let millionths = |input| (model.price(&usage(input)).total * 1e6).round();
+        assert_eq!((millionths(800), millionths(801)), (800.0 + 200.0 + 100.0, 8010.0 + 2000.0 + 1000.0));
+        assert_eq!(Model::new("p", "m", "a").price(&usage(1)), Cost::default());
     }
 
     #[test]

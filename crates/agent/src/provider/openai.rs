@@ -8,7 +8,7 @@ use super::http::{Access, Decode, Endpoint, HttpOptions, secret};
 use super::surrogates::{Joiner, Wtf8};
 use super::{
     ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderEvent, ProviderOptions, ProviderStream, Request,
-    RequestMessage,
+    RequestMessage, effort,
 };
 use crate::ambient::Ambient;
 use crate::message::{Block, StopReason, Usage};
@@ -62,13 +62,14 @@ impl Provider for OpenAi {
             "model": self.model.id,
             "messages": messages(request),
             "stream": true,
-            "stream_options": {"include_usage": true},
         });
-        if let Some(level) = request.thinking.as_deref().filter(|_| self.model.reasoning()) {
-            body["reasoning_effort"] = json!(self.model.thinking_value(level));
+        if self.model.compat("supportsUsageInStreaming").and_then(Value::as_bool).unwrap_or(true) {
+            body["stream_options"] = json!({"include_usage": true});
         }
+        effort::put(&self.model, request.thinking.as_deref(), &mut body);
         if let Some(tokens) = request.max_tokens {
-            body["max_completion_tokens"] = json!(tokens);
+            let field = self.model.compat("maxTokensField").and_then(Value::as_str);
+            body[field.unwrap_or("max_completion_tokens")] = json!(tokens);
         }
         if !request.tools.is_empty() {
             body["tools"] = request

@@ -15,6 +15,7 @@ mod migrate;
 mod tree;
 
 pub use entry::{Body, Entry, EntryId, Header};
+pub use tree::Left;
 
 use crate::ambient::Ambient;
 use crate::message::Message;

@@ -6,6 +6,19 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// What a session was left with. A session in which nobody has said anything was left with nothing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Left {
+    /// Provider and id.
+    pub model: Option<(String, String)>,
+    /// Level.
+    pub thinking: Option<String>,
+    /// The latest entry for a model, whether anybody has said anything or not.
+    pub(crate) last_model: Option<(String, String)>,
+    /// The latest entry for a level.
+    pub(crate) last_thinking: Option<String>,
+}
+
 impl Session {
     /// Makes an entry the leaf: what is appended next follows it. `None` goes before the first entry.
     /// Answers whether the entry exists.
@@ -34,6 +47,22 @@ impl Session {
         let a = self.branch(Some(a));
         let of_both = |entry: &&&Entry| a.iter().any(|other| other.id == entry.id);
         self.branch(Some(b)).iter().rev().find(of_both).map(|entry| entry.id.clone())
+    }
+
+    /// The model and the thinking level of the branch that goes on.
+    pub fn left_with(&self) -> Left {
+        let branch = self.branch(None);
+        let (mut last_model, mut last_thinking) = (None, None);
+        for entry in &branch {
+            match &entry.body {
+                Body::ModelChange { provider, model_id } => last_model = Some((provider.clone(), model_id.clone())),
+                Body::ThinkingLevelChange { thinking_level } => last_thinking = Some(thinking_level.clone()),
+                _ => {}
+            }
+        }
+        let began = branch.iter().any(|entry| matches!(entry.body, Body::Message { .. }));
+        let (model, thinking) = (last_model.clone().filter(|_| began), last_thinking.clone().filter(|_| began));
+        Left { model, thinking, last_model, last_thinking }
     }
 
     /// The labels that hold, by entry.

@@ -39,15 +39,18 @@ use crate::environment::Environment;
 use crate::facts::facts;
 use crate::failure::{Failure, Result};
 use crate::isolation;
+use crate::loading::wanted_entries;
 use crate::normalise::{Normaliser, Replacement};
 use crate::output::stdout;
-use crate::session::wanted_entries;
 use crate::stage::{NoLedger, PI, Roots, shown_entries, surroundings};
 use crate::supply::Supplier;
 use crate::system::{SystemTimer, WatchThread};
 use model::{During, Script, ScriptedModel};
 use observe::{Bus, Console, Entries, Errors, Events};
+use pijs_agent::auth::{Auth, Nowhere};
 use pijs_agent::host::HostExtensions;
+use pijs_agent::known::Known;
+use pijs_agent::models_json::ModelsJson;
 use pijs_agent::resources::ResourcePlaces;
 use pijs_agent::session::{Body, Session};
 use pijs_agent::settings::Settings;
@@ -201,6 +204,9 @@ impl Stage {
         };
         let sink: Arc<dyn StateSink> = Arc::new(Entries::new(trace.clone(), Arc::new(state.clone())));
         let control = AgentControl::new(session, sink, ambient.clone());
+        // The catalogue is there, and no key for any of it.
+        let no_keys = Auth::new(Arc::new(Nowhere), ambient.clone(), Default::default());
+        control.set_known(Known::new(ModelsJson::default(), Arc::new(no_keys)));
 
         let answers = scenario.ui.answers.iter().map(|answer| fill.map(answer)).collect();
         let (recorded, key_work) = RecordedUi::new(&scenario.ui, answers, trace.clone(), Arc::new(state.clone()));

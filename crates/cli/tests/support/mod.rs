@@ -188,6 +188,7 @@ pub(crate) struct ModelServer {
 #[derive(Default)]
 struct Seen {
     requests: Vec<(String, Value)>,
+    heads: Vec<String>,
     closed_early: usize,
 }
 
@@ -211,6 +212,11 @@ impl ModelServer {
         self.seen.lock().expect("no panic while held").requests.clone()
     }
 
+    /// The headers of each request so far, in lower case.
+    pub(crate) fn heads(&self) -> Vec<String> {
+        self.seen.lock().expect("no panic while held").heads.clone()
+    }
+
     pub(crate) fn bodies(&self) -> Vec<Value> {
         self.requests().into_iter().map(|(_, body)| body).collect()
     }
@@ -229,12 +235,14 @@ fn serve(stream: TcpStream, reply: &Reply, seen: &Mutex<Seen>) -> std::io::Resul
     reader.read_line(&mut line)?;
     let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
     let mut length = 0;
+    let mut head = String::new();
     loop {
         line.clear();
         reader.read_line(&mut line)?;
         if line.trim().is_empty() {
             break;
         }
+        head.push_str(&line.to_lowercase());
         if let Some((name, value)) = line.split_once(':')
             && name.eq_ignore_ascii_case("content-length")
         {
@@ -244,7 +252,11 @@ fn serve(stream: TcpStream, reply: &Reply, seen: &Mutex<Seen>) -> std::io::Resul
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    seen.lock().expect("no panic while held").requests.push((path, body));
+    {
+        let mut seen = seen.lock().expect("no panic while held");
+        seen.requests.push((path, body));
+        seen.heads.push(head);
+    }
 
     let mut out = stream;
     let (blocks, stall) = match reply {

@@ -1,13 +1,15 @@
 /**
  * `pi:pi/models`: `ctx.modelRegistry`.
  *
- * The catalogue is the session's, from the readable state. A key of the session's is never in a realm:
+ * The catalogue is the session's. What extensions registered and what came ready is in the readable state; of the rest
+ * the state names the providers, and their models are asked for when somebody wants them. A key of the session's is
+ * never in a realm:
  * what `getApiKeyAndHeaders` gives is a name for it (`pijs-session-key:PROVIDER`), which the host
  * understands and no server does. A request goes through the host, which adds the real key.
  */
 
 import { send, state } from "pi:engine";
-import { call } from "pi:hostcall";
+import { call, callSync } from "pi:hostcall";
 import { complete, stream } from "pi:pi/asking";
 import type { Model } from "pi:pi/asking";
 import { sessionRuntimeOf } from "pi:pi/session-runtime";
@@ -19,26 +21,69 @@ interface ProviderState {
   displayName: string;
   configured: boolean;
   registered: boolean;
+  /** pi's `AuthStatus`, where a key of the session's own is known. */
+  status?: object;
+  oauth?: boolean;
 }
 
 interface Catalogue {
   all: Model[];
-  available: [string, string][];
+  /** Providers whose models are not among `all`. */
+  asked: string[];
   providers: Record<string, ProviderState>;
+  /** What is wrong with `models.json`. */
+  error?: string;
 }
 
 /** What stands for a key of the session's. */
 export const KEY_NAME = "pijs-session-key:";
 
 function catalogue(): Catalogue {
-  return state().set.models ?? { all: [], available: [], providers: {} };
+  return state().set.models ?? { all: [], asked: [], providers: {} };
 }
 
-/** The catalogue with what this realm registered a moment ago. */
-function all(): Model[] {
+/** Models that were asked for: they stay as they are while a session lasts. */
+const asked = new Map<string, Model[]>();
+/** The same of pi's own catalogue, without what the user changed. */
+const builtin = new Map<string, Model[]>();
+
+function ask(providers: string[], into: Map<string, Model[]>): void {
+  const missing = providers.filter((provider) => !into.has(provider));
+  if (missing.length === 0) return;
+  const params = { op: "list_models", providers: missing, builtin: into === builtin };
+  const { models } = callSync("session", "session", params).output as { models: Record<string, Model[]> };
+  for (const provider of missing) into.set(provider, models[provider] ?? []);
+}
+
+/** Models of these providers, in this order, with what this realm registered a moment ago. */
+function modelsOf(providers: string[]): Model[] {
+  const { all, asked: known } = catalogue();
   const local = localModels();
-  const replaced = new Set(local.map((model) => model.provider));
-  return [...catalogue().all.filter((model) => !replaced.has(model.provider)), ...local];
+  ask(providers.filter((provider) => known.includes(provider)), asked);
+  return providers.flatMap((provider) => {
+    const own = local.filter((model) => model.provider === provider);
+    if (own.length > 0) return own;
+    return known.includes(provider) ? asked.get(provider)! : all.filter((model) => model.provider === provider);
+  });
+}
+
+function providers(): string[] {
+  return [...new Set([...Object.keys(catalogue().providers), ...localModels().map((model) => model.provider)])];
+}
+
+const all = (): Model[] => modelsOf(providers());
+
+/** Names in pi's own catalogue. */
+let builtinProviders: string[] | undefined;
+export function builtinProviderNames(): string[] {
+  builtinProviders ??= callSync("session", "session", { op: "list_models", builtin: true }).output.providers as string[];
+  return builtinProviders;
+}
+
+/** Models of pi's own catalogue: there before any session is, and the same in all of them. */
+export function builtinModels(provider: string): Model[] {
+  ask([provider], builtin);
+  return builtin.get(provider)!;
 }
 
 function isConfigured(provider: string): boolean {
@@ -47,9 +92,8 @@ function isConfigured(provider: string): boolean {
 
 const registry = {
   getAll: (): Model[] => all(),
-  getAvailable: (): Model[] => all().filter((model) => isConfigured(model.provider)),
-  find: (provider: string, id: string): Model | undefined =>
-    all().find((model) => model.provider === provider && model.id === id),
+  getAvailable: (): Model[] => modelsOf(providers().filter(isConfigured)),
+  find: (provider: string, id: string): Model | undefined => modelsOf([provider]).find((model) => model.id === id),
   hasConfiguredAuth: (model: Model): boolean => isConfigured(model.provider),
 
   async getApiKeyAndHeaders(model: Model): Promise<object> {
@@ -61,15 +105,17 @@ const registry = {
   getProviderAuth: async (provider: string): Promise<object | undefined> =>
     isConfigured(provider) ? { auth: { apiKey: `${KEY_NAME}${provider}` } } : undefined,
 
-  getProviderAuthStatus: (provider: string): object =>
-    isConfigured(provider) ? { configured: true, source: "runtime" } : { configured: false },
+  getProviderAuthStatus(provider: string): object {
+    const status = catalogue().providers[provider]?.status;
+    return status ?? (isConfigured(provider) ? { configured: true, source: "runtime" } : { configured: false });
+  },
   getProviderDisplayName: (provider: string): string => catalogue().providers[provider]?.displayName ?? provider,
   getProvider(provider: string): object | undefined {
-    const models = all().filter((model) => model.provider === provider);
+    const models = modelsOf([provider]);
     return models.length === 0 ? undefined : { id: provider, name: registry.getProviderDisplayName(provider), models };
   },
-  isUsingOAuth: (): boolean => false,
-  getError: (): string | undefined => undefined,
+  isUsingOAuth: (model: Model): boolean => catalogue().providers[model.provider]?.oauth ?? false,
+  getError: (): string | undefined => catalogue().error,
   refresh: async (): Promise<object> => ({ models: all(), errors: [] }),
 
   stream,

@@ -86,7 +86,7 @@ export function providerSpec(name: string, config: Config): { kind: string } {
     name,
     config: withHandles(config),
     configured: isConfigured(merged),
-    credentials: issueHandle(() => credentials(merged)),
+    credentials: issueHandle((model?: { headers?: Record<string, string> }) => credentials(merged, model?.headers)),
   };
   if (typeof merged.streamSimple === "function") {
     spec.stream = issueHandle(streamThrough(merged));
@@ -126,11 +126,11 @@ async function valueOf(text: string): Promise<string | undefined> {
   return values?.[variable] ?? (text.startsWith("$") ? undefined : text);
 }
 
-/** Key and headers of a request. */
-async function credentials(config: Config): Promise<object> {
+/** Key and headers of a request; those of its model go before those of all. */
+async function credentials(config: Config, ofModel: Record<string, string> = {}): Promise<object> {
   const apiKey = typeof config.apiKey === "string" ? await valueOf(config.apiKey) : undefined;
   const headers: Record<string, string> = {};
-  for (const [name, value] of Object.entries(config.headers ?? {})) {
+  for (const [name, value] of Object.entries({ ...config.headers, ...ofModel })) {
     const resolved = await valueOf(String(value));
     if (resolved !== undefined) headers[name] = resolved;
   }

@@ -9,6 +9,7 @@
 
 use aho_corasick::AhoCorasick;
 use serde_json::{Map, Value};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// What stands in place of a secret.
 pub const REDACTED: &str = "[REDACTED]";
@@ -120,12 +121,37 @@ fn segments(key: &str) -> Vec<String> {
     segments
 }
 
-/// Values known to be secret.
+/// Values known to be secret. A clone knows what the other one learns.
 #[derive(Debug, Clone)]
 pub struct Redactor {
-    secrets: Vec<String>,
-    /// All secrets and prefixes in one pass: nearly every text holds none, and is done with.
+    known: Arc<RwLock<Arc<Secrets>>>,
+}
+
+#[derive(Debug)]
+struct Secrets {
+    /// As they were given.
+    given: Vec<String>,
+    /// These, and what they look like in other writing.
+    all: Vec<String>,
+    /// All of these and prefixes in one pass: nearly every text holds none, and is done with.
     any: AhoCorasick,
+}
+
+impl Secrets {
+    fn new(given: Vec<String>) -> Self {
+        let mut all = Vec::new();
+        for secret in &given {
+            all.extend(encodings(secret));
+            all.push(secret.clone());
+        }
+        // Longest first, so that one that contains another goes as a whole.
+        all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        all.dedup();
+        let words = all.iter().map(String::as_str).chain(CREDENTIAL_PREFIXES.iter().copied());
+        // Only more patterns than memory holds are refused.
+        let any = AhoCorasick::new(words).expect("so many secrets fit");
+        Self { given, all, any }
+    }
 }
 
 impl Default for Redactor {
@@ -137,23 +163,27 @@ impl Default for Redactor {
 impl Redactor {
     /// Knows these values; those too short to tell from ordinary words are left out.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
-        let mut all = Vec::new();
-        for secret in secrets.into_iter().filter(|secret| secret.len() >= SHORTEST_SECRET) {
-            all.extend(encodings(&secret));
-            all.push(secret);
+        let given = secrets.into_iter().filter(|secret| secret.len() >= SHORTEST_SECRET).collect();
+        Self { known: Arc::new(RwLock::new(Arc::new(Secrets::new(given)))) }
+    }
+
+    /// Knows one more from now on: a key that a command printed, a token that was renewed.
+    pub fn learn(&self, secret: &str) {
+        if secret.len() < SHORTEST_SECRET || self.known().given.iter().any(|known| known == secret) {
+            return;
         }
-        // Longest first, so that one that contains another goes as a whole.
-        all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        all.dedup();
-        let words = all.iter().map(String::as_str).chain(CREDENTIAL_PREFIXES.iter().copied());
-        // Only more patterns than memory holds are refused.
-        let any = AhoCorasick::new(words).expect("so many secrets fit");
-        Self { secrets: all, any }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let given = known.given.iter().cloned().chain([secret.to_owned()]).collect();
+        *known = Arc::new(Secrets::new(given));
+    }
+
+    fn known(&self) -> Arc<Secrets> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether [`Redactor::text`] would take something out.
     pub fn finds(&self, text: &str) -> bool {
-        (self.any.is_match(text) || assigns(text)) && self.text(text) != text
+        (self.known().any.is_match(text) || assigns(text)) && self.text(text) != text
     }
 
     /// Text without secrets.
@@ -162,8 +192,9 @@ impl Redactor {
         if !pijs_protocol::guard::is_up("ledger.redact-value") {
             return out;
         }
-        if self.any.is_match(text) {
-            for secret in &self.secrets {
+        let known = self.known();
+        if known.any.is_match(text) {
+            for secret in &known.all {
                 if out.contains(secret.as_str()) {
                     out = out.replace(secret.as_str(), REDACTED);
                 }
@@ -334,6 +365,17 @@ fn secret_length(value: &str, before: &str) -> usize {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_is_learned_later_is_known_to_every_clone() {
+        let redactor = Redactor::new([]);
+        let clone = redactor.clone();
+        assert_eq!(clone.text("it is hush-hush"), "it is hush-hush");
+        redactor.learn("hush-hush");
+        redactor.learn("it is");
+        assert_eq!(clone.text("it is hush-hush"), format!("it is {REDACTED}"));
+        assert!(clone.finds("hush-hush"));
+    }
 
     #[test]
     fn known_secrets_are_found_in_base64_and_in_urls() {

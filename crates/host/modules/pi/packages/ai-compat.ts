@@ -7,7 +7,7 @@
 
 import { stream as ask } from "pi:pi/asking";
 import type { Model } from "pi:pi/asking";
-import { KEY_NAME, modelRegistry } from "pi:pi/models";
+import { KEY_NAME, builtinModels, builtinProviderNames, modelRegistry } from "pi:pi/models";
 
 export {
   complete,
@@ -22,17 +22,18 @@ export {
   unregisterApiProviders,
 } from "pi:pi/apis";
 
-/** A model of the session's catalogue. */
+/** A model of pi's own catalogue, or of the session's. */
 export function getModel(provider: string, id: string): Model | undefined {
-  return modelRegistry.find(provider, id);
+  return builtinModels(provider).find((model) => model.id === id) ?? modelRegistry.find(provider, id);
 }
 
 export function getModels(provider: string): Model[] {
-  return modelRegistry.getAll().filter((model) => model.provider === provider);
+  const builtin = builtinModels(provider);
+  return builtin.length > 0 ? builtin : modelRegistry.getAll().filter((model) => model.provider === provider);
 }
 
 export function getProviders(): string[] {
-  return [...new Set(modelRegistry.getAll().map((model) => model.provider))];
+  return [...new Set([...builtinProviderNames(), ...modelRegistry.getAll().map((model) => model.provider)])];
 }
 
 /** Keys of the environment belong to the session: what is there is a name for one, or nothing. */

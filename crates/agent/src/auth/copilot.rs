@@ -1,0 +1,69 @@
+//! Renewing a log-in with GitHub Copilot: a GitHub token gives one for the models.
+
+use super::file::Login;
+use crate::catalogue;
+use crate::provider::http::{HttpOptions, client};
+use serde_json::Value;
+use std::time::Duration;
+
+/// GitHub has this long to answer.
+const TIME: Duration = Duration::from_secs(15);
+/// Largest answer that is read.
+const LARGEST: usize = 1 << 16;
+/// So much sooner than GitHub says the token counts as ended; pi's figure.
+const MARGIN_MS: f64 = 300_000.0;
+
+/// Where a token's models are: it names a proxy, beside which their address stands.
+pub(super) fn base_url(login: &Login) -> String {
+    let proxy = login.access.split(';').find_map(|part| part.trim().strip_prefix("proxy-ep="));
+    match (proxy.and_then(|proxy| proxy.strip_prefix("proxy.")), enterprise(login)) {
+        (Some(host), _) => format!("https://api.{host}"),
+        (None, Some(domain)) => format!("https://copilot-api.{domain}"),
+        (None, None) => "https://api.individual.githubcopilot.com".to_owned(),
+    }
+}
+
+/// The company's GitHub, when it is not the public one.
+fn enterprise(login: &Login) -> Option<&str> {
+    let given = login.rest.get("enterpriseUrl")?.as_str()?;
+    let host = given.trim_start_matches("https://").trim_start_matches("http://");
+    host.split('/').next().filter(|host| !host.is_empty())
+}
+
+/// A new token.
+pub(super) async fn renew(login: &Login, http: &HttpOptions) -> Result<Login, String> {
+    let domain = enterprise(login).unwrap_or("github.com");
+    renew_at(&format!("https://api.{domain}/copilot_internal/v2/token"), login, http).await
+}
+
+/// The same from another address.
+pub(super) async fn renew_at(url: &str, login: &Login, http: &HttpOptions) -> Result<Login, String> {
+    let help = "log in again with the real pi, or set COPILOT_GITHUB_TOKEN";
+    let failed = |what: String| format!("the GitHub Copilot log-in cannot be renewed: {what} ({help})");
+    let client = client(http).map_err(|error| failed(error.to_string()))?;
+    let mut request = client.get(url).timeout(TIME).bearer_auth(&login.refresh).header("Accept", "application/json");
+    // The client that these tokens are made for says so in every request; its words are the catalogue's.
+    let model = catalogue::models("github-copilot").into_iter().next();
+    let headers = model.as_ref().and_then(|model| model.facts.get("headers")?.as_object());
+    for (name, value) in headers.into_iter().flatten() {
+        request = request.header(name, value.as_str().unwrap_or_default());
+    }
+    let mut response = request.send().await.map_err(|error| failed(error.without_url().to_string()))?;
+    let status = response.status();
+    if !status.is_success() {
+        return Err(failed(format!("GitHub answered {status}")));
+    }
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(|error| failed(error.without_url().to_string()))? {
+        body.extend_from_slice(&piece);
+        if body.len() > LARGEST {
+            return Err(failed("the answer is too long".to_owned()));
+        }
+    }
+    let answer: Value = serde_json::from_slice(&body).map_err(|_| failed("the answer is no JSON".to_owned()))?;
+    let (token, ends) = (answer.get("token").and_then(Value::as_str), answer.get("expires_at").and_then(Value::as_f64));
+    let (Some(token), Some(ends)) = (token, ends) else {
+        return Err(failed("the answer lacks a token".to_owned()));
+    };
+    Ok(Login { access: token.to_owned(), expires: ends * 1000.0 - MARGIN_MS, ..login.clone() })
+}

@@ -1,0 +1,361 @@
+//! Keys of providers: where they are, and what a request carries.
+//!
+//! [`Auth`] asks in pi's order: what was given for this run ([`Auth::give`]), `auth.json`, `models.json`, variables
+//! of the environment. [`Auth::status`] says who would answer, without running or reading anything that takes time;
+//! [`Auth::credentials`] gets the key. A value that came to light is told to whoever keeps secrets out of logs
+//! ([`Surroundings::learned`]) before anything is done with it.
+
+mod copilot;
+pub mod file;
+pub mod value;
+
+use crate::ambient::{Ambient, Wait};
+use crate::catalogue;
+use crate::models::Credentials;
+use crate::models_json::ProviderConfig;
+use crate::provider::http::HttpOptions;
+use file::{AuthFile, Login, Stored};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use value::Written;
+
+/// A command that prints a key has this long.
+const COMMAND_TIME: Duration = Duration::from_secs(10);
+/// A token is renewed when it ends sooner than this.
+const RENEW_BEFORE_MS: f64 = 300_000.0;
+
+/// What keys are found with.
+pub trait Surroundings: Send + Sync {
+    /// A variable of the environment.
+    fn variable(&self, name: &str) -> Option<String>;
+    /// What a shell command prints; `None` when it fails.
+    fn command(&self, line: &str) -> BoxFuture<'static, Option<String>>;
+    /// A secret came to light.
+    fn learned(&self, secret: &str);
+}
+
+/// Nothing is set, nothing runs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nowhere;
+
+impl Surroundings for Nowhere {
+    fn variable(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn command(&self, _: &str) -> BoxFuture<'static, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn learned(&self, _: &str) {}
+}
+
+/// Who has the key of a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// pi's word: `runtime`, `stored`, `environment`, `models_json_key`, `models_json_command`.
+    pub source: &'static str,
+    /// Names of variables.
+    pub label: Option<String>,
+    /// Whether it is a log-in.
+    pub oauth: bool,
+}
+
+impl Status {
+    fn from(source: &'static str) -> Self {
+        Self { source, label: None, oauth: false }
+    }
+
+    /// pi's `AuthStatus`.
+    pub fn to_value(&self) -> Value {
+        let mut value = json!({"configured": true, "source": self.source});
+        if let Some(label) = &self.label {
+            value["label"] = json!(label);
+        }
+        value
+    }
+}
+
+/// The keys of a session's providers.
+pub struct Auth {
+    around: Arc<dyn Surroundings>,
+    file: Option<AuthFile>,
+    given: Mutex<BTreeMap<String, String>>,
+    /// What commands of `auth.json` printed: they run once.
+    printed: Mutex<BTreeMap<String, Option<String>>>,
+    ambient: Ambient,
+    http: HttpOptions,
+}
+
+impl Auth {
+    /// Keys from these surroundings, and from no file.
+    pub fn new(around: Arc<dyn Surroundings>, ambient: Ambient, http: HttpOptions) -> Self {
+        Self { around, file: None, given: Mutex::default(), printed: Mutex::default(), ambient, http }
+    }
+
+    /// The same with `auth.json`.
+    #[must_use]
+    pub fn with_file(self, file: AuthFile) -> Self {
+        Self { file: Some(file), ..self }
+    }
+
+    /// A key for this run, before all others.
+    pub fn give(&self, provider: &str, key: &str) {
+        self.around.learned(key);
+        locked(&self.given).insert(provider.to_owned(), key.to_owned());
+    }
+
+    /// Who would answer for a provider. `None`: there is no key.
+    pub fn status(&self, provider: &str, config: Option<&ProviderConfig>) -> Option<Status> {
+        self.status_of(provider, config, self.stored().get(provider))
+    }
+
+    /// What `auth.json` has. One that cannot be read has nothing; who needs a key of it hears why.
+    pub(crate) fn stored(&self) -> BTreeMap<String, Stored> {
+        self.file.as_ref().and_then(|file| file.read().ok()).unwrap_or_default()
+    }
+
+    pub(crate) fn status_of(
+        &self,
+        provider: &str,
+        config: Option<&ProviderConfig>,
+        stored: Option<&Stored>,
+    ) -> Option<Status> {
+        if locked(&self.given).contains_key(provider) {
+            return Some(Status::from("runtime"));
+        }
+        match stored {
+            Some(Stored::Oauth(_)) => return Some(Status { oauth: true, ..Status::from("stored") }),
+            Some(Stored::ApiKey { key: Some(key), env }) if self.is_there(key, env) => {
+                return Some(Status::from("stored"));
+            }
+            _ => {}
+        }
+        if let Some(key) = config.and_then(|config| config.api_key.as_ref()) {
+            let written = Written::parse(key);
+            let names = written.variables();
+            return match &written {
+                Written::Command(_) => Some(Status::from("models_json_command")),
+                _ if names.is_empty() => Some(Status::from("models_json_key")),
+                _ if !self.is_there(key, &BTreeMap::new()) => None,
+                _ => Some(Status { label: Some(names.join(", ")), ..Status::from("environment") }),
+            };
+        }
+        let name = self.set_variable(provider)?;
+        Some(Status { label: Some(name), ..Status::from("environment") })
+    }
+
+    /// What a request to a provider carries. `None`: there is no key.
+    ///
+    /// # Errors
+    ///
+    /// When a key that is named cannot be had.
+    pub async fn credentials(
+        &self,
+        provider: &str,
+        config: Option<&ProviderConfig>,
+        model_headers: &BTreeMap<String, String>,
+    ) -> Result<Option<Credentials>, String> {
+        let (mut found, env) = match self.key_of(provider, config).await? {
+            Some(found) => found,
+            None => return Ok(None),
+        };
+        let headers = config.map(|config| &config.headers).into_iter().flatten().chain(model_headers);
+        for (name, written) in headers {
+            let what = format!("header {name:?} of provider {provider:?}");
+            let value = self.value(written, &env, &what).await?;
+            self.around.learned(&value);
+            found.headers.retain(|known, _| !known.eq_ignore_ascii_case(name));
+            found.headers.insert(name.clone(), value);
+        }
+        if config.and_then(|config| config.auth_header) == Some(true)
+            && let Some(key) = &found.key
+        {
+            found.headers.insert("Authorization".to_owned(), format!("Bearer {key}"));
+        }
+        Ok(Some(found))
+    }
+
+    async fn key_of(
+        &self,
+        provider: &str,
+        config: Option<&ProviderConfig>,
+    ) -> Result<Option<(Credentials, BTreeMap<String, String>)>, String> {
+        let plain = |key: String| {
+            self.around.learned(&key);
+            Credentials { key: Some(key), ..Credentials::default() }
+        };
+        let none = BTreeMap::new();
+        let given = locked(&self.given).get(provider).cloned();
+        if let Some(key) = given {
+            return Ok(Some((plain(key), none)));
+        }
+        match self.stored_for(provider).map_err(|error| error.to_string())? {
+            Some(Stored::Oauth(login)) => {
+                return self.logged_in(provider, login).await.map(|found| Some((found, none)));
+            }
+            Some(Stored::ApiKey { key: Some(key), env }) => {
+                let key = match Written::parse(&key) {
+                    Written::Command(line) => self.printed_once(&line).await,
+                    written => self.filled(&written, &env),
+                };
+                if let Some(key) = key {
+                    return Ok(Some((plain(key), env)));
+                }
+            }
+            _ => {}
+        }
+        if let Some(written) = config.and_then(|config| config.api_key.as_ref()) {
+            let key = self.value(written, &none, &format!("API key for provider {provider:?}")).await?;
+            return Ok(Some((plain(key), none)));
+        }
+        let Some(name) = self.set_variable(provider) else { return Ok(None) };
+        let Some(value) = self.around.variable(&name) else { return Ok(None) };
+        if name == "ANTHROPIC_AUTH_TOKEN" {
+            self.around.learned(&value);
+            let headers = BTreeMap::from([("Authorization".to_owned(), format!("Bearer {value}"))]);
+            return Ok(Some((Credentials { headers, ..Credentials::default() }, none)));
+        }
+        Ok(Some((plain(value), none)))
+    }
+
+    /// A value of configuration that has to be there.
+    async fn value(&self, text: &str, env: &BTreeMap<String, String>, what: &str) -> Result<String, String> {
+        let written = Written::parse(text);
+        if let Written::Command(line) = &written {
+            let printed = self.run(line).await;
+            return printed.ok_or_else(|| format!("Failed to resolve {what} from shell command: {line}"));
+        }
+        self.filled(&written, env).ok_or_else(|| {
+            let names: Vec<&str> =
+                written.variables().into_iter().filter(|name| self.named(name, env).is_none()).collect();
+            let plural = if names.len() == 1 { "" } else { "s" };
+            format!("Failed to resolve {what} from environment variable{plural}: {}", names.join(", "))
+        })
+    }
+
+    fn filled(&self, written: &Written, env: &BTreeMap<String, String>) -> Option<String> {
+        written.filled(&|name| self.named(name, env)).filter(|value| !value.is_empty())
+    }
+
+    fn named(&self, name: &str, env: &BTreeMap<String, String>) -> Option<String> {
+        let own = env.get(name).filter(|value| !value.is_empty()).cloned();
+        own.or_else(|| self.around.variable(name)).filter(|value| !value.is_empty())
+    }
+
+    /// Whether a value can be had, as far as that is known without running a command.
+    fn is_there(&self, text: &str, env: &BTreeMap<String, String>) -> bool {
+        let written = Written::parse(text);
+        matches!(written, Written::Command(_)) || self.filled(&written, env).is_some()
+    }
+
+    async fn printed_once(&self, line: &str) -> Option<String> {
+        let known = locked(&self.printed).get(line).cloned();
+        if let Some(known) = known {
+            return known;
+        }
+        let printed = self.run(line).await;
+        locked(&self.printed).insert(line.to_owned(), printed.clone());
+        printed
+    }
+
+    async fn run(&self, line: &str) -> Option<String> {
+        tokio::select! {
+            printed = self.around.command(line) => {
+                printed.map(|printed| printed.trim().to_owned()).filter(|printed| !printed.is_empty())
+            }
+            () = self.ambient.sleeper.sleep(Wait::Tool, COMMAND_TIME) => None,
+        }
+    }
+
+    /// The first variable of a provider that is set.
+    fn set_variable(&self, provider: &str) -> Option<String> {
+        let mut names = catalogue::provider(provider)?.env.iter();
+        names.find(|name| self.named(name, &BTreeMap::new()).is_some()).cloned()
+    }
+
+    fn stored_for(&self, provider: &str) -> std::io::Result<Option<Stored>> {
+        match &self.file {
+            Some(file) => Ok(file.read()?.remove(provider)),
+            None => Ok(None),
+        }
+    }
+
+    /// What a log-in gives; a token that ends is renewed where that is possible.
+    async fn logged_in(&self, provider: &str, login: Login) -> Result<Credentials, String> {
+        let variable = catalogue::provider(provider).and_then(|known| known.env.last());
+        let or = variable.map(|name| format!(", or set {name}")).unwrap_or_default();
+        if provider == "anthropic" {
+            return Err(format!(
+                "auth.json has a Claude log-in, which Anthropic takes from its own programs only: store a key there{or}"
+            ));
+        }
+        let mut login = login;
+        self.around.learned(&login.access);
+        self.around.learned(&login.refresh);
+        let ends = |login: &Login| self.ambient.clock.epoch_ms() as f64 + RENEW_BEFORE_MS >= login.expires;
+        if ends(&login) {
+            login = match provider {
+                "github-copilot" => self.renew(provider, &ends).await?,
+                _ if self.ambient.clock.epoch_ms() as f64 >= login.expires => {
+                    return Err(format!(
+                        "the log-in for {provider} in auth.json has ended, and renewing it takes the real pi: log in there again{or}"
+                    ));
+                }
+                _ => login,
+            };
+        }
+        let base_url = (provider == "github-copilot").then(|| copilot::base_url(&login));
+        Ok(Credentials { key: Some(login.access), base_url, ..Credentials::default() })
+    }
+
+    /// Renews a token, unless another process has done so meanwhile.
+    async fn renew(&self, provider: &str, ends: &dyn Fn(&Login) -> bool) -> Result<Login, String> {
+        let file = self.file.as_ref().ok_or("there is no auth.json")?;
+        let said = |error: std::io::Error| error.to_string();
+        let mut waited = Duration::ZERO;
+        let _held = loop {
+            if let Some(held) = file.lock().map_err(said)? {
+                break held;
+            }
+            if waited >= PATIENCE {
+                let folder = file.lock_folder();
+                return Err(format!("{} is in use; remove it if no pi is running", folder.display()));
+            }
+            self.ambient.sleeper.sleep(Wait::Backoff, EVERY).await;
+            waited += EVERY;
+        };
+        let Some(Stored::Oauth(current)) = file.read().map_err(said)?.remove(provider) else {
+            return Err(format!("{provider} was logged out meanwhile"));
+        };
+        if !ends(&current) {
+            return Ok(current);
+        }
+        let renewed = copilot::renew(&current, &self.http).await?;
+        self.around.learned(&renewed.access);
+        file.put(provider, &Stored::Oauth(renewed.clone())).map_err(said)?;
+        Ok(renewed)
+    }
+}
+
+/// How long another process may keep `auth.json`; pi's figure.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is asked for.
+const EVERY: Duration = Duration::from_millis(50);
+
+impl std::fmt::Debug for Auth {
+    /// Keys are not shown.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Auth").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

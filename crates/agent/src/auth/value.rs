@@ -1,0 +1,149 @@
+//! Values of configuration that are a secret or name one: `auth.json` and `models.json` write keys and headers so.
+//!
+//! | written | means |
+//! |---|---|
+//! | `!command` | what the command prints |
+//! | `$NAME`, `${NAME}` | a variable, also within other text |
+//! | `$$`, `$!` | `$`, `!` |
+//! | anything else | itself |
+
+/// A value as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Written {
+    /// What this command prints.
+    Command(String),
+    /// Text and variables.
+    Template(Vec<Part>),
+}
+
+/// A piece of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Itself.
+    Text(String),
+    /// A variable's value.
+    Variable(String),
+}
+
+impl Written {
+    /// Reads a value.
+    pub fn parse(text: &str) -> Self {
+        match text.strip_prefix('!') {
+            Some(command) => Self::Command(command.to_owned()),
+            None => Self::Template(parts(text)),
+        }
+    }
+
+    /// Names of its variables, each once.
+    pub fn variables(&self) -> Vec<&str> {
+        let Self::Template(parts) = self else { return Vec::new() };
+        let mut names: Vec<&str> = Vec::new();
+        for part in parts {
+            if let Part::Variable(name) = part
+                && !names.contains(&name.as_str())
+            {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// The value of a template; `None` when a variable is not set, and for a command.
+    pub fn filled(&self, variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+        let Self::Template(parts) = self else { return None };
+        let value = |part: &Part| match part {
+            Part::Text(text) => Some(text.clone()),
+            Part::Variable(name) => variable(name).filter(|value| !value.is_empty()),
+        };
+        parts.iter().map(value).collect()
+    }
+}
+
+fn parts(text: &str) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut literal = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        literal.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        let (taken, name) = read(after);
+        match name {
+            Some(name) => {
+                if !literal.is_empty() {
+                    parts.push(Part::Text(std::mem::take(&mut literal)));
+                }
+                parts.push(Part::Variable(name.to_owned()));
+            }
+            // `$$` and `$!` lose the first character, anything else keeps it.
+            None if taken == 1 => literal.push_str(&after[..1]),
+            None => literal.push_str(&rest[at..=at + taken]),
+        }
+        rest = &after[taken..];
+    }
+    literal.push_str(rest);
+    if !literal.is_empty() {
+        parts.push(Part::Text(literal));
+    }
+    parts
+}
+
+/// What follows a dollar sign: how many bytes of it belong to it, and the variable it names.
+fn read(after: &str) -> (usize, Option<&str>) {
+    if after.starts_with(['$', '!']) {
+        return (1, None);
+    }
+    if let Some(inner) = after.strip_prefix('{') {
+        return match inner.find('}') {
+            Some(end) if name_length(&inner[..end]) == end && end > 0 => (end + 2, Some(&inner[..end])),
+            Some(end) => (end + 2, None),
+            None => (0, None),
+        };
+    }
+    match name_length(after) {
+        0 => (0, None),
+        length => (length, Some(&after[..length])),
+    }
+}
+
+/// Length of the variable name that a text begins with.
+fn name_length(text: &str) -> usize {
+    if text.starts_with(|first: char| first.is_ascii_digit()) {
+        return 0;
+    }
+    text.find(|next: char| !(next.is_ascii_alphanumeric() || next == '_')).unwrap_or(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_pi_reads_them() {
+        let variable = |name: &str| match name {
+            "A" => Some("1".to_owned()),
+            "B_2" => Some("two".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        };
+        for (text, value) in [
+            ("plain", Some("plain")),
+            ("$A", Some("1")),
+            ("${B_2}", Some("two")),
+            ("x-$A-${B_2}/y", Some("x-1-two/y")),
+            ("$$A", Some("$A")),
+            ("$!x", Some("!x")),
+            ("a$", Some("a$")),
+            ("${", Some("${")),
+            ("${1x}", Some("${1x}")),
+            ("${}", Some("${}")),
+            ("$1", Some("$1")),
+            ("$NOT_SET", None),
+            ("$EMPTY", None),
+            ("", Some("")),
+        ] {
+            assert_eq!(Written::parse(text).filled(&variable).as_deref(), value, "{text}");
+        }
+        assert_eq!(Written::parse("!pass show $A"), Written::Command("pass show $A".to_owned()));
+        assert_eq!(Written::parse("$A$B$A").variables(), ["A", "B"]);
+    }
+}

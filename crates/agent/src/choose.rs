@@ -1,0 +1,328 @@
+//! Which model is meant by what a person wrote: on the command line, in settings, in a list of patterns.
+//!
+//! The rules are pi's. A name is tried as `PROVIDER/ID`, as an id, and as a part of an id or name, where ids without a
+//! date go before dated ones and later ones before earlier. A thinking level may follow after a colon; since ids may
+//! have colons, the whole is tried first.
+
+use crate::catalogue;
+use crate::provider::{Model, THINKING_LEVELS};
+use globset::GlobBuilder;
+
+/// A model that was meant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chosen {
+    /// Which.
+    pub model: Model,
+    /// The level after the colon.
+    pub thinking: Option<String>,
+    /// What a person should know.
+    pub warning: Option<String>,
+}
+
+impl Chosen {
+    fn plain(model: &Model) -> Self {
+        Self { model: model.clone(), thinking: None, warning: None }
+    }
+}
+
+/// What `--provider`, `--model` and `--thinking` said.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// `--provider`.
+    pub provider: Option<&'a str>,
+    /// `--model`.
+    pub model: &'a str,
+    /// `--thinking`.
+    pub thinking: Option<&'a str>,
+}
+
+/// The model that the command line names, among all there are.
+///
+/// A provider that is known takes ids that are not: its catalogue may be behind.
+///
+/// # Errors
+///
+/// In pi's words, when nothing or more than one thing is meant.
+pub fn named(wanted: Wanted<'_>, all: &[Model], has_key: &dyn Fn(&str) -> bool) -> Result<Chosen, String> {
+    let known = |name: &str| all.iter().map(|model| model.provider.as_str()).find(|known| same(known, name));
+    let mut provider = None;
+    if let Some(name) = wanted.provider {
+        provider = Some(known(name).ok_or_else(|| {
+            format!("Unknown provider {name:?}. Use --list-models to see available providers/models.")
+        })?);
+    }
+    let (mut pattern, mut inferred) = (wanted.model, false);
+    match (provider, wanted.model.split_once('/')) {
+        (None, Some((before, after))) => {
+            if let Some(name) = known(before) {
+                (provider, pattern, inferred) = (Some(name), after, true);
+            }
+        }
+        (Some(name), Some((before, after))) if same(name, before) => pattern = after,
+        _ => {}
+    }
+    let Some(provider) = provider else {
+        return match exact(wanted.model, all, has_key)? {
+            Some(model) => Ok(Chosen::plain(model)),
+            None => matched(wanted.model, all, false).ok_or_else(|| not_found(wanted.model)),
+        };
+    };
+    let own: Vec<Model> = all.iter().filter(|model| model.provider == provider).cloned().collect();
+    if let Some(chosen) = matched(pattern, &own, false) {
+        // An id may begin like the name of another provider; one that can be used is meant then.
+        let raw: Vec<&Model> =
+            all.iter().filter(|model| same(&model.id, wanted.model) && !model.is(&chosen.model)).collect();
+        if inferred && !raw.is_empty() && !has_key(provider) {
+            let usable: Vec<&&Model> = raw.iter().filter(|model| has_key(&model.provider)).collect();
+            if let [model] = usable[..] {
+                return Ok(Chosen::plain(model));
+            }
+        }
+        return Ok(chosen);
+    }
+    if inferred {
+        let whole = all.iter().find(|model| same(&model.id, wanted.model));
+        if let Some(chosen) = whole.map(Chosen::plain).or_else(|| matched(wanted.model, all, false)) {
+            return Ok(chosen);
+        }
+    }
+    unlisted(provider, pattern, wanted.thinking, &own).ok_or_else(|| not_found(&format!("{provider}/{pattern}")))
+}
+
+/// The one model of that id, or of several the one whose provider has a key.
+fn exact<'a>(name: &str, all: &'a [Model], has_key: &dyn Fn(&str) -> bool) -> Result<Option<&'a Model>, String> {
+    let found: Vec<&Model> = all.iter().filter(|model| same(&model.id, name) || same(&full(model), name)).collect();
+    if let [] | [_] = found[..] {
+        return Ok(found.first().copied());
+    }
+    let usable: Vec<&&Model> = found.iter().filter(|model| has_key(&model.provider)).collect();
+    if let [model] = usable[..] {
+        return Ok(Some(model));
+    }
+    let mut names: Vec<String> = found.iter().map(|model| full(model)).collect();
+    names.sort_by_key(|name| collated(name));
+    let hint = match usable.is_empty() {
+        true => "No matching provider is authenticated.",
+        false => "More than one matching provider is authenticated.",
+    };
+    Err(format!(
+        "Model {name:?} is ambiguous across providers: {}. {hint} Use --provider or provider/model.",
+        names.join(", ")
+    ))
+}
+
+/// A model that a provider may have although nobody listed it: like its default one.
+fn unlisted(provider: &str, pattern: &str, thinking: Option<&str>, own: &[Model]) -> Option<Chosen> {
+    let (id, level) = match pattern.rsplit_once(':') {
+        Some((id, level)) if thinking.is_none() && is_level(level) => (id, Some(level)),
+        _ => (pattern, None),
+    };
+    let default = catalogue::provider(provider).map(|known| known.default.as_str());
+    let like = own.iter().find(|model| Some(model.id.as_str()) == default).or_else(|| own.first())?;
+    let mut model = Model { id: id.to_owned(), ..like.clone() }.with("name", id);
+    if thinking.or(level).is_some_and(|level| level != "off") {
+        model = model.with("reasoning", true);
+    }
+    let warning = format!("Model {id:?} not found for provider {provider:?}. Using custom model id.");
+    Some(Chosen { model, thinking: level.map(str::to_owned), warning: Some(warning) })
+}
+
+/// The models that patterns name, in their order, each once; and what matched nothing.
+///
+/// A pattern with `*`, `?` or `[` means all that match.
+pub fn scope(patterns: &[String], available: &[Model]) -> (Vec<Chosen>, Vec<String>) {
+    let (mut chosen, mut warnings): (Vec<Chosen>, Vec<String>) = (Vec::new(), Vec::new());
+    for pattern in patterns {
+        let found = if pattern.contains(['*', '?', '[']) {
+            globbed(pattern, available)
+        } else {
+            matched(pattern, available, true).into_iter().collect()
+        };
+        if found.is_empty() {
+            warnings.push(format!("No models match pattern {pattern:?}"));
+        }
+        for one in found {
+            warnings.extend(one.warning.clone());
+            if !chosen.iter().any(|known| known.model.is(&one.model)) {
+                chosen.push(one);
+            }
+        }
+    }
+    (chosen, warnings)
+}
+
+fn globbed(pattern: &str, available: &[Model]) -> Vec<Chosen> {
+    let (pattern, thinking) = match pattern.rsplit_once(':') {
+        Some((pattern, level)) if is_level(level) => (pattern, Some(level.to_owned())),
+        _ => (pattern, None),
+    };
+    let glob = GlobBuilder::new(pattern).case_insensitive(true).literal_separator(true).build();
+    let Ok(glob) = glob.map(|glob| glob.compile_matcher()) else { return Vec::new() };
+    let matches = |model: &&Model| glob.is_match(full(model)) || glob.is_match(&model.id);
+    let with_level = |model: &Model| Chosen { thinking: thinking.clone(), ..Chosen::plain(model) };
+    available.iter().filter(matches).map(with_level).collect()
+}
+
+/// pi's choice where nobody chose: the first provider's default model that can be used, or any that can.
+pub fn any(available: &[Model]) -> Option<&Model> {
+    let default = |provider: &catalogue::Provider| {
+        available.iter().find(|model| model.provider == provider.id && model.id == provider.default)
+    };
+    catalogue::providers().find_map(default).or_else(|| available.first())
+}
+
+/// A pattern and the level that may follow it. `lenient`: a level that is none is left out with a warning.
+fn matched(pattern: &str, models: &[Model], lenient: bool) -> Option<Chosen> {
+    if let Some(model) = one(pattern, models) {
+        return Some(Chosen::plain(model));
+    }
+    let (before, level) = pattern.rsplit_once(':')?;
+    if !is_level(level) && !lenient {
+        return None;
+    }
+    let inner = matched(before, models, lenient)?;
+    if is_level(level) {
+        let thinking = inner.warning.is_none().then(|| level.to_owned());
+        return Some(Chosen { thinking, ..inner });
+    }
+    let warning = format!("Invalid thinking level {level:?} in pattern {pattern:?}. Using default instead.");
+    Some(Chosen { thinking: None, warning: Some(warning), ..inner })
+}
+
+/// One model by its name, its id, or a part of these.
+fn one<'a>(pattern: &str, models: &'a [Model]) -> Option<&'a Model> {
+    let name = pattern.trim();
+    if !name.is_empty() {
+        let full_names: Vec<&Model> = models.iter().filter(|model| same(&full(model), name)).collect();
+        match full_names[..] {
+            [model] => return Some(model),
+            [] => {}
+            _ => return None,
+        }
+        let ids: Vec<&Model> = models.iter().filter(|model| same(&model.id, name)).collect();
+        if let [model] = ids[..] {
+            return Some(model);
+        }
+    }
+    let part = pattern.to_lowercase();
+    let has = |model: &&Model| {
+        let shown = model.facts.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
+        model.id.to_lowercase().contains(&part) || shown.to_lowercase().contains(&part)
+    };
+    let found: Vec<&Model> = models.iter().filter(has).collect();
+    let latest = |dated: bool| {
+        let of_kind = found.iter().copied().filter(move |model| is_dated(&model.id) == dated);
+        // Of equals the first one: the order of providers decides.
+        of_kind.rev().max_by_key(|model| collated(&model.id))
+    };
+    latest(false).or_else(|| latest(true))
+}
+
+/// Whether an id ends with a day, as in `-20250929`.
+fn is_dated(id: &str) -> bool {
+    id.rsplit_once('-').is_some_and(|(_, day)| day.len() == 8 && day.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// A name as JavaScript's `localeCompare` orders it: marks before digits before letters, capitals only where nothing
+/// else differs.
+pub fn collated(name: &str) -> (Vec<u32>, Vec<bool>) {
+    const MARKS: &str = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$";
+    let rank = |character: char| match MARKS.find(character) {
+        Some(at) => at as u32,
+        None => 128 + u32::from(character.to_ascii_lowercase()),
+    };
+    (name.chars().map(rank).collect(), name.chars().map(|character| character.is_ascii_uppercase()).collect())
+}
+
+fn is_level(text: &str) -> bool {
+    THINKING_LEVELS.contains(&text)
+}
+
+fn full(model: &Model) -> String {
+    format!("{}/{}", model.provider, model.id)
+}
+
+fn same(a: &str, b: &str) -> bool {
+    a.to_lowercase() == b.to_lowercase()
+}
+
+fn not_found(name: &str) -> String {
+    format!("Model {name:?} not found. Use --list-models to see available models.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use serde_json::Value;
+    use std::collections::BTreeMap;
+
+    /// What pi's own resolver answered; see `fixtures/catalogue/capture.mjs`.
+    #[derive(Deserialize)]
+    struct Case {
+        provider: Option<String>,
+        model: String,
+        thinking: Option<String>,
+        keys: Vec<String>,
+        answer: BTreeMap<String, Value>,
+    }
+
+    #[derive(Deserialize)]
+    struct Scope {
+        patterns: Vec<String>,
+        chosen: Vec<String>,
+        warnings: Vec<String>,
+    }
+
+    #[derive(Deserialize)]
+    struct Cases {
+        pi: String,
+        named: Vec<Case>,
+        scopes: Vec<Scope>,
+    }
+
+    fn all() -> Vec<Model> {
+        catalogue::providers().flat_map(|provider| catalogue::models(&provider.id)).collect()
+    }
+
+    fn cases() -> Cases {
+        let cases: Cases = serde_json::from_str(include_str!("../../../fixtures/catalogue/choices.json")).unwrap();
+        assert_eq!(cases.pi, "0.87.1");
+        cases
+    }
+
+    #[test]
+    fn names_mean_what_they_mean_to_pi() {
+        let all = all();
+        for case in cases().named {
+            let wanted =
+                Wanted { provider: case.provider.as_deref(), model: &case.model, thinking: case.thinking.as_deref() };
+            let has_key = |provider: &str| case.keys.iter().any(|known| known == provider);
+            let mut answer = BTreeMap::new();
+            match named(wanted, &all, &has_key) {
+                Ok(chosen) => {
+                    answer.insert("model".to_owned(), Value::from(full(&chosen.model)));
+                    answer.insert("reasoning".to_owned(), Value::from(chosen.model.reasoning()));
+                    answer.extend(chosen.thinking.map(|level| ("thinking".to_owned(), Value::from(level))));
+                    answer.extend(chosen.warning.map(|said| ("warning".to_owned(), Value::from(said))));
+                }
+                Err(said) => drop(answer.insert("error".to_owned(), Value::from(said))),
+            }
+            assert_eq!(answer, case.answer, "{wanted:?}");
+        }
+    }
+
+    #[test]
+    fn patterns_mean_what_they_mean_to_pi() {
+        let all = all();
+        for case in cases().scopes {
+            let (chosen, warnings) = scope(&case.patterns, &all);
+            let shown = |chosen: &Chosen| match &chosen.thinking {
+                Some(level) => format!("{}:{level}", full(&chosen.model)),
+                None => full(&chosen.model),
+            };
+            assert_eq!(chosen.iter().map(shown).collect::<Vec<_>>(), case.chosen, "{:?}", case.patterns);
+            assert_eq!(warnings, case.warnings, "{:?}", case.patterns);
+        }
+    }
+}

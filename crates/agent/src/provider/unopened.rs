@@ -1,0 +1,45 @@
+//! [`Unopened`]: a model that was chosen and cannot be spoken to, yet or at all.
+
+use super::{ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderStream, Request};
+use futures_util::StreamExt;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+/// Stands for a model until it is opened; who asks it hears why it is not.
+#[derive(Debug)]
+pub struct Unopened {
+    model: Model,
+    error: ProviderError,
+}
+
+impl Unopened {
+    /// A model that an agent opens when it starts.
+    pub fn new(model: Model) -> Self {
+        let message = format!("{}/{} was not opened", model.provider, model.id);
+        Self { model, error: ProviderError::new(ErrorKind::NotFound, message) }
+    }
+
+    /// A model that could not be opened.
+    pub fn because(model: Model, error: ProviderError) -> Self {
+        Self { model, error }
+    }
+}
+
+impl Provider for Unopened {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn payload(&self, _: &Request) -> Value {
+        Value::Null
+    }
+
+    fn is_open(&self) -> bool {
+        false
+    }
+
+    fn send(&self, _: Outgoing, _: CancellationToken) -> ProviderStream {
+        let error = self.error.clone();
+        futures_util::stream::once(async move { Err(error) }).boxed()
+    }
+}

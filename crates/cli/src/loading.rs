@@ -1,0 +1,166 @@
+//! Finding the extensions of a session and loading them.
+//!
+//! The order is pi's. What was named on the command line has to be there and to load; what was found elsewhere and is
+//! wrong is reported.
+
+use crate::applicant::Applicant;
+use crate::args::{ExtensionFlag, RunArgs};
+use crate::compile::{Compiler, input_of};
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::grant_file::Answers;
+use crate::grants::Decided;
+use crate::isolation;
+use crate::output::{clean, stderr};
+use crate::supply::Supplier;
+use crate::trust::Trust;
+use pijs_durable::Disk;
+use pijs_extc::SourceMaps;
+use pijs_host::{Digests, Entry, Host, Package};
+use pijs_hostcall::book::{Book, Record};
+use pijs_hostcall::{Dispatcher, Profile};
+use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, Scope, recover, resolve_extensions};
+use pijs_protocol::ExtensionId;
+use pijs_protocol::artifact::ArtifactMetadata;
+use serde_json::Value;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Extensions in load order. What was named on the command line has to be there; the rest is reported.
+pub(crate) fn discover(environment: &Environment, args: &RunArgs) -> Result<Discovery> {
+    let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
+    // What a process that was killed had begun to change is finished, in a project only when it is trusted.
+    let scopes = if trusted { &[Scope::User, Scope::Project][..] } else { &[Scope::User] };
+    for problem in recover(&Disk::system(), &environment.dirs, scopes) {
+        stderr(&clean(&format!("warning: {problem}")));
+    }
+    let mut discovery = resolve_extensions(&DiscoverOptions {
+        dirs: environment.dirs.clone(),
+        named: args.extensions.clone(),
+        only_named: args.no_extensions,
+        trusted,
+    });
+    if let Some(problem) = discovery.problems.pop() {
+        return Err(problem.into());
+    }
+    if discovery.untrusted {
+        stderr("note: this folder brings extensions of its own; they are not loaded until you run: pi trust");
+    }
+    Ok(discovery)
+}
+
+/// Whose tools are to be pinned when the session ends, and where.
+pub(crate) struct ToolPins {
+    pub(crate) first: RefCell<BTreeSet<ExtensionId>>,
+    pub(crate) answers: Arc<Answers>,
+}
+
+/// What grants are decided with: the policy, what was answered before, and where new answers go.
+pub(crate) struct Desk<'a> {
+    pub(crate) decided: &'a Decided,
+    pub(crate) book: Book,
+    pub(crate) answers: Arc<Answers>,
+    /// Installed packages whose tools nobody has seen yet.
+    pub(crate) first: RefCell<BTreeSet<ExtensionId>>,
+}
+
+/// Compiles and loads one package.
+pub(crate) async fn load(
+    host: &Host,
+    dispatcher: &Dispatcher,
+    compiler: &Compiler,
+    supplier: &Supplier,
+    desk: &Desk<'_>,
+    found: &PackageEntry,
+) -> Result<()> {
+    let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
+    let metadata = output.metadata();
+    let mut profile = Profile::new(found.id.as_str()).at(&found.root);
+    profile.artifact_id = Some(metadata.artifact.clone());
+    if let Some(known) = grant(dispatcher, desk, found, &profile, &metadata)? {
+        host.pin_tools(&found.id, known);
+    }
+
+    let maps = SourceMaps::new(output.artifact.artifact());
+    let supplied = supplier.for_extension(&metadata).await?;
+    let mut package =
+        Package::new(profile, Arc::new(output.artifact)).with_supplied(supplied).with_positions(Rc::new(maps));
+    package.entries = wanted_entries(found);
+    // A factory may wait for a timer or a call; somebody has to bring it the answer.
+    let report = host.run(host.load(package)).await.map_err(|error| isolation::not_loaded(&error))?;
+    if let Some((path, error)) = report.failures().next() {
+        let place = error
+            .position
+            .as_ref()
+            .map(|at| format!("\n  at {}:{}:{}", at.file, at.line, at.column))
+            .unwrap_or_default();
+        return Err(Failure::failed(clean(&format!("Failed to load extension \"{path}\": {}{place}", error.message))));
+    }
+    for conflict in &report.conflicts {
+        stderr(&format!("warning: {}", clean(conflict)));
+    }
+    Ok(())
+}
+
+/// Tells the gate what an extension holds, and its user when that is less than it was. Answers what its tools said
+/// before.
+fn grant(
+    dispatcher: &Dispatcher,
+    desk: &Desk<'_>,
+    found: &PackageEntry,
+    profile: &Profile,
+    metadata: &ArtifactMetadata,
+) -> Result<Option<Digests>> {
+    let applicant = Applicant::new(found.id.as_str(), &found.root, metadata, desk.decided.policy.mode)?;
+    let record = desk.book.packages.get(&applicant.id);
+    let held = desk.decided.held(&applicant, found.origin, record);
+    if let Some(note) = &held.note {
+        stderr(&clean(&format!("warning: {}: {note}", applicant.id)));
+    }
+    let empty = Record::new(applicant.present());
+    let code = empty.code.clone();
+    desk.answers.expect(found.id.clone(), empty);
+    let gate = dispatcher.gate();
+    gate.set_grants(profile, &held.grants, applicant.evidence)
+        .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
+    gate.set_never(profile, held.never);
+    // Of code that nobody agreed to, nothing is known.
+    let Some(record) = record.filter(|record| record.code == code) else { return Ok(None) };
+    if record.tools.is_empty() {
+        desk.first.borrow_mut().insert(found.id.clone());
+        return Ok(None);
+    }
+    Ok(Some(record.tools.clone()))
+}
+
+/// The entries that discovery chose, as modules of the artifact: entry *i* is `ext:/i/index.js`.
+pub(crate) fn wanted_entries(found: &PackageEntry) -> Vec<Entry> {
+    let entry = |(index, path): (usize, &PathBuf)| Entry {
+        module: format!("ext:/{index}/index.js"),
+        path: path.display().to_string(),
+    };
+    found.entries.iter().enumerate().map(entry).collect()
+}
+
+/// Gives extensions the flags of the command line.
+pub(crate) fn set_flags(host: &Host, flags: Vec<ExtensionFlag>) -> Result<()> {
+    let registered = host.flags();
+    for flag in flags {
+        let Some(known) = registered.iter().find(|known| known.spec.name == flag.name) else {
+            return Err(Failure::failed(format!("Unknown option: --{}", clean(&flag.name)))
+                .help("pi --help lists the options; extensions may register more"));
+        };
+        let value = match (known.spec.flag_type.as_str(), flag.value) {
+            ("boolean", _) => Value::Bool(true),
+            (_, Some(value)) => Value::String(value),
+            (_, None) => {
+                return Err(Failure::failed(format!("Extension flag \"--{}\" requires a value", clean(&flag.name))));
+            }
+        };
+        host.set_flag(&flag.name, value);
+    }
+    Ok(())
+}

@@ -1,0 +1,332 @@
+//! Which model answers: what the command line, the settings and the session say, over what there is.
+//!
+//! Extensions register models too, so the choice is made when they have loaded. Keys are looked for where pi looks:
+//! `--api-key`, `auth.json`, `models.json`, the environment ([`KeyPlaces`]).
+
+use crate::args::RunArgs;
+use crate::environment::Environment;
+use crate::failure::{Failure, Result, is_missing};
+use crate::output::{clean, stderr, stdout};
+use crate::trust::Trust;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use pijs_agent::auth::file::AuthFile;
+use pijs_agent::auth::{Auth, Surroundings};
+use pijs_agent::choose::{self, Chosen, Wanted};
+use pijs_agent::known::Known;
+use pijs_agent::models::Models;
+use pijs_agent::models_json::ModelsJson;
+use pijs_agent::provider::{Model, ProviderOptions, THINKING_LEVELS};
+use pijs_agent::{Ambient, catalogue};
+use pijs_durable::Disk;
+use pijs_hostcall::ledger::Redactor;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::sync::Arc;
+
+/// pi's level where nobody chose one.
+const THINKING: &str = "medium";
+
+/// Variables, shell commands, and the redactor that has to know what they give.
+struct KeyPlaces {
+    variables: BTreeMap<String, String>,
+    redactor: Redactor,
+}
+
+impl Surroundings for KeyPlaces {
+    fn variable(&self, name: &str) -> Option<String> {
+        self.variables.get(name).cloned()
+    }
+
+    /// The user's own command from the user's own file: it runs as they do, as in pi.
+    fn command(&self, line: &str) -> BoxFuture<'static, Option<String>> {
+        let mut command = tokio::process::Command::new("/bin/sh");
+        command.args(["-c", line]).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        async move {
+            let output = command.output().await.ok().filter(|output| output.status.success())?;
+            String::from_utf8(output.stdout).ok()
+        }
+        .boxed()
+    }
+
+    fn learned(&self, secret: &str) {
+        self.redactor.learn(secret);
+    }
+}
+
+/// What is known without extensions: the catalogue under `models.json`, and where keys are.
+pub(crate) fn known(
+    environment: &Environment,
+    options: &ProviderOptions,
+    ambient: &Ambient,
+    redactor: &Redactor,
+) -> Result<Known> {
+    let path = environment.dirs.agent_dir.join("models.json");
+    let config = match std::fs::read_to_string(&path) {
+        Ok(text) => ModelsJson::parse(&text, &path.display().to_string()),
+        Err(error) if is_missing(&error) => ModelsJson::default(),
+        Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
+    };
+    for error in config.errors() {
+        stderr(&clean(&format!("warning: {error}")));
+    }
+    let around = KeyPlaces { variables: environment.variables.clone(), redactor: redactor.clone() };
+    let file = AuthFile::new(Disk::system(), environment.dirs.agent_dir.join("auth.json"));
+    let auth = Auth::new(Arc::new(around), ambient.clone(), options.http.clone()).with_file(file);
+    Ok(Known::new(config, Arc::new(auth)))
+}
+
+/// What `settings.json` says of models.
+#[derive(Debug, Default)]
+struct Settings {
+    default_provider: Option<String>,
+    default_model: Option<String>,
+    default_thinking_level: Option<String>,
+    enabled_models: Option<Vec<String>>,
+}
+
+impl Settings {
+    /// The user's, and over them those of a folder that is trusted.
+    fn read(environment: &Environment) -> Result<Self> {
+        let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
+        let project = trusted.then(|| environment.dirs.cwd.join(".pi/settings.json"));
+        let mut all = serde_json::Map::new();
+        for path in [environment.dirs.agent_dir.join("settings.json")].into_iter().chain(project) {
+            // What is wrong with the file was said when the policy was read.
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            all.extend(serde_json::from_str::<serde_json::Map<String, Value>>(&text).unwrap_or_default());
+        }
+        // One setting of another form does not take the others with it.
+        let text = |key: &str| all.get(key).and_then(Value::as_str).map(str::to_owned);
+        Ok(Self {
+            default_provider: text("defaultProvider"),
+            default_model: text("defaultModel"),
+            default_thinking_level: text("defaultThinkingLevel").filter(|level| is_level(level)),
+            enabled_models: all.get("enabledModels").cloned().and_then(|list| serde_json::from_value(list).ok()),
+        })
+    }
+}
+
+/// What a session begins with.
+#[derive(Debug)]
+pub(crate) struct Choice {
+    pub(crate) model: Model,
+    pub(crate) thinking: String,
+    /// What the next-model key goes through; empty: all that can be used.
+    pub(crate) scope: Vec<Chosen>,
+    /// Whether a session that goes on keeps its own model.
+    pub(crate) session_first: bool,
+}
+
+impl Choice {
+    /// A model that needs no choice.
+    pub(crate) fn ready(args: &RunArgs, model: Model) -> Result<Self> {
+        let thinking = level(args)?.unwrap_or(THINKING).to_owned();
+        Ok(Self { model, thinking, scope: Vec::new(), session_first: false })
+    }
+}
+
+/// `--thinking`.
+fn level(args: &RunArgs) -> Result<Option<&str>> {
+    match args.thinking.as_deref() {
+        Some(level) if !is_level(level) => Err(Failure::usage(format!("{level:?} is no thinking level"))
+            .help(format!("write one of: {}", THINKING_LEVELS.join(", ")))),
+        level => Ok(level),
+    }
+}
+
+/// Chooses the model of a session, with pi's precedence: the command line, the patterns, the session's own, the
+/// settings, the first that can be used. `left` is the model of a session that goes on.
+pub(crate) fn choose(
+    environment: &Environment,
+    args: &RunArgs,
+    models: &Models,
+    left: Option<(String, String)>,
+) -> Result<Choice> {
+    let settings = Settings::read(environment)?;
+    let level = level(args)?.map(str::to_owned);
+    let (scope, warnings) = scope(args, &settings, models);
+    let named = match &args.model {
+        Some(name) => Some(named(args, name, models)?),
+        None if args.provider.is_some() => {
+            return Err(Failure::usage("--provider needs a --model").help("pi --list-models lists both"));
+        }
+        None => None,
+    };
+    let default = || models.find(settings.default_provider.as_ref()?, settings.default_model.as_ref()?);
+    let in_scope = || {
+        let saved = default().and_then(|model| scope.iter().find(|chosen| chosen.model.is(&model)));
+        saved.or_else(|| scope.first()).cloned().filter(|_| left.is_none())
+    };
+    let own = || models.find(&left.as_ref()?.0, &left.as_ref()?.1).filter(|model| models.is_available(model));
+    let usable = || default().filter(|model| models.is_available(model));
+    let plain = |model: Model| Chosen { model, thinking: None, warning: None };
+    let session_first = named.is_none() && left.is_some();
+    let chosen = named
+        .or_else(in_scope)
+        .or_else(|| own().or_else(usable).map(plain))
+        .or_else(|| choose::any(&models.available()).cloned().map(plain));
+    for warning in warnings.iter().chain(chosen.iter().filter_map(|chosen| chosen.warning.as_ref())) {
+        stderr(&clean(&format!("warning: {warning}")));
+    }
+    let Some(chosen) = chosen else {
+        let usage = if args.api_key.is_some() { "--api-key needs a --model" } else { "no model" };
+        return Err(Failure::usage(usage).help(HOW));
+    };
+    let Chosen { model, thinking, .. } = chosen;
+    if let (Some(key), Some(known)) = (&args.api_key, models.known()) {
+        known.auth().give(&model.provider, key);
+    }
+    if !models.is_available(&model) {
+        return Err(no_key(&model));
+    }
+    let thinking = level.or(thinking).or(settings.default_thinking_level);
+    Ok(Choice { model, thinking: thinking.unwrap_or_else(|| THINKING.to_owned()), scope, session_first })
+}
+
+/// What `--models`, or the setting, lets the next-model key go through.
+fn scope(args: &RunArgs, settings: &Settings, models: &Models) -> (Vec<Chosen>, Vec<String>) {
+    let patterns = match &args.models {
+        Some(patterns) => patterns.split(',').map(|pattern| pattern.trim().to_owned()).collect(),
+        None => settings.enabled_models.clone().unwrap_or_default(),
+    };
+    if patterns.is_empty() {
+        return Default::default();
+    }
+    choose::scope(&patterns, &models.available())
+}
+
+fn named(args: &RunArgs, name: &str, models: &Models) -> Result<Chosen> {
+    let provider = args.provider.as_deref();
+    // The whole catalogue is read only when the name is none of its own.
+    let exact = match (provider, name.split_once('/')) {
+        (Some(provider), _) => models.find(provider, name),
+        (None, Some((provider, id))) => models.find(provider, id),
+        (None, None) => None,
+    };
+    if let Some(model) = exact.filter(|model| models.is_available(model)) {
+        return Ok(Chosen { model, thinking: None, warning: None });
+    }
+    let has_key = |provider: &str| args.api_key.is_some() || models.is_configured(provider);
+    let wanted = Wanted { provider, model: name, thinking: args.thinking.as_deref() };
+    choose::named(wanted, &models.all(), &has_key).map_err(|message| Failure::usage(message).help(HOW))
+}
+
+fn no_key(model: &Model) -> Failure {
+    let name = catalogue::provider(&model.provider).and_then(|known| known.env.last());
+    let help = match (name, model.api.as_str()) {
+        (Some(name), _) => format!("set {name}, give one with --api-key, or store it in auth.json"),
+        (None, "openai-completions" | "anthropic-messages") => {
+            "give one with --api-key, or store it in auth.json".to_owned()
+        }
+        (None, api) => {
+            format!("its API, {api}, is none that pi speaks here; pi --list-models lists models that can be used")
+        }
+    };
+    Failure::failed(format!("no key for {}/{}", clean(&model.provider), clean(&model.id))).help(help)
+}
+
+/// Where the key of a model's provider can stand.
+pub(crate) fn places_of_key(model: Option<&Model>) -> String {
+    let name = model.and_then(|model| catalogue::provider(&model.provider)?.env.last());
+    match name {
+        Some(name) => format!("{name}, auth.json, --api-key"),
+        None => "auth.json, models.json, --api-key".to_owned(),
+    }
+}
+
+fn is_level(level: &str) -> bool {
+    THINKING_LEVELS.contains(&level)
+}
+
+/// How a model is named.
+pub(crate) const HOW: &str = "choose one with --model:\n        PROVIDER/ID       anthropic/claude-opus-4-8, ...; pi --list-models lists those that there is a key for\n        script:FILE       a recorded reply, offline\n        openai/NAME       with --base-url: any compatible endpoint";
+
+/// `pi --list-models [SEARCH]`: what can be used, or would be with a key.
+pub(crate) fn list(models: &Models, search: &str) {
+    let available = models.available();
+    if available.is_empty() {
+        stdout("No model can be used: no provider has a key.");
+        stdout("Set one of these, or store a key in auth.json:");
+        for provider in catalogue::providers() {
+            if let Some(name) = provider.env.last() {
+                stdout(&format!("  {:<28} {name}", provider.id));
+            }
+        }
+        return;
+    }
+    let mut found: Vec<&Model> =
+        available.iter().filter(|model| matches(search, &format!("{} {}", model.provider, model.id))).collect();
+    if found.is_empty() {
+        stdout(&format!("No models matching {search:?}"));
+        return;
+    }
+    found.sort_by_key(|model| (choose::collated(&model.provider), choose::collated(&model.id)));
+    let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    let images = |model: &Model| {
+        let input = model.facts.get("input").and_then(Value::as_array);
+        input.is_some_and(|input| input.iter().any(|kind| kind == "image"))
+    };
+    let heads = ["provider", "model", "context", "max-out", "thinking", "images"].map(str::to_owned);
+    let row = |model: &&Model| {
+        let tokens = |count: Option<u64>| count.map(shortened).unwrap_or_else(|| "0".to_owned());
+        [
+            clean(&model.provider),
+            clean(&model.id),
+            tokens(model.context_window()),
+            tokens(model.max_tokens()),
+            yes(model.reasoning()),
+            yes(images(model)),
+        ]
+    };
+    let rows: Vec<[String; 6]> = [heads].into_iter().chain(found.iter().map(row)).collect();
+    let mut widths = [0; 6];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    for row in rows {
+        let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        stdout(cells.join("  ").trim_end());
+    }
+}
+
+/// Whether each word's characters are in the text, in their order.
+fn matches(search: &str, text: &str) -> bool {
+    let text = text.to_lowercase();
+    search.to_lowercase().split_whitespace().all(|word| {
+        let mut rest = text.chars();
+        word.chars().all(|wanted| rest.any(|character| character == wanted))
+    })
+}
+
+/// `200000` as `200K`.
+fn shortened(count: u64) -> String {
+    let in_units = |unit: u64, letter: char| match count % unit {
+        0 => format!("{}{letter}", count / unit),
+        _ => format!("{:.1}{letter}", count as f64 / unit as f64),
+    };
+    match count {
+        1_000_000.. => in_units(1_000_000, 'M'),
+        1000.. => in_units(1000, 'K'),
+        _ => count.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_short_and_a_search_is_loose() {
+        for (count, short) in [(900, "900"), (1000, "1K"), (131_072, "131.1K"), (1_000_000, "1M"), (1_048_576, "1.0M")]
+        {
+            assert_eq!(shortened(count), short);
+        }
+        assert!(
+            matches("opus 48", "anthropic claude-opus-4-8") && matches("", "x") && !matches("gpt", "anthropic claude")
+        );
+    }
+}
