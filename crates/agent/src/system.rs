@@ -6,10 +6,9 @@
 use crate::ambient::{Ambient, Wait};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use process_wrap::tokio::{CommandWrap, KillOnDrop, ProcessGroup};
+use pijs_connectors::exec::{OwnShell, Started};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -17,6 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 /// How long pipes are still read after the shell has ended, in case a child keeps them open.
 const GRACE: Duration = Duration::from_millis(100);
+
+/// How long the answer waits for a shell that was killed: one that the system itself cannot end (it waits for a
+/// broken disk) does not hold it up.
+const GONE: Duration = Duration::from_secs(3);
 
 /// Names that are tried for a long output.
 const MOST_NAMES: u32 = 100;
@@ -86,16 +89,17 @@ pub enum ShellEnd {
 }
 
 /// The machine.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct OsToolSystem {
     ambient: Ambient,
     temporary: PathBuf,
+    programs: OwnShell,
 }
 
 impl OsToolSystem {
-    /// `temporary` is where long outputs are kept.
-    pub fn new(ambient: Ambient, temporary: PathBuf) -> Self {
-        Self { ambient, temporary }
+    /// `temporary` is where long outputs are kept, `programs` what command lines run in.
+    pub fn new(ambient: Ambient, temporary: PathBuf, programs: OwnShell) -> Self {
+        Self { ambient, temporary, programs }
     }
 }
 
@@ -147,7 +151,7 @@ impl ToolSystem for OsToolSystem {
     }
 
     fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellEnd>> {
-        run_shell(shell, self.ambient.clone()).boxed()
+        run_shell(shell, self.ambient.clone(), self.programs.clone()).boxed()
     }
 
     fn keep(&self, name: String, bytes: Vec<u8>) -> BoxFuture<'_, io::Result<PathBuf>> {
@@ -179,21 +183,9 @@ fn names(folder: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
     std::iter::once(folder.join(name)).chain(numbered)
 }
 
-/// The command leads a process group of its own, so that what it started dies with it.
-async fn run_shell(shell: Shell, ambient: Ambient) -> io::Result<ShellEnd> {
-    let mut command = CommandWrap::with_new("bash", |command| {
-        command
-            .arg("-c")
-            .arg(&shell.command)
-            .current_dir(&shell.cwd)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-    });
-    command.wrap(ProcessGroup::leader()).wrap(KillOnDrop);
-    let mut child = command.spawn()?;
-    let stdout = child.stdout().take().expect("stdout was piped");
-    let stderr = child.stderr().take().expect("stderr was piped");
+/// Runs a command line and sees to the end of it; when it is stopped, of all it started.
+async fn run_shell(shell: Shell, ambient: Ambient, programs: OwnShell) -> io::Result<ShellEnd> {
+    let Started { mut running, stdout, stderr } = programs.start(&shell.command, &shell.cwd).await?;
     let output = shell.output;
     let reading = async {
         tokio::join!(pump(stdout, output.clone()), pump(stderr, output.clone()));
@@ -209,21 +201,28 @@ async fn run_shell(shell: Shell, ambient: Ambient) -> io::Result<ShellEnd> {
     let mut read_all = false;
     let end = loop {
         tokio::select! {
-            status = child.wait() => break ShellEnd::Exited(status?.code()),
+            code = running.wait() => break ShellEnd::Exited(code),
             () = &mut reading, if !read_all => read_all = true,
             () = &mut timeout => break ShellEnd::TimedOut,
             () = shell.cancel.cancelled() => break ShellEnd::Cancelled,
         }
     };
-    if !matches!(end, ShellEnd::Exited(_)) {
-        child.start_kill()?;
-        child.wait().await?;
+    let is_over = matches!(end, ShellEnd::Exited(_));
+    if !is_over {
+        running.end();
+        tokio::select! {
+            _ = running.wait() => {}
+            () = ambient.sleeper.sleep(Wait::Tool, GONE) => {}
+        }
     }
     if !read_all {
         tokio::select! {
             () = &mut reading => {}
             () = ambient.sleeper.sleep(Wait::Tool, GRACE) => {}
         }
+    }
+    if is_over {
+        running.leave();
     }
     Ok(end)
 }

@@ -33,7 +33,7 @@ use pijs_agent::{
     Agent, AgentControl, AgentError, AgentOptions, Ambient, ControlError, Ending, Extensions, FrontEnd, JsonFrontEnd,
     NoFrontEnd, Outcome, StateSink, TextFrontEnd,
 };
-use pijs_connectors::exec::{self, ExecConnector, ExecOptions};
+use pijs_connectors::exec::{self, ExecConnector, ExecOptions, OwnShell};
 use pijs_connectors::fs::FsConnector;
 use pijs_connectors::http::HttpOptions;
 use pijs_connectors::ports::UiPort;
@@ -345,7 +345,11 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
             has_ui: loaded.has_ui,
             caps: Default::default(),
             max_turns: 100,
-            system: Arc::new(OsToolSystem::new(ambient.clone(), environment.temp.clone())),
+            system: Arc::new(OsToolSystem::new(
+                ambient.clone(),
+                environment.temp.clone(),
+                OwnShell::supervised(environment.variables.clone()),
+            )),
             ambient,
         },
         extensions,

@@ -27,11 +27,14 @@ use std::time::Duration;
 
 mod child;
 mod environment;
+mod own_shell;
 mod program;
 mod programs;
 mod run;
 mod signals;
 pub mod supervisor;
+
+pub use own_shell::{OwnShell, Running, Started};
 
 /// What programs get from the host.
 #[derive(Debug, Clone)]
@@ -173,6 +176,7 @@ impl ExecConnector {
             folder: Arc::new(crate::system::open_folder(&std::fs::canonicalize(cwd)?)?),
             cwd: cwd.to_owned(),
             has_stdin: false,
+            is_own: false,
         };
         let child = self.inner.start(start).await?;
         let bounds = self.inner.bounds(None, timeout, None);
@@ -216,7 +220,7 @@ impl Spec {
             None => Err(io::ErrorKind::NotFound.into()),
             Some(program) => {
                 let name = command.clone();
-                Ok(Start { program, name, args, env, folder: Arc::new(folder), cwd, has_stdin })
+                Ok(Start { program, name, args, env, folder: Arc::new(folder), cwd, has_stdin, is_own: false })
             }
         };
         Ok(Self { command, start })

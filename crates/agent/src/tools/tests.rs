@@ -21,7 +21,11 @@ impl Project {
     }
 
     async fn run(&self, tool: Builtin, input: Value) -> Result<(String, Option<Value>), String> {
-        let system = OsToolSystem::new(testing::ambient(), self.directory.path().to_owned());
+        let system = OsToolSystem::new(
+            testing::ambient(),
+            self.directory.path().to_owned(),
+            pijs_connectors::exec::OwnShell::new(Default::default()),
+        );
         let mut context = ToolContext {
             system: &system,
             cwd: self.directory.path(),

@@ -11,6 +11,7 @@ use pijs_agent::{
     Abort, Agent, AgentControl, AgentOptions, Ambient, CommandFate, Event, EventOutcome, ExtensionTool, Extensions,
     JsonFrontEnd, NoState, StreamFate, ToolFate, ToolRun, VerdictCaps,
 };
+use pijs_connectors::exec::OwnShell;
 use pijs_protocol::stream::{Injection, InjectionRole};
 use pijs_protocol::{StreamDelta, StreamSource};
 use serde_json::{Value, json};
@@ -233,7 +234,11 @@ impl World {
             has_ui: false,
             caps,
             max_turns: 20,
-            system: Arc::new(OsToolSystem::new(ambient.clone(), directory.path().to_owned())),
+            system: Arc::new(OsToolSystem::new(
+                ambient.clone(),
+                directory.path().to_owned(),
+                OwnShell::new(Default::default()),
+            )),
             ambient,
         };
         let fake = Rc::new(fake);

@@ -10,6 +10,7 @@ use pijs_agent::{
     Abort, Agent, AgentControl, AgentOptions, Ambient, CommandFate, Event, EventOutcome, ExtensionTool, Extensions,
     NoExtensions, NoFrontEnd, NoState, StreamFate, ToolFate, ToolRun,
 };
+use pijs_connectors::exec::OwnShell;
 use pijs_protocol::{StreamDelta, StreamSource};
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -73,7 +74,7 @@ fn agent(url: &str, judge: Rc<Judge>) -> Agent {
         has_ui: false,
         caps: Default::default(),
         max_turns: 1,
-        system: Arc::new(OsToolSystem::new(ambient.clone(), directory)),
+        system: Arc::new(OsToolSystem::new(ambient.clone(), directory, OwnShell::new(Default::default()))),
         ambient: ambient.clone(),
     };
     let control = AgentControl::new(session, Arc::new(NoState), ambient);

@@ -58,7 +58,7 @@ use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::HostTools;
 use pijs_agent::{Agent, AgentControl, AgentOptions, Ambient, Clock, StateSink};
 use pijs_connectors::Connectors;
-use pijs_connectors::exec::{ExecConnector, ExecOptions};
+use pijs_connectors::exec::{ExecConnector, ExecOptions, OwnShell};
 use pijs_connectors::fs::FsConnector;
 use pijs_connectors::http::HttpOptions;
 use pijs_connectors::log::LogConnector;
@@ -293,7 +293,11 @@ impl Stage {
                 has_ui: recorded.is_some(),
                 caps: Default::default(),
                 max_turns: 100,
-                system: Arc::new(OsToolSystem::new(Ambient::system(), surroundings.temp.clone())),
+                system: Arc::new(OsToolSystem::new(
+                    Ambient::system(),
+                    surroundings.temp.clone(),
+                    OwnShell::supervised(environment.variables.clone()),
+                )),
                 ambient,
             },
             extensions,

@@ -25,6 +25,8 @@ pub(super) struct Start {
     pub(super) cwd: PathBuf,
     /// Whether it gets a pipe to read from; otherwise its input is empty.
     pub(super) has_stdin: bool,
+    /// The user's own command, which may do what its user may.
+    pub(super) is_own: bool,
 }
 
 /// A program that runs.
@@ -194,7 +196,7 @@ mod supervised {
             grace_ms: u64::try_from(options.grace.as_millis()).unwrap_or(u64::MAX),
             writable: options.writable.clone(),
             walls: Walls {
-                no_new_privileges: guard::is_up("exec.no-new-privileges"),
+                no_new_privileges: !start.is_own && guard::is_up("exec.no-new-privileges"),
                 session: guard::is_up("exec.session"),
                 tree: guard::is_up("exec.tree"),
             },

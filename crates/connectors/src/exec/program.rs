@@ -66,6 +66,12 @@ pub(super) fn locate(command: &str, cwd: &Path, search: Option<&str>, reach: &[P
     found.find(|program| !within(&program.file) && !within(&program.found)).map(|program| program.file)
 }
 
+/// Where a command of the user leads.
+pub(super) fn own(command: &str, search: Option<&str>) -> Option<Program> {
+    let folders = search.unwrap_or(USUAL_PATH).split(':').map(Path::new).filter(|folder| folder.is_absolute());
+    folders.into_iter().find_map(|folder| look_at(&folder.join(command)))
+}
+
 fn look_at(path: &Path) -> Option<Program> {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
     let file = std::fs::canonicalize(path).ok()?;
