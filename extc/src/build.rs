@@ -202,6 +202,7 @@ fn link_all(package: &Package, modules: &Arc<Modules>, minify: bool) -> Result<L
         entries: package.entries.iter().map(|entry| name_of(modules.tree(), entry)).collect(),
         inputs: inputs.into_iter().map(|(name, file)| (name, format!("sha256:{}", hex::encode(file.sha256)))).collect(),
         capabilities: uses.to_manifest(),
+        offers: uses.offers,
         host_imports: imports.into_iter().map(|(module, names)| (module, names.into_iter().collect())).collect(),
         verdict: verdict(&diagnostics),
         findings: diagnostics.iter().filter_map(Diagnostic::to_finding).collect(),

@@ -96,6 +96,7 @@ fn compile(modules: &[HostSource<'_>], key: &Key) -> Result<Artifact, BuildFailu
             entries: Vec::new(),
             inputs,
             capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
+            offers: Default::default(),
             host_imports: BTreeMap::new(),
             verdict: Verdict::Compatible,
             findings: Vec::new(),

@@ -204,7 +204,7 @@ impl SourceTree {
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        let cap = self.limits.file_bytes;
+        let cap = if guard::is_up("build.size") { self.limits.file_bytes } else { self.limits.total_bytes };
         let mut bytes = Vec::new();
         file.take(cap as u64 + 1).read_to_end(&mut bytes)?;
         if bytes.len() > cap {

@@ -237,6 +237,7 @@ fn manifest_artifact_and_tape_header_pass() {
             entries: vec!["extensions/ttsr/index.ts".to_owned()],
             inputs: [("package.json".to_owned(), "sha256:02".to_owned())].into(),
             capabilities: capabilities(),
+            offers: Default::default(),
             host_imports: [("node:fs".to_owned(), vec!["readFileSync".to_owned()])].into(),
             verdict: Verdict::Warning,
             findings: vec![Finding {

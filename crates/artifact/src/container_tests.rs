@@ -28,6 +28,7 @@ fn artifact(modules: Vec<Module>) -> Artifact {
             entries: vec!["index.ts".to_owned()],
             inputs: BTreeMap::from([("index.ts".to_owned(), "sha256:11".to_owned())]),
             capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
+            offers: Default::default(),
             host_imports: BTreeMap::new(),
             verdict: Verdict::Compatible,
             findings: Vec::new(),

@@ -5,7 +5,7 @@ use crate::output::{clean, stderr};
 use pijs_hostcall::asked::{Declared, asked, parse_declared};
 use pijs_hostcall::book::{Present, code_digest};
 use pijs_hostcall::{Evidence, Mode};
-use pijs_protocol::artifact::ArtifactMetadata;
+use pijs_protocol::artifact::{ArtifactMetadata, Offers};
 use pijs_protocol::manifest::CapabilityManifest;
 use serde_json::Value;
 use std::path::Path;
@@ -24,6 +24,8 @@ pub(crate) struct Applicant {
     /// What a person is asked about.
     pub(crate) asked: CapabilityManifest,
     pub(crate) evidence: Evidence,
+    /// Tools and commands that its code names.
+    pub(crate) offers: Offers,
 }
 
 impl Applicant {
@@ -49,6 +51,7 @@ impl Applicant {
             asked: asked(&metadata.capabilities, declared.as_ref()),
             evidence: Evidence::of_scan(&metadata.capabilities, findings, declared.as_ref()),
             found: metadata.capabilities.clone(),
+            offers: metadata.offers.clone(),
         })
     }
 

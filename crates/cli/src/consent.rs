@@ -12,8 +12,10 @@ use crate::output::{clean, stderr};
 use crate::terminal::Terminal;
 use pijs_hostcall::asked::{combinations, widening, words};
 use pijs_hostcall::book::{Answered, By, Record};
+use pijs_hostcall::prompt::shown;
 use pijs_hostcall::vocabulary::MODEL_FACING;
 use pijs_hostcall::{Grant, Mode};
+use pijs_protocol::artifact::Offers;
 use pijs_protocol::manifest::CapabilityRequest;
 
 /// Who answers.
@@ -33,6 +35,8 @@ pub(crate) struct Consent {
     pub(crate) granted: Vec<String>,
     /// What was asked for and is not.
     pub(crate) missing: Vec<CapabilityRequest>,
+    /// Whether a person has been shown what the package brings.
+    pub(crate) has_seen: bool,
 }
 
 /// Asks about a package that was installed or updated, and writes the answers down.
@@ -43,6 +47,7 @@ pub(crate) fn ask(file: &GrantFile, applicant: &Applicant, who: &Who<'_>, mode: 
         Some(record) => widening(&record.manifest(), &applicant.asked),
         None => requests.clone(),
     };
+    let has_seen = !more.is_empty() && matches!(who, Who::Person(_));
     let chosen = if more.is_empty() {
         Some((Vec::new(), By::Install))
     } else {
@@ -82,7 +87,37 @@ pub(crate) fn ask(file: &GrantFile, applicant: &Applicant, who: &Who<'_>, mode: 
         more.iter().for_each(|request| stderr(&format!("  + {}", words(request))));
         stderr("  until somebody answers, it has nothing that needs asking");
     }
-    Ok(Consent { granted, missing })
+    Ok(Consent { granted, missing, has_seen })
+}
+
+/// Tools and commands that are shown of a package, each on a line.
+const MOST_OFFERED: usize = 20;
+/// Characters of a name and of its description.
+const OFFERED_NAME: usize = 64;
+const OFFERED_WORDS: usize = 160;
+
+/// What a package brings the model and the person, in the words of its code: a line each, without a sign that could be
+/// taken for anything else.
+pub(crate) fn offered(offers: &Offers) -> Vec<String> {
+    let line = |kind: &str, (name, about): (&String, &String)| format!("{kind} {}", one_line(name, about));
+    let tools = offers.tools.iter().map(|tool| line("brings the tool", tool));
+    let commands = offers.commands.iter().map(|command| line("brings the command", command));
+    let mut lines: Vec<String> = tools.chain(commands).collect();
+    let more = lines.len().saturating_sub(MOST_OFFERED);
+    lines.truncate(MOST_OFFERED);
+    if more > 0 {
+        lines.push(format!("brings {more} more tools and commands; all of them: pi ext show"));
+    }
+    if offers.more {
+        lines.push("brings tools or commands that get their names only as it runs".to_owned());
+    }
+    lines
+}
+
+/// A name and what it is said to do.
+pub(crate) fn one_line(name: &str, about: &str) -> String {
+    let (name, about) = (shown(name, OFFERED_NAME), shown(about.trim(), OFFERED_WORDS));
+    if about.is_empty() { name } else { format!("{name}: {about}") }
 }
 
 /// Says what is not granted, and how to grant it.
@@ -115,6 +150,7 @@ fn by_person(
     for request in more {
         text.push_str(&format!("  {} {}\n", if is_update { "+" } else { "-" }, words(request)));
     }
+    offered(&applicant.offers).iter().for_each(|line| text.push_str(&format!("  {line}\n")));
     for note in combinations(&applicant.asked.capabilities) {
         text.push_str(&format!("  note: {note}\n"));
     }
@@ -133,5 +169,25 @@ fn by_person(
             more.iter().filter(is_yes).cloned().collect()
         }
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_offered_is_one_clean_line_each() {
+        let mut offers = Offers::default();
+        offers.tools.insert("add".to_owned(), "adds\n  - may do nothing\u{1b}[2K\u{202e}".to_owned());
+        offers.tools.insert("long".repeat(100), "x".repeat(10_000));
+        for n in 0..30 {
+            offers.commands.insert(format!("c{n:02}"), String::new());
+        }
+        let lines = offered(&offers);
+        assert_eq!(lines[0], "brings the tool add: adds\\u{a}  - may do nothing\\u{1b}[2K\\u{202e}");
+        assert!(lines.iter().all(|line| line.chars().count() < 400 && !line.contains(['\n', '\u{1b}', '\u{202e}'])));
+        assert_eq!(lines.len(), MOST_OFFERED + 1);
+        assert_eq!(lines[MOST_OFFERED], "brings 12 more tools and commands; all of them: pi ext show");
     }
 }

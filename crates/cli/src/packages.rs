@@ -89,6 +89,9 @@ fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) ->
     if args.common.local && !Trust::read(environment)?.covers(&environment.dirs.cwd) {
         stderr("note: packages of this folder are loaded once you run: pi trust");
     }
+    if !consent.has_seen {
+        consent::offered(&applicant.offers).iter().for_each(|line| stderr(&format!("  {line}")));
+    }
     consent::explain_missing(&applicant, &consent);
     Ok(())
 }
@@ -283,6 +286,11 @@ pub(crate) fn show(environment: &Environment, which: &str, as_json: bool) -> Res
     for request in &metadata.capabilities.capabilities {
         let scope = request.scope.as_ref().map(|scope| format!(" {}", json!(scope))).unwrap_or_default();
         stdout(&format!("  capability  {}{}", request.capability, clean(&scope)));
+    }
+    for (kind, known) in [("tool", &metadata.offers.tools), ("command", &metadata.offers.commands)] {
+        for (name, about) in known {
+            stdout(&format!("  {kind:<10}  {}", clean(&consent::one_line(name, about))));
+        }
     }
     stdout(&format!(
         "  limits      {} MiB heap, {} KiB stack, {} timers",

@@ -42,6 +42,7 @@ fn modules() -> Arc<Verified> {
         entries: Vec::new(),
         inputs: BTreeMap::new(),
         capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
+        offers: Default::default(),
         host_imports: BTreeMap::new(),
         verdict: Verdict::Compatible,
         findings: Vec::new(),

@@ -29,12 +29,43 @@ pub struct ArtifactMetadata {
     pub inputs: BTreeMap<String, String>,
     /// Capabilities that the scan found, with literal scopes where it saw them.
     pub capabilities: CapabilityManifest,
+    /// Tools and commands that the scan found.
+    #[serde(default, skip_serializing_if = "Offers::is_empty")]
+    pub offers: Offers,
     /// Host modules the bundle imports, sorted, with the names it takes from each.
     pub host_imports: BTreeMap<String, Vec<String>>,
     /// `compatible`, `warning` or `blocked`: the worst of `findings`.
     pub verdict: Verdict,
     /// What the scan has to say, in source order.
     pub findings: Vec<Finding>,
+}
+
+/// What the code says it offers, as far as that is written down in literals. Untrusted text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Offers {
+    /// Tools for the model: name to the beginning of the description.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, String>,
+    /// Commands for the person: name to description.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub commands: BTreeMap<String, String>,
+    /// Whether there are others, which get their names only as the code runs.
+    #[serde(default)]
+    pub more: bool,
+}
+
+impl Offers {
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Adds what another module offers.
+    pub fn merge(&mut self, other: &Self) {
+        self.tools.extend(other.tools.clone());
+        self.commands.extend(other.commands.clone());
+        self.more |= other.more;
+    }
 }
 
 /// Identifies an engine build: bytecode of one is never loaded by another.

@@ -219,6 +219,7 @@ mod linux {
                 entries: Vec::new(),
                 inputs: BTreeMap::new(),
                 capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
+                offers: Default::default(),
                 host_imports: BTreeMap::new(),
                 verdict: Verdict::Compatible,
                 findings: Vec::new(),

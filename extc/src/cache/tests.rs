@@ -69,6 +69,7 @@ fn artifact() -> Vec<u8> {
         entries: Vec::new(),
         inputs: BTreeMap::new(),
         capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
+        offers: Default::default(),
         host_imports: BTreeMap::new(),
         verdict: Verdict::Compatible,
         findings: Vec::new(),

@@ -1,6 +1,7 @@
 //! Messages of the scan, one constructor each: what was found, and what to do instead.
 
 use crate::diagnostics::{Code, Diagnostic, is_hidden};
+use pijs_protocol::guard;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -72,7 +73,7 @@ impl Findings<'_> {
             points.insert(format!("U+{:04X}", character as u32));
             first.get_or_insert((at, at + character.len_utf8()));
         }
-        if let Some(at) = first {
+        if let Some(at) = first.filter(|_| guard::is_up("build.hidden-text")) {
             let list = points.into_iter().collect::<Vec<_>>().join(", ");
             self.push(
                 Diagnostic::new(Code::HiddenText, format!("invisible or reordering characters in the source: {list}"))

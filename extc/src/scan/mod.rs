@@ -19,6 +19,7 @@ mod bindings;
 mod calls;
 mod findings;
 mod growing;
+mod offers;
 mod pi;
 mod uses;
 mod walk;

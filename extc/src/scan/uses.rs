@@ -1,5 +1,6 @@
 //! What modules may do, summed up: capabilities with the literals that were seen.
 
+use pijs_protocol::artifact::Offers;
 use pijs_protocol::hostcall::Capability;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
 use std::collections::BTreeSet;
@@ -51,6 +52,7 @@ pub(crate) struct Uses {
     /// Events whose answers decide what they need, and the words of such answers; they may stand in different modules.
     pub(crate) answered: BTreeSet<&'static str>,
     pub(crate) words: BTreeSet<&'static str>,
+    pub(crate) offers: Offers,
 }
 
 impl Uses {
@@ -63,6 +65,7 @@ impl Uses {
         self.plain.extend(&other.plain);
         self.answered.extend(&other.answered);
         self.words.extend(&other.words);
+        self.offers.merge(&other.offers);
     }
 
     /// As a request, sorted by capability.

@@ -4,7 +4,7 @@ use super::bindings::{Binding, Bindings, Text, export_name, member_name, propert
 use super::findings::Findings;
 use super::growing::{self, Growing};
 use super::uses::Uses;
-use super::{Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, awaits, calls, pi};
+use super::{Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, awaits, calls, offers, pi};
 use crate::parse::Parsed;
 use crate::rewrite::{Location, computed_import, location};
 use std::collections::HashSet;
@@ -254,6 +254,7 @@ impl Walker<'_> {
     fn see_method(&mut self, member: &MemberExpr, args: &[ExprOrSpread]) {
         let Some(method) = member_name(&member.prop) else { return };
         self.uses.plain.extend(pi::of_method(&method));
+        offers::see(&mut self.uses.offers, &method, args, |expr| self.names.bindings.text(expr));
         if let Expr::Member(outer) = plain(&member.obj)
             && let Some(outer) = member_name(&outer.prop)
         {

@@ -136,6 +136,7 @@ impl Unit {
                 .map(|file| (name_of(modules.tree(), &file.path), format!("sha256:{}", hex::encode(file.sha256))))
                 .collect(),
             capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
+            offers: Default::default(),
             host_imports: imports.into_iter().map(|(module, names)| (module, names.into_iter().collect())).collect(),
             verdict: Verdict::Compatible,
             findings: Vec::new(),

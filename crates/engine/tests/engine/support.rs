@@ -54,6 +54,7 @@ fn metadata() -> ArtifactMetadata {
         entries: Vec::new(),
         inputs: BTreeMap::new(),
         capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
+        offers: Default::default(),
         host_imports: BTreeMap::new(),
         verdict: Verdict::Compatible,
         findings: Vec::new(),
