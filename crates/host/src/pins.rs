@@ -1,8 +1,12 @@
 //! Definitions of tools that were seen before: what the model is told about a tool does not change behind the back of
 //! whoever agreed to the package (rule R77).
 //!
-//! The first session with a package shows what its tools are; digests of their definitions are kept with its grants. From
-//! then on a tool that is described differently, or is new, is left out until a person has seen what it says now.
+//! The first session with a package shows what its tools are; digests of their definitions are kept with its grants,
+//! which are bound to its code. A tool that is described differently later, by the same code, says either something
+//! about the place and time it runs in (the folder, the date, what a project has), or what somebody else has told it. The
+//! first is what was agreed to and passes, with a line in the ledger. The second is how an agreed tool turns into another
+//! one: when its extension has asked a server or a program, it is left out until a person has seen what it says now.
+//! The strict policy leaves both out.
 
 use crate::extension::Slot;
 use crate::host::Host;
@@ -83,6 +87,11 @@ impl Host {
         let extension = slot.cell.borrow().package.id().clone();
         let Some(pinned) = pins.pinned.get(&extension) else { return false };
         if pinned.get(&spec.name).is_some_and(|known| *known == tool_digest(spec)) {
+            return false;
+        }
+        if self.0.dispatcher.gate().speaks_for_itself(&extension) {
+            drop(pins);
+            record::redefined(&self.0, &slot.cell.borrow().caller, &spec.name, true);
             return false;
         }
         pins.withheld.retain(|other| other.spec.name != spec.name || !Rc::ptr_eq(&other.slot, slot));

@@ -71,6 +71,8 @@ struct Inner {
     extensions: RwLock<BTreeMap<ExtensionId, Arc<Authority>>>,
     /// The first file that may hold secrets and that an extension has read.
     secrets: Mutex<BTreeMap<ExtensionId, String>>,
+    /// Extensions that have taken something in from a server or a program.
+    outside: Mutex<BTreeSet<ExtensionId>>,
 }
 
 /// What one extension holds.
@@ -154,6 +156,7 @@ impl GateBuilder {
                 asking: asking::Asking::default(),
                 extensions: RwLock::default(),
                 secrets: Mutex::default(),
+                outside: Mutex::default(),
             }),
         }
     }
@@ -309,6 +312,21 @@ impl Gate {
             let mut secrets = self.inner.secrets.lock().unwrap_or_else(PoisonError::into_inner);
             secrets.entry(extension.clone()).or_insert_with(|| path.to_owned());
         }
+    }
+
+    /// Notes that a server or a program may have told an extension something.
+    pub(crate) fn note_outside(&self, extension: &ExtensionId) {
+        let mut outside = self.inner.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        if !outside.contains(extension) {
+            outside.insert(extension.clone());
+        }
+    }
+
+    /// Whether what an extension says now can be nothing but the words of the code that was agreed to, about the place
+    /// and the time it runs in: it has asked no server and no program. Never under the strict policy.
+    pub fn speaks_for_itself(&self, extension: &ExtensionId) -> bool {
+        let outside = self.inner.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        self.inner.policy.mode != Mode::Strict && !outside.contains(extension)
     }
 
     /// Adds what a call showed about an extension to the evidence on it.
