@@ -200,3 +200,105 @@ fn a_cache_that_goes_away() {
     assert!(output.status.success() && text(&output.stdout).contains("noted"), "{}", text(&output.stderr));
     world.healthy(&world.turn(&[]).iter().map(String::as_str).collect::<Vec<_>>(), "without a cache");
 }
+
+/// Who starts pi may have set up anything (Q45): it works, or says why not, and what it writes is its user's alone.
+#[test]
+fn odd_surroundings() {
+    let world = World::new();
+    let works = [
+        ("everything is everybody's", "umask 000; exec \"$0\" \"$@\""),
+        ("no terminal of that name", "TERM=no-such-terminal exec \"$0\" \"$@\""),
+        ("no language of that name", "LANG=tlh_KL.EBCDIC LC_ALL=nonsense exec \"$0\" \"$@\""),
+        ("no zone of that name", "TZ=Nowhere/Nothing exec \"$0\" \"$@\""),
+        ("a zone that is a file", "TZ=/etc/passwd exec \"$0\" \"$@\""),
+        ("no name", "exec -a '' \"$0\" \"$@\""),
+        ("no input", "exec \"$0\" \"$@\" <&-"),
+    ];
+    let refused = [
+        ("no home", "unset HOME; exec \"$0\" \"$@\"", "HOME"),
+        ("a home that is relative", "HOME=here exec \"$0\" \"$@\"", "HOME"),
+        ("no folder", "mkdir gone && cd gone && rmdir ../gone && exec \"$0\" \"$@\"", "working folder"),
+    ];
+    let run = |script: &str| {
+        world.reset(false);
+        world.command("bash").args(["-c", script, PI]).args(world.turn(&[])).output().expect("bash starts")
+    };
+    for (case, script) in works {
+        let output = run(script);
+        in_order(&output, case);
+        assert!(output.status.success(), "{case}: {}", text(&output.stderr));
+        private(&world, case);
+    }
+    for (case, script, words) in refused {
+        let output = run(script);
+        in_order(&output, case);
+        assert!(!output.status.success() && text(&output.stderr).contains(words), "{case}: {}", text(&output.stderr));
+    }
+    // Nobody hears a word of it, so it only has to end by itself.
+    let closed = run("exec \"$0\" \"$@\" <&- >&- 2>&-");
+    assert_eq!(closed.status.signal(), None);
+    private(&world, "nothing is open");
+}
+
+/// Nobody but the user can read or change what pi wrote.
+fn private(world: &World, case: &str) {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut folders = vec![world.agent()];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+            let about = fs::symlink_metadata(&entry).expect("it is there");
+            // The test wrote this one.
+            if !entry.ends_with("settings.json") {
+                assert_eq!(about.mode() & 0o077, 0, "{case}: {} {:o}", entry.display(), about.mode());
+                seen += 1;
+            }
+            if about.is_dir() {
+                folders.push(entry);
+            }
+        }
+    }
+    assert!(seen >= 3, "{case}: it wrote {seen} files");
+}
+
+/// A session that nobody uses costs nothing (Q38): no work, and nobody wakes up to look for some.
+#[test]
+#[cfg(target_os = "linux")]
+fn idle_costs_nothing() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    const WATCHED: std::time::Duration = std::time::Duration::from_secs(2);
+    let world = World::new();
+    world.reset(false);
+    let model = format!("script:{}", world.path("model.jsonl").display());
+    let extension = world.path("notes.ts").display().to_string();
+    let mut child = world
+        .command(PI)
+        .args(["--mode", "rpc", "--model", &model, "-e", &extension])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(b"{\"id\":\"1\",\"type\":\"get_state\"}\n").expect("it listens");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    assert!(lines.any(|line| line.expect("text").contains("get_state")), "it answers");
+    let spent = || {
+        let threads = fs::read_dir(format!("/proc/{}/task", child.id())).expect("threads");
+        threads.fold((0_u64, 0_u64), |(time, turns), thread| {
+            let text = fs::read_to_string(thread.expect("a thread").path().join("schedstat")).unwrap_or_default();
+            let mut numbers = text.split_whitespace().map(|number| number.parse::<u64>().unwrap_or(0));
+            (time + numbers.next().unwrap_or(0), turns + numbers.nth(1).unwrap_or(0))
+        })
+    };
+    // What the start has left behind gets done.
+    std::thread::sleep(WATCHED);
+    let before = spent();
+    std::thread::sleep(WATCHED);
+    let after = spent();
+    drop(input);
+    child.wait().expect("it ends");
+    let (time, turns) = (after.0 - before.0, after.1 - before.1);
+    assert!(time < 20_000_000, "{time} ns of work in {WATCHED:?}");
+    assert!(turns < 40, "{turns} times awake in {WATCHED:?}");
+}

@@ -92,35 +92,39 @@ impl Shared {
     fn run(&self) {
         let mut quiet = 0;
         while !self.closing.load(Ordering::Acquire) {
-            let now = self.now_us();
-            let mut armed = false;
-            self.watches.lock().unwrap_or_else(PoisonError::into_inner).retain(|watch| {
-                let Some(watch) = watch.upgrade() else { return false };
-                let deadline = watch.deadline_us.load(Ordering::Acquire);
-                armed |= deadline != DISARMED;
-                // Only the one who takes the deadline away calls `stop`: a turn that came back in
-                // the meantime has disarmed, and its realm must not be hit.
-                if deadline <= now
-                    && watch
-                        .deadline_us
-                        .compare_exchange(deadline, DISARMED, Ordering::AcqRel, Ordering::Relaxed)
-                        .is_ok()
-                {
-                    (watch.stop)();
-                }
-                true
-            });
-            quiet = if armed { 0 } else { quiet + 1 };
+            quiet = if self.look() { 0 } else { quiet + 1 };
             if quiet < LOOKS_BEFORE_SLEEP {
                 thread::park_timeout(LOOK_EVERY);
-            } else {
-                self.asleep.store(true, Ordering::SeqCst);
-                // Bounded, so that a watch armed between the last look and the store is seen too.
-                thread::park_timeout(Duration::from_secs(1));
-                self.asleep.store(false, Ordering::SeqCst);
-                quiet = 0;
+                continue;
             }
+            self.asleep.store(true, Ordering::SeqCst);
+            // Who arms after this look sees that we sleep, and wakes us. A session that nobody uses costs nothing.
+            if !self.look() {
+                thread::park();
+            }
+            self.asleep.store(false, Ordering::SeqCst);
+            quiet = 0;
         }
+    }
+
+    /// Stops what is past its deadline. Whether any watch is armed.
+    fn look(&self) -> bool {
+        let now = self.now_us();
+        let mut armed = false;
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner).retain(|watch| {
+            let Some(watch) = watch.upgrade() else { return false };
+            let deadline = watch.deadline_us.load(Ordering::SeqCst);
+            armed |= deadline != DISARMED;
+            // Only the one who takes the deadline away calls `stop`: a turn that came back in
+            // the meantime has disarmed, and its realm must not be hit.
+            if deadline <= now
+                && watch.deadline_us.compare_exchange(deadline, DISARMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            {
+                (watch.stop)();
+            }
+            true
+        });
+        armed
     }
 }
 

@@ -2,10 +2,12 @@
 
 use super::scenario::Fill;
 use crate::failure::{Failure, Result};
+use crate::output::clean;
+use pijs_protocol::guard;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Component, Path};
 use std::sync::LazyLock;
 
 /// What pi itself and npm keep in a home, and locks.
@@ -21,6 +23,12 @@ static NOT_SHOWN_IN_HOME: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) fn put(base: &Path, files: &BTreeMap<String, String>, fill: &Fill, is_program: bool) -> Result<()> {
     for (name, text) in files {
         let path = base.join(name);
+        // A scenario comes from anywhere; its files stay in the folders made for it.
+        let is_below =
+            Path::new(name).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if !is_below && guard::is_up("drive.inside") {
+            return Err(Failure::failed(format!("{}: a file of a scenario has a name below its folder", clean(name))));
+        }
         let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", path.display()));
         std::fs::create_dir_all(path.parent().unwrap_or(base)).map_err(failed)?;
         std::fs::write(&path, fill.text(text)).map_err(failed)?;

@@ -20,7 +20,7 @@ mod wire;
 use crate::args::{ExtensionFlag, RunArgs};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
-use crate::output::clean;
+use crate::output::{clean, stderr};
 use crate::session::{self, Assembled, Partner, Setup, WIND_DOWN};
 use commands::Commands;
 use serde_json::Value;
@@ -28,10 +28,13 @@ use std::cell::{Cell, RefCell};
 use std::io::BufRead;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use ui::RpcUi;
 use wire::{RpcEvents, RpcReports, Wire};
 
+/// How long extensions may take to say good-bye before the session ends without them.
+const GOODBYE: Duration = Duration::from_secs(5);
 /// Longest record that is read: a prompt with images.
 const LONGEST_RECORD: u64 = 64 << 20;
 
@@ -72,12 +75,19 @@ async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedRec
                 tokio::task::spawn_local(async move { commands.handle(record).await });
             }
             control.abort();
+            session.host.hurry();
             let _ = tokio::time::timeout(WIND_DOWN, commands.idle()).await;
         })
         .await;
     session.keep_tools();
-    session.agent.shutdown("quit").await;
-    let _ = tokio::time::timeout(WIND_DOWN, session.host.quiet()).await;
+    // The client has gone; what extensions still have to do gets a moment, and is no reason to stay.
+    let goodbye = async {
+        session.agent.shutdown("quit").await;
+        let _ = tokio::time::timeout(WIND_DOWN, session.host.quiet()).await;
+    };
+    if tokio::time::timeout(GOODBYE, goodbye).await.is_err() {
+        stderr(&format!("warning: the session did not end within {} s; it was left", GOODBYE.as_secs()));
+    }
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use super::wire::Wire;
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort};
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
-use pijs_protocol::HostcallError;
+use pijs_protocol::{HostcallError, guard};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +22,8 @@ struct Inner {
 #[derive(Default)]
 struct Dialogs {
     next: u64,
+    /// The client's input has ended.
+    is_closed: bool,
     /// Who waits for a response, by request id.
     waiting: BTreeMap<String, oneshot::Sender<Value>>,
     /// Dialogs whose answer the extension has not asked for yet.
@@ -49,9 +51,11 @@ impl RpcUi {
         }
     }
 
-    /// Nobody will answer any more: every dialog is cancelled.
+    /// Nobody will answer any more: every dialog is cancelled, and so is each that follows.
     pub(super) fn close(&self) {
-        self.lock().waiting.clear();
+        let mut dialogs = self.lock();
+        dialogs.is_closed = true;
+        dialogs.waiting.clear();
     }
 
     fn request(&self, method: &str, members: Value) -> String {
@@ -74,7 +78,9 @@ impl RpcUi {
         // Under one lock, so that the response cannot come before it is waited for.
         let mut dialogs = self.lock();
         let id = self.request(op.as_str(), members);
-        dialogs.waiting.insert(id.clone(), sender);
+        if !dialogs.is_closed || !guard::is_up("rpc.closed") {
+            dialogs.waiting.insert(id.clone(), sender);
+        }
         Open { id, op, timeout, response }
     }
 
