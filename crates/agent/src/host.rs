@@ -346,6 +346,7 @@ impl Extensions for HostExtensions {
         if let Some(signal) = &*self.signal.borrow() {
             signal.abort();
         }
+        self.host.hurry();
     }
 
     fn run_ended(&self) {

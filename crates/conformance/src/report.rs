@@ -85,7 +85,8 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | a `ModelRuntime` reads `auth.json` and pi's catalogue | it has the session's providers and names for their keys; the gate decides on each request (`session.inject`) |\n\
     | the built-in system prompt | words of our own |\n\
     | `eval` and `new Function` | refused |\n\
-    | install scripts of packages | never run |\n";
+    | install scripts of packages | never run |\n\
+    | a promise of a handler is waited for without end | past a budget in which nothing is under way it is given up (`docs/security.md`) |\n";
 
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")

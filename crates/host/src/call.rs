@@ -4,9 +4,10 @@ use crate::emit::{dropped, plain_error};
 use crate::extension::{Slot, ToolWaiter};
 use crate::host::Host;
 use crate::outcome::{CallbackOutcome, CommandOutcome, Owner, ToolOutcome};
+use crate::patience::Waiter;
 use crate::signal::Signal;
 use pijs_protocol::message::{Callback, Message, SlashCommand, ToolCall};
-use pijs_protocol::{EntryIndex, ExtensionId, Handle};
+use pijs_protocol::{EntryIndex, ExtensionId, Handle, Termination};
 use serde_json::Value;
 use std::rc::Rc;
 use tokio::sync::{mpsc, oneshot};
@@ -41,6 +42,7 @@ impl Host {
         }
         let (updates, mut partials) = mpsc::unbounded_channel();
         let (done, mut receiver) = oneshot::channel();
+        let done = self.waiter(done);
         slot.cell.borrow_mut().pending.tools.insert(tool_call_id.to_owned(), ToolWaiter { updates, done });
         let signal = signal.map(|signal| self.hand_in(&slot, signal));
         let call =
@@ -78,7 +80,7 @@ impl Host {
         let Some(slot) = self.slot_of(&command.owner) else { return CommandOutcome::Unknown };
         let id = format!("cmd-{}", self.next_call_number());
         let (sender, receiver) = oneshot::channel();
-        slot.cell.borrow_mut().pending.commands.insert(id.clone(), sender);
+        slot.cell.borrow_mut().pending.commands.insert(id.clone(), self.waiter(sender));
         let message = SlashCommand {
             slash_command_id: id,
             entry: command.owner.entry,
@@ -110,7 +112,7 @@ impl Host {
         let Some(slot) = self.slot_of(&owner) else { return CallbackOutcome::Gone };
         let id = format!("cb-{}", self.next_call_number());
         let (sender, receiver) = oneshot::channel();
-        slot.cell.borrow_mut().pending.callbacks.insert(id.clone(), sender);
+        slot.cell.borrow_mut().pending.callbacks.insert(id.clone(), self.waiter(sender));
         self.send(&slot, Message::Callback(Callback { callback_id: id, entry, handle, args }));
         match receiver.await.unwrap_or_else(|_| Err(dropped())) {
             Ok(result) => match result.error {
@@ -138,7 +140,7 @@ impl Host {
         args.push(crate::emit::signal_ref(self.hand_in(&slot, signal)));
         {
             let pending = &mut slot.cell.borrow_mut().pending;
-            pending.callbacks.insert(id.clone(), sender);
+            pending.callbacks.insert(id.clone(), self.waiter(sender));
             pending.callback_updates.insert(id.clone(), updates);
         }
         self.send(&slot, Message::Callback(Callback { callback_id: id, entry: owner.entry, handle, args }));
@@ -159,6 +161,11 @@ impl Host {
             },
             Err(reason) => CallbackOutcome::Ended(reason),
         }
+    }
+
+    /// Somebody who waits from now on.
+    fn waiter<T>(&self, done: oneshot::Sender<Result<T, Termination>>) -> Waiter<T> {
+        Waiter::new(done, self.0.timer.now().elapsed_us)
     }
 
     /// Queues a message and runs what is ready.

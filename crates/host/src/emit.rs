@@ -8,6 +8,7 @@ use crate::events::{Event, Round, Step, Taken};
 use crate::extension::{Arrival, Slot};
 use crate::host::Host;
 use crate::outcome::Outcome;
+use crate::patience::Waiter;
 use crate::record;
 use crate::report::ReportKind;
 use pijs_protocol::message::{ErrorReport, EventHook, EventResult, Message};
@@ -35,6 +36,7 @@ impl Host {
         if event.name() == "session_start" {
             self.0.session_started.set(true);
         }
+        self.count_reports_anew(event.name());
         for slot in self.slots() {
             // One that is being restarted takes part as soon as it is back.
             self.live(&slot).await;
@@ -143,11 +145,14 @@ impl Host {
         let (sender, receiver) = oneshot::channel();
         {
             let mut extension = slot.cell.borrow_mut();
-            extension.pending.events.insert(event_id, sender);
+            let waiter = Waiter::new(sender, self.0.timer.now().elapsed_us);
+            extension.pending.events.insert(event_id, waiter);
             extension.ticks.enqueue(Arrival::Message(Box::new(Message::EventHook(hook))));
         }
         self.ingest();
         self.run_ready(slot);
+        // Who drives looks after those who wait.
+        self.notify_driver();
         // Whatever ends the realm answers first, so the sender is never just dropped.
         Some(receiver.await.unwrap_or_else(|_| Err(dropped())))
     }

@@ -13,8 +13,10 @@
 
 use crate::attend::Bell;
 use crate::ears::Ears;
+use crate::flood::Reported;
 use crate::options::{OpenedRealm, Watch};
 use crate::package::Package;
+use crate::patience::{Listening, LoadWaiter, Lull, Waiter};
 use crate::registry::Registry;
 use crate::restart::{Ends, Sequel};
 use pijs_hostcall::{Caller, During};
@@ -29,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc};
 
 /// What waits in a loop.
 pub(crate) enum Arrival {
@@ -91,6 +93,12 @@ pub(crate) struct Extension {
     pub(crate) seen_state: u64,
     /// Asynchronous hostcalls that have not ended.
     pub(crate) open_calls: usize,
+    /// What it has had reported in this turn of the agent.
+    pub(crate) reported: Reported,
+    /// Those of the open calls that listen.
+    pub(crate) listening: Listening,
+    /// Since when nothing has moved while somebody waits.
+    pub(crate) lull: Lull,
     pub(crate) ends: Ends,
     /// What the last end of a realm leads to.
     pub(crate) sequel: Sequel,
@@ -110,11 +118,11 @@ pub(crate) struct Running {
 /// What callers wait for.
 #[derive(Default)]
 pub(crate) struct Pending {
-    pub(crate) load: Option<(EntryIndex, oneshot::Sender<Loaded>)>,
-    pub(crate) events: BTreeMap<EventId, oneshot::Sender<Result<EventResult, Termination>>>,
+    pub(crate) load: Option<LoadWaiter>,
+    pub(crate) events: BTreeMap<EventId, Waiter<EventResult>>,
     pub(crate) tools: BTreeMap<String, ToolWaiter>,
-    pub(crate) commands: BTreeMap<String, oneshot::Sender<Result<SlashResult, Termination>>>,
-    pub(crate) callbacks: BTreeMap<String, oneshot::Sender<Result<CallbackResult, Termination>>>,
+    pub(crate) commands: BTreeMap<String, Waiter<SlashResult>>,
+    pub(crate) callbacks: BTreeMap<String, Waiter<CallbackResult>>,
     /// Who hears what a callback says on its way.
     pub(crate) callback_updates: BTreeMap<String, mpsc::UnboundedSender<Value>>,
 }
@@ -129,7 +137,7 @@ pub(crate) enum Loaded {
 /// The caller of a tool.
 pub(crate) struct ToolWaiter {
     pub(crate) updates: mpsc::UnboundedSender<Value>,
-    pub(crate) done: oneshot::Sender<Result<ToolResult, Termination>>,
+    pub(crate) done: Waiter<ToolResult>,
 }
 
 impl Extension {
@@ -153,6 +161,9 @@ impl Extension {
             pending: Pending::default(),
             seen_state: 0,
             open_calls: 0,
+            reported: Reported::default(),
+            listening: Listening::new(),
+            lull: Lull::default(),
             ends: Ends::default(),
             sequel: Sequel::Restart(Duration::ZERO),
             signals: BTreeSet::new(),
@@ -185,6 +196,8 @@ impl Extension {
         }
         self.generation += 1;
         self.open_calls = 0;
+        self.listening.clear();
+        self.lull = Lull::default();
         if self.status != Status::Retired {
             self.status = Status::Stopped;
         }
@@ -248,20 +261,20 @@ impl Pending {
 
     /// Answers everybody with the end of the realm. Somebody who no longer listens is no error.
     fn end(self, reason: &Termination) {
-        if let Some((_, waiter)) = self.load {
-            let _ = waiter.send(Loaded::Ended(reason.clone()));
+        if let Some(waiter) = self.load {
+            let _ = waiter.done.send(Loaded::Ended(reason.clone()));
         }
         for (_, waiter) in self.events {
-            let _ = waiter.send(Err(reason.clone()));
+            waiter.answer(Err(reason.clone()));
         }
         for (_, waiter) in self.tools {
-            let _ = waiter.done.send(Err(reason.clone()));
+            waiter.done.answer(Err(reason.clone()));
         }
         for (_, waiter) in self.commands {
-            let _ = waiter.send(Err(reason.clone()));
+            waiter.answer(Err(reason.clone()));
         }
         for (_, waiter) in self.callbacks {
-            let _ = waiter.send(Err(reason.clone()));
+            waiter.answer(Err(reason.clone()));
         }
     }
 }

@@ -14,6 +14,7 @@ mod messages;
 
 use crate::ears;
 use crate::extension::{Arrival, Extension, Slot, Status};
+use crate::flood::Fate;
 use crate::options::{HostBuilder, HostOptions, OpenRealm, Watchdog};
 use crate::outcome::{CommandInfo, FlagInfo, Owner, ToolInfo};
 use crate::pins::Pins;
@@ -104,6 +105,10 @@ pub(crate) struct Core {
     pub(crate) pins: RefCell<Pins>,
     /// How often all extensions were loaded again.
     pub(crate) epoch: Cell<u32>,
+    /// When a person aborted what is still going on.
+    pub(crate) hurried: Cell<Option<u64>>,
+    /// When somebody last looked after those who wait.
+    pub(crate) looked_us: Cell<u64>,
 }
 
 /// An answer to a hostcall on its way back.
@@ -170,6 +175,8 @@ impl Host {
             pins: RefCell::default(),
             session_started: Cell::new(false),
             epoch: Cell::new(0),
+            hurried: Cell::new(None),
+            looked_us: Cell::new(0),
         }))
     }
 
@@ -317,6 +324,9 @@ impl Host {
     /// Sets what `ctx.signal` is: the signal of the active run, or nothing.
     pub fn set_signal(&self, signal: Option<&Signal>) {
         self.0.active_signal.replace(signal.cloned());
+        if signal.is_none() {
+            self.0.hurried.set(None);
+        }
         let number = signal.map(|signal| {
             for slot in self.slots() {
                 self.hand_in(&slot, signal);
@@ -420,6 +430,11 @@ impl Host {
 
     /// Tells every subscriber.
     pub(crate) fn report(&self, slot: &Rc<Slot>, entry: Option<EntryIndex>, kind: ReportKind) {
+        let kind = match self.fate(slot, &kind) {
+            Fate::Passes => kind,
+            Fate::Last => self.too_many(&kind),
+            Fate::Counted => return,
+        };
         let report = {
             let extension = slot.cell.borrow();
             Report { extension: extension.package.id().clone(), path: extension.path(entry), kind }

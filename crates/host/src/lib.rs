@@ -34,12 +34,14 @@ mod ears;
 mod emit;
 pub mod events;
 mod extension;
+mod flood;
 mod host;
 mod load;
 mod modules;
 mod options;
 mod outcome;
 mod package;
+mod patience;
 mod pins;
 mod position;
 #[cfg(target_os = "linux")]
@@ -56,6 +58,7 @@ mod taint;
 mod turn;
 
 pub use events::Event;
+pub use flood::ReportBudget;
 pub use host::Host;
 pub use modules::{HostModule, MODULES};
 pub use options::{
@@ -66,6 +69,7 @@ pub use outcome::{
     Verdict,
 };
 pub use package::{Entry, EntryReport, LoadError, LoadReport, Package};
+pub use patience::WaitBudget;
 pub use pins::Digests;
 pub use position::PositionMap;
 #[cfg(target_os = "linux")]

@@ -9,6 +9,7 @@ use crate::extension::{Extension, Loaded, Slot, Status};
 use crate::host::Host;
 use crate::options::OpenError;
 use crate::package::{EntryReport, LoadError, LoadReport, Package};
+use crate::patience::LoadWaiter;
 use crate::record;
 use crate::report::ReportKind;
 use crate::restart::{RestartPolicy, Sequel};
@@ -226,7 +227,8 @@ impl Host {
         for (index, entry) in (0..).zip(&package.entries) {
             let index = EntryIndex(index);
             let (sender, receiver) = oneshot::channel();
-            slot.cell.borrow_mut().pending.load = Some((index, sender));
+            let since_us = self.0.timer.now().elapsed_us;
+            slot.cell.borrow_mut().pending.load = Some(LoadWaiter { entry: index, done: sender, since_us });
             let load = Load { entry: index, module: entry.module.clone(), path: entry.path.clone() };
             self.post(slot, Message::Load(load));
             self.ingest();

@@ -3,7 +3,9 @@
 //! The host owns no clock, no thread and no engine. Time comes from the driver's [`Timer`], realms
 //! from an [`OpenRealm`], the kill at the end of the patience with a verdict from a [`Watchdog`].
 
+use crate::flood::ReportBudget;
 use crate::host::Host;
+use crate::patience::WaitBudget;
 use crate::report::Observer;
 use crate::restart::RestartPolicy;
 use crate::state::ReadableState;
@@ -140,6 +142,10 @@ pub struct HostOptions {
     pub verdict: VerdictBudget,
     /// Strikes after which a `stream_text` handler is no longer called.
     pub max_strikes: u32,
+    /// Patience with promises that do not settle.
+    pub waits: WaitBudget,
+    /// Reports per turn of the agent.
+    pub reports: ReportBudget,
     /// What becomes of an extension that keeps being stopped.
     pub restarts: RestartPolicy,
     /// Macrotasks of one realm that run before other work of the thread gets a turn.
@@ -148,7 +154,7 @@ pub struct HostOptions {
 
 impl Default for HostOptions {
     /// Limits of [`Limits::default`], seed 1, a clock that advances 1 us per read, UTC, no facts,
-    /// three strikes, the default restarts, bursts of 256.
+    /// three strikes, the default patience, reports and restarts, bursts of 256.
     fn default() -> Self {
         Self {
             limits: Limits::default(),
@@ -158,6 +164,8 @@ impl Default for HostOptions {
             facts: Map::new(),
             verdict: VerdictBudget::default(),
             max_strikes: 3,
+            waits: WaitBudget::default(),
+            reports: ReportBudget::default(),
             restarts: RestartPolicy::default(),
             burst: 256,
         }

@@ -152,6 +152,12 @@ pub(crate) fn threw(core: &Core, caller: &Caller, error: &ErrorReport) {
     event(core, caller, Level::Error, "event_hook.error", "an extension threw", data);
 }
 
+/// Reports that were only counted.
+pub(crate) fn left_out(core: &Core, caller: &Caller, errors: u64, lines: u64) {
+    let data = json!({ "errors": errors, "lines": lines });
+    event(core, caller, Level::Warn, "extension.left_out", "reports past the budget of a turn", data);
+}
+
 /// A realm was discarded.
 pub(crate) fn ended(core: &Core, caller: &Caller, reason: &Termination) {
     let error = reason.error();

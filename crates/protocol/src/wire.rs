@@ -193,7 +193,7 @@ pub struct EntriesDelta {
 pub enum Termination {
     /// Out of fuel, out of jobs, or interrupted by the watchdog.
     Timeout {
-        /// `fuel`, `jobs`, `deadline`.
+        /// `fuel`, `jobs`, `deadline`, `settle`.
         quota: String,
     },
     /// The heap limit was reached.
@@ -216,12 +216,15 @@ pub enum Termination {
 }
 
 impl Termination {
+    /// The quota of a realm that owes an answer while nothing is under way in it.
+    pub const UNSETTLED: &str = "settle";
+
     /// The taxonomy's word for it: what calls that waited for the realm come to.
     ///
     /// | end | code | `details` |
     /// |---|---|---|
     /// | past its deadline, killed | `timeout` | `reason: watchdog_kill` |
-    /// | fuel or jobs used up | `timeout` | `reason: deadline`, `quota` |
+    /// | fuel, jobs or patience used up | `timeout` | `reason: deadline`, `quota` |
     /// | memory used up | `denied` | `reason: quota`, `quota: memory` |
     /// | the worker died | `internal` | `reason: worker_crash` |
     /// | it broke the protocol | `invalid_request` | `reason: schema` |
@@ -243,6 +246,9 @@ impl Termination {
 impl std::fmt::Display for Termination {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Timeout { quota } if quota == Self::UNSETTLED => {
+                f.write_str("stopped: a promise that somebody waits for does not settle, and nothing is under way")
+            }
             Self::Timeout { quota } => write!(f, "stopped: {quota} used up"),
             Self::OutOfMemory => f.write_str("stopped: memory limit reached"),
             Self::Crashed { detail } => write!(f, "crashed: {detail}"),

@@ -56,6 +56,8 @@ impl Commands {
             }
             "abort" => {
                 control.abort();
+                // A command or a hook belongs to no run, and has to end as well.
+                self.session.host.hurry();
                 self.idle().await;
                 Ok(None)
             }

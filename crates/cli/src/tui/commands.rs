@@ -78,6 +78,8 @@ impl Commands {
         let (steering, follow_up) = control.clear_waiting();
         let waiting = [steering, follow_up].concat().join("\n\n");
         control.abort();
+        // A command or a hook belongs to no run, and has to end as well.
+        self.session.host.hurry();
         self.screen.change(|view| {
             view.queued.clear();
             if !waiting.is_empty() && view.editor.text().is_empty() {

@@ -33,6 +33,7 @@ impl Host {
                 }
             }
             if self.pump() {
+                self.lose_patience_now_and_then();
                 tokio::select! {
                     biased;
                     () = revivals.next() => {}
@@ -41,7 +42,11 @@ impl Host {
                 continue;
             }
             self.let_go();
-            let pause = self.pause();
+            let (patience, acted) = self.lose_patience();
+            if acted {
+                continue;
+            }
+            let pause = self.pause().into_iter().chain(patience).min();
             tokio::select! {
                 biased;
                 () = revivals.next() => {}
@@ -155,6 +160,9 @@ impl Host {
             let mut extension = slot.cell.borrow_mut();
             if result.is_final() && extension.generation == generation {
                 extension.open_calls = extension.open_calls.saturating_sub(1);
+                if !extension.listening.remove(&result.call_id) {
+                    extension.lull.calls();
+                }
             }
             // An answer to a realm that is gone has nobody to go to.
             if extension.generation == generation && extension.realm.is_some() {
@@ -211,6 +219,9 @@ impl Host {
         match &output.result {
             None => extension.leave_running(output.was_delta),
             Some(_) => extension.running = None,
+        }
+        if !output.was_delta {
+            extension.lull.turns();
         }
         let is_over = extension.running.is_none();
         drop(extension);

@@ -3,6 +3,7 @@
 use super::{Completion, Host};
 use crate::extension::{Extension, Loaded, Slot, Status};
 use crate::outcome::Owner;
+use crate::patience::{Waiter, listens};
 use crate::record;
 use crate::registry::Effect;
 use crate::report::ReportKind;
@@ -40,7 +41,7 @@ impl Host {
                 Message::Register(register) => self.register(slot, register),
                 Message::EventResult(result) => {
                     let waiter = slot.cell.borrow_mut().pending.events.remove(&result.event_id);
-                    answer(waiter, Ok(result));
+                    answer(waiter, result);
                 }
                 Message::ToolUpdate(update) => {
                     let extension = slot.cell.borrow();
@@ -50,11 +51,11 @@ impl Host {
                 }
                 Message::ToolResult(result) => {
                     let waiter = slot.cell.borrow_mut().pending.tools.remove(&result.tool_call_id);
-                    answer(waiter.map(|waiter| waiter.done), Ok(result));
+                    answer(waiter.map(|waiter| waiter.done), result);
                 }
                 Message::SlashResult(result) => {
                     let waiter = slot.cell.borrow_mut().pending.commands.remove(&result.slash_command_id);
-                    answer(waiter, Ok(result));
+                    answer(waiter, result);
                 }
                 Message::CallbackUpdate(update) => {
                     let extension = slot.cell.borrow();
@@ -68,7 +69,7 @@ impl Host {
                         pending.callback_updates.remove(&result.callback_id);
                         pending.callbacks.remove(&result.callback_id)
                     };
-                    answer(waiter, Ok(result));
+                    answer(waiter, result);
                 }
                 Message::StreamFault { handler, error } => self.stream_fault(slot, handler, error),
                 Message::BusEmit(event) => self.relay(slot, event),
@@ -101,7 +102,15 @@ impl Host {
         };
         let (sink, index) = (self.0.sink.clone(), slot.index);
         self.0.open_calls.set(self.0.open_calls.get() + 1);
-        slot.cell.borrow_mut().open_calls += 1;
+        {
+            let mut extension = slot.cell.borrow_mut();
+            extension.open_calls += 1;
+            if listens(&call) {
+                extension.listening.insert(call.call_id.clone());
+            } else {
+                extension.lull.calls();
+            }
+        }
         let asked = call.call_id.clone();
         let call = HostCall { call_id: slot.call_id(call.call_id), ..call };
         let running = self.0.dispatcher.call(&caller, call, move |result| {
@@ -186,7 +195,7 @@ impl Host {
         let waiter = {
             let mut extension = slot.cell.borrow_mut();
             match extension.pending.load.take() {
-                Some((waiting, waiter)) if waiting == entry => Some(waiter),
+                Some(waiter) if waiter.entry == entry => Some(waiter.done),
                 other => {
                     extension.pending.load = other;
                     None
@@ -201,7 +210,7 @@ impl Host {
     fn realm_error(&self, slot: &Rc<Slot>, error: ErrorReport) {
         let error = self.located(slot, error);
         let answers_load = error.phase == "load"
-            && slot.cell.borrow().pending.load.as_ref().is_some_and(|(entry, _)| Some(*entry) == error.entry);
+            && slot.cell.borrow().pending.load.as_ref().is_some_and(|waiter| Some(waiter.entry) == error.entry);
         match error.entry {
             Some(entry) if answers_load => {
                 slot.cell.borrow_mut().registry.clear(entry);
@@ -240,11 +249,10 @@ impl Host {
     }
 }
 
-/// Answers whoever waits; somebody who no longer listens is no error, nor is an answer nobody asked for
-/// (a tool that reports twice).
-fn answer<T>(waiter: Option<tokio::sync::oneshot::Sender<T>>, value: T) {
+/// Answers whoever waits; an answer nobody asked for (a tool that reports twice) is no error.
+fn answer<T>(waiter: Option<Waiter<T>>, value: T) {
     if let Some(waiter) = waiter {
-        let _ = waiter.send(value);
+        waiter.answer(Ok(value));
     }
 }
 

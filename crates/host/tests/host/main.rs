@@ -6,6 +6,7 @@ mod embed;
 mod events;
 mod lab;
 mod load;
+mod patience;
 mod stopped;
 mod stream;
 mod wire;

@@ -1,0 +1,124 @@
+//! How much an extension may have reported in one turn of the agent.
+//!
+//! One that throws or prints without end must not bury the terminal, the client or the ledger: past the budget its
+//! reports are counted, and the next turn says how many were left out. Ends, strikes and restarts have limits of their
+//! own and always pass.
+
+use crate::extension::Slot;
+use crate::host::Host;
+use crate::record;
+use crate::report::ReportKind;
+use pijs_protocol::guard;
+use std::rc::Rc;
+
+/// Reports of one extension in one turn of the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReportBudget {
+    /// Errors and warnings.
+    pub errors: u32,
+    /// Lines of console output.
+    pub lines: u32,
+}
+
+impl Default for ReportBudget {
+    /// 100 errors, which nobody reads to the end, and 5,000 lines, which is a long table.
+    fn default() -> Self {
+        Self { errors: 100, lines: 5_000 }
+    }
+}
+
+/// What one extension has had reported since the turn began.
+#[derive(Debug, Default)]
+pub(crate) struct Reported {
+    errors: u64,
+    lines: u64,
+}
+
+/// What becomes of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Passes,
+    /// The first that does not: it is said that there are more.
+    Last,
+    Counted,
+}
+
+impl Reported {
+    fn take(&mut self, kind: &ReportKind, budget: ReportBudget) -> Fate {
+        let (count, most) = match kind {
+            ReportKind::Error(_) | ReportKind::Warning { .. } | ReportKind::Conflict { .. } => {
+                (&mut self.errors, budget.errors)
+            }
+            ReportKind::Log(_) => (&mut self.lines, budget.lines),
+            _ => return Fate::Passes,
+        };
+        *count += 1;
+        match u64::from(most) {
+            most if *count <= most => Fate::Passes,
+            most if *count == most + 1 => Fate::Last,
+            _ => Fate::Counted,
+        }
+    }
+
+    /// Errors and lines that were left out.
+    fn left_out(&self, budget: ReportBudget) -> (u64, u64) {
+        (self.errors.saturating_sub(budget.errors.into()), self.lines.saturating_sub(budget.lines.into()))
+    }
+}
+
+/// Events at which a new budget begins.
+const TURNS: &[&str] = &["agent_start", "turn_start", "agent_end", "session_shutdown"];
+
+impl Host {
+    /// Whether a report is passed on.
+    pub(crate) fn fate(&self, slot: &Rc<Slot>, kind: &ReportKind) -> Fate {
+        let budget = self.0.options.reports;
+        match slot.cell.borrow_mut().reported.take(kind, budget) {
+            _ if !guard::is_up("report.budget") => Fate::Passes,
+            fate => fate,
+        }
+    }
+
+    /// What is said in place of the first report that does not pass.
+    pub(crate) fn too_many(&self, kind: &ReportKind) -> ReportKind {
+        let ReportBudget { errors, lines } = self.0.options.reports;
+        let message = match kind {
+            ReportKind::Log(_) => format!("it prints more than {lines} lines in one turn; the others are only counted"),
+            _ => format!("it reports more than {errors} errors in one turn; the others are only counted"),
+        };
+        ReportKind::Warning { message }
+    }
+
+    /// A turn begins or ends: says what was left out of the last one.
+    pub(crate) fn count_reports_anew(&self, event: &str) {
+        if !TURNS.contains(&event) {
+            return;
+        }
+        for slot in self.slots() {
+            let reported = std::mem::take(&mut slot.cell.borrow_mut().reported);
+            let (errors, lines) = reported.left_out(self.0.options.reports);
+            if errors == 0 && lines == 0 {
+                continue;
+            }
+            record::left_out(&self.0, &slot.cell.borrow().caller, errors, lines);
+            let message = format!("left out of the last turn: {errors} errors and {lines} lines of output");
+            self.report(&slot, None, ReportKind::Warning { message });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_past_the_budget_is_said_once_and_counted() {
+        let budget = ReportBudget { errors: 2, lines: 1 };
+        let mut reported = Reported::default();
+        let warning = ReportKind::Warning { message: String::new() };
+        let fates: Vec<Fate> = (0..4).map(|_| reported.take(&warning, budget)).collect();
+        assert_eq!(fates, [Fate::Passes, Fate::Passes, Fate::Last, Fate::Counted]);
+        assert_eq!(reported.left_out(budget), (2, 0));
+        assert_eq!(reported.take(&ReportKind::Restarted, budget), Fate::Passes);
+    }
+}

@@ -1,0 +1,298 @@
+//! How long the host waits for a promise of an extension that does not settle.
+//!
+//! A turn ends by its own limits; what it leaves behind may still be a promise that nothing will ever settle, and pi
+//! waits for that without end. Here each waiting caller (a hook, a factory, a tool, a command, a callback) has a
+//! budget of time in which nothing that could settle its promise is under way. Time in a program, a request or a dialog
+//! does not count: those end by themselves. Past the budget the realm is discarded like any other that timed out.
+//!
+//! After a person's *abort* ([`Host::hurry`]) it is another matter: nobody is waited for longer than
+//! [`WaitBudget::abort_us`], whatever is under way. The realm lives on, only its caller goes on without it.
+
+use crate::emit::plain_error;
+use crate::extension::{Extension, Loaded, Pending, Slot, Status};
+use crate::host::Host;
+use pijs_protocol::message::{CallbackResult, EventResult, SlashResult, ToolResult};
+use pijs_protocol::registration::Registration;
+use pijs_protocol::{CallId, EntryIndex, HostCall, Termination, guard};
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How long somebody waits for an extension under which nothing moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitBudget {
+    /// For a handler or a factory while nothing at all is under way.
+    pub hook_us: u64,
+    /// The same while a timer is armed, something is listened to, or another extension is at work.
+    pub hook_waiting_us: u64,
+    /// For a tool, a command or a callback while nothing at all is under way.
+    pub call_us: u64,
+    /// The same while a timer is armed, something is listened to, or another extension is at work.
+    pub call_waiting_us: u64,
+    /// After a person's abort, whatever is under way.
+    pub abort_us: u64,
+}
+
+impl Default for WaitBudget {
+    /// 5 s and 2 min for hooks, 1 min and 30 min for what a model or a person asked for, 2 s after an abort.
+    fn default() -> Self {
+        let seconds = |count: u64| count * 1_000_000;
+        Self {
+            hook_us: seconds(5),
+            hook_waiting_us: seconds(120),
+            call_us: seconds(60),
+            call_waiting_us: seconds(1800),
+            abort_us: seconds(2),
+        }
+    }
+}
+
+/// What could settle a promise of an extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Prospect {
+    /// A turn, a queued macrotask, a call that ends by itself.
+    Moves,
+    /// A key or a command of a person, who can abort as well.
+    Person,
+    /// A timer, a connection, another extension.
+    Waits,
+    Nothing,
+}
+
+/// Since when an extension has been still.
+#[derive(Debug, Default)]
+pub(crate) struct Lull {
+    /// Nothing has been under way.
+    nothing: Option<u64>,
+    /// At most something that may never come.
+    waits: Option<u64>,
+}
+
+impl Lull {
+    /// A turn has run.
+    pub(crate) fn turns(&mut self) {
+        self.nothing = None;
+    }
+
+    /// A call that ends by itself has begun, or has ended.
+    pub(crate) fn calls(&mut self) {
+        *self = Self::default();
+    }
+
+    fn note(&mut self, prospect: Prospect, now_us: u64) {
+        match prospect {
+            Prospect::Moves | Prospect::Person => *self = Self::default(),
+            Prospect::Waits => {
+                self.nothing = None;
+                self.waits.get_or_insert(now_us);
+            }
+            Prospect::Nothing => {
+                self.nothing.get_or_insert(now_us);
+                self.waits.get_or_insert(now_us);
+            }
+        }
+    }
+}
+
+/// Somebody who waits for an answer.
+pub(crate) struct Waiter<T> {
+    done: oneshot::Sender<Result<T, Termination>>,
+    since_us: u64,
+}
+
+impl<T> Waiter<T> {
+    pub(crate) fn new(done: oneshot::Sender<Result<T, Termination>>, since_us: u64) -> Self {
+        Self { done, since_us }
+    }
+
+    /// Somebody who no longer listens is no error.
+    pub(crate) fn answer(self, value: Result<T, Termination>) {
+        let _ = self.done.send(value);
+    }
+}
+
+/// How often a busy driver looks after those who wait.
+const NOW_AND_THEN_US: u64 = 100_000;
+
+/// Calls that bring something whenever it comes, and end when nobody wants it any more.
+const LISTENING: &[(&str, &str)] =
+    &[("fs", "watch"), ("net", "listen"), ("net", "connect"), ("net", "accept"), ("websocket", "open")];
+
+/// Whether a call may be open for ever without anything being under way.
+pub(crate) fn listens(call: &HostCall) -> bool {
+    let op = call.params.get("op").and_then(Value::as_str).unwrap_or_default();
+    LISTENING.contains(&(call.method.as_str(), op))
+}
+
+impl Host {
+    /// A person aborts: whoever waits for an extension now, and until the run has ended, waits for
+    /// [`WaitBudget::abort_us`] at most.
+    pub fn hurry(&self) {
+        self.0.hurried.set(Some(self.0.timer.now().elapsed_us));
+        self.notify_driver();
+    }
+
+    /// The same now and then, for a driver that is never at rest because somebody else is busy for ever.
+    pub(crate) fn lose_patience_now_and_then(&self) {
+        if self.0.timer.now().elapsed_us.saturating_sub(self.0.looked_us.get()) >= NOW_AND_THEN_US {
+            self.lose_patience();
+        }
+    }
+
+    /// Ends what has been waited for too long. Answers when to look again, and whether anything ended.
+    pub(crate) fn lose_patience(&self) -> (Option<Duration>, bool) {
+        if self.0.slots.borrow().iter().all(|slot| slot.cell.borrow().pending.is_empty()) {
+            if self.0.active_signal.borrow().is_none() {
+                self.0.hurried.set(None);
+            }
+            return (None, false);
+        }
+        let slots = self.slots();
+        let now_us = self.0.timer.now().elapsed_us;
+        self.0.looked_us.set(now_us);
+        let has_person = self.0.state.get("hasUI") == Some(Value::Bool(true));
+        let movers = slots.iter().filter(|slot| slot.cell.borrow().moves()).count();
+        let (mut next, mut acted) = (None, false);
+        for slot in slots {
+            let others_move = movers > usize::from(slot.cell.borrow().moves());
+            let due = self.due(&slot, now_us, others_move, has_person);
+            match due {
+                Some(at) if at <= now_us && guard::is_up("hook.deadline") => {
+                    self.end(&slot, &Termination::Timeout { quota: Termination::UNSETTLED.to_owned() });
+                    acted = true;
+                    continue;
+                }
+                Some(at) => next = earlier(next, at),
+                None => {}
+            }
+            if let Some(asked_us) = self.0.hurried.get().filter(|_| guard::is_up("hook.abort")) {
+                let patience_us = self.0.options.waits.abort_us;
+                let (late, left) = slot.cell.borrow_mut().pending.give_up(asked_us, patience_us, now_us);
+                acted |= late;
+                next = left.map_or(next, |at| earlier(next, at));
+            }
+        }
+        let pause = next.map(|at| Duration::from_micros(at.saturating_sub(now_us).max(1)));
+        (pause, acted)
+    }
+
+    /// When the patience with an extension ends.
+    fn due(&self, slot: &Rc<Slot>, now_us: u64, others_move: bool, has_person: bool) -> Option<u64> {
+        let mut extension = slot.cell.borrow_mut();
+        if extension.pending.is_empty() {
+            extension.lull = Lull::default();
+            return None;
+        }
+        let prospect = extension.prospect(others_move, has_person);
+        extension.lull.note(prospect, now_us);
+        let waits = self.0.options.waits;
+        let Extension { lull, pending, .. } = &*extension;
+        let by = |since: Option<u64>, still: Option<u64>, patience_us: u64| {
+            Some(since?.max(still?).saturating_add(patience_us))
+        };
+        let (hook, call) = (pending.oldest_hook(), pending.oldest_call());
+        let ends = [
+            by(hook, lull.nothing, waits.hook_us),
+            by(hook, lull.waits, waits.hook_waiting_us),
+            by(call, lull.nothing, waits.call_us),
+            by(call, lull.waits, waits.call_waiting_us),
+        ];
+        ends.into_iter().flatten().min()
+    }
+}
+
+fn earlier(one: Option<u64>, other: u64) -> Option<u64> {
+    Some(one.map_or(other, |one| one.min(other)))
+}
+
+impl Extension {
+    /// Whether something is under way that ends by itself.
+    fn moves(&self) -> bool {
+        self.running.is_some() || !self.ticks.is_idle() || self.open_calls > self.listening.len()
+    }
+
+    fn prospect(&self, others_move: bool, has_person: bool) -> Prospect {
+        let is_asked = has_person && self.status == Status::Live && self.hears_a_person();
+        if self.moves() {
+            Prospect::Moves
+        } else if is_asked {
+            Prospect::Person
+        } else if others_move || self.ticks.live_timers() > 0 || !self.listening.is_empty() {
+            Prospect::Waits
+        } else {
+            Prospect::Nothing
+        }
+    }
+
+    /// Whether a key, a command or a word of a person reaches it.
+    fn hears_a_person(&self) -> bool {
+        self.registry.commands().next().is_some()
+            || self.registry.has_handler("input")
+            || self.registry.others().any(|(_, other)| matches!(other, Registration::Shortcut { .. }))
+    }
+}
+
+/// Calls of an extension that listen.
+pub(crate) type Listening = BTreeSet<CallId>;
+
+impl Pending {
+    fn oldest_hook(&self) -> Option<u64> {
+        let events = self.events.values().map(|waiter| waiter.since_us);
+        events.chain(self.load.as_ref().map(|load| load.since_us)).min()
+    }
+
+    fn oldest_call(&self) -> Option<u64> {
+        let tools = self.tools.values().map(|waiter| waiter.done.since_us);
+        let commands = self.commands.values().map(|waiter| waiter.since_us);
+        tools.chain(commands).chain(self.callbacks.values().map(|waiter| waiter.since_us)).min()
+    }
+
+    /// Answers in place of the extension whoever has waited for so long since the abort. Whether anybody had, and when
+    /// the next one will have.
+    fn give_up(&mut self, asked_us: u64, patience_us: u64, now_us: u64) -> (bool, Option<u64>) {
+        let at = |since_us: u64| since_us.max(asked_us).saturating_add(patience_us);
+        let mut acted = false;
+        for (id, waiter) in take_late(&mut self.events, |waiter| at(waiter.since_us) <= now_us) {
+            let error = Some(aborted("abort"));
+            waiter.answer(Ok(EventResult { event_id: id, value: None, changed: Map::new(), error }));
+            acted = true;
+        }
+        for (id, waiter) in take_late(&mut self.tools, |waiter| at(waiter.done.since_us) <= now_us) {
+            let error = Some(aborted("tool"));
+            waiter.done.answer(Ok(ToolResult { tool_call_id: id, output: Value::Null, is_error: true, error }));
+            acted = true;
+        }
+        for (id, waiter) in take_late(&mut self.commands, |waiter| at(waiter.since_us) <= now_us) {
+            waiter.answer(Ok(SlashResult { slash_command_id: id, error: Some(aborted("command")) }));
+            acted = true;
+        }
+        for (id, waiter) in take_late(&mut self.callbacks, |waiter| at(waiter.since_us) <= now_us) {
+            self.callback_updates.remove(&id);
+            waiter.answer(Ok(CallbackResult { callback_id: id, value: None, error: Some(aborted("callback")) }));
+            acted = true;
+        }
+        let left = self.oldest_call().into_iter().chain(self.events.values().map(|waiter| waiter.since_us)).min();
+        (acted, left.map(at))
+    }
+}
+
+fn aborted(phase: &str) -> pijs_protocol::message::ErrorReport {
+    plain_error(EntryIndex(0), phase, "Operation aborted".to_owned())
+}
+
+fn take_late<K: Ord + Clone, V>(
+    all: &mut std::collections::BTreeMap<K, V>,
+    is_late: impl Fn(&V) -> bool,
+) -> Vec<(K, V)> {
+    let late: Vec<K> = all.iter().filter(|(_, waiter)| is_late(waiter)).map(|(id, _)| id.clone()).collect();
+    late.into_iter().filter_map(|id| all.remove_entry(&id)).collect()
+}
+
+/// The caller of `load`.
+pub(crate) struct LoadWaiter {
+    pub(crate) entry: EntryIndex,
+    pub(crate) done: oneshot::Sender<Loaded>,
+    pub(crate) since_us: u64,
+}

@@ -1,0 +1,4 @@
+/** A factory that is never done. */
+export default async () => {
+  await new Promise(() => {});
+};
