@@ -21,6 +21,7 @@ type Scenario = (&'static str, &'static str, fn() -> bool);
 const SCENARIOS: &[Scenario] = &[
     ("calls_in_flight_are_limited", "quota.in-flight", calls_in_flight_are_limited),
     ("dialogs_are_limited", "quota.dialogs", dialogs_are_limited),
+    ("a_claim_is_compared", "gate.claimed", a_claim_is_compared),
     #[cfg(target_os = "linux")]
     ("a_worker_speaks_when_it_is_asked", "realm.turns", rogue::a_worker_speaks_when_it_is_asked),
     #[cfg(target_os = "linux")]
@@ -131,6 +132,15 @@ fn dialogs_are_limited() -> bool {
     let refused = |at| dispatcher.call_sync(&caller, call(at, "confirm")).is_error;
     assert!((0..most).all(|at| !refused(at)), "that many are fine");
     refused(most)
+}
+
+/// D01: a call that names another capability than it needs is refused, also where both would be allowed.
+fn a_claim_is_compared() -> bool {
+    let (dispatcher, caller) = dispatcher();
+    let honest = call(0, "notify");
+    assert!(!dispatcher.call_sync(&caller, honest.clone()).is_error, "what it needs is fine");
+    let claimed = HostCall { capability: Capability::new("log"), call_id: "c1".into(), ..honest };
+    dispatcher.call_sync(&caller, claimed).is_error
 }
 
 /// A worker that is not ours any more.

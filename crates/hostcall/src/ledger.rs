@@ -18,7 +18,7 @@ use crate::derive::{Required, Subject};
 use crate::gate::Decision;
 use hmac::{Hmac, Mac};
 use pijs_protocol::log::Level;
-use pijs_protocol::{ErrorCode, ExtensionId, HostCall, Now};
+use pijs_protocol::{ErrorCode, ExtensionId, HostCall, Now, guard};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::io;
@@ -342,7 +342,10 @@ impl Ledger {
         scratch.clear();
         canonical::write_call(&call.method, &call.params, &call.bytes, &mut scratch);
         let hash = match &inner.options.hash_key {
-            Some(key) if call.method == "env" || secrets::are_in(&call.params, &inner.redactor) => {
+            Some(key)
+                if guard::is_up("ledger.keyed-hash")
+                    && (call.method == "env" || secrets::are_in(&call.params, &inner.redactor)) =>
+            {
                 ParamsHash { digest: keyed(key, &scratch), keyed: true }
             }
             _ => ParamsHash { digest: Sha256::digest(&scratch).into(), keyed: false },

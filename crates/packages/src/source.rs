@@ -22,7 +22,7 @@ impl PackageName {
     /// Checks a name; `IN_NAME` says what is wrong with it.
     pub fn parse(name: &str) -> Result<Self> {
         let refuse = |why: &str| Err(PackageError::new(InstallCode::Name, printable(name), why.to_owned()));
-        if name.is_empty() || name.len() > 214 {
+        if (name.is_empty() || name.len() > 214) && guard::is_up("name.form") {
             return refuse("a package name has 1 to 214 characters");
         }
         let parts: Vec<&str> = match name.strip_prefix('@') {

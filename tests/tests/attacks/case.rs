@@ -34,6 +34,9 @@ pub(crate) struct Case {
     /// Guards that the case relies on; `a+b` are lowered together.
     #[serde(default)]
     pub(crate) guards: Vec<Guard>,
+    /// Why no guard of its own can be lowered; every case without guards says so.
+    #[serde(default)]
+    pub(crate) unguarded: Option<String>,
     /// Rust tests that hold this case, as `path/of/file.rs#name_of_the_test`.
     #[serde(default)]
     pub(crate) rust: Vec<String>,

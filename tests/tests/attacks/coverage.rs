@@ -30,7 +30,10 @@ pub(crate) fn trials(cases: &Cases) -> Vec<Trial> {
         .map(str::to_owned)
         .collect();
     let tests: Vec<String> = cases.values().flat_map(|(_, case)| case.rust.clone()).collect();
+    let proofs: Vec<(String, bool, Option<String>)> =
+        cases.iter().map(|(id, (_, case))| (id.clone(), !case.guards.is_empty(), case.unguarded.clone())).collect();
     vec![
+        Trial::test("coverage::every_case_has_a_red_run_or_says_why_not", move || check(Ok(red_runs(&proofs)))),
         Trial::test("coverage::every_attack_has_a_case", move || check(every_attack(&ids))),
         Trial::test("coverage::every_guard_has_a_red_run", move || check(every_guard(&guards))),
         Trial::test("coverage::named_rust_tests_exist", move || check(rust_tests(&tests))),
@@ -99,6 +102,23 @@ fn every_guard(lowered: &BTreeSet<String>) -> Result<Vec<String>, String> {
         .extend(ids.pending_guards.difference(&there).map(|guard| format!("pending_guards: no code asks for {guard}")));
     Ok(problems)
 }
+
+/// A reason is a sentence, and there is none where a guard falls.
+fn red_runs(proofs: &[(String, bool, Option<String>)]) -> Vec<String> {
+    let problem = |(id, is_guarded, reason): &(String, bool, Option<String>)| match (is_guarded, reason) {
+        (true, None) => None,
+        (true, Some(_)) => Some(format!("{id} lowers a guard: take `unguarded` away")),
+        (false, None) => Some(format!("{id} lowers no guard: name one, or say under `unguarded` why none can fall")),
+        (false, Some(reason)) if reason.split_whitespace().count() < SHORTEST_REASON => {
+            Some(format!("{id}: {reason:?} is no reason"))
+        }
+        (false, Some(_)) => None,
+    };
+    proofs.iter().filter_map(problem).collect()
+}
+
+/// Words of the shortest reason that can explain anything.
+const SHORTEST_REASON: usize = 6;
 
 fn rust_tests(tests: &[String]) -> Result<Vec<String>, String> {
     let mut problems = Vec::new();

@@ -1,0 +1,8 @@
+/** Has the model start over at every word. */
+let asked = 0;
+
+export default (pi: any) =>
+  pi.on("stream_text", () => {
+    asked += 1;
+    return { abort: true, retry: { role: "system", content: `not good enough (${asked})` } };
+  });
