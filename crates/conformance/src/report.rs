@@ -86,7 +86,8 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | the built-in system prompt | words of our own |\n\
     | `eval` and `new Function` | refused |\n\
     | install scripts of packages | never run |\n\
-    | a promise of a handler is waited for without end | past a budget in which nothing is under way it is given up (`docs/security.md`) |\n";
+    | a promise of a handler is waited for without end | past a budget in which nothing is under way it is given up (`docs/security.md`) |\n\
+    | what a command of `bash` leaves running outlives pi | it ends with pi, however that ends |\n";
 
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")

@@ -159,6 +159,9 @@ pub(crate) enum Step {
     /// Repeats steps; `@@round@@` counts from 0.
     Repeat {
         times: usize,
+        /// How often with `PIJS_NIGHTLY=1`.
+        #[serde(default)]
+        nightly: Option<usize>,
         steps: Vec<Value>,
     },
     /// Runs the steps once for each set of names. With a guard down every one of them has to fail.

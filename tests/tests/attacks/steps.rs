@@ -87,10 +87,13 @@ fn one(world: &World, step: Step, alone: bool) -> Result<(), String> {
                 results.map(|_| run::Ran::default())
             })
         }),
-        Step::Repeat { times, steps } => (0..times).try_for_each(|round| {
-            world.set("round", &round.to_string());
-            list(world, &steps, alone).map_err(|error| format!("round {round}: {error}"))
-        }),
+        Step::Repeat { times, nightly, steps } => {
+            let times = nightly.filter(|_| std::env::var_os("PIJS_NIGHTLY").is_some()).unwrap_or(times);
+            (0..times).try_for_each(|round| {
+                world.set("round", &round.to_string());
+                list(world, &steps, alone).map_err(|error| format!("round {round}: {error}"))
+            })
+        }
         Step::Each { of, steps } => each(world, of, &steps, alone),
         Step::Include { name } => list(world, &case::included(&name)?, alone),
         Step::Expect(expected) => files::expect(world, &expected),
