@@ -159,7 +159,11 @@ async fn list_models(environment: &Environment, args: RunArgs, flags: Vec<Extens
     let args = RunArgs { no_session: true, ..args };
     let front_end = Box::new(NoFrontEnd);
     let loaded = loaded(environment, Setup { args, flags, front_end, ledger: None, partner: None }).await?;
-    models::list(&loaded.models(), &search);
+    let (models, wrong) = loaded.models();
+    for (path, message) in wrong {
+        stderr(&clean(&format!("warning: {path}: {message}")));
+    }
+    models::list(&models, &search);
     for report in loaded.reports.iter().flat_map(Reports::drain) {
         show(&report, loaded.ledger.redactor());
     }
@@ -200,16 +204,14 @@ struct Loaded {
 }
 
 impl Loaded {
-    /// All models there are.
-    fn models(&self) -> Models {
+    /// All models there are, and what is wrong with those that extensions offer: file and message.
+    fn models(&self) -> (Models, Vec<(String, String)>) {
         let mut models = Models::default();
         if let Some(known) = self.control.known() {
             models.set_known(known);
         }
-        for (path, message) in models.set_offers(self.extensions.offers()) {
-            stderr(&format!("warning: {}", clean(&format!("{path}: {message}"))));
-        }
-        models
+        let wrong = models.set_offers(self.extensions.offers());
+        (models, wrong)
     }
 }
 
@@ -331,7 +333,8 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     let loaded = loaded(environment, setup).await?;
     let choice = match &loaded.ready {
         Some(ready) => Choice::ready(&loaded.args, ready.model().clone())?,
-        None => models::choose(environment, &loaded.args, &loaded.models(), loaded.left.clone())?,
+        // What is wrong with an offer is reported when the session begins.
+        None => models::choose(environment, &loaded.args, &loaded.models().0, loaded.left.clone())?,
     };
     let Loaded { args, ambient, settings, ready, control, extensions, front_end, mode, host, ledger, pins, .. } =
         loaded;
