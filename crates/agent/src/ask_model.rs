@@ -1,8 +1,9 @@
 //! Models that an extension asks by itself: `complete` and `stream` of pi-ai, `ctx.modelRegistry`.
 //!
-//! The reply is no part of the conversation; it goes to the extension, piece by piece when it wants that. The key is the session's own, unless the extension brings
-//! one; the session's keys are never shown to an extension, which gets a name for them instead
-//! ([`KEY_NAME`]) and hands that back.
+//! The reply is no part of the conversation; it goes to the extension, piece by piece when it wants that.
+//! The key is the session's own; it is never shown to an extension, which gets a name for it instead
+//! ([`KEY_NAME`]) and hands that back. A model that the session does not know is a server of the extension's
+//! choice: that is another op, which needs what registering a provider needs.
 
 use crate::agent::Agent;
 use crate::message::{AssistantMessage, Block, Content, Message};
@@ -25,6 +26,8 @@ const KEY_NAME: &str = "pijs-session-key:";
 /// A question on its way to the agent's thread.
 pub(crate) struct Question {
     pub(crate) params: Map<String, Value>,
+    /// It may be a model of the extension's own, at an address of its own.
+    pub(crate) elsewhere: bool,
     /// Takes the reply as it arrives, for who wants it so.
     pub(crate) pieces: Option<ChunkSink>,
     /// Fires when nobody waits for the reply any more.
@@ -53,14 +56,14 @@ impl Listener for ChunkSink {
 impl Agent {
     /// One reply of a model, as pi's `AssistantMessage`; a failure is one too. The request ends with whoever waited.
     pub(crate) async fn ask_model(&self, question: Question) {
-        let Question { params, pieces, cancel, done } = question;
+        let Question { params, elsewhere, pieces, cancel, done } = question;
         let stop = CancellationToken::new();
         // However this ends, the provider's connection goes.
         let _guard = stop.clone().drop_guard();
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => return,
-            answer = self.answer(&params, pieces, stop) => answer,
+            answer = self.answer(&params, elsewhere, pieces, stop) => answer,
         };
         // Whoever asked may be gone.
         let _ = done.send(answer);
@@ -69,6 +72,7 @@ impl Agent {
     async fn answer(
         &self,
         params: &Map<String, Value>,
+        elsewhere: bool,
         pieces: Option<ChunkSink>,
         stop: CancellationToken,
     ) -> Result<Value, HostcallError> {
@@ -80,30 +84,32 @@ impl Agent {
         let request = request(params.get("context").unwrap_or(&Value::Null), &options);
         let nobody: &dyn Listener = &();
         let listener = pieces.as_ref().map_or(nobody, |pieces| pieces);
-        let message = match self.model_for(&model, &options).await {
+        let message = match self.model_for(&model, &options, elsewhere).await {
             Ok(provider) => self.ask_once_in_pieces(&*provider, &request, stop, listener).await,
             Err(error) => self.failed(&model, &error),
         };
         Ok(Message::Assistant(message).to_value())
     }
 
-    /// The model as the session knows it, or with the key that the extension gave.
-    async fn model_for(&self, model: &Model, options: &Value) -> Result<Arc<dyn Provider>, ProviderError> {
-        let key = options.get("apiKey").and_then(Value::as_str).filter(|key| !key.starts_with(KEY_NAME));
+    /// The model as the session knows it; one that it does not know only where the extension may speak to any
+    /// server, with the key that it gave.
+    async fn model_for(
+        &self,
+        model: &Model,
+        options: &Value,
+        elsewhere: bool,
+    ) -> Result<Arc<dyn Provider>, ProviderError> {
         let known = self.models.borrow().find(&model.provider, &model.id);
-        match (key, known) {
-            (Some(key), None) => {
-                let headers = options.get("headers").cloned().and_then(|headers| serde_json::from_value(headers).ok());
-                let credentials = Credentials {
-                    key: Some(key.to_owned()),
-                    headers: headers.unwrap_or_default(),
-                    ..Credentials::default()
-                };
-                let limits = self.settings.borrow().provider.clone();
-                models::open_http(model.clone(), credentials, &limits, &self.options.ambient)
-            }
-            (_, known) => self.open_model(known.as_ref().unwrap_or(model)).await,
+        if let Some(known) = known {
+            return self.open_model(&known).await;
         }
+        let key = options.get("apiKey").and_then(Value::as_str).filter(|key| !key.starts_with(KEY_NAME));
+        let Some(key) = key.filter(|_| elsewhere) else { return self.open_model(model).await };
+        let headers = options.get("headers").cloned().and_then(|headers| serde_json::from_value(headers).ok());
+        let credentials =
+            Credentials { key: Some(key.to_owned()), headers: headers.unwrap_or_default(), ..Credentials::default() };
+        let limits = self.settings.borrow().provider.clone();
+        models::open_http(model.clone(), credentials, &limits, &self.options.ambient)
     }
 
     fn failed(&self, model: &Model, error: &ProviderError) -> AssistantMessage {

@@ -30,13 +30,15 @@ impl SessionPort for AgentControl {
     }
 
     fn call_in_pieces(&self, caller: &Caller, call: SessionCall, cancel: CancelToken, pieces: ChunkSink) -> PortAnswer {
-        if call.op != SessionOp::AskModel {
-            return SessionPort::call(self, caller, call, cancel);
-        }
+        let elsewhere = match call.op {
+            SessionOp::AskModel => false,
+            SessionOp::AskModelAt => true,
+            _ => return SessionPort::call(self, caller, call, cancel),
+        };
         let (done, answer) = oneshot::channel();
         let wanted = call.params.get("pieces").and_then(Value::as_bool) == Some(true);
         let pieces = wanted.then_some(pieces);
-        self.send(Work::Ask(Question { params: call.params, pieces, cancel: cancel.clone(), done }));
+        self.send(Work::Ask(Question { params: call.params, elsewhere, pieces, cancel: cancel.clone(), done }));
         answered(answer, cancel)
     }
 

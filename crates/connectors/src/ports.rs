@@ -105,6 +105,8 @@ ops! {
         /// `model, context, options, pieces?`; the answer is an assistant message. With `pieces`, what the provider
         /// answered (`{type: "response", status, headers}`) and pi's updates of the message come before it.
         AskModel = "ask_model",
+        /// The same of a model that the session does not know, at the model's own address and with the key in `options`.
+        AskModelAt = "ask_model_at",
     }
 }
 

@@ -248,6 +248,8 @@ pub const SESSION_OPS: &[(&str, &str)] = &[
     ("send_message", "session.inject"),
     ("send_user_message", "session.inject"),
     ("ask_model", "session.inject"),
+    // A server of the extension's choice: what is sent there is as with a provider that it registers.
+    ("ask_model_at", "provider"),
     ("refresh_providers", "session"),
     ("list_models", "session"),
     ("set_leaf", "session.control"),

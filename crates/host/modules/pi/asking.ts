@@ -7,9 +7,13 @@
  */
 
 import { call } from "pi:hostcall";
+import { modelRegistry } from "pi:pi/models";
 import { withoutSystemMessages } from "pi:pi/transcript";
 import type { Context } from "pi:pi/transcript";
 import type { AbortSignal } from "pi:web/abort";
+
+/** What stands for a key of the session's. */
+export const KEY_NAME = "pijs-session-key:";
 
 export interface Model {
   id: string;
@@ -71,17 +75,25 @@ function take(partial: any, event: ReplyEvent): ReplyEvent {
   return { ...rest, ...(type === "toolcall_end" ? { toolCall } : {}), partial };
 }
 
+/** Whether a model is the extension's own: the session does not know it, and the key for it was given. */
+function isOwn({ provider, id }: Model, { apiKey }: AskOptions): boolean {
+  if (typeof apiKey !== "string" || apiKey.startsWith(KEY_NAME)) return false;
+  return modelRegistry.find(provider, id) === undefined;
+}
+
 /** Sends a request. `onEvent` hears of the pieces; without it the reply comes in one. */
 async function ask(model: Model, context: Context, options: AskOptions, partial: any, onEvent?: (event: ReplyEvent) => void): Promise<any> {
   try {
+    // A server of its own needs what registering a provider needs.
+    const [op, capability] = isOwn(model, options) ? ["ask_model_at", "provider"] : ["ask_model", "session.inject"];
     const params = {
-      op: "ask_model",
+      op,
       model: JSON.parse(JSON.stringify(model)),
       context: JSON.parse(JSON.stringify(withoutSystemMessages(context))),
       options: plainOptions(options),
       pieces: onEvent !== undefined,
     };
-    const answer = await call("session", "session.inject", params, {
+    const answer = await call("session", capability, params, {
       signal: options.signal,
       onChunk: ({ output, isLast }) => {
         if (isLast) return;

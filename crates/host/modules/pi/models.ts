@@ -10,11 +10,12 @@
 
 import { send, state } from "pi:engine";
 import { call, callSync } from "pi:hostcall";
-import { complete, stream } from "pi:pi/asking";
+import { KEY_NAME, complete, stream } from "pi:pi/asking";
 import type { Model } from "pi:pi/asking";
 import { sessionRuntimeOf } from "pi:pi/session-runtime";
 import { configOf, forget, localModels, nativeOf, providerSpecOf } from "pi:pi/providers";
 
+export { KEY_NAME };
 export type { Model };
 
 interface ProviderState {
@@ -34,9 +35,6 @@ interface Catalogue {
   /** What is wrong with `models.json`. */
   error?: string;
 }
-
-/** What stands for a key of the session's. */
-export const KEY_NAME = "pijs-session-key:";
 
 function catalogue(): Catalogue {
   return state().set.models ?? { all: [], asked: [], providers: {} };
