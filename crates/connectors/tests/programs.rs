@@ -28,6 +28,7 @@ mod linux {
     const CASES: &[(&str, Case)] = &[
         ("what_a_program_gets", what_a_program_gets),
         ("children_that_leave_the_session_die_too", children_that_leave_the_session_die_too),
+        ("a_signal_can_go_to_the_whole_group", a_signal_can_go_to_the_whole_group),
         ("a_fork_storm_ends", a_fork_storm_ends),
         ("a_stopped_program_ends", a_stopped_program_ends),
         ("a_pipe_held_by_a_grandchild_does_not_hold_up_the_answer", a_pipe_held_by_a_grandchild),
@@ -242,6 +243,25 @@ mod linux {
             // Waiting with a limit ends it with everything.
             let limited = world.run("exec", op("wait", json!({"pid": pid, "timeout": 50}))).await;
             assert_eq!(ok(limited), json!({"code": null, "signal": "SIGTERM", "killed": true}));
+        });
+    }
+
+    fn a_signal_can_go_to_the_whole_group() {
+        let world = world();
+        block(async {
+            let script = "sleep 31278 & echo $!; wait";
+            let pid =
+                ok(world.sync("exec", "exec", op("spawn", json!({"command": "sh", "args": ["-c", script]}))))["pid"]
+                    .clone();
+            let mut wait = world.start("exec", "exec", op("wait", json!({"pid": pid})), vec![]);
+            let said = wait.next().await;
+            let inner = String::from_utf8_lossy(&said.bytes[0]).trim().to_owned();
+            assert!(lives(&inner));
+            let params = json!({"pid": pid, "signal": "SIGKILL", "group": true});
+            assert_eq!(ok(world.sync("exec", "exec", op("kill", params)))["sent"], true);
+            let ended = ok(wait.all().await.pop().unwrap());
+            assert_eq!(ended, json!({"code": null, "signal": "SIGKILL", "killed": false}));
+            until("its child got it, too", || !lives(&inner));
         });
     }
 

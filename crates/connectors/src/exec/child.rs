@@ -60,9 +60,18 @@ impl Drop for Ends {
     }
 }
 
+/// Who gets a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Receiver {
+    /// The program alone.
+    Program,
+    /// The group of processes that it leads.
+    Group,
+}
+
 trait Held: Send + Sync {
-    /// To the program alone; false when it has ended.
-    fn signal(&self, signal: Signal) -> bool;
+    /// False when the program has ended.
+    fn signal(&self, signal: Signal, to: Receiver) -> bool;
     /// Ends the tree: politely, then not.
     fn end(&self);
     /// Whether nothing of the tree is left.
@@ -70,9 +79,9 @@ trait Held: Send + Sync {
 }
 
 impl Leash {
-    /// Sends a signal to the program alone; false when it has ended.
-    pub(super) fn signal(&self, signal: Signal) -> bool {
-        self.held.0.signal(signal)
+    /// Sends a signal; false when the program has ended.
+    pub(super) fn signal(&self, signal: Signal, to: Receiver) -> bool {
+        self.held.0.signal(signal, to)
     }
 
     /// A second hand on the same tree.
@@ -121,7 +130,7 @@ struct Pipes {
 #[cfg(target_os = "linux")]
 mod supervised {
     use super::super::supervisor::{ARGUMENT, Order, Walls, Word, receive_word, send_order, sweep};
-    use super::{Arc, ExecOptions, Exit, Held, Mutex, Pipes, PoisonError, Signal, Start, io, oneshot};
+    use super::{Arc, ExecOptions, Exit, Held, Mutex, Pipes, PoisonError, Receiver, Signal, Start, io, oneshot};
     use pijs_protocol::guard;
     use std::io::{BufReader, Write as _};
     use std::net::Shutdown;
@@ -146,9 +155,13 @@ mod supervised {
     }
 
     impl Held for Supervised {
-        fn signal(&self, signal: Signal) -> bool {
+        fn signal(&self, signal: Signal, to: Receiver) -> bool {
             let running = self.running.load(Ordering::Acquire);
-            running && self.say(&format!("signal {}\n", signal.as_raw()))
+            let word = match to {
+                Receiver::Program => "signal",
+                Receiver::Group => "signal-group",
+            };
+            running && self.say(&format!("{word} {}\n", signal.as_raw()))
         }
 
         fn end(&self) {
@@ -262,7 +275,7 @@ mod supervised {
 }
 
 mod alone {
-    use super::{Arc, ExecOptions, Exit, Held, Mutex, Pid, Pipes, PoisonError, Signal, Start, io, oneshot};
+    use super::{Arc, ExecOptions, Exit, Held, Mutex, Pid, Pipes, PoisonError, Receiver, Signal, Start, io, oneshot};
     use rustix::process::{WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
     use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
     use std::process::{Command, Stdio};
@@ -276,9 +289,13 @@ mod alone {
     }
 
     impl Held for Group {
-        fn signal(&self, signal: Signal) -> bool {
+        fn signal(&self, signal: Signal, to: Receiver) -> bool {
             let reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
-            !*reaped && kill_process(self.leader, signal).is_ok()
+            let send = match to {
+                Receiver::Program => kill_process,
+                Receiver::Group => kill_process_group,
+            };
+            !*reaped && send(self.leader, signal).is_ok()
         }
 
         fn end(&self) {

@@ -1,6 +1,6 @@
 //! Programs of an extension that are under way: found by number, ended with the extension.
 
-use super::child::{Child, Leash};
+use super::child::{Child, Leash, Receiver};
 use super::run::sender;
 use pijs_hostcall::{CancelToken, Output, Request};
 use pijs_protocol::{ExtensionId, HostcallError};
@@ -145,7 +145,7 @@ impl Spawned {
         Output::empty()
     }
 
-    /// `kill`.
+    /// `kill`; with `group` the program's whole process group gets the signal.
     pub(super) fn kill(&self, request: &Request) -> Result<Output, HostcallError> {
         use super::signals::{named, numbered};
         let unknown = || HostcallError::invalid("schema", "exec.kill: `signal` is not a signal's name or number");
@@ -161,6 +161,7 @@ impl Spawned {
             }
             Some(_) => return Err(unknown()),
         };
-        Ok(Output::new(json!({ "sent": self.leash.signal(signal) })))
+        let to = if crate::params::flag(request, "group")? { Receiver::Group } else { Receiver::Program };
+        Ok(Output::new(json!({ "sent": self.leash.signal(signal, to) })))
     }
 }

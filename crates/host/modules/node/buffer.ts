@@ -334,4 +334,10 @@ export function transcode(source: Uint8Array, from: string, to: string): Buffer 
   return Buffer.from(decodeText(source, checkedEncoding(from)), to);
 }
 
-export default { Buffer, SlowBuffer, Blob, File, atob, btoa, constants, kMaxLength, INSPECT_MAX_BYTES, isUtf8, isAscii, transcode };
+export const kStringMaxLength: number = constants.MAX_STRING_LENGTH;
+/** Nothing here makes an object URL. */
+export function resolveObjectURL(): undefined {
+  return undefined;
+}
+
+export default { kStringMaxLength, resolveObjectURL, Buffer, SlowBuffer, Blob, File, atob, btoa, constants, kMaxLength, INSPECT_MAX_BYTES, isUtf8, isAscii, transcode };

@@ -6,9 +6,11 @@
  */
 
 import { HostcallError, callSync } from "pi:hostcall";
-import { checkString, coded, notSupported } from "pi:node/errors";
+import { checkString, coded } from "pi:node/errors";
+import { signalName } from "pi:node/child_process/signals";
+import { absent } from "pi:node/refuse";
 import { ChildProcess } from "pi:node/child_process/child";
-import { inputOf, outputOf, program, signalName, spawnError, wholeParams } from "pi:node/child_process/program";
+import { inputOf, outputOf, program, spawnError, wholeParams } from "pi:node/child_process/program";
 import type { SpawnOptions } from "pi:node/child_process/program";
 import { Buffer } from "node:buffer";
 import { log } from "pi:web/console";
@@ -160,8 +162,6 @@ export function execSync(command: string, options: SpawnOptions = {}): any {
   return checked(passErrors(spawnSync(shell, ["-c", command], { ...options, shell: false }), options), command);
 }
 
-export function fork(): never {
-  throw notSupported("child_process.fork", "there is no Node to run a module in; spawn a program");
-}
+export const fork = absent("child_process.fork", "there is no Node to run a module in; spawn a program");
 
 export default { ChildProcess, exec, execFile, execFileSync, execSync, fork, spawn, spawnSync };

@@ -5,9 +5,11 @@
  */
 
 import { fillRandom, random } from "pi:engine";
-import { coded, invalidArgType, notSupported, outOfRange } from "pi:node/errors";
+import { coded, invalidArgType, outOfRange } from "pi:node/errors";
+import { refuse } from "pi:node/refuse";
 import { Buffer } from "node:buffer";
 import { KeyObject, bytesOf } from "pi:node/crypto/bytes";
+import { constants } from "pi:node/crypto/constants";
 import { Cipheriv, Decipheriv, createCipheriv, createDecipheriv, getCipherInfo, getCiphers } from "pi:node/crypto/cipher";
 import { hkdf, hkdfSync, pbkdf2, pbkdf2Sync, scrypt, scryptSync } from "pi:node/crypto/derive";
 import { Hash, Hmac, createHash, createHmac, getHashes, hash } from "pi:node/crypto/hash";
@@ -85,44 +87,52 @@ export function timingSafeEqual(a: ArrayBufferView, b: ArrayBufferView): boolean
 export function getCurves(): string[] {
   return [];
 }
-export const constants = {};
+export const getFips = (): number => 0;
+export const secureHeapUsed = () => ({ total: 0, used: 0, utilization: 0, min: 2 });
 
 export function createSecretKey(key: unknown, encoding?: string): KeyObject {
   return new KeyObject("secret", Uint8Array.from(typeof key === "string" ? Buffer.from(key, encoding) : bytesOf("key", key)));
 }
 
-function absent(member: string): (...args: unknown[]) => never {
-  return () => {
-    throw notSupported(`crypto.${member}`, "asymmetric keys are not offered; bundle a pure JavaScript implementation with the extension");
-  };
+/** A new random secret, of `length` bits. */
+export function generateKeySync(type: string, options: { length: number }): KeyObject {
+  const bits = options?.length;
+  if (type === "hmac") {
+    if (!Number.isInteger(bits) || bits < 8 || bits > 2 ** 31 - 1) throw outOfRange("options.length", ">= 8 && <= 2147483647", bits);
+  } else if (type === "aes") {
+    if (![128, 192, 256].includes(bits)) {
+      throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The property 'options.length' must be one of: 128, 192, 256. Received ${bits}`);
+    }
+  } else {
+    throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'type' must be a supported key type. Received '${type}'`);
+  }
+  return new KeyObject("secret", randomBytes(bits >> 3) as Uint8Array);
+}
+export function generateKey(type: string, options: { length: number }, done: (error: unknown, key?: KeyObject) => void): void {
+  const key = generateKeySync(type, options);
+  queueTick(() => done(null, key));
 }
 
-export const createSign = absent("createSign");
-export const createVerify = absent("createVerify");
-export const createPublicKey = absent("createPublicKey");
-export const createPrivateKey = absent("createPrivateKey");
-export const generateKeyPair = absent("generateKeyPair");
-export const generateKeyPairSync = absent("generateKeyPairSync");
-export const sign = absent("sign");
-export const verify = absent("verify");
-export const createDiffieHellman = absent("createDiffieHellman");
-export const createECDH = absent("createECDH");
-export const publicEncrypt = absent("publicEncrypt");
-export const privateDecrypt = absent("privateDecrypt");
-export class X509Certificate {
-  constructor() {
-    absent("X509Certificate")();
-  }
-}
+const asymmetric = refuse("crypto", "asymmetric keys are not offered; bundle a pure JavaScript implementation with the extension", [
+  "Certificate", "DiffieHellman", "DiffieHellmanGroup", "ECDH", "Sign", "Verify", "X509Certificate", "checkPrime", "checkPrimeSync",
+  "createDiffieHellman", "createDiffieHellmanGroup", "createECDH", "createPrivateKey", "createPublicKey", "createSign", "createVerify",
+  "diffieHellman", "generateKeyPair", "generateKeyPairSync", "generatePrime", "generatePrimeSync", "getDiffieHellman", "privateDecrypt",
+  "privateEncrypt", "publicDecrypt", "publicEncrypt", "setEngine", "setFips", "sign", "verify",
+]);
+export const {
+  Certificate, DiffieHellman, DiffieHellmanGroup, ECDH, Sign, Verify, X509Certificate, checkPrime, checkPrimeSync, createDiffieHellman,
+  createDiffieHellmanGroup, createECDH, createPrivateKey, createPublicKey, createSign, createVerify, diffieHellman, generateKeyPair,
+  generateKeyPairSync, generatePrime, generatePrimeSync, getDiffieHellman, privateDecrypt, privateEncrypt, publicDecrypt, publicEncrypt,
+  setEngine, setFips, sign, verify,
+} = asymmetric;
 
 export {
-  Cipheriv, Decipheriv, Hash, Hmac, KeyObject, createCipheriv, createDecipheriv, createHash, createHmac, getCipherInfo, getCiphers, getHashes, hash,
+  constants, Cipheriv, Decipheriv, Hash, Hmac, KeyObject, createCipheriv, createDecipheriv, createHash, createHmac, getCipherInfo, getCiphers, getHashes, hash,
   hkdf, hkdfSync, pbkdf2, pbkdf2Sync, scrypt, scryptSync,
 };
 export default {
-  Cipheriv, Decipheriv, Hash, Hmac, KeyObject, getCipherInfo,
+  ...asymmetric, getFips, secureHeapUsed, generateKey, generateKeySync, Cipheriv, Decipheriv, Hash, Hmac, KeyObject, getCipherInfo,
   webcrypto, subtle, getRandomValues, randomUUID, randomBytes, pseudoRandomBytes, randomFill, randomFillSync, randomInt, timingSafeEqual,
-  getHashes, getCiphers, getCurves, constants, createHash, createHmac, hash, createCipheriv, createDecipheriv, createSign, createVerify,
-  createPublicKey, createPrivateKey, createSecretKey, generateKeyPair, generateKeyPairSync, pbkdf2, pbkdf2Sync, scrypt, scryptSync, hkdf, hkdfSync,
-  sign, verify, createDiffieHellman, createECDH, publicEncrypt, privateDecrypt, X509Certificate,
+  getHashes, getCiphers, getCurves, constants, createHash, createHmac, hash, createCipheriv, createDecipheriv,
+  createSecretKey, pbkdf2, pbkdf2Sync, scrypt, scryptSync, hkdf, hkdfSync,
 };

@@ -2,6 +2,7 @@
 
 import promises from "node:dns/promises";
 import { lookupOptions } from "pi:node/dns/lookup";
+import * as codes from "pi:node/dns/codes";
 import { checkFunction } from "pi:node/errors";
 import { refuse } from "pi:node/refuse";
 import { queueTick } from "pi:web/ticks";
@@ -10,12 +11,12 @@ type Done = (error: unknown, ...values: any[]) => void;
 
 const refused = refuse("node:dns", "ask a DNS-over-HTTPS service with fetch", [
   "lookupService", "resolveAny", "resolveCaa", "resolveCname", "resolveMx", "resolveNaptr", "resolveNs", "resolvePtr", "resolveSoa",
-  "resolveSrv", "resolveTxt", "reverse", "setServers", "getServers", "Resolver",
+  "resolveSrv", "resolveTlsa", "resolveTxt", "reverse", "setServers", "getServers", "Resolver",
 ]);
 
 export const {
   lookupService, resolveAny, resolveCaa, resolveCname, resolveMx, resolveNaptr, resolveNs, resolvePtr, resolveSoa, resolveSrv,
-  resolveTxt, reverse, setServers, getServers, Resolver,
+  resolveTlsa, resolveTxt, reverse, setServers, getServers, Resolver,
 } = refused;
 
 /** What a callback throws is nobody's rejection. */
@@ -51,6 +52,16 @@ export function resolve(hostname: string, ...rest: any[]): void {
 export const { getDefaultResultOrder, setDefaultResultOrder } = promises;
 export { promises };
 
+export {
+  NODATA, FORMERR, SERVFAIL, NOTFOUND, NOTIMP, REFUSED, BADQUERY, BADNAME, BADFAMILY, BADRESP, CONNREFUSED, TIMEOUT,
+  EOF, FILE, NOMEM, DESTRUCTION, BADSTR, BADFLAGS, NONAME, BADHINTS, NOTINITIALIZED, LOADIPHLPAPI, ADDRGETNETWORKPARAMS,
+  CANCELLED,
+} from "pi:node/dns/codes";
+/** Hints of `lookup`. */
+export const ADDRCONFIG = 32;
+export const ALL = 16;
+export const V4MAPPED = 8;
+
 export default {
-  ...refused, lookup, resolve, resolve4, resolve6, getDefaultResultOrder, setDefaultResultOrder, promises,
+  ...refused, ...codes, ADDRCONFIG, ALL, V4MAPPED, lookup, resolve, resolve4, resolve6, getDefaultResultOrder, setDefaultResultOrder, promises,
 };

@@ -337,8 +337,13 @@ export function addAbortListener(signal: AbortSignal, listener: Listener): objec
 /** An emitter; there are no async resources to follow in a realm. */
 export class EventEmitterAsyncResource extends EventEmitter {}
 
+export const captureRejections = false;
+export const usingDomains = false;
+/** What the constructor does, for code that calls it as a function. */
+export function init(): void {}
+
 Object.assign(EventEmitter, {
-  EventEmitter, EventEmitterAsyncResource, once, on, listenerCount, getEventListeners, getMaxListeners, setMaxListeners, addAbortListener,
+  captureRejections, usingDomains, init, EventEmitter, EventEmitterAsyncResource, once, on, listenerCount, getEventListeners, getMaxListeners, setMaxListeners, addAbortListener,
 });
 
 export const defaultMaxListeners: number = 10;

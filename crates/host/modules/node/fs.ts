@@ -7,7 +7,8 @@
  */
 
 import { importSync } from "pi:engine";
-import { checkFunction, invalidArgType, notSupported } from "pi:node/errors";
+import { checkFunction, invalidArgType } from "pi:node/errors";
+import { absent } from "pi:node/refuse";
 import { constants as all } from "pi:node/fs/constants";
 import { copy, copySync } from "pi:node/fs/copy";
 import { Dir as DirClass } from "pi:node/fs/dir";
@@ -238,25 +239,18 @@ export function opendir(path: unknown, ...args: any[]): void {
   settle(run(requests.readdir(folder, { ...args[0], withFileTypes: true })).then((entries) => new DirClass(folder, entries)), done);
 }
 
-/** A member that exists so that it can say what to do instead. */
-function absent(member: string, advice: string): (...args: unknown[]) => never {
-  return () => {
-    throw notSupported(`fs.${member}`, advice);
-  };
-}
-
 const OWNERS = "owners of files are not for extensions to change";
 
-export const lchmod = absent("lchmod", "use fs.chmod on the file itself");
-export const lchmodSync = absent("lchmodSync", "use fs.chmodSync on the file itself");
-export const chown = absent("chown", OWNERS);
-export const chownSync = absent("chownSync", OWNERS);
-export const fchown = absent("fchown", OWNERS);
-export const fchownSync = absent("fchownSync", OWNERS);
-export const lchown = absent("lchown", OWNERS);
-export const lchownSync = absent("lchownSync", OWNERS);
-export const statfs = absent("statfs", "the size of file systems is not told to extensions");
-export const statfsSync = absent("statfsSync", "the size of file systems is not told to extensions");
+export const lchmod = absent("fs.lchmod", "use fs.chmod on the file itself");
+export const lchmodSync = absent("fs.lchmodSync", "use fs.chmodSync on the file itself");
+export const chown = absent("fs.chown", OWNERS);
+export const chownSync = absent("fs.chownSync", OWNERS);
+export const fchown = absent("fs.fchown", OWNERS);
+export const fchownSync = absent("fs.fchownSync", OWNERS);
+export const lchown = absent("fs.lchown", OWNERS);
+export const lchownSync = absent("fs.lchownSync", OWNERS);
+export const statfs = absent("fs.statfs", "the size of file systems is not told to extensions");
+export const statfsSync = absent("fs.statfsSync", "the size of file systems is not told to extensions");
 
 const streams = () => importSync("pi:node/fs/streams");
 const watching = () => importSync("pi:node/fs/watch");
@@ -276,6 +270,18 @@ export function watchFile(path: unknown, ...rest: any[]): any {
 export function unwatchFile(path: unknown, listener?: any): void {
   watching().unwatchFile(path, listener);
 }
+export function globSync(pattern: string | string[], options?: object): any {
+  return importSync("pi:node/fs/search").globSync(pattern, options);
+}
+export function glob(pattern: string | string[], ...rest: any[]): void {
+  const done = takeCallback(rest);
+  const all = async () => {
+    const found: unknown[] = [];
+    for await (const one of promiseForms.glob(pattern, rest[0])) found.push(one);
+    return found;
+  };
+  settle(all(), done);
+}
 export async function openAsBlob(path: unknown, options?: { type?: string }): Promise<any> {
   const bytes = await run(requests.readFile(path));
   return new (importSync("pi:web/blob").Blob)([bytes], options);
@@ -289,7 +295,7 @@ const fs = {
   mkdir, mkdirSync, mkdtemp, mkdtempSync, open, openSync, opendir, opendirSync, promises, read, readFile, readFileSync, readSync,
   readdir, readdirSync, readlink, readlinkSync, readvSync, realpath, realpathSync, rename, renameSync, rm, rmSync, rmdir, rmdirSync,
   stat, statSync, statfs, statfsSync, symlink, symlinkSync, truncate, truncateSync, unlink, unlinkSync, unwatchFile,
-  utimes, utimesSync, openAsBlob, readv, writev, watch, watchFile, write, writeFile, writeFileSync, writeSync, writevSync,
+  utimes, utimesSync, glob, globSync, openAsBlob, readv, writev, watch, watchFile, write, writeFile, writeFileSync, writeSync, writevSync,
 };
 
 // Classes that load when they are read, as `ReadStream` of the default export; a named import has them too.
@@ -307,5 +313,6 @@ function lazyClass(name: "ReadStream" | "WriteStream"): any {
 }
 const proxies: Record<string, any> = { ReadStream: lazyClass("ReadStream"), WriteStream: lazyClass("WriteStream") };
 export const { ReadStream, WriteStream } = proxies;
+export { ReadStream as FileReadStream, WriteStream as FileWriteStream };
 
 export default fs;

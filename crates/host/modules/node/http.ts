@@ -5,6 +5,7 @@ import { IncomingMessage, OutgoingMessage, validateHeaderName, validateHeaderVal
 import { MAX_HEAD } from "pi:node/http/parser";
 import { Server, ServerResponse } from "pi:node/http/server";
 import { METHODS, STATUS_CODES } from "pi:node/http/status";
+import { CloseEvent, MessageEvent, WebSocket } from "pi:web/websocket";
 import { EventEmitter } from "node:events";
 
 /** Connections are the host's: an agent only carries its settings. */
@@ -48,10 +49,10 @@ export const globalAgent = new Agent({ keepAlive: true });
 export const maxHeaderSize = MAX_HEAD;
 export function setMaxIdleHTTPParsers(): void {}
 
-export { ClientRequest, IncomingMessage, METHODS, OutgoingMessage, STATUS_CODES, Server, ServerResponse, validateHeaderName, validateHeaderValue };
+export { ClientRequest, CloseEvent, IncomingMessage, MessageEvent, WebSocket, METHODS, OutgoingMessage, STATUS_CODES, Server, ServerResponse, validateHeaderName, validateHeaderValue };
 
 const http = {
-  Agent, ClientRequest, IncomingMessage, METHODS, OutgoingMessage, STATUS_CODES, Server, ServerResponse, createServer, get, globalAgent, maxHeaderSize,
+  Agent, ClientRequest, CloseEvent, IncomingMessage, MessageEvent, WebSocket, METHODS, OutgoingMessage, STATUS_CODES, Server, ServerResponse, createServer, get, globalAgent, maxHeaderSize,
   request, setMaxIdleHTTPParsers, validateHeaderName, validateHeaderValue,
 };
 export default http;

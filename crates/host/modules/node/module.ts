@@ -6,7 +6,8 @@
  */
 
 import { importSync } from "pi:engine";
-import { checkString, coded, notSupported } from "pi:node/errors";
+import { checkString, coded } from "pi:node/errors";
+import { absent, refuse } from "pi:node/refuse";
 
 export const builtinModules = [
   "assert", "assert/strict", "async_hooks", "buffer", "child_process", "cluster", "console", "constants", "crypto", "dgram", "diagnostics_channel",
@@ -72,13 +73,29 @@ export class Module {
   }
 }
 
-export function register(): never {
-  throw notSupported("module.register", "extc compiles and links an extension before it runs");
-}
+export const register = absent("module.register", "extc compiles and links an extension before it runs");
 export function findSourceMap(): undefined {
   return undefined;
 }
 export function syncBuiltinESMExports(): void {}
-export const enableCompileCache = () => ({ status: 3 });
+export function flushCompileCache(): void {}
+export function getCompileCacheDir(): undefined {
+  return undefined;
+}
+export function getSourceMapsSupport() {
+  return { enabled: false, nodeModules: false, generatedCode: false };
+}
+export function setSourceMapsSupport(): void {}
+export const constants = { compileCacheStatus: { FAILED: 0, ENABLED: 1, ALREADY_ENABLED: 2, DISABLED: 3 } };
+export const enableCompileCache = () => ({ status: constants.compileCacheStatus.DISABLED });
+export const globalPaths: string[] = [];
 
-export default Object.assign(Module, { register, findSourceMap, syncBuiltinESMExports, enableCompileCache });
+const refused = refuse("module", "extc compiles and links an extension before it runs", [
+  "SourceMap", "findPackageJSON", "registerHooks", "runMain", "stripTypeScriptTypes",
+]);
+export const { SourceMap, findPackageJSON, registerHooks, runMain, stripTypeScriptTypes } = refused;
+
+export default Object.assign(Module, refused, {
+  register, constants, enableCompileCache, findSourceMap, flushCompileCache, getCompileCacheDir, getSourceMapsSupport, globalPaths,
+  setSourceMapsSupport, syncBuiltinESMExports,
+});

@@ -4,7 +4,7 @@
  * Pure text work; the only ambient value is the working directory, a fact of the realm.
  */
 
-import { facts } from "pi:engine";
+import { facts, importSync } from "pi:engine";
 import { checkString, invalidArgType } from "pi:node/errors";
 
 export interface ParsedPath {
@@ -167,8 +167,11 @@ const posixMembers = {
     return parsed(path, root, dir, path.slice(start, end));
   },
 
-  matchesGlob(): never {
-    throw new Error("path.matchesGlob is not available in a PiJS realm; match with a package such as picomatch");
+  matchesGlob(path: string, pattern: string): boolean {
+    checkString("path", path);
+    checkString("pattern", pattern);
+    const { compile, matches } = importSync("pi:node/fs/glob");
+    return matches(compile(pattern), path);
   },
 };
 
@@ -318,7 +321,10 @@ const windowsMembers = {
     return parsed(path, root, start > length ? path.slice(0, start - 1) : root, path.slice(start, end));
   },
 
-  matchesGlob: posixMembers.matchesGlob,
+  matchesGlob(path: string, pattern: string): boolean {
+    checkString("path", path);
+    return posixMembers.matchesGlob(path.replaceAll("\\", "/"), pattern);
+  },
 };
 
 export type PlatformPath = typeof posixMembers & { posix: PlatformPath; win32: PlatformPath };

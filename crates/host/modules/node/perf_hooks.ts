@@ -1,21 +1,26 @@
-/** `node:perf_hooks`: the clock; observers see nothing, since nothing is measured behind an extension's back. */
+/** `node:perf_hooks`: the clock, and observers of what an extension marks itself; nothing is measured behind its back. */
 
 import { refuse } from "pi:node/refuse";
-import { performance as clock } from "pi:web/performance";
+import {
+  Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, PerformanceObserver, PerformanceObserverEntryList,
+  PerformanceResourceTiming, performance,
+} from "pi:web/performance";
 
-export const performance = clock;
-export const constants: Record<string, number> = {};
-
-export class PerformanceObserver {
-  static readonly supportedEntryTypes: string[] = [];
-  observe(): void {}
-  disconnect(): void {}
-  takeRecords(): object[] {
-    return [];
-  }
-}
+export const constants: Record<string, number> = {
+  NODE_PERFORMANCE_GC_MAJOR: 4, NODE_PERFORMANCE_GC_MINOR: 1, NODE_PERFORMANCE_GC_INCREMENTAL: 8, NODE_PERFORMANCE_GC_WEAKCB: 16,
+  NODE_PERFORMANCE_GC_FLAGS_NO: 0, NODE_PERFORMANCE_GC_FLAGS_CONSTRUCT_RETAINED: 2, NODE_PERFORMANCE_GC_FLAGS_FORCED: 4,
+  NODE_PERFORMANCE_GC_FLAGS_SYNCHRONOUS_PHANTOM_PROCESSING: 8, NODE_PERFORMANCE_GC_FLAGS_ALL_AVAILABLE_GARBAGE: 16,
+  NODE_PERFORMANCE_GC_FLAGS_ALL_EXTERNAL_MEMORY: 32, NODE_PERFORMANCE_GC_FLAGS_SCHEDULE_IDLE: 64,
+};
 
 const refused = refuse("node:perf_hooks", "measure with performance.now()", ["createHistogram", "monitorEventLoopDelay"]);
 export const { createHistogram, monitorEventLoopDelay } = refused;
 
-export default { ...refused, performance, constants, PerformanceObserver };
+export {
+  Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, PerformanceObserver, PerformanceObserverEntryList,
+  PerformanceResourceTiming, performance,
+};
+export default {
+  ...refused, Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, PerformanceObserver, PerformanceObserverEntryList,
+  PerformanceResourceTiming, constants, performance,
+};

@@ -6,9 +6,12 @@
  * reaches the host's own process: `exit`, `kill`, `chdir` say what to do instead.
  */
 
-import { decodeUtf8, elapsedMs, facts } from "pi:engine";
+import { decodeUtf8, elapsedMs, facts, importSync } from "pi:engine";
 import { callSync } from "pi:hostcall";
-import { checkFunction, coded, invalidArgType, notSupported } from "pi:node/errors";
+import { signalName, started } from "pi:node/child_process/signals";
+import { checkFunction, checkString, coded, invalidArgType } from "pi:node/errors";
+import { constants } from "pi:node/os/constants";
+import { absent } from "pi:node/refuse";
 import { EventEmitter } from "node:events";
 import { log } from "pi:web/console";
 import { queueTick } from "pi:web/ticks";
@@ -167,6 +170,9 @@ function hrtimeOf(previous?: [number, number]): [number, number] {
 /** Memory belongs to the realm's limits, which the host reports; these are constants of a small program. */
 const MEMORY = { rss: 64 << 20, heapTotal: 32 << 20, heapUsed: 16 << 20, external: 1 << 20, arrayBuffers: 0 };
 
+/** What a realm may use, as far as an extension is told. */
+const MEMORY_LIMIT = 256 << 20;
+
 type WarningOptions = { type?: string; code?: string; detail?: string };
 
 class Process extends EventEmitter {
@@ -185,7 +191,7 @@ class Process extends EventEmitter {
   env = env;
   exitCode: number | undefined = undefined;
   readonly config = { target_defaults: {}, variables: {} };
-  readonly features = {};
+  readonly features = { inspector: false, debug: false, uv: true, ipv6: true, tls_alpn: true, tls_sni: true, tls_ocsp: true, tls: true };
   readonly stdout = new Output(1);
   readonly stderr = new Output(2);
   readonly stdin = new Input();
@@ -193,9 +199,7 @@ class Process extends EventEmitter {
   cwd(): string {
     return facts.cwd ?? "/";
   }
-  chdir(): never {
-    throw notSupported("process.chdir", "pass absolute paths, or cwd to exec");
-  }
+  readonly chdir = absent("process.chdir", "pass absolute paths, or cwd to exec");
   umask(): number {
     return 0o022;
   }
@@ -213,8 +217,22 @@ class Process extends EventEmitter {
   cpuUsage(): { user: number; system: number } {
     return { user: 0, system: 0 };
   }
+  threadCpuUsage(): { user: number; system: number } {
+    return { user: 0, system: 0 };
+  }
   resourceUsage(): Record<string, number> {
-    return { userCPUTime: 0, systemCPUTime: 0, maxRSS: MEMORY.rss / 1024 };
+    const nothing = [
+      "userCPUTime", "systemCPUTime", "maxRSS", "sharedMemorySize", "unsharedDataSize", "unsharedStackSize", "minorPageFault",
+      "majorPageFault", "swappedOut", "fsRead", "fsWrite", "ipcSent", "ipcReceived", "signalsCount", "voluntaryContextSwitches",
+      "involuntaryContextSwitches",
+    ];
+    return { ...Object.fromEntries(nothing.map((name) => [name, 0])), maxRSS: MEMORY.rss / 1024 };
+  }
+  availableMemory(): number {
+    return MEMORY_LIMIT - MEMORY.heapUsed;
+  }
+  constrainedMemory(): number {
+    return MEMORY_LIMIT;
   }
   getuid(): number {
     return facts.uid ?? 1000;
@@ -242,10 +260,15 @@ class Process extends EventEmitter {
   abort(): never {
     throw coded(Error, "ERR_PROCESS_EXIT", "process.abort() was called by an extension: throw an error instead");
   }
-  /** Signal 0 asks whether the extension's own process lives; others are not its to send. */
+  /** Reaches programs that the extension started, by their number or, negative, as a group; any other is not its to end. */
   kill(pid: number, signal?: string | number): true {
-    if (signal === 0 && pid === this.pid) return true;
-    throw coded(Error, "EPERM", `kill EPERM: process.kill(${pid}) is not available in a PiJS realm: end a child with its kill() method`);
+    if (typeof pid !== "number" || pid !== (pid | 0)) throw invalidArgType("pid", "of type number", pid);
+    const named = signal === 0 ? 0 : signalName(signal);
+    if (named === 0 && pid === this.pid) return true;
+    const own = started.has(Math.abs(pid));
+    if (own && callSync("exec", "exec", { op: "kill", pid: Math.abs(pid), signal: named, group: pid < 0 }).output.sent) return true;
+    const code = own ? "ESRCH" : "EPERM";
+    throw Object.assign(coded(Error, code, `kill ${code}`), { errno: -constants.errno[code]!, syscall: "kill" });
   }
 
   emitWarning(warning: string | Error, type?: string | WarningOptions | Function, code?: string): void {
@@ -262,12 +285,40 @@ class Process extends EventEmitter {
     });
   }
 
-  binding(): never {
-    throw notSupported("process.binding", "use the documented modules");
+  readonly binding = absent("process.binding", "use the documented modules");
+  readonly dlopen = absent("process.dlopen", "native addons are not loaded");
+  readonly execve = absent("process.execve", "start a program with child_process");
+
+  getBuiltinModule(id: string): any {
+    checkString("id", id);
+    const { isBuiltin } = importSync("node:module");
+    if (!isBuiltin(id)) return undefined;
+    return importSync(id.startsWith("node:") ? id : `node:${id}`).default;
   }
-  getBuiltinModule(): undefined {
-    return undefined;
+
+  /** Sets what the file says and the environment does not. */
+  loadEnvFile(path: unknown = ".env"): void {
+    const text: string = importSync("node:fs").readFileSync(path, "utf8");
+    const values: Names = importSync("pi:node/util/env").parseEnv(text);
+    for (const name of Object.keys(values)) if (variable(name) === undefined) local.set(name, values[name]);
   }
+
+  // What follows is about a process of one's own; there is nothing to change in a realm.
+  readonly allowedNodeEnvironmentFlags = new Set<string>();
+  readonly debugPort = 9229;
+  readonly sourceMapsEnabled = false;
+  readonly report = { directory: "", filename: "", compact: false, signal: "SIGUSR2", getReport: () => ({}), writeReport: () => "" };
+  readonly finalization = { register(): void {}, registerBeforeExit(): void {}, unregister(): void {} };
+  getActiveResourcesInfo(): string[] {
+    return [];
+  }
+  hasUncaughtExceptionCaptureCallback(): boolean {
+    return false;
+  }
+  setUncaughtExceptionCaptureCallback(): void {}
+  setSourceMapsEnabled(): void {}
+  ref(): void {}
+  unref(): void {}
 
   get [Symbol.toStringTag](): string {
     return "process";
@@ -281,7 +332,6 @@ export default single;
 
 const bound = <K extends keyof Process>(name: K): Process[K] => (single[name] as any).bind(single);
 export const cwd = bound("cwd");
-export const chdir = bound("chdir");
 export const umask = bound("umask");
 export const nextTick = bound("nextTick");
 export const uptime = bound("uptime");
@@ -295,4 +345,24 @@ export const once = bound("once");
 export const off = bound("off");
 export const emit = bound("emit");
 export const cpuUsage = bound("cpuUsage");
-export const { title, version, versions, release, platform, arch, pid, ppid, execPath, argv, execArgv, argv0, hrtime, memoryUsage, stdout, stderr, stdin, config, features } = single;
+export const abort = bound("abort");
+export const availableMemory = bound("availableMemory");
+export const constrainedMemory = bound("constrainedMemory");
+export const getBuiltinModule = bound("getBuiltinModule");
+export const getActiveResourcesInfo = bound("getActiveResourcesInfo");
+export const getegid = bound("getegid");
+export const geteuid = bound("geteuid");
+export const getgroups = bound("getgroups");
+export const hasUncaughtExceptionCaptureCallback = bound("hasUncaughtExceptionCaptureCallback");
+export const loadEnvFile = bound("loadEnvFile");
+export const reallyExit = bound("reallyExit");
+export const ref = bound("ref");
+export const resourceUsage = bound("resourceUsage");
+export const setSourceMapsEnabled = bound("setSourceMapsEnabled");
+export const setUncaughtExceptionCaptureCallback = bound("setUncaughtExceptionCaptureCallback");
+export const threadCpuUsage = bound("threadCpuUsage");
+export const unref = bound("unref");
+export const {
+  allowedNodeEnvironmentFlags, arch, argv, argv0, binding, chdir, config, debugPort, dlopen, execArgv, execPath, execve, exitCode, features, finalization,
+  hrtime, memoryUsage, pid, platform, ppid, release, report, sourceMapsEnabled, stderr, stdin, stdout, title, version, versions,
+} = single;

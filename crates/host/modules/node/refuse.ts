@@ -9,15 +9,31 @@ import { notSupported } from "pi:node/errors";
 
 type Refused = (new (...args: any[]) => any) & ((...args: any[]) => never);
 
+/** Marks a function that only throws, so that code and the coverage report can tell without calling it. */
+export const REFUSED: unique symbol = Symbol.for("pijs.refused") as any;
+
+/** A function that stands for a member, named as in `fs.chown`, and says what to do instead. */
+export function absent(path: string, advice: string): Refused {
+  const member = function (): never {
+    throw notSupported(path, advice);
+  };
+  Object.defineProperty(member, "name", { value: path.slice(path.lastIndexOf(".") + 1) });
+  Object.defineProperty(member, REFUSED, { value: true });
+  return member as unknown as Refused;
+}
+
+/** The same for a member that gives a promise. */
+export function absentAsync(path: string, advice: string): (...args: unknown[]) => Promise<never> {
+  const refused = absent(path, advice);
+  const member = async () => refused();
+  Object.defineProperty(member, "name", { value: refused.name });
+  Object.defineProperty(member, REFUSED, { value: true });
+  return member;
+}
+
 /** One function per name. */
 export function refuse<N extends string>(module: string, advice: string, names: readonly N[]): Record<N, Refused> {
   const members = {} as Record<N, Refused>;
-  for (const name of names) {
-    const member = function (): never {
-      throw notSupported(`${module}.${name}`, advice);
-    };
-    Object.defineProperty(member, "name", { value: name });
-    members[name] = member as unknown as Refused;
-  }
+  for (const name of names) members[name] = absent(`${module}.${name}`, advice);
   return members;
 }

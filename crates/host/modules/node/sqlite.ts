@@ -9,6 +9,7 @@
 import { HostcallError, attach, bytesOf, callSync } from "pi:hostcall";
 import type { Answer } from "pi:hostcall";
 import { coded, invalidArgType, notSupported } from "pi:node/errors";
+import { absent } from "pi:node/refuse";
 import { pathOf } from "pi:node/fs/requests";
 
 export const constants = Object.freeze({
@@ -284,8 +285,6 @@ export class StatementSync {
   }
 }
 
-export function backup(): never {
-  throw notSupported("sqlite.backup", "use VACUUM and copy the file");
-}
+export const backup = absent("sqlite.backup", "use VACUUM and copy the file");
 
 export default { DatabaseSync, StatementSync, backup, constants };

@@ -7,6 +7,7 @@ import { Buffer } from "node:buffer";
 import { coded, notSupported } from "pi:node/errors";
 import { Socket } from "pi:node/net/socket";
 import type { Target } from "pi:node/net/socket";
+import { defaultCipherList } from "pi:node/crypto/constants";
 import { refuse } from "pi:node/refuse";
 import { isIP } from "pi:node/net/addresses";
 
@@ -148,8 +149,14 @@ export const rootCertificates: string[] = [];
 export const DEFAULT_MIN_VERSION = "TLSv1.2";
 export const DEFAULT_MAX_VERSION = "TLSv1.3";
 export const DEFAULT_ECDH_CURVE = "auto";
+export const CLIENT_RENEG_LIMIT = 3;
+export const CLIENT_RENEG_WINDOW = 600;
+export const DEFAULT_CIPHERS = defaultCipherList;
+export function getCACertificates(): string[] {
+  return [];
+}
 
 export default {
-  ...refused, DEFAULT_ECDH_CURVE, DEFAULT_MAX_VERSION, DEFAULT_MIN_VERSION, SecureContext, TLSSocket, connect, createSecureContext, getCiphers,
+  ...refused, CLIENT_RENEG_LIMIT, CLIENT_RENEG_WINDOW, DEFAULT_CIPHERS, getCACertificates, DEFAULT_ECDH_CURVE, DEFAULT_MAX_VERSION, DEFAULT_MIN_VERSION, SecureContext, TLSSocket, connect, createSecureContext, getCiphers,
   rootCertificates,
 };

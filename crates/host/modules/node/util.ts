@@ -1,13 +1,17 @@
 /** `node:util`. The heavy parts stand in `pi:node/util/...`. */
 
 import { importSync } from "pi:engine";
-import { checkFunction, coded, invalidArgType } from "pi:node/errors";
-import { constants } from "pi:node/os/constants";
+import { checkFunction, coded, invalidArgType, outOfRange } from "pi:node/errors";
+import { refuse } from "pi:node/refuse";
+import { parseEnv as parseEnvironment } from "pi:node/util/env";
+import { systemErrors } from "pi:node/util/errno";
 import { deepEqual } from "pi:node/util/equal";
 import { format as formatText, formatWithOptions as formatTextWith } from "pi:node/util/format";
 import { inspect as inspectValue } from "pi:node/util/inspect";
 import { parseArgs as parseArguments } from "pi:node/util/parseargs";
 import typeChecks from "node:util/types";
+import { AbortController } from "pi:web/abort";
+import type { AbortSignal } from "pi:web/abort";
 import { TextDecoder as Decoder, TextEncoder as Encoder } from "pi:web/encoding";
 import { guarded, queueTick } from "pi:web/ticks";
 
@@ -15,6 +19,7 @@ export const inspect = inspectValue;
 export const format = formatText;
 export const formatWithOptions = formatTextWith;
 export const parseArgs = parseArguments;
+export const parseEnv = parseEnvironment;
 export const types = typeChecks;
 export const TextDecoder = Decoder;
 export const TextEncoder = Encoder;
@@ -113,12 +118,35 @@ export function toUSVString(text: string): string {
   return String(text).toWellFormed();
 }
 
-export function getSystemErrorName(errno: number): string | undefined {
-  return Object.keys(constants.errno).find((name) => constants.errno[name] === -errno);
+function systemError(errno: unknown): [string, string] | undefined {
+  if (typeof errno !== "number") throw invalidArgType("err", "of type number", errno);
+  if (errno >= 0 || !Number.isSafeInteger(errno)) throw outOfRange("err", "a negative integer", errno);
+  return systemErrors.get(errno);
+}
+export function getSystemErrorName(errno: number): string {
+  return systemError(errno)?.[0] ?? `Unknown system error ${errno}`;
+}
+export function getSystemErrorMessage(errno: number): string {
+  return systemError(errno)?.[1] ?? `Unknown system error ${errno}`;
 }
 export function getSystemErrorMap(): Map<number, [string, string]> {
-  return new Map(Object.entries(constants.errno).map(([name, errno]) => [-errno, [name, name]]));
+  return new Map(systemErrors);
 }
+
+/** The callers' places: a realm's own stack is not taken apart. */
+export function getCallSites(): object[] {
+  return [];
+}
+export const getCallSite = getCallSites;
+
+/** Nothing leaves for another thread here, so that each of these is as good as any. */
+export function transferableAbortController(): AbortController {
+  return new AbortController();
+}
+export function transferableAbortSignal(signal: AbortSignal): AbortSignal {
+  return signal;
+}
+export function setTraceSigInt(): void {}
 
 /** Logging that NODE_DEBUG would turn on; it is off in a realm. */
 export function debuglog(): AnyFunction & { enabled: boolean } {
@@ -131,13 +159,11 @@ export function aborted(signal: any, _resource: unknown): Promise<void> {
   return new Promise((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", () => guarded(resolve), { once: true })));
 }
 
-export class MIMEType {
-  constructor() {
-    throw coded(Error, "ERR_FEATURE_UNAVAILABLE_ON_PLATFORM", "util.MIMEType is not available in a PiJS realm: parse the header's text");
-  }
-}
+const refused = refuse("util", "parse the header's text", ["MIMEType", "MIMEParams"]);
+export const { MIMEType, MIMEParams } = refused;
 
 // Old checks, still imported by old packages.
+export const isBuffer = (value: unknown): boolean => importSync("node:buffer").Buffer.isBuffer(value);
 export const isArray = Array.isArray;
 export const isBoolean = (value: unknown) => typeof value === "boolean";
 export const isNull = (value: unknown) => value === null;
@@ -157,8 +183,9 @@ export function _extend<T extends object>(target: T, source: object | null | und
 }
 
 export default {
-  inspect, format, formatWithOptions, parseArgs, types, TextDecoder, TextEncoder, promisify, callbackify, inherits, deprecate,
+  ...refused, parseEnv, getSystemErrorMessage, getCallSite, getCallSites, transferableAbortController, transferableAbortSignal, setTraceSigInt,
+  isBuffer, inspect, format, formatWithOptions, parseArgs, types, TextDecoder, TextEncoder, promisify, callbackify, inherits, deprecate,
   isDeepStrictEqual, stripVTControlCharacters, styleText, toUSVString, getSystemErrorName, getSystemErrorMap, debuglog, debug, aborted,
-  MIMEType, isArray, isBoolean, isNull, isNullOrUndefined, isNumber, isString, isSymbol, isUndefined, isRegExp, isObject, isDate, isError,
+  isArray, isBoolean, isNull, isNullOrUndefined, isNumber, isString, isSymbol, isUndefined, isRegExp, isObject, isDate, isError,
   isFunction, isPrimitive, _extend,
 };

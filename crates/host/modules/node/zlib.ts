@@ -1,7 +1,8 @@
 /** `node:zlib`: gzip, deflate and brotli; at once, with a callback, and as transform streams. Zstandard is not offered. */
 
 import { crc32 as engineCrc32, importSync } from "pi:engine";
-import { checkFunction, coded, invalidArgType, notSupported } from "pi:node/errors";
+import { checkFunction, coded, invalidArgType } from "pi:node/errors";
+import { refuse } from "pi:node/refuse";
 import { Buffer } from "node:buffer";
 import { Codec, isBrotli, runSync } from "pi:node/zlib/codec";
 import type { Kind, Options } from "pi:node/zlib/codec";
@@ -175,15 +176,10 @@ export function crc32(data: string | ArrayBufferView, value: number = 0): number
   return engineCrc32(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength), value);
 }
 
-const absent = (member: string) => () => {
-  throw notSupported(`zlib.${member}`, "use gzip, deflate or brotli");
-};
-export const zstdCompress = absent("zstdCompress");
-export const zstdCompressSync = absent("zstdCompressSync");
-export const zstdDecompress = absent("zstdDecompress");
-export const zstdDecompressSync = absent("zstdDecompressSync");
-export const createZstdCompress = absent("createZstdCompress");
-export const createZstdDecompress = absent("createZstdDecompress");
+const zstd = refuse("zlib", "use gzip, deflate or brotli", [
+  "zstdCompress", "zstdCompressSync", "zstdDecompress", "zstdDecompressSync", "createZstdCompress", "createZstdDecompress",
+]);
+export const { zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync, createZstdCompress, createZstdDecompress } = zstd;
 
 export default {
   constants, codes, crc32, Gzip, Gunzip, Deflate, Inflate, DeflateRaw, InflateRaw, Unzip, BrotliCompress, BrotliDecompress, createGzip, createGunzip,

@@ -20,3 +20,8 @@ try {
 } catch (error) {
   console.log(error.name, error.code, error.message);
 }
+{
+  const patterns = ["*", "*.js", "**/*.js", "src/**", "src/**/*.ts", "a/*/c", "a?c", "[abc]x", "[!abc]x", "{a,b}/c.js", "*.{js,ts}", "a/**/b", "**/.*", ".*", "!(a).js", "@(a|b).js", "+(ab).js", "a/b", "./a/b", "{1..3}.txt", "a{b", "a[b", "\\*", "**/b/**", "a/**", "?(x)y", "src/!(*.d).ts"];
+  const paths = ["a.js", ".a.js", "src", "src/a.ts", "src/x/y.ts", "src/.h/y.ts", "a/b/c", "a/c", "abc", "ax", "dx", "a/c.js", "x.ts", "a/b", "a/x/y/b", ".git", "x/.git", "b.js", "abab.js", "2.txt", "a{b", "a[b", "*", "x/b/y", "a", "y", "xy", "src/z.d.ts", "./a/b", ""];
+  for (const pattern of patterns) console.log(pattern, paths.filter((each) => path.posix.matchesGlob(each, pattern)).join(" "));
+}

@@ -45,6 +45,7 @@ const computing = (bare) => ({
   },
   compressor: () => { throw new Error("compression runs in the real engine only"); },
   crc32: () => 0,
+  prefilter: () => undefined,
 });
 
 async function realm(snippet) {

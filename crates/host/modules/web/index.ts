@@ -2,8 +2,7 @@
  * `pi:web`: the globals of a realm. `pi:runtime` imports it first; it exports nothing.
  *
  * Timers, console and abort signals are there at once, since the hostcall layer needs two of them;
- * everything else loads at its first read. There is no `navigator`, no `Bun`,
- * and nothing of a browser's document.
+ * everything else loads at its first read. There is no `Bun` and nothing of a browser's document.
  */
 
 import { enqueueJob, importSync } from "pi:engine";
@@ -44,7 +43,12 @@ const LAZY: Record<string, string[]> = {
   "pi:web/base64": ["atob", "btoa"],
   "pi:web/url": ["URL", "URLSearchParams"],
   "pi:web/clone": ["structuredClone"],
-  "pi:web/performance": ["performance", "Performance"],
+  "pi:web/performance": [
+    "performance", "Performance", "PerformanceEntry", "PerformanceMark", "PerformanceMeasure", "PerformanceObserver",
+    "PerformanceObserverEntryList", "PerformanceResourceTiming",
+  ],
+  "pi:web/channels": ["MessageChannel", "MessagePort", "BroadcastChannel"],
+  "pi:web/navigator": ["navigator", "Navigator"],
   "pi:web/crypto": ["crypto", "Crypto"],
   "pi:web/subtle": ["CryptoKey", "SubtleCrypto"],
   "pi:web/headers": ["Headers"],

@@ -29,15 +29,15 @@ export class MessageEvent extends Event {
   }
 }
 
-class CloseEvent extends Event {
+export class CloseEvent extends Event {
   readonly wasClean: boolean;
   readonly code: number;
   readonly reason: string;
-  constructor(type: string, init: { wasClean: boolean; code: number; reason: string }) {
-    super(type);
-    this.wasClean = init.wasClean;
-    this.code = init.code;
-    this.reason = init.reason;
+  constructor(type: string, init: { wasClean?: boolean; code?: number; reason?: string } = {}) {
+    super(type, init as object);
+    this.wasClean = Boolean(init?.wasClean);
+    this.code = Number(init?.code ?? 0);
+    this.reason = String(init?.reason ?? "");
   }
 }
 

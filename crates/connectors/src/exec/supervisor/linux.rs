@@ -300,11 +300,17 @@ impl Supervisor<'_> {
     fn obey(&mut self, line: &str) {
         if line == "end" {
             self.end(false);
-        } else if let Some(signal) = line.strip_prefix("signal ").and_then(|n| n.parse().ok()).and_then(Signal::from_named_raw)
+        } else if let Some((word, number)) = line.split_once(' ')
+            && let Some(signal) = number.parse().ok().and_then(Signal::from_named_raw)
             // Not reaped yet: the number still is the program's.
             && self.running
         {
-            let _ = rustix::process::kill_process(self.program, signal);
+            // It may be gone by now.
+            let _ = match word {
+                "signal" => rustix::process::kill_process(self.program, signal),
+                "signal-group" => rustix::process::kill_process_group(self.program, signal),
+                _ => Ok(()),
+            };
         }
     }
 

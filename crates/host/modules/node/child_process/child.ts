@@ -12,8 +12,9 @@ import { coded, notSupported } from "pi:node/errors";
 import { Buffer } from "node:buffer";
 import { EventEmitter } from "node:events";
 import { Readable, Writable } from "node:stream";
-import { inputOf, outputOf, paramsOf, signalName, spawnError } from "pi:node/child_process/program";
+import { inputOf, outputOf, paramsOf, spawnError } from "pi:node/child_process/program";
 import type { Program, Stdio } from "pi:node/child_process/program";
+import { signalName, started } from "pi:node/child_process/signals";
 import { AbortController } from "pi:web/abort";
 import { log } from "pi:web/console";
 import { queueTick } from "pi:web/ticks";
@@ -136,6 +137,7 @@ export class ChildProcess extends EventEmitter {
       const { output } = callSync("exec", "exec", params);
       if (output.error) return spawnError(output.error, "spawn", what);
       this.pid = output.pid;
+      started.add(output.pid);
       if (takesInput) this.stdin = inputStream(output.pid);
       return undefined;
     } catch (failure) {

@@ -7,7 +7,6 @@ import { checkString, coded, invalidArgType, notSupported } from "pi:node/errors
 import { systemError } from "pi:node/fs/error";
 import { pathOf } from "pi:node/fs/requests";
 import { Buffer } from "node:buffer";
-import { constants } from "pi:node/os/constants";
 import type { AbortSignal } from "pi:web/abort";
 
 export type Stdio = "pipe" | "overlapped" | "ignore" | "inherit" | "ipc" | number | null | undefined | object;
@@ -81,16 +80,6 @@ export function inputOf(input: string | ArrayBufferView | undefined): Uint8Array
 export function outputOf(answer: Answer, value: unknown): Buffer {
   const bytes = bytesOf(answer, value) ?? encodeUtf8(typeof value === "string" ? value : "");
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}
-
-const SIGNALS = constants.signals as Record<string, number>;
-
-/** A signal's name; what is none throws. */
-export function signalName(signal: string | number | undefined): string {
-  if (signal === undefined) return "SIGTERM";
-  const named = typeof signal === "number" ? Object.keys(SIGNALS).find((name) => SIGNALS[name] === signal) : signal.toUpperCase();
-  if (named === undefined || !(named in SIGNALS)) throw coded(TypeError, "ERR_UNKNOWN_SIGNAL", `Unknown signal: ${signal}`);
-  return named;
 }
 
 /** A program that could not be started: Node's `spawn NAME ENOENT`. */

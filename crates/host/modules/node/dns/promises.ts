@@ -1,5 +1,6 @@
 /** `node:dns/promises`: addresses of names; other records say what to do instead. */
 
+import * as codes from "pi:node/dns/codes";
 import { addressesOf, lookupOptions } from "pi:node/dns/lookup";
 import type { Address, LookupOptions } from "pi:node/dns/lookup";
 import { checkString } from "pi:node/errors";
@@ -7,12 +8,12 @@ import { refuse } from "pi:node/refuse";
 
 const refused = refuse("node:dns/promises", "ask a DNS-over-HTTPS service with fetch", [
   "lookupService", "resolveAny", "resolveCaa", "resolveCname", "resolveMx", "resolveNaptr", "resolveNs", "resolvePtr", "resolveSoa",
-  "resolveSrv", "resolveTxt", "reverse", "setServers", "getServers", "Resolver",
+  "resolveSrv", "resolveTlsa", "resolveTxt", "reverse", "setServers", "getServers", "Resolver",
 ]);
 
 export const {
   lookupService, resolveAny, resolveCaa, resolveCname, resolveMx, resolveNaptr, resolveNs, resolvePtr, resolveSoa, resolveSrv,
-  resolveTxt, reverse, setServers, getServers, Resolver,
+  resolveTlsa, resolveTxt, reverse, setServers, getServers, Resolver,
 } = refused;
 
 let order = "verbatim";
@@ -42,6 +43,12 @@ export function setDefaultResultOrder(given: string): void {
   order = given;
 }
 
+export {
+  NODATA, FORMERR, SERVFAIL, NOTFOUND, NOTIMP, REFUSED, BADQUERY, BADNAME, BADFAMILY, BADRESP, CONNREFUSED, TIMEOUT,
+  EOF, FILE, NOMEM, DESTRUCTION, BADSTR, BADFLAGS, NONAME, BADHINTS, NOTINITIALIZED, LOADIPHLPAPI, ADDRGETNETWORKPARAMS,
+  CANCELLED,
+} from "pi:node/dns/codes";
+
 export default {
-  ...refused, lookup, resolve, resolve4, resolve6, getDefaultResultOrder, setDefaultResultOrder,
+  ...refused, ...codes, lookup, resolve, resolve4, resolve6, getDefaultResultOrder, setDefaultResultOrder,
 };

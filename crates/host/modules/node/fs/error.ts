@@ -3,34 +3,16 @@
  *
  * `io` becomes an Error with errno, code, syscall, path and dest and Node's message. A refusal of the
  * gate is `EACCES` with the taxonomy's error as its cause, so that code written for Node treats it as
- * a file it may not touch, and a person still sees why.
+ * a file it may not touch, and a person still sees why. A look at what lies in a folder above the project
+ * is `ENOENT`: a search upwards, for a `.git` say, ends there as it ends at the top of the file system.
  */
 
+import { facts } from "pi:engine";
 import { HostcallError } from "pi:hostcall";
 import { coded } from "pi:node/errors";
 import { constants } from "pi:node/os/constants";
-
-const WORDS: Record<string, string> = {
-  EACCES: "permission denied",
-  EBADF: "bad file descriptor",
-  EBUSY: "resource busy or locked",
-  EEXIST: "file already exists",
-  EFBIG: "file too large",
-  EINVAL: "invalid argument",
-  EIO: "i/o error",
-  EISDIR: "illegal operation on a directory",
-  ELOOP: "too many symbolic links encountered",
-  EMFILE: "too many open files",
-  ENAMETOOLONG: "name too long",
-  ENOENT: "no such file or directory",
-  ENOSPC: "no space left on device",
-  ENOTDIR: "not a directory",
-  ENOTEMPTY: "directory not empty",
-  EPERM: "operation not permitted",
-  EROFS: "read-only file system",
-  ETIMEDOUT: "connection timed out",
-  EXDEV: "cross-device link not permitted",
-};
+import { wordsOf } from "pi:node/util/errno";
+import { dirname, resolve } from "node:path";
 
 /** Node's names for system calls, where they differ from the op. */
 const SYSCALLS: Record<string, string> = {
@@ -44,6 +26,17 @@ const SYSCALLS: Record<string, string> = {
   exists: "access",
 };
 
+/** Ops of a search for a file. */
+const LOOKS = new Set(["access", "lstat", "readFile", "stat"]);
+
+/** Whether something lies beside the folders that lead to the project; those themselves are there. */
+function isAboveProject(path: string): boolean {
+  const cwd: string = facts.cwd ?? "/";
+  const holds = (folder: string) => cwd.startsWith(folder.endsWith("/") ? folder : `${folder}/`);
+  const whole = resolve(cwd, path);
+  return !holds(whole) && holds(dirname(whole)) && dirname(whole) !== cwd;
+}
+
 export interface SystemError extends Error {
   code: string;
   errno: number;
@@ -55,7 +48,7 @@ export interface SystemError extends Error {
 /** An error as libuv's failures look. */
 export function systemError(code: string, syscall: string, path?: string, dest?: string): SystemError {
   const where = path === undefined ? "" : dest === undefined ? ` '${path}'` : ` '${path}' -> '${dest}'`;
-  const error = new Error(`${code}: ${WORDS[code] ?? "operation failed"}, ${syscall}${where}`) as SystemError;
+  const error = new Error(`${code}: ${wordsOf(code) ?? "operation failed"}, ${syscall}${where}`) as SystemError;
   error.errno = -(constants.errno[code] ?? 1);
   error.code = code;
   error.syscall = syscall;
@@ -75,7 +68,8 @@ export function fsError(failure: unknown, op: string, path?: string, dest?: stri
     return error;
   }
   if (failure.code === "denied" || failure.code === "timeout") {
-    const error = systemError(failure.code === "denied" ? "EACCES" : "ETIMEDOUT", syscall, path, dest);
+    const refusal = LOOKS.has(op) && path !== undefined && isAboveProject(path) ? "ENOENT" : "EACCES";
+    const error = systemError(failure.code === "denied" ? refusal : "ETIMEDOUT", syscall, path, dest);
     Object.defineProperty(error, "cause", { value: failure, writable: true, enumerable: false, configurable: true });
     return error;
   }

@@ -2,6 +2,7 @@
 
 import { importSync } from "pi:engine";
 import { notSupported } from "pi:node/errors";
+import { absentAsync } from "pi:node/refuse";
 import { constants as all } from "pi:node/fs/constants";
 import { copy } from "pi:node/fs/copy";
 import { Dir } from "pi:node/fs/dir";
@@ -162,22 +163,19 @@ export async function opendir(path: unknown, options?: { recursive?: boolean }):
   return new Dir(folder, await run(requests.readdir(folder, { ...options, withFileTypes: true })));
 }
 
-export async function statfs(): Promise<never> {
-  throw notSupported("fs.statfs", "the size of file systems is not told to extensions");
-}
-export async function chown(): Promise<never> {
-  throw notSupported("fs.chown", "owners of files are not for extensions to change");
-}
-export const lchown = chown;
-export async function lchmod(): Promise<never> {
-  throw notSupported("fs.lchmod", "use fs.chmod on the file itself");
-}
+export const statfs = absentAsync("fs.statfs", "the size of file systems is not told to extensions");
+export const chown = absentAsync("fs.chown", "owners of files are not for extensions to change");
+export const lchown = absentAsync("fs.lchown", "owners of files are not for extensions to change");
+export const lchmod = absentAsync("fs.lchmod", "use fs.chmod on the file itself");
 export const lutimes = promised(requests.lutimes);
+export function glob(pattern: string | string[], options?: object): AsyncGenerator<any> {
+  return importSync("pi:node/fs/search").glob(pattern, options);
+}
 export function watch(path: unknown, options?: any): AsyncGenerator<any> {
   return importSync("pi:node/fs/watch").watchPromise(path, options);
 }
 
 export default {
-  access, appendFile, chmod, chown, constants, copyFile, cp, lchmod, lchown, link, lstat, lutimes, mkdir, mkdtemp, open, opendir,
+  glob, access, appendFile, chmod, chown, constants, copyFile, cp, lchmod, lchown, link, lstat, lutimes, mkdir, mkdtemp, open, opendir,
   readFile, readdir, readlink, realpath, rename, rm, rmdir, stat, statfs, symlink, truncate, unlink, utimes, watch, writeFile,
 };

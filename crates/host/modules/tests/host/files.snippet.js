@@ -144,3 +144,18 @@ const big = "0123456789".repeat(20_000);
   log(await changes);
   fs.unwatchFile("watched/new.txt");
 }
+// Patterns
+{
+  fs.mkdirSync("globs/b/d", { recursive: true });
+  fs.mkdirSync("globs/b/.h");
+  for (const file of ["a.js", "b/c.js", "b/d/e.js", "b/.h/f.js", "b/z.txt"]) fs.writeFileSync(`globs/${file}`, "");
+  const cwd = `${process.cwd()}/globs`;
+  for (const pattern of ["**/*.js", "*", "b/**", "**", "b/*/e.js", "./b/*.js", ["a*", "b/*.txt"], "nope/*", "b", "../globs/a.js", "b/", "**/d/**", "b/{c,z}.*", "!(a).js"]) {
+    log(pattern, fs.globSync(pattern, { cwd }).sort());
+  }
+  log(fs.globSync(`${cwd}/b/*.js`).map((path) => path.slice(cwd.length)));
+  log(fs.globSync("**/*.js", { cwd, exclude: (name) => name === "d" }).sort(), fs.globSync("*", { cwd: `${cwd}/b`, withFileTypes: true }).map((entry) => `${entry.name} ${entry.isFile()}`).sort());
+  const found = [];
+  for await (const path of fs.promises.glob("b/*.js", { cwd })) found.push(path);
+  log(found, await new Promise((resolve) => fs.glob("*.js", { cwd }, (error, paths) => resolve([error, paths]))));
+}

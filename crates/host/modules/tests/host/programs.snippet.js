@@ -124,3 +124,15 @@ const shape = (error) => [error.name, error.code, error.syscall, error.path, err
   const unread = spawn("sh", ["-c", "echo nobody reads; exit 9"]);
   log(await once(unread, "close"));
 }
+// By number
+{
+  const kill = (...args) => { try { return process.kill(...args); } catch (error) { return `${error.code} ${error.errno} ${error.syscall} ${error.message}`; } };
+  const one = spawn("sleep", ["30"]);
+  log(kill(one.pid, 0), kill(one.pid, "SIGINT"));
+  log(await once(one, "close"), kill(one.pid), kill(one.pid, 0));
+  const group = spawn("sh", ["-c", "sleep 30 & echo $!; wait"], { detached: true });
+  // Its child holds the output open: only the end of both closes it.
+  await once(group.stdout, "data");
+  log(kill(-group.pid, "SIGKILL"), await once(group, "close"));
+  for (const wrong of [["x"], [1.5], [process.pid, "SIGNOPE"]]) log(kill(...wrong));
+}
