@@ -36,11 +36,21 @@ impl Renderer {
         Some(Self { owner: tool.owner, handle })
     }
 
+    /// What changes Markdown before a terminal shows it, in load order.
+    pub(crate) fn of_markdown(host: &Host) -> Vec<Self> {
+        let handle = |registration: &Registration| match registration {
+            Registration::MarkdownTransformer { handle } => Some(*handle),
+            _ => None,
+        };
+        let all = host.other_registrations().into_iter();
+        all.filter_map(|(owner, other)| Some(Self { handle: handle(&other)?, owner })).collect()
+    }
+
     fn registered(host: &Host, find: impl Fn(&Registration) -> Option<Handle>) -> Option<Self> {
         host.other_registrations().into_iter().find_map(|(owner, other)| Some(Self { handle: find(&other)?, owner }))
     }
 
-    /// Draws `args` at a width: lines, or nothing where it draws nothing.
+    /// Draws `args` at a width: `{lines, failed?}`, or nothing where it draws nothing.
     pub(crate) async fn draw(
         &self,
         host: &Host,
@@ -49,7 +59,7 @@ impl Renderer {
     ) -> Result<Option<Value>, CallbackOutcome> {
         args.push(width.into());
         match host.call_back(&self.owner.extension, self.owner.entry, self.handle, args).await {
-            CallbackOutcome::Returned(drawn) => Ok(drawn.map(|mut drawn| drawn["lines"].take())),
+            CallbackOutcome::Returned(drawn) => Ok(drawn.filter(|drawn| !drawn.is_null())),
             other => Err(other),
         }
     }

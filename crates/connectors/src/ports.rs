@@ -159,19 +159,31 @@ ops! {
         SetHiddenThinkingLabel = "set_hidden_thinking_label",
         /// `expanded`.
         SetToolsExpanded = "set_tools_expanded",
-        /// `custom`: whether there is one of the extension's.
+        /// `custom`: whether there is one of the extension's, then `component`; the answer has the `text` there is.
         SetEditorComponent = "set_editor_component",
-        /// An extension would complete what is typed.
+        /// An extension's editor holds another text: `component, text`.
+        EditorText = "editor_text",
+        /// An extension's editor says what the person wrote: `component, text, later?`.
+        EditorSubmit = "editor_submit",
+        /// An extension's editor hands a key of pi's back: `component, action`.
+        EditorAction = "editor_action",
+        /// An extension would complete what is typed: `provider, triggers?`, also to say the triggers of one that was added.
         AddAutocompleteProvider = "add_autocomplete_provider",
-        /// An extension would read raw keys.
+        /// What completes a text: `lines, line, col, force, below?` (a provider); the answer is `{items, prefix}` or `{}`.
+        Suggest = "suggest",
+        /// An extension would read raw keys: `listener`, with the first of its realm.
         OnTerminalInput = "on_terminal_input",
+        /// The last listener of a realm is gone.
+        EndTerminalInput = "end_terminal_input",
+        /// An overlay: `component, set?` (`hidden`, `shown`, `focus`, `unfocus` with `target?`); the answer is `{hidden, focused, bounds?, focus?}`.
+        Overlay = "overlay",
         /// Awaits the end of a dialog or of a custom component: `dialog` or `component`.
         Answer = "answer",
-        /// A component was made: `component`, and `lines` or `error`.
+        /// A component was made: `component`, and `lines` or `error`; `failed` when its drawing threw.
         Drawn = "drawn",
         /// A custom component is gone: `component, value?`.
         Closed = "closed",
-        /// Some component has changed.
+        /// Some component has changed, or a tool call is to be drawn again: `toolCallId?`.
         Redraw = "redraw",
     }
 }

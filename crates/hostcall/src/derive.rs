@@ -122,7 +122,7 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
             if !UI_OPS.contains(&op) {
                 return Err(unknown_op(method, op));
             }
-            ("ui", Subject::None)
+            if op == "editor_submit" { said(params)? } else { ("ui", Subject::None) }
         }
         "tools" => {
             op_of(method, params, &["list", "active"])?;
@@ -417,6 +417,19 @@ fn program(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
         Some(_) => return Err(HostcallError::invalid("schema", "exec: `cwd` is not a string")),
     };
     Ok(Subject::Program { command: text("exec", params, "command")?, args, cwd })
+}
+
+/// What an editor of an extension says in the person's place: it may be anything that a person can say.
+fn said(params: &Map<String, Value>) -> Derived<'_> {
+    let line = text("ui", params, "text")?.trim();
+    Ok(match line.strip_prefix('!') {
+        Some(command) => {
+            let command = command.strip_prefix('!').unwrap_or(command).trim();
+            ("exec", Subject::Program { command: "bash", args: vec!["-c", command], cwd: None })
+        }
+        None if line.starts_with('/') => ("session.control", Subject::None),
+        None => ("session.inject", Subject::None),
+    })
 }
 
 fn host(params: &Map<String, Value>) -> Result<Subject<'static>, HostcallError> {

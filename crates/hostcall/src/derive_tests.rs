@@ -90,10 +90,23 @@ fn session_ops_split_into_own_entries_injection_and_control() {
 }
 
 #[test]
+fn an_editor_of_an_extension_says_nothing_that_the_extension_may_not_do() {
+    let said = |text: &str| json!({"op": "editor_submit", "text": text});
+    assert_eq!(capability("ui", said("hello")), Ok("session.inject"));
+    assert_eq!(capability("ui", said("  /reload")), Ok("session.control"));
+    assert_eq!(capability("ui", said("!ls")), Ok("exec"));
+    assert_eq!(capability("ui", json!({"op": "editor_submit"})), Err("schema".into()));
+    let params = said(" !! rm -rf / ");
+    let required = derive("ui", params.as_object().expect("an object")).expect("known");
+    let program = Subject::Program { command: "bash", args: vec!["-c", "rm -rf /"], cwd: None };
+    assert_eq!(required.subject, program);
+}
+
+#[test]
 fn what_derives_is_described_for_people() {
     let known = |name: &str| CAPABILITIES.iter().any(|(capability, _)| *capability == name);
     assert!(SESSION_OPS.iter().all(|(_, capability)| known(capability)));
-    for op in UI_OPS {
+    for op in UI_OPS.iter().filter(|op| **op != "editor_submit") {
         assert_eq!(capability("ui", json!({"op": op})), Ok("ui"));
     }
     for (method, params) in [

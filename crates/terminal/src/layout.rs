@@ -3,17 +3,32 @@
 //! Everything here takes text that went through the sanitiser: printable characters, line feeds, and styles as
 //! `ESC [ ... m`. Styles have no width.
 
-use crate::characters::ZWJ;
+use crate::characters::{ZWJ, is_pictograph};
 use crate::stream::Limits;
 use unicode_width::UnicodeWidthChar;
 
 /// What stands in for a tab, whose own width depends on where it is.
 const TAB: &str = "   ";
+/// Bytes of styles that a line may have.
+const LONGEST_STYLES: usize = 1 << 16;
 
 /// A piece of a line: a style sequence, or a character as a reader sees it.
 struct Piece<'a> {
     text: &'a str,
     columns: usize,
+}
+
+/// Makes an emoji of what is text otherwise.
+const EMOJI_STYLE: char = '\u{fe0f}';
+
+/// A letter of a flag.
+fn is_flag(c: char) -> bool {
+    matches!(c, '\u{1f1e6}'..='\u{1f1ff}')
+}
+
+/// A colour of the skin of the emoji before it.
+fn is_skin(c: char) -> bool {
+    matches!(c, '\u{1f3fb}'..='\u{1f3ff}')
 }
 
 /// The pieces of a line, in order. What joins or marks a character belongs to it.
@@ -25,16 +40,24 @@ fn pieces(line: &str) -> impl Iterator<Item = Piece<'_>> {
             (rest.find('m').map_or(rest.len(), |at| at + 1), 0)
         } else {
             let width = |c: char| c.width().unwrap_or(0);
-            let mut end = first.len_utf8();
-            let mut joined = false;
+            let (mut end, mut columns) = (first.len_utf8(), width(first));
+            // Two letters are one flag.
+            let mut joined = is_flag(first) && rest[end..].starts_with(is_flag);
             for c in rest[end..].chars() {
-                if c.is_control() || (width(c) > 0 && !joined) {
+                let belongs = joined || width(c) == 0 || (is_skin(c) && is_pictograph(first));
+                if c.is_control() || !belongs {
                     break;
                 }
+                columns = match c {
+                    // Text becomes an emoji, which is wide.
+                    EMOJI_STYLE if columns > 0 && is_pictograph(first) => 2,
+                    c if is_flag(c) => 2,
+                    _ => columns,
+                };
                 joined = c == ZWJ;
                 end += c.len_utf8();
             }
-            (end, width(first))
+            (end, columns)
         };
         let (text, left) = rest.split_at(end);
         rest = left;
@@ -61,14 +84,19 @@ pub fn boundaries(text: &str) -> Vec<usize> {
 /// Foreign text as one line of at most `columns`; what is too long ends with `…`.
 #[must_use]
 pub fn clamp(text: &str, columns: usize) -> String {
-    let line = text.lines().next().unwrap_or_default().replace('\t', TAB);
-    let within = |columns| crate::within(&line, Limits { columns, lines: 2, styles: true });
-    let whole = within(columns);
-    match width(&whole) <= columns {
-        true => whole,
-        // The ellipsis needs a column, too.
-        false => within(columns.saturating_sub(1)),
+    // Styles take no columns; of a line that is nothing but them, a part is enough.
+    let longest = columns.saturating_mul(64).saturating_add(LONGEST_STYLES);
+    let line = text.lines().next().unwrap_or_default();
+    let line = line[..line.floor_char_boundary(longest)].replace('\t', TAB);
+    let whole = crate::within(&line, Limits { columns: usize::MAX, lines: 2, styles: true });
+    if width(&whole) <= columns {
+        return whole;
     }
+    if columns == 0 {
+        return String::new();
+    }
+    // The ellipsis needs a column, too.
+    format!("{}…", slice(&whole, 0, columns - 1))
 }
 
 /// The columns `from..to` of a line, with the styles that hold there. A wide character that is cut becomes blanks.
@@ -111,6 +139,27 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
     let clean = crate::within(&text.replace('\t', TAB), Limits { styles: false, ..Limits::unbounded() });
     clean.split('\n').flat_map(|line| wrap_line(line, columns)).collect()
+}
+
+/// A clean line as lines of at most `columns`. Its styles stay, and none goes beyond the end of a line.
+#[must_use]
+pub fn wrap_styled(line: &str, columns: usize) -> Vec<String> {
+    let mut open = String::new();
+    let wrap = |line: String| {
+        let mut out = format!("{open}{line}");
+        for piece in pieces(&line).filter(|piece| piece.text.starts_with('\u{1b}')) {
+            if crate::sgr::resets(piece.text) {
+                open.clear();
+            } else {
+                open.push_str(piece.text);
+            }
+        }
+        if !open.is_empty() {
+            out.push_str("\u{1b}[0m");
+        }
+        out
+    };
+    wrap_line(line, columns.max(1)).into_iter().map(wrap).collect()
 }
 
 fn wrap_line(line: &str, columns: usize) -> Vec<String> {

@@ -6,7 +6,7 @@
 //! controls, tag characters, invisible characters (a zero-width joiner stays between emoji), and more than a few marks on
 //! one character. Styles that are still on at the end are switched off, so nothing spills into what follows.
 //!
-//! [`layout`] puts what is clean into columns. [`text`] cleans several lines, [`line`] makes one line of them, [`Stream`] cleans text that comes in pieces, and
+//! [`layout`] puts what is clean into columns, and [`markdown`] makes styled lines of a reply. [`text`] cleans several lines, [`line`] makes one line of them, [`Stream`] cleans text that comes in pieces, and
 //! [`hidden`] names what a reader of source code would not see. [`Limits`] clamp width and lines.
 //!
 //! ```
@@ -19,6 +19,7 @@
 
 mod characters;
 pub mod layout;
+pub mod markdown;
 mod sgr;
 mod stream;
 

@@ -192,3 +192,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_one_character_to_a_reader_has_its_width() {
+    for (text, columns) in [
+        ("👍🏽", 2),
+        ("👨\u{200d}👩\u{200d}👧", 2),
+        ("🇯🇵🇩🇪", 4),
+        ("❤\u{fe0f}", 2),
+        ("❤", 1),
+        ("e\u{301}", 1),
+        ("한글", 4),
+        ("🇯x", 2),
+    ] {
+        assert_eq!(layout::width(text), columns, "{text}");
+        assert_eq!(layout::clamp(text, columns), text);
+    }
+    assert_eq!(layout::boundaries("🇯🇵🇩🇪").len(), 3);
+    assert_eq!(layout::clamp("\u{1b}[31m👍🏽👍🏽", 3), "\u{1b}[31m👍🏽\u{1b}[0m…");
+}

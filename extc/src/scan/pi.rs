@@ -77,6 +77,14 @@ pub(super) fn of_context_method(method: &str) -> Option<&'static str> {
     })
 }
 
+/// What `ctx.ui.method(...)` needs beside the screen: an editor of one's own says what the person says.
+pub(super) fn of_screen_method(method: &str) -> &'static [&'static str] {
+    match method {
+        "setEditorComponent" => &["session.control", "session.inject"],
+        _ => &[],
+    }
+}
+
 /// The capability behind `pi.member.method(...)` and `ctx.member.method(...)`.
 pub(super) fn of_member(member: &str) -> Option<&'static str> {
     Some(match member {

@@ -259,6 +259,9 @@ impl Walker<'_> {
             && let Some(outer) = member_name(&outer.prop)
         {
             self.uses.plain.extend(pi::of_member(&outer));
+            if outer == "ui" {
+                self.uses.plain.extend(pi::of_screen_method(&method));
+            }
         }
         if matches!(plain(&member.obj), Expr::Ident(ident) if ident.sym == *"ctx" || ident.sym == *"context") {
             self.uses.plain.extend(pi::of_context_method(&method));

@@ -68,8 +68,9 @@ impl Driver {
 
     async fn draw(&self, what: &str, name: &str, renderer: &Renderer, args: Vec<Value>) {
         match renderer.draw(&self.host, args, self.scenario.width()).await {
-            Ok(Some(lines)) => {
-                self.trace.record("render", json!({"what": what, "name": name, "lines": shown_lines(&lines)}));
+            Ok(Some(drawn)) => {
+                let lines = shown_lines(&drawn["lines"]);
+                self.trace.record("render", json!({"what": what, "name": name, "lines": lines}));
             }
             // It draws nothing.
             Ok(None) => {}

@@ -287,7 +287,14 @@ impl UiPort for RecordedUi {
                 }
                 self.record("setToolsExpanded", vec![get("expanded")]);
             }
-            UiOp::Redraw | UiOp::Answer => {}
+            UiOp::Redraw
+            | UiOp::Answer
+            | UiOp::Overlay
+            | UiOp::Suggest
+            | UiOp::EndTerminalInput
+            | UiOp::EditorText
+            | UiOp::EditorSubmit
+            | UiOp::EditorAction => {}
         }
         Ok(json!({}))
     }

@@ -1,41 +1,79 @@
 //! What the person says: prompts, `!commands`, slash commands, shortcuts.
 
+use super::picker::Choice;
+use super::port::TuiPort;
 use super::screen::Screen;
 use super::transcript::Style;
 use super::view::Work;
 use super::{events, show_session};
 use crate::session::Assembled;
+use pijs_agent::message::Message;
+use pijs_agent::session::Body;
 use pijs_agent::{DeliverAs, Ending, InputSource, Outcome};
 use pijs_host::CallbackOutcome;
-use pijs_protocol::Handle;
-use serde_json::Value;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use tokio_util::sync::CancellationToken;
 
 /// Slash commands of pi's own, and what they do.
-const OWN: [(&str, &str); 8] = [
-    ("help", "what can be typed here"),
+pub(super) const OWN: [(&str, &str); 20] = [
+    ("model", "choose the model; /model PROVIDER/ID takes it at once"),
+    ("thinking", "choose how much the model thinks"),
     ("new", "begin an empty session"),
-    ("reload", "load extensions, skills and prompts again"),
+    ("resume", "open another session of this folder"),
+    ("tree", "go back to another place in this session"),
+    ("fork", "begin a session from something said before"),
+    ("clone", "go on in a copy of this session"),
     ("compact", "summarise the conversation; more words instruct the summary"),
     ("name", "call the session something"),
-    ("session", "where the session is kept"),
+    ("session", "where the session is kept, and how large it is"),
+    ("export", "write the session to a file: /export FILE.jsonl or FILE.md"),
+    ("copy", "put the last reply on the clipboard"),
+    ("settings", "change settings for this session"),
+    ("theme", "choose the theme that extensions draw with"),
     ("tools", "the tools the model may call"),
+    ("reload", "load extensions, skills and prompts again"),
+    ("hotkeys", "the keys, and what they do"),
+    ("help", "what can be typed here"),
+    ("trust", "how to trust this folder"),
     ("quit", "close the session and leave"),
 ];
 
-/// Levels that Shift-Tab goes through; a model takes the nearest it has.
-const THINKING: [&str; 6] = ["off", "minimal", "low", "medium", "high", "xhigh"];
+/// Keys, and what they do.
+const KEYS: [(&str, &str); 17] = [
+    ("enter", "say it, or steer the model while it works"),
+    ("alt+enter", "say it when the model is done"),
+    ("alt+up", "take back what waits to be said"),
+    ("ctrl+j", "new line"),
+    ("escape", "interrupt; twice: the tree of the session"),
+    ("ctrl+c", "clear; twice: quit"),
+    ("ctrl+d", "quit, when nothing is typed"),
+    ("ctrl+z", "suspend"),
+    ("tab", "complete"),
+    ("up, down", "what was said before"),
+    ("pageup, pagedown", "scroll"),
+    ("ctrl+l", "choose the model"),
+    ("ctrl+p, ctrl+shift+p", "the next model, the one before"),
+    ("shift+tab", "how much the model thinks"),
+    ("ctrl+t", "show or hide thinking"),
+    ("ctrl+o", "show results whole"),
+    ("ctrl+x", "put the last reply on the clipboard"),
+];
 
 /// The person's side of one session.
 pub(super) struct Commands {
-    session: Rc<Assembled>,
-    screen: Screen,
+    pub(super) session: Rc<Assembled>,
+    pub(super) screen: Screen,
+    pub(super) port: TuiPort,
+    /// Commands of the shell that run, by their number.
+    shells: RefCell<BTreeMap<u64, CancellationToken>>,
+    shell: Cell<u64>,
 }
 
 impl Commands {
-    pub(super) fn new(session: Rc<Assembled>, screen: Screen) -> Self {
-        Self { session, screen }
+    pub(super) fn new(session: Rc<Assembled>, screen: Screen, port: TuiPort) -> Self {
+        Self { session, screen, port, shells: RefCell::default(), shell: Cell::new(0) }
     }
 
     /// Begins what was asked for; it goes on beside what is asked next.
@@ -50,8 +88,18 @@ impl Commands {
                 }
                 Work::Abort => commands.abort(),
                 Work::Shortcut(key) => commands.shortcut(&key).await,
-                Work::Complete(text) => commands.complete(&text).await,
+                Work::Complete(request) => commands.complete(request).await,
+                Work::Suggest { number, request, below } => commands.suggest(number, request, below).await,
+                Work::Apply { provider, request, item, prefix } => {
+                    commands.apply(provider, request, item, prefix).await;
+                }
                 Work::CycleThinking => commands.cycle_thinking(),
+                Work::CycleModel { back } => commands.cycle_model(back).await,
+                Work::Pick(choice) => commands.pick(choice),
+                Work::Picked(choice, value) => commands.picked(choice, &value).await,
+                Work::Copy => commands.copy(),
+                Work::Unqueue => commands.unqueue(),
+                Work::Expanded(expanded) => commands.session.host.set_state("toolsExpanded", expanded),
                 // The others are served before they come here.
                 _ => {}
             }
@@ -62,30 +110,58 @@ impl Commands {
     pub(super) fn publish(&self) {
         let control = self.session.agent.control();
         let (model, thinking) = (control.model(), control.thinking());
-        let shortcuts = crate::keys::shortcuts(&self.session.host);
+        let (shortcuts, warnings) = crate::keys::shortcuts(&self.session.host);
+        let transforms = !crate::renderers::Renderer::of_markdown(&self.session.host).is_empty();
         self.screen.change(|view| {
-            view.shortcuts = shortcuts;
+            // What is wrong with keys is said when they are bound, not after each prompt.
+            if view.shortcuts != shortcuts || view.shortcut_warnings != warnings {
+                warnings.iter().for_each(|warning| view.say(Style::Warning, warning));
+            }
+            (view.shortcuts, view.shortcut_warnings) = (shortcuts, warnings);
             if let Some(model) = model {
                 view.model.name = format!("{}/{}", model.provider, model.id);
             }
             view.model.thinking = thinking;
+            view.transcript.transforms = transforms;
+            view.branch = super::surroundings::branch(&self.session.cwd);
         });
+        self.port.publish_footer();
     }
 
-    /// Stops the run. What waited to be said comes back into the editor.
+    /// Stops the run, and commands of the shell. What waited to be said comes back into the editor.
     fn abort(&self) {
-        let control = self.session.agent.control();
-        let (steering, follow_up) = control.clear_waiting();
-        let waiting = [steering, follow_up].concat().join("\n\n");
-        control.abort();
+        for shell in self.shells.borrow().values() {
+            shell.cancel();
+        }
+        self.session.agent.abort_retry();
+        let waiting = self.take_waiting();
+        self.session.agent.control().abort();
         // A command or a hook belongs to no run, and has to end as well.
         self.session.host.hurry();
-        self.screen.change(|view| {
-            view.queued.clear();
-            if !waiting.is_empty() && view.editor.text().is_empty() {
-                view.editor.set(&waiting);
-            }
+        self.put_into_editor(&waiting);
+    }
+
+    fn unqueue(&self) {
+        let waiting = self.take_waiting();
+        self.put_into_editor(&waiting);
+    }
+
+    fn take_waiting(&self) -> String {
+        let (steering, follow_up) = self.session.agent.control().clear_waiting();
+        self.screen.change(|view| view.queued.clear());
+        [steering, follow_up].concat().join("\n\n")
+    }
+
+    /// Puts text before what is in the editor.
+    pub(super) fn put_into_editor(&self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let work = self.screen.change(|view| {
+            let before = view.editor.text().to_owned();
+            view.set_editor_text(&if before.is_empty() { text.to_owned() } else { format!("{text}\n\n{before}") })
         });
+        work.into_iter().for_each(|work| self.screen.ask(work));
     }
 
     async fn say(&self, text: &str, later: bool) {
@@ -142,11 +218,11 @@ impl Commands {
         }
     }
 
-    fn fail(&self, text: &str) {
+    pub(super) fn fail(&self, text: &str) {
         self.screen.change(|view| view.say(Style::Error, text));
     }
 
-    fn inform(&self, text: &str) {
+    pub(super) fn inform(&self, text: &str) {
         self.screen.change(|view| view.say(Style::Info, text));
     }
 
@@ -159,6 +235,20 @@ impl Commands {
                 self.screen.ask(Work::Exit);
             }
             "help" => self.inform(&self.help()),
+            "hotkeys" => self.inform(&self.hotkeys()),
+            "model" if rest.is_empty() => self.pick(Choice::Model),
+            "model" => self.choose_model(rest).await,
+            "thinking" if rest.is_empty() => self.pick(Choice::Thinking),
+            "thinking" => self.picked(Choice::Thinking, rest).await,
+            "resume" => self.pick(Choice::Session),
+            "tree" => self.pick(Choice::Tree),
+            "fork" => self.pick(Choice::Fork),
+            "settings" => self.pick(Choice::Setting),
+            "theme" => self.pick(Choice::Theme),
+            "clone" => self.clone_session().await,
+            "copy" => self.copy(),
+            "export" => self.export(rest),
+            "trust" => self.inform("leave with /quit, then: pi trust"),
             "new" => match agent.new_session(None, false).await {
                 Ok(true) => self.inform("an extension cancelled it"),
                 Ok(false) => show_session(&self.session, &self.screen),
@@ -173,26 +263,25 @@ impl Commands {
                 Ok(_) => show_session(&self.session, &self.screen),
                 Err(error) => self.fail(&error),
             },
-            "name" if rest.is_empty() => self.fail("say how: /name NAME"),
+            "name" if rest.is_empty() => {
+                let name = control.with_session(|session| session.name().map(str::to_owned));
+                match name {
+                    Some(name) => self.inform(&format!("the session is called {name}")),
+                    None => self.fail("say how: /name NAME"),
+                }
+            }
             "name" => match control.set_session_name(rest) {
                 Ok(()) => self.inform(&format!("the session is called {rest}")),
                 Err(error) => self.fail(&error.to_string()),
             },
-            "session" => {
-                let file = control.session_file().map(|file| file.display().to_string());
-                self.inform(&file.unwrap_or_else(|| "the session is kept in memory".to_owned()));
-            }
+            "session" => self.inform(&self.about_session()),
             _ => self.inform(&control.tools().1.join(", ")),
         }
     }
 
     fn help(&self) -> String {
         let mut lines = vec![
-            "enter: say it, or steer the model while it works; alt+enter: say it when the model is done".to_owned(),
-            "escape: interrupt; ctrl+c: clear; ctrl+c twice or ctrl+d: quit; ctrl+j: new line".to_owned(),
-            "tab: complete; up: what was said before; pageup, pagedown: scroll; ctrl+o: unfold; shift+tab: thinking"
-                .to_owned(),
-            "!command: run it and tell the model; !!command: run it".to_owned(),
+            "!command: run it and tell the model; !!command: run it; @file: name a file; /hotkeys: keys".to_owned(),
         ];
         lines.extend(OWN.map(|(name, what)| format!("/{name}: {what}")));
         lines.extend(self.session.host.commands().into_iter().map(|command| {
@@ -200,6 +289,58 @@ impl Commands {
             format!("/{}: {what}", command.invocation)
         }));
         lines.join("\n")
+    }
+
+    fn hotkeys(&self) -> String {
+        let own = KEYS.map(|(key, what)| format!("{key}: {what}"));
+        let theirs = crate::keys::described(&self.session.host);
+        own.into_iter()
+            .chain(theirs.into_iter().map(|(key, what)| format!("{key}: {what}")))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    fn about_session(&self) -> String {
+        let control = self.session.agent.control();
+        let (id, name, entries) = control.with_session(|session| {
+            (session.header().id.clone(), session.name().map(str::to_owned), session.entries().len())
+        });
+        let file = control.session_file().map(|file| file.display().to_string());
+        let messages = self.session.agent.messages();
+        let of = |is: fn(&Message) -> bool| messages.iter().filter(|message| is(message)).count();
+        let usage = self.session.host.state().get("contextUsage");
+        let percent = usage.as_ref().and_then(|usage| usage["percent"].as_f64());
+        let lines = [
+            name.map(|name| format!("name: {name}")),
+            Some(format!("file: {}", file.unwrap_or_else(|| "none, it is kept in memory".to_owned()))),
+            Some(format!("id: {id}")),
+            Some(format!(
+                "{} said, {} replies, {entries} entries",
+                of(|message| matches!(message, Message::User(_))),
+                of(|message| matches!(message, Message::Assistant(_)))
+            )),
+            percent.map(|percent| format!("context: {percent:.1}% full")),
+        ];
+        lines.into_iter().flatten().collect::<Vec<_>>().join("\n")
+    }
+
+    /// Puts the last reply on the clipboard.
+    fn copy(&self) {
+        let text = self.session.agent.control().with_session(|session| {
+            session.branch(None).into_iter().rev().find_map(|entry| match &entry.body {
+                Body::Message { message: Message::Assistant(reply) } => {
+                    Some(reply.text()).filter(|text| !text.is_empty())
+                }
+                _ => None,
+            })
+        });
+        match text {
+            Some(text) => {
+                self.screen.copy(&text);
+                self.inform("the last reply is on the clipboard, if the terminal has one");
+            }
+            None => self.fail("there is no reply to copy yet"),
+        }
     }
 
     fn is_command(&self, text: &str) -> bool {
@@ -217,10 +358,23 @@ impl Commands {
         if command.is_empty() {
             return;
         }
-        match self.session.agent.user_bash(command, is_excluded, CancellationToken::new()).await {
-            Ok(result) => self.screen.change(|view| events::show_bash(view, command, &result.output)),
-            Err(error) => self.fail(&error),
-        }
+        let (cancel, number) = (CancellationToken::new(), self.shell.get() + 1);
+        self.shell.set(number);
+        self.shells.borrow_mut().insert(number, cancel.clone());
+        self.screen.change(|view| {
+            view.shells += 1;
+            events::show_bash(view, number, command, None);
+        });
+        let result = self.session.agent.user_bash(command, is_excluded, cancel).await;
+        self.shells.borrow_mut().remove(&number);
+        self.screen.change(|view| {
+            view.shells = view.shells.saturating_sub(1);
+            let (output, is_error) = match &result {
+                Ok(result) => (result.output.as_str(), result.exit_code.is_some_and(|code| code != 0)),
+                Err(error) => (error.as_str(), true),
+            };
+            events::show_bash(view, number, command, Some((output, is_error)));
+        });
     }
 
     async fn shortcut(&self, key: &str) {
@@ -228,54 +382,6 @@ impl Commands {
         let Some((owner, handle)) = crate::keys::shortcut(host, key) else { return };
         if let CallbackOutcome::Threw(error) = host.call_back(&owner.extension, owner.entry, handle, Vec::new()).await {
             self.fail(&format!("Extension \"{}\" error: {}", owner.path, error.message));
-        }
-    }
-
-    async fn complete(&self, text: &str) {
-        let Some(line) = text.strip_prefix('/') else { return };
-        let commands = self.session.host.commands();
-        let found = match line.split_once(' ') {
-            None => {
-                let own = OWN.map(|(name, _)| name.to_owned());
-                let theirs = commands.into_iter().map(|command| command.invocation);
-                let names = own.into_iter().chain(theirs).filter(|name| name.starts_with(line));
-                names.map(|name| format!("/{name}")).collect()
-            }
-            Some((name, prefix)) => {
-                let command = commands.into_iter().find(|command| command.invocation == name);
-                let Some((owner, handle)) = command.and_then(|found| Some((found.owner, found.spec.completions?)))
-                else {
-                    return;
-                };
-                self.arguments(name, prefix, &owner, handle).await
-            }
-        };
-        self.screen.change(|view| view.take_completions(text, found));
-    }
-
-    async fn arguments(&self, name: &str, prefix: &str, owner: &pijs_host::Owner, handle: Handle) -> Vec<String> {
-        let host = &self.session.host;
-        match host.call_back(&owner.extension, owner.entry, handle, vec![prefix.into()]).await {
-            CallbackOutcome::Returned(Some(Value::Array(items))) => {
-                let values = items.iter().filter_map(|item| item["value"].as_str());
-                values.map(|value| format!("/{name} {value}")).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    fn cycle_thinking(&self) {
-        let control = self.session.agent.control();
-        let before = control.thinking();
-        let at = THINKING.iter().position(|level| *level == before).unwrap_or(0);
-        for step in 1..=THINKING.len() {
-            let wanted = THINKING[(at + step) % THINKING.len()];
-            if let Err(error) = control.set_thinking(wanted) {
-                return self.fail(&error.to_string());
-            }
-            if control.thinking() == wanted {
-                return;
-            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What extensions draw: components and renderers live in their realms, and are asked here.
 
+use super::input;
 use super::layers::ComponentId;
 use super::port::texts;
 use super::screen::Screen;
@@ -13,7 +14,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+
+/// How long a listener may look at one key; a person does not notice it.
+const LISTENING: Duration = Duration::from_millis(250);
 
 /// Asks extensions, each in the order in which it is asked; one that hangs holds up only itself.
 #[derive(Clone)]
@@ -34,7 +39,9 @@ impl Components {
     /// Takes what is its own, and gives back the rest.
     pub(super) fn take(&self, work: Work) -> Option<Work> {
         match &work {
-            Work::Render((extension, _), _) | Work::Key((extension, _), _) => {
+            Work::Render { id: (extension, _), .. }
+            | Work::Key((extension, _), _)
+            | Work::EditorText((extension, _), _) => {
                 let extension = extension.clone();
                 self.lane(&extension, work);
                 None
@@ -44,8 +51,29 @@ impl Components {
                 tokio::task::spawn_local(async move { components.draw(block, columns, expanded).await });
                 None
             }
+            Work::Listen { data, listeners } => {
+                let (components, data, listeners) = (self.clone(), data.clone(), listeners.clone());
+                tokio::task::spawn_local(async move { components.listen(data, listeners).await });
+                None
+            }
             _ => Some(work),
         }
+    }
+
+    /// Hands a key to listeners, one after the other; each sees what the one before left of it.
+    async fn listen(&self, data: String, listeners: Vec<ComponentId>) {
+        let mut left = Some(data);
+        for (extension, handle) in listeners {
+            let Some(data) = left.take() else { break };
+            let asked = self.0.host.call_back(&extension, EntryIndex(0), Handle(handle), vec![data.clone().into()]);
+            left = match tokio::time::timeout(LISTENING, asked).await {
+                Ok(CallbackOutcome::Returned(Some(answer))) => answer["data"].as_str().map(str::to_owned),
+                // Who does not answer, or fails, has not seen the key.
+                _ => Some(data),
+            };
+        }
+        let work = self.0.screen.change(|view| view.heard(left.as_deref(), Instant::now()));
+        work.into_iter().for_each(|work| self.0.screen.ask(work));
     }
 
     fn lane(&self, extension: &ExtensionId, work: Work) {
@@ -66,13 +94,25 @@ impl Components {
 
     async fn serve(&self, work: Work) {
         match work {
-            Work::Render(id, width) => {
-                let answer = self.ask(&id, json!({"type": "render", "width": width})).await;
-                let lines = answer.as_ref().and_then(|answer| answer["lines"].as_array()).map(|lines| texts(lines));
-                self.0.screen.change(|view| view.rendered(&id, lines));
+            Work::Render { id, columns, focused, fresh } => {
+                let mut request = json!({"type": "render", "width": columns, "focused": focused});
+                if fresh {
+                    request["fresh"] = true.into();
+                }
+                let answer = self.ask(&id, request).await;
+                self.0.screen.change(|view| view.rendered(&id, answer.as_ref()));
             }
             Work::Key(id, data) => {
+                let name = input::name(&data);
+                self.0.screen.change(|view| view.begin_handling(&id, name));
                 self.ask(&id, json!({"type": "input", "data": data})).await;
+                self.0.screen.change(|view| {
+                    view.handling = None;
+                    view.dirty(&id);
+                });
+            }
+            Work::EditorText(id, text) => {
+                self.ask(&id, json!({"type": "text", "text": text})).await;
                 self.0.screen.change(|view| view.dirty(&id));
             }
             _ => {}
@@ -83,8 +123,8 @@ impl Components {
         match self.0.host.call_back(extension, EntryIndex(0), Handle(*handle), vec![request]).await {
             CallbackOutcome::Returned(answer) => answer,
             CallbackOutcome::Threw(error) => {
-                let text = format!("{extension}: a component failed: {}", error.message);
-                self.0.screen.change(|view| view.say(Style::Error, &text));
+                let id = (extension.clone(), *handle);
+                self.0.screen.change(|view| view.component_failed(&id, &error.message));
                 None
             }
             CallbackOutcome::Ended(_) | CallbackOutcome::Gone => None,
@@ -106,9 +146,34 @@ impl Components {
                 [self.lines(renderer, vec![entry, options(expanded)], width).await, None]
             }
             Content::Call(call) => self.draw_call(&call, &self.0.cwd, width, expanded).await,
-            Content::Text(..) | Content::Reply(_) => return,
+            Content::Reply(pieces) => return self.transform(id, pieces, columns).await,
+            Content::Text(style, text) => return self.transform(id, vec![(style, text)], columns).await,
         };
         self.0.screen.change(|view| view.transcript.drawn(id, drawn));
+    }
+
+    /// Has extensions change Markdown before it is shown, one after the other. One that fails changes nothing.
+    async fn transform(&self, id: u64, pieces: Vec<(Style, String)>, columns: usize) {
+        let is_streaming = self.0.screen.read(|view| view.transcript.is_streaming(id));
+        let transformers = Renderer::of_markdown(&self.0.host);
+        let mut texts = Vec::new();
+        for (style, mut text) in pieces {
+            let kind = match style {
+                Style::User => "user",
+                Style::Thinking => "assistant-thinking",
+                _ => "assistant",
+            };
+            let context = json!({"messageType": kind, "isStreaming": is_streaming, "availableWidth": columns});
+            for Renderer { owner, handle } in &transformers {
+                let args = vec![text.as_str().into(), context.clone()];
+                let made = self.0.host.call_back(&owner.extension, owner.entry, *handle, args).await;
+                if let CallbackOutcome::Returned(Some(Value::String(made))) = made {
+                    text = made;
+                }
+            }
+            texts.push(text);
+        }
+        self.0.screen.change(|view| view.transcript.changed(id, texts));
     }
 
     async fn draw_call(&self, call: &Call, cwd: &Path, width: u32, expanded: bool) -> [Option<Vec<String>>; 2] {
@@ -126,7 +191,10 @@ impl Components {
 
     /// Nothing where nobody draws, or the one who does fails: then the block's own text stands, as under pi.
     async fn lines(&self, renderer: Option<Renderer>, args: Vec<Value>, width: u32) -> Option<Vec<String>> {
-        let lines = renderer?.draw(&self.0.host, args, width).await.ok()??;
-        Some(texts(lines.as_array()?))
+        let drawn = renderer?.draw(&self.0.host, args, width).await.ok()??;
+        if drawn["failed"].is_string() {
+            return None;
+        }
+        Some(texts(drawn["lines"].as_array()?))
     }
 }

@@ -60,10 +60,15 @@ pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<Work>) {
 
 /// What a component drew last. When that was for another width, or it has changed, it is asked again.
 fn component(view: &mut View, id: &ComponentId, columns: usize, work: &mut Vec<Work>) -> Vec<String> {
+    let focused = match view.focus() {
+        None => view.own_editor.as_ref() == Some(id),
+        Some(_) => view.focused_component().as_ref() == Some(id),
+    };
     let Some(drawn) = view.components.get_mut(id) else { return Vec::new() };
     if (drawn.is_dirty || drawn.width != columns) && !drawn.is_asked {
+        let fresh = std::mem::take(&mut drawn.is_stale);
         (drawn.is_asked, drawn.is_dirty, drawn.width) = (true, false, columns);
-        work.push(Work::Render(id.clone(), columns));
+        work.push(Work::Render { id: id.clone(), columns, focused, fresh });
     }
     drawn.lines.iter().map(|line| clamp(line, columns)).collect()
 }
@@ -113,17 +118,23 @@ fn lower(view: &mut View, columns: usize, rows: usize, now: Instant, work: &mut 
     // The editor's place comes first when there is little room.
     below.truncate(rows / 2);
     let room = rows - below.len();
-    let standing = view.layers.iter().rposition(|layer| match layer {
-        Layer::Dialog(_) => true,
-        Layer::Custom(custom) => custom.is_there && custom.overlay.is_none(),
-    });
-    let mut lines = match standing.map(|at| &view.layers[at]) {
+    let order = |layer: &Layer| match layer {
+        Layer::Dialog(dialog) => Some(dialog.order),
+        Layer::Picker(picker) => Some(picker.order),
+        Layer::Custom(custom) => (custom.is_seen() && custom.overlay.is_none()).then_some(custom.order),
+    };
+    let standing = view.layers.iter().filter_map(|layer| Some((order(layer)?, layer))).max_by_key(|(order, _)| *order);
+    let mut lines = match standing.map(|(_, layer)| layer) {
         Some(Layer::Dialog(dialog)) => dialog.lines(columns, room, now),
+        Some(Layer::Picker(picker)) => picker.lines(columns, room),
         Some(Layer::Custom(custom)) => {
             let id = custom.id.clone();
             component(view, &id, columns, work)
         }
-        None => editor(view, columns, room),
+        None => match view.own_editor.clone() {
+            Some(id) => component(view, &id, columns, work),
+            None => editor(view, columns, room),
+        },
     };
     lines.truncate(room);
     lines.extend(below);
@@ -134,11 +145,8 @@ fn editor(view: &View, columns: usize, rows: usize) -> Vec<String> {
     let most = (rows / 2).max(3);
     let mut lines = vec![rule("", columns)];
     lines.extend(around_cursor(view.editor.lines(columns), most));
-    if view.completions.len() > 1 {
-        let shown = view.completions.join("  ");
-        lines.push(format!("\u{1b}[2m{}\u{1b}[0m", clamp(&pijs_terminal::line(&shown), columns)));
-    }
     lines.push(rule("", columns));
+    lines.extend(view.popup.iter().flat_map(|popup| popup.lines(columns)));
     lines
 }
 
@@ -154,21 +162,31 @@ fn footer(view: &mut View, columns: usize, work: &mut Vec<Work>) -> Vec<String> 
     vec![clamp(&statuses.join("  "), columns)]
 }
 
-/// Puts what floats over the lines, the oldest first.
+/// Puts what floats over the lines, the nearest last.
 fn overlays(view: &mut View, lines: &mut [String], work: &mut Vec<Work>) {
     let columns = view.size.0;
-    let floating: Vec<_> = view
-        .layers
-        .iter()
-        .filter_map(|layer| match layer {
-            Layer::Custom(custom) if custom.is_there => Some((custom.id.clone(), custom.overlay.clone()?)),
-            _ => None,
-        })
-        .collect();
-    for (id, overlay) in floating {
+    let mut floating = Vec::new();
+    for layer in &view.layers {
+        if let Layer::Custom(custom) = layer
+            && let Some(overlay) = &custom.overlay
+            && custom.is_there
+            && !custom.is_hidden
+        {
+            floating.push((custom.order, custom.id.clone(), overlay.clone(), custom.is_out));
+        }
+    }
+    floating.sort_by_key(|(order, ..)| *order);
+    for (_, id, overlay, is_out) in floating {
         let width = overlay.width(columns);
+        // One that is out of sight is asked whether it still is.
         let drawn = component(view, &id, width, work);
         let (top, left, height) = overlay.place((columns, lines.len()), (width, drawn.len()));
+        if let Some(custom) = view.custom(&id) {
+            custom.bounds = (!is_out).then_some([top, left, width, height]);
+        }
+        if is_out {
+            continue;
+        }
         for (line, over) in lines.iter_mut().skip(top).zip(drawn.iter().take(height)) {
             let whole = fit(line, columns);
             *line = format!(

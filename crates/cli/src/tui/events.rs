@@ -83,8 +83,7 @@ fn end_message(view: &mut View, message: &Message) {
             view.say(Style::User, &text);
         }
         Message::Assistant(reply) => {
-            let label = view.thinking_label.clone();
-            view.transcript.end_reply(pieces(&reply.content, label.as_deref()));
+            view.transcript.end_reply(pieces(&reply.content));
             if let Some(error) = &reply.error_message {
                 view.say(Style::Error, error);
             }
@@ -95,9 +94,9 @@ fn end_message(view: &mut View, message: &Message) {
 }
 
 /// The pieces of a reply that are text, by their index.
-fn pieces(content: &[Block], label: Option<&str>) -> Vec<(Style, String)> {
+fn pieces(content: &[Block]) -> Vec<(Style, String)> {
     let piece = |block: &Block| match block {
-        Block::Thinking(thinking) => (Style::Thinking, label.unwrap_or(&thinking.thinking).to_owned()),
+        Block::Thinking(thinking) => (Style::Thinking, thinking.thinking.clone()),
         other => (Style::Plain, other.as_text().unwrap_or_default().to_owned()),
     };
     content.iter().map(piece).collect()
@@ -107,6 +106,7 @@ fn pieces(content: &[Block], label: Option<&str>) -> Vec<(Style, String)> {
 pub(super) fn replay(view: &mut View, branch: &[Entry]) {
     view.transcript.clear();
     view.scroll = 0;
+    let mut kept = 0;
     for entry in branch {
         match &entry.body {
             Body::Message { message: Message::ToolResult(result) } => {
@@ -115,7 +115,11 @@ pub(super) fn replay(view: &mut View, branch: &[Entry]) {
                     (call.is_done, call.is_error) = (true, result.is_error);
                 });
             }
-            Body::Message { message: Message::BashExecution(run) } => show_bash(view, &run.command, &run.output),
+            Body::Message { message: Message::BashExecution(run) } => {
+                // Numbers of this session are small; those of what is shown again are far from them.
+                kept += 1;
+                show_bash(view, u64::MAX - kept, &run.command, Some((&run.output, false)));
+            }
             Body::Message { message } => {
                 end_message(view, message);
                 if let Message::Assistant(reply) = message {
@@ -133,16 +137,15 @@ pub(super) fn replay(view: &mut View, branch: &[Entry]) {
     }
 }
 
-/// A command of the person.
-pub(super) fn show_bash(view: &mut View, command: &str, output: &str) {
-    let call = super::transcript::Call {
-        name: "$".to_owned(),
-        args: command.into(),
-        result: Some(json!({"content": output})),
-        is_done: true,
-        ..Default::default()
-    };
-    view.transcript.push(Content::Call(call));
+/// A command of the person, by its number: begun, or with its output and whether it failed.
+pub(super) fn show_bash(view: &mut View, number: u64, command: &str, end: Option<(&str, bool)>) {
+    view.transcript.call(&format!("$ {number}"), |call| {
+        (call.name, call.args) = ("$".to_owned(), command.into());
+        if let Some((output, is_error)) = end {
+            call.result = Some(json!({"content": output}));
+            (call.is_done, call.is_error) = (true, is_error);
+        }
+    });
 }
 
 /// An entry that an extension made.

@@ -25,6 +25,20 @@ impl Field {
         &self.text
     }
 
+    /// Where the cursor is, in bytes.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Another text, with the cursor at a byte offset of it.
+    pub(super) fn put(&mut self, text: &str, at: usize) {
+        let (head, tail) = text.split_at(text.floor_char_boundary(at));
+        self.set(head);
+        let at = self.at;
+        self.insert(tail);
+        self.at = at;
+    }
+
     /// Another text, with the cursor behind it.
     pub(super) fn set(&mut self, text: &str) {
         self.text.clear();

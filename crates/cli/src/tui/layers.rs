@@ -1,6 +1,9 @@
-//! What takes the keys from the editor: dialogs, components of extensions, and above all of them pi's own questions.
+//! What takes the keys from the editor: dialogs, components of extensions, pi's lists, and above all of them pi's own
+//! questions.
 
 use super::field::Field;
+use super::floating::Custom;
+use super::picker::Picker;
 use pijs_hostcall::{Answer, ExpectedLoss, Question};
 use pijs_protocol::{ExtensionId, guard};
 use pijs_terminal::layout::{clamp, wrap};
@@ -16,78 +19,8 @@ pub(super) type ComponentId = (ExtensionId, u32);
 pub(super) enum Layer {
     Dialog(Dialog),
     Custom(Custom),
-}
-
-/// A component that takes the keys until it is done.
-#[derive(Debug)]
-pub(super) struct Custom {
-    pub(super) id: ComponentId,
-    /// Where it floats; without, it stands in place of the editor.
-    pub(super) overlay: Option<Overlay>,
-    /// It was made and drawn once.
-    pub(super) is_there: bool,
-    /// Told, or dropped, when it is closed from here: the extension gets `undefined`.
-    pub(super) end: oneshot::Sender<()>,
-}
-
-/// pi-tui's `overlayOptions`, as far as they are data.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Overlay(pub(super) Value);
-
-/// A length: columns, or `"50%"` of what there is.
-fn length(value: &Value, whole: usize) -> Option<usize> {
-    if let Some(percent) = value.as_str().and_then(|text| text.strip_suffix('%')) {
-        let percent: f64 = percent.trim().parse().ok()?;
-        return Some((whole as f64 * percent.clamp(0.0, 100.0) / 100.0).floor() as usize);
-    }
-    value.as_f64().filter(|number| number.is_finite()).map(|number| number.max(0.0).floor() as usize)
-}
-
-impl Overlay {
-    /// How wide it is drawn.
-    pub(super) fn width(&self, columns: usize) -> usize {
-        let wanted = length(&self.0["width"], columns).unwrap_or_else(|| columns.min(80));
-        let least = length(&self.0["minWidth"], columns).unwrap_or(1);
-        wanted.max(least).clamp(1, columns.saturating_sub(2 * self.margin()).max(1))
-    }
-
-    /// The top row, the left column and the number of rows, within `rows` and `columns`.
-    pub(super) fn place(
-        &self,
-        (columns, rows): (usize, usize),
-        (width, height): (usize, usize),
-    ) -> (usize, usize, usize) {
-        let margin = self.margin();
-        let most = length(&self.0["maxHeight"], rows).unwrap_or(rows).min(rows.saturating_sub(2 * margin));
-        let height = height.min(most);
-        let anchor = self.0["anchor"].as_str().unwrap_or("center");
-        let part = |before: &str, after: &str, room: usize| match () {
-            () if anchor.starts_with(before) || anchor.ends_with(before) => margin,
-            () if anchor.starts_with(after) || anchor.ends_with(after) => room.saturating_sub(margin),
-            () => room / 2,
-        };
-        let (free_rows, free_columns) = (rows - height.min(rows), columns - width.min(columns));
-        let shifted = |at: usize, name: &str, room: usize| {
-            let by = self.0[name].as_f64().unwrap_or(0.0);
-            ((at as f64 + by).max(0.0) as usize).min(room)
-        };
-        let row = length(&self.0["row"], free_rows).unwrap_or_else(|| part("top", "bottom", free_rows));
-        let column = length(&self.0["col"], free_columns).unwrap_or_else(|| part("left", "right", free_columns));
-        (shifted(row, "offsetY", free_rows), shifted(column, "offsetX", free_columns), height)
-    }
-
-    fn margin(&self) -> usize {
-        // Sides may be given one by one; the widest is kept free on all of them.
-        let margin = &self.0["margin"];
-        let sides = ["top", "right", "bottom", "left"].iter().filter_map(|side| margin[*side].as_u64());
-        let widest = margin.as_u64().into_iter().chain(sides).max().unwrap_or(0);
-        usize::try_from(widest.min(20)).unwrap_or(20)
-    }
-
-    /// Whether the keys go elsewhere while it is there.
-    pub(super) fn lets_keys_through(&self) -> bool {
-        self.0["nonCapturing"] == Value::Bool(true)
-    }
+    /// A list of pi's own.
+    Picker(Picker),
 }
 
 /// A dialog of an extension.
@@ -96,6 +29,8 @@ pub(super) struct Dialog {
     pub(super) number: u64,
     /// Whose.
     pub(super) extension: ExtensionId,
+    /// The higher, the nearer to the person.
+    pub(super) order: u64,
     title: String,
     body: Body,
     /// When it is cancelled by itself, for the countdown.
@@ -145,7 +80,7 @@ impl Dialog {
             "editor" => Body::Text { field: Field::new(&text("prefill")), hint: String::new(), is_long: true },
             _ => Body::Text { field: Field::default(), hint: text("placeholder"), is_long: false },
         };
-        Self { number, extension, title, body, deadline: None, done: None }
+        Self { number, extension, order: 0, title, body, deadline: None, done: None }
     }
 
     /// Takes a key. `Some` ends the dialog, with an answer or without.

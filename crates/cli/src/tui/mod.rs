@@ -12,26 +12,35 @@
 //! |---|---|
 //! | [`tty`], [`input`] | the terminal, and what it sends |
 //! | [`screen`] | the thread that draws and takes the keys |
-//! | [`view`], [`layers`], [`transcript`], [`field`] | what there is to see, as data |
+//! | [`view`], [`layers`], [`floating`], [`picker`], [`transcript`], [`field`] | what there is to see, as data |
+//! | [`typing`], [`completion`] | what a key does |
 //! | [`draw`] | its lines |
 //! | [`port`], [`events`] | who changes it |
 //! | [`components`] | what extensions draw, asked of them |
-//! | [`commands`] | what the person says |
+//! | [`commands`], [`selections`], [`suggestions`] | what the person says, chooses, could say |
+//! | [`surroundings`] | branch, sessions and themes on disk |
 //!
 //! What always holds: every text of an extension, a model or a file is cleaned before it is a line; the last row and
 //! the frame of a question of pi's are drawn by nobody else; Ctrl-C twice ends the session, whatever has the keys.
 
 mod commands;
+mod completion;
 mod components;
 mod draw;
 mod events;
 mod field;
+mod floating;
 mod input;
 mod layers;
+mod picker;
 mod port;
 mod screen;
+mod selections;
+mod suggestions;
+mod surroundings;
 mod transcript;
 mod tty;
+mod typing;
 mod view;
 
 use crate::args::{ExtensionFlag, RunArgs};
@@ -116,10 +125,11 @@ async fn run(
     let _ = ledger.set(session.ledger.clone());
     port.publish_to(session.host.state().clone());
     publish_size(&session, screen);
+    publish_themes(environment, &session, screen)?;
     let resized = watch_size(Rc::clone(&session), screen.clone())?;
     let mut stops = Stops::listen()?;
     let host = session.host.clone();
-    let talking = host.run(talk(Rc::clone(&session), screen.clone(), prompt, early, work));
+    let talking = host.run(talk(Rc::clone(&session), screen.clone(), port, prompt, early, work));
     let stopped = async {
         stops.next().await;
         screen.change(|view| view.leave());
@@ -149,11 +159,12 @@ async fn leaves(work: &mut mpsc::UnboundedReceiver<Work>, early: &mut Vec<Work>)
 async fn talk(
     session: Rc<Assembled>,
     screen: Screen,
+    port: TuiPort,
     prompt: String,
     early: Vec<Work>,
     mut work: mpsc::UnboundedReceiver<Work>,
 ) -> Result<()> {
-    let commands = Rc::new(Commands::new(Rc::clone(&session), screen.clone()));
+    let commands = Rc::new(Commands::new(Rc::clone(&session), screen.clone(), port));
     let components = Components::new(session.host.clone(), screen.clone(), session.cwd.clone());
     let control = session.agent.control().clone();
     let (leave, mut left) = mpsc::unbounded_channel();
@@ -232,6 +243,18 @@ fn show_session(session: &Assembled, screen: &Screen) {
     screen.change(|view| events::replay(view, &branch));
 }
 
+/// Themes of the person, and of the project when it is trusted.
+fn publish_themes(environment: &Environment, session: &Assembled, screen: &Screen) -> Result<()> {
+    let mut places = vec![environment.dirs.agent_dir.join("themes")];
+    if crate::trust::Trust::read(environment)?.covers(&environment.dirs.cwd) {
+        places.push(environment.dirs.cwd.join(".pi/themes"));
+    }
+    let (themes, problems) = surroundings::themes(&places);
+    session.host.set_state("themes", themes);
+    screen.change(|view| problems.iter().for_each(|problem| view.say(Style::Warning, problem)));
+    Ok(())
+}
+
 /// What components read as the size of the terminal.
 fn publish_size(session: &Assembled, screen: &Screen) {
     let (columns, rows) = screen.read(|view| view.size);
@@ -244,8 +267,9 @@ fn watch_size(session: Rc<Assembled>, screen: Screen) -> Result<tokio::task::Joi
         .map_err(|error| Failure::failed(format!("signals cannot be heard: {error}")))?;
     Ok(tokio::task::spawn_local(async move {
         while changes.recv().await.is_some() {
-            screen.resize();
+            screen.measure();
             publish_size(&session, &screen);
+            screen.resized();
         }
     }))
 }

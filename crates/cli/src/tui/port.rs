@@ -1,13 +1,16 @@
 //! `ctx.ui` on the screen, and the questions of the gate.
 
-use super::layers::{Asked, ComponentId, Custom, Dialog, Layer, Overlay};
+use super::completion::{Provider, Request};
+use super::floating::{Custom, Overlay};
+use super::layers::{Asked, ComponentId, Dialog, Layer};
 use super::screen::Screen;
 use super::transcript::Style;
-use super::view::{Content, Drawn, Working};
+use super::typing::is_on;
+use super::view::{Content, Drawn, View, Work, Working};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort};
 use pijs_host::ReadableState;
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
-use pijs_protocol::{ExtensionId, HostcallError};
+use pijs_protocol::{ExtensionId, HostcallError, guard};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -61,11 +64,18 @@ impl TuiPort {
     }
 
     /// What an extension's footer reads.
-    fn publish_footer(&self) {
+    pub(super) fn publish_footer(&self) {
         let statuses: Map<String, Value> = self
             .screen
             .read(|view| view.statuses.iter().map(|((_, key), text)| (key.clone(), text.clone().into())).collect());
-        self.publish("footer", json!({"statuses": statuses, "providers": 1}));
+        let branch = self.screen.read(|view| view.branch.clone());
+        let models = self.shared.state.get().and_then(|state| state.get("models"));
+        let providers = models.and_then(|models| {
+            let available = models["available"].as_array()?;
+            let names = available.iter().filter_map(|model| model["provider"].as_str());
+            Some(names.collect::<std::collections::BTreeSet<_>>().len())
+        });
+        self.publish("footer", json!({"statuses": statuses, "branch": branch, "providers": providers.unwrap_or(1)}));
         self.screen.change(|view| {
             for id in view.footers.clone() {
                 view.dirty(&id);
@@ -92,11 +102,7 @@ impl TuiPort {
         let mut dialog = Dialog::new(number, caller.extension().clone(), op.as_str(), params);
         dialog.deadline = timeout.map(|timeout| Instant::now() + timeout);
         dialog.done = Some(done);
-        self.screen.change(|view| {
-            if !view.is_leaving {
-                view.layers.push(Layer::Dialog(dialog));
-            }
-        });
+        self.screen.change(|view| view.push(Layer::Dialog(dialog)));
         json!({"dialog": number})
     }
 
@@ -138,12 +144,9 @@ impl TuiPort {
         let overlay = floats.then(|| Overlay(options.get("overlayOptions").cloned().unwrap_or_default()));
         let (end, ended) = oneshot::channel();
         self.waiting().customs.insert(id.clone(), ended);
-        let custom = Custom { id: id.clone(), overlay, is_there: false, end };
         self.screen.change(|view| {
-            if !view.is_leaving {
-                view.components.insert(id, Drawn::default());
-                view.layers.push(Layer::Custom(custom));
-            }
+            view.components.insert(id.clone(), Drawn::default());
+            view.push(Layer::Custom(Custom::new(id, overlay, 0, end)));
         });
         json!({"draws": true})
     }
@@ -151,20 +154,102 @@ impl TuiPort {
     fn drawn(&self, caller: &Caller, params: &Map<String, Value>) {
         let Some(id) = component_of(caller, params) else { return };
         let columns = self.screen.read(|view| view.size.0);
+        let error = ["error", "failed"].iter().find_map(|key| params.get(*key)?.as_str());
         self.screen.change(|view| {
-            if let Some(error) = params.get("error").and_then(Value::as_str) {
-                view.close_component(&id);
-                view.say(Style::Error, &format!("{}: a component failed: {error}", id.0));
-                return;
+            if let Some(error) = error {
+                return view.component_failed(&id, error);
             }
-            if let Some(drawn) = view.components.get_mut(&id) {
-                let lines = params.get("lines").and_then(Value::as_array);
-                (drawn.lines, drawn.width) = (lines.map(|lines| texts(lines)).unwrap_or_default(), columns);
-            }
+            let before = view.focused_component();
             if let Some(custom) = view.custom(&id) {
                 custom.is_there = true;
             }
+            view.take_picture(&id, params);
+            // The first picture is as wide as the screen.
+            if let Some(drawn) = view.components.get_mut(&id) {
+                drawn.width = columns;
+            }
+            view.focus_moved(before);
         });
+    }
+
+    /// An extension's editor takes the place of pi's, or leaves it.
+    fn editor(&self, caller: &Caller, params: &Map<String, Value>) -> Value {
+        let id = component_of(caller, params);
+        self.screen.change(|view| {
+            if let Some(before) = view.own_editor.take() {
+                view.components.remove(&before);
+            }
+            (view.handling, view.may_submit, view.popup) = (None, false, None);
+            if let Some(id) = &id {
+                view.components.insert(id.clone(), Drawn::default());
+                view.own_editor = Some(id.clone());
+            }
+        });
+        match id {
+            Some(_) => json!({"draws": true, "text": self.screen.read(|view| view.editor.text().to_owned())}),
+            None => json!({}),
+        }
+    }
+
+    /// What an extension's editor does in the place of pi's: only what the person's key stands for.
+    fn edited(&self, caller: &Caller, op: UiOp, params: &Map<String, Value>) -> Result<Value, HostcallError> {
+        let id = component_of(caller, params);
+        let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or_default();
+        let now = Instant::now();
+        let done = self.screen.change(|view| {
+            if id.is_none() || view.own_editor != id {
+                return None;
+            }
+            match op {
+                UiOp::EditorText => {
+                    view.editor.set(text("text"));
+                    Some(Vec::new())
+                }
+                UiOp::EditorAction => {
+                    let key = view.handling.clone().filter(|key| is_on(text("action"), key))?;
+                    Some(view.act(&key, now))
+                }
+                _ => {
+                    let is_meant = std::mem::take(&mut view.may_submit) || !guard::is_up("tui.editor-submit");
+                    is_meant
+                        .then(|| view.said(text("text").to_owned(), params.get("later") == Some(&Value::Bool(true))))
+                }
+            }
+        });
+        let Some(work) = done else {
+            let reason = "an editor says and does only what a key of the person stands for";
+            return Err(HostcallError::invalid("state", reason));
+        };
+        work.into_iter().for_each(|work| self.screen.ask(work));
+        Ok(json!({}))
+    }
+
+    /// The person's choice.
+    pub(super) fn choose_theme(&self, name: &str) {
+        self.theme(name);
+    }
+
+    /// The theme that everybody draws with from now on.
+    fn theme(&self, wanted: &str) -> Value {
+        let files = self.shared.state.get().and_then(|state| state.get("themes"));
+        let is_file = files
+            .as_ref()
+            .and_then(Value::as_array)
+            .is_some_and(|files| files.iter().any(|file| file["name"] == wanted));
+        if !is_file && !matches!(wanted, "dark" | "light" | "<theme>") {
+            return json!({"success": false, "error": format!("Theme not found: {wanted}")});
+        }
+        // One that an extension made itself is known to its own realm only.
+        if wanted != "<theme>" {
+            self.publish("theme", wanted.into());
+        }
+        self.screen.change(|view| {
+            for drawn in view.components.values_mut() {
+                (drawn.is_dirty, drawn.is_stale) = (true, true);
+            }
+            view.transcript.redraw(None);
+        });
+        json!({"success": true})
     }
 
     fn tell(&self, caller: &Caller, call: &UiCall) -> Result<Value, HostcallError> {
@@ -206,27 +291,35 @@ impl TuiPort {
                     view.working.interval = interval.unwrap_or(standard.interval);
                 });
             }
-            UiOp::SetHiddenThinkingLabel => self.screen.change(|view| view.thinking_label = text("label")),
-            UiOp::SetEditorText => self.screen.change(|view| view.editor.set(&text("text").unwrap_or_default())),
-            UiOp::PasteToEditor => self.screen.change(|view| view.editor.insert(&text("text").unwrap_or_default())),
-            UiOp::GetEditorText => return Ok(json!({"text": self.screen.read(|view| view.editor.text().to_owned())})),
-            // The theme lives in the realm, which draws with it.
-            UiOp::SetTheme => {
-                let known = matches!(text("theme").as_deref(), Some("dark" | "light" | "<theme>"));
-                self.screen.change(|view| view.dirty_all(caller.extension()));
-                return Ok(match known {
-                    true => json!({"success": true}),
-                    false => {
-                        json!({"success": false, "error": format!("Theme not found: {}", text("theme").unwrap_or_default())})
-                    }
-                });
+            UiOp::SetHiddenThinkingLabel => self.screen.change(|view| view.transcript.label_thinking(text("label"))),
+            UiOp::SetEditorText | UiOp::PasteToEditor => {
+                let text = text("text").unwrap_or_default();
+                let work = self.screen.change(|view| view.put_in_editor(caller.extension(), call.op, &text));
+                work.into_iter().for_each(|work| self.screen.ask(work));
             }
+            UiOp::GetEditorText => return Ok(json!({"text": self.screen.read(|view| view.editor.text().to_owned())})),
+            UiOp::SetTheme => return Ok(self.theme(&text("theme").unwrap_or_default())),
             UiOp::SetToolsExpanded => {
                 let expanded = params.get("expanded") == Some(&Value::Bool(true));
                 self.screen.change(|view| view.expanded = expanded);
                 self.publish("toolsExpanded", expanded.into());
             }
-            UiOp::Redraw => self.screen.change(|view| view.dirty_all(caller.extension())),
+            UiOp::Redraw => self.screen.change(|view| match text("toolCallId") {
+                Some(call) => view.transcript.redraw(Some(&call)),
+                None => view.dirty_all(caller.extension()),
+            }),
+            UiOp::Overlay => {
+                let id = component_of(caller, params);
+                return Ok(self.screen.change(|view| {
+                    match (&id, params.get("set").and_then(Value::as_str)) {
+                        // `setFocus(null)`.
+                        (None, Some("focus")) => view.release(caller.extension()),
+                        (id, set @ Some(_)) => view.steer(id.as_ref(), set, params.get("target")),
+                        _ => {}
+                    }
+                    id.map_or_else(|| json!({}), |id| view.about(&id))
+                }));
+            }
             UiOp::Drawn => self.drawn(caller, params),
             UiOp::Closed => {
                 if let Some(id) = component_of(caller, params) {
@@ -234,8 +327,31 @@ impl TuiPort {
                     self.screen.change(|view| view.close_component(&id));
                 }
             }
-            // The editor stays pi's; raw keys are nobody's but the component's that has them visibly.
-            UiOp::SetEditorComponent | UiOp::AddAutocompleteProvider | UiOp::OnTerminalInput | UiOp::Answer => {}
+            UiOp::SetEditorComponent => return Ok(self.editor(caller, params)),
+            UiOp::EditorText | UiOp::EditorSubmit | UiOp::EditorAction => return self.edited(caller, call.op, params),
+            UiOp::AddAutocompleteProvider => {
+                if let Some(id) = handle_of(caller, params, "provider") {
+                    let triggers = params.get("triggers").and_then(Value::as_array).map(|all| texts(all));
+                    let triggers = triggers.unwrap_or_default();
+                    self.screen.change(|view| match view.providers.iter_mut().find(|known| known.id == id) {
+                        Some(known) => known.triggers = triggers,
+                        None => view.providers.push(Provider { id, triggers }),
+                    });
+                    return Ok(json!({"draws": true}));
+                }
+            }
+            UiOp::OnTerminalInput => {
+                if let Some(id) = handle_of(caller, params, "listener") {
+                    self.screen.change(|view| {
+                        view.listeners.retain(|other| *other != id);
+                        view.listeners.push(id);
+                    });
+                }
+            }
+            UiOp::EndTerminalInput => {
+                self.screen.change(|view| view.listeners.retain(|listener| listener.0 != *caller.extension()));
+            }
+            UiOp::Suggest | UiOp::Answer => {}
             UiOp::Select | UiOp::Confirm | UiOp::Input | UiOp::Editor => {
                 return Ok(self.open(caller, call.op, params));
             }
@@ -246,8 +362,38 @@ impl TuiPort {
     }
 }
 
+impl TuiPort {
+    /// What completes a text, asked of those below the caller.
+    fn suggest(&self, caller: &Caller, params: &Map<String, Value>, cancel: CancelToken) -> PortAnswer {
+        let Some(request) = Request::read(params) else {
+            let error = HostcallError::invalid("schema", "suggest: `lines`, `line` and `col` do not say a place");
+            return Box::pin(std::future::ready(Err(error)));
+        };
+        let below = handle_of(caller, params, "below");
+        let (answer, answered) = oneshot::channel();
+        let mut waiting = self.waiting();
+        waiting.next += 1;
+        let number = waiting.next;
+        drop(waiting);
+        self.screen.change(|view| view.suggestions.insert(number, answer));
+        self.screen.ask(Work::Suggest { number, request, below });
+        let screen = self.screen.clone();
+        Box::pin(async move {
+            let answer = tokio::select! {
+                answer = answered => answer.unwrap_or_default(),
+                () = cancel.cancelled() => Value::Null,
+            };
+            screen.change(|view| view.suggestions.remove(&number));
+            Ok(if answer.is_object() { answer } else { json!({}) })
+        })
+    }
+}
+
 impl UiPort for TuiPort {
     fn call(&self, caller: &Caller, call: UiCall, cancel: CancelToken) -> PortAnswer {
+        if call.op == UiOp::Suggest {
+            return self.suggest(caller, &call.params, cancel);
+        }
         if call.op != UiOp::Answer {
             return Box::pin(std::future::ready(self.tell(caller, &call)));
         }
@@ -299,7 +445,21 @@ impl Prompter for TuiPort {
     }
 }
 
-impl super::view::View {
+impl View {
+    /// Text that an extension puts into the editor. Its own editor has it already.
+    fn put_in_editor(&mut self, extension: &ExtensionId, op: UiOp, text: &str) -> Vec<Work> {
+        let is_own = self.own_editor.as_ref().is_some_and(|editor| editor.0 == *extension);
+        let other = self.own_editor.clone().filter(|_| !is_own);
+        self.popup = None;
+        match (op, other) {
+            (UiOp::SetEditorText, _) if is_own => self.editor.set(text),
+            (UiOp::SetEditorText, _) => return self.set_editor_text(text),
+            (_, Some(id)) => return vec![Work::Key(id, format!("\u{1b}[200~{text}\u{1b}[201~"))],
+            (_, None) => self.editor.insert(text),
+        }
+        Vec::new()
+    }
+
     /// A component has changed.
     pub(super) fn dirty(&mut self, id: &ComponentId) {
         if let Some(drawn) = self.components.get_mut(id) {
@@ -316,7 +476,11 @@ impl super::view::View {
 }
 
 fn component_of(caller: &Caller, params: &Map<String, Value>) -> Option<ComponentId> {
-    let handle = u32::try_from(params.get("component")?.as_u64()?).ok()?;
+    handle_of(caller, params, "component")
+}
+
+fn handle_of(caller: &Caller, params: &Map<String, Value>, key: &str) -> Option<ComponentId> {
+    let handle = u32::try_from(params.get(key)?.as_u64()?).ok()?;
     Some((caller.extension().clone(), handle))
 }
 

@@ -6,8 +6,10 @@
 use super::draw;
 use super::input::Input;
 use super::layers::ComponentId;
+use super::port::texts;
 use super::tty::Tty;
 use super::view::{View, Work};
+use serde_json::Value;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -82,10 +84,27 @@ impl Screen {
         let _ = self.0.work.send(work);
     }
 
-    /// The terminal has another size.
-    pub(super) fn resize(&self) {
+    /// Takes the size of the terminal.
+    pub(super) fn measure(&self) {
         self.view().size = self.0.tty.size();
+    }
+
+    /// The terminal has another size, and components can read it.
+    pub(super) fn resized(&self) {
+        let mut view = self.view();
+        // What fits and where may depend on it, also where the width of a component stays.
+        for drawn in view.components.values_mut() {
+            drawn.is_dirty = true;
+        }
+        drop(view);
         self.redraw();
+    }
+
+    /// Puts text on the person's clipboard, where the terminal has one.
+    pub(super) fn copy(&self, text: &str) {
+        use base64::Engine;
+        let encoded = base64::engine::general_purpose::STANDARD.encode(text);
+        self.0.tty.write(&format!("\u{1b}]52;c;{encoded}\u{7}"));
     }
 
     /// Draws everything anew.
@@ -187,19 +206,38 @@ impl View {
             .then_some(self.working.interval);
         let counts = self.layers.iter().any(|layer| match layer {
             super::layers::Layer::Dialog(dialog) => dialog.deadline.is_some(),
-            super::layers::Layer::Custom(_) => false,
+            super::layers::Layer::Custom(_) | super::layers::Layer::Picker(_) => false,
         });
         let countdown = counts.then_some(Duration::from_millis(250));
         spinner.into_iter().chain(countdown).min()
     }
 
-    /// Lines that a component drew for the width it was asked for.
-    pub(super) fn rendered(&mut self, id: &ComponentId, lines: Option<Vec<String>>) {
+    /// A component's answer to being asked to draw: lines, or why there are none, and where an overlay stands now.
+    pub(super) fn rendered(&mut self, id: &ComponentId, picture: Option<&Value>) {
         if let Some(drawn) = self.components.get_mut(id) {
             drawn.is_asked = false;
-            if let Some(lines) = lines {
-                drawn.lines = lines;
+        }
+        let Some(picture) = picture.and_then(Value::as_object) else { return };
+        match picture.get("failed").and_then(Value::as_str) {
+            Some(error) => self.component_failed(id, error),
+            None => self.take_picture(id, picture),
+        }
+    }
+
+    /// Lines of a component, and what its options say now.
+    pub(super) fn take_picture(&mut self, id: &ComponentId, picture: &serde_json::Map<String, Value>) {
+        let before = self.focused_component();
+        if let (Some(drawn), Some(lines)) =
+            (self.components.get_mut(id), picture.get("lines").and_then(Value::as_array))
+        {
+            drawn.lines = texts(lines);
+        }
+        if let Some(custom) = self.custom(id) {
+            custom.is_out = picture.get("shown") == Some(&Value::Bool(false));
+            if let (Some(overlay), Some(options)) = (&mut custom.overlay, picture.get("overlay")) {
+                overlay.0 = options.clone();
             }
         }
+        self.focus_moved(before);
     }
 }

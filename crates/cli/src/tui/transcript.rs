@@ -5,6 +5,7 @@
 //! text stands.
 
 use pijs_terminal::layout::{clamp, wrap};
+use pijs_terminal::markdown;
 use serde_json::Value;
 
 /// Blocks that are kept; the oldest make room. The session's file has them all.
@@ -109,6 +110,8 @@ pub(super) struct Block {
     lines: Vec<String>,
     /// What extensions drew: the block, or a call's title and its result.
     drawn: [Option<Vec<String>>; 2],
+    /// What extensions made of its texts, piece by piece.
+    changed: Option<Vec<String>>,
     /// What they were last asked to draw it for.
     asked: Option<Made>,
 }
@@ -117,29 +120,37 @@ pub(super) struct Block {
 type Made = (u64, usize, bool);
 
 impl Block {
-    fn lines(&mut self, columns: usize, expanded: bool) -> &[String] {
+    /// Its lines; `label` stands in the place of thinking that is hidden.
+    fn lines(&mut self, columns: usize, expanded: bool, label: Option<&str>) -> &[String] {
         let made = (self.revision, columns, expanded);
         if self.made != Some(made) {
-            self.lines = self.make(columns, expanded);
+            self.lines = self.make(columns, expanded, label);
             self.made = Some(made);
         }
         &self.lines
     }
 
-    fn make(&self, columns: usize, expanded: bool) -> Vec<String> {
+    fn make(&self, columns: usize, expanded: bool, label: Option<&str>) -> Vec<String> {
         let drawn = |index: usize| {
             let lines = self.drawn[index].as_ref()?;
             Some(lines.iter().map(|line| clamp(line, columns)).collect::<Vec<_>>())
         };
+        let changed = |index: usize| self.changed.as_ref()?.get(index).map(String::as_str);
         match &self.content {
-            Content::Text(style, text) => style.lines(text, columns),
+            Content::Text(style, text) => style.lines(changed(0).unwrap_or(text), columns),
             Content::Reply(pieces) => {
                 let mut lines = Vec::new();
-                for (style, text) in pieces.iter().filter(|(_, text)| !text.trim().is_empty()) {
+                let pieces =
+                    pieces.iter().enumerate().map(|(index, (style, text))| (style, changed(index).unwrap_or(text)));
+                for (style, text) in pieces.filter(|(_, text)| !text.trim().is_empty()) {
                     if !lines.is_empty() {
                         lines.push(String::new());
                     }
-                    lines.extend(style.lines(text.trim(), columns));
+                    lines.extend(match (style, label) {
+                        (Style::Plain, _) => markdown::lines(text.trim(), columns),
+                        (Style::Thinking, Some(label)) => style.lines(&pijs_terminal::plain(label), columns),
+                        _ => style.lines(text.trim(), columns),
+                    });
                 }
                 lines
             }
@@ -159,7 +170,7 @@ impl Block {
             Content::Message(message) => drawn(0).unwrap_or_else(|| {
                 let label = clamp(message["customType"].as_str().unwrap_or_default(), columns.saturating_sub(2));
                 let text = text_of(&message["content"]);
-                [vec![format!("\u{1b}[34m[{label}]\u{1b}[0m")], Style::Plain.lines(&text, columns)].concat()
+                [vec![format!("\u{1b}[34m[{label}]\u{1b}[0m")], markdown::lines(&text, columns)].concat()
             }),
             Content::Entry(_) => drawn(0).unwrap_or_default(),
         }
@@ -196,14 +207,31 @@ pub(super) struct Transcript {
     next: u64,
     /// The reply that is being streamed.
     reply: Option<u64>,
+    hides_thinking: bool,
+    /// What stands in the place of thinking that is hidden.
+    label: Option<String>,
+    /// Whether extensions change Markdown before it is shown.
+    pub(super) transforms: bool,
 }
+
+/// The label when nobody gave one.
+const THINKING: &str = "Thinking...";
 
 impl Transcript {
     /// Appends a block and returns its id.
     pub(super) fn push(&mut self, content: Content) -> u64 {
         self.next += 1;
         let id = self.next;
-        let block = Block { id, content, revision: 0, made: None, lines: Vec::new(), drawn: [None, None], asked: None };
+        let block = Block {
+            id,
+            content,
+            revision: 0,
+            made: None,
+            lines: Vec::new(),
+            drawn: [None, None],
+            changed: None,
+            asked: None,
+        };
         self.blocks.push_back(block);
         if self.blocks.len() > MOST_BLOCKS {
             self.blocks.pop_front();
@@ -220,6 +248,35 @@ impl Transcript {
     pub(super) fn clear(&mut self) {
         self.blocks.clear();
         self.reply = None;
+    }
+
+    /// Hides thinking or shows it again; whether it is hidden now.
+    pub(super) fn toggle_thinking(&mut self) -> bool {
+        self.hides_thinking = !self.hides_thinking;
+        self.make_anew();
+        self.hides_thinking
+    }
+
+    /// What stands in the place of thinking that is hidden; without, pi's own words.
+    pub(super) fn label_thinking(&mut self, label: Option<String>) {
+        self.label = label;
+        self.make_anew();
+    }
+
+    fn make_anew(&mut self) {
+        for block in &mut self.blocks {
+            block.made = None;
+        }
+    }
+
+    /// Has a tool call drawn again by its extension, or with `None` everything.
+    pub(super) fn redraw(&mut self, call: Option<&str>) {
+        for block in &mut self.blocks {
+            let is_it = call.is_none_or(|id| matches!(&block.content, Content::Call(call) if call.id == id));
+            if is_it {
+                block.asked = None;
+            }
+        }
     }
 
     fn change(&mut self, id: u64, change: impl FnOnce(&mut Content)) {
@@ -285,6 +342,7 @@ impl Transcript {
         expanded: bool,
     ) -> (Vec<String>, Vec<u64>) {
         let wanted = rows + skip;
+        let label = self.hides_thinking.then(|| self.label.as_deref().unwrap_or(THINKING));
         let mut found: Vec<Vec<String>> = Vec::new();
         let mut undrawn = Vec::new();
         let mut count = 0;
@@ -292,10 +350,12 @@ impl Transcript {
             if count >= wanted {
                 break;
             }
-            if wants_drawing(&block.content) && block.asked != Some((block.revision, columns, expanded)) {
+            if wants_drawing(&block.content, self.transforms)
+                && block.asked != Some((block.revision, columns, expanded))
+            {
                 undrawn.push(block.id);
             }
-            let lines = block.lines(columns, expanded);
+            let lines = block.lines(columns, expanded, label);
             if lines.is_empty() {
                 continue;
             }
@@ -328,17 +388,35 @@ impl Transcript {
         }
     }
 
+    /// What extensions made of a block's texts.
+    pub(super) fn changed(&mut self, id: u64, texts: Vec<String>) {
+        if let Some(block) = self.blocks.iter_mut().rev().find(|block| block.id == id) {
+            block.changed = Some(texts);
+            block.made = None;
+        }
+    }
+
+    /// Whether a block is the reply that is being streamed.
+    pub(super) fn is_streaming(&self, id: u64) -> bool {
+        self.reply == Some(id)
+    }
+
     /// Everything as lines, for the ordinary screen when the session is over.
     pub(super) fn whole(&mut self, columns: usize) -> Vec<String> {
         let mut lines = Vec::new();
+        let label = self.hides_thinking.then(|| self.label.as_deref().unwrap_or(THINKING));
         for block in &mut self.blocks {
-            lines.extend_from_slice(block.lines(columns, false));
+            lines.extend_from_slice(block.lines(columns, false, label));
             lines.push(String::new());
         }
         lines
     }
 }
 
-fn wants_drawing(content: &Content) -> bool {
-    matches!(content, Content::Call(_) | Content::Message(_) | Content::Entry(_))
+fn wants_drawing(content: &Content, transforms: bool) -> bool {
+    match content {
+        Content::Call(_) | Content::Message(_) | Content::Entry(_) => true,
+        Content::Reply(_) | Content::Text(Style::User, _) => transforms,
+        Content::Text(..) => false,
+    }
 }

@@ -4,13 +4,18 @@
 //! person through [`View::typed`]; [`super::draw`] makes lines of it. What needs the session's own thread is returned as
 //! [`Work`].
 
+use super::completion::{Popup, Provider, Request};
 use super::field::Field;
-use super::input::{self, Input};
-use super::layers::{Asked, ComponentId, Custom, Layer};
+use super::floating::Custom;
+use super::input::Input;
+use super::layers::{Asked, ComponentId, Layer};
+use super::picker::Choice;
 use super::transcript::{Style, Transcript};
-use pijs_protocol::{ExtensionId, guard};
+use pijs_protocol::ExtensionId;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// Work for the thread that the session lives on.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,14 +26,34 @@ pub(super) enum Work {
     Abort,
     /// A key that an extension has a shortcut on.
     Shortcut(String),
-    /// What could complete this text.
-    Complete(String),
+    /// What could complete the editor's text.
+    Complete(Request),
+    /// What could complete a text, for the provider that stands on those that are asked.
+    Suggest { number: u64, request: Request, below: Option<ComponentId> },
+    /// A completion was chosen where an extension completes: it says what the text becomes.
+    Apply { provider: ComponentId, request: Request, item: Value, prefix: String },
     /// The next thinking level.
     CycleThinking,
-    /// A component is to be drawn this wide.
-    Render(ComponentId, usize),
+    /// The next model, or the one before.
+    CycleModel { back: bool },
+    /// A list of pi's own is to be shown.
+    Pick(Choice),
+    /// Something was chosen of one.
+    Picked(Choice, String),
+    /// The model's last reply goes to the clipboard.
+    Copy,
+    /// What waits to be said comes back into the editor.
+    Unqueue,
+    /// Results are shown whole, or not.
+    Expanded(bool),
+    /// A component is to be drawn this wide; `fresh` without anything it has kept.
+    Render { id: ComponentId, columns: usize, focused: bool, fresh: bool },
     /// A key for a component.
     Key(ComponentId, String),
+    /// A key for those that listen to all of them.
+    Listen { data: String, listeners: Vec<ComponentId> },
+    /// The editor of an extension is to hold this text.
+    EditorText(ComponentId, String),
     /// A block of the transcript is to be drawn.
     Draw { block: u64, columns: usize, expanded: bool },
     /// The session is to end.
@@ -37,12 +62,8 @@ pub(super) enum Work {
     Suspend,
 }
 
-/// Two Ctrl-C within this time end the program, whatever has the keys.
-const CHORD: Duration = Duration::from_millis(1_000);
 /// Lines of a widget that is given as text.
 const WIDGET_LINES: usize = 10;
-/// Prompts that are remembered.
-const MOST_HISTORY: usize = 200;
 
 /// What a component drew.
 #[derive(Debug, Default)]
@@ -52,6 +73,8 @@ pub(super) struct Drawn {
     pub(super) width: usize,
     pub(super) is_dirty: bool,
     pub(super) is_asked: bool,
+    /// What it has kept is of another theme.
+    pub(super) is_stale: bool,
 }
 
 /// What a widget shows.
@@ -106,9 +129,14 @@ pub(super) struct View {
     /// Results are shown whole.
     pub(super) expanded: bool,
     pub(super) editor: Field,
-    history: Vec<String>,
+    pub(super) history: Vec<String>,
     /// How far back the editor shows the history; 0 is what is being typed.
-    back: usize,
+    pub(super) back: usize,
+    /// The editor of an extension that stands in the place of pi's; `editor` is then a copy of its text.
+    pub(super) own_editor: Option<ComponentId>,
+    /// The key that it handles now, and whether the person has pressed Enter in it since it last said something.
+    pub(super) handling: Option<String>,
+    pub(super) may_submit: bool,
     pub(super) layers: Vec<Layer>,
     pub(super) questions: VecDeque<Asked>,
     pub(super) components: BTreeMap<ComponentId, Drawn>,
@@ -118,19 +146,33 @@ pub(super) struct View {
     pub(super) widgets: Vec<Widget>,
     pub(super) statuses: BTreeMap<(ExtensionId, String), String>,
     pub(super) working: Working,
-    pub(super) thinking_label: Option<String>,
+    /// The git branch, for footers.
+    pub(super) branch: Option<String>,
+    /// Counts what was brought to the front.
+    pub(super) orders: u64,
+    /// Who sees keys before the editor, and the keys that wait until they have seen one.
+    pub(super) listeners: Vec<ComponentId>,
+    pub(super) listening: Option<Input>,
+    pub(super) unheard: VecDeque<Input>,
     /// Since when the model is at work.
     pub(super) running: Option<Instant>,
     /// Keys that extensions have shortcuts on.
     pub(super) shortcuts: BTreeSet<String>,
+    pub(super) shortcut_warnings: Vec<String>,
     /// What waits to be said to the model.
     pub(super) queued: Vec<String>,
     pub(super) model: Model,
     pub(super) title: Option<String>,
-    /// Completions of what is typed, and the one that stands there.
-    pub(super) completions: Vec<String>,
-    completed: usize,
-    interrupted: Option<Instant>,
+    /// Completions of what is typed.
+    pub(super) popup: Option<Popup>,
+    /// Extensions that complete, the newest last.
+    pub(super) providers: Vec<Provider>,
+    /// Those that wait for what completes a text.
+    pub(super) suggestions: BTreeMap<u64, oneshot::Sender<Value>>,
+    /// Commands of the person that run.
+    pub(super) shells: usize,
+    pub(super) interrupted: Option<Instant>,
+    pub(super) escaped: Option<Instant>,
     /// The session is being closed.
     pub(super) is_leaving: bool,
 }
@@ -141,191 +183,56 @@ impl View {
         self.transcript.say(style, text);
     }
 
-    /// Takes what was typed.
-    pub(super) fn typed(&mut self, input: &Input, now: Instant) -> Vec<Work> {
-        match input {
-            Input::Key(data) => match input::name(data) {
-                Some(name) => self.key(&name, data, now),
-                // A key we have no name for may have one in a component.
-                None => self.to_component(data).into_iter().collect(),
-            },
-            Input::Paste(text) => {
-                self.paste(text);
-                match self.focused_component() {
-                    Some(id) if self.questions.is_empty() => {
-                        vec![Work::Key(id, format!("\u{1b}[200~{text}\u{1b}[201~"))]
-                    }
-                    _ => Vec::new(),
-                }
-            }
-        }
-    }
-
-    fn paste(&mut self, text: &str) {
-        // A paste answers no question.
-        if !self.questions.is_empty() {
-            return;
-        }
-        match self.focused() {
-            Some(Layer::Dialog(dialog)) => dialog.paste(text),
-            Some(Layer::Custom(_)) => {}
-            None => self.editor.insert(text),
-        }
-    }
-
-    fn key(&mut self, name: &str, data: &str, now: Instant) -> Vec<Work> {
-        if name == "ctrl+c" {
-            let before = self.interrupted.replace(now);
-            let is_chord = before.is_some_and(|before| now.duration_since(before) <= CHORD);
-            if is_chord && guard::is_up("tui.exit-chord") {
-                self.leave();
-                return vec![Work::Exit];
-            }
-        } else {
-            self.interrupted = None;
-        }
-        if let Some(asked) = self.questions.front() {
-            if let Some(answer) = asked.key(name, now)
-                && let Some(asked) = self.questions.pop_front()
-            {
-                // Whoever asked may have stopped waiting.
-                let _ = asked.answer.send(answer);
-            }
-            return Vec::new();
-        }
-        if name == "ctrl+z" {
-            return vec![Work::Suspend];
-        }
-        match self.focused() {
-            Some(Layer::Dialog(dialog)) => {
-                if let Some(answer) = dialog.key(name, data) {
-                    let number = dialog.number;
-                    let done = dialog.done.take();
-                    self.close_dialog(number);
-                    if let Some(done) = done {
-                        let _ = done.send(answer);
-                    }
-                }
-                Vec::new()
-            }
-            Some(Layer::Custom(_)) => self.to_component(data).into_iter().collect(),
-            None => self.editor_key(name, data),
-        }
-    }
-
-    fn editor_key(&mut self, name: &str, data: &str) -> Vec<Work> {
-        if name != "tab" {
-            self.completions.clear();
-        }
-        match name {
-            "ctrl+c" if self.editor.text().is_empty() && self.running.is_some() => vec![Work::Abort],
-            "ctrl+c" => {
-                self.editor.take();
-                Vec::new()
-            }
-            "ctrl+d" if self.editor.text().is_empty() => {
-                self.leave();
-                vec![Work::Exit]
-            }
-            "escape" if self.running.is_some() => vec![Work::Abort],
-            "enter" | "alt+enter" => {
-                let text = self.editor.take();
-                self.back = 0;
-                self.scroll = 0;
-                if text.trim().is_empty() {
-                    return Vec::new();
-                }
-                self.history.retain(|said| *said != text);
-                self.history.push(text.clone());
-                if self.history.len() > MOST_HISTORY {
-                    self.history.remove(0);
-                }
-                vec![Work::Say { text, later: name == "alt+enter" }]
-            }
-            "tab" => self.complete(),
-            "ctrl+o" => {
-                self.expanded = !self.expanded;
-                Vec::new()
-            }
-            "shift+tab" => vec![Work::CycleThinking],
-            "pageup" => {
-                self.scroll += (self.size.1 / 2).max(1);
-                Vec::new()
-            }
-            "pagedown" => {
-                self.scroll = self.scroll.saturating_sub((self.size.1 / 2).max(1));
-                Vec::new()
-            }
-            "up" | "down" => {
-                if !self.editor.key(name, data) {
-                    self.recall(name == "up");
-                }
-                Vec::new()
-            }
-            name if self.shortcuts.contains(name) && may_be_shortcut(name) => vec![Work::Shortcut(name.to_owned())],
-            name => {
-                self.editor.key(name, data);
-                Vec::new()
-            }
-        }
-    }
-
-    fn recall(&mut self, is_back: bool) {
-        let back = if is_back { (self.back + 1).min(self.history.len()) } else { self.back.saturating_sub(1) };
-        if back != self.back {
-            self.back = back;
-            let text = if back == 0 { "" } else { &self.history[self.history.len() - back] };
-            self.editor.set(text);
-        }
-    }
-
-    fn complete(&mut self) -> Vec<Work> {
-        if self.completions.is_empty() {
-            return vec![Work::Complete(self.editor.text().to_owned())];
-        }
-        self.completed = (self.completed + 1) % self.completions.len();
-        self.editor.set(&self.completions[self.completed].clone());
-        Vec::new()
-    }
-
-    /// Completions of `text`: the first one stands in its place, Tab goes on to the next.
-    pub(super) fn take_completions(&mut self, text: &str, found: Vec<String>) {
-        if self.editor.text() == text && !found.is_empty() {
-            self.editor.set(&found[0]);
-            self.completions = found;
-            self.completed = 0;
-        }
-    }
-
-    /// What has the keys: the top layer that wants them.
-    fn focused(&mut self) -> Option<&mut Layer> {
-        self.layers.iter_mut().rev().find(|layer| takes_keys(layer))
-    }
-
-    /// The component that has the keys.
-    pub(super) fn focused_component(&self) -> Option<ComponentId> {
-        match self.layers.iter().rev().find(|layer| takes_keys(layer)) {
-            Some(Layer::Custom(custom)) => Some(custom.id.clone()),
-            _ => None,
-        }
-    }
-
-    fn to_component(&self, data: &str) -> Option<Work> {
-        if !self.questions.is_empty() {
-            return None;
-        }
-        self.focused_component().map(|id| Work::Key(id, data.to_owned()))
-    }
-
     /// Takes a dialog away.
     pub(super) fn close_dialog(&mut self, number: u64) {
         self.layers.retain(|layer| !matches!(layer, Layer::Dialog(dialog) if dialog.number == number));
     }
 
-    /// Takes a custom component away.
+    /// Puts a dialog, or a list of pi's own, before the person.
+    pub(super) fn push(&mut self, mut layer: Layer) {
+        let before = self.focused_component();
+        let next = self.next_order();
+        match &mut layer {
+            Layer::Dialog(dialog) => dialog.order = next,
+            Layer::Picker(picker) => picker.order = next,
+            Layer::Custom(custom) => custom.order = next,
+        }
+        if !self.is_leaving {
+            self.popup = None;
+            self.layers.push(layer);
+        }
+        self.focus_moved(before);
+    }
+
+    /// Takes a component away, wherever it stands.
     pub(super) fn close_component(&mut self, id: &ComponentId) {
+        let before = self.focused_component();
         self.layers.retain(|layer| !matches!(layer, Layer::Custom(custom) if custom.id == *id));
         self.components.remove(id);
+        self.headers.retain(|other| other != id);
+        self.footers.retain(|other| other != id);
+        self.widgets.retain(|widget| !matches!(&widget.content, Content::Component(other) if other == id));
+        if self.own_editor.as_ref() == Some(id) {
+            self.own_editor = None;
+        }
+        self.focus_moved(before);
+    }
+
+    /// A component is handed a key. What an editor does with it counts as the person's doing.
+    pub(super) fn begin_handling(&mut self, id: &ComponentId, key: Option<String>) {
+        if self.own_editor.as_ref() == Some(id) {
+            self.may_submit |= matches!(key.as_deref(), Some("enter" | "alt+enter"));
+            self.handling = key;
+        }
+    }
+
+    /// A component threw while it was drawn or got a key: it is reported and goes.
+    pub(super) fn component_failed(&mut self, id: &ComponentId, error: &str) {
+        // One that is gone already has been reported.
+        if self.components.contains_key(id) {
+            self.close_component(id);
+            self.say(Style::Error, &format!("{}: a component failed and was taken away: {error}", id.0));
+        }
     }
 
     /// The custom component of a handle.
@@ -342,15 +249,21 @@ impl View {
         self.layers.retain(|layer| match layer {
             Layer::Dialog(dialog) => !is_gone(&dialog.extension),
             Layer::Custom(custom) => !is_gone(&custom.id.0),
+            Layer::Picker(_) => true,
         });
         self.components.retain(|(extension, _), _| !is_gone(extension));
         self.headers.retain(|(extension, _)| !is_gone(extension));
         self.footers.retain(|(extension, _)| !is_gone(extension));
         self.widgets.retain(|widget| !is_gone(&widget.extension));
         self.statuses.retain(|(extension, _), _| !is_gone(extension));
+        self.listeners.retain(|(extension, _)| !is_gone(extension));
+        self.providers.retain(|provider| !is_gone(&provider.id.0));
+        if self.own_editor.as_ref().is_some_and(|(extension, _)| is_gone(extension)) {
+            self.own_editor = None;
+        }
         if gone.is_none() {
             self.working = Working::default();
-            self.thinking_label = None;
+            self.transcript.label_thinking(None);
         }
     }
 
@@ -376,6 +289,7 @@ impl View {
     pub(super) fn leave(&mut self) {
         self.is_leaving = true;
         self.questions.clear();
+        self.suggestions.clear();
         for layer in self.layers.drain(..) {
             if let Layer::Custom(custom) = layer {
                 // One that has ended by itself does not wait.
@@ -388,19 +302,4 @@ impl View {
     pub(super) fn new(size: (usize, usize)) -> Self {
         Self { size, ..Self::default() }
     }
-}
-
-fn takes_keys(layer: &Layer) -> bool {
-    match layer {
-        Layer::Dialog(_) => true,
-        Layer::Custom(custom) => {
-            custom.is_there && !custom.overlay.as_ref().is_some_and(super::layers::Overlay::lets_keys_through)
-        }
-    }
-}
-
-/// Whether a key may be a shortcut: it is held with a modifier, or is a function key. Others are what people type.
-fn may_be_shortcut(name: &str) -> bool {
-    let function = name.strip_prefix('f').is_some_and(|number| !number.is_empty() && number.parse::<u8>().is_ok());
-    function || name.starts_with("ctrl+") || name.starts_with("alt+")
 }

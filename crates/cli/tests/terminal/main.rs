@@ -1,6 +1,9 @@
 //! The terminal mode as a person meets it: keys in, rows of the screen out.
 
+mod editor;
+mod overlays;
 mod pty;
+mod session;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -105,6 +105,13 @@ impl Terminal {
         self.until(&format!("the end of {text}"), |rows| !rows.iter().any(|row| row.contains(text)))
     }
 
+    /// Whether a character of the screen is bold.
+    pub(crate) fn is_bold(&self, row: usize, column: u16) -> bool {
+        let seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let row = u16::try_from(row).expect("a row of the screen");
+        seen.parser.screen().cell(row, column).is_some_and(vt100::Cell::bold)
+    }
+
     /// Waits until `pi` can be talked to.
     #[track_caller]
     pub(crate) fn is_ready(&self) {

@@ -8,12 +8,12 @@
 import { facts, state } from "pi:engine";
 import { call, callSync, HostcallError } from "pi:hostcall";
 import { emit, listen } from "pi:pi/bus";
-import { asRenderer, asToolFunction } from "pi:pi/components";
 import * as connectors from "pi:pi/connectors";
 import type { Entry } from "pi:pi/entry";
 import { sendError } from "pi:pi/errors";
 import { issueHandle } from "pi:pi/handles";
 import { forget, providerSpecOf } from "pi:pi/providers";
+import { asRenderer, asToolFunction } from "pi:pi/renderers";
 import { sessionManager } from "pi:pi/session";
 import { addStreamHandler, removeStreamHandler } from "pi:pi/stream";
 import { ui } from "pi:pi/ui";

@@ -6,16 +6,17 @@
  *
  * | request | does | answer |
  * |---|---|---|
- * | `{type: "render", width}` | draws | `{lines}` |
+ * | `{type: "render", width, focused, fresh?}` | draws, `fresh` without what it kept | `{lines}`, of an overlay `{lines, shown, overlay?}` |
  * | `{type: "input", data}` | hands in one key | `{closed}` |
+ * | `{type: "text", text}` | of an editor: holds this text now | `{}` |
  * | `{type: "dispose"}` | tells it that it is gone | `{}` |
+ *
+ * What a component throws while it draws is a member `failed` of the answer: the host takes it away.
  */
 
-import { importSync, state } from "pi:engine";
+import { state } from "pi:engine";
 import { callSync } from "pi:hostcall";
 import { issueHandle } from "pi:pi/handles";
-import { plain } from "pi:pi/plain";
-import { theme } from "pi:pi/theme";
 
 /** What an extension makes. */
 export interface Component {
@@ -23,6 +24,8 @@ export interface Component {
   handleInput?(data: string): void;
   invalidate?(): void;
   dispose?(): void;
+  /** Whether it has the keys; only components that show a cursor have this. */
+  focused?: boolean;
 }
 
 /** A component as the host knows it. */
@@ -31,6 +34,15 @@ export interface Mounted {
   /** Puts the component in its place once it is made. */
   mount(component: Component): void;
   component(): Component | undefined;
+  /** The component has ended, or was never made. */
+  unmount(): void;
+}
+
+/** What a mounted component is beside lines. */
+export interface Place {
+  isClosed?: () => boolean;
+  /** Members of an answer to `render` that say where it floats. */
+  floats?: () => object;
 }
 
 interface Screen {
@@ -43,169 +55,89 @@ export function screen(): Screen {
   return state().set.screen ?? { width: 80, height: 24 };
 }
 
+/** What a picture is: lines, and why there are none where drawing failed. */
+export interface Picture {
+  lines: string[];
+  failed?: string;
+}
+
 /** What `render` gives, or a line that says why it gave nothing. */
-export function draw(component: Component, width: number): string[] {
+export function draw(component: Component, width: number): Picture {
   try {
-    return Array.from(component.render(width), (line) => String(line).toWellFormed());
+    return { lines: Array.from(component.render(width), (line) => String(line).toWellFormed()) };
   } catch (error) {
-    return [`<render error: ${error instanceof Error ? error.message : String(error)}>`];
+    const failed = error instanceof Error ? error.message : String(error);
+    return { lines: [`<render error: ${failed}>`], failed };
   }
 }
 
-/** Takes a handle for a component that is about to be made. `isClosed` says whether it has ended itself. */
-export function mounted(isClosed: () => boolean = () => false): Mounted {
+/** Components of this realm that are on the screen, by their handle. */
+const onScreen = new Map<number, Component>();
+/** The part of a mounted component that `tui.setFocus` gave the keys to. */
+let part: Component | undefined;
+
+/** The handle of a component that is on the screen. */
+export function handleOf(component: unknown): number | undefined {
+  for (const [handle, mounted] of onScreen) if (mounted === component) return handle;
+  return undefined;
+}
+
+/** Gives the keys of the mounted component that has them to a part of it. */
+export function focusPart(component: Component | undefined): void {
+  if (part) setFocused(part, false);
+  part = component;
+  if (part) setFocused(part, true);
+}
+
+/** Tells a component whether it has the keys, if it wants to know. */
+function setFocused(component: Component, focused: boolean): void {
+  if ("focused" in component && component.focused !== focused) component.focused = focused;
+}
+
+/** The component with this handle has the keys; of this realm no other. */
+export function focusOnly(handle: number | undefined): void {
+  focusPart(undefined);
+  for (const [other, component] of onScreen) setFocused(component, other === handle);
+}
+
+/** Takes a handle for a component that is about to be made. */
+export function mounted(place: Place = {}): Mounted {
   let component: Component | undefined;
+  const isClosed = place.isClosed ?? (() => false);
   const handle = issueHandle((request: any) => {
     switch (request?.type) {
       case "render":
-        return { lines: component ? draw(component, request.width) : [] };
+        if (request.fresh === true) component?.invalidate?.();
+        if (component && typeof request.focused === "boolean") setFocused(component, request.focused && part === undefined);
+        return { ...(component ? draw(component, request.width) : { lines: [] }), ...place.floats?.() };
       case "input":
-        if (!isClosed()) component?.handleInput?.(request.data);
+        if (!isClosed()) (part?.handleInput ? part : component)?.handleInput?.(request.data);
         return { closed: isClosed() };
+      case "text":
+        (component as { setText?(text: string): void } | undefined)?.setText?.(request.text);
+        return {};
       case "dispose":
+        onScreen.delete(handle);
         component?.dispose?.();
         return {};
       default:
         throw new Error(`a component cannot ${String(request?.type)}`);
     }
   });
-  return { handle, mount: (made) => void (component = made), component: () => component };
-}
-
-/** Lines of a component that an extension made; nothing when it made none. */
-function drawn(component: Component | undefined, width: number): { lines: string[] } | undefined {
-  return component ? { lines: draw(component, width) } : undefined;
-}
-
-/** A message or entry renderer as the host calls it: `(value, options, width)`. */
-export function asRenderer(renderer: (...args: any[]) => any): (...args: any[]) => unknown {
-  return (value, options, width) => drawn(renderer(value, options, theme), width);
-}
-
-/**
- * A function of a tool as the host calls it. `renderCall` gets `(args, context, width)` and `renderResult`
- * `(result, options, context, width)`; all others get what they are given.
- */
-export function asToolFunction(name: string, callable: (...args: any[]) => any): (...args: any[]) => unknown {
-  const live = (context: object) => ({ ...context, state: {}, lastComponent: undefined, invalidate() {} });
-  switch (name) {
-    case "renderCall":
-      return (args, context, width) => drawn(callable(args, theme, live(context)), width);
-    case "renderResult":
-      return (result, options, context, width) => drawn(callable(result, options, theme, live(context)), width);
-    default:
-      return callable;
-  }
-}
-
-/** pi-tui, where the extension has it. */
-function piTui(): any {
-  try {
-    return importSync("@earendil-works/pi-tui");
-  } catch {
-    return undefined;
-  }
-}
-
-/** What `showOverlay` gives: a hidden overlay is shown again where it was. */
-interface Floating {
-  hide(): void;
-  setHidden(hidden: boolean): void;
-  isHidden(): boolean;
-  focus(): void;
-  unfocus(): void;
-  isFocused(): boolean;
-}
-
-/** Overlays that are shown, the topmost last. */
-const floating: Floating[] = [];
-
-/** Floats a component over the screen until it is hidden. It has the keys unless its options say otherwise. */
-function showOverlay(component: Component, options?: object): Floating {
-  const spot = mounted();
-  spot.mount(component);
-  let open = false;
-  const close = () => {
-    if (!open) return;
-    open = false;
-    floating.splice(floating.indexOf(overlay), 1);
-    tellUi("closed", { component: spot.handle });
-  };
-  const show = () => {
-    const overlayOptions = plain(options);
-    open = tellUi("custom", { component: spot.handle, options: { overlay: true, ...(overlayOptions === undefined ? {} : { overlayOptions }) } }).draws === true;
-    if (!open) return;
-    floating.push(overlay);
-    tellUi("drawn", { component: spot.handle, lines: draw(component, screen().width) });
-  };
-  const overlay: Floating = {
-    hide: close,
-    setHidden: (hidden) => (hidden ? close() : open || show()),
-    isHidden: () => !open,
-    focus: () => {},
-    unfocus: () => {},
-    isFocused: () => open && floating.at(-1) === overlay,
-  };
-  show();
-  return overlay;
-}
-
-/** What factories get as `tui`: size, focus and the wish to be drawn again. */
-export const tui = {
-  children: [] as Component[],
-  terminal: {
-    get columns(): number {
-      return screen().width;
+  return {
+    handle,
+    mount(made) {
+      component = made;
+      onScreen.set(handle, made);
+      focusPart(undefined);
     },
-    get rows(): number {
-      return screen().height;
+    component: () => component,
+    unmount() {
+      component = undefined;
+      onScreen.delete(handle);
+      focusPart(undefined);
     },
-    kittyProtocolActive: false,
-    write(): void {},
-    setTitle(title: string): void {
-      tellUi("set_title", { title: String(title) });
-    },
-  },
-  get width(): number {
-    return screen().width;
-  },
-  get height(): number {
-    return screen().height;
-  },
-  addChild(component: Component): void {
-    tui.children.push(component);
-  },
-  removeChild(component: Component): void {
-    tui.children = tui.children.filter((child) => child !== component);
-  },
-  setFocus(): void {},
-  showOverlay,
-  hideOverlay(): void {
-    floating.at(-1)?.hide();
-  },
-  hasOverlay(): boolean {
-    return floating.length > 0;
-  },
-  requestRender(): void {
-    if (state().set.mode === "tui") tellUi("redraw", {});
-  },
-  invalidate(): void {
-    tui.requestRender();
-  },
-};
-
-let bindings: object | undefined;
-
-/** What `custom` factories get as `keybindings`: pi-tui's own manager, where the extension brings it. */
-export function keybindings(): object {
-  if (bindings) return bindings;
-  const library = piTui();
-  if (library?.KeybindingsManager && library.TUI_KEYBINDINGS) {
-    bindings = new library.KeybindingsManager(library.TUI_KEYBINDINGS, {}) as object;
-  } else {
-    bindings = { matches: () => false, getKeys: () => [], getEffectiveConfig: () => ({}) };
-  }
-  return bindings;
+  };
 }
 
 /** One call to the user interface, at once and in order. What is refused gives `{}`; it is in the ledger. */
@@ -215,4 +147,10 @@ export function tellUi(op: string, params: object): any {
   } catch {
     return {};
   }
+}
+
+/** Shows a component that was made at once, so that the screen has it when the extension goes on. */
+export function showFirst(spot: Mounted, component: Component): void {
+  spot.mount(component);
+  tellUi("drawn", { component: spot.handle, ...draw(component, screen().width) });
 }

@@ -5,6 +5,8 @@
  * with the default colour. The palettes are ours; the names are pi's.
  */
 
+import { state } from "pi:engine";
+
 type Palette = Record<string, string>;
 
 /** Foreground names that share a colour, per theme: `[colour, names]`. */
@@ -130,35 +132,69 @@ const THEMES: Record<string, Theme> = {
   light: new Theme(palette(LIGHT), palette(LIGHT_BACKGROUNDS), "truecolor", { name: "light" }),
 };
 
-/** The theme of a name. */
-export function themeNamed(name: string): Theme | undefined {
-  return Object.hasOwn(THEMES, name) ? THEMES[name] : undefined;
+/** A theme's file as the host read it: colours by name, variables resolved. */
+interface ThemeFile {
+  name: string;
+  path: string;
+  foregrounds: Record<string, string | number>;
+  backgrounds: Record<string, string | number>;
 }
 
-/** Names of all themes. */
-export function themeNames(): string[] {
-  return Object.keys(THEMES);
+/** Themes that were made of files, by their path. */
+const made = new Map<string, { file: ThemeFile; theme: Theme }>();
+
+function ofFile(file: ThemeFile): Theme {
+  const known = made.get(file.path);
+  if (known && known.file === file) return known.theme;
+  const theme = new Theme(file.foregrounds, file.backgrounds, "truecolor", { name: file.name, sourcePath: file.path });
+  made.set(file.path, { file, theme });
+  return theme;
+}
+
+function files(): ThemeFile[] {
+  return state().set.themes ?? [];
+}
+
+/** The theme of a name. */
+export function themeNamed(name: string): Theme | undefined {
+  if (Object.hasOwn(THEMES, name)) return THEMES[name];
+  const file = files().find((file) => file.name === name);
+  return file && ofFile(file);
+}
+
+/** All themes: ours, then those of files. */
+export function themes(): Theme[] {
+  return [...Object.values(THEMES), ...files().filter(({ name }) => !Object.hasOwn(THEMES, name)).map(ofFile)];
 }
 
 let current = THEMES["dark"]!;
+/** What the host last said is in use; an extension of another realm may have chosen it. */
+let named: unknown;
 
 /** What is drawn with from now on. */
 export function useTheme(theme: Theme): void {
+  named = state().set.theme;
   current = theme;
 }
 
 /** What is drawn with. */
 export function currentTheme(): Theme {
+  const wanted = state().set.theme;
+  if (wanted !== named) {
+    named = wanted;
+    current = themeNamed(String(wanted)) ?? current;
+  }
   return current;
 }
 
 /** The theme that is in use whenever it is read, so that a component that keeps it follows a change. */
 export const theme: Theme = new Proxy({} as Theme, {
   get(_, name) {
-    const value = Reflect.get(current, name, current);
-    return typeof value === "function" ? value.bind(current) : value;
+    const theme = currentTheme();
+    const value = Reflect.get(theme, name, theme);
+    return typeof value === "function" ? value.bind(theme) : value;
   },
-  has: (_, name) => Reflect.has(current, name),
+  has: (_, name) => Reflect.has(currentTheme(), name),
 });
 
 // The components of the real packages find the theme here.

@@ -7,10 +7,16 @@
  */
 
 import { call } from "pi:hostcall";
-import { draw, keybindings, mounted, screen, tellUi, tui } from "pi:pi/components";
+import { addProvider } from "pi:pi/completion";
+import { draw, mounted, screen, showFirst, tellUi } from "pi:pi/components";
 import type { Component } from "pi:pi/components";
+import { editorFactory, pasteToEditor, setEditor, setEditorText } from "pi:pi/editor";
+import { floatsBy, handleFor } from "pi:pi/overlays";
+import { sendError } from "pi:pi/errors";
 import { plain } from "pi:pi/plain";
-import { currentTheme, Theme, theme, themeNamed, themeNames, useTheme } from "pi:pi/theme";
+import { listenToKeys } from "pi:pi/terminal_input";
+import { currentTheme, Theme, theme, themeNamed, themes, useTheme } from "pi:pi/theme";
+import { keybindings, tui } from "pi:pi/tui";
 import { state } from "pi:engine";
 import type { AbortSignal } from "pi:web/abort";
 
@@ -50,21 +56,51 @@ async function ask(op: string, params: object, options?: DialogOptions): Promise
   }
 }
 
+/** The component of this realm in each of the fixed places. */
+const placed = new Map<string, { unmount(): void; dispose(): void }>();
+
 /** Shows a component in one of the fixed places, or takes it away. */
-function place(op: string, params: object, factory: unknown, more: () => unknown[] = () => []): void {
+function place(op: string, key: string, params: object, factory: unknown, more: () => unknown[] = () => []): void {
+  const before = placed.get(op + key);
+  placed.delete(op + key);
+  before?.unmount();
+  try {
+    before?.dispose();
+  } catch (error) {
+    sendError(error, "dispose");
+  }
   if (typeof factory !== "function") {
     tellUi(op, params);
     return;
   }
-  const spot = mounted();
+  const spot = mounted(op === "set_footer" ? { floats: watchBranch } : {});
   if (tellUi(op, { ...params, component: spot.handle }).draws !== true) return;
   try {
-    const component = (factory as Factory)(tui, theme, ...more());
-    spot.mount(component);
-    tellUi("drawn", { component: spot.handle, lines: draw(component, screen().width) });
+    const component: Component = (factory as Factory)(tui, theme, ...more());
+    placed.set(op + key, { unmount: spot.unmount, dispose: () => component?.dispose?.() });
+    showFirst(spot, component);
   } catch (error) {
     tellUi("drawn", { component: spot.handle, error: error instanceof Error ? error.message : String(error) });
   }
+}
+
+/** Who wants to hear of another git branch, and the one they know. A footer is drawn again when it changes. */
+const branchListeners = new Set<() => void>();
+let branch: unknown;
+
+function watchBranch(): object {
+  const now = state().set.footer?.branch;
+  if (now !== branch) {
+    branch = now;
+    for (const listener of [...branchListeners]) {
+      try {
+        listener();
+      } catch (error) {
+        sendError(error, "branch_change");
+      }
+    }
+  }
+  return {};
 }
 
 /** What a footer may show: read when it is asked, so a footer that is drawn again is up to date. */
@@ -74,7 +110,10 @@ function footerData(): object {
     getGitBranch: () => read().branch ?? null,
     getExtensionStatuses: () => new Map(Object.entries(read().statuses ?? {})),
     getAvailableProviderCount: () => read().providers ?? 0,
-    onBranchChange: () => () => {},
+    onBranchChange(listener: () => void) {
+      branchListeners.add(listener);
+      return () => void branchListeners.delete(listener);
+    },
   };
 }
 
@@ -83,36 +122,47 @@ async function custom(factory: Factory, options?: Record<string, any>): Promise<
   let finished = false;
   let finish!: (value: unknown) => void;
   const result = new Promise<unknown>((resolve) => (finish = resolve));
-  const spot = mounted(() => finished);
-  const opened = tellUi("custom", { component: spot.handle, ...present({ options: plain(options) }) });
+  const floats = options?.["overlay"] ? floatsBy(options["overlayOptions"]) : undefined;
+  const spot = mounted({ isClosed: () => finished, ...(floats ? { floats } : {}) });
+  const data = plain(floats && typeof options?.["overlayOptions"] === "function" ? { ...options, overlayOptions: options["overlayOptions"]() } : options);
+  const opened = tellUi("custom", { component: spot.handle, ...present({ options: data }) });
   if (opened.draws !== true) return undefined;
   const close = (value: unknown) => {
     finished = true;
     finish(value);
   };
-  const handle = {
-    hide: () => close(undefined),
-    setHidden: () => {},
-    isHidden: () => false,
-    focus: () => {},
-    unfocus: () => {},
-    isFocused: () => true,
-  };
-  const component: Component = await factory(tui, theme, keybindings(), close);
-  spot.mount(component);
-  if (options?.overlay && typeof options.onHandle === "function") options.onHandle(handle);
-  tellUi("drawn", { component: spot.handle, lines: draw(component, screen().width) });
+  const floating = floats && handleFor(spot, () => close(undefined));
+  let component: Component;
+  try {
+    component = await factory(tui, theme, keybindings(), close);
+    if (!finished) {
+      spot.mount(component);
+      const ownWidth = (component as any)?.width;
+      const own = floats && options?.["overlayOptions"] === undefined && typeof ownWidth === "number" && ownWidth > 0;
+      tellUi("drawn", { component: spot.handle, ...draw(component, screen().width), ...floats?.(), ...(own ? { overlay: { width: ownWidth } } : {}) });
+      if (floating && typeof options?.["onHandle"] === "function") options["onHandle"](floating.handle);
+    }
+  } catch (error) {
+    floating?.gone();
+    spot.unmount();
+    tellUi("closed", { component: spot.handle });
+    throw error;
+  }
   call("ui", "ui", { op: "answer", component: spot.handle }).then(
-    ({ output }) => finish(output?.value ?? undefined),
-    () => finish(undefined),
+    ({ output }) => close(output?.value ?? undefined),
+    () => close(undefined),
   );
   const value = await result;
-  component.dispose?.();
+  floating?.gone();
+  spot.unmount();
+  try {
+    component?.dispose?.();
+  } catch (error) {
+    sendError(error, "dispose");
+  }
   tellUi("closed", { component: spot.handle, ...present({ value: plain(value) }) });
   return value;
 }
-
-let editorFactory: unknown;
 
 export const ui = {
   select(title: string, options: string[], settings?: DialogOptions): Promise<string | undefined> {
@@ -131,10 +181,9 @@ export const ui = {
   notify(message: string, type?: "info" | "warning" | "error"): void {
     tellUi("notify", { message: plain(message) ?? null, ...present({ type: plain(type) }) });
   },
-  /** Raw keys go to the editor; a listener is known to the host and not called. */
-  onTerminalInput(_handler: Factory): () => void {
-    tellUi("on_terminal_input", {});
-    return () => {};
+  /** Sees keys before the editor does; it may take or change them. */
+  onTerminalInput(handler: Factory): () => void {
+    return listenToKeys(handler);
   },
   setStatus(key: string, text: string | undefined): void {
     tellUi("set_status", { key: String(key), ...present({ text: plain(text) }) });
@@ -153,13 +202,13 @@ export const ui = {
   },
   setWidget(key: string, content: string[] | Factory | undefined, options?: object): void {
     const shown = typeof content === "function" ? undefined : plain(content);
-    place("set_widget", { key: String(key), ...present({ content: shown, options: plain(options) }) }, content);
+    place("set_widget", String(key), { key: String(key), ...present({ content: shown, options: plain(options) }) }, content);
   },
   setFooter(factory: Factory | undefined): void {
-    place("set_footer", {}, factory, () => [footerData()]);
+    place("set_footer", "", {}, factory, () => [footerData()]);
   },
   setHeader(factory: Factory | undefined): void {
-    place("set_header", {}, factory);
+    place("set_header", "", {}, factory);
   },
   setTitle(title: string): void {
     tellUi("set_title", { title: plain(title) ?? null });
@@ -167,28 +216,30 @@ export const ui = {
   custom,
   pasteToEditor(text: string): void {
     tellUi("paste_to_editor", { text: plain(text) ?? null });
+    pasteToEditor(String(text));
   },
   setEditorText(text: string): void {
     tellUi("set_editor_text", { text: plain(text) ?? null });
+    setEditorText(String(text));
   },
   getEditorText(): string {
     return tellUi("get_editor_text", {}).text ?? "";
   },
-  addAutocompleteProvider(_factory: Factory): void {
-    tellUi("add_autocomplete_provider", {});
+  addAutocompleteProvider(factory: Factory): void {
+    if (state().set.mode === "tui") addProvider(factory);
+    else tellUi("add_autocomplete_provider", {});
   },
   setEditorComponent(factory: Factory | undefined): void {
-    editorFactory = state().set.mode === "tui" ? factory : undefined;
-    tellUi("set_editor_component", { custom: typeof factory === "function" });
+    setEditor(factory);
   },
   getEditorComponent(): unknown {
-    return editorFactory;
+    return editorFactory();
   },
   get theme(): Theme {
     return theme;
   },
   getAllThemes(): { name: string; path: string | undefined }[] {
-    return state().set.mode === "tui" ? themeNames().map((name) => ({ name, path: undefined })) : [];
+    return state().set.mode === "tui" ? themes().map(({ name, sourcePath }) => ({ name: name ?? "", path: sourcePath })) : [];
   },
   getTheme(name: string): Theme | undefined {
     return state().set.mode === "tui" ? themeNamed(String(name)) : undefined;

@@ -1,0 +1,314 @@
+//! Completions of what is typed: asked for while it is typed, shown below it, put into it.
+//!
+//! Who completes is stacked: pi's own commands and files at the bottom, then what extensions added. An answer counts only
+//! for the text it was asked for.
+
+use super::layers::ComponentId;
+use super::view::{View, Work};
+use pijs_terminal::layout::{clamp, width};
+use serde_json::{Value, json};
+
+/// Completions that are shown at a time, and that are kept.
+const SHOWN: usize = 5;
+const MOST: usize = 200;
+
+/// An extension that completes.
+#[derive(Debug, Clone)]
+pub(super) struct Provider {
+    pub(super) id: ComponentId,
+    /// Characters behind which it is asked although nothing else would be.
+    pub(super) triggers: Vec<String>,
+}
+
+/// A text and where the cursor is in it, as an extension counts: lines, and UTF-16 units of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) lines: Vec<String>,
+    pub(super) line: usize,
+    pub(super) col: usize,
+    /// The person asked for it.
+    pub(super) force: bool,
+}
+
+impl Request {
+    /// A text with the cursor at a byte offset.
+    pub(super) fn new(text: &str, at: usize, force: bool) -> Self {
+        let head = &text[..at];
+        let line = head.matches('\n').count();
+        let col = head.rsplit('\n').next().unwrap_or_default().encode_utf16().count();
+        Self { lines: text.split('\n').map(str::to_owned).collect(), line, col, force }
+    }
+
+    /// The same of an extension; `None` when there is no such place.
+    pub(super) fn read(params: &serde_json::Map<String, Value>) -> Option<Self> {
+        let number = |key: &str| usize::try_from(params.get(key)?.as_u64()?).ok();
+        let lines: Vec<String> =
+            params.get("lines")?.as_array()?.iter().filter_map(|line| line.as_str().map(str::to_owned)).collect();
+        let (line, col) = (number("line")?, number("col")?);
+        let force = params.get("force") == Some(&Value::Bool(true));
+        (line < lines.len()).then_some(Self { lines, line, col, force })
+    }
+
+    /// What stands before the cursor in its line.
+    pub(super) fn head(&self) -> &str {
+        let line = self.lines.get(self.line).map_or("", String::as_str);
+        &line[..byte_of(line, self.col)]
+    }
+
+    fn value(&self, kind: &str) -> Value {
+        json!({"type": kind, "lines": self.lines, "line": self.line, "col": self.col, "force": self.force})
+    }
+
+    /// For a provider of an extension.
+    pub(super) fn to_suggest(&self) -> Value {
+        self.value("suggest")
+    }
+
+    /// What a provider is asked when one of its items was chosen.
+    pub(super) fn to_apply(&self, item: &Value, prefix: &str) -> Value {
+        let mut request = self.value("apply");
+        (request["item"], request["prefix"]) = (item.clone(), prefix.into());
+        request
+    }
+}
+
+/// The byte offset of a UTF-16 one.
+fn byte_of(line: &str, col: usize) -> usize {
+    let mut units = 0;
+    for (at, c) in line.char_indices() {
+        if units >= col {
+            return at;
+        }
+        units += c.len_utf16();
+    }
+    line.len()
+}
+
+/// What could stand in the place of the end of a text.
+#[derive(Debug)]
+pub(super) struct Popup {
+    request: Request,
+    prefix: String,
+    items: Vec<Value>,
+    at: usize,
+}
+
+impl Popup {
+    /// Whether it completes the name of a command, at the beginning of all that is typed.
+    fn is_of_command(&self) -> bool {
+        self.prefix.starts_with('/') && self.request.line == 0 && self.request.head() == self.prefix
+    }
+
+    /// Lines below the editor.
+    pub(super) fn lines(&self, columns: usize) -> Vec<String> {
+        let from = self.at.saturating_sub(SHOWN / 2).min(self.items.len().saturating_sub(SHOWN));
+        let line = |(index, item): (usize, &Value)| {
+            let text = |key: &str| pijs_terminal::line(&pijs_terminal::plain(item[key].as_str().unwrap_or_default()));
+            let label = clamp(&text("label"), columns.saturating_sub(2).min(40));
+            let left = columns.saturating_sub(width(&label) + 5);
+            let detail = if left > 3 { clamp(&text("description"), left) } else { String::new() };
+            let mark = if index == self.at { "\u{1b}[36m> " } else { "  " };
+            format!("{mark}{label}\u{1b}[0m  \u{1b}[2m{detail}\u{1b}[0m")
+        };
+        let mut lines: Vec<String> = self.items.iter().enumerate().skip(from).take(SHOWN).map(line).collect();
+        if self.items.len() > SHOWN {
+            lines.push(format!("\u{1b}[2m  {} of {}\u{1b}[0m", self.at + 1, self.items.len()));
+        }
+        lines
+    }
+}
+
+impl View {
+    /// Asks what completes the text: when the person wants it, and where something could.
+    pub(super) fn complete(&mut self, force: bool) -> Vec<Work> {
+        let request = self.request(force);
+        let head = request.head();
+        let token = head.rsplit([' ', '\t']).next().unwrap_or_default();
+        let starts = |mark: &str| token.starts_with(mark);
+        let is_command = request.line == 0 && head.starts_with('/');
+        let triggers = || self.providers.iter().flat_map(|provider| &provider.triggers).any(|mark| starts(mark));
+        // A list that is open follows what is typed; the answer takes it away when nothing fits.
+        if force || is_command || starts("@") || triggers() {
+            return vec![Work::Complete(request)];
+        }
+        self.popup = None;
+        Vec::new()
+    }
+
+    fn request(&self, force: bool) -> Request {
+        Request::new(self.editor.text(), self.editor.at(), force)
+    }
+
+    fn is_about(&self, request: &Request) -> bool {
+        let now = self.request(request.force);
+        now == *request
+    }
+
+    /// What completes a text. Of one there was Tab for, a single answer is taken at once.
+    pub(super) fn take_suggestions(&mut self, request: Request, answer: &Value) -> Vec<Work> {
+        if !self.is_about(&request) || self.focus().is_some() {
+            return Vec::new();
+        }
+        let items: Vec<Value> = answer["items"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|item| item["value"].is_string())
+            .take(MOST)
+            .cloned()
+            .collect();
+        let prefix = answer["prefix"].as_str().unwrap_or_default().to_owned();
+        self.popup = None;
+        // A prefix that is not there cannot be replaced.
+        if items.is_empty() || !request.head().ends_with(&prefix) {
+            return Vec::new();
+        }
+        let is_single = request.force && items.len() == 1;
+        let at = best(&items, &prefix);
+        self.popup = Some(Popup { request, prefix, items, at });
+        if is_single { self.accept() } else { Vec::new() }
+    }
+
+    /// What a key does to the list; `None` when it is for the text.
+    pub(super) fn popup_key(&mut self, name: &str) -> Option<Vec<Work>> {
+        let popup = self.popup.as_mut()?;
+        let count = popup.items.len();
+        match name {
+            "up" => popup.at = (popup.at + count - 1) % count,
+            "down" => popup.at = (popup.at + 1) % count,
+            "escape" => self.popup = None,
+            "tab" => return Some(self.accept()),
+            "enter" => {
+                let request = popup.request.clone();
+                if !self.is_about(&request) {
+                    self.popup = None;
+                    return None;
+                }
+                let is_command = self.popup.as_ref().is_some_and(Popup::is_of_command);
+                let before = self.editor.text().trim_end().to_owned();
+                let work = self.accept();
+                // The name of a command is said at once; so is what was whole already.
+                let is_whole = self.editor.text().trim_end() == before;
+                return if work.is_empty() && (is_command || is_whole) { None } else { Some(work) };
+            }
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    /// Puts the chosen item into the text.
+    fn accept(&mut self) -> Vec<Work> {
+        let Some(popup) = self.popup.take() else { return Vec::new() };
+        let is_command = popup.is_of_command();
+        let Popup { request, prefix, items, at } = popup;
+        if !self.is_about(&request) {
+            return Vec::new();
+        }
+        let item = items[at].clone();
+        if let Some(provider) = self.providers.last()
+            && !is_command
+        {
+            return vec![Work::Apply { provider: provider.id.clone(), request, item, prefix }];
+        }
+        self.apply(&request, &item, &prefix);
+        Vec::new()
+    }
+
+    /// Puts an item in the place of the prefix before the cursor, as pi does.
+    pub(super) fn apply(&mut self, request: &Request, item: &Value, prefix: &str) {
+        if !self.is_about(request) {
+            return;
+        }
+        let (value, label) = (item["value"].as_str().unwrap_or_default(), item["label"].as_str().unwrap_or_default());
+        let head = request.head().strip_suffix(prefix).unwrap_or_default();
+        let is_command = prefix.starts_with('/') && head.trim().is_empty() && !prefix[1..].contains('/');
+        let put = match () {
+            () if is_command => format!("/{} ", value.strip_prefix('/').unwrap_or(value)),
+            () if prefix.starts_with('@') && !label.ends_with('/') => format!("{value} "),
+            () => value.to_owned(),
+        };
+        let line = &request.lines[request.line];
+        let tail = &line[request.head().len()..];
+        let mut lines = request.lines.clone();
+        let col = (head.len() + put.len(), lines[..request.line].iter().map(|line| line.len() + 1).sum::<usize>());
+        lines[request.line] = format!("{head}{put}{tail}");
+        self.editor.put(&lines.join("\n"), col.0 + col.1);
+    }
+
+    /// What a provider made of the text.
+    pub(super) fn applied(&mut self, request: &Request, answer: &Value) {
+        let lines: Vec<&str> = answer["lines"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let number = |key: &str| answer[key].as_u64().and_then(|number| usize::try_from(number).ok());
+        let place = number("cursorLine").zip(number("cursorCol")).filter(|(line, _)| *line < lines.len());
+        if let Some((line, col)) = place
+            && self.is_about(request)
+        {
+            let before: usize = lines[..line].iter().map(|line| line.len() + 1).sum();
+            self.editor.put(&lines.join("\n"), before + byte_of(lines[line], col));
+        }
+    }
+}
+
+/// The item to begin with: the one that is typed already, else the first that begins so.
+fn best(items: &[Value], prefix: &str) -> usize {
+    let typed = prefix.trim_start_matches(['/', '@']);
+    let value = |item: &Value| item["value"].as_str().unwrap_or_default().trim_start_matches(['/', '@']).to_owned();
+    let exact = items.iter().position(|item| value(item) == typed);
+    exact.or_else(|| items.iter().position(|item| value(item).starts_with(typed))).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(text: &str) -> View {
+        let mut view = View::new((80, 24));
+        view.editor.set(text);
+        view
+    }
+
+    fn answer(prefix: &str, values: &[&str]) -> Value {
+        let items: Vec<Value> = values.iter().map(|value| json!({"value": value, "label": value})).collect();
+        json!({"items": items, "prefix": prefix})
+    }
+
+    #[test]
+    fn what_is_chosen_stands_in_the_place_of_what_was_typed() {
+        for (text, prefix, value, expected) in [
+            ("/he", "/he", "help", "/help "),
+            ("see @sr", "@sr", "@src/main.rs", "see @src/main.rs "),
+            ("see @sr", "@sr", "@src/", "see @src/"),
+            ("ls ./a", "./a", "./abc", "ls ./abc"),
+            ("/model fo", "fo", "foo/bar", "/model foo/bar"),
+            ("日 #4", "#4", "#42", "日 #42"),
+        ] {
+            let mut view = view(text);
+            let request = view.request(true);
+            assert_eq!(view.take_suggestions(request, &answer(prefix, &[value])), []);
+            assert_eq!(view.editor.text(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_about_another_text_is_no_answer() {
+        let mut view = view("/he");
+        let request = view.request(false);
+        view.editor.insert("l");
+        view.take_suggestions(request, &answer("/he", &["help", "hello"]));
+        assert!(view.popup.is_none());
+        let request = view.request(false);
+        view.take_suggestions(request, &answer("never typed", &["help"]));
+        assert!(view.popup.is_none());
+    }
+
+    #[test]
+    fn keys_choose() {
+        let mut view = view("/he");
+        let request = view.request(false);
+        view.take_suggestions(request, &answer("/he", &["hello", "help"]));
+        assert_eq!(view.popup_key("down"), Some(Vec::new()));
+        assert_eq!(view.popup_key("x"), None);
+        assert_eq!(view.popup_key("tab"), Some(Vec::new()));
+        assert_eq!(view.editor.text(), "/help ");
+    }
+}

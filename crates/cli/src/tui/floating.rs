@@ -1,0 +1,260 @@
+//! Components of extensions that take the keys: in the editor's place, or floating above everything.
+//!
+//! Whoever was brought to the front last is nearest to the person; of those that can be seen and want the keys the nearest
+//! has them.
+
+use super::layers::{ComponentId, Layer};
+use super::view::View;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+/// A component that takes the keys until it is done.
+#[derive(Debug)]
+pub(super) struct Custom {
+    pub(super) id: ComponentId,
+    /// Where it floats; without, it stands in place of the editor.
+    pub(super) overlay: Option<Overlay>,
+    /// It was made and drawn once.
+    pub(super) is_there: bool,
+    /// Hidden by its handle.
+    pub(super) is_hidden: bool,
+    /// Its own options say that this terminal is too small for it.
+    pub(super) is_out: bool,
+    /// Whether it takes the keys when it is the nearest.
+    pub(super) wants_keys: bool,
+    /// The higher, the nearer to the person.
+    pub(super) order: u64,
+    /// Row, column, width and height where it was drawn last.
+    pub(super) bounds: Option<[usize; 4]>,
+    /// Told, or dropped, when it is closed from here: the extension gets `undefined`.
+    pub(super) end: oneshot::Sender<()>,
+}
+
+impl Custom {
+    pub(super) fn new(id: ComponentId, overlay: Option<Overlay>, order: u64, end: oneshot::Sender<()>) -> Self {
+        let wants_keys = !overlay.as_ref().is_some_and(Overlay::lets_keys_through);
+        let (is_there, is_hidden, is_out, bounds) = (false, false, false, None);
+        Self { id, overlay, is_there, is_hidden, is_out, wants_keys, order, bounds, end }
+    }
+
+    pub(super) fn is_seen(&self) -> bool {
+        self.is_there && !self.is_hidden && !self.is_out
+    }
+}
+
+/// pi-tui's `overlayOptions`, as far as they are data.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Overlay(pub(super) Value);
+
+/// Columns and rows that stay free around an overlay.
+#[derive(Debug, Clone, Copy, Default)]
+struct Margin {
+    top: usize,
+    right: usize,
+    bottom: usize,
+    left: usize,
+}
+
+/// A length: columns, or `"50%"` of what there is.
+fn length(value: &Value, whole: usize) -> Option<usize> {
+    if let Some(percent) = percent(value) {
+        return Some((whole as f64 * percent).floor() as usize);
+    }
+    value.as_f64().filter(|number| number.is_finite()).map(|number| number.max(0.0).floor() as usize)
+}
+
+/// `"50%"` as a part of one.
+fn percent(value: &Value) -> Option<f64> {
+    let percent: f64 = value.as_str()?.strip_suffix('%')?.trim().parse().ok()?;
+    percent.is_finite().then_some(percent.clamp(0.0, 100.0) / 100.0)
+}
+
+impl Overlay {
+    /// How wide it is drawn.
+    pub(super) fn width(&self, columns: usize) -> usize {
+        let margin = self.margin();
+        let room = columns.saturating_sub(margin.left + margin.right).max(1);
+        let wanted = length(&self.0["width"], columns).unwrap_or_else(|| room.min(80));
+        let least = length(&self.0["minWidth"], columns).unwrap_or(1);
+        wanted.max(least).clamp(1, room)
+    }
+
+    /// The top row, the left column and the number of rows, within `rows` and `columns`.
+    pub(super) fn place(
+        &self,
+        (columns, rows): (usize, usize),
+        (width, height): (usize, usize),
+    ) -> (usize, usize, usize) {
+        let margin = self.margin();
+        let room = rows.saturating_sub(margin.top + margin.bottom).max(1);
+        let height = height.min(length(&self.0["maxHeight"], rows).unwrap_or(room).clamp(1, room));
+        let anchor = self.0["anchor"].as_str().unwrap_or("center");
+        let along = |names: [&str; 2], wanted: &Value, shift: &str, sides: (usize, usize), whole: usize, own: usize| {
+            let room = whole.saturating_sub(sides.0 + sides.1);
+            let free = room.saturating_sub(own);
+            let is_at = |name: &str| anchor.starts_with(name) || anchor.ends_with(name);
+            let at = match (percent(wanted), length(wanted, whole)) {
+                // A percentage is of the room that the overlay leaves, so that 100% still shows all of it.
+                (Some(part), _) => sides.0 + (free as f64 * part).floor() as usize,
+                (None, Some(at)) => at,
+                (None, None) if is_at(names[0]) => sides.0,
+                (None, None) if is_at(names[1]) => sides.0 + free,
+                (None, None) => sides.0 + free / 2,
+            };
+            let by = self.0[shift].as_f64().filter(|by| by.is_finite()).unwrap_or(0.0);
+            let last = whole.saturating_sub(sides.1 + own).max(sides.0);
+            ((at as f64 + by).max(0.0) as usize).clamp(sides.0.min(last), last).min(whole.saturating_sub(own))
+        };
+        let row = along(["top", "bottom"], &self.0["row"], "offsetY", (margin.top, margin.bottom), rows, height);
+        let column = along(["left", "right"], &self.0["col"], "offsetX", (margin.left, margin.right), columns, width);
+        (row, column, height)
+    }
+
+    fn margin(&self) -> Margin {
+        let margin = &self.0["margin"];
+        // More would leave no room on any screen.
+        let side = |value: &Value| value.as_u64().map_or(0, |side| usize::try_from(side.min(500)).unwrap_or(0));
+        if margin.is_number() {
+            let all = side(margin);
+            return Margin { top: all, right: all, bottom: all, left: all };
+        }
+        let side = |name: &str| side(&margin[name]);
+        Margin { top: side("top"), right: side("right"), bottom: side("bottom"), left: side("left") }
+    }
+
+    /// Whether the keys go elsewhere while it is there.
+    pub(super) fn lets_keys_through(&self) -> bool {
+        self.0["nonCapturing"] == Value::Bool(true)
+    }
+}
+
+impl View {
+    /// The next place in front of everything.
+    pub(super) fn next_order(&mut self) -> u64 {
+        self.orders += 1;
+        self.orders
+    }
+
+    /// The layer that has the keys.
+    pub(super) fn focus(&self) -> Option<usize> {
+        let order = |layer: &Layer| match layer {
+            Layer::Dialog(dialog) => Some(dialog.order),
+            Layer::Picker(picker) => Some(picker.order),
+            Layer::Custom(custom) => (custom.is_seen() && custom.wants_keys).then_some(custom.order),
+        };
+        let orders = self.layers.iter().enumerate().filter_map(|(at, layer)| Some((order(layer)?, at)));
+        orders.max().map(|(_, at)| at)
+    }
+
+    /// The component that has the keys.
+    pub(super) fn focused_component(&self) -> Option<ComponentId> {
+        match self.focus().map(|at| &self.layers[at]) {
+            Some(Layer::Custom(custom)) => Some(custom.id.clone()),
+            _ => None,
+        }
+    }
+
+    /// What has the keys now may not be what had them: both are drawn again.
+    pub(super) fn focus_moved(&mut self, before: Option<ComponentId>) {
+        let now = self.focused_component();
+        if now != before {
+            for id in before.into_iter().chain(now) {
+                self.dirty(&id);
+            }
+            let editor = self.own_editor.clone();
+            if let Some(id) = editor {
+                self.dirty(&id);
+            }
+        }
+    }
+
+    /// Does to an overlay what its handle says.
+    pub(super) fn steer(&mut self, id: Option<&ComponentId>, set: Option<&str>, target: Option<&Value>) {
+        let before = self.focused_component();
+        let order = self.next_order();
+        match (set, id.and_then(|id| self.custom(id))) {
+            (Some("hidden"), Some(custom)) => custom.is_hidden = true,
+            (Some("shown"), Some(custom)) => {
+                let was_hidden = std::mem::take(&mut custom.is_hidden);
+                if was_hidden && !custom.overlay.as_ref().is_some_and(Overlay::lets_keys_through) {
+                    (custom.wants_keys, custom.order) = (true, order);
+                }
+            }
+            (Some("focus"), Some(custom)) if custom.is_seen() => (custom.wants_keys, custom.order) = (true, order),
+            (Some("unfocus"), Some(custom)) => {
+                custom.wants_keys = false;
+                let owner = custom.id.0.clone();
+                match target.map(Value::as_u64) {
+                    Some(Some(handle)) => {
+                        let target = u32::try_from(handle).ok().map(|handle| (owner, handle));
+                        self.steer(target.as_ref(), Some("focus"), None);
+                    }
+                    // Explicitly nobody: the other overlays of the extension let go of the keys, too.
+                    Some(None) => self.release(&owner),
+                    None => {}
+                }
+            }
+            _ => {}
+        }
+        self.focus_moved(before);
+    }
+
+    /// No overlay of an extension has the keys.
+    pub(super) fn release(&mut self, extension: &pijs_protocol::ExtensionId) {
+        for layer in &mut self.layers {
+            if let Layer::Custom(custom) = layer
+                && custom.overlay.is_some()
+                && custom.id.0 == *extension
+            {
+                custom.wants_keys = false;
+            }
+        }
+    }
+
+    /// What a handle is told about its overlay, and which component of its realm has the keys.
+    pub(super) fn about(&mut self, id: &ComponentId) -> Value {
+        let focused = self.focused_component();
+        let focus = focused.as_ref().filter(|focused| focused.0 == id.0).map(|focused| focused.1);
+        let bounds = self.custom(id).filter(|custom| custom.is_seen()).and_then(|custom| custom.bounds);
+        let is_hidden = self.custom(id).is_some_and(|custom| custom.is_hidden);
+        let mut about = json!({"hidden": is_hidden, "focused": focused.as_ref() == Some(id), "focus": focus});
+        if let Some([row, col, width, height]) = bounds {
+            about["bounds"] = json!({"row": row, "col": col, "width": width, "height": height});
+        }
+        about
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Row, column, width and height on a screen of 100 by 40, of something that would be 10 rows high.
+    fn placed(options: Value) -> [usize; 4] {
+        let overlay = Overlay(options);
+        let width = overlay.width(100);
+        let (row, column, height) = overlay.place((100, 40), (width, 10));
+        [row, column, width, height]
+    }
+
+    #[test]
+    fn options_place_an_overlay() {
+        for (options, expected) in [
+            (json!({}), [15, 10, 80, 10]),
+            (json!({"width": 40}), [15, 30, 40, 10]),
+            (json!({"width": "50%", "anchor": "top-left"}), [0, 0, 50, 10]),
+            (json!({"width": 20, "anchor": "bottom-right", "margin": 2}), [28, 78, 20, 10]),
+            (json!({"width": 20, "anchor": "top-center", "margin": {"top": 3}}), [3, 40, 20, 10]),
+            (json!({"width": 20, "anchor": "right-center", "offsetX": -5, "offsetY": 2}), [17, 75, 20, 10]),
+            (json!({"width": 20, "anchor": "left-center", "maxHeight": "10%"}), [18, 0, 20, 4]),
+            (json!({"width": 20, "row": "100%", "col": "0%"}), [30, 0, 20, 10]),
+            (json!({"width": 20, "row": 5, "col": 7}), [5, 7, 20, 10]),
+            (json!({"width": 20, "row": 90, "col": 900}), [30, 80, 20, 10]),
+            (json!({"width": 10, "minWidth": 30}), [15, 35, 30, 10]),
+            (json!({"width": 1000, "margin": 1000}), [39, 99, 1, 1]),
+            (json!({"width": "x%", "offsetX": "y", "margin": -3}), [15, 10, 80, 10]),
+        ] {
+            assert_eq!(placed(options.clone()), expected, "{options}");
+        }
+    }
+}

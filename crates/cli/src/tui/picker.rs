@@ -1,0 +1,140 @@
+//! A list of pi's own that is narrowed by typing: models, sessions, what was said, the tree.
+
+use super::field::Field;
+use super::layers::rule;
+use pijs_terminal::layout::{clamp, width};
+
+/// What is being chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    Model,
+    Thinking,
+    Session,
+    /// Where another session begins.
+    Fork,
+    /// Where this session goes on.
+    Tree,
+    Theme,
+    Setting,
+}
+
+/// One line of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Item {
+    /// What is chosen with it.
+    pub(super) value: String,
+    pub(super) label: String,
+    pub(super) detail: String,
+}
+
+/// The list.
+#[derive(Debug)]
+pub(super) struct Picker {
+    pub(super) choice: Choice,
+    /// The higher, the nearer to the person.
+    pub(super) order: u64,
+    title: String,
+    items: Vec<Item>,
+    filter: Field,
+    at: usize,
+}
+
+impl Picker {
+    /// With the item of value `current` chosen, or else the first.
+    pub(super) fn new(choice: Choice, title: &str, items: Vec<Item>, current: Option<&str>) -> Self {
+        let at = items.iter().position(|item| Some(item.value.as_str()) == current).unwrap_or(0);
+        Self { choice, order: 0, title: title.to_owned(), items, filter: Field::default(), at }
+    }
+
+    /// Takes a key. `Some` ends it, with a value or without.
+    pub(super) fn key(&mut self, name: &str, data: &str) -> Option<Option<String>> {
+        let count = self.shown().len();
+        match name {
+            "escape" | "ctrl+c" => return Some(None),
+            "enter" => return Some(Some(self.shown().get(self.at)?.value.clone())),
+            "up" | "ctrl+p" if count > 0 => self.at = (self.at + count - 1) % count,
+            "down" | "ctrl+n" | "tab" if count > 0 => self.at = (self.at + 1) % count,
+            "pageup" => self.at = self.at.saturating_sub(10),
+            "pagedown" => self.at = (self.at + 10).min(count.saturating_sub(1)),
+            "ctrl+j" | "shift+enter" | "up" | "down" | "tab" => {}
+            name => {
+                let before = self.filter.text().len();
+                self.filter.key(name, data);
+                if self.filter.text().len() != before {
+                    self.at = 0;
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes a paste.
+    pub(super) fn paste(&mut self, text: &str) {
+        self.filter.insert(&text.replace(['\r', '\n'], " "));
+        self.at = 0;
+    }
+
+    /// The items that have all the words of the filter, in their order.
+    fn shown(&self) -> Vec<&Item> {
+        let words: Vec<String> = self.filter.text().split_whitespace().map(str::to_lowercase).collect();
+        let fits = |item: &&Item| {
+            let text = format!("{} {}", item.label, item.detail).to_lowercase();
+            words.iter().all(|word| text.contains(word.as_str()))
+        };
+        self.items.iter().filter(fits).collect()
+    }
+
+    /// At most `rows` lines, of which the chosen item is one.
+    pub(super) fn lines(&self, columns: usize, rows: usize) -> Vec<String> {
+        let shown = self.shown();
+        let room = rows.saturating_sub(4).max(1);
+        let from = self.at.saturating_sub(room / 2).min(shown.len().saturating_sub(room));
+        let mut lines = vec![rule(&self.title, columns)];
+        lines.extend(self.filter.lines(columns).into_iter().take(1));
+        if shown.is_empty() {
+            lines.push("\u{1b}[2m  nothing fits\u{1b}[0m".to_owned());
+        }
+        for (index, item) in shown.iter().enumerate().skip(from).take(room) {
+            let label = clamp(&pijs_terminal::line(&item.label), columns.saturating_sub(2));
+            let left = columns.saturating_sub(width(&label) + 4);
+            let detail = if left > 3 { clamp(&pijs_terminal::line(&item.detail), left) } else { String::new() };
+            let mark = if index == self.at { "\u{1b}[36m> " } else { "  " };
+            lines.push(format!("{mark}{label}\u{1b}[0m  \u{1b}[2m{detail}\u{1b}[0m"));
+        }
+        let hint = format!("{} of {}; type to narrow, enter to take, escape to leave", shown.len(), self.items.len());
+        lines.push(format!("\u{1b}[2m{}\u{1b}[0m", clamp(&hint, columns)));
+        lines.push(rule("", columns));
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picker() -> Picker {
+        let item =
+            |value: &str| Item { value: value.to_owned(), label: format!("Label {value}"), detail: String::new() };
+        Picker::new(Choice::Model, "Which?", ["one", "two", "three"].map(item).to_vec(), Some("two"))
+    }
+
+    #[test]
+    fn keys_choose_and_narrow() {
+        for (keys, expected) in [
+            (&["enter"][..], Some("two")),
+            (&["down", "enter"], Some("three")),
+            (&["down", "down", "enter"], Some("one")),
+            (&["t", "enter"], Some("two")),
+            (&["t", "h", "enter"], Some("three")),
+            (&["t", "h", "backspace", "enter"], Some("two")),
+            (&["escape"], None),
+        ] {
+            let mut picker = picker();
+            let end = keys.iter().find_map(|key| picker.key(key, if key.len() == 1 { key } else { "" }));
+            assert_eq!(end.expect("an end").as_deref(), expected, "{keys:?}");
+        }
+        let mut picker = picker();
+        assert_eq!(picker.key("x", "x"), None);
+        assert_eq!(picker.key("enter", ""), None, "there is nothing to take");
+    }
+}

@@ -1,0 +1,301 @@
+//! What the person chooses from lists of pi's own: model, thinking, session, place in the tree, settings.
+
+use super::commands::Commands;
+use super::layers::Layer;
+use super::picker::{Choice, Item, Picker};
+use super::{show_session, surroundings};
+use pijs_agent::NavigateOptions;
+use pijs_agent::message::Message;
+use pijs_agent::session::{Body, Entry};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Words of an entry that are shown.
+const LONGEST_LABEL: usize = 200;
+
+fn item(value: &str, label: impl Into<String>, detail: impl Into<String>) -> Item {
+    Item { value: value.to_owned(), label: label.into(), detail: detail.into() }
+}
+
+impl Commands {
+    /// Shows a list.
+    pub(super) fn pick(&self, choice: Choice) {
+        let control = self.session.agent.control();
+        let (title, items, current) = match choice {
+            Choice::Model => {
+                let current = control.model().map(|model| format!("{}/{}", model.provider, model.id));
+                ("Which model?", self.models(), current)
+            }
+            Choice::Thinking => {
+                let levels = self.session.agent.thinking_levels();
+                let items = levels.into_iter().map(|level| item(level, level, "")).collect();
+                ("How much should it think?", items, Some(control.thinking()))
+            }
+            Choice::Session => ("Which session?", self.sessions(), None),
+            Choice::Fork => {
+                let items = self.said();
+                let last = items.last().map(|item| item.value.clone());
+                ("From which place?", items, last)
+            }
+            Choice::Tree => {
+                let items = self.tree();
+                let leaf = control.with_session(|session| session.leaf().map(|leaf| leaf.0.clone()));
+                ("Back to which place?", items, leaf)
+            }
+            Choice::Theme => ("Which theme?", self.themes(), None),
+            Choice::Setting => ("Settings of this session", self.settings(), None),
+        };
+        if items.is_empty() {
+            return self.inform("there is nothing to choose from yet");
+        }
+        let picker = Picker::new(choice, title, items, current.as_deref());
+        self.screen.change(|view| view.push(Layer::Picker(picker)));
+    }
+
+    /// Does what was chosen.
+    pub(super) async fn picked(&self, choice: Choice, value: &str) {
+        match choice {
+            Choice::Model => self.choose_model(value).await,
+            Choice::Thinking => {
+                if !self.session.agent.thinking_levels().contains(&value) {
+                    let levels = self.session.agent.thinking_levels().join(", ");
+                    return self.fail(&format!("{value} is no thinking level of this model; it has: {levels}"));
+                }
+                match self.session.agent.control().set_thinking(value) {
+                    Ok(()) => self.inform(&format!("thinking: {value}")),
+                    Err(error) => self.fail(&error.to_string()),
+                }
+            }
+            Choice::Session => match self.session.agent.switch_session(Path::new(value)).await {
+                Ok(true) => self.inform("an extension cancelled it"),
+                Ok(false) => show_session(&self.session, &self.screen),
+                Err(error) => self.fail(&error.to_string()),
+            },
+            Choice::Fork => self.fork(value, false).await,
+            Choice::Tree => self.go_to(value).await,
+            Choice::Theme => self.port.choose_theme(value),
+            Choice::Setting => self.change_setting(value),
+        }
+    }
+
+    fn models(&self) -> Vec<Item> {
+        let models = self.session.agent.available_models();
+        let name = |provider: &str, id: &str| format!("{provider}/{id}");
+        models
+            .iter()
+            .map(|model| item(&name(&model.provider, &model.id), name(&model.provider, &model.id), ""))
+            .collect()
+    }
+
+    /// Takes the model of a name, or of the only name that holds these words.
+    pub(super) async fn choose_model(&self, words: &str) {
+        let models = self.session.agent.available_models();
+        let name = |at: usize| format!("{}/{}", models[at].provider, models[at].id);
+        let exact = (0..models.len()).find(|at| name(*at) == words || models[*at].id == words);
+        let holding: Vec<usize> = (0..models.len()).filter(|at| name(*at).contains(words)).collect();
+        let at = match (exact, holding.as_slice()) {
+            (Some(at), _) => at,
+            (None, [at]) => *at,
+            (None, []) => {
+                return self.fail(&format!("no model that can be used is called {words}; choose one with: /model"));
+            }
+            (None, _) => {
+                let items = holding.iter().map(|at| item(&name(*at), name(*at), "")).collect();
+                let picker = Picker::new(Choice::Model, "Which of these?", items, None);
+                return self.screen.change(|view| view.push(Layer::Picker(picker)));
+            }
+        };
+        match self.session.agent.set_model(&models[at]).await {
+            Ok(()) => self.inform(&format!("model: {}", name(at))),
+            Err(error) => self.fail(&error),
+        }
+        self.publish();
+    }
+
+    pub(super) async fn cycle_model(&self, back: bool) {
+        let agent = &self.session.agent;
+        let result = if back {
+            let models = agent.available_models();
+            let current = agent.control().model();
+            let at = models.iter().position(|model| current.as_ref().is_some_and(|current| current.is(model)));
+            let before = (at.unwrap_or(0) + models.len().max(1) - 1) % models.len().max(1);
+            match models.get(before).filter(|_| models.len() > 1) {
+                Some(model) => agent.set_model(model).await.map(|()| Some(model.clone())),
+                None => Ok(None),
+            }
+        } else {
+            agent.cycle_model().await
+        };
+        match result {
+            Ok(Some(model)) => self.inform(&format!("model: {}/{}", model.provider, model.id)),
+            Ok(None) => self.inform("there is only one model that can be used"),
+            Err(error) => self.fail(&error),
+        }
+        self.publish();
+    }
+
+    pub(super) fn cycle_thinking(&self) {
+        match self.session.agent.cycle_thinking() {
+            Ok(Some(level)) => self.inform(&format!("thinking: {level}")),
+            Ok(None) => self.inform("this model does not think"),
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Sessions of this folder, the one that was changed last first.
+    fn sessions(&self) -> Vec<Item> {
+        let current = self.session.agent.control().session_file();
+        let Some(folder) = current.as_ref().and_then(|file| file.parent()) else { return Vec::new() };
+        let found = surroundings::sessions(folder).into_iter().filter(|found| Some(&found.file) != current.as_ref());
+        found.map(|found| item(&found.file.display().to_string(), found.title, found.date)).collect()
+    }
+
+    /// What the person said on this branch.
+    fn said(&self) -> Vec<Item> {
+        self.session.agent.control().with_session(|session| {
+            let said = session.branch(None).into_iter().filter_map(|entry| match &entry.body {
+                Body::Message { message: Message::User(user) } => {
+                    Some(item(&entry.id.0, short(&user.content.text()), ""))
+                }
+                _ => None,
+            });
+            said.collect()
+        })
+    }
+
+    /// All places of the session, each as far in as branches lead to it.
+    fn tree(&self) -> Vec<Item> {
+        self.session.agent.control().with_session(|session| {
+            let labels = session.labels();
+            let mut children: BTreeMap<&str, usize> = BTreeMap::new();
+            for parent in session.entries().iter().filter_map(|entry| entry.parent.as_ref()) {
+                *children.entry(parent.0.as_str()).or_default() += 1;
+            }
+            // An entry follows its parent in the file.
+            let mut depths: BTreeMap<&str, usize> = BTreeMap::new();
+            let mut items = Vec::new();
+            for entry in session.entries() {
+                let parent = entry.parent.as_ref().map(|parent| parent.0.as_str());
+                let above = parent.map_or(0, |parent| depths.get(parent).copied().unwrap_or(0));
+                let forks = parent.is_some_and(|parent| children.get(parent).copied().unwrap_or(0) > 1);
+                let depth = above + usize::from(forks);
+                depths.insert(&entry.id.0, depth);
+                let Some(text) = place(entry) else { continue };
+                let label = labels.get(&entry.id).map(|label| format!("[{label}] ")).unwrap_or_default();
+                let indent = "  ".repeat(depth.min(20));
+                items.push(item(&entry.id.0, format!("{indent}{label}{}", short(&text)), ""));
+            }
+            items
+        })
+    }
+
+    async fn fork(&self, entry: &str, at: bool) {
+        match self.session.agent.fork(entry, at).await {
+            Ok(forked) if forked.cancelled => self.inform("an extension cancelled it"),
+            Ok(forked) => {
+                show_session(&self.session, &self.screen);
+                self.put_into_editor(&forked.selected_text.unwrap_or_default());
+                self.inform("this is another session now; the one before is in /resume");
+            }
+            Err(error) => self.fail(&error.to_string()),
+        }
+    }
+
+    pub(super) async fn clone_session(&self) {
+        let leaf = self.session.agent.control().with_session(|session| session.leaf().map(|leaf| leaf.0.clone()));
+        match leaf {
+            Some(leaf) => self.fork(&leaf, true).await,
+            None => self.fail("there is nothing to copy yet"),
+        }
+    }
+
+    async fn go_to(&self, entry: &str) {
+        let options =
+            NavigateOptions { summarize: false, custom_instructions: None, replace_instructions: false, label: None };
+        match self.session.agent.navigate_tree(entry, options).await {
+            Ok(moved) if moved.cancelled => self.inform("an extension cancelled it"),
+            Ok(moved) => {
+                show_session(&self.session, &self.screen);
+                self.put_into_editor(&moved.editor_text.unwrap_or_default());
+            }
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    fn themes(&self) -> Vec<Item> {
+        let files = self.session.host.state().get("themes").unwrap_or_default();
+        let own = ["dark", "light"].map(|name| item(name, name, "pi's own"));
+        let theirs = files
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|file| Some(item(file["name"].as_str()?, file["name"].as_str()?, file["path"].as_str()?)));
+        own.into_iter().chain(theirs).collect()
+    }
+
+    fn settings(&self) -> Vec<Item> {
+        let settings = self.session.agent.settings();
+        let on = |is_on: bool| if is_on { "on" } else { "off" };
+        let all = |all: bool| if all { "all at once" } else { "one at a time" };
+        vec![
+            item("compaction", "compact by itself", on(settings.compaction.enabled)),
+            item("retry", "try again after a failure of the model", on(settings.retry.enabled)),
+            item("steering", "steering messages are taken", all(settings.steer_all)),
+            item("follow-up", "messages for afterwards are taken", all(settings.follow_up_all)),
+        ]
+    }
+
+    fn change_setting(&self, name: &str) {
+        let mut settings = self.session.agent.settings();
+        let changed = match name {
+            "compaction" => &mut settings.compaction.enabled,
+            "retry" => &mut settings.retry.enabled,
+            "steering" => &mut settings.steer_all,
+            _ => &mut settings.follow_up_all,
+        };
+        *changed = !*changed;
+        self.session.agent.set_settings(settings);
+        self.pick(Choice::Setting);
+    }
+
+    /// Writes the session to a file of the person's choice.
+    pub(super) fn export(&self, name: &str) {
+        if name.is_empty() {
+            return self.fail("say where to: /export FILE.jsonl, or FILE.md to read");
+        }
+        let file = self.session.cwd.join(name);
+        let text = self.session.agent.control().with_session(|session| match file.extension() {
+            Some(kind) if kind == "jsonl" => surroundings::as_lines(session),
+            _ => surroundings::as_markdown(session),
+        });
+        // What is there already is not written over.
+        let written =
+            std::fs::File::create_new(&file).and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
+        match written {
+            Ok(()) => self.inform(&format!("written to {}", file.display())),
+            Err(error) => self.fail(&format!("{} cannot be written: {error}", file.display())),
+        }
+    }
+}
+
+/// What an entry is in a list of places; nothing for one that nobody would go back to.
+fn place(entry: &Entry) -> Option<String> {
+    Some(match &entry.body {
+        Body::Message { message: Message::User(user) } => format!("> {}", user.content.text()),
+        Body::Message { message: Message::Assistant(reply) } => {
+            let text = reply.text();
+            let tools: Vec<&str> = reply.tool_calls().map(|call| call.name.as_str()).collect();
+            if text.trim().is_empty() { format!("({})", tools.join(", ")) } else { text }
+        }
+        Body::Message { message: Message::BashExecution(run) } => format!("$ {}", run.command),
+        Body::CustomMessage { custom_type, .. } => format!("[{custom_type}]"),
+        Body::Compaction { .. } => "[compaction]".to_owned(),
+        Body::BranchSummary { .. } => "[summary of a branch]".to_owned(),
+        _ => return None,
+    })
+}
+
+/// The beginning of a text, as one line.
+fn short(text: &str) -> String {
+    pijs_terminal::line(text.trim()).chars().take(LONGEST_LABEL).collect()
+}

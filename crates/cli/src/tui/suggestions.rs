@@ -1,0 +1,228 @@
+//! What completes a text: pi's own commands, their arguments and files, and above them what extensions added.
+
+use super::commands::{Commands, OWN};
+use super::completion::Request;
+use super::layers::ComponentId;
+use pijs_host::{CallbackOutcome, Owner};
+use pijs_protocol::{EntryIndex, Handle};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long extensions may think about completions.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Files that are looked at, and that are offered.
+const MOST_FILES: usize = 20_000;
+const MOST_OFFERED: usize = 50;
+
+impl Commands {
+    /// Asks for what completes the editor's text, and shows it.
+    pub(super) async fn complete(&self, request: Request) {
+        let answer = self.suggestions(&request, None).await;
+        let work = self.screen.change(|view| view.take_suggestions(request, &answer));
+        work.into_iter().for_each(|work| self.screen.ask(work));
+    }
+
+    /// Answers a provider that asks those below it.
+    pub(super) async fn suggest(&self, number: u64, request: Request, below: Option<ComponentId>) {
+        let answer = self.suggestions(&request, below.as_ref()).await;
+        if let Some(waiting) = self.screen.change(|view| view.suggestions.remove(&number)) {
+            // The provider may have been called off.
+            let _ = waiting.send(answer);
+        }
+    }
+
+    /// Has a provider put what was chosen into the text.
+    pub(super) async fn apply(&self, provider: ComponentId, request: Request, item: Value, prefix: String) {
+        let answer = self.ask(&provider, request.to_apply(&item, &prefix)).await;
+        self.screen.change(|view| match &answer {
+            Some(answer) if answer["lines"].is_array() => view.applied(&request, answer),
+            _ => view.apply(&request, &item, &prefix),
+        });
+    }
+
+    /// `{items, prefix}`, or `null`: of all providers, or of those below one.
+    async fn suggestions(&self, request: &Request, below: Option<&ComponentId>) -> Value {
+        let providers = self.screen.read(|view| view.providers.clone());
+        let top = match below {
+            None => providers.len(),
+            Some(below) => providers.iter().position(|provider| provider.id == *below).unwrap_or(0),
+        };
+        match top.checked_sub(1).and_then(|at| providers.get(at)) {
+            // Each asks the next one below it where it has nothing to say.
+            Some(provider) => self.ask(&provider.id, request.to_suggest()).await.unwrap_or_default(),
+            None => self.own_suggestions(request).await,
+        }
+    }
+
+    async fn ask(&self, (extension, handle): &ComponentId, request: Value) -> Option<Value> {
+        let asked = self.session.host.call_back(extension, EntryIndex(0), Handle(*handle), vec![request]);
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(CallbackOutcome::Returned(answer)) => answer,
+            Ok(CallbackOutcome::Threw(error)) => {
+                self.fail(&format!("{extension}: completing failed: {}", error.message));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    async fn own_suggestions(&self, request: &Request) -> Value {
+        let head = request.head();
+        if request.line == 0
+            && let Some(line) = head.strip_prefix('/')
+        {
+            match line.split_once(' ') {
+                None => return self.command_names(line, head),
+                Some((name, prefix)) => return self.arguments(name, prefix).await,
+            }
+        }
+        let token = head.rsplit([' ', '\t', '"', '\'']).next().unwrap_or_default();
+        match token.strip_prefix('@') {
+            Some(words) => files(&self.session.cwd, words, token),
+            None if request.force => path(&self.session.cwd, token),
+            None => Value::Null,
+        }
+    }
+
+    /// Commands of pi, of extensions, prompts and skills, that hold what is typed.
+    fn command_names(&self, typed: &str, prefix: &str) -> Value {
+        let mut all: Vec<(String, String)> =
+            OWN.iter().map(|(name, what)| ((*name).to_owned(), (*what).to_owned())).collect();
+        let published = self.session.host.state().get("commands").unwrap_or_default();
+        for command in published.as_array().into_iter().flatten() {
+            let text = |key: &str| command[key].as_str().unwrap_or_default().to_owned();
+            all.push((text("name"), text("description")));
+        }
+        let begin = all.iter().filter(|(name, _)| name.starts_with(typed));
+        let hold = all.iter().filter(|(name, _)| !name.starts_with(typed) && name.contains(typed));
+        let items = begin.chain(hold).map(|(name, what)| json!({"value": name, "label": name, "description": what}));
+        found(items.collect(), prefix)
+    }
+
+    async fn arguments(&self, name: &str, prefix: &str) -> Value {
+        if name == "model" {
+            let models = self.session.agent.available_models();
+            let names = models.iter().map(|model| format!("{}/{}", model.provider, model.id));
+            let items = names.filter(|name| name.contains(prefix)).map(|name| json!({"value": name, "label": name}));
+            return found(items.collect(), prefix);
+        }
+        let command = self.session.host.commands().into_iter().find(|command| command.invocation == name);
+        let Some((owner, handle)) = command.and_then(|found| Some((found.owner, found.spec.completions?))) else {
+            return Value::Null;
+        };
+        let Owner { extension, entry, .. } = &owner;
+        let asked = self.session.host.call_back(extension, *entry, handle, vec![prefix.into()]);
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(CallbackOutcome::Returned(Some(Value::Array(items)))) => found(items, prefix),
+            Ok(CallbackOutcome::Threw(error)) => {
+                self.fail(&format!("{extension}: completing failed: {}", error.message));
+                Value::Null
+            }
+            _ => Value::Null,
+        }
+    }
+}
+
+fn found(items: Vec<Value>, prefix: &str) -> Value {
+    if items.is_empty() { Value::Null } else { json!({"items": items, "prefix": prefix}) }
+}
+
+/// Files of the project that have what was typed behind `@`, the shortest path first. What git ignores is left out.
+fn files(cwd: &Path, words: &str, token: &str) -> Value {
+    let words = words.to_lowercase();
+    let mut all: Vec<(usize, String)> = ignore::WalkBuilder::new(cwd)
+        .require_git(false)
+        .build()
+        .filter_map(Result::ok)
+        .take(MOST_FILES)
+        .filter_map(|entry| {
+            let is_folder = entry.file_type()?.is_dir();
+            let path = entry.path().strip_prefix(cwd).ok()?.to_str()?;
+            let shown = if is_folder { format!("{path}/") } else { path.to_owned() };
+            let lower = shown.to_lowercase();
+            let name = Path::new(&lower).file_name()?.to_str()?.to_owned();
+            // The name itself counts for more than the folders above it.
+            let rank = match () {
+                () if name.starts_with(&words) => 0,
+                () if name.contains(&words) => 1,
+                () if lower.contains(&words) => 2,
+                () if in_order(&lower, &words) => 3,
+                () => return None,
+            };
+            Some((rank, shown))
+        })
+        .collect();
+    all.sort_by(|a, b| (a.0, a.1.len(), &a.1).cmp(&(b.0, b.1.len(), &b.1)));
+    let item = |(_, path): (usize, String)| {
+        // A path with blanks is one word in quotes.
+        let value = if path.contains(' ') { format!("@\"{path}\"") } else { format!("@{path}") };
+        let label = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let label = if path.ends_with('/') { format!("{label}/") } else { label.to_owned() };
+        json!({"value": value, "label": label, "description": path})
+    };
+    found(all.into_iter().take(MOST_OFFERED).map(item).collect(), token)
+}
+
+/// Whether all characters are there, in their order.
+fn in_order(text: &str, characters: &str) -> bool {
+    let mut rest = text.chars();
+    characters.chars().all(|wanted| rest.any(|c| c == wanted))
+}
+
+/// What is in the folder that a path names so far.
+fn path(cwd: &Path, token: &str) -> Value {
+    let (folder, begun) =
+        token.rsplit_once('/').map_or(("", token), |(folder, begun)| (&token[..=folder.len()], begun));
+    let place: PathBuf = match folder.strip_prefix("~/") {
+        Some(_) => return Value::Null,
+        None => cwd.join(folder),
+    };
+    let mut names: Vec<String> = std::fs::read_dir(place)
+        .into_iter()
+        .flatten()
+        .take(MOST_FILES)
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let name = entry.file_name().into_string().ok()?;
+            // A hidden one has to be asked for.
+            let fits = name.starts_with(begun) && (!name.starts_with('.') || begun.starts_with('.'));
+            let mark = if entry.file_type().is_ok_and(|kind| kind.is_dir()) { "/" } else { "" };
+            fits.then(|| format!("{name}{mark}"))
+        })
+        .collect();
+    names.sort();
+    let item = |name: String| json!({"value": format!("{folder}{name}"), "label": name});
+    found(names.into_iter().take(MOST_OFFERED).map(item).collect(), token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(answer: &Value) -> Vec<&str> {
+        answer["items"].as_array().into_iter().flatten().filter_map(|item| item["value"].as_str()).collect()
+    }
+
+    #[test]
+    fn files_are_found_by_name_before_place() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for path in ["main.rs", "src/main.rs", "src/other.rs", "main/x.rs", "a b/main.txt", "gone/main.rs"] {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+            std::fs::write(path, "").expect("a file");
+        }
+        std::fs::write(folder.path().join(".gitignore"), "gone/").expect("a file");
+        let found = files(folder.path(), "main", "@main");
+        assert_eq!(
+            values(&found),
+            ["@main/", "@main.rs", "@src/main.rs", "@\"a b/main.txt\"", "@main/x.rs"],
+            "{found}"
+        );
+        assert_eq!(values(&files(folder.path(), "so", "@so")), ["@src/other.rs"]);
+        assert_eq!(files(folder.path(), "zzz", "@zzz"), Value::Null);
+        assert_eq!(values(&path(folder.path(), "src/o")), ["src/other.rs"]);
+        assert_eq!(values(&path(folder.path(), "m")), ["main.rs", "main/"]);
+        assert_eq!(path(folder.path(), "nowhere/x"), Value::Null);
+    }
+}

@@ -1,0 +1,233 @@
+//! What is around the session on disk: the git branch, other sessions, theme files.
+
+use pijs_agent::message::{Content, Message};
+use pijs_agent::session::{Body, Entry, Session};
+use serde_json::{Map, Value, json};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+/// Sessions that are listed, and bytes of one that are read for its title.
+const MOST_SESSIONS: usize = 200;
+const MOST_READ: u64 = 256 * 1024;
+/// Largest theme file, and how many there may be.
+const LARGEST_THEME: u64 = 256 * 1024;
+const MOST_THEMES: usize = 200;
+/// How far names of colours may stand for each other.
+const DEEPEST_VARIABLE: usize = 10;
+
+/// The git branch of a folder: `detached` without one, nothing outside of a repository.
+pub(super) fn branch(cwd: &Path) -> Option<String> {
+    let head = cwd.ancestors().find_map(|folder| {
+        let git = folder.join(".git");
+        // Of a worktree it is a file that says where the folder is.
+        let place = match std::fs::read_to_string(&git) {
+            Ok(text) => folder.join(text.strip_prefix("gitdir:")?.trim()),
+            Err(_) => git,
+        };
+        std::fs::read_to_string(place.join("HEAD")).ok()
+    })?;
+    let name = head.trim().strip_prefix("ref: refs/heads/").unwrap_or("detached");
+    Some(pijs_terminal::line(&pijs_terminal::plain(name)))
+}
+
+/// Another session.
+pub(super) struct Found {
+    pub(super) file: PathBuf,
+    /// Its name, or what was said first.
+    pub(super) title: String,
+    /// When it was begun.
+    pub(super) date: String,
+}
+
+/// Sessions in a folder, the one that was changed last first; names settle equal times.
+pub(super) fn sessions(folder: &Path) -> Vec<Found> {
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let changed = path.metadata().ok()?.modified().ok()?;
+            (path.extension()? == "jsonl").then_some((changed, path))
+        })
+        .collect();
+    files.sort();
+    files.into_iter().rev().take(MOST_SESSIONS).filter_map(|(_, file)| title(file)).collect()
+}
+
+fn title(file: PathBuf) -> Option<Found> {
+    let reader = BufReader::new(std::io::Read::take(std::fs::File::open(&file).ok()?, MOST_READ));
+    let (mut name, mut said, mut date) = (None, None, String::new());
+    for line in reader.lines().map_while(Result::ok) {
+        let Ok(value) = serde_json::from_str::<Value>(&line) else { continue };
+        match value["type"].as_str() {
+            Some("session") => date = value["timestamp"].as_str().unwrap_or_default().chars().take(16).collect(),
+            Some("session_info") => name = value["name"].as_str().map(str::to_owned),
+            Some("message") if said.is_none() && value["message"]["role"] == "user" => {
+                said = Some(super::transcript::text_of(&value["message"]["content"]));
+            }
+            _ => {}
+        }
+    }
+    let title = name.filter(|name| !name.is_empty()).or(said)?;
+    Some(Found { file, title: pijs_terminal::line(&title), date: date.replace('T', " ") })
+}
+
+/// The session as its file has it.
+pub(super) fn as_lines(session: &Session) -> String {
+    let header = serde_json::to_string(session.header()).unwrap_or_default();
+    let entries = session.entries().iter().map(|entry| entry.to_value().to_string());
+    std::iter::once(header).chain(entries).map(|line| line + "\n").collect()
+}
+
+/// The branch as a person reads it.
+pub(super) fn as_markdown(session: &Session) -> String {
+    let name = session.name().unwrap_or("Session");
+    let mut text = format!("# {name}\n");
+    for entry in session.branch(None) {
+        if let Some((who, what)) = paragraph(entry) {
+            text.push_str(&format!("\n## {who}\n\n{}\n", what.trim()));
+        }
+    }
+    text
+}
+
+fn paragraph(entry: &Entry) -> Option<(&'static str, String)> {
+    let said = |content: &Content| content.text();
+    Some(match &entry.body {
+        Body::Message { message: Message::User(user) } => ("User", said(&user.content)),
+        Body::Message { message: Message::Assistant(reply) } => {
+            let calls = reply.tool_calls().map(|call| format!("\n\n`{} {}`", call.name, call.arguments));
+            ("Assistant", format!("{}{}", reply.text(), calls.collect::<String>()))
+        }
+        Body::Message { message: Message::ToolResult(result) } => {
+            ("Tool", fenced(&super::transcript::text_of(&json!(result.content))))
+        }
+        Body::Message { message: Message::BashExecution(run) } => {
+            ("Shell", fenced(&format!("$ {}\n{}", run.command, run.output)))
+        }
+        Body::Compaction { summary, .. } => ("Compaction", summary.clone()),
+        Body::BranchSummary { summary, .. } => ("Branch", summary.clone()),
+        _ => return None,
+    })
+}
+
+/// Text between marks that it does not hold.
+fn fenced(text: &str) -> String {
+    let longest = text.lines().map(|line| line.chars().take_while(|c| *c == '`').count()).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{}\n{fence}", text.trim_end())
+}
+
+/// Theme files of folders and single ones, as realms read them: `{name, path, foregrounds, backgrounds}`. What is wrong
+/// with one is said, and the others count.
+pub(super) fn themes(places: &[PathBuf]) -> (Vec<Value>, Vec<String>) {
+    let (mut found, mut problems): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());
+    for place in places {
+        let mut files: Vec<PathBuf> = if place.is_dir() {
+            let entries = std::fs::read_dir(place).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+            entries.filter(|path| path.extension().is_some_and(|kind| kind == "json")).collect()
+        } else {
+            Vec::from_iter(place.is_file().then(|| place.clone()))
+        };
+        files.sort();
+        for file in files {
+            match theme(&file) {
+                Ok(theme) if found.iter().any(|known| known["name"] == theme["name"]) => {}
+                Ok(theme) => found.push(theme),
+                Err(problem) => problems.push(format!("theme {}: {problem}", file.display())),
+            }
+            if found.len() + problems.len() >= MOST_THEMES {
+                return (found, problems);
+            }
+        }
+    }
+    (found, problems)
+}
+
+fn theme(file: &Path) -> Result<Value, String> {
+    let size = file.metadata().map_err(|error| error.to_string())?.len();
+    if size > LARGEST_THEME {
+        return Err(format!("{size} bytes are more than {LARGEST_THEME}"));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let name = value["name"].as_str().filter(|name| !name.is_empty()).ok_or("it has no name")?;
+    let colours = value["colors"].as_object().ok_or("it has no colors")?;
+    let empty = Map::new();
+    let variables = value["vars"].as_object().unwrap_or(&empty);
+    let (mut foregrounds, mut backgrounds) = (Map::new(), Map::new());
+    for (key, colour) in colours {
+        let colour = resolve(colour, variables).ok_or_else(|| format!("{key} is no colour: {colour}"))?;
+        let side = if key.ends_with("Bg") { &mut backgrounds } else { &mut foregrounds };
+        side.insert(key.clone(), colour);
+    }
+    Ok(json!({"name": name, "path": file, "foregrounds": foregrounds, "backgrounds": backgrounds}))
+}
+
+/// A colour: `#rrggbb`, a number of the terminal's palette, nothing, or a variable that is one.
+fn resolve(colour: &Value, variables: &Map<String, Value>) -> Option<Value> {
+    let mut colour = colour.clone();
+    for _ in 0..DEEPEST_VARIABLE {
+        match &colour {
+            Value::Number(number) => return (number.as_u64()? < 256).then_some(colour),
+            Value::String(text) if text.is_empty() => return Some(colour),
+            Value::String(text) if text.starts_with('#') => {
+                let is_hex = text.len() == 7 && text[1..].bytes().all(|byte| byte.is_ascii_hexdigit());
+                return is_hex.then_some(colour);
+            }
+            Value::String(name) => colour = variables.get(name)?.clone(),
+            _ => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_branch_is_the_one_that_is_checked_out() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+            std::fs::write(path, text).expect("a file");
+        };
+        write("inner/deep/x", "");
+        write(".git/HEAD", "ref: refs/heads/feature/one\n");
+        assert_eq!(branch(&folder.path().join("inner/deep")).as_deref(), Some("feature/one"));
+        write(".git/HEAD", "1234567\n");
+        assert_eq!(branch(folder.path()).as_deref(), Some("detached"));
+        write("inner/.git", "gitdir: ../kept\n");
+        write("kept/HEAD", "ref: refs/heads/two\n");
+        assert_eq!(branch(&folder.path().join("inner")).as_deref(), Some("two"));
+    }
+
+    #[test]
+    fn themes_are_read_and_problems_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in [
+            (
+                "a.json",
+                r##"{"name": "mine", "vars": {"x": "y", "y": "#112233"}, "colors": {"accent": "x", "text": 7, "dim": "", "selectedBg": "#000000"}}"##,
+            ),
+            ("b.json", r#"{"name": "loop", "vars": {"x": "x"}, "colors": {"accent": "x"}}"#),
+            ("c.json", "{"),
+            ("d.json", r#"{"name": "mine", "colors": {}}"#),
+            ("e.txt", "no theme"),
+        ] {
+            std::fs::write(folder.path().join(name), text).expect("a file");
+        }
+        let (found, problems) = themes(&[folder.path().to_owned(), folder.path().join("missing")]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0]["foregrounds"], json!({"accent": "#112233", "text": 7, "dim": ""}));
+        assert_eq!(found[0]["backgrounds"], json!({"selectedBg": "#000000"}));
+        assert!(problems.len() == 2 && problems[0].contains("accent is no colour"), "{problems:?}");
+    }
+
+    #[test]
+    fn what_is_fenced_stays_inside() {
+        assert_eq!(fenced("a\n````\nb\n"), "`````\na\n````\nb\n`````");
+    }
+}

@@ -1,0 +1,342 @@
+//! What a key does.
+//!
+//! | first | is |
+//! |---|---|
+//! | Ctrl-C twice | the end, whatever has the keys |
+//! | a question of pi's | answered, and seen by nobody else |
+//! | listeners of extensions | they may take or change what is for the editor, or for a component of their own |
+//! | the layer that has the keys | a dialog, a list, a component |
+//! | the editor | pi's own, or that of an extension |
+//!
+//! A key that a listener changed is the extension's: it says nothing in the person's place.
+
+use super::input::{self, Input};
+use super::layers::{ComponentId, Layer};
+use super::picker::Choice;
+use super::transcript::Style;
+use super::view::{View, Work};
+use pijs_protocol::guard;
+use std::time::{Duration, Instant};
+
+/// Two Ctrl-C within this time end the program.
+const CHORD: Duration = Duration::from_millis(1_000);
+/// Two Escapes within this time open the tree of the session.
+const TWICE: Duration = Duration::from_millis(500);
+/// Prompts that are remembered.
+const MOST_HISTORY: usize = 200;
+/// Keys that wait for a listener; of more, the later ones are lost.
+const MOST_UNHEARD: usize = 10_000;
+
+/// Actions of pi's own, and the key each is on.
+const ACTIONS: [(&str, &str); 12] = [
+    ("app.clear", "ctrl+c"),
+    ("app.clipboard.pasteImage", "ctrl+v"),
+    ("app.exit", "ctrl+d"),
+    ("app.interrupt", "escape"),
+    ("app.message.copy", "ctrl+x"),
+    ("app.message.dequeue", "alt+up"),
+    ("app.model.cycleBackward", "ctrl+shift+p"),
+    ("app.model.cycleForward", "ctrl+p"),
+    ("app.model.select", "ctrl+l"),
+    ("app.thinking.cycle", "shift+tab"),
+    ("app.thinking.toggle", "ctrl+t"),
+    ("app.tools.expand", "ctrl+o"),
+];
+
+/// Whether an action of pi's is what a key stands for.
+pub(super) fn is_on(action: &str, key: &str) -> bool {
+    ACTIONS.contains(&(action, key))
+}
+
+impl View {
+    /// Takes what was typed.
+    pub(super) fn typed(&mut self, input: &Input, now: Instant) -> Vec<Work> {
+        if self.is_exit_chord(input, now) {
+            self.leave();
+            return vec![Work::Exit];
+        }
+        if self.listening.is_some() {
+            if self.unheard.len() < MOST_UNHEARD {
+                self.unheard.push_back(input.clone());
+            }
+            return Vec::new();
+        }
+        match self.listen(input) {
+            Some(work) => vec![work],
+            None => self.take(input, now),
+        }
+    }
+
+    fn is_exit_chord(&mut self, input: &Input, now: Instant) -> bool {
+        let is_interrupt = matches!(input, Input::Key(data) if input::name(data).as_deref() == Some("ctrl+c"));
+        let before = std::mem::replace(&mut self.interrupted, is_interrupt.then_some(now));
+        is_interrupt
+            && before.is_some_and(|before| now.duration_since(before) <= CHORD)
+            && guard::is_up("tui.exit-chord")
+    }
+
+    /// Hands a key to those that listen, where it is for the editor or for a component of theirs.
+    fn listen(&mut self, input: &Input) -> Option<Work> {
+        if !self.questions.is_empty() && guard::is_up("tui.question-keys") {
+            return None;
+        }
+        let listeners: Vec<ComponentId> = match self.focus().map(|at| &self.layers[at]) {
+            None => self.listeners.clone(),
+            Some(layer) => {
+                let owner = match layer {
+                    Layer::Custom(custom) => &custom.id.0,
+                    Layer::Dialog(dialog) => &dialog.extension,
+                    Layer::Picker(_) => return None,
+                };
+                self.listeners.iter().filter(|listener| listener.0 == *owner).cloned().collect()
+            }
+        };
+        if listeners.is_empty() {
+            return None;
+        }
+        let data = match input {
+            Input::Key(data) => data.clone(),
+            Input::Paste(text) => format!("\u{1b}[200~{text}\u{1b}[201~"),
+        };
+        self.listening = Some(input.clone());
+        Some(Work::Listen { data, listeners })
+    }
+
+    /// What listeners left of the key they were handed; then the ones that waited for it.
+    pub(super) fn heard(&mut self, left: Option<&str>, now: Instant) -> Vec<Work> {
+        let Some(input) = self.listening.take() else { return Vec::new() };
+        let mut work = match (&input, left) {
+            (_, None) => Vec::new(),
+            (Input::Key(data), Some(left)) if data == left => self.take(&input, now),
+            (Input::Paste(text), Some(left)) if *left == format!("\u{1b}[200~{text}\u{1b}[201~") => {
+                self.take(&input, now)
+            }
+            (_, Some(left)) => self.take_changed(left, now),
+        };
+        while let Some(next) = self.unheard.pop_front() {
+            if let Some(listen) = self.listen(&next) {
+                work.push(listen);
+                break;
+            }
+            work.extend(self.take(&next, now));
+        }
+        work
+    }
+
+    /// Keys that are not the person's.
+    fn take_changed(&mut self, data: &str, now: Instant) -> Vec<Work> {
+        let mut splitter = input::Splitter::default();
+        let mut inputs = splitter.push(data.as_bytes());
+        inputs.extend(splitter.end());
+        let mut work = Vec::new();
+        for input in inputs {
+            let name = match &input {
+                Input::Key(data) => input::name(data),
+                Input::Paste(_) => None,
+            };
+            let says = matches!(name.as_deref(), Some("enter" | "alt+enter" | "ctrl+d"));
+            if says && self.focus().is_none() && guard::is_up("tui.changed-keys") {
+                self.say(Style::Warning, "a key that an extension changed does not say anything in your place");
+                continue;
+            }
+            work.extend(self.take(&input, now));
+        }
+        work
+    }
+
+    fn take(&mut self, input: &Input, now: Instant) -> Vec<Work> {
+        match input {
+            Input::Key(data) => match input::name(data) {
+                Some(name) => self.key(&name, data, now),
+                // A key we have no name for may have one in a component.
+                None => self.to_component(data).into_iter().collect(),
+            },
+            Input::Paste(text) => self.paste(text),
+        }
+    }
+
+    fn paste(&mut self, text: &str) -> Vec<Work> {
+        // A paste answers no question.
+        if !self.questions.is_empty() {
+            return Vec::new();
+        }
+        let marked = || format!("\u{1b}[200~{text}\u{1b}[201~");
+        match self.focus().map(|at| &mut self.layers[at]) {
+            Some(Layer::Dialog(dialog)) => dialog.paste(text),
+            Some(Layer::Picker(picker)) => picker.paste(text),
+            Some(Layer::Custom(custom)) => return vec![Work::Key(custom.id.clone(), marked())],
+            None => match &self.own_editor {
+                Some(id) => return vec![Work::Key(id.clone(), marked())],
+                None => {
+                    self.popup = None;
+                    self.editor.insert(text);
+                }
+            },
+        }
+        Vec::new()
+    }
+
+    fn key(&mut self, name: &str, data: &str, now: Instant) -> Vec<Work> {
+        if let Some(asked) = self.questions.front() {
+            if let Some(answer) = asked.key(name, now)
+                && let Some(asked) = self.questions.pop_front()
+            {
+                // Whoever asked may have stopped waiting.
+                let _ = asked.answer.send(answer);
+            }
+            return Vec::new();
+        }
+        if name == "ctrl+z" {
+            return vec![Work::Suspend];
+        }
+        match self.focus().map(|at| &mut self.layers[at]) {
+            Some(Layer::Dialog(dialog)) => {
+                if name == "ctrl+o" {
+                    return self.act("ctrl+o", now);
+                }
+                if let Some(answer) = dialog.key(name, data) {
+                    let number = dialog.number;
+                    let done = dialog.done.take();
+                    self.close_dialog(number);
+                    if let Some(done) = done {
+                        let _ = done.send(answer);
+                    }
+                }
+                Vec::new()
+            }
+            Some(Layer::Picker(picker)) => {
+                let Some(end) = picker.key(name, data) else { return Vec::new() };
+                let (choice, order) = (picker.choice, picker.order);
+                self.layers.retain(|layer| !matches!(layer, Layer::Picker(picker) if picker.order == order));
+                end.map(|value| Work::Picked(choice, value)).into_iter().collect()
+            }
+            Some(Layer::Custom(_)) => self.to_component(data).into_iter().collect(),
+            None => self.editor_key(name, data, now),
+        }
+    }
+
+    fn editor_key(&mut self, name: &str, data: &str, now: Instant) -> Vec<Work> {
+        if self.shortcuts.contains(name) {
+            return vec![Work::Shortcut(name.to_owned())];
+        }
+        match name {
+            "pageup" => self.scroll += (self.size.1 / 2).max(1),
+            "pagedown" => self.scroll = self.scroll.saturating_sub((self.size.1 / 2).max(1)),
+            _ => {
+                if let Some(id) = &self.own_editor {
+                    return vec![Work::Key(id.clone(), data.to_owned())];
+                }
+                return self.own_key(name, data, now);
+            }
+        }
+        Vec::new()
+    }
+
+    /// A key for pi's own editor.
+    fn own_key(&mut self, name: &str, data: &str, now: Instant) -> Vec<Work> {
+        if let Some(work) = self.popup_key(name) {
+            return work;
+        }
+        match name {
+            "ctrl+d" if !self.editor.text().is_empty() => drop(self.editor.key("delete", data)),
+            name if ACTIONS.iter().any(|(_, key)| *key == name) => return self.act(name, now),
+            "enter" | "alt+enter" => {
+                let text = self.editor.take();
+                return self.said(text, name == "alt+enter");
+            }
+            "tab" => return self.complete(true),
+            "up" | "down" => {
+                if !self.editor.key(name, data) {
+                    self.recall(name == "up");
+                }
+            }
+            name => {
+                if self.editor.key(name, data) {
+                    return self.complete(false);
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    /// Something is said, by the person or by an editor that stands in for pi's.
+    pub(super) fn said(&mut self, text: String, later: bool) -> Vec<Work> {
+        self.popup = None;
+        self.back = 0;
+        self.scroll = 0;
+        if text.trim().is_empty() {
+            return Vec::new();
+        }
+        self.history.retain(|said| *said != text);
+        self.history.push(text.clone());
+        if self.history.len() > MOST_HISTORY {
+            self.history.remove(0);
+        }
+        vec![Work::Say { text, later }]
+    }
+
+    /// Does what pi does on a key.
+    pub(super) fn act(&mut self, key: &str, now: Instant) -> Vec<Work> {
+        let is_empty = self.editor.text().is_empty();
+        let is_busy = self.running.is_some() || self.shells > 0;
+        match key {
+            "escape" if is_busy => return vec![Work::Abort],
+            "escape" if is_empty => {
+                if self.escaped.take().is_some_and(|before| now.duration_since(before) <= TWICE) {
+                    return vec![Work::Pick(Choice::Tree)];
+                }
+                self.escaped = Some(now);
+            }
+            "ctrl+c" if is_empty && is_busy => return vec![Work::Abort],
+            "ctrl+c" => return self.set_editor_text(""),
+            "ctrl+d" if is_empty => {
+                self.leave();
+                return vec![Work::Exit];
+            }
+            "ctrl+o" => {
+                self.expanded = !self.expanded;
+                return vec![Work::Expanded(self.expanded)];
+            }
+            "ctrl+t" => {
+                let hides = self.transcript.toggle_thinking();
+                self.say(Style::Info, if hides { "thinking is hidden" } else { "thinking is shown" });
+            }
+            "ctrl+l" => return vec![Work::Pick(Choice::Model)],
+            "ctrl+p" => return vec![Work::CycleModel { back: false }],
+            "ctrl+shift+p" => return vec![Work::CycleModel { back: true }],
+            "shift+tab" => return vec![Work::CycleThinking],
+            "ctrl+x" => return vec![Work::Copy],
+            "alt+up" => return vec![Work::Unqueue],
+            "ctrl+v" => self.say(Style::Info, "images cannot be pasted here; name a file with @"),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Another text in the editor, whosever it is.
+    pub(super) fn set_editor_text(&mut self, text: &str) -> Vec<Work> {
+        self.popup = None;
+        self.editor.set(text);
+        self.own_editor.iter().map(|id| Work::EditorText(id.clone(), text.to_owned())).collect()
+    }
+
+    fn recall(&mut self, is_back: bool) {
+        let back = if is_back { (self.back + 1).min(self.history.len()) } else { self.back.saturating_sub(1) };
+        if back != self.back {
+            self.back = back;
+            let text = if back == 0 { "" } else { &self.history[self.history.len() - back] };
+            self.editor.set(text);
+        }
+    }
+
+    fn to_component(&self, data: &str) -> Option<Work> {
+        if !self.questions.is_empty() {
+            return None;
+        }
+        let id = match self.focus() {
+            None => self.own_editor.clone(),
+            Some(_) => self.focused_component(),
+        };
+        id.map(|id| Work::Key(id, data.to_owned()))
+    }
+}

@@ -1,0 +1,215 @@
+//! Editors of extensions, what completes, and who sees keys before the editor.
+
+use super::{NOTHING, open};
+use crate::support::World;
+
+const EDITOR: &str = r#"
+class Plain {
+  text = "";
+  constructor(tui: any) { (this as any).tui = tui; }
+  getText() { return this.text; }
+  setText(text: string) { this.text = text; (this as any).onChange?.(text); }
+  handleInput(data: string) {
+    if (data === "\r") {
+      const said = this.text;
+      this.setText("");
+      (this as any).onSubmit?.(said);
+    } else if (data === "\u0007") throw new Error("the-editor-broke");
+    else this.setText(this.text + data.replaceAll("\u001b[200~", "").replaceAll("\u001b[201~", ""));
+  }
+  render(width: number) { return [`own editor ${width}: ${this.text.toUpperCase()}|`]; }
+  invalidate() {}
+}
+export default function (pi: any) {
+  pi.on("session_start", (_event: any, ctx: any) => ctx.ui.setEditorComponent((tui: any) => new Plain(tui)));
+  pi.registerCommand("text", { handler: async (_: string, ctx: any) => {
+    ctx.ui.setEditorText("put there");
+    ctx.ui.pasteToEditor(", pasted");
+    ctx.ui.notify(`holds: ${ctx.ui.getEditorText()}; own: ${ctx.ui.getEditorComponent() !== undefined}`);
+  } });
+  pi.registerCommand("plain", { handler: async (_: string, ctx: any) => ctx.ui.setEditorComponent(undefined) });
+  pi.registerCommand("forge", { handler: async (_: string, ctx: any) => {
+    ctx.ui.setEditorComponent((tui: any) => {
+      const editor = new Plain(tui);
+      setTimeout(() => { (editor as any).onSubmit("never said by the person"); ctx.ui.notify("has tried"); }, 5);
+      return editor;
+    });
+  } });
+}
+"#;
+
+#[test]
+fn an_editor_of_an_extension_takes_the_place_of_pis() {
+    let world = World::new();
+    let mut terminal = open(&world, EDITOR, &[&["hello back"]], &[]);
+    terminal.sees("own editor 90: |");
+    terminal.send("hello");
+    terminal.sees("own editor 90: HELLO|");
+    terminal.send("\r");
+    terminal.sees("> hello");
+    terminal.sees("hello back");
+    terminal.say("/text");
+    terminal.sees("holds: put there, pasted; own: true");
+    terminal.sees("own editor 90: PUT THERE, PASTED|");
+}
+
+#[test]
+fn an_editor_says_nothing_by_itself() {
+    let world = World::new();
+    let mut terminal = open(&world, EDITOR, &[&["never"]], &[]);
+    terminal.sees("own editor 90: |");
+    terminal.say("/forge");
+    terminal.sees("has tried");
+    // Keys are still the person's.
+    terminal.send("mine");
+    // What it could not say is written still.
+    let rows = terminal.sees("own editor 90: NEVER SAID BY THE PERSONMINE|");
+    assert!(!rows.iter().any(|row| row.starts_with("> ")), "{rows:#?}");
+}
+
+#[test]
+fn a_command_of_the_shell_from_an_editor_is_a_question() {
+    let world = World::new();
+    let mut terminal = open(&world, EDITOR, &[&["never"]], &[]);
+    terminal.sees("own editor 90: |");
+    terminal.say("!echo from the shell > made.txt");
+    terminal.sees("pi asks you about");
+    terminal.sees("echo from the shell");
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    terminal.send("n");
+    terminal.sees_no_more("pi asks you about");
+    // What was refused is written still.
+    terminal.sees("own editor 90: !ECHO FROM");
+    assert!(!world.project().join("made.txt").exists());
+}
+
+#[test]
+fn an_editor_that_throws_gives_way_to_pis() {
+    let world = World::new();
+    let mut terminal = open(&world, EDITOR, &[&["an answer"]], &[]);
+    terminal.send("kept");
+    terminal.sees("own editor 90: KEPT|");
+    terminal.send("\u{7}");
+    terminal.sees("the-editor-broke");
+    terminal.sees_no_more("own editor 90");
+    terminal.send(" and more\r");
+    terminal.sees("> kept and more");
+    terminal.sees("an answer");
+}
+
+const KEYS: &str = r##"
+export default function (pi: any) {
+  pi.on("session_start", (_event: any, ctx: any) => {
+    const stop = ctx.ui.onTerminalInput((data: string) => {
+      if (data === "x") return { consume: true };
+      if (data === "a") return { data: "b" };
+      if (data === "y") return { data: "\r" };
+      if (data === "z") throw new Error("no z");
+      if (data === "q") stop();
+      return undefined;
+    });
+  });
+  pi.registerCommand("sure", { handler: async (_: string, ctx: any) => ctx.ui.notify(`sure: ${await ctx.ui.input("Sure?")}`) });
+}
+"##;
+
+#[test]
+fn listeners_take_and_change_keys() {
+    let world = World::new();
+    let mut terminal = open(&world, KEYS, &[&["never"]], &[]);
+    terminal.send("1a2x3y4z5");
+    terminal.sees("1b234z5");
+    terminal.sees("no z");
+    let rows = terminal.sees("does not say anything in your place");
+    assert!(!rows.iter().any(|row| row.starts_with("> ")), "{rows:#?}");
+    terminal.send("\u{15}qax");
+    terminal.until("untouched keys", |rows| rows.iter().any(|row| row.trim_end() == "qax"));
+}
+
+#[test]
+fn listeners_see_nothing_that_is_not_for_them() {
+    let world = World::new();
+    world.write("project/other.ts", r#"export default (pi: any) => pi.registerCommand("other", { handler: async (_: string, ctx: any) => ctx.ui.notify(`other: ${await ctx.ui.input("Other?")}`) });"#);
+    let other = world.project().join("other.ts").display().to_string();
+    let mut terminal = open(&world, KEYS, &[&["never"]], &["-e", &other]);
+    terminal.say("/sure");
+    terminal.sees("Sure?");
+    terminal.send("ax\r");
+    terminal.sees("sure: b");
+    terminal.say("/other");
+    terminal.sees("Other?");
+    terminal.send("ax\r");
+    terminal.sees("other: ax");
+}
+
+const COMPLETES: &str = r##"
+const provider = (current: any) => ({
+  triggerCharacters: ["#"],
+  async getSuggestions(lines: string[], line: number, col: number, options: any) {
+    const token = lines[line]!.slice(0, col).split(" ").at(-1)!;
+    if (!token.startsWith("#")) return current.getSuggestions(lines, line, col, options);
+    const items = [41, 42].map((n) => ({ value: `#${n}`, label: `#${n}`, description: `issue ${n}` }));
+    return { items: items.filter((item) => item.value.startsWith(token)), prefix: token };
+  },
+  applyCompletion: (...args: any[]) => current.applyCompletion(...args),
+});
+export default function (pi: any) {
+  pi.on("session_start", (_event: any, ctx: any) => {
+    ctx.ui.addAutocompleteProvider(provider);
+    ctx.ui.addAutocompleteProvider((current: any) => ({ ...current, getSuggestions: (...args: any[]) => current.getSuggestions(...args) }));
+  });
+  pi.registerCommand("deploy", {
+    description: "deploys it",
+    getArgumentCompletions: async (prefix: string) => ["staging", "production"].filter((name) => name.startsWith(prefix)).map((name) => ({ value: name, label: name })),
+    handler: async (args: string, ctx: any) => ctx.ui.notify(`deployed to ${args}`),
+  });
+}
+"##;
+
+#[test]
+fn what_is_typed_is_completed() {
+    let world = World::new();
+    world.write("project/source/main.rs", "");
+    let mut terminal = open(&world, COMPLETES, &[&["an answer"]], &[]);
+    terminal.send("/dep");
+    terminal.sees("deploys it");
+    terminal.send("\t");
+    terminal.sees_no_more("deploys it");
+    terminal.send("st");
+    terminal.sees("> staging");
+    terminal.send("\t");
+    terminal.sees_no_more("> staging");
+    terminal.send("\r");
+    terminal.sees("deployed to staging");
+    terminal.send("see #");
+    terminal.sees("issue 42");
+    terminal.send("\u{1b}[B\t");
+    terminal.sees_no_more("issue 42");
+    terminal.send(" in @mai");
+    terminal.sees("source/main.rs");
+    terminal.send("\t");
+    terminal.until("the file", |rows| rows.iter().any(|row| row.trim_end() == "see #42 in @source/main.rs"));
+    terminal.send("\r");
+    terminal.sees("> see #42 in @source/main.rs");
+    terminal.sees("an answer");
+}
+
+#[test]
+fn pi_completes_by_itself() {
+    let world = World::new();
+    world.write("project/notes/one.txt", "");
+    let mut terminal = open(&world, NOTHING, &[&["x"]], &[]);
+    terminal.send("/hotk");
+    terminal.sees("the keys, and what they do");
+    // The only command that fits is said at once.
+    terminal.send("\r");
+    terminal.sees("alt+up: take back");
+    terminal.send("look at no\t");
+    terminal.sees("look at notes/");
+    terminal.send("o\t");
+    terminal.sees("look at notes/one.txt");
+    terminal.send("\u{15}/na");
+    terminal.sees("call the session something");
+    terminal.send("\u{1b}");
+    terminal.sees_no_more("call the session something");
+}

@@ -1,0 +1,152 @@
+//! Overlays, and components that break.
+
+use super::open;
+use crate::support::World;
+
+const OVERLAYS: &str = r#"
+const panel = (name: string, keys: string[] = []) => ({
+  focused: false,
+  render() { return [`[${name} ${(this as any).focused ? "has the keys" : "waits"} ${keys.join("")}]`]; },
+  handleInput(data: string) { keys.push(data); },
+  invalidate() {},
+});
+export default function (pi: any) {
+  pi.registerCommand("two", { handler: async (_: string, ctx: any) => {
+    await ctx.ui.custom((tui: any, _theme: any, _keys: any, done: any) => {
+      const one = tui.showOverlay(panel("one"), { anchor: "top-left", width: 40, nonCapturing: true });
+      const two = tui.showOverlay(panel("two"), { anchor: "top-left", width: 40, offsetY: 2, nonCapturing: true });
+      return {
+        render: () => [`one ${one.isFocused()} ${one.isHidden()}, two ${two.isFocused()}`, `bounds ${JSON.stringify(two.getBounds())}`],
+        handleInput(data: string) {
+          if (data === "1") one.focus();
+          if (data === "h") one.setHidden(true);
+          if (data === "s") one.setHidden(false);
+          if (data === "q") { one.hide(); two.hide(); done("left"); }
+          tui.requestRender();
+          if (data === "1") setTimeout(() => { one.unfocus(); two.focus(); tui.requestRender(); }, 200);
+        },
+      };
+    });
+    ctx.ui.notify("both are gone");
+  } });
+  pi.registerCommand("wide", { handler: async (_: string, ctx: any) => {
+    const value = ctx.ui.custom((_tui: any, _theme: any, _keys: any, done: any) => ({ render: () => ["only on wide screens"], handleInput: () => done(1) }),
+      { overlay: true, overlayOptions: () => ({ width: 30, visible: (columns: number) => columns > 200 }) });
+    ctx.ui.notify("nothing to see");
+  } });
+  pi.registerCommand("handle", { handler: async (_: string, ctx: any) => {
+    let handle: any;
+    const value = await ctx.ui.custom((_tui: any, _theme: any, _keys: any, done: any) => ({
+      render: () => [`shown, hidden: ${handle?.isHidden()}`],
+      handleInput(data: string) {
+        if (data === "h") { handle.setHidden(true); setTimeout(() => handle.setHidden(false), 50); }
+        if (data === "\r") done("done");
+        if (data === "x") handle.hide();
+      },
+    }), { overlay: true, onHandle: (given: any) => (handle = given) });
+    ctx.ui.notify(`overlay: ${value}`);
+  } });
+  pi.registerCommand("part", { handler: async (_: string, ctx: any) => {
+    const value = await ctx.ui.custom((tui: any, _theme: any, _keys: any, done: any) => {
+      const part = { focused: false, render: () => [], handleInput: (data: string) => done(`part got ${data}`) };
+      tui.setFocus(part);
+      return { render: () => ["a component with a part"], handleInput() { tui.setFocus(part); tui.requestRender(); } };
+    });
+    ctx.ui.notify(value);
+  } });
+  pi.registerCommand("broken", { handler: async (which: string, ctx: any) => {
+    const broken = { render: () => { throw new Error(`no-lines-of-${which}`); }, handleInput() {} };
+    const brittle = { render: () => ["brittle"], handleInput() { throw new Error(`no-keys-of-${which}`); } };
+    if (which === "widget") ctx.ui.setWidget("w", () => broken);
+    if (which === "header") ctx.ui.setHeader(() => broken);
+    if (which === "footer") ctx.ui.setFooter(() => broken);
+    if (which === "factory") ctx.ui.custom(() => { throw new Error("no factory"); }).catch((error: any) => ctx.ui.notify(`caught: ${error.message}`));
+    if (which === "custom") ctx.ui.notify(`custom: ${await ctx.ui.custom(() => broken)}`);
+    if (which === "keys") ctx.ui.notify(`keys: ${await ctx.ui.custom(() => brittle, { overlay: true })}`);
+    if (which === "later") {
+      let times = 0;
+      ctx.ui.setWidget("w", (tui: any) => {
+        setTimeout(() => tui.requestRender(), 5);
+        return { render: () => { if (times++ > 0) throw new Error("no-second-picture"); return ["the first picture"]; } };
+      });
+    }
+  } });
+}
+"#;
+
+#[test]
+fn handles_move_the_keys_between_overlays() {
+    let world = World::new();
+    let mut terminal = open(&world, OVERLAYS, &[&["x"]], &[]);
+    terminal.say("/two");
+    terminal.sees("one false false, two false");
+    let rows = terminal.sees("bounds {\"row\":2,\"col\":0,\"width\":40,\"height\":1}");
+    assert!(rows[0].starts_with("[one waits") && rows[2].starts_with("[two waits"), "{rows:#?}");
+    terminal.send("h");
+    terminal.sees("one false true");
+    terminal.sees_no_more("[one");
+    terminal.send("s");
+    terminal.sees("[one waits");
+    terminal.send("1");
+    terminal.sees("[one has the keys");
+    terminal.sees("one true false");
+    // It lets go of them by itself.
+    terminal.sees("[two has the keys");
+    terminal.sees("[one waits");
+    terminal.send("ab");
+    terminal.sees("[two has the keys ab]");
+}
+
+#[test]
+fn an_overlay_is_where_and_when_its_options_say() {
+    let world = World::new();
+    let mut terminal = open(&world, OVERLAYS, &[&["x"]], &[]);
+    terminal.say("/wide");
+    let rows = terminal.sees("nothing to see");
+    assert!(!rows.iter().any(|row| row.contains("only on wide screens")), "{rows:#?}");
+    // What cannot be seen has no keys.
+    terminal.say("/handle");
+    terminal.sees("shown, hidden: false");
+    terminal.send("h");
+    terminal.sees_no_more("shown, hidden");
+    terminal.sees("shown, hidden: false");
+    terminal.send("\r");
+    terminal.sees("overlay: done");
+    terminal.say("/handle");
+    terminal.sees("shown, hidden: false");
+    terminal.send("x");
+    terminal.sees("overlay: undefined");
+    terminal.sees_no_more("shown, hidden");
+    terminal.say("/part");
+    terminal.sees("a component with a part");
+    terminal.send("a");
+    terminal.send("b");
+    terminal.sees("part got");
+}
+
+#[test]
+fn a_component_that_throws_is_reported_and_goes() {
+    let world = World::new();
+    let mut terminal = open(&world, OVERLAYS, &[&["x"]], &[]);
+    for (which, said) in [
+        ("widget", "no-lines-of-widget"),
+        ("header", "no-lines-of-header"),
+        ("footer", "no-lines-of-footer"),
+        ("factory", "caught: no factory"),
+        ("custom", "custom: undefined"),
+        ("later", "no-second-picture"),
+    ] {
+        terminal.say(&format!("/broken {which}"));
+        terminal.sees(said);
+    }
+    let rows = terminal.sees_no_more("the first picture");
+    assert!(!rows.iter().any(|row| row.contains("<render error")), "{rows:#?}");
+    terminal.say("/broken keys");
+    terminal.sees("brittle");
+    terminal.send("k");
+    terminal.sees("no-keys-of-keys");
+    terminal.sees("keys: undefined");
+    terminal.sees_no_more("brittle");
+    terminal.send("typed after all of it");
+    terminal.sees("typed after all of it");
+}

@@ -1,0 +1,179 @@
+//! Commands and keys of pi's own that are about the session, and how a reply looks.
+
+use super::pty::Terminal;
+use super::{NOTHING, open};
+use crate::support::World;
+
+#[test]
+fn a_session_is_forked_gone_back_in_and_resumed() {
+    let world = World::new();
+    let mut terminal = open(&world, NOTHING, &[&["one back"], &["two back"], &["three back"]], &[]);
+    terminal.say("one");
+    terminal.sees("one back");
+    terminal.say("two");
+    terminal.sees("two back");
+    terminal.say("/name the first");
+    terminal.sees("the session is called the first");
+    terminal.say("/session");
+    terminal.sees("2 said, 2 replies");
+    // Forking puts what was said there into the editor.
+    terminal.say("/fork");
+    terminal.sees("From which place?");
+    terminal.sees("> two");
+    terminal.send("\r");
+    terminal.sees("this is another session now");
+    terminal.sees_no_more("two back");
+    terminal.send(" again\r");
+    terminal.sees("> two again");
+    terminal.sees("three back");
+    terminal.say("/resume");
+    terminal.sees("Which session?");
+    terminal.send("the first\r");
+    terminal.sees("two back");
+    terminal.sees_no_more("three back");
+    terminal.say("/tree");
+    terminal.sees("Back to which place?");
+    terminal.send("one back\r");
+    terminal.sees_no_more("two back");
+    terminal.sees("one back");
+    // Twice Escape is the tree, too.
+    terminal.send("\u{1b}");
+    terminal.send("\u{1b}");
+    terminal.sees("Back to which place?");
+    terminal.send("\u{1b}");
+    terminal.sees_no_more("Back to which place?");
+}
+
+#[test]
+fn a_session_is_copied_and_written_out() {
+    let world = World::new();
+    let mut terminal = open(&world, NOTHING, &[&["an **answer**"]], &[]);
+    terminal.say("/copy");
+    terminal.sees("no reply to copy yet");
+    terminal.say("a question");
+    terminal.sees("an answer");
+    terminal.say("/copy");
+    terminal.sees("on the clipboard");
+    terminal.say("/export talk.md");
+    terminal.sees("written to");
+    terminal.say("/export talk.jsonl");
+    terminal.sees("talk.jsonl");
+    terminal.say("/export talk.md");
+    terminal.sees("cannot be written");
+    terminal.say("/settings");
+    terminal.sees("compact by itself  on");
+    terminal.send("\r");
+    terminal.sees("compact by itself  off");
+    terminal.send("\u{1b}");
+    terminal.sees_no_more("compact by itself");
+    terminal.say("/model nothing/like-it");
+    terminal.sees("no model that can be used is called nothing/like-it");
+    terminal.send("\u{10}");
+    terminal.sees("there is only one model");
+    terminal.send("\u{c}");
+    terminal.sees("Which model?");
+    terminal.send("\r");
+    terminal.sees("model: script/");
+    terminal.say("/quit");
+    let (code, bytes) = terminal.ends();
+    assert_eq!(code, 0);
+    assert!(bytes.contains("\u{1b}]52;c;YW4gKiphbnN3ZXIqKg==\u{7}"), "the clipboard");
+    assert!(world.read("project/talk.md").contains("## Assistant\n\nan **answer**"));
+    assert!(world.read("project/talk.jsonl").lines().count() > 2);
+}
+
+#[test]
+fn a_reply_is_shown_as_markdown() {
+    let world = World::new();
+    let reply = "# Title\n\nsome **bold** and `code`\n\n- item\n\n|a|b|\n|-|-|\n|1|2|\n\n```js\nlet x = 1;\n```\n\u{1b}]0;stolen\u{7}end";
+    let mut terminal = open(&world, NOTHING, &[&[reply]], &[]);
+    terminal.say("show");
+    let rows = terminal.sees("end");
+    let row =
+        |text: &str| rows.iter().position(|row| row.trim_end() == text).unwrap_or_else(|| panic!("{text}: {rows:#?}"));
+    for text in ["Title", "some bold and code", "- item", "│ a │ b │", "  let x = 1;", "```js"] {
+        row(text);
+    }
+    assert!(terminal.is_bold(row("Title"), 0) && terminal.is_bold(row("some bold and code"), 5));
+    assert!(!terminal.is_bold(row("some bold and code"), 0));
+    terminal.say("/quit");
+    assert!(!terminal.ends().1.contains("stolen\u{7}"));
+}
+
+const TRANSFORMS: &str = r#"
+export default function (pi: any) {
+  pi.registerMarkdownTransformer((text: string, { messageType }: any) => `${text.replaceAll("secret", "**hidden**")} (${messageType})`);
+}
+"#;
+
+#[test]
+fn extensions_change_markdown_before_it_is_shown() {
+    let world = World::new();
+    let mut terminal = open(&world, TRANSFORMS, &[&["the secret", " is out"]], &[]);
+    terminal.say("what secret");
+    terminal.sees("the hidden is out (assistant)");
+    terminal.sees("(user)");
+}
+
+#[test]
+fn a_command_of_the_shell_is_interrupted() {
+    let world = World::new();
+    let mut terminal = open(&world, NOTHING, &[&["x"]], &[]);
+    terminal.say("!echo begun && sleep 600");
+    terminal.sees("$ echo begun");
+    terminal.send("\u{1b}");
+    terminal.sees("begun");
+    terminal.say("!!echo after it");
+    terminal.sees("  after it");
+}
+
+const THINKS: &str = r#"
+export default function (pi: any) {
+  pi.registerShortcut("ctrl+k", { description: "never", handler: (ctx: any) => ctx.ui.notify("never to be seen") });
+  pi.registerShortcut("ctrl+u", { description: "greets", handler: (ctx: any) => ctx.ui.notify("greeted") });
+  pi.registerShortcut("f7", { handler: (ctx: any) => ctx.ui.notify(`expanded: ${ctx.ui.getToolsExpanded()}`) });
+  pi.on("session_start", (_event: any, ctx: any) => {
+    ctx.ui.setHiddenThinkingLabel("pondering");
+    ctx.ui.setWidget("theme", (_tui: any, theme: any) => ({ render: () => [theme.fg("accent", `theme: ${theme.name}`)], invalidate() {} }));
+  });
+  pi.registerCommand("themes", { handler: async (_: string, ctx: any) => {
+    const mine = ctx.ui.getAllThemes().find((theme: any) => theme.name === "mine");
+    ctx.ui.notify(`mine: ${mine?.path.endsWith("mine.json")} ${ctx.ui.getTheme("mine")?.getFgAnsi("accent").slice(2)}`);
+    ctx.ui.notify(`set: ${ctx.ui.setTheme("mine").success} ${ctx.ui.theme.name} ${ctx.ui.setTheme("none").error}`);
+  } });
+}
+"#;
+
+#[test]
+fn keys_of_extensions_and_what_stands_in_their_way() {
+    let world = World::new();
+    let theme = r##"{"name": "mine", "vars": {"x": "#010203"}, "colors": {"accent": "x"}}"##;
+    world.write("home/.pi/agent/themes/mine.json", theme);
+    let file = world.write("project/extension.ts", THINKS);
+    let model =
+        world.raw_script(r#"{"events": [{"thinking": "deep thoughts"}, {"text": "the answer"}], "stop": "end_turn"}"#);
+    let args = ["--no-extensions", "--model", &model, "-e", file.to_str().expect("a path")];
+    let mut terminal = Terminal::start(world.command(&args));
+    terminal.is_ready();
+    terminal.sees("built-in shortcut. Skipping.");
+    terminal.sees("tui.editor.deleteToLineStart and");
+    terminal.send("\u{15}");
+    terminal.sees("greeted");
+    terminal.send("\u{f}\u{1b}[18~");
+    terminal.sees("expanded: true");
+    terminal.say("/hotkeys");
+    terminal.sees("ctrl+u: greets");
+    terminal.sees("theme: dark");
+    terminal.say("/themes");
+    terminal.sees("mine: true 38;2;1;2;3m");
+    terminal.sees("set: true mine Theme not found: none");
+    terminal.sees("theme: mine");
+    terminal.say("think");
+    terminal.sees("deep thoughts");
+    terminal.sees("the answer");
+    terminal.send("\u{14}");
+    terminal.sees("pondering");
+    terminal.sees_no_more("deep thoughts");
+    terminal.send("\u{14}");
+    terminal.sees("deep thoughts");
+}

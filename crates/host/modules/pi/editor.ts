@@ -1,0 +1,125 @@
+/**
+ * `pi:pi/editor`: an editor of an extension in the place of pi's.
+ *
+ * It lives here and gets the keys; the host keeps a copy of its text for everybody who asks for it. What it says, and the
+ * actions that it hands back, count only while it handles a key of the person that stands for them: the host sees to that.
+ */
+
+import { state } from "pi:engine";
+import { call } from "pi:hostcall";
+import { tellUi, mounted, showFirst } from "pi:pi/components";
+import type { Component, Mounted } from "pi:pi/components";
+import { provider } from "pi:pi/completion";
+import { theme } from "pi:pi/theme";
+import { APP_ACTIONS, keybindings, tui } from "pi:pi/tui";
+
+interface Editor extends Component {
+  getText(): string;
+  setText(text: string): void;
+  [member: string]: any;
+}
+
+type Factory = (tui: object, theme: object, keybindings: object) => Editor;
+
+/** The factory that was given last, also where nothing is drawn. */
+let given: Factory | undefined;
+let active: { editor: Editor; spot: Mounted } | undefined;
+
+/** What editors are coloured with. */
+const editorTheme = {
+  borderColor: (text: string) => theme.fg("borderMuted", text),
+  selectList: {
+    selectedPrefix: (text: string) => theme.fg("accent", text),
+    selectedText: (text: string) => theme.fg("accent", text),
+    description: (text: string) => theme.fg("muted", text),
+    scrollInfo: (text: string) => theme.fg("muted", text),
+    noMatch: (text: string) => theme.fg("muted", text),
+  },
+};
+
+/** The factory of the editor that is in place. */
+export function editorFactory(): unknown {
+  return given;
+}
+
+/** Puts an editor in the place of pi's, or pi's own back. */
+export function setEditor(factory: Factory | undefined): void {
+  const before = active;
+  active = undefined;
+  before?.spot.unmount();
+  given = state().set.mode === "tui" && typeof factory === "function" ? factory : undefined;
+  if (typeof factory !== "function") {
+    tellUi("set_editor_component", { custom: false });
+    return;
+  }
+  const spot = mounted();
+  const answer = tellUi("set_editor_component", { custom: true, component: spot.handle });
+  if (answer.draws !== true) return;
+  try {
+    const editor = factory(tui, editorTheme, keybindings());
+    active = { editor, spot };
+    wire(editor, spot);
+    editor.setText(answer.text ?? "");
+    showFirst(spot, editor);
+  } catch (error) {
+    active = given = undefined;
+    spot.unmount();
+    tellUi("set_editor_component", { custom: false });
+    throw error;
+  }
+}
+
+/** Gives an editor what pi gives one: who hears of changes, what pi's actions do, what completes. */
+function wire(editor: Editor, spot: Mounted): void {
+  const component = spot.handle;
+  editor["onChange"] = (text: string) => tellUi("editor_text", { component, text: String(text) });
+  editor["onSubmit"] = (text: string) => void submit(editor, component, String(text));
+  if (editor["borderColor"] !== undefined) editor["borderColor"] = editorTheme.borderColor;
+  editor["setPaddingX"]?.(0);
+  editor["setAutocompleteMaxVisible"]?.(5);
+  editor["setAutocompleteProvider"]?.(provider());
+  // By its shape: an extension may bring a copy of its own of pi's class.
+  if (!(editor["actionHandlers"] instanceof Map)) return;
+  const act = (action: string) => () => {
+    if (action === "app.message.followUp") void submit(editor, component, editor.getText(), true);
+    else tellUi("editor_action", { component, action });
+  };
+  editor["onEscape"] ??= act("app.interrupt");
+  editor["onCtrlD"] ??= act("app.exit");
+  for (const action of APP_ACTIONS) {
+    if (action !== "app.interrupt" && action !== "app.exit") editor["actionHandlers"].set(action, act(action));
+  }
+}
+
+/** What the capability of a line is that is said in the person's place. */
+function capabilityOf(text: string): string {
+  const said = text.trim();
+  if (said.startsWith("!")) return "exec";
+  return said.startsWith("/") ? "session.control" : "session.inject";
+}
+
+async function submit(editor: Editor, component: number, text: string, later = false): Promise<void> {
+  if (text.trim() === "") return;
+  if (later) editor.setText("");
+  try {
+    await call("ui", capabilityOf(text), { op: "editor_submit", component, text, ...(later ? { later } : {}) });
+    editor["addToHistory"]?.(text);
+  } catch {
+    // What was refused is in the ledger; what was written is not lost.
+    if (editor.getText() === "") editor.setText(text);
+  }
+}
+
+/** Another text in this realm's editor; `false` when it has none. */
+export function setEditorText(text: string): boolean {
+  if (!active) return false;
+  active.editor.setText(text);
+  return true;
+}
+
+/** Pastes into this realm's editor; `false` when it has none. */
+export function pasteToEditor(text: string): boolean {
+  if (!active) return false;
+  active.editor["handleInput"]?.(`\u001b[200~${text}\u001b[201~`);
+  return true;
+}

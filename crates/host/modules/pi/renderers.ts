@@ -1,0 +1,65 @@
+/**
+ * `pi:pi/renderers`: functions of extensions that draw messages, entries and tool calls, as the host calls them: what
+ * they are told, then the width. The component they make is drawn at once; nothing is answered when they make none.
+ *
+ * The renderers of one tool call share a `state`, and each finds the component it made last as `lastComponent`.
+ */
+
+import { draw, tellUi } from "pi:pi/components";
+import type { Component, Picture } from "pi:pi/components";
+import { theme } from "pi:pi/theme";
+
+type Callable = (...args: any[]) => any;
+
+/** What the renderers of one tool call keep. */
+interface Row {
+  state: object;
+  last: Record<string, Component | undefined>;
+}
+
+/** Tool calls whose rows are kept; the oldest makes room. A screen shows fewer. */
+const MOST_ROWS = 500;
+const rows = new Map<string, Row>();
+
+function rowOf(id: string): Row {
+  let row = rows.get(id);
+  if (!row) {
+    row = { state: {}, last: {} };
+    rows.set(id, row);
+    if (rows.size > MOST_ROWS) rows.delete(rows.keys().next().value!);
+  }
+  return row;
+}
+
+/** Lines of a component that an extension made; nothing when it made none. */
+function drawn(component: Component | undefined, width: number): Picture | undefined {
+  return component ? draw(component, width) : undefined;
+}
+
+/** A message or entry renderer as the host calls it: `(value, options, width)`. */
+export function asRenderer(renderer: Callable): Callable {
+  return (value, options, width) => drawn(renderer(value, options, theme), width);
+}
+
+/**
+ * A function of a tool as the host calls it. `renderCall` gets `(args, context, width)` and `renderResult`
+ * `(result, options, context, width)`; all others get what they are given.
+ */
+export function asToolFunction(name: string, callable: Callable): Callable {
+  const render = (context: any, width: number, make: (context: object) => Component | undefined) => {
+    const id = String(context.toolCallId);
+    const row = rowOf(id);
+    const invalidate = () => tellUi("redraw", { toolCallId: id });
+    const made = make({ ...context, state: row.state, lastComponent: row.last[name], invalidate });
+    row.last[name] = made;
+    return drawn(made, width);
+  };
+  switch (name) {
+    case "renderCall":
+      return (args, context, width) => render(context, width, (live) => callable(args, theme, live));
+    case "renderResult":
+      return (result, options, context, width) => render(context, width, (live) => callable(result, options, theme, live));
+    default:
+      return callable;
+  }
+}

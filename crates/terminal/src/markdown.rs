@@ -1,0 +1,340 @@
+//! A reply of a model, which is Markdown, as styled lines.
+//!
+//! The text is cleaned before it is read, so every sequence in the lines is one of ours. Constructs that a terminal cannot
+//! show stand as they were written: HTML as text, an image as its description and address.
+//!
+//! ```
+//! let lines = pijs_terminal::markdown::lines("# Title\n\n- one\n- *two*", 20);
+//! assert_eq!(lines.len(), 4);
+//! assert!(lines[3].contains("\u{1b}[3mtwo"));
+//! ```
+
+mod table;
+
+use crate::Limits;
+use crate::layout::{width, wrap_styled};
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use table::Table;
+
+const RESET: &str = "\u{1b}[0m";
+const HEADING: &str = "\u{1b}[1;33m";
+const FIRST_HEADING: &str = "\u{1b}[1;4;33m";
+const STRONG: &str = "\u{1b}[1m";
+const EMPHASIS: &str = "\u{1b}[3m";
+const STRUCK: &str = "\u{1b}[9m";
+const CODE: &str = "\u{1b}[36m";
+const CODE_BLOCK: &str = "\u{1b}[32m";
+const LINK: &str = "\u{1b}[4;34m";
+const QUOTE: &str = "\u{1b}[2;3m";
+const FAINT: &str = "\u{1b}[2m";
+const BULLET: &str = "\u{1b}[36m";
+/// Longest rule across the screen.
+const RULE: usize = 80;
+/// Deepest nesting whose indentation is shown; deeper blocks stand as far in as this.
+const DEEPEST: usize = 12;
+
+/// Markdown of unknown origin as lines of at most `columns`.
+#[must_use]
+pub fn lines(text: &str, columns: usize) -> Vec<String> {
+    let clean = crate::within(&text.replace('\t', "    "), Limits { styles: false, ..Limits::unbounded() });
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let mut page = Page::new(columns.max(1));
+    for event in Parser::new_ext(&clean, options) {
+        page.take(event);
+    }
+    page.finish()
+}
+
+/// What stands before the lines of a block that is inside another one.
+struct Margin {
+    /// Before its first line, until that is written.
+    first: Option<String>,
+    rest: String,
+}
+
+struct Page {
+    columns: usize,
+    lines: Vec<String>,
+    margins: Vec<Margin>,
+    /// The line that is being collected, and the styles that hold.
+    inline: String,
+    styles: Vec<&'static str>,
+    /// Numbers of the lists that are open; a list without has none.
+    lists: Vec<Option<u64>>,
+    /// Addresses of open links and images, and where their text began.
+    links: Vec<(String, usize)>,
+    code: Option<String>,
+    table: Option<Table>,
+    /// A blank line is due before the next block.
+    is_apart: bool,
+}
+
+impl Page {
+    fn new(columns: usize) -> Self {
+        Self {
+            columns,
+            lines: Vec::new(),
+            margins: Vec::new(),
+            inline: String::new(),
+            styles: Vec::new(),
+            lists: Vec::new(),
+            links: Vec::new(),
+            code: None,
+            table: None,
+            is_apart: false,
+        }
+    }
+
+    fn take(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.begin(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) => match &mut self.code {
+                Some(code) => code.push_str(&text),
+                None => self.inline.push_str(&text),
+            },
+            Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => self.styled(CODE, &text),
+            Event::Html(text) | Event::InlineHtml(text) => {
+                self.inline.push_str(text.trim_end_matches('\n'));
+                if text.ends_with('\n') {
+                    self.flush();
+                }
+            }
+            Event::FootnoteReference(name) => self.styled(FAINT, &format!("[{name}]")),
+            // A line break inside a paragraph: terminals show what models meant as lines.
+            Event::SoftBreak | Event::HardBreak => self.break_line(),
+            Event::Rule => {
+                self.separate();
+                let wide = self.room().min(RULE);
+                self.write(&format!("{FAINT}{}{RESET}", "─".repeat(wide)));
+                self.is_apart = true;
+            }
+            Event::TaskListMarker(is_done) => self.styled(BULLET, if is_done { "[x] " } else { "[ ] " }),
+        }
+    }
+
+    fn begin(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Paragraph | Tag::HtmlBlock => self.separate(),
+            Tag::Heading { level, .. } => {
+                self.separate();
+                self.open(if level == HeadingLevel::H1 { FIRST_HEADING } else { HEADING });
+                if level > HeadingLevel::H2 {
+                    self.inline.push_str(&format!("{} ", "#".repeat(level as usize)));
+                }
+            }
+            Tag::BlockQuote(_) => {
+                self.separate();
+                let bar = format!("{FAINT}│{RESET} ");
+                self.margins.push(Margin { first: None, rest: bar });
+                self.styles.push(QUOTE);
+            }
+            Tag::CodeBlock(kind) => {
+                self.separate();
+                let language = match &kind {
+                    CodeBlockKind::Fenced(language) => language.to_string(),
+                    CodeBlockKind::Indented => String::new(),
+                };
+                self.write(&format!("{FAINT}```{language}{RESET}"));
+                self.code = Some(String::new());
+            }
+            Tag::List(start) => {
+                self.flush();
+                if self.lists.is_empty() {
+                    self.separate();
+                }
+                self.lists.push(start);
+            }
+            Tag::Item => self.begin_item(),
+            Tag::Table(alignments) => {
+                self.separate();
+                self.table = Some(Table::new(alignments));
+            }
+            Tag::TableHead | Tag::TableRow => {
+                if let Some(table) = &mut self.table {
+                    table.begin_row();
+                }
+            }
+            Tag::Emphasis => self.open(EMPHASIS),
+            Tag::Strong => self.open(STRONG),
+            Tag::Strikethrough => self.open(STRUCK),
+            Tag::Link { dest_url, .. } => {
+                self.links.push((dest_url.to_string(), self.inline.len()));
+                self.open(LINK);
+            }
+            Tag::Image { dest_url, .. } => {
+                self.links.push((dest_url.to_string(), self.inline.len()));
+                self.open(EMPHASIS);
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Paragraph | TagEnd::HtmlBlock => {
+                self.flush();
+                self.is_apart = true;
+            }
+            TagEnd::Heading(_) => {
+                self.close();
+                self.flush();
+                self.is_apart = true;
+            }
+            TagEnd::BlockQuote(_) => {
+                self.flush();
+                self.styles.pop();
+                self.margins.pop();
+                self.is_apart = true;
+            }
+            TagEnd::CodeBlock => self.end_code(),
+            TagEnd::List(_) => {
+                self.lists.pop();
+                self.is_apart = self.lists.is_empty();
+            }
+            TagEnd::Item => {
+                self.flush();
+                // An item without any text still has its mark.
+                if self.margins.last().is_some_and(|margin| margin.first.is_some()) {
+                    self.write("");
+                }
+                self.margins.pop();
+                self.is_apart = false;
+            }
+            TagEnd::TableCell => {
+                let cell = std::mem::take(&mut self.inline);
+                if let Some(table) = &mut self.table {
+                    table.push(cell);
+                }
+            }
+            TagEnd::Table => {
+                let room = self.room();
+                for line in self.table.take().map(|table| table.lines(room)).unwrap_or_default() {
+                    self.write(&line);
+                }
+                self.is_apart = true;
+            }
+            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => self.close(),
+            TagEnd::Link | TagEnd::Image => self.end_link(),
+            _ => {}
+        }
+    }
+
+    fn begin_item(&mut self) {
+        self.flush();
+        let mark = match self.lists.last_mut() {
+            Some(Some(number)) => {
+                let mark = format!("{number}. ");
+                *number = number.saturating_add(1);
+                mark
+            }
+            _ => "- ".to_owned(),
+        };
+        let is_deep = self.margins.len() >= DEEPEST;
+        let rest = if is_deep { String::new() } else { " ".repeat(mark.len()) };
+        self.margins.push(Margin { first: Some(format!("{BULLET}{mark}{RESET}")), rest });
+    }
+
+    fn end_code(&mut self) {
+        let code = self.code.take().unwrap_or_default();
+        for line in code.trim_end_matches('\n').split('\n') {
+            self.write(&format!("{CODE_BLOCK}  {line}{RESET}"));
+        }
+        self.write(&format!("{FAINT}```{RESET}"));
+        self.is_apart = true;
+    }
+
+    fn end_link(&mut self) {
+        self.close();
+        let Some((address, began)) = self.links.pop() else { return };
+        let shown = self.inline.get(began..).unwrap_or_default();
+        // What is shown is the address already.
+        if !address.is_empty() && !shown.contains(&address) {
+            self.styled(FAINT, &format!(" ({address})"));
+        }
+    }
+
+    fn open(&mut self, style: &'static str) {
+        self.styles.push(style);
+        self.inline.push_str(style);
+    }
+
+    fn close(&mut self) {
+        self.styles.pop();
+        self.inline.push_str(RESET);
+        for style in &self.styles {
+            self.inline.push_str(style);
+        }
+    }
+
+    fn styled(&mut self, style: &'static str, text: &str) {
+        self.open(style);
+        self.inline.push_str(text);
+        self.close();
+    }
+
+    fn break_line(&mut self) {
+        if self.table.is_some() {
+            self.inline.push(' ');
+        } else {
+            self.flush();
+        }
+    }
+
+    /// Writes the line that was collected.
+    fn flush(&mut self) {
+        let line = std::mem::take(&mut self.inline);
+        if width(&line) == 0 {
+            self.inline = line;
+            if self.styles.is_empty() {
+                self.inline.clear();
+            }
+            return;
+        }
+        let styles = self.styles.concat();
+        let end = if styles.is_empty() { "" } else { RESET };
+        self.write(&format!("{styles}{line}{end}"));
+        for style in &self.styles {
+            self.inline.push_str(style);
+        }
+    }
+
+    /// Columns that are left beside the margins.
+    fn room(&self) -> usize {
+        let taken: usize = self.margins.iter().map(|margin| width(&margin.rest)).sum();
+        self.columns.saturating_sub(taken).max(1)
+    }
+
+    fn write(&mut self, line: &str) {
+        for part in wrap_styled(line, self.room()) {
+            let margin: String = self
+                .margins
+                .iter_mut()
+                .map(|margin| margin.first.take().unwrap_or_else(|| margin.rest.clone()))
+                .collect();
+            let line = format!("{margin}{part}");
+            self.lines.push(crate::layout::slice(&line, 0, self.columns));
+        }
+    }
+
+    fn separate(&mut self) {
+        self.flush();
+        if std::mem::take(&mut self.is_apart) && !self.lines.is_empty() {
+            // Inside a quote the bar goes on; the blanks of a list would be nothing to see.
+            let margin: String = self.margins.iter().map(|margin| margin.rest.as_str()).collect();
+            self.lines.push(margin.trim_end().to_owned());
+        }
+    }
+
+    fn finish(mut self) -> Vec<String> {
+        // A code block whose end has not come yet is shown as far as it is there.
+        if self.code.is_some() {
+            self.end_code();
+        }
+        self.flush();
+        self.lines
+    }
+}
+
+#[cfg(test)]
+mod tests;
