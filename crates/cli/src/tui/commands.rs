@@ -40,6 +40,9 @@ pub(super) const OWN: [(&str, &str); 20] = [
     ("quit", "close the session and leave"),
 ];
 
+/// Those of [`OWN`] that pi does not have: a command of an extension with such a name goes first.
+const BESIDE_PI: [&str; 3] = ["help", "theme", "tools"];
+
 /// Keys, and what they do.
 const KEYS: [(&str, &str); 17] = [
     ("enter", "say it, or steer the model while it works"),
@@ -171,7 +174,8 @@ impl Commands {
         }
         if let Some(line) = trimmed.strip_prefix('/') {
             let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
-            if OWN.iter().any(|(own, _)| *own == name) {
+            let gives_way = BESIDE_PI.contains(&name) && self.is_command(trimmed);
+            if OWN.iter().any(|(own, _)| *own == name) && !gives_way {
                 return self.own(name, rest.trim()).await;
             }
         }

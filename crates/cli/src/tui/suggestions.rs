@@ -92,7 +92,10 @@ impl Commands {
         let published = self.session.host.state().get("commands").unwrap_or_default();
         for command in published.as_array().into_iter().flatten() {
             let text = |key: &str| command[key].as_str().unwrap_or_default().to_owned();
-            all.push((text("name"), text("description")));
+            // One name is one line, however many have it.
+            if !all.iter().any(|(name, _)| *name == text("name")) {
+                all.push((text("name"), text("description")));
+            }
         }
         let begin = all.iter().filter(|(name, _)| name.starts_with(typed));
         let hold = all.iter().filter(|(name, _)| !name.starts_with(typed) && name.contains(typed));

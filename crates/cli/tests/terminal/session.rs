@@ -100,6 +100,22 @@ fn a_reply_is_shown_as_markdown() {
     assert!(!terminal.ends().1.contains("stolen\u{7}"));
 }
 
+const NAMES: &str = r#"
+export default function (pi: any) {
+  for (const name of ["tools", "model"]) pi.registerCommand(name, { handler: async (_: string, ctx: any) => ctx.ui.notify(`${name} of the extension`) });
+}
+"#;
+
+#[test]
+fn only_commands_that_pi_has_go_before_those_of_extensions() {
+    let world = World::new();
+    let mut terminal = open(&world, NAMES, &[&["x"]], &[]);
+    terminal.say("/tools");
+    terminal.sees("tools of the extension");
+    terminal.say("/model");
+    terminal.sees("Which model?");
+}
+
 const TRANSFORMS: &str = r#"
 export default function (pi: any) {
   pi.registerMarkdownTransformer((text: string, { messageType }: any) => `${text.replaceAll("secret", "**hidden**")} (${messageType})`);
