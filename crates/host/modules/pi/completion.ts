@@ -54,8 +54,13 @@ export function provider(above?: number): Provider {
   return {
     async getSuggestions(lines, line, col, options: any) {
       const params = { op: "suggest", lines: Array.from(lines, String), line, col, force: options?.force === true };
-      const { output } = await call("ui", "ui", above === undefined ? params : { ...params, below: above }, { signal: options?.signal });
-      return Array.isArray(output?.items) ? { items: output.items, prefix: String(output.prefix ?? "") } : null;
+      try {
+        const { output } = await call("ui", "ui", above === undefined ? params : { ...params, below: above }, { signal: options?.signal });
+        return Array.isArray(output?.items) ? { items: output.items, prefix: String(output.prefix ?? "") } : null;
+      } catch {
+        // Called off by the next key, as editors do.
+        return null;
+      }
     },
     applyCompletion,
     shouldTriggerFileCompletion,
