@@ -10,6 +10,8 @@
 //! | [`run`] | runs `pi` over the cases |
 //! | [`baseline`] | what is known to differ, each with its reason; a surprise in either direction fails |
 //! | [`report`] | a run as a page |
+//! | [`coverage`] | which names of pi and of Node a realm has |
+//! | [`compatibility`] | `docs/compatibility.md` |
 //!
 //! `cargo xtask conformance` is the command.
 
@@ -17,7 +19,9 @@
 
 pub mod baseline;
 pub mod compare;
+pub mod compatibility;
 pub mod corpus;
 pub mod cost;
+pub mod coverage;
 pub mod report;
 pub mod run;

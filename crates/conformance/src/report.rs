@@ -1,4 +1,4 @@
-//! A run as a page for people, and as `docs/compatibility.md`.
+//! A run as a page for people.
 
 use crate::baseline::{Baseline, Counts};
 use crate::corpus::Kind;
@@ -46,51 +46,6 @@ pub fn html(outcomes: &[Outcome], baseline: &Baseline) -> String {
         same.traces,
         all(Kind::Trace),
     )
-}
-
-/// `docs/compatibility.md`: what the corpus says, in words.
-pub fn compatibility(outcomes: &[Outcome], baseline: &Baseline) -> String {
-    let same = Counts::passing(outcomes);
-    let all = |kind| outcomes.iter().filter(|outcome| outcome.case.kind == kind).count();
-    let mut text = format!(
-        "# Compatibility with pi\n\nWritten by `cargo xtask conformance --docs`; do not edit by hand.\n\n\
-         Extensions of the corpus are run here and were run in the real pi 0.87.1; the documents are compared item by item\n\
-         (`fixtures/conformance/format.md`).\n\n| compared | as in pi | cases |\n|---|---|---|\n\
-         | registrations (`pi ext snapshot`) | {} | {} |\n| behaviour (`pi ext drive`) | {} | {} |\n\n\
-         ## Known differences\n\n",
-        same.snapshots,
-        all(Kind::Snapshot),
-        same.traces,
-        all(Kind::Trace),
-    );
-    if baseline.known.is_empty() {
-        text.push_str("None.\n");
-    } else {
-        text.push_str("| case | why |\n|---|---|\n");
-        for (case, reason) in &baseline.known {
-            let _ = writeln!(text, "| {} | {} |", cell(case), cell(reason));
-        }
-    }
-    text.push_str(DEVIATIONS);
-    text
-}
-
-/// Where PiJS differs from pi on purpose.
-const DEVIATIONS: &str = "\n## On purpose\n\n\
-    | pi | here |\n|---|---|\n\
-    | a name conflict or an extension that fails to load ends the program | it is reported and the session lives |\n\
-    | extensions share one process and its objects | each package has a realm of its own; what crosses is copied |\n\
-    | extensions may do whatever the user may | files outside, programs, servers and variables need a grant |\n\
-    | sub-agents (`createAgentSession`) load files of extensions, and have what the user has | they run in the realm of their extension with what it may do; extensions are given to them as functions (`extensionFactories`), a file is an error in `extensionsResult.errors` |\n\
-    | a `ModelRuntime` reads `auth.json` and pi's catalogue | it has the session's providers and names for their keys; the gate decides on each request (`session.inject`) |\n\
-    | the built-in system prompt | words of our own |\n\
-    | `eval` and `new Function` | refused |\n\
-    | install scripts of packages | never run |\n\
-    | a promise of a handler is waited for without end | past a budget in which nothing is under way it is given up (`docs/security.md`) |\n\
-    | what a command of `bash` leaves running outlives pi | it ends with pi, however that ends |\n";
-
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
 }
 
 fn escape(text: &str) -> String {

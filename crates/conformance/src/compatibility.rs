@@ -1,0 +1,87 @@
+//! `docs/compatibility.md`: what is as in pi, what is not, and why; from the committed lists and a look at a realm.
+
+use crate::baseline::Baseline;
+use crate::corpus::{Corpus, Kind};
+use crate::coverage::{Counted, Coverage};
+use std::fmt::Write;
+
+/// The page. That the corpus is as the baseline says is what a run over it checks.
+pub fn page(corpus: &Corpus, baseline: &Baseline, coverage: &Coverage) -> String {
+    let all = |kind| corpus.cases.iter().filter(|case| case.kind == kind).count();
+    let mut text = format!(
+        "# Compatibility with pi\n\nWritten by `cargo xtask conformance --docs`; do not edit by hand.\n\n\
+         Extensions of the corpus are run here and were run in the real pi 0.87.1; the documents are compared item by item\n\
+         (`fixtures/conformance/format.md`).\n\n| compared | as in pi | cases |\n|---|---|---|\n\
+         | registrations (`pi ext snapshot`) | {} | {} |\n| behaviour (`pi ext drive`) | {} | {} |\n\n\
+         ## Known differences\n\n",
+        baseline.same.snapshots,
+        all(Kind::Snapshot),
+        baseline.same.traces,
+        all(Kind::Trace),
+    );
+    if baseline.known.is_empty() {
+        text.push_str("None.\n");
+    } else {
+        text.push_str("| case | why |\n|---|---|\n");
+        for (case, reason) in &baseline.known {
+            let _ = writeln!(text, "| {} | {} |", cell(case), cell(reason));
+        }
+    }
+    text.push_str(DEVIATIONS);
+    let _ = write!(
+        text,
+        "\n## API coverage by member\n\nNames of {}, looked for in a realm. Each of pi's packages is there under both scopes, \
+         `@earendil-works` and\n`@mariozechner`. {HOW_TO_READ}\n",
+        coverage.api_of
+    );
+    table(&mut text, "of", &coverage.api);
+    let _ = write!(
+        text,
+        "\n## Node coverage by module\n\nNames of {}, looked for in a realm; modules under both spellings, `fs` and `node:fs`. \
+         {HOW_TO_READ}\n",
+        coverage.node_of
+    );
+    table(&mut text, "module", &coverage.node);
+    text
+}
+
+const HOW_TO_READ: &str = "A refused name is there and says when it is\n\
+    used what to do instead; its `Symbol.for(\"pijs.refused\")` member is true. A missing one is `undefined`, and `extc check` warns of it.\n";
+
+/// Where PiJS differs from pi on purpose.
+const DEVIATIONS: &str = "\n## On purpose\n\n\
+    | pi | here |\n|---|---|\n\
+    | a name conflict or an extension that fails to load ends the program | it is reported and the session lives |\n\
+    | extensions share one process and its objects | each package has a realm of its own; what crosses is copied |\n\
+    | extensions may do whatever the user may | files outside, programs, servers and variables need a grant |\n\
+    | a search upwards finds what lies above the project | it ends at the project, as at the top of the file system |\n\
+    | sub-agents (`createAgentSession`) load files of extensions, and have what the user has | they run in the realm of their extension with what it may do; extensions are given to them as functions (`extensionFactories`), a file is an error in `extensionsResult.errors` |\n\
+    | a `ModelRuntime` reads `auth.json` and pi's catalogue | it has the session's providers and names for their keys; the gate decides on each request (`session.inject`) |\n\
+    | the built-in system prompt | words of our own |\n\
+    | `eval` and `new Function` | refused |\n\
+    | install scripts of packages | never run |\n\
+    | a promise of a handler is waited for without end | past a budget in which nothing is under way it is given up (`docs/security.md`) |\n\
+    | what a command of `bash` leaves running outlives pi | it ends with pi, however that ends |\n";
+
+fn table(text: &mut String, head: &str, lists: &[Counted]) {
+    let _ = write!(text, "\n| {head} | names | here | refused | missing |\n|---|---|---|---|---|\n");
+    for list in lists {
+        let here = list.names - list.missing.len() - list.refused.len();
+        let _ = writeln!(
+            text,
+            "| {} | {} | {here} | {} | {} |",
+            list.title,
+            list.names,
+            names(&list.refused),
+            names(&list.missing)
+        );
+    }
+}
+
+fn names(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" ")
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}

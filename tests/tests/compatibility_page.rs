@@ -1,0 +1,26 @@
+//! `docs/compatibility.md` is what its generator writes: of the committed lists, and of what a realm has.
+
+use pijs_conformance::baseline::Baseline;
+use pijs_conformance::compatibility::page;
+use pijs_conformance::corpus::{Corpus, OFFLINE};
+use pijs_conformance::coverage::Coverage;
+use std::path::Path;
+
+#[test]
+fn the_page_says_what_the_lists_and_a_realm_say() {
+    // The realm looks at packages that pi supplies, too, and those come from the registry.
+    if std::env::var_os(OFFLINE).is_some_and(|value| !value.is_empty()) {
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folder = root.join("fixtures/conformance");
+    let corpus = Corpus::read(&folder).expect("the corpus");
+    let baseline = Baseline::read(&folder.join("baseline.json")).expect("the baseline");
+    let coverage = Coverage::measure(Path::new(env!("CARGO_BIN_EXE_pi-attacked")), &root.join("fixtures/api"));
+    let expected = page(&corpus, &baseline, &coverage.expect("a look at a realm"));
+    let committed = std::fs::read_to_string(root.join("docs/compatibility.md")).expect("the page");
+    for (line, (committed, expected)) in committed.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(committed, expected, "line {}: run `cargo xtask conformance --docs`", line + 1);
+    }
+    assert_eq!(committed.lines().count(), expected.lines().count(), "run `cargo xtask conformance --docs`");
+}
