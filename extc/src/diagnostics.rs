@@ -120,7 +120,7 @@ impl fmt::Display for Code {
 pub enum Severity {
     /// Works, but constrained.
     Warning,
-    /// The artifact is built, but this part of it will be refused at run time.
+    /// The artifact is built, but this part of it will be refused at run time, or the whole of it when it is loaded.
     Blocked,
     /// There is no artifact.
     Error,
@@ -274,6 +274,13 @@ impl Diagnostic {
     #[must_use]
     pub(crate) fn soften(mut self) -> Self {
         self.severity = Severity::Warning;
+        self
+    }
+
+    /// Makes a remark about one part one about the whole: it throws when the package is loaded.
+    #[must_use]
+    pub(crate) fn at_load(mut self) -> Self {
+        self.severity = self.severity.max(Severity::Blocked);
         self
     }
 

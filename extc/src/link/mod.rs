@@ -74,6 +74,7 @@ pub(crate) struct Chunk {
 ///
 /// Diagnostics go to `modules`; `None` when there are errors among them.
 pub(crate) fn link(modules: &Arc<Modules>, entry: &Path, options: LinkOptions) -> Option<Vec<Chunk>> {
+    modules.enter(entry);
     let settings = |shim| settings(modules.tree().package(), entry, options, shim);
     link_all(modules, SideEffects::Kept, settings)
 }

@@ -22,7 +22,7 @@ use rolldown_plugin::{
     PluginContextResolveOptions, SharedLoadPluginContext, SharedTransformPluginContext,
 };
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -42,10 +42,29 @@ struct State {
     scanned: BTreeMap<String, Scanned>,
     /// In the order they were found; sorted before anyone sees them.
     diagnostics: Vec<Diagnostic>,
+    /// Modules that are not there, by the module whose static import asks for them.
+    absent: Vec<(String, Diagnostic)>,
+    /// Static imports of files, all by name: evaluating the key evaluates the values first.
+    evaluates: BTreeMap<String, BTreeSet<String>>,
+    /// What a realm evaluates when it loads the package.
+    entries: BTreeSet<String>,
     /// `node:async_hooks` is imported.
     needs_contexts: bool,
     /// Modules are rewritten for it.
     has_contexts: bool,
+}
+
+impl State {
+    fn evaluated_at_load(&self) -> BTreeSet<&str> {
+        let mut reached = BTreeSet::new();
+        let mut waiting: Vec<&str> = self.entries.iter().map(String::as_str).collect();
+        while let Some(module) = waiting.pop() {
+            if reached.insert(module) {
+                waiting.extend(self.evaluates.get(module).into_iter().flatten().map(String::as_str));
+            }
+        }
+        reached
+    }
 }
 
 #[derive(Debug)]
@@ -76,8 +95,15 @@ impl Modules {
     }
 
     /// What the hooks noted, without repetition, in the order of files and lines.
+    ///
+    /// A static import of what is not there throws when its module is evaluated: at load, if an entry leads there.
     pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
-        let mut found = self.state().diagnostics.clone();
+        let state = self.state();
+        let mut found = state.diagnostics.clone();
+        let at_load = state.evaluated_at_load();
+        found.extend(state.absent.iter().map(|(importer, diagnostic)| {
+            if at_load.contains(importer.as_str()) { diagnostic.clone().at_load() } else { diagnostic.clone() }
+        }));
         found.sort_by(|a, b| a.place().cmp(&b.place()).then_with(|| a.code().cmp(&b.code())));
         found.dedup();
         found
@@ -97,6 +123,23 @@ impl Modules {
     /// The scan of one module.
     pub(crate) fn with_scan<T>(&self, name: &str, see: impl FnOnce(&ModuleScan) -> T) -> Option<T> {
         self.state().scanned.get(name).map(|scanned| see(&scanned.scan))
+    }
+
+    /// Says which file a realm evaluates first.
+    pub(crate) fn enter(&self, entry: &Path) {
+        let name = crate::build::name_of(&self.tree, entry);
+        self.state().entries.insert(name);
+    }
+
+    /// Notes that evaluating the importer evaluates another file first.
+    fn evaluates(&self, args: &HookResolveIdArgs<'_>, file: &str) {
+        if args.kind == ImportKind::Import
+            && let Some(importer) = args.importer
+        {
+            let name = |path: &str| crate::build::name_of(&self.tree, Path::new(path));
+            let (importer, file) = (name(importer), name(file));
+            self.state().evaluates.entry(importer).or_default().insert(file);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -135,6 +178,29 @@ impl Modules {
         missing(code, message)
     }
 
+    /// A file that is not there, and that the importer may do without.
+    fn resolve_tried(&self, args: &HookResolveIdArgs<'_>) -> HookResolveIdOutput {
+        let diagnostic = Diagnostic::new(Code::Unresolved, format!("there is no `{}`", args.specifier))
+            .help("what asks for it gets MODULE_NOT_FOUND when it runs, as under Node");
+        self.note(self.place(diagnostic, args.importer, args.specifier));
+        missing("MODULE_NOT_FOUND", format!("Cannot find module '{}'", args.specifier))
+    }
+
+    fn is_tried_by_dependency(&self, args: &HookResolveIdArgs<'_>) -> bool {
+        let importer = args.importer.and_then(|importer| self.tree.locate(Path::new(importer)));
+        args.kind != ImportKind::Import && importer.is_some_and(|importer| importer.dependency)
+    }
+
+    fn note_absent(&self, args: &HookResolveIdArgs<'_>, diagnostic: Diagnostic) {
+        match args.importer.filter(|_| args.kind == ImportKind::Import) {
+            Some(importer) => {
+                let importer = crate::build::name_of(&self.tree, Path::new(importer));
+                self.state().absent.push((importer, diagnostic));
+            }
+            None => self.note(diagnostic),
+        }
+    }
+
     fn resolve_host(&self, args: &HookResolveIdArgs<'_>, name: HostName) -> HookResolveIdOutput {
         let (specifier, builtin) = match name {
             HostName::Builtin(specifier) => (specifier, true),
@@ -144,14 +210,9 @@ impl Modules {
         // The bundler's own runtime needs it before any helper exists, so it is never wrapped.
         let from_runtime = args.importer == Some(RUNTIME_MODULE_KEY);
         if !self.host.has_module(&specifier) && !from_runtime {
-            self.note(
-                self.place(
-                    Diagnostic::new(Code::Unresolved, format!("PiJS has no `{specifier}`"))
-                        .help("what needs it throws when it runs; `extc check` lists every such place"),
-                    args.importer,
-                    args.specifier,
-                ),
-            );
+            let diagnostic = Diagnostic::new(Code::Unresolved, format!("PiJS has no `{specifier}`"))
+                .help("what needs it throws when it runs; `extc check` lists every such place");
+            self.note_absent(args, self.place(diagnostic, args.importer, args.specifier));
             return missing("ERR_UNKNOWN_BUILTIN_MODULE", format!("No such module in PiJS: {specifier}"));
         }
         if specifier == CONTEXTS {
@@ -173,7 +234,7 @@ impl Modules {
         let message = format!("`{}` is not installed: {why}", args.specifier);
         let diagnostic = Diagnostic::new(Code::Unresolved, message)
             .help("add it to `dependencies`; until then what imports it throws MODULE_NOT_FOUND when it runs");
-        self.note(self.place(diagnostic, args.importer, args.specifier));
+        self.note_absent(args, self.place(diagnostic, args.importer, args.specifier));
         missing("MODULE_NOT_FOUND", format!("Cannot find module '{}'", args.specifier))
     }
 
@@ -322,12 +383,16 @@ impl Plugin for LinkPlugin {
         }
         let options = PluginContextResolveOptions { import_kind: args.kind, ..Default::default() };
         match ctx.resolve(args.specifier, args.importer, Some(options)).await? {
-            Ok(found) => Ok(Some(
-                self.modules
-                    .replacement(found.id.as_str())
-                    .or_else(|| self.modules.accept(args, found.id.as_str()))
-                    .unwrap_or_else(|| HookResolveIdOutput::from_resolved_id(found)),
-            )),
+            Ok(found) => {
+                self.modules.evaluates(args, found.id.as_str());
+                let settled = self.modules.replacement(found.id.as_str());
+                let settled = settled.or_else(|| self.modules.accept(args, found.id.as_str()));
+                Ok(Some(settled.unwrap_or_else(|| HookResolveIdOutput::from_resolved_id(found))))
+            }
+            // Other than a static import it may be tried only, as packages do with addons of other systems.
+            Err(_) if args.specifier.starts_with('.') && self.modules.is_tried_by_dependency(args) => {
+                Ok(Some(self.modules.resolve_tried(args)))
+            }
             Err(_) if args.specifier.starts_with('.') => {
                 let diagnostic = Diagnostic::new(Code::Resolve, format!("there is no `{}`", args.specifier))
                     .help("check the spelling and that the file is part of the package");
