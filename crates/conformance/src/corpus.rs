@@ -120,6 +120,23 @@ pub struct Laid {
     pub packages: PathBuf,
 }
 
+impl Laid {
+    /// Where an entry lies that is named as in a case: `example:todo`, `npm:pi-mermaid@0.3.0`.
+    ///
+    /// # Errors
+    ///
+    /// A name of another form.
+    pub fn path_of(&self, entry: &str) -> Result<PathBuf> {
+        if let Some(name) = entry.strip_prefix("example:") {
+            let file = self.examples.join(format!("{name}.ts"));
+            return Ok(if file.is_file() { file } else { self.examples.join(name) });
+        }
+        let package = entry.strip_prefix("npm:").context("an example or a package")?;
+        let (name, _) = package.rsplit_once('@').context("NAME@VERSION")?;
+        Ok(self.packages.join(package.replace('/', "+")).join("node_modules").join(name))
+    }
+}
+
 impl Corpus {
     /// Reads the lists of a folder.
     ///

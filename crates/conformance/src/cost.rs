@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -59,7 +59,7 @@ pub async fn measure(
 
 async fn one(pi: &Path, laid: &Laid, entry: &str) -> Result<Cost> {
     let world = tempfile::tempdir()?;
-    let path = path_of(laid, entry)?;
+    let path = laid.path_of(entry)?;
     std::fs::write(world.path().join("model.jsonl"), "{\"events\":[],\"stop\":\"end_turn\"}\n")?;
     let (cold, _) = start(pi, world.path(), &path).await?;
     let mut cached = Vec::new();
@@ -71,16 +71,6 @@ async fn one(pi: &Path, laid: &Laid, entry: &str) -> Result<Cost> {
     }
     cached.sort_unstable();
     Ok(Cost { entry: entry.to_owned(), cold, cached: cached[CACHED / 2], memory })
-}
-
-fn path_of(laid: &Laid, entry: &str) -> Result<PathBuf> {
-    if let Some(name) = entry.strip_prefix("example:") {
-        let file = laid.examples.join(format!("{name}.ts"));
-        return Ok(if file.is_file() { file } else { laid.examples.join(name) });
-    }
-    let package = entry.strip_prefix("npm:").context("an example or a package")?;
-    let (name, _) = package.rsplit_once('@').context("NAME@VERSION")?;
-    Ok(laid.packages.join(package.replace('/', "+")).join("node_modules").join(name))
 }
 
 /// Starts `pi`, waits for its first answer, and ends it.

@@ -9,7 +9,9 @@
 //! | [`corpus`] | the cases, and the packages they need, fetched by name, version and digest |
 //! | [`run`] | runs `pi` over the cases |
 //! | [`baseline`] | what is known to differ, each with its reason; a surprise in either direction fails |
+//! | [`forecast`] | what `extc` says beforehand, against what happened |
 //! | [`report`] | a run as a page |
+//! | [`cost`] | what each extension costs in time and memory |
 //! | [`coverage`] | which names of pi and of Node a realm has |
 //! | [`compatibility`] | `docs/compatibility.md` |
 //!
@@ -23,5 +25,6 @@ pub mod compatibility;
 pub mod corpus;
 pub mod cost;
 pub mod coverage;
+pub mod forecast;
 pub mod report;
 pub mod run;

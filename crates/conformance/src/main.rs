@@ -7,6 +7,7 @@ use pijs_conformance::compare::Options;
 use pijs_conformance::corpus::{Corpus, OFFLINE};
 use pijs_conformance::cost::{self, Cost};
 use pijs_conformance::coverage::Coverage;
+use pijs_conformance::forecast::{self, Known};
 use pijs_conformance::run::{Outcome, Runner, Verdict};
 use pijs_conformance::{compatibility, report};
 use pijs_packages::{InstallCode, NpmConfig, PackageError};
@@ -112,7 +113,9 @@ async fn main() -> Result<()> {
     if let Some(file) = &cli.report {
         std::fs::write(file, report::html(&outcomes, &baseline)).with_context(|| file.display().to_string())?;
     }
-    let surprises = baseline.surprises(&outcomes, is_whole);
+    let mut surprises: Vec<String> = baseline.surprises(&outcomes, is_whole).iter().map(ToString::to_string).collect();
+    let known: Known = serde_json::from_str(&std::fs::read_to_string(folder.join("verdicts.json"))?)?;
+    surprises.extend(forecast::surprises(&runner.pi, &runner.laid, &cases, &known).await?);
     for surprise in &surprises {
         println!("{surprise}");
     }

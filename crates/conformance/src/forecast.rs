@@ -1,0 +1,72 @@
+//! What `extc` says of each extension before it runs, against what happened in the real pi.
+//!
+//! An extension that does not load must be *blocked*. One that is blocked and loads has a part that is refused when it
+//! is used; those are listed in `fixtures/conformance/verdicts.json`, each with the part.
+
+use crate::corpus::{Case, Kind, Laid};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use tokio::process::Command;
+
+/// Entries that are blocked and load, with the part that is refused.
+pub type Known = BTreeMap<String, String>;
+
+/// Asks `pi` about every entry; what does not agree, a sentence each.
+///
+/// # Errors
+///
+/// A `pi` that cannot be started or says nothing, or an expected document that cannot be read.
+pub async fn surprises(pi: &Path, laid: &Laid, cases: &[Case], known: &Known) -> Result<Vec<String>> {
+    let mut surprises = Vec::new();
+    for case in cases.iter().filter(|case| case.kind == Kind::Snapshot) {
+        let verdict = verdict(pi, laid, &case.name).await.with_context(|| case.name.clone())?;
+        let expected: Value = serde_json::from_str(&std::fs::read_to_string(&case.expected)?)?;
+        let loads = expected["errors"].as_array().is_none_or(Vec::is_empty);
+        surprises.extend(surprise(&case.name, &verdict, loads, known.contains_key(&case.name)));
+    }
+    Ok(surprises)
+}
+
+fn surprise(entry: &str, verdict: &str, loads: bool, is_known: bool) -> Option<String> {
+    match (verdict == "blocked", loads) {
+        (false, false) => Some(format!("{entry}: does not load, and extc says {verdict}")),
+        (true, true) if !is_known => Some(format!("{entry}: loads, and extc says blocked")),
+        (false, true) if is_known => Some(format!("{entry}: is listed as blocked in part, and extc says {verdict}")),
+        _ => None,
+    }
+}
+
+async fn verdict(pi: &Path, laid: &Laid, entry: &str) -> Result<String> {
+    let output = Command::new(pi)
+        .args(["ext", "show", "--json"])
+        .arg(laid.path_of(entry)?)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await?;
+    let document: Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| String::from_utf8_lossy(&output.stderr).trim().to_owned())?;
+    document["artifact"]["verdict"].as_str().map(str::to_owned).context("there is no verdict")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::surprise;
+
+    #[test]
+    fn what_does_not_load_is_blocked_and_the_rest_is_not_unless_it_is_listed() {
+        let cases = [
+            ("blocked", false, false),
+            ("warning", true, false),
+            ("blocked", true, true),
+            ("warning", false, false),
+            ("blocked", true, false),
+            ("compatible", true, true),
+        ];
+        let surprised = cases.map(|(verdict, loads, is_known)| surprise("a", verdict, loads, is_known).is_some());
+        assert_eq!(surprised, [false, false, false, true, true, true]);
+    }
+}
