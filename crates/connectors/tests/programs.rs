@@ -35,6 +35,7 @@ mod linux {
         ("what_is_left_running_ends_with_the_extension", what_is_left_running_ends_with_the_extension),
         ("a_program_is_fed_and_ended_by_number", a_program_is_fed_and_ended_by_number),
         ("a_signal_ends_a_program_and_is_named", a_signal_ends_a_program_and_is_named),
+        ("signals_work_where_the_host_ignores_them", signals_work_where_the_host_ignores_them),
         ("another_extension_has_no_hand_on_it", another_extension_has_no_hand_on_it),
         ("set_user_id_programs_stay_without_privileges", set_user_id_programs_stay_without_privileges),
         ("many_quick_programs_leave_no_zombies", many_quick_programs_leave_no_zombies),
@@ -216,6 +217,15 @@ mod linux {
             let missing = ok(world.sync("exec", "exec", op("spawn", json!({"command": "no-such-program-x"}))));
             assert_eq!(missing["error"]["message"], "spawn no-such-program-x ENOENT");
         });
+    }
+
+    /// As in the background of a shell. The test is played again in such a process.
+    fn signals_work_where_the_host_ignores_them() {
+        let script = "trap '' INT QUIT HUP; exec \"$0\" --exact a_signal_ends_a_program_and_is_named";
+        let this = std::env::current_exe().unwrap();
+        let played = std::process::Command::new("sh").args(["-c", script]).arg(this).output().unwrap();
+        let said = String::from_utf8_lossy(&played.stdout);
+        assert!(played.status.success() && said.contains("1 passed"), "{said}");
     }
 
     fn a_signal_ends_a_program_and_is_named() {

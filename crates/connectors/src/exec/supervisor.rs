@@ -7,7 +7,7 @@
 //! always be found and ended.
 //!
 //! What the program gets, and nothing else: the three pipes, its folder (by handle), the environment of the call, an empty
-//! signal mask, a session without terminal; no privileges by set-user-id, no core file, no other open file.
+//! signal mask and no ignored signals, a session without terminal; no privileges by set-user-id, no core file, no other open file.
 //!
 //! The conversation: one [`Order`] with the file descriptors attached; then lines. Host to supervisor: `signal N`, `end`.
 //! Supervisor to host: one [`Word`] each, in JSON. When the host's end closes, the host is gone and the tree is ended.
