@@ -199,7 +199,6 @@ impl Models {
     ///
     /// [`ErrorKind::NotFound`] when nobody offers it, [`ErrorKind::Auth`] when its provider has no key.
     pub(crate) fn opening(&self, model: &Model) -> Result<Opening, ProviderError> {
-        let has_key = self.known.as_ref().is_some_and(|known| known.status(&model.provider).is_some());
         let found = self.find(&model.provider, &model.id);
         if let (Some(offer), Some(model)) = (self.offer(&model.provider), &found) {
             let model = model.clone();
@@ -213,22 +212,35 @@ impl Models {
                 return Ok(Opening::Http(offer.clone(), model));
             }
             if lists || moved {
-                return if has_key { Ok(Opening::Known(model)) } else { Err(no_key(&model)) };
+                return self.by_known_key(model);
             }
         }
         if let Some(ready) = self.ready.iter().find(|provider| provider.model().is(model)) {
             return Ok(Opening::Ready(Arc::clone(ready)));
         }
         match found {
-            Some(model) if has_key => Ok(Opening::Known(model)),
-            Some(model) => Err(no_key(&model)),
+            Some(model) => self.by_known_key(model),
             // A name that the catalogue lacks: the provider may know it.
-            None if has_key && model.base_url().is_some() => Ok(Opening::Known(model.clone())),
+            None if model.base_url().is_some() => self.by_known_key(model.clone()),
             None => {
                 let message = format!("there is no model {}/{}", model.provider, model.id);
                 Err(ProviderError::new(ErrorKind::NotFound, message))
             }
         }
+    }
+
+    /// With a key of the user's, which goes where the catalogue or the user says and nowhere else: not to an address or
+    /// beside headers that an extension chose.
+    fn by_known_key(&self, model: Model) -> Result<Opening, ProviderError> {
+        let Some(known) = self.known.as_ref().filter(|known| known.status(&model.provider).is_some()) else {
+            return Err(no_key(&model));
+        };
+        let place = |model: &Model| (model.base_url().map(str::to_owned), model.facts.get("headers").cloned());
+        if known.models(&model.provider).iter().any(|at_home| place(at_home) == place(&model)) {
+            return Ok(Opening::Known(model));
+        }
+        let help = "whoever moves a provider gives it a key: `apiKey` of registerProvider";
+        Err(no_key(&model).with_help(help))
     }
 
     /// What extensions see of it all: the models themselves, but for those that are known without extensions and

@@ -36,8 +36,9 @@ const RUNTIME_MODULE: &str = "pi:runtime";
 /// survived. Fixed, so that collections come at the same allocation in every run.
 const GC_THRESHOLD: usize = 4 << 20;
 
-/// Unhandled rejections that are reported one by one each time the microtasks are drained; the rest is counted.
-const MAX_REJECTIONS: usize = 100;
+/// Unhandled rejections that are reported one by one each time the microtasks are drained; the rest is counted. Few enough
+/// that the host, which bounds reports too, has room for that count.
+const MAX_REJECTIONS: usize = 50;
 
 /// How often one delta may alternate between *drain* and *resume*: more than any realm has handlers.
 const MAX_RESUMES: u32 = 10_000;
