@@ -27,6 +27,7 @@ use std::time::Duration;
 
 mod child;
 mod environment;
+mod inherited;
 mod own_shell;
 mod program;
 mod programs;

@@ -275,6 +275,7 @@ mod supervised {
 }
 
 mod alone {
+    use super::super::inherited;
     use super::{Arc, ExecOptions, Exit, Held, Mutex, Pid, Pipes, PoisonError, Receiver, Signal, Start, io, oneshot};
     use rustix::process::{WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
     use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -334,6 +335,7 @@ mod alone {
             .stdin(pipes.stdin.map_or_else(Stdio::null, Stdio::from))
             .stdout(pipes.stdout)
             .stderr(pipes.stderr);
+        inherited::stop_ignoring();
         let mut child = command.spawn()?;
         drop(command);
         let pid = child.id();

@@ -1,5 +1,6 @@
 //! Both ends of the conversation, and the supervisor's life.
 
+use super::super::inherited;
 use super::tree::{self, Group};
 use super::{ARGUMENT, Order, Word};
 use rustix::cmsg_space;
@@ -144,7 +145,7 @@ fn start(order: Order, files: Vec<OwnedFd>) -> io::Result<Pid> {
     if order.walls.no_new_privileges {
         rustix::thread::set_no_new_privs(true)?;
     }
-    ignore_nothing()?;
+    inherited::stop_ignoring();
     close_fds::set_fds_cloexec(3, &[]);
     limit_resources();
     let mut command = Command::new(&order.program);
@@ -192,27 +193,6 @@ fn confine(writable: &[std::path::PathBuf]) -> io::Result<()> {
         }
     }
     rules.restrict_self().map_err(refused)?;
-    Ok(())
-}
-
-/// Signals that are ignored here, as a shell has it for what runs in the background, would be ignored by the program, too.
-/// Those that are listened to are not: the kernel puts them back for another program. So is it in Node.
-fn ignore_nothing() -> io::Result<()> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let ignored = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
-    // The standard library ignores this one, and puts it back itself.
-    let pipe = 1 << (Signal::PIPE.as_raw() - 1);
-    let ignored = ignored.unwrap_or(0) & !pipe;
-    if ignored == 0 {
-        return Ok(());
-    }
-    // What listens stays when the runtime is gone.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let _inside = runtime.enter();
-    for signal in (1..=64).filter(|signal| ignored & (1 << (signal - 1)) != 0) {
-        // Some numbers belong to the C library.
-        let _ = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(signal));
-    }
     Ok(())
 }
 
