@@ -282,7 +282,7 @@ impl Decode for Decoder {
     }
 
     fn end(&mut self, _out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
-        Err(ProviderError::new(ErrorKind::Network, "the reply ended before it was complete"))
+        Err(ProviderError::cut_short())
     }
 }
 

@@ -282,6 +282,11 @@ impl ProviderError {
         Self { kind, message: message.into(), help: None, status: None, retry_after: None }
     }
 
+    /// A stream that ended without saying why.
+    pub(crate) fn cut_short() -> Self {
+        Self::new(ErrorKind::Network, "the reply ended before it was complete")
+    }
+
     /// Adds what to do about it.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {

@@ -275,7 +275,7 @@ impl Decode for Decoder {
 
     fn end(&mut self, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
         let Some(stop) = self.stop else {
-            return Err(ProviderError::new(ErrorKind::Network, "the reply ended before it was complete"));
+            return Err(ProviderError::cut_short());
         };
         out.extend(self.thinking.finish().map(ProviderEvent::Thinking));
         out.extend(self.text.finish().map(ProviderEvent::Text));

@@ -266,7 +266,7 @@ impl Decode for Decoder {
     }
 
     fn end(&mut self, _: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
-        Err(ProviderError::new(ErrorKind::Network, "the reply ended before it was complete"))
+        Err(ProviderError::cut_short())
     }
 }
 
