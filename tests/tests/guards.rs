@@ -5,12 +5,16 @@
 
 use futures_util::future::BoxFuture;
 use libtest_mimic::{Arguments, Failed, Trial};
+use pijs_agent::session::Session;
+use pijs_agent::{AgentControl, Ambient, NoState};
+use pijs_connectors::ports::{SessionCall, SessionOp, SessionPort};
 use pijs_hostcall::{
     Caller, ChunkSink, Connector, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Output, Places, Policy,
     Profile, Quotas, Request, Timer,
 };
 use pijs_protocol::{Capability, HostCall, HostcallError, Now, guard};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +26,7 @@ const SCENARIOS: &[Scenario] = &[
     ("calls_in_flight_are_limited", "quota.in-flight", calls_in_flight_are_limited),
     ("dialogs_are_limited", "quota.dialogs", dialogs_are_limited),
     ("a_claim_is_compared", "gate.claimed", a_claim_is_compared),
+    ("a_session_is_filled_so_far", "session.room", a_session_is_filled_so_far),
     #[cfg(target_os = "linux")]
     ("a_worker_speaks_when_it_is_asked", "realm.turns", rogue::a_worker_speaks_when_it_is_asked),
     #[cfg(target_os = "linux")]
@@ -141,6 +146,20 @@ fn a_claim_is_compared() -> bool {
     assert!(!dispatcher.call_sync(&caller, honest.clone()).is_error, "what it needs is fine");
     let claimed = HostCall { capability: Capability::new("log"), call_id: "c1".into(), ..honest };
     dispatcher.call_sync(&caller, claimed).is_error
+}
+
+/// M14: an extension cannot make the session so large that no realm can hold it.
+fn a_session_is_filled_so_far() -> bool {
+    let session = Session::in_memory(Path::new("/projects/app"), Ambient::system());
+    let control = AgentControl::new(session, Arc::new(NoState), Ambient::system());
+    let (_, caller) = dispatcher();
+    let text = "y".repeat(15 << 20);
+    let append = || {
+        let Value::Object(params) = json!({ "customType": "flood", "data": text }) else { unreachable!("an object") };
+        SessionPort::call_sync(&control, &caller, SessionCall { op: SessionOp::AppendEntry, params }).is_ok()
+    };
+    assert!((0..4).all(|_| append()), "that much is fine");
+    !append()
 }
 
 /// A worker that is not ours any more.

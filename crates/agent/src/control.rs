@@ -16,6 +16,7 @@ use crate::extensions::{Event, StateSink};
 use crate::known::Known;
 use crate::message::Message;
 use crate::provider::Model;
+use crate::room::{Held, bytes_of};
 use crate::session::{Body, EntryId, Session, SessionError};
 use crate::work::{Inbox, Work};
 use queues::Queues;
@@ -45,6 +46,7 @@ struct Shared {
 
 struct Inner {
     session: Session,
+    held: Held,
     queues: Queues,
     /// The run's token while one is on.
     run: Option<CancellationToken>,
@@ -116,13 +118,15 @@ impl From<SessionError> for ControlError {
 impl AgentControl {
     /// Takes over a session. What it holds already is published to `state`.
     pub fn new(session: Session, state: Arc<dyn StateSink>, ambient: Ambient) -> Self {
-        let entries = session.entries().iter().map(crate::session::Entry::to_value).collect();
+        let entries: Vec<Value> = session.entries().iter().map(crate::session::Entry::to_value).collect();
+        let held = Held { entries: bytes_of(&entries), added: 0 };
         state.change_entries(0, entries);
         state.set("isIdle", true.into());
         state.set("hasPendingMessages", false.into());
         let (work, inbox) = mpsc::unbounded_channel();
         let inner = Inner {
             session,
+            held,
             queues: Queues::default(),
             run: None,
             summaries: Vec::new(),
@@ -146,6 +150,10 @@ impl AgentControl {
     /// Reads the session. Do not keep the closure long: extensions wait for it.
     pub fn with_session<R>(&self, read: impl FnOnce(&Session) -> R) -> R {
         read(&self.lock().session)
+    }
+
+    pub(crate) fn with_held<R>(&self, count: impl FnOnce(&mut Held) -> R) -> R {
+        count(&mut self.lock().held)
     }
 
     /// Makes what is in the session durable: at the end of a turn, and before tools run.
@@ -271,7 +279,8 @@ impl AgentControl {
     /// Puts another session in place of this one; queues are emptied.
     pub(crate) fn replace_session(&self, session: Session) -> Session {
         let mut inner = self.lock();
-        let entries = session.entries().iter().map(crate::session::Entry::to_value).collect();
+        let entries: Vec<Value> = session.entries().iter().map(crate::session::Entry::to_value).collect();
+        inner.held = Held { entries: bytes_of(&entries), added: 0 };
         self.0.state.change_entries(0, entries);
         inner.queues = Queues::default();
         inner.led = Led::default();
@@ -289,6 +298,7 @@ impl AgentControl {
         let result = change(&mut inner.session);
         let new: Vec<Value> = inner.session.entries()[before..].iter().map(crate::session::Entry::to_value).collect();
         if !new.is_empty() {
+            inner.held.entries += bytes_of(&new);
             self.0.state.change_entries(before, new);
         }
         self.publish_session(&inner);
@@ -423,6 +433,7 @@ impl AgentControl {
         let mut inner = self.lock();
         let entry = inner.session.append(body)?;
         let (id, value) = (entry.id.clone(), entry.to_value());
+        inner.held.entries += bytes_of([&value]);
         self.0.state.change_entries(inner.session.entries().len() - 1, vec![value]);
         self.publish_session(&inner);
         Ok(id)
@@ -447,6 +458,7 @@ impl AgentControl {
         let mut inner = self.lock();
         let entry = inner.session.append_message(message)?;
         let (id, value) = (entry.id.clone(), entry.to_value());
+        inner.held.entries += bytes_of([&value]);
         self.0.state.change_entries(inner.session.entries().len() - 1, vec![value]);
         self.publish_session(&inner);
         Ok(id)

@@ -57,6 +57,7 @@ pub mod ports;
 pub mod provider;
 mod replace;
 pub mod resources;
+mod room;
 mod run;
 pub mod session;
 pub mod settings;
@@ -85,5 +86,6 @@ pub use extensions::{
 };
 pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, TextFrontEnd, ToolCheck};
 pub use replace::Forked;
+pub use room::SESSION_BYTES;
 pub use user_bash::BashResult;
 pub use verdicts::{VerdictCaps, VerdictTotals};

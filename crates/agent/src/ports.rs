@@ -9,6 +9,7 @@ use crate::control::{AgentControl, ControlError, DeliverAs, VERDICT_TYPE};
 use crate::known::Known;
 use crate::message::{Content, CustomMessage};
 use crate::provider::Model;
+use crate::room::bytes_of;
 use crate::session::{Body, EntryId};
 use crate::work::Work;
 use pijs_connectors::ports::{
@@ -45,6 +46,9 @@ impl SessionPort for AgentControl {
     fn call_sync(&self, caller: &Caller, call: SessionCall) -> Result<Value, HostcallError> {
         let params = &call.params;
         let extension = caller.extension().to_string();
+        if grows(call.op) {
+            self.take_in(bytes_of(params.values()))?;
+        }
         match call.op {
             SessionOp::SendMessage => {
                 let message: CustomMessage = serde_json::from_value(params.get("message").cloned().unwrap_or_default())
@@ -192,6 +196,19 @@ fn deliver_as(params: &Map<String, Value>) -> Result<Option<DeliverAs>, Hostcall
         Some("nextTurn") => Ok(Some(DeliverAs::NextTurn)),
         Some(other) => Err(HostcallError::invalid("schema", format!("session: there is no delivery {other:?}"))),
     }
+}
+
+/// Whether it puts what it carries into the session.
+fn grows(op: SessionOp) -> bool {
+    matches!(
+        op,
+        SessionOp::SendMessage
+            | SessionOp::SendUserMessage
+            | SessionOp::AppendEntry
+            | SessionOp::Append
+            | SessionOp::SetSessionName
+            | SessionOp::SetLabel
+    )
 }
 
 fn refused(error: ControlError) -> HostcallError {

@@ -12,6 +12,7 @@ use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::front_end::ToolCheck;
 use crate::message::{AssistantMessage, Block, Content, ToolCall, ToolResultMessage};
+use crate::room::bytes_of;
 use crate::run::may_call_tools;
 use crate::tools::{Tool, ToolOutput, validate};
 use futures_util::future::join_all;
@@ -220,6 +221,7 @@ impl Agent {
             // The receiver outlives the tool; a late update has no one to go to.
             let _ = sender.send(update);
         });
+        let authored = matches!(tool, Tool::Extension(_));
         let running = tool.run(&self.options, &*self.extensions, &call.id, input, cancel.clone(), on_update);
         tokio::pin!(running);
         let outcome = loop {
@@ -232,6 +234,13 @@ impl Agent {
         while let Ok(update) = updates.try_recv() {
             self.update(call, &update).await?;
         }
+        let outcome = match outcome {
+            Ok(output) if authored => {
+                let size = bytes_of([&output.content].into_iter().chain(&output.details));
+                self.control.take_in(size).map(|()| output).map_err(|full| full.to_string())
+            }
+            outcome => outcome,
+        };
         Ok(match outcome {
             Ok(ToolOutput { content, details, terminate }) => Finished { content, details, is_error: false, terminate },
             Err(message) => Finished::failed(message),

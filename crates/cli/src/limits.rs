@@ -52,6 +52,10 @@ fn numbers(environment: &Environment, decided: &Decided) -> Map<String, Value> {
         ("call_depth", json!(quotas.depth)),
         ("attachment_bytes", json!(quotas.attachment_bytes)),
         ("result_bytes", json!(quotas.result_bytes)),
+        ("answer_bytes", json!(pijs_host::ANSWER_BYTES)),
+        ("registration_bytes", json!(pijs_host::REGISTRATION_BYTES)),
+        ("verdict_text_bytes", json!(pijs_host::RETRY_BYTES)),
+        ("session_bytes", json!(pijs_agent::SESSION_BYTES)),
         ("quarantine_after", json!(options.restarts.ends)),
         ("quarantine_within_s", json!(options.restarts.window_us / 1_000_000)),
     ];

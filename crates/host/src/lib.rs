@@ -29,6 +29,7 @@
 #![warn(missing_docs)]
 
 mod attend;
+mod bulk;
 mod call;
 mod ears;
 mod emit;
@@ -57,6 +58,7 @@ mod stream;
 mod taint;
 mod turn;
 
+pub use bulk::{ANSWER_BYTES, REGISTRATION_BYTES, RETRY_BYTES};
 pub use events::Event;
 pub use flood::ReportBudget;
 pub use host::Host;

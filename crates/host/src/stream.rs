@@ -17,6 +17,7 @@
 //!
 //! Nothing is allocated for a delta nobody hears.
 
+use crate::bulk;
 use crate::ears;
 use crate::extension::{Arrival, Slot, Status};
 use crate::host::{Host, Ticked};
@@ -130,7 +131,17 @@ impl Host {
         }
         match answer {
             Some(StreamAnswer::Continue) => None,
-            Some(StreamAnswer::Abort(verdict)) => Some(verdict),
+            Some(StreamAnswer::Abort(verdict)) => match verdict.retry.as_ref().and_then(bulk::unfit) {
+                None => Some(verdict),
+                Some(error) => {
+                    self.stream_fault(
+                        slot,
+                        verdict.handler,
+                        Some(bulk::report(Some(verdict.entry), "stream_text", &error)),
+                    );
+                    None
+                }
+            },
             Some(StreamAnswer::Late { handler }) => {
                 self.stream_fault(slot, handler, None);
                 None

@@ -219,6 +219,9 @@ function isThenable(value: any): value is PromiseLike<unknown> {
   }
 }
 
+/** `RETRY_BYTES` of the host. */
+const LONGEST_RETRY = 1 << 20;
+
 /** Reads an answer. `undefined` is *continue*; nonsense is a fault. */
 function verdict(handler: StreamHandler, result: any): RoundAnswer {
   try {
@@ -232,6 +235,8 @@ function verdict(handler: StreamHandler, result: any): RoundAnswer {
       const content = retry.content;
       const role = retry.role ?? "system";
       if (typeof content !== "string") throw nonsense("retry.content is no string");
+      // The host counts bytes; what is longer than that in halves of characters need not cross first.
+      if (content.length > LONGEST_RETRY) throw nonsense(`retry.content is longer than ${LONGEST_RETRY} bytes`);
       if (role !== "system" && role !== "user") throw nonsense(`retry.role is ${String(role)}`);
       abort.retry = { content: content.toWellFormed(), role };
     }

@@ -22,6 +22,7 @@ impl Host {
                 // One of them ended the realm; what it asked for after that is void.
                 return;
             }
+            let Some(message) = self.fitting(slot, message) else { continue };
             match message {
                 Message::HostCall(call) => self.start_call(slot, call),
                 Message::HostCallCancel { call_id } => {
@@ -128,6 +129,9 @@ impl Host {
         }
         let mut ears_changed = false;
         for registration in registrations {
+            if !self.is_registrable(slot, entry, &registration) {
+                continue;
+            }
             let counts = record::registration(&self.0, &slot.cell.borrow().caller, &registration);
             if let Err(message) = counts {
                 self.report(slot, Some(entry), ReportKind::Warning { message });
