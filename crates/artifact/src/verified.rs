@@ -1,6 +1,6 @@
 //! The one type an engine loads bytecode from.
 
-use crate::container::{Artifact, decode, read_header};
+use crate::container::{Artifact, decode_vouched, read_header};
 use crate::error::{ArtifactError, Kind};
 use crate::mac::{InstallKey, Mac, verifies};
 use pijs_protocol::artifact::EngineBuild;
@@ -25,7 +25,7 @@ impl Verified {
     /// # Errors
     ///
     /// In this order: not an artifact of this format, compiled for another engine build, MAC does not
-    /// match, damaged, a module without bytecode.
+    /// match, malformed, a module without bytecode.
     pub fn check(
         bytes: &[u8],
         mac: &Mac,
@@ -43,7 +43,7 @@ impl Verified {
         if !verifies(key, mac, bytes, engine, id) {
             return Err(ArtifactError::new(Kind::Mac { id: id.to_owned() }));
         }
-        let artifact = decode(bytes)?;
+        let artifact = decode_vouched(bytes)?;
         if let Some(module) = artifact.modules.iter().find(|module| module.bytecode.is_none()) {
             return Err(ArtifactError::new(Kind::NoBytecode { specifier: module.specifier.clone() }));
         }

@@ -342,17 +342,23 @@ pub(crate) fn write_all(file: &mut dyn VfsFile, mut bytes: &[u8]) -> io::Result<
 }
 
 pub(crate) fn read_to_end(file: &mut dyn VfsFile, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let mut buffer = [0; 16 << 10];
+    let mut bytes = vec![0; 16 << 10];
+    let mut filled = 0;
     loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok(bytes),
-            Ok(read) => bytes.extend_from_slice(&buffer[..read]),
+        if filled as u64 > limit {
+            return Err(io::Error::new(ErrorKind::FileTooLarge, format!("larger than {limit} bytes")));
+        }
+        if filled == bytes.len() {
+            // Twice as much each time: a large file takes few calls and few copies.
+            bytes.resize(2 * filled, 0);
+        }
+        match file.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
-        if bytes.len() as u64 > limit {
-            return Err(io::Error::new(ErrorKind::FileTooLarge, format!("larger than {limit} bytes")));
-        }
     }
+    bytes.truncate(filled);
+    Ok(bytes)
 }
