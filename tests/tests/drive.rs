@@ -21,6 +21,7 @@ fn drive(name: &str, isolation: &str) -> Value {
         .args(["ext", "drive", "--isolation", isolation, "--examples"])
         .arg(&folder)
         .arg(folder.join(format!("{name}.json")))
+        .env("PIJS_WORDS", "own")
         .output()
         .expect("pi starts");
     let stderr = String::from_utf8_lossy(&output.stderr);

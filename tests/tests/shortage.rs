@@ -110,7 +110,7 @@ fn a_home_that_is_full() {
     // A turn that works, one on a full disk, one when there is room again; then the bytes that must not have changed.
     let script = format!(
         r#"
-        export XDG_CACHE_HOME="$HOME/cache"
+        export XDG_CACHE_HOME="$HOME/cache" PIJS_WORDS=own
         mkdir -p "$HOME/.pi/agent" && printf '{{"theme": "dark"}}\n' > "$HOME/.pi/agent/settings.json"
         "$PI" {turn} > /dev/null || exit 10
         find "$HOME" -name '*.jsonl' -path '*sessions*' -exec cat {{}} + > ../before

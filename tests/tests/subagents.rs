@@ -30,6 +30,7 @@ fn drive(name: &str, isolation: &str) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_pi-attacked"))
         .args(["ext", "drive", "--isolation", isolation])
         .arg(folder().join(format!("{name}.json")))
+        .env("PIJS_WORDS", "own")
         .output()
         .expect("pi starts");
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -148,6 +149,7 @@ impl World {
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", self.at("home"))
             .env("XDG_CACHE_HOME", cache.expect("a home"))
+            .env("PIJS_WORDS", "own")
             .stdin(std::process::Stdio::null());
         Said(command.output().expect("pi starts"))
     }

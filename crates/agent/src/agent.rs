@@ -23,6 +23,7 @@ use crate::system::ToolSystem;
 use crate::system_prompt::PromptOptions;
 use crate::tools::{Tool, ToolSet};
 use crate::verdicts::{VerdictCaps, VerdictTotals, Verdicts};
+use crate::words::Words;
 use crate::work::Inbox;
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
@@ -242,6 +243,16 @@ impl Agent {
         *self.settings.borrow_mut() = settings;
     }
 
+    /// Says in which words the prompt and the built-in tools speak; without it, in this program's own. Before
+    /// [`Agent::start`].
+    pub fn set_words(&self, words: Arc<Words>) {
+        self.tools.borrow_mut().set_words(words);
+    }
+
+    pub(crate) fn words(&self) -> Arc<Words> {
+        Arc::clone(self.tools.borrow().words())
+    }
+
     /// What answers now.
     pub(crate) fn provider(&self) -> Arc<dyn Provider> {
         Arc::clone(&self.provider.borrow())
@@ -335,7 +346,7 @@ impl Agent {
         if let Some(names) = self.control.take_active_tools() {
             self.tools.borrow_mut().activate(names, &*self.extensions);
         }
-        let all = ToolSet::all(&*self.extensions).iter().map(Tool::info).collect();
+        let all = self.tools.borrow().all(&*self.extensions).iter().map(Tool::info).collect();
         self.control.publish_tools(all, self.tools.borrow().active_names(&*self.extensions));
         let base = PromptOptions::new(
             &self.options.cwd,
@@ -362,8 +373,8 @@ impl Agent {
     /// The prompt of the run that is on, or of the next.
     pub(crate) fn system_prompt(&self) -> String {
         match &*self.run_prompt.borrow() {
-            Some(options) => options.render(),
-            None => self.base_prompt.borrow().render(),
+            Some(options) => options.render(&self.words()),
+            None => self.base_prompt.borrow().render(&self.words()),
         }
     }
 
@@ -564,7 +575,7 @@ impl Agent {
         if self.extensions.has_handlers("before_agent_start") {
             let mut event = Event::new("before_agent_start")
                 .with("prompt", content.text())
-                .with("systemPrompt", base.render())
+                .with("systemPrompt", base.render(&self.words()))
                 .with("systemPromptOptions", serde_json::to_value(&base).expect("string keys"));
             let images = images(content);
             if !images.is_empty() {

@@ -70,6 +70,7 @@ pub mod tool_port;
 pub mod tools;
 mod user_bash;
 mod verdicts;
+pub mod words;
 mod work;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The system prompt: sections in a fixed order, as pi has them, in our own words.
+//! The system prompt: sections in a fixed order, as pi has them; their sentences are [`Words`].
 //!
 //! [`PromptOptions`] is what the prompt is built from and what `before_agent_start` handlers see and
-//! change as `systemPromptOptions`; [`PromptOptions::render`] makes the text. The first section stands
+//! change as `systemPromptOptions`; [`PromptOptions::sections`] makes the text. The first section stands
 //! bare, every other one in a tag of its name:
 //!
 //! ```text
@@ -19,16 +19,11 @@
 use crate::extensions::Extensions;
 use crate::resources::{ContextFile, Resources, Skill};
 use crate::tools::{Tool, ToolSet};
+use crate::words::Words;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
-
-const PREAMBLE: &str =
-    "You are a coding agent. You work in the user's project with the tools below and answer briefly.";
-const RULES: [&str; 2] = ["Read a file before you change it", "Name files by their paths"];
-const SKILLS: &str = "The following skills provide specialized instructions for specific tasks.\n";
-const SKILLS_END: &str = "When a skill file references a relative path, resolve it against the skill directory (parent of SKILL.md / dirname of the path) and use that absolute path in tool commands.\n";
 
 /// What a system prompt is built from; pi's `BuildSystemPromptOptions`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -69,7 +64,7 @@ impl PromptOptions {
         resources: &Resources,
         extensions: &dyn Extensions,
     ) -> Self {
-        let all = ToolSet::all(extensions);
+        let all = tools.all(extensions);
         let snippet =
             |tool: &Tool| Some((tool.name().to_owned(), tool.prompt_snippet().filter(|text| !text.is_empty())?));
         let bullets = |tool: &Tool| {
@@ -92,18 +87,27 @@ impl PromptOptions {
     }
 
     /// The prompt's text.
-    pub fn render(&self) -> String {
-        if let Some(forced) = &self.force_system_prompt {
-            return forced.clone();
+    pub fn render(&self, words: &Words) -> String {
+        match &self.force_system_prompt {
+            Some(forced) => forced.clone(),
+            None => text(&self.sections(words)),
         }
-        let mut sections: Vec<(String, String)> = Vec::new();
-        let mut put = |name: &str, text: String| match sections.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => *known = text,
-            None => sections.push((name.to_owned(), text)),
-        };
-        if self.custom_prompt.is_none() {
-            put("tools", self.tools());
-            put("rules", self.rules());
+    }
+
+    /// The sections in their order, the first one by the name `preamble`, each with its tag. What is forced does not
+    /// show here.
+    pub(crate) fn sections(&self, words: &Words) -> Map<String, Value> {
+        let mut sections = Map::new();
+        let custom = self.custom_prompt.clone().filter(|text| !text.is_empty());
+        let is_built_in = custom.is_none();
+        sections.insert("preamble".to_owned(), custom.unwrap_or_else(|| words.preamble.clone()).into());
+        let mut put = |name: &str, text: String| sections.insert(name.to_owned(), tagged(name, &text));
+        if is_built_in {
+            put("tools", self.tools(words));
+            put("rules", self.rules(words));
+            if let Some(docs) = words.docs() {
+                put("docs", docs);
+            }
         }
         if !self.append_system_prompt.is_empty() {
             put("addendum", self.append_system_prompt.clone());
@@ -112,48 +116,44 @@ impl PromptOptions {
             let files = self.context_files.iter().map(|file| {
                 format!("<project_instructions path=\"{}\">\n{}\n</project_instructions>", file.path, file.content)
             });
-            let head = "Project-specific instructions and guidelines:".to_owned();
+            let head = words.project_context.clone();
             put("project_context", std::iter::once(head).chain(files).collect::<Vec<_>>().join("\n\n"));
         }
-        if let Some(skills) = self.skill_list() {
+        if let Some(skills) = self.skill_list(words) {
             put("skills", skills);
         }
         put("cwd", self.cwd.replace('\\', "/"));
-        let mut preamble =
-            self.custom_prompt.clone().filter(|text| !text.is_empty()).unwrap_or_else(|| PREAMBLE.to_owned());
         for (name, text) in &self.sections {
             if let Some(text) = text.as_str().filter(|text| !text.is_empty()) {
                 put(name, text.to_owned());
             }
         }
-        for (name, text) in sections {
-            preamble.push_str(&format!("\n\n<{name}>\n{text}\n</{name}>"));
-        }
-        preamble
+        sections
     }
 
-    fn tools(&self) -> String {
-        let line = |name: &String| self.tool_snippets.get(name).map(|snippet| format!("- {name}: {snippet}"));
+    fn tools(&self, words: &Words) -> String {
+        let shown = |name: &String| self.tool_snippets.get(name).filter(|snippet| !snippet.is_empty());
+        let line = |name: &String| shown(name).map(|snippet| format!("- {name}: {snippet}"));
         let lines: Vec<String> = self.selected_tools.iter().filter_map(line).collect();
-        if lines.is_empty() { "(none)".to_owned() } else { lines.join("\n") }
+        let list = &words.tool_list;
+        let lines = if lines.is_empty() { list.none.clone() } else { lines.join("\n") };
+        format!("{}{lines}{}", list.before, list.after)
     }
 
-    fn rules(&self) -> String {
+    fn rules(&self, words: &Words) -> String {
+        let around = words.rules(&self.selected_tools);
         let of_tools = self.selected_tools.iter().filter_map(|name| self.tool_guidelines.get(name)).flatten();
-        let all = of_tools.chain(&self.prompt_guidelines).map(String::as_str).chain(RULES);
-        distinct(all).iter().map(|rule| format!("- {rule}")).collect::<Vec<_>>().join("\n")
+        let all = around.first.iter().chain(of_tools).chain(&self.prompt_guidelines).chain(&around.last);
+        distinct(all.map(String::as_str)).iter().map(|rule| format!("- {rule}")).collect::<Vec<_>>().join("\n")
     }
 
     /// The list of skills, when some tool can read them.
-    fn skill_list(&self) -> Option<String> {
-        let reader = ["read", "bash"].into_iter().find(|name| self.selected_tools.iter().any(|tool| tool == name))?;
+    fn skill_list(&self, words: &Words) -> Option<String> {
+        let is_active = |name: &&str| self.selected_tools.iter().any(|tool| tool == name);
+        let around = words.skills.get(["read", "bash"].into_iter().find(is_active)?)?;
         let mut shown = self.skills.iter().filter(|skill| !skill.disable_model_invocation).peekable();
         shown.peek()?;
-        let how = match reader {
-            "read" => "Use the read tool to load a skill's file when the task matches its description.\n",
-            _ => "Use bash to load a skill's file when the task matches its description.\n",
-        };
-        let mut text = format!("{SKILLS}{how}{SKILLS_END}\n<available_skills>\n");
+        let mut text = around.before.clone();
         for skill in shown {
             text.push_str(&format!(
                 "  <skill>\n    <name>{}</name>\n    <description>{}</description>\n    <location>{}</location>\n  </skill>\n",
@@ -162,9 +162,18 @@ impl PromptOptions {
                 escaped(&skill.file_path)
             ));
         }
-        text.push_str("</available_skills>");
+        text.push_str(&around.after);
         Some(text)
     }
+}
+
+fn tagged(name: &str, text: &str) -> Value {
+    format!("<{name}>\n{text}\n</{name}>").into()
+}
+
+/// Sections as one text.
+pub(crate) fn text(sections: &Map<String, Value>) -> String {
+    sections.values().filter_map(Value::as_str).collect::<Vec<_>>().join("\n\n")
 }
 
 /// Trimmed, without empty ones, each once.
@@ -197,14 +206,18 @@ mod tests {
             context_files: vec![ContextFile { path: "/w/AGENTS.md".into(), content: "Be kind.".into() }],
             ..PromptOptions::default()
         };
-        let project = "<project_context>\nProject-specific instructions and guidelines:\n\n<project_instructions path=\"/w/AGENTS.md\">\nBe kind.\n</project_instructions>\n</project_context>";
-        assert_eq!(options.render(), format!("You are a test.\n\n{project}\n\n<cwd>\n/w\n</cwd>"));
+        let project = "<project_context>\nInstructions of this project:\n\n<project_instructions path=\"/w/AGENTS.md\">\nBe kind.\n</project_instructions>\n</project_context>";
+        assert_eq!(options.render(&Words::own()), format!("You are a test.\n\n{project}\n\n<cwd>\n/w\n</cwd>"));
         options.sections.insert("cwd".into(), json!("nowhere"));
         options.sections.insert("mine".into(), json!("x"));
         options.sections.insert("gone".into(), json!(""));
-        assert!(options.render().ends_with("</project_context>\n\n<cwd>\nnowhere\n</cwd>\n\n<mine>\nx\n</mine>"));
+        assert!(
+            options
+                .render(&Words::own())
+                .ends_with("</project_context>\n\n<cwd>\nnowhere\n</cwd>\n\n<mine>\nx\n</mine>")
+        );
         options.force_system_prompt = Some("all".into());
-        assert_eq!(options.render(), "all");
+        assert_eq!(options.render(&Words::own()), "all");
     }
 
     #[test]
@@ -218,7 +231,7 @@ mod tests {
             prompt_guidelines: vec!["one".into()],
             ..PromptOptions::default()
         };
-        assert_eq!(options.rules().lines().take(2).collect::<Vec<_>>(), ["- one", "- two"]);
-        assert!(!options.rules().contains("three"));
+        assert_eq!(options.rules(&Words::own()).lines().take(2).collect::<Vec<_>>(), ["- one", "- two"]);
+        assert!(!options.rules(&Words::own()).contains("three"));
     }
 }

@@ -11,6 +11,7 @@
 use crate::extensions::{Extensions, ToolFate, ToolRun};
 use crate::system::{Kind, Listed, Shell, ShellEnd, ToolSystem};
 use crate::tools::{Builtin, ToolContext, ToolOutput, validate};
+use crate::words::Words;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -56,10 +57,12 @@ impl HostTools {
     }
 
     fn builtin(&self, tool: Builtin, call: ToolCall, cancel: CancelToken) -> PortAnswer {
-        let input = match validate::arguments(&call.name, &tool.parameters(), &with_home(call.input, call.path)) {
-            Ok(input) => input,
-            Err(message) => return ready(Err(HostcallError::invalid("schema", message))),
-        };
+        let input =
+            match validate::arguments(&call.name, &Words::own().of(tool).parameters, &with_home(call.input, call.path))
+            {
+                Ok(input) => input,
+                Err(message) => return ready(Err(HostcallError::invalid("schema", message))),
+            };
         let system = PermittedSystem {
             files: self.files.permitted(call.permit.clone(), cancel),
             programs: Arc::clone(&self.programs),

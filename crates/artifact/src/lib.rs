@@ -26,5 +26,5 @@ mod verified;
 
 pub use container::{Artifact, FORMAT_VERSION, MAGIC, Module, decode, digest, encode, read_header};
 pub use error::ArtifactError;
-pub use mac::{InstallKey, Mac, sign};
+pub use mac::{InstallKey, Mac, sign, verifies};
 pub use verified::Verified;

@@ -64,8 +64,9 @@ pub fn sign(key: &InstallKey, bytes: &[u8], engine: &EngineBuild, id: &str) -> M
     Mac(message(key, bytes, engine, id).finalize().into_bytes().into())
 }
 
-/// Whether `mac` is what [`sign`] gives, compared in constant time.
-pub(crate) fn verifies(key: &InstallKey, mac: &Mac, bytes: &[u8], engine: &EngineBuild, id: &str) -> bool {
+/// Whether `mac` is what [`sign`] gives, compared in constant time. Bytecode goes through
+/// [`Verified::check`](crate::Verified::check), which asks this.
+pub fn verifies(key: &InstallKey, mac: &Mac, bytes: &[u8], engine: &EngineBuild, id: &str) -> bool {
     message(key, bytes, engine, id).verify_slice(&mac.0).is_ok()
 }
 

@@ -92,6 +92,7 @@ fn furnish(environment: &Environment, folder: &Path) -> io::Result<Environment> 
     away.temp = folder.join("tmp");
     away.variables.insert("HOME".to_owned(), away.dirs.home.display().to_string());
     away.variables.retain(|name, _| !name.starts_with("PI_"));
+    away.variables.insert("PIJS_WORDS".to_owned(), "own".to_owned());
     // Nobody is asked anything in a demonstration.
     away.stdin_is_terminal = false;
     let write = |path: std::path::PathBuf, text: &str| {

@@ -37,6 +37,7 @@ mod terminal;
 mod trust;
 mod tui;
 mod unanswered;
+mod words;
 
 use args::{Cli, Command, ExtCommand, ExtensionFlag, LedgerCommand};
 use clap::Parser;

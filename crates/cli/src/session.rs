@@ -183,6 +183,7 @@ fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
 
 /// A session before its model is chosen: extensions have loaded.
 struct Loaded {
+    compiler: Compiler,
     args: RunArgs,
     ambient: Ambient,
     settings: Settings,
@@ -310,6 +311,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let packages = discovery.packages.iter().map(|found| found.root.clone()).filter(|root| root.is_dir()).collect();
     let pins = ToolPins { first: RefCell::new(desk.first.into_inner()), answers: desk.answers };
     Ok(Loaded {
+        compiler,
         args,
         ambient,
         settings,
@@ -360,6 +362,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         control,
         front_end,
     );
+    agent.set_words(crate::words::of_session(environment, &loaded.compiler).await);
     agent.set_settings(settings);
     agent.begin_with(choice.model, &choice.thinking, choice.session_first);
     if args.thinking.is_some() {

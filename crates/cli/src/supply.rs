@@ -6,12 +6,12 @@
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use pijs_artifact::Verified;
-use pijs_extc::{Cache, Supply, Unit};
+use pijs_extc::{Cache, Pinned, Supply, Unit};
 use pijs_packages::{Depot, PinnedPackage};
 use pijs_protocol::artifact::ArtifactMetadata;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The compiled units of one run, by name.
@@ -20,17 +20,24 @@ pub(crate) struct Supplier {
     cache: Option<Cache>,
     /// In place of the user's.
     registry: Option<String>,
+    /// Whether what is not here may be fetched.
+    fetches: bool,
     ready: RefCell<BTreeMap<String, Arc<Verified>>>,
 }
 
 impl Supplier {
     pub(crate) fn new(environment: &Environment, cache: Option<Cache>) -> Self {
-        Self { environment: environment.clone(), cache, registry: None, ready: RefCell::default() }
+        Self { environment: environment.clone(), cache, registry: None, fetches: true, ready: RefCell::default() }
     }
 
     /// The registry to fetch from; without one the user's.
     pub(crate) fn registry(self, registry: Option<&str>) -> Self {
         Self { registry: registry.map(str::to_owned), ..self }
+    }
+
+    /// Takes only what is here already, when asked to.
+    pub(crate) fn offline(self, is_offline: bool) -> Self {
+        Self { fetches: !is_offline, ..self }
     }
 
     /// The units that a compiled extension imports, and those that these import in turn.
@@ -73,33 +80,77 @@ impl Supplier {
     }
 
     async fn build(&self, unit: &Unit) -> Result<Arc<Verified>> {
-        let packages: Vec<PinnedPackage> = unit
-            .packages()
-            .map(|package| PinnedPackage {
-                name: package.name.to_owned(),
-                version: package.version.to_owned(),
-                integrity: package.integrity.to_owned(),
-            })
-            .collect();
+        let packages: Vec<PinnedPackage> = unit.packages().map(pinned).collect();
+        let folder = self.unpacked(&packages).await?;
+        Ok(unit.compile(folder.path(), self.cache.as_ref())?)
+    }
+
+    /// Packages below `node_modules` of a fresh folder.
+    async fn unpacked(&self, packages: &[PinnedPackage]) -> Result<tempfile::TempDir> {
         let folder = tempfile::tempdir_in(&self.environment.temp).map_err(|error| {
             Failure::failed(format!("no folder can be made in {}: {error}", self.environment.temp.display()))
         })?;
         let kept = self.kept().unwrap_or_else(|| folder.path().join("tarballs"));
         let depot = Depot::open(&kept, self.environment.npm_config(self.registry.as_deref())?)?;
-        depot.unpack(&packages, folder.path()).await.map_err(|error| {
+        let named = |packages: &[&PinnedPackage]| {
             let names: Vec<_> =
                 packages.iter().map(|package| format!("{}@{}", package.name, package.version)).collect();
+            names.join(", ")
+        };
+        let absent: Vec<&PinnedPackage> = packages.iter().filter(|package| !depot.holds(package)).collect();
+        if !self.fetches && !absent.is_empty() {
+            return Err(Failure::failed(format!("{} would have to be fetched", named(&absent))));
+        }
+        depot.unpack(packages, folder.path()).await.map_err(|error| {
             Failure::failed(error.to_string()).help(format!(
                 "let this machine reach the npm registry once ({}); it is kept in {} from then on",
-                names.join(", "),
+                named(&packages.iter().collect::<Vec<_>>()),
                 kept.display(),
             ))
         })?;
-        Ok(unit.compile(folder.path(), self.cache.as_ref())?)
+        Ok(folder)
+    }
+
+    /// Puts files and folders of one package into a new folder, which appears with all of them.
+    pub(crate) async fn unpack_some(&self, name: &str, members: &[&str], target: &Path) -> Result<()> {
+        let all = Supply::pinned().units().flat_map(Unit::packages);
+        let package = all.into_iter().find(|package| package.name == name).map(pinned);
+        let package = package.ok_or_else(|| Failure::failed(format!("{name} is not among the pinned packages")))?;
+        let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", target.display()));
+        let beside = target.parent().unwrap_or(target);
+        std::fs::create_dir_all(beside).map_err(failed)?;
+        let unpacked = self.unpacked(std::slice::from_ref(&package)).await?;
+        let chosen = tempfile::Builder::new().prefix(".pi-").tempdir_in(beside).map_err(failed)?;
+        for member in members {
+            let from = unpacked.path().join("node_modules").join(name).join(member);
+            copy(&from, &chosen.path().join(member)).map_err(failed)?;
+        }
+        std::fs::rename(chosen.keep(), target).map_err(failed)
     }
 
     /// Where tarballs are kept: beside the artifact cache.
     fn kept(&self) -> Option<PathBuf> {
         Some(self.cache.as_ref()?.dir().parent()?.join("packages"))
     }
+}
+
+fn pinned(package: Pinned<'_>) -> PinnedPackage {
+    PinnedPackage {
+        name: package.name.to_owned(),
+        version: package.version.to_owned(),
+        integrity: package.integrity.to_owned(),
+    }
+}
+
+/// Copies a file or a folder; both may be on different disks.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    if !from.is_dir() {
+        return std::fs::copy(from, to).map(drop);
+    }
+    std::fs::create_dir(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        copy(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
 }

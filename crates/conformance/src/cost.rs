@@ -83,6 +83,8 @@ async fn start(pi: &Path, world: &Path, extension: &Path) -> Result<(Duration, O
         .env_clear()
         .env("HOME", world)
         .env("XDG_CACHE_HOME", world.join("cache"))
+        // What an extension costs is measured, not the first look at pi's prompt.
+        .env("PIJS_WORDS", "own")
         .envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "NPM_CONFIG_USERCONFIG"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -87,6 +87,16 @@ impl Depot {
         Ok(())
     }
 
+    /// Whether a package lies here, so that unpacking it needs no network.
+    pub fn holds(&self, package: &PinnedPackage) -> bool {
+        let name = PackageName::parse(&package.name);
+        name.is_ok_and(|name| self.file(&name, &package.version).is_file())
+    }
+
+    fn file(&self, name: &PackageName, version: &str) -> PathBuf {
+        self.dir.join(format!("{}@{version}.tgz", name.as_str().replace('/', "+")))
+    }
+
     /// The checked bytes of a package.
     async fn tarball(&self, package: &PinnedPackage) -> Result<Vec<u8>> {
         // Checked, because the name becomes a path here and part of a URL.
@@ -94,7 +104,7 @@ impl Depot {
         let version = nodejs_semver::Version::parse(&package.version).map_err(|_| {
             PackageError::new(InstallCode::Manifest, subject(package), "a pinned package has an exact version")
         })?;
-        let file = self.dir.join(format!("{}@{version}.tgz", name.as_str().replace('/', "+")));
+        let file = self.file(&name, &version.to_string());
         if let Some(kept) = read_bounded(&file, self.limits.compressed)
             && integrity::verify(&subject(package), &kept, Some(&package.integrity)).is_ok()
         {

@@ -12,7 +12,7 @@ mod key;
 
 pub(crate) use key::{Key, KeyBuilder};
 
-use pijs_artifact::{InstallKey, Mac, Verified, sign};
+use pijs_artifact::{InstallKey, Mac, Verified, sign, verifies};
 use pijs_durable::{Disk, Replace};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -114,6 +114,21 @@ impl Cache {
     pub(crate) fn store(&self, key: &Key, id: &str, bytes: &[u8]) -> io::Result<()> {
         let mac = sign(&self.key, bytes, &pijs_engine::engine_build(), id);
         self.write(&self.file(key, "artifact"), bytes)?;
+        self.write(&self.file(key, "mac"), mac.as_bytes())
+    }
+
+    /// Data that this installation stored under `key` for `id`, or nothing. It goes where only this program's own
+    /// words may go, so it is held to its MAC as an artifact is.
+    pub(crate) fn load_data(&self, key: &Key, id: &str) -> Option<Vec<u8>> {
+        let bytes = self.read(&self.file(key, "data"))?;
+        let mac = Mac::from_bytes(&self.read(&self.file(key, "mac"))?)?;
+        verifies(&self.key, &mac, &bytes, &pijs_engine::engine_build(), id).then_some(bytes)
+    }
+
+    /// Stores data with its MAC.
+    pub(crate) fn store_data(&self, key: &Key, id: &str, bytes: &[u8]) -> io::Result<()> {
+        let mac = sign(&self.key, bytes, &pijs_engine::engine_build(), id);
+        self.write(&self.file(key, "data"), bytes)?;
         self.write(&self.file(key, "mac"), mac.as_bytes())
     }
 

@@ -27,13 +27,18 @@
 
 mod compile;
 
+use crate::cache::{Cache, Key};
 use crate::diagnostics::{BuildFailure, Code, Diagnostic};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::OnceLock;
 
 /// The committed lock file.
 const LOCK: &str = include_str!("../../../fixtures/supply/lock.json");
+
+/// What the MAC of kept data is bound to.
+const MADE: &str = "pijs:supply:made";
 
 /// The packages that this program supplies, by unit.
 #[derive(Debug, Deserialize)]
@@ -140,6 +145,31 @@ impl Supply {
         parts.into_iter().flatten().map(|(name, file)| (name.as_str(), file.as_str()))
     }
 
+    /// The unit of this name.
+    pub fn unit(&self, name: &str) -> Option<&Unit> {
+        self.units.get(name)
+    }
+
+    /// What `program` made of the supplied packages the last time it ran, as [`keep_made`](Self::keep_made) kept it.
+    pub fn made(cache: &Cache, program: &str) -> Option<Vec<u8>> {
+        cache.load_data(&Self::key_of(program), MADE)
+    }
+
+    /// Keeps what `program` made of the supplied packages, until the program or the lock file changes.
+    ///
+    /// # Errors
+    ///
+    /// The cache cannot be written; the program has to run again next time.
+    pub fn keep_made(cache: &Cache, program: &str, made: &[u8]) -> io::Result<()> {
+        cache.store_data(&Self::key_of(program), MADE, made)
+    }
+
+    fn key_of(program: &str) -> Key {
+        let mut key = Key::builder("made of supplied packages");
+        key.field(Self::fingerprint()).field(program.as_bytes());
+        key.finish()
+    }
+
     fn offer(&self, specifier: &str) -> Option<&Offer> {
         self.units().find_map(|unit| unit.modules.get(specifier))
     }
@@ -213,6 +243,20 @@ mod tests {
             seen += 1;
         }
         assert!(seen > 3, "the lock file lists {seen} packages");
+    }
+
+    #[test]
+    fn what_was_made_is_found_by_its_program_and_only_as_it_was_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(dir.path(), pijs_artifact::InstallKey::from_bytes([7; 32]));
+        assert_eq!(Supply::made(&cache, "p"), None);
+        Supply::keep_made(&cache, "p", b"words").unwrap();
+        assert_eq!(Supply::made(&cache, "p").as_deref(), Some(&b"words"[..]));
+        assert_eq!(Supply::made(&cache, "another"), None);
+        let kept = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+        let data = kept.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "data")).unwrap();
+        std::fs::write(data, b"swords").unwrap();
+        assert_eq!(Supply::made(&cache, "p"), None, "what somebody else wrote is not ours");
     }
 
     #[test]

@@ -276,6 +276,7 @@ fn warm_cache() -> Result<&'static Path, String> {
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", &home)
             .env("XDG_CACHE_HOME", &cache)
+            .env("PIJS_WORDS", "own")
             .stdin(std::process::Stdio::null())
             .output()
             .map_err(|error| error.to_string())?;

@@ -4,12 +4,9 @@ use super::{ToolContext, ToolOutput, truncate};
 use crate::message::Block;
 use crate::system::{Shell, ShellEnd};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::time::Duration;
 use tokio::sync::mpsc;
-
-pub(super) const DESCRIPTION: &str = "Run a bash command in the working directory. Returns its output (stdout and stderr), the \
-     last 2000 lines or 50KB. An optional timeout is in seconds.";
 
 /// Output kept in memory; of more, the end.
 const KEPT: usize = 16 << 20;
@@ -18,17 +15,6 @@ const KEPT: usize = 16 << 20;
 pub(super) struct Input {
     command: String,
     timeout: Option<f64>,
-}
-
-pub(super) fn parameters() -> Value {
-    json!({
-        "type": "object",
-        "required": ["command"],
-        "properties": {
-            "command": {"type": "string", "description": "The command line"},
-            "timeout": {"type": "number", "description": "Seconds after which it is killed (default: none)"},
-        },
-    })
 }
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {

@@ -5,9 +5,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
-pub(super) const DESCRIPTION: &str = "Replace exact text in a file. Each oldText must occur exactly once in the file as it is \
-     now, and edits must not overlap; merge neighbouring changes into one edit.";
-
 #[derive(Deserialize)]
 pub(super) struct Input {
     path: String,
@@ -19,28 +16,6 @@ pub(super) struct Input {
 struct Edit {
     old_text: String,
     new_text: String,
-}
-
-pub(super) fn parameters() -> Value {
-    json!({
-        "type": "object",
-        "required": ["path", "edits"],
-        "properties": {
-            "path": {"type": "string", "description": "Path of the file, relative or absolute"},
-            "edits": {
-                "type": "array",
-                "minItems": 1,
-                "items": {
-                    "type": "object",
-                    "required": ["oldText", "newText"],
-                    "properties": {
-                        "oldText": {"type": "string", "description": "Text that occurs exactly once"},
-                        "newText": {"type": "string", "description": "What takes its place"},
-                    },
-                },
-            },
-        },
-    })
 }
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {

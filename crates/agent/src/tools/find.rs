@@ -7,9 +7,6 @@ use globset::GlobBuilder;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-pub(super) const DESCRIPTION: &str = "Find files by glob pattern. Returns paths relative to the search directory. Respects \
-     .gitignore. Cut to 1000 results or 50KB.";
-
 const LIMIT: usize = 1000;
 
 #[derive(Deserialize)]
@@ -17,18 +14,6 @@ pub(super) struct Input {
     pattern: String,
     path: Option<String>,
     limit: Option<usize>,
-}
-
-pub(super) fn parameters() -> Value {
-    json!({
-        "type": "object",
-        "required": ["pattern"],
-        "properties": {
-            "pattern": {"type": "string", "description": "Glob, for example '*.ts' or 'src/**/*.rs'"},
-            "path": {"type": "string", "description": "Directory to search (default: the working directory)"},
-            "limit": {"type": "integer", "minimum": 1, "description": "Most results (default: 1000)"},
-        },
-    })
 }
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {

@@ -10,9 +10,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-pub(super) const DESCRIPTION: &str = "Search file contents for a pattern. Returns matching lines with paths and line numbers. \
-     Respects .gitignore. Cut to 100 matches or 50KB; lines are cut to 500 characters.";
-
 const LIMIT: usize = 100;
 const LINE: usize = 500;
 
@@ -28,22 +25,6 @@ pub(super) struct Input {
     literal: bool,
     context: Option<usize>,
     limit: Option<usize>,
-}
-
-pub(super) fn parameters() -> Value {
-    json!({
-        "type": "object",
-        "required": ["pattern"],
-        "properties": {
-            "pattern": {"type": "string", "description": "Regular expression, or text with literal"},
-            "path": {"type": "string", "description": "Directory or file to search (default: the working directory)"},
-            "glob": {"type": "string", "description": "Only files that match, for example '*.ts' or 'src/**/*.rs'"},
-            "ignoreCase": {"type": "boolean", "description": "Ignore case (default: false)"},
-            "literal": {"type": "boolean", "description": "Take the pattern as text (default: false)"},
-            "context": {"type": "integer", "minimum": 0, "description": "Lines before and after each match (default: 0)"},
-            "limit": {"type": "integer", "minimum": 1, "description": "Most matches (default: 100)"},
-        },
-    })
 }
 
 /// What the search has found so far.

@@ -5,25 +5,12 @@ use crate::system::Kind;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-pub(super) const DESCRIPTION: &str =
-    "List a directory, sorted by name, directories with a trailing '/'. Dot files are included.";
-
 const LIMIT: usize = 500;
 
 #[derive(Deserialize)]
 pub(super) struct Input {
     path: Option<String>,
     limit: Option<usize>,
-}
-
-pub(super) fn parameters() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "path": {"type": "string", "description": "The directory (default: the working directory)"},
-            "limit": {"type": "integer", "minimum": 1, "description": "Most entries to return (default: 500)"},
-        },
-    })
 }
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {

@@ -21,9 +21,11 @@ use crate::extensions::{ExtensionTool, Extensions, ToolFate, ToolRun};
 use crate::message::Block;
 use crate::provider::ToolDescription;
 use crate::system::ToolSystem;
+use crate::words::Words;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// A built-in tool.
@@ -67,31 +69,6 @@ impl Builtin {
     /// The tool of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
-    }
-
-    fn texts(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Read => (read::DESCRIPTION, "Read file contents"),
-            Self::Bash => (bash::DESCRIPTION, "Run shell commands"),
-            Self::Edit => (edit::DESCRIPTION, "Replace exact text in a file"),
-            Self::Write => (write::DESCRIPTION, "Create or overwrite files"),
-            Self::Grep => (grep::DESCRIPTION, "Search file contents, respecting .gitignore"),
-            Self::Find => (find::DESCRIPTION, "Find files by glob, respecting .gitignore"),
-            Self::Ls => (ls::DESCRIPTION, "List a directory"),
-        }
-    }
-
-    /// JSON Schema of the input.
-    pub fn parameters(self) -> Value {
-        match self {
-            Self::Read => read::parameters(),
-            Self::Bash => bash::parameters(),
-            Self::Edit => edit::parameters(),
-            Self::Write => write::parameters(),
-            Self::Grep => grep::parameters(),
-            Self::Find => find::parameters(),
-            Self::Ls => ls::parameters(),
-        }
     }
 
     /// Runs the tool on validated input. An error is what the model is told.
@@ -166,17 +143,13 @@ pub(crate) fn source_info(path: &str) -> Value {
 /// A tool that was found.
 #[derive(Debug, Clone)]
 pub enum Tool {
-    /// One of ours.
-    Builtin(Builtin, Value),
+    /// One of ours, and what is said of it.
+    Builtin(Builtin, Arc<Words>),
     /// An extension's.
     Extension(Box<ExtensionTool>),
 }
 
 impl Tool {
-    fn builtin(tool: Builtin) -> Self {
-        Self::Builtin(tool, tool.parameters())
-    }
-
     /// Name the model uses.
     pub fn name(&self) -> &str {
         match self {
@@ -188,7 +161,7 @@ impl Tool {
     /// JSON Schema of the input.
     pub fn parameters(&self) -> &Value {
         match self {
-            Self::Builtin(_, parameters) => parameters,
+            Self::Builtin(tool, words) => &words.of(*tool).parameters,
             Self::Extension(tool) => &tool.parameters,
         }
     }
@@ -219,7 +192,7 @@ impl Tool {
     /// One line for the system prompt.
     pub fn prompt_snippet(&self) -> Option<String> {
         match self {
-            Self::Builtin(tool, _) => Some(tool.texts().1.to_owned()),
+            Self::Builtin(tool, words) => Some(words.of(*tool).snippet.clone()),
             Self::Extension(tool) => {
                 tool.prompt_snippet.as_ref().map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
             }
@@ -229,14 +202,14 @@ impl Tool {
     /// Bullets for the system prompt.
     pub fn prompt_guidelines(&self) -> &[String] {
         match self {
-            Self::Builtin(..) => &[],
+            Self::Builtin(tool, words) => &words.of(*tool).guidelines,
             Self::Extension(tool) => &tool.prompt_guidelines,
         }
     }
 
     fn description(&self) -> ToolDescription {
         let description = match self {
-            Self::Builtin(tool, _) => tool.texts().0.to_owned(),
+            Self::Builtin(tool, words) => words.of(*tool).description.clone(),
             Self::Extension(tool) => tool.description.clone(),
         };
         ToolDescription { name: self.name().to_owned(), description, parameters: self.parameters().clone() }
@@ -252,6 +225,7 @@ pub struct ToolSet {
     /// Nothing else is ever active.
     allowed: Option<Vec<String>>,
     chosen: Option<Chosen>,
+    words: Arc<Words>,
 }
 
 #[derive(Debug, Clone)]
@@ -264,12 +238,21 @@ struct Chosen {
 impl ToolSet {
     /// `allowed` names all that may be active; `None` sets no bounds.
     pub fn new(allowed: Option<Vec<String>>) -> Self {
-        Self { allowed, chosen: None }
+        Self { allowed, chosen: None, words: Words::own() }
+    }
+
+    /// What is said of the built-in tools.
+    pub(crate) fn words(&self) -> &Arc<Words> {
+        &self.words
+    }
+
+    pub(crate) fn set_words(&mut self, words: Arc<Words>) {
+        self.words = words;
     }
 
     /// `pi.setActiveTools`: from now on these, as far as they exist.
     pub fn activate(&mut self, names: Vec<String>, extensions: &dyn Extensions) {
-        let known = Self::all(extensions).iter().map(|tool| tool.name().to_owned()).collect();
+        let known = self.all(extensions).iter().map(|tool| tool.name().to_owned()).collect();
         let mut active: Vec<String> = Vec::new();
         for name in names {
             if !active.contains(&name) {
@@ -292,13 +275,13 @@ impl ToolSet {
 
     /// Every tool there is, active or not: built-in ones first, then those of extensions in load order. An
     /// extension's tool with a built-in name takes that one's place.
-    pub fn all(extensions: &dyn Extensions) -> Vec<Tool> {
+    pub fn all(&self, extensions: &dyn Extensions) -> Vec<Tool> {
         let mut theirs = extensions.tools();
         let mut tools = Vec::new();
         for tool in Builtin::ALL {
             tools.push(match theirs.iter().position(|theirs| theirs.name == tool.name()) {
                 Some(at) => Tool::Extension(Box::new(theirs.remove(at))),
-                None => Tool::builtin(tool),
+                None => Tool::Builtin(tool, Arc::clone(&self.words)),
             });
         }
         for tool in theirs {
@@ -311,7 +294,7 @@ impl ToolSet {
 
     /// Active tools, in the order the model is told about them.
     pub fn active(&self, extensions: &dyn Extensions) -> Vec<Tool> {
-        let mut all = Self::all(extensions);
+        let mut all = self.all(extensions);
         let is_builtin = |name: &str| Builtin::named(name).is_some();
         let mut names: Vec<String> = match &self.chosen {
             Some(chosen) => chosen.active.clone(),

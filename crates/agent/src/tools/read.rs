@@ -5,28 +5,13 @@ use crate::message::Block;
 use crate::system::Kind;
 use base64::Engine as _;
 use serde::Deserialize;
-use serde_json::{Value, json};
-
-pub(super) const DESCRIPTION: &str = "Read a file. Text is cut to 2000 lines or 50KB: use offset and limit for the rest. \
-     Images (jpg, png, gif, webp) are attached.";
+use serde_json::json;
 
 #[derive(Deserialize)]
 pub(super) struct Input {
     path: String,
     offset: Option<usize>,
     limit: Option<usize>,
-}
-
-pub(super) fn parameters() -> Value {
-    json!({
-        "type": "object",
-        "required": ["path"],
-        "properties": {
-            "path": {"type": "string", "description": "Path of the file, relative or absolute"},
-            "offset": {"type": "integer", "minimum": 1, "description": "First line to read, from 1"},
-            "limit": {"type": "integer", "minimum": 1, "description": "Most lines to read"},
-        },
-    })
 }
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {

@@ -98,6 +98,7 @@ fn pi(project: &Path, cache: &Path, extensions: &[String]) -> (Duration, Duratio
         .env_clear()
         .env("HOME", project)
         .env("XDG_CACHE_HOME", cache)
+        .env("PIJS_WORDS", "own")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())

@@ -56,6 +56,7 @@ use pijs_agent::session::{Body, Session};
 use pijs_agent::settings::Settings;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::HostTools;
+use pijs_agent::words::Words;
 use pijs_agent::{Agent, AgentControl, AgentOptions, Ambient, Clock, StateSink};
 use pijs_connectors::Connectors;
 use pijs_connectors::exec::{ExecConnector, ExecOptions, OwnShell};
@@ -167,6 +168,7 @@ impl Stage {
         let mut normaliser = roots
             .normaliser(&self.surroundings)
             .place(&self.bin, "<bin>")
+            .place(&crate::words::pi_folder(&self.surroundings), "<pi>")
             .place(&self.base.join("sessions"), "<sessions>");
         for (index, server) in self.servers.iter().enumerate() {
             normaliser = normaliser
@@ -308,6 +310,9 @@ impl Stage {
         for id in ["faux-1", "faux-2"] {
             agent.add_model(Arc::new(ScriptedModel::new(id, script.clone())));
         }
+        let mut words = Words::clone(&*crate::words::of_start(environment, &compiler).await);
+        words.pi_folder = Some(crate::words::pi_folder(&surroundings).display().to_string());
+        agent.set_words(Arc::new(words));
         agent.set_initial_thinking(scenario.thinking.as_deref().unwrap_or("off"));
         let mut quiet = Settings::default();
         (quiet.compaction.enabled, quiet.retry.enabled) = (false, false);

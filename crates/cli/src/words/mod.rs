@@ -1,0 +1,161 @@
+//! The words of the system prompt and of the built-in tools: pi's own, where its package is at hand.
+//!
+//! No sentence of pi is part of this program. Its package is one of those that the lock file pins; `collect.ts` runs
+//! pi's code over it once, in a realm that may do nothing, and what it answers is kept beside the compiled units as
+//! data. A start after that reads one small file.
+//!
+//! ```text
+//! PIJS_WORDS=own                                this program's own words
+//! kept by an earlier start                      pi's
+//! the unit is compiled, or can be fetched       pi's, and they are kept
+//! PI_OFFLINE, no network, no cache              this program's own
+//! ```
+
+use crate::compile::Compiler;
+use crate::environment::Environment;
+use crate::facts::facts;
+use crate::failure::{Failure, Result};
+use crate::output::{clean, stderr};
+use crate::stage::{NoLedger, surroundings};
+use crate::supply::Supplier;
+use crate::system::SystemTimer;
+use pijs_agent::ports::NoUi;
+use pijs_agent::tools::Builtin;
+use pijs_agent::words::Words;
+use pijs_connectors::Connectors;
+use pijs_extc::{Cache, Input, Supply};
+use pijs_host::{Host, HostOptions, Package, ToolOutcome};
+use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, Places, Policy, Profile};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Which words a start speaks in, when it is not to look for pi's.
+const WHICH: &str = "PIJS_WORDS";
+const OWN: &str = "own";
+
+/// pi's own variable: nothing is fetched.
+const OFFLINE: &str = "PI_OFFLINE";
+
+/// pi's own variable: where its documentation is.
+const PI_FOLDER: &str = "PI_PACKAGE_DIR";
+
+const PI_PACKAGE: &str = "@earendil-works/pi-coding-agent";
+
+/// What of pi's package a model may want to read.
+const DOCUMENTATION: &[&str] = &["README.md", "CHANGELOG.md", "package.json", "docs", "examples"];
+
+/// A registry that has not sent everything by then is taken for none.
+const FETCHED_WITHIN: Duration = Duration::from_secs(90);
+
+/// The program that writes pi's words down.
+const COLLECT: &str = include_str!("collect.ts");
+
+/// Its tool, and the call of it.
+const TOOL: &str = "words";
+
+/// The words of a session of the user, with pi's documentation where the prompt says that it is.
+pub(crate) async fn of_session(environment: &Environment, compiler: &Compiler) -> Arc<Words> {
+    let words = of_start(environment, compiler).await;
+    if words.docs.is_empty() {
+        return words;
+    }
+    let mut words = Words::clone(&words);
+    words.pi_folder = documented(environment, compiler).await.map(|folder| folder.display().to_string());
+    Arc::new(words)
+}
+
+/// The words of this start. They are never the reason that a start fails.
+pub(crate) async fn of_start(environment: &Environment, compiler: &Compiler) -> Arc<Words> {
+    if environment.variable(WHICH) == Some(OWN) {
+        return Words::own();
+    }
+    // Where nothing can be kept, every start would have to fetch and compile.
+    let Some(cache) = compiler.cache() else { return Words::own() };
+    if let Some(Ok(words)) = Supply::made(&cache, COLLECT).map(|kept| Words::read(&kept)) {
+        return Arc::new(words);
+    }
+    match made(environment, compiler, &cache).await {
+        Ok(Some(words)) => Arc::new(words),
+        Ok(None) => Words::own(),
+        Err(failure) => {
+            let said = format!("warning: pi's prompt cannot be had, PiJS's own stands in for it: {failure}");
+            stderr(&clean(&said));
+            Words::own()
+        }
+    }
+}
+
+/// Runs pi's code and keeps what it says; `None` when nothing may be fetched for it.
+async fn made(environment: &Environment, compiler: &Compiler, cache: &Cache) -> Result<Option<Words>> {
+    let is_offline = environment.variable(OFFLINE).is_some();
+    let answered = match collected(environment, compiler, is_offline).await {
+        Err(_) if is_offline => return Ok(None),
+        answered => answered?,
+    };
+    let written = answered.to_string();
+    let words = Words::read(written.as_bytes()).map_err(|problem| Failure::failed(format!("pi's words: {problem}")))?;
+    // What could not be kept is made again next time; nothing else follows from it.
+    let _ = Supply::keep_made(cache, COLLECT, written.as_bytes());
+    Ok(Some(words))
+}
+
+/// What `collect.ts` answers, in a realm without a single grant.
+async fn collected(environment: &Environment, compiler: &Compiler, is_offline: bool) -> Result<Value> {
+    let base = tempfile::Builder::new().prefix("pijs-words-").tempdir_in(&environment.temp);
+    let base =
+        base.map_err(|error| Failure::failed(format!("no folder in {}: {error}", environment.temp.display())))?;
+    let file = base.path().join("collect.ts");
+    std::fs::write(&file, COLLECT).map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
+    let output = compiler.build("path:words", &Input::at(&file))?;
+    let supplier = Supplier::new(environment, compiler.cache()).offline(is_offline);
+    let supplied = tokio::time::timeout(FETCHED_WITHIN, supplier.for_extension(&output.metadata())).await;
+    let supplied = supplied.map_err(|_| Failure::failed("the npm registry does not answer"))??;
+
+    let surroundings = surroundings(environment, base.path())?;
+    let dirs = &surroundings.dirs;
+    let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &surroundings.temp);
+    let timer = Arc::new(SystemTimer::new());
+    let options = LedgerOptions { session_id: TOOL.to_owned(), ..LedgerOptions::default() };
+    let ledger = Ledger::new(options, Arc::new(NoLedger));
+    let gate = Gate::builder(Policy::default(), places).build();
+    let connectors = Connectors::new().log(ledger.clone(), timer.clone()).timer(timer.clone()).ui(Arc::new(NoUi));
+    let dispatcher = Dispatcher::builder(gate, ledger, timer.clone()).connectors(connectors.into_methods()).build();
+    let options = HostOptions { facts: facts(&surroundings), ..HostOptions::default() };
+    let host = Host::builder(compiler.host_modules()?, Arc::new(dispatcher), timer).options(options).build();
+
+    let profile = Profile::new("path:words").at(base.path());
+    let package = Package::new(profile, Arc::new(output.artifact)).with_supplied(supplied);
+    let report = host.run(host.load(package)).await.map_err(|error| Failure::failed(error.to_string()))?;
+    if let Some((_, error)) = report.failures().next() {
+        return Err(Failure::failed(error.message.clone()));
+    }
+    let here: Vec<&str> = Builtin::ALL.iter().map(|tool| tool.name()).collect();
+    match host.run(host.call_tool(TOOL, TOOL, json!({ "here": here }), None, |_| {})).await {
+        ToolOutcome::Returned(mut result) => Ok(result["details"].take()),
+        ToolOutcome::Threw(error) => Err(Failure::failed(error.message)),
+        ToolOutcome::Unknown => Err(Failure::failed("the program that asks pi for its words is not there")),
+        ToolOutcome::Ended(end) => Err(Failure::failed(end.error().message)),
+    }
+}
+
+/// The folder of pi's documentation, which is unpacked there from the package that the words came from.
+async fn documented(environment: &Environment, compiler: &Compiler) -> Option<PathBuf> {
+    if let Some(named) = environment.variable(PI_FOLDER) {
+        return Some(environment.dirs.cwd.join(named));
+    }
+    let folder = pi_folder(environment);
+    if folder.join(DOCUMENTATION[0]).is_file() {
+        return Some(folder);
+    }
+    let supplier = Supplier::new(environment, compiler.cache()).offline(true);
+    let unpacked = supplier.unpack_some(PI_PACKAGE, DOCUMENTATION, &folder).await;
+    // Without it the prompt says nothing of it.
+    unpacked.ok().map(|()| folder)
+}
+
+/// The folder in which extensions look for pi's own files.
+pub(crate) fn pi_folder(environment: &Environment) -> PathBuf {
+    environment.dirs.agent_dir.join("pi")
+}

@@ -1,0 +1,48 @@
+//! Whose words the prompt has. pi's own need its package, so that `cargo xtask conformance` compares those; here
+//! nobody answers.
+
+mod support;
+
+use std::process::Command;
+use support::World;
+
+/// Asks a model, and shows the prompt that extensions see.
+fn asking(world: &World, words: Option<&str>) -> Command {
+    let model = world.script(&[&["hi"]]);
+    let extension = world.write(
+        "project/ext.ts",
+        "export default (pi) => pi.on('before_agent_start', (event, ctx) => {\n\
+         \x20 console.error(JSON.stringify([event.systemPrompt, event.systemPrompt === ctx.getSystemPrompt()]));\n\
+         });\n",
+    );
+    world.write("home/.npmrc", "registry=http://127.0.0.1:9/\nfetch-retries=0\n");
+    let extension = extension.display().to_string();
+    let mut command = world.command(&["-p", "x", "--no-session", "--model", &model, "-e", &extension]);
+    command.env("XDG_CACHE_HOME", world.path().join("cache"));
+    match words {
+        Some(words) => command.env("PIJS_WORDS", words),
+        None => command.env_remove("PIJS_WORDS"),
+    };
+    command
+}
+
+#[test]
+fn where_pis_package_cannot_be_had_our_own_words_stand_in_for_its() {
+    let world = World::new();
+    let said = support::run(asking(&world, None));
+    assert_eq!(said.succeeded().stdout, "hi\n");
+    assert!(said.stderr.contains("pi's prompt cannot be had"), "{}", said.stderr);
+    assert!(said.stderr.contains("You are a coding agent."), "{}", said.stderr);
+    assert!(said.stderr.contains(",true]"), "{}", said.stderr);
+    assert!(!world.home().join(".pi/agent/pi").exists(), "no documentation was had either");
+
+    // Who says that nothing may be fetched, or wants no other words, is not told.
+    let mut offline = asking(&world, None);
+    offline.env("PI_OFFLINE", "1");
+    for command in [offline, asking(&world, Some("own"))] {
+        let said = support::run(command);
+        assert_eq!(said.succeeded().stdout, "hi\n");
+        assert!(!said.stderr.contains("cannot be had"), "{}", said.stderr);
+        assert!(said.stderr.contains("You are a coding agent."), "{}", said.stderr);
+    }
+}
