@@ -497,6 +497,7 @@ impl Agent {
             self.control.queue_input(content, deliver_as);
             return Ok(self.outcome(Ending::Handled, None));
         }
+        self.control.expect_model()?;
         self.control.flush_after_run()?;
         self.control.flush_after_turn()?;
         self.publish_tools();

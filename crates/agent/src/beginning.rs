@@ -52,6 +52,11 @@ impl Agent {
         *self.scope.borrow_mut() = scope;
     }
 
+    /// Which models [`Agent::cycle_model`] goes through; none: all that can be used.
+    pub fn scope(&self) -> Vec<Chosen> {
+        self.scope.borrow().clone()
+    }
+
     /// A log-in may end while a session goes on: before a request its model is opened again with what holds now.
     pub(crate) async fn renew_login(&self) {
         let model = self.provider().model().clone();
@@ -87,7 +92,7 @@ impl Agent {
         self.control.take_model(model.clone());
         let level = left.thinking.filter(|_| !initial.insists).unwrap_or(initial.thinking);
         let level = self.control.restore_thinking(&level);
-        if left.last_model != Some((model.provider.clone(), model.id.clone())) {
+        if !model.is_unknown() && left.last_model != Some((model.provider.clone(), model.id.clone())) {
             self.control.append(Body::ModelChange { provider: model.provider, model_id: model.id })?;
         }
         if left.last_thinking.as_ref() != Some(&level) && (left.last_thinking.is_none() || initial.insists) {

@@ -20,6 +20,19 @@ impl Agent {
     ///
     /// As [`Agent::set_model`].
     pub async fn cycle_model(&self) -> Result<Option<Model>, String> {
+        self.cycle(|at, count| (at.unwrap_or(0) + 1) % count).await
+    }
+
+    /// The same the other way round.
+    ///
+    /// # Errors
+    ///
+    /// As [`Agent::set_model`].
+    pub async fn cycle_model_back(&self) -> Result<Option<Model>, String> {
+        self.cycle(|at, count| (at.unwrap_or(0) + count - 1) % count).await
+    }
+
+    async fn cycle(&self, next: impl Fn(Option<usize>, usize) -> usize) -> Result<Option<Model>, String> {
         let scope = self.scope.borrow().clone();
         let scope: Vec<Chosen> = {
             let models = self.models.borrow();
@@ -35,7 +48,7 @@ impl Agent {
         }
         let current = self.control.model();
         let at = available.iter().position(|model| current.as_ref().is_some_and(|current| current.is(model)));
-        let next = available[(at.unwrap_or(0) + 1) % available.len()].clone();
+        let next = available[next(at, available.len())].clone();
         self.attend(self.change_model(&next, "cycle")).await?;
         if let Some(level) = level(&next) {
             self.control.set_thinking(&level).map_err(|error| error.to_string())?;

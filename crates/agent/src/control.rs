@@ -196,6 +196,17 @@ impl AgentControl {
         self.lock().model.clone()
     }
 
+    /// Refuses what needs a model while none was chosen.
+    pub(crate) fn expect_model(&self) -> Result<(), ControlError> {
+        match self.model() {
+            Some(model) if model.is_unknown() => {
+                let message = "No API key found for the selected model.\n\nUse /login to store one, or set the variable of a provider: pi --list-models names them.";
+                Err(ControlError::Refused(message.to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Says which models are known without extensions; an agent that is made afterwards knows them.
     pub fn set_known(&self, known: Known) {
         self.lock().known = Some(known);

@@ -125,6 +125,11 @@ impl Choice {
         let thinking = level(args)?.unwrap_or(THINKING).to_owned();
         Ok(Self { model, thinking, scope: Vec::new(), session_first: false })
     }
+
+    /// No model: whoever stays chooses one later.
+    fn none(session_first: bool) -> Self {
+        Self { model: Model::unknown(), thinking: "off".to_owned(), scope: Vec::new(), session_first }
+    }
 }
 
 /// `--thinking`.
@@ -137,12 +142,14 @@ fn level(args: &RunArgs) -> Result<Option<&str>> {
 }
 
 /// Chooses the model of a session, with pi's precedence: the command line, the patterns, the session's own, the
-/// settings, the first that can be used. `left` is the model of a session that goes on.
+/// settings, the first that can be used. `left` is the model of a session that goes on. Where there is none, a session
+/// whose partner stays begins without.
 pub(crate) fn choose(
     environment: &Environment,
     args: &RunArgs,
     models: &Models,
     left: Option<(String, String)>,
+    stays: bool,
 ) -> Result<Choice> {
     let settings = Settings::read(environment)?;
     let level = level(args)?.map(str::to_owned);
@@ -171,6 +178,9 @@ pub(crate) fn choose(
         stderr(&clean(&format!("warning: {warning}")));
     }
     let Some(chosen) = chosen else {
+        if stays && args.api_key.is_none() {
+            return Ok(Choice::none(session_first));
+        }
         let usage = if args.api_key.is_some() { "--api-key needs a --model" } else { "no model" };
         return Err(Failure::usage(usage).help(HOW));
     };

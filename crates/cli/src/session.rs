@@ -195,6 +195,8 @@ struct Loaded {
     extensions: Rc<HostExtensions>,
     front_end: Box<dyn FrontEnd>,
     has_ui: bool,
+    /// Somebody can choose a model later.
+    stays: bool,
     /// `ctx.mode`.
     mode: &'static str,
     host: Host,
@@ -321,6 +323,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
         extensions,
         front_end,
         has_ui,
+        stays: partner.is_some(),
         mode,
         host,
         ledger,
@@ -336,7 +339,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     let choice = match &loaded.ready {
         Some(ready) => Choice::ready(&loaded.args, ready.model().clone())?,
         // What is wrong with an offer is reported when the session begins.
-        None => models::choose(environment, &loaded.args, &loaded.models().0, loaded.left.clone())?,
+        None => models::choose(environment, &loaded.args, &loaded.models().0, loaded.left.clone(), loaded.stays)?,
     };
     let Loaded { args, ambient, settings, ready, control, extensions, front_end, mode, host, ledger, pins, .. } =
         loaded;

@@ -95,14 +95,34 @@ impl AuthFile {
     pub(super) fn put(&self, provider: &str, stored: &Stored) -> io::Result<()> {
         let mut entries = self.entries()?;
         let mut value = serde_json::to_value(stored).map_err(io::Error::other)?;
-        // What is there and unknown to us is pi's.
-        if let (Some(Value::Object(known)), Some(given)) = (entries.get(provider), value.as_object_mut()) {
+        // What is there and unknown to us is pi's, but a key takes nothing over from a log-in.
+        if let (Some(Value::Object(known)), Some(given)) = (entries.get(provider), value.as_object_mut())
+            && known.get("type") == given.get("type")
+        {
             for (key, value) in known {
                 given.entry(key.clone()).or_insert_with(|| value.clone());
             }
         }
         entries.insert(provider.to_owned(), value);
-        let text = serde_json::to_vec_pretty(&entries).map_err(io::Error::other)?;
+        self.write(&entries)
+    }
+
+    /// Takes out what is stored for a provider; whether there was something. [`AuthFile::lock`] comes first.
+    ///
+    /// # Errors
+    ///
+    /// As [`AuthFile::put`].
+    pub(super) fn remove(&self, provider: &str) -> io::Result<bool> {
+        let mut entries = self.entries()?;
+        if entries.shift_remove(provider).is_none() {
+            return Ok(false);
+        }
+        self.write(&entries)?;
+        Ok(true)
+    }
+
+    fn write(&self, entries: &Map<String, Value>) -> io::Result<()> {
+        let text = serde_json::to_vec_pretty(entries).map_err(io::Error::other)?;
         // No backup: it would keep a token that was taken back.
         self.disk.replace(&self.path, &text, Replace { backup: false, follow_links: true, keep_mode: false })
     }
@@ -201,5 +221,17 @@ mod tests {
         let others: Vec<_> =
             std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(others, ["auth.json"], "no copy of the old token");
+    }
+
+    #[test]
+    fn a_key_takes_the_place_of_a_login_and_can_be_taken_out() {
+        let text = r#"{"a": {"type": "oauth", "access": "1", "refresh": "2", "expires": 3}, "b": {"type": "api_key"}}"#;
+        let (_folder, auth) = file(Some(text));
+        let _held = auth.lock().unwrap().expect("free");
+        auth.put("a", &Stored::ApiKey { key: Some("k".to_owned()), env: BTreeMap::new() }).unwrap();
+        let written: Value = serde_json::from_slice(&std::fs::read(auth.path()).unwrap()).unwrap();
+        assert_eq!(written["a"], serde_json::json!({"type": "api_key", "key": "k"}));
+        assert!(auth.remove("a").unwrap() && !auth.remove("a").unwrap());
+        assert_eq!(auth.read().unwrap().into_keys().collect::<Vec<_>>(), ["b"]);
     }
 }

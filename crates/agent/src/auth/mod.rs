@@ -312,14 +312,40 @@ impl Auth {
         Ok(Credentials { key: Some(login.access), base_url, ..Credentials::default() })
     }
 
-    /// Renews a token, unless another process has done so meanwhile.
-    async fn renew(&self, provider: &str, ends: &dyn Fn(&Login) -> bool) -> Result<Login, String> {
+    /// Stores a key of the person in `auth.json`.
+    ///
+    /// # Errors
+    ///
+    /// A sentence, when the file cannot be written.
+    pub async fn store_key(&self, provider: &str, key: &str) -> Result<(), String> {
+        self.around.learned(key);
+        let (file, _held) = self.held().await?;
+        let stored = Stored::ApiKey { key: Some(key.to_owned()), env: BTreeMap::new() };
+        file.put(provider, &stored).map_err(said)
+    }
+
+    /// Takes what is stored of a provider out of `auth.json`; whether there was something.
+    ///
+    /// # Errors
+    ///
+    /// As [`Auth::store_key`].
+    pub async fn forget(&self, provider: &str) -> Result<bool, String> {
+        let (file, _held) = self.held().await?;
+        file.remove(provider).map_err(said)
+    }
+
+    /// Providers of which something is stored.
+    pub fn stored_providers(&self) -> Vec<String> {
+        self.stored().into_keys().collect()
+    }
+
+    /// `auth.json`, while no other process changes it.
+    async fn held(&self) -> Result<(&AuthFile, file::Held), String> {
         let file = self.file.as_ref().ok_or("there is no auth.json")?;
-        let said = |error: std::io::Error| error.to_string();
         let mut waited = Duration::ZERO;
-        let _held = loop {
+        loop {
             if let Some(held) = file.lock().map_err(said)? {
-                break held;
+                return Ok((file, held));
             }
             if waited >= PATIENCE {
                 let folder = file.lock_folder();
@@ -327,7 +353,12 @@ impl Auth {
             }
             self.ambient.sleeper.sleep(Wait::Backoff, EVERY).await;
             waited += EVERY;
-        };
+        }
+    }
+
+    /// Renews a token, unless another process has done so meanwhile.
+    async fn renew(&self, provider: &str, ends: &dyn Fn(&Login) -> bool) -> Result<Login, String> {
+        let (file, _held) = self.held().await?;
         let Some(Stored::Oauth(current)) = file.read().map_err(said)?.remove(provider) else {
             return Err(format!("{provider} was logged out meanwhile"));
         };
@@ -339,6 +370,10 @@ impl Auth {
         file.put(provider, &Stored::Oauth(renewed.clone())).map_err(said)?;
         Ok(renewed)
     }
+}
+
+fn said(error: std::io::Error) -> String {
+    error.to_string()
 }
 
 /// How long another process may keep `auth.json`; pi's figure.

@@ -32,6 +32,16 @@ impl Model {
         Self { provider, id, api, system_anywhere: true, facts: Map::new() }
     }
 
+    /// Stands where no model was chosen, as in pi: nobody answers for it.
+    pub fn unknown() -> Self {
+        Self::new("unknown", "unknown", "unknown").with("input", json!([]))
+    }
+
+    /// Whether it is [`Model::unknown`].
+    pub fn is_unknown(&self) -> bool {
+        self.provider == "unknown" && self.api == "unknown"
+    }
+
     /// Adds a member.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
