@@ -1,13 +1,15 @@
 //! What the person says: prompts, `!commands`, slash commands, shortcuts.
 
+use super::events::{self, Ending as ShellEnding};
 use super::picker::Choice;
 use super::port::TuiPort;
 use super::screen::Screen;
+use super::show_session;
 use super::transcript::Style;
 use super::view::Work;
-use super::{events, show_session};
+use crate::environment::Environment;
 use crate::session::Assembled;
-use pijs_agent::message::Message;
+use pijs_agent::message::{Message, StopReason};
 use pijs_agent::session::Body;
 use pijs_agent::{DeliverAs, Ending, InputSource, Outcome};
 use pijs_host::CallbackOutcome;
@@ -17,8 +19,9 @@ use std::rc::Rc;
 use tokio_util::sync::CancellationToken;
 
 /// Slash commands of pi's own, and what they do.
-pub(super) const OWN: [(&str, &str); 20] = [
+pub(super) const OWN: [(&str, &str); 24] = [
     ("model", "choose the model; /model PROVIDER/ID takes it at once"),
+    ("scoped-models", "choose the models that ctrl+p goes through"),
     ("thinking", "choose how much the model thinks"),
     ("new", "begin an empty session"),
     ("resume", "open another session of this folder"),
@@ -28,6 +31,7 @@ pub(super) const OWN: [(&str, &str); 20] = [
     ("compact", "summarise the conversation; more words instruct the summary"),
     ("name", "call the session something"),
     ("session", "where the session is kept, and how large it is"),
+    ("import", "open a copy of a session's file: /import FILE.jsonl"),
     ("export", "write the session to a file: /export FILE.jsonl or FILE.md"),
     ("copy", "put the last reply on the clipboard"),
     ("settings", "change settings for this session"),
@@ -37,18 +41,29 @@ pub(super) const OWN: [(&str, &str); 20] = [
     ("hotkeys", "the keys, and what they do"),
     ("help", "what can be typed here"),
     ("trust", "how to trust this folder"),
+    ("login", "store the key of a provider"),
+    ("logout", "take out the key of a provider"),
     ("quit", "close the session and leave"),
+];
+
+/// Commands of pi that there are none of here, and what to do instead.
+const ELSEWHERE: [(&str, &str); 3] = [
+    ("share", "sessions are not uploaded from here; write one with /export FILE.md and share that"),
+    ("bug", "nothing is sent from here; write the session with /export FILE.jsonl and add it to a report"),
+    ("changelog", "what has changed is in CHANGELOG.md of the release"),
 ];
 
 /// Those of [`OWN`] that pi does not have: a command of an extension with such a name goes first.
 const BESIDE_PI: [&str; 3] = ["help", "theme", "tools"];
 
 /// Keys, and what they do.
-const KEYS: [(&str, &str); 17] = [
+const KEYS: [(&str, &str); 19] = [
     ("enter", "say it, or steer the model while it works"),
     ("alt+enter", "say it when the model is done"),
     ("alt+up", "take back what waits to be said"),
-    ("ctrl+j", "new line"),
+    ("ctrl+j, shift+enter, \\ enter", "new line"),
+    ("ctrl+g", "go on typing in your editor"),
+    ("ctrl+-, ctrl+y", "undo, put in what was cut"),
     ("escape", "interrupt; twice: the tree of the session"),
     ("ctrl+c", "clear; twice: quit"),
     ("ctrl+d", "quit, when nothing is typed"),
@@ -69,14 +84,15 @@ pub(super) struct Commands {
     pub(super) session: Rc<Assembled>,
     pub(super) screen: Screen,
     pub(super) port: TuiPort,
+    pub(super) environment: Environment,
     /// Commands of the shell that run, by their number.
     shells: RefCell<BTreeMap<u64, CancellationToken>>,
     shell: Cell<u64>,
 }
 
 impl Commands {
-    pub(super) fn new(session: Rc<Assembled>, screen: Screen, port: TuiPort) -> Self {
-        Self { session, screen, port, shells: RefCell::default(), shell: Cell::new(0) }
+    pub(super) fn new(session: Rc<Assembled>, screen: Screen, port: TuiPort, environment: Environment) -> Self {
+        Self { session, screen, port, environment, shells: RefCell::default(), shell: Cell::new(0) }
     }
 
     /// Begins what was asked for; it goes on beside what is asked next.
@@ -101,6 +117,8 @@ impl Commands {
                 Work::Pick(choice) => commands.pick(choice),
                 Work::Picked(choice, value) => commands.picked(choice, &value).await,
                 Work::Copy => commands.copy(),
+                Work::Entered { provider, key } => commands.store_key(&provider, &key).await,
+                Work::EditOutside => commands.edit_outside().await,
                 Work::Unqueue => commands.unqueue(),
                 Work::Expanded(expanded) => commands.session.host.set_state("toolsExpanded", expanded),
                 // The others are served before they come here.
@@ -114,6 +132,7 @@ impl Commands {
         let control = self.session.agent.control();
         let (model, thinking) = (control.model(), control.thinking());
         let (shortcuts, warnings) = crate::keys::shortcuts(&self.session.host);
+        let compacts = self.session.agent.settings().compaction.enabled;
         let transforms = !crate::renderers::Renderer::of_markdown(&self.session.host).is_empty();
         self.screen.change(|view| {
             // What is wrong with keys is said when they are bound, not after each prompt.
@@ -122,9 +141,13 @@ impl Commands {
             }
             (view.shortcuts, view.shortcut_warnings) = (shortcuts, warnings);
             if let Some(model) = model {
-                view.model.name = format!("{}/{}", model.provider, model.id);
+                view.model.name = match model.is_unknown() {
+                    true => "no model".to_owned(),
+                    false => format!("{}/{}", model.provider, model.id),
+                };
             }
             view.model.thinking = thinking;
+            view.standing.compacts = compacts;
             view.transcript.transforms = transforms;
             view.branch = super::surroundings::branch(&self.session.cwd);
         });
@@ -178,6 +201,11 @@ impl Commands {
             if OWN.iter().any(|(own, _)| *own == name) && !gives_way {
                 return self.own(name, rest.trim()).await;
             }
+            if let Some((_, instead)) = ELSEWHERE.iter().find(|(elsewhere, _)| *elsewhere == name)
+                && !self.is_command(trimmed)
+            {
+                return self.inform(instead);
+            }
         }
         let is_command = self.is_command(trimmed);
         let control = self.session.agent.control();
@@ -210,7 +238,9 @@ impl Commands {
                     self.fail(&text);
                 }
             }
-            Ending::Aborted => self.screen.change(|view| view.say(Style::Info, "interrupted")),
+            // A reply that was interrupted says so itself.
+            Ending::Aborted if outcome.message.is_some_and(|message| message.stop_reason == StopReason::Aborted) => {}
+            Ending::Aborted => self.inform("interrupted"),
             Ending::Stopped { extension } => {
                 self.screen.change(|view| view.say(Style::Info, &format!("{extension}: stopped the reply")));
             }
@@ -224,6 +254,10 @@ impl Commands {
 
     pub(super) fn fail(&self, text: &str) {
         self.screen.change(|view| view.say(Style::Error, text));
+    }
+
+    pub(super) fn warn(&self, text: &str) {
+        self.screen.change(|view| view.say(Style::Warning, text));
     }
 
     pub(super) fn inform(&self, text: &str) {
@@ -249,6 +283,11 @@ impl Commands {
             "fork" => self.pick(Choice::Fork),
             "settings" => self.pick(Choice::Setting),
             "theme" => self.pick(Choice::Theme),
+            "scoped-models" => self.pick(Choice::Scope),
+            "login" => self.login(rest),
+            "logout" if rest.is_empty() => self.pick(Choice::Logout),
+            "logout" => self.logout(rest).await,
+            "import" => self.import(rest).await,
             "clone" => self.clone_session().await,
             "copy" => self.copy(),
             "export" => self.export(rest),
@@ -367,17 +406,20 @@ impl Commands {
         self.shells.borrow_mut().insert(number, cancel.clone());
         self.screen.change(|view| {
             view.shells += 1;
-            events::show_bash(view, number, command, None);
+            events::begin_bash(view, number, command);
         });
-        let result = self.session.agent.user_bash(command, is_excluded, cancel).await;
+        let result = self.session.agent.user_bash_as(Some(&number.into()), command, is_excluded, cancel).await;
         self.shells.borrow_mut().remove(&number);
         self.screen.change(|view| {
             view.shells = view.shells.saturating_sub(1);
-            let (output, is_error) = match &result {
-                Ok(result) => (result.output.as_str(), result.exit_code.is_some_and(|code| code != 0)),
-                Err(error) => (error.as_str(), true),
-            };
-            events::show_bash(view, number, command, Some((output, is_error)));
+            match &result {
+                Ok(result) => {
+                    let path = result.full_output_path.as_deref();
+                    let ending = ShellEnding::new(result.cancelled, result.exit_code, path);
+                    events::end_bash(view, number, &result.output, ending);
+                }
+                Err(error) => events::end_bash(view, number, "", ShellEnding::failed(error)),
+            }
         });
     }
 

@@ -15,7 +15,7 @@
 use super::layers::{ComponentId, Layer, around_cursor, rule};
 use super::view::{Content, View, Work};
 use pijs_protocol::guard;
-use pijs_terminal::layout::{clamp, fit, slice};
+use pijs_terminal::layout::{clamp, fit, slice, wrap_styled};
 use std::time::Instant;
 
 /// Exactly as many lines as the screen has rows, and what has to be drawn by extensions for the next time.
@@ -38,7 +38,10 @@ pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<Work>) {
     middle = middle.split_off(middle.len().saturating_sub(kept));
     let upper = kept - middle.len();
     let header = view.headers.last().cloned();
-    let head = header.map(|id| component(view, &id, columns, &mut work)).unwrap_or_default();
+    let head = match header {
+        Some(id) => component(view, &id, columns, &mut work),
+        None => view.welcome.iter().flat_map(|line| wrap_styled(line, columns)).collect(),
+    };
     let (mut lines, undrawn) = view.transcript.tail(&head, columns, upper, view.scroll, view.expanded);
     if lines.len() < upper && view.scroll > 0 {
         // Scrolled beyond the beginning.
@@ -122,11 +125,13 @@ fn lower(view: &mut View, columns: usize, rows: usize, now: Instant, work: &mut 
         Layer::Dialog(dialog) => Some(dialog.order),
         Layer::Picker(picker) => Some(picker.order),
         Layer::Custom(custom) => (custom.is_seen() && custom.overlay.is_none()).then_some(custom.order),
+        Layer::Entry(_) => Some(u64::MAX),
     };
     let standing = view.layers.iter().filter_map(|layer| Some((order(layer)?, layer))).max_by_key(|(order, _)| *order);
     let mut lines = match standing.map(|(_, layer)| layer) {
         Some(Layer::Dialog(dialog)) => dialog.lines(columns, room, now),
         Some(Layer::Picker(picker)) => picker.lines(columns, room),
+        Some(Layer::Entry(entry)) => entry.lines(columns),
         Some(Layer::Custom(custom)) => {
             let id = custom.id.clone();
             component(view, &id, columns, work)
@@ -150,16 +155,17 @@ fn editor(view: &View, columns: usize, rows: usize) -> Vec<String> {
     lines
 }
 
-/// The extension's footer, or what extensions have as status.
+/// The extension's footer, or pi's own with what extensions have as status.
 fn footer(view: &mut View, columns: usize, work: &mut Vec<Work>) -> Vec<String> {
     if let Some(id) = view.footers.last().cloned() {
         return component(view, &id, columns, work);
     }
-    if view.statuses.is_empty() {
-        return Vec::new();
+    let mut lines = vec![view.standing.line(view.branch.as_deref(), columns)];
+    if !view.statuses.is_empty() {
+        let statuses: Vec<String> = view.statuses.values().map(|text| pijs_terminal::line(text)).collect();
+        lines.push(clamp(&statuses.join("  "), columns));
     }
-    let statuses: Vec<String> = view.statuses.values().map(|text| pijs_terminal::line(text)).collect();
-    vec![clamp(&statuses.join("  "), columns)]
+    lines
 }
 
 /// Puts what floats over the lines, the nearest last.

@@ -1,9 +1,10 @@
 //! What the agent and the host say, on the screen.
 
 use super::screen::Screen;
-use super::transcript::{Content, Style};
+use super::tools::OWN_COMMAND;
+use super::transcript::{Call, Content, Style};
 use super::view::View;
-use pijs_agent::message::{Block, Message};
+use pijs_agent::message::{Block, Message, StopReason};
 use pijs_agent::session::{Body, Entry};
 use pijs_agent::{AgentEvent, FrontEnd, StateSink, UpdateKind};
 use pijs_host::{Observer, Report, ReportKind};
@@ -70,6 +71,11 @@ fn show(view: &mut View, event: &AgentEvent<'_>) {
         }
         // What was queued has been said, or was changed on its way.
         AgentEvent::Notice { name: "agent_settled", .. } => view.queued.clear(),
+        AgentEvent::Notice { name: "bash_execution_update", payload } => {
+            if let (Some(number), Some(more)) = (payload["id"].as_u64(), payload["delta"].as_str()) {
+                view.transcript.call(&shell_id(number), |call| print(call, more));
+            }
+        }
         AgentEvent::Notice { name: "compaction_start", .. } => view.say(Style::Info, "compacting the conversation"),
         _ => {}
     }
@@ -84,8 +90,11 @@ fn end_message(view: &mut View, message: &Message) {
         }
         Message::Assistant(reply) => {
             view.transcript.end_reply(pieces(&reply.content));
-            if let Some(error) = &reply.error_message {
-                view.say(Style::Error, error);
+            view.standing.spent.add(&reply.usage);
+            match (&reply.error_message, reply.stop_reason) {
+                (_, StopReason::Aborted) => view.say(Style::Info, "interrupted"),
+                (Some(error), _) => view.say(Style::Error, error),
+                (None, _) => {}
             }
         }
         // Tools have blocks of their own, messages of extensions come as entries.
@@ -118,10 +127,15 @@ pub(super) fn replay(view: &mut View, branch: &[Entry]) {
             Body::Message { message: Message::BashExecution(run) } => {
                 // Numbers of this session are small; those of what is shown again are far from them.
                 kept += 1;
-                show_bash(view, u64::MAX - kept, &run.command, Some((&run.output, false)));
+                begin_bash(view, u64::MAX - kept, &run.command);
+                let ending = Ending::new(run.cancelled, run.exit_code, run.full_output_path.as_deref());
+                end_bash(view, u64::MAX - kept, &run.output, ending);
             }
             Body::Message { message } => {
                 end_message(view, message);
+                if let Message::User(user) = message {
+                    view.remember(user.content.text());
+                }
                 if let Message::Assistant(reply) = message {
                     for made in reply.tool_calls() {
                         view.transcript.call(&made.id, |call| {
@@ -137,15 +151,61 @@ pub(super) fn replay(view: &mut View, branch: &[Entry]) {
     }
 }
 
-/// A command of the person, by its number: begun, or with its output and whether it failed.
-pub(super) fn show_bash(view: &mut View, number: u64, command: &str, end: Option<(&str, bool)>) {
-    view.transcript.call(&format!("$ {number}"), |call| {
-        (call.name, call.args) = ("$".to_owned(), command.into());
-        if let Some((output, is_error)) = end {
-            call.result = Some(json!({"content": output}));
-            (call.is_done, call.is_error) = (true, is_error);
-        }
+/// Bytes of a command's output that are shown while it runs: the end.
+const RUNNING_OUTPUT: usize = 64 * 1024;
+
+fn shell_id(number: u64) -> String {
+    format!("$ {number}")
+}
+
+/// What a command that runs has printed.
+fn print(call: &mut Call, more: &str) {
+    let before = call.result.as_ref().and_then(|result| result["content"].as_str()).unwrap_or_default();
+    let all = format!("{before}{more}");
+    let kept = all.ceil_char_boundary(all.len().saturating_sub(RUNNING_OUTPUT));
+    call.result = Some(json!({"content": &all[kept..]}));
+}
+
+/// A command of the person, by its number, has begun.
+pub(super) fn begin_bash(view: &mut View, number: u64, command: &str) {
+    view.transcript.call(&shell_id(number), |call| {
+        (call.name, call.args) = (OWN_COMMAND.to_owned(), command.into());
     });
+}
+
+/// It has ended: with its output, and as what.
+pub(super) fn end_bash(view: &mut View, number: u64, output: &str, ending: Ending) {
+    view.transcript.call(&shell_id(number), |call| {
+        call.result = Some(json!({"content": output}));
+        (call.is_done, call.is_error, call.ending) = (true, ending.is_error, ending.said);
+    });
+}
+
+/// How a command of the person ended.
+#[derive(Debug)]
+pub(super) struct Ending {
+    /// What stands below its output: that it was stopped or failed, or that there is more of it.
+    said: Option<String>,
+    is_error: bool,
+}
+
+impl Ending {
+    pub(super) fn new(cancelled: bool, code: Option<i64>, full_output: Option<&str>) -> Self {
+        let end = match code {
+            _ if cancelled => Some("(cancelled)".to_owned()),
+            Some(code) if code != 0 => Some(format!("(exit {code})")),
+            _ => None,
+        };
+        let is_error = end.is_some();
+        let cut = full_output.map(|path| format!("Output truncated. Full output: {path}"));
+        let parts: Vec<String> = end.into_iter().chain(cut).collect();
+        Self { said: (!parts.is_empty()).then(|| parts.join(" ")), is_error }
+    }
+
+    /// It did not run.
+    pub(super) fn failed(error: &str) -> Self {
+        Self { said: Some(error.to_owned()), is_error: true }
+    }
 }
 
 /// An entry that an extension made.
@@ -155,6 +215,7 @@ fn show_entry(view: &mut View, entry: &Value) {
             view.transcript.push(Content::Message(crate::renderers::custom_message(entry)));
         }
         Some("custom") => drop(view.transcript.push(Content::Entry(entry.clone()))),
+        Some("session_info") => view.standing.name = entry["name"].as_str().map(str::to_owned),
         _ => {}
     }
 }
@@ -169,6 +230,9 @@ pub(super) struct Entries {
 
 impl StateSink for Entries {
     fn set(&self, key: &str, value: Value) {
+        if key == "contextUsage" {
+            self.screen.change(|view| view.standing.read_window(&value));
+        }
         if key == "thinkingLevel" || key == "model" {
             let part = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
             self.screen.change(|view| match key {

@@ -4,6 +4,9 @@ use pijs_terminal::layout::{boundaries, width};
 
 /// Longest text a field holds; of more, the beginning.
 const LONGEST: usize = 1 << 20;
+/// Texts that can be had again, and the longest of them.
+const MOST_UNDONE: usize = 100;
+const LONGEST_UNDONE: usize = 1 << 16;
 
 /// A text and a cursor in it.
 #[derive(Debug, Default, Clone)]
@@ -11,6 +14,12 @@ pub(super) struct Field {
     text: String,
     /// Byte offset, between two characters.
     at: usize,
+    /// What was there before, the newest last.
+    before: Vec<(String, usize)>,
+    /// Whether the last key typed a character of a word: the next one belongs to it.
+    is_in_word: bool,
+    /// What was cut last.
+    cut: String,
 }
 
 impl Field {
@@ -46,10 +55,17 @@ impl Field {
         self.insert(text);
     }
 
-    /// Empties it and returns what it held.
+    /// Empties it for good and returns what it held.
     pub(super) fn take(&mut self) -> String {
         self.at = 0;
+        self.before.clear();
         std::mem::take(&mut self.text)
+    }
+
+    /// Puts in what was pasted, as one change.
+    pub(super) fn paste(&mut self, text: &str) {
+        self.remember(false);
+        self.insert(text);
     }
 
     /// Puts text in at the cursor. What a terminal would act on is left out; tabs stay.
@@ -63,27 +79,84 @@ impl Field {
         self.at += clean.len();
     }
 
+    /// A backslash before the cursor makes Enter a new line, for terminals that know no other key for it.
+    pub(super) fn breaks_line(&mut self) -> bool {
+        let breaks = self.text[..self.at].ends_with('\\');
+        if breaks {
+            self.remember(false);
+            self.text.replace_range(self.at - 1..self.at, "\n");
+        }
+        breaks
+    }
+
+    /// Keeps what is there now, so that it can be had again.
+    fn remember(&mut self, types_word: bool) {
+        let goes_on = types_word && self.is_in_word;
+        self.is_in_word = types_word;
+        if !goes_on && self.text.len() <= LONGEST_UNDONE {
+            if self.before.len() >= MOST_UNDONE {
+                self.before.remove(0);
+            }
+            self.before.push((self.text.clone(), self.at));
+        }
+    }
+
+    fn undo(&mut self) {
+        self.is_in_word = false;
+        if let Some((text, at)) = self.before.pop() {
+            (self.text, self.at) = (text, at);
+        }
+    }
+
     /// Does what a key does to a text; whether it does anything.
     pub(super) fn key(&mut self, name: &str, data: &str) -> bool {
+        if name == "ctrl+-" {
+            self.undo();
+            return true;
+        }
+        let types_word = data.chars().count() == 1 && data.chars().all(char::is_alphanumeric);
+        let (text, at) = (self.text.clone(), self.at);
+        let was_in_word = self.is_in_word;
+        let is_known = self.change(name, data);
+        if self.text != text {
+            let changed = (std::mem::replace(&mut self.text, text), std::mem::replace(&mut self.at, at));
+            self.remember(types_word);
+            (self.text, self.at) = changed;
+        } else {
+            self.is_in_word = was_in_word && self.at == at;
+        }
+        is_known
+    }
+
+    fn change(&mut self, name: &str, data: &str) -> bool {
         match name {
-            "left" | "ctrl+b" => self.at = self.before(),
-            "right" | "ctrl+f" => self.at = self.behind(),
+            "left" | "ctrl+b" => self.at = self.previous(),
+            "right" | "ctrl+f" => self.at = self.next(),
             "home" | "ctrl+a" => self.at = self.line_start(),
             "end" | "ctrl+e" => self.at = self.line_end(),
             "alt+left" | "ctrl+left" | "alt+b" => self.at = self.word_before(),
             "alt+right" | "ctrl+right" | "alt+f" => self.at = self.word_behind(),
-            "backspace" | "shift+backspace" => self.cut(self.before(), self.at),
-            "delete" => self.cut(self.at, self.behind()),
-            "ctrl+w" | "alt+backspace" => self.cut(self.word_before(), self.at),
-            "alt+d" => self.cut(self.at, self.word_behind()),
-            "ctrl+u" => self.cut(self.line_start(), self.at),
-            "ctrl+k" => self.cut(self.at, self.line_end()),
+            "backspace" | "shift+backspace" => self.remove(self.previous(), self.at),
+            "delete" => self.remove(self.at, self.next()),
+            "ctrl+w" | "alt+backspace" => self.cut_out(self.word_before(), self.at),
+            "alt+d" | "alt+delete" => self.cut_out(self.at, self.word_behind()),
+            "ctrl+u" => self.cut_out(self.line_start(), self.at),
+            "ctrl+k" => self.cut_out(self.at, self.line_end()),
+            "ctrl+y" => {
+                let cut = self.cut.clone();
+                self.insert(&cut);
+            }
             "ctrl+j" | "shift+enter" => self.insert("\n"),
             "space" | "shift+space" => self.insert(" "),
             "up" => return self.up(),
             "down" => return self.down(),
             name => {
                 let typed = name.strip_prefix("shift+").unwrap_or(name);
+                // A terminal that tells the keys of the keypad apart names them.
+                if typed.chars().count() == 1 && data.starts_with("\u{1b}[") && data.ends_with('u') {
+                    self.insert(typed);
+                    return true;
+                }
                 // One character, by itself or held with shift.
                 if typed.chars().count() != 1 || data.starts_with('\u{1b}') || data.chars().any(char::is_control) {
                     return false;
@@ -94,16 +167,24 @@ impl Field {
         true
     }
 
-    fn cut(&mut self, from: usize, to: usize) {
+    /// Takes out what can be put in again.
+    fn cut_out(&mut self, from: usize, to: usize) {
+        if from < to {
+            self.cut = self.text[from..to].to_owned();
+        }
+        self.remove(from, to);
+    }
+
+    fn remove(&mut self, from: usize, to: usize) {
         self.text.replace_range(from..to, "");
         self.at = from;
     }
 
-    fn before(&self) -> usize {
+    fn previous(&self) -> usize {
         boundaries(&self.text[..self.at]).into_iter().rev().nth(1).unwrap_or(0)
     }
 
-    fn behind(&self) -> usize {
+    fn next(&self) -> usize {
         self.at + boundaries(&self.text[self.at..]).get(1).copied().unwrap_or(0)
     }
 
@@ -224,6 +305,19 @@ mod tests {
         ] {
             assert_eq!(typed(text, keys), expected, "{text:?} {keys:?}");
         }
+        for (text, keys, expected) in [
+            ("one two", &["ctrl+w", "home", "ctrl+y"][..], "two|one "),
+            ("one\ntwo", &["up", "ctrl+u", "ctrl+y", "ctrl+y"], "oneone|\ntwo"),
+            ("", &["a", "b", "space", "c", "ctrl+-"], "ab |"),
+            ("", &["a", "b", "space", "c", "ctrl+-", "ctrl+-", "ctrl+-", "ctrl+-"], "|"),
+            ("one two", &["ctrl+w", "ctrl+w", "ctrl+-"], "one |"),
+        ] {
+            assert_eq!(typed(text, keys), expected, "{text:?} {keys:?}");
+        }
+        let mut field = Field::new("one\\");
+        assert!(field.breaks_line() && !field.breaks_line());
+        field.key("7", "\u{1b}[57406u");
+        assert_eq!(field.text(), "one\n7");
         assert!(!Field::new("one").key("up", ""));
         assert!(!Field::new("one").key("f5", "\u{1b}[15~"));
     }

@@ -141,6 +141,7 @@ impl View {
             Layer::Dialog(dialog) => Some(dialog.order),
             Layer::Picker(picker) => Some(picker.order),
             Layer::Custom(custom) => (custom.is_seen() && custom.wants_keys).then_some(custom.order),
+            Layer::Entry(_) => Some(u64::MAX),
         };
         let orders = self.layers.iter().enumerate().filter_map(|(at, layer)| Some((order(layer)?, at)));
         orders.max().map(|(_, at)| at)

@@ -171,7 +171,20 @@ fn csi(sequence: &str) -> Option<String> {
 }
 
 fn character(code: u32) -> Option<String> {
-    char::from_u32(code).map(plain)
+    match keypad(code) {
+        Some(key) => Some(key.to_owned()),
+        None => char::from_u32(code).map(plain),
+    }
+}
+
+/// A key of the keypad, where the terminal tells them apart: it means what the other one does.
+fn keypad(code: u32) -> Option<&'static str> {
+    const FIRST: u32 = 57_399;
+    const KEYS: [&str; 28] = [
+        "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", ".", "/", "*", "-", "+", "enter", "=", ",", "left", "right",
+        "up", "down", "pageup", "pagedown", "home", "end", "insert", "delete",
+    ];
+    KEYS.get(usize::try_from(code.checked_sub(FIRST)?).ok()?).copied()
 }
 
 fn of_letter(letter: char) -> Option<&'static str> {
@@ -271,6 +284,10 @@ mod tests {
             ("\u{1b}[112;6u", Some("ctrl+shift+p")),
             ("\u{1b}[27;5;99~", Some("ctrl+c")),
             ("\u{1b}OP", Some("f1")),
+            ("\u{1b}[57406u", Some("7")),
+            ("\u{1b}[57414;5u", Some("ctrl+enter")),
+            ("\u{1b}[27u", Some("escape")),
+            ("\u{1b}[13;2u", Some("shift+enter")),
             ("\u{1b}[?25h", None),
         ] {
             assert_eq!(name(data).as_deref(), expected, "{data:?}");

@@ -1,6 +1,7 @@
 //! What takes the keys from the editor: dialogs, components of extensions, pi's lists, and above all of them pi's own
 //! questions.
 
+use super::entry::Entry;
 use super::field::Field;
 use super::floating::Custom;
 use super::picker::Picker;
@@ -21,6 +22,8 @@ pub(super) enum Layer {
     Custom(Custom),
     /// A list of pi's own.
     Picker(Picker),
+    /// A line that pi asks for.
+    Entry(Entry),
 }
 
 /// A dialog of an extension.
@@ -101,6 +104,7 @@ impl Dialog {
                 }
             }
             Body::Text { field, is_long, .. } => match name {
+                "enter" if *is_long && field.breaks_line() => {}
                 "enter" => return Some(Some(field.text().into())),
                 "ctrl+j" | "shift+enter" | "up" | "down" if !*is_long => {}
                 name => drop(field.key(name, data)),

@@ -14,7 +14,7 @@
 //! | [`screen`] | the thread that draws and takes the keys |
 //! | [`view`], [`layers`], [`floating`], [`picker`], [`transcript`], [`field`] | what there is to see, as data |
 //! | [`typing`], [`completion`] | what a key does |
-//! | [`draw`] | its lines |
+//! | [`draw`], [`tools`], [`images`] | its lines |
 //! | [`port`], [`events`] | who changes it |
 //! | [`components`] | what extensions draw, asked of them |
 //! | [`commands`], [`selections`], [`suggestions`] | what the person says, chooses, could say |
@@ -23,21 +23,27 @@
 //! What always holds: every text of an extension, a model or a file is cleaned before it is a line; the last row and
 //! the frame of a question of pi's are drawn by nobody else; Ctrl-C twice ends the session, whatever has the keys.
 
+mod accounts;
 mod commands;
 mod completion;
 mod components;
 mod draw;
+mod entry;
 mod events;
 mod field;
 mod floating;
+mod footer;
+mod images;
 mod input;
 mod layers;
+mod outside;
 mod picker;
 mod port;
 mod screen;
 mod selections;
 mod suggestions;
 mod surroundings;
+mod tools;
 mod transcript;
 mod tty;
 mod typing;
@@ -51,6 +57,7 @@ use crate::session::{self, Assembled, Partner, Setup, Stops, WIND_DOWN};
 use commands::Commands;
 use components::Components;
 use events::{Entries, Events, ReportsOnScreen};
+use footer::Spent;
 use pijs_agent::session::Entry;
 use pijs_agent::{AgentError, StateSink};
 use port::TuiPort;
@@ -65,6 +72,15 @@ use tokio::sync::mpsc;
 use transcript::Style;
 use tty::Tty;
 use view::Work;
+
+/// What stands at the top until an extension has something else there.
+const WELCOME: [&str; 2] = [
+    concat!("\u{1b}[1mpi\u{1b}[0m\u{1b}[2m on PiJS ", env!("CARGO_PKG_VERSION"), "\u{1b}[0m"),
+    "\u{1b}[2m/ commands · ! shell · @ files · escape interrupts · ctrl+o folds · /help · /hotkeys\u{1b}[0m",
+];
+
+/// Said when there is none to begin with.
+const NO_MODEL: &str = "no model can be used: no provider has a key. /login stores one; or set the variable of a provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, ...) and start again. Commands, !shell and extensions work without.";
 
 /// How long extensions may take to say good-bye before the session ends without them.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -129,7 +145,7 @@ async fn run(
     let resized = watch_size(Rc::clone(&session), screen.clone())?;
     let mut stops = Stops::listen()?;
     let host = session.host.clone();
-    let talking = host.run(talk(Rc::clone(&session), screen.clone(), port, prompt, early, work));
+    let talking = host.run(talk(environment, Rc::clone(&session), screen.clone(), port, prompt, early, work));
     let stopped = async {
         stops.next().await;
         screen.change(|view| view.leave());
@@ -157,6 +173,7 @@ async fn leaves(work: &mut mpsc::UnboundedReceiver<Work>, early: &mut Vec<Work>)
 }
 
 async fn talk(
+    environment: &Environment,
     session: Rc<Assembled>,
     screen: Screen,
     port: TuiPort,
@@ -164,7 +181,7 @@ async fn talk(
     early: Vec<Work>,
     mut work: mpsc::UnboundedReceiver<Work>,
 ) -> Result<()> {
-    let commands = Rc::new(Commands::new(Rc::clone(&session), screen.clone(), port));
+    let commands = Rc::new(Commands::new(Rc::clone(&session), screen.clone(), port, environment.clone()));
     let components = Components::new(session.host.clone(), screen.clone(), session.cwd.clone());
     let control = session.agent.control().clone();
     let (leave, mut left) = mpsc::unbounded_channel();
@@ -172,6 +189,10 @@ async fn talk(
     control.on_shutdown(move || {
         // Somebody who has left already is asked in vain.
         let _ = asked_to_leave.send(());
+    });
+    screen.change(|view| {
+        view.standing.place = footer::place(&environment.dirs.cwd, &environment.dirs.home);
+        view.welcome = WELCOME.map(str::to_owned).to_vec();
     });
     show_session(&session, &screen);
 
@@ -209,6 +230,9 @@ async fn talk(
     let conversation = session.agent.attend(async {
         session.start().await?;
         commands.publish();
+        if control.model().is_some_and(|model| model.is_unknown()) {
+            commands.warn(NO_MODEL);
+        }
         if !prompt.is_empty() {
             commands.take(Work::Say { text: prompt, later: false });
         }
@@ -240,7 +264,12 @@ async fn talk(
 fn show_session(session: &Assembled, screen: &Screen) {
     let branch: Vec<Entry> =
         session.agent.control().with_session(|session| session.branch(None).into_iter().cloned().collect());
-    screen.change(|view| events::replay(view, &branch));
+    let (name, spent) =
+        session.agent.control().with_session(|session| (session.name().map(str::to_owned), Spent::of(session)));
+    screen.change(|view| {
+        events::replay(view, &branch);
+        (view.standing.name, view.standing.spent) = (name, spent);
+    });
 }
 
 /// Themes of the person, and of the project when it is trusted.

@@ -16,6 +16,12 @@ pub(super) enum Choice {
     Tree,
     Theme,
     Setting,
+    /// A model that the next-model key goes through, or no more.
+    Scope,
+    /// A provider to store a key of.
+    Login,
+    /// A provider whose key goes.
+    Logout,
 }
 
 /// One line of a list.

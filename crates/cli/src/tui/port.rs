@@ -203,6 +203,9 @@ impl TuiPort {
             match op {
                 UiOp::EditorText => {
                     view.editor.set(text("text"));
+                    if let Some(id) = &id {
+                        view.dirty(id);
+                    }
                     Some(Vec::new())
                 }
                 UiOp::EditorAction => {

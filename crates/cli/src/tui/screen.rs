@@ -55,7 +55,7 @@ impl Screen {
         let thread = std::thread::spawn(move || drawing.draw(&wakes));
         *screen.0.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         let typing = screen.clone();
-        super::tty::read(move |typed| match typed {
+        super::tty::read(&screen.0.tty, move |typed| match typed {
             Some(inputs) => typing.0.wake.send(Wake::Typed(inputs)).is_ok(),
             None => {
                 typing.change(|view| view.leave());
@@ -121,6 +121,22 @@ impl Screen {
         self.redraw();
     }
 
+    /// Gives the terminal to another program for as long as `outside` takes.
+    pub(super) async fn lend<R>(&self, outside: impl Future<Output = R>) -> R {
+        // Also when nobody waits for the end of it: the session is over.
+        struct Lent<'a>(&'a Screen);
+        impl Drop for Lent<'_> {
+            fn drop(&mut self) {
+                // A terminal that is gone is seen by the end of its input.
+                let _ = self.0.0.tty.take_back();
+                self.0.redraw();
+            }
+        }
+        self.0.tty.lend();
+        let _lent = Lent(self);
+        outside.await
+    }
+
     /// Gives the terminal back and leaves the conversation on it.
     pub(super) fn close(&self) {
         let _ = self.0.wake.send(Wake::Close);
@@ -151,11 +167,11 @@ impl Screen {
                     let clean = pijs_terminal::plain(title.as_deref().unwrap_or_default());
                     let limits = pijs_terminal::Limits { styles: false, ..pijs_terminal::Limits::columns(120) };
                     let clean = pijs_terminal::within(&pijs_terminal::line(&clean), limits);
-                    self.0.tty.write(&format!("\u{1b}]0;{}\u{7}", clean.trim_end()));
+                    self.0.tty.draw(&format!("\u{1b}]0;{}\u{7}", clean.trim_end()));
                 }
                 (lines, work, view.next_change())
             };
-            self.0.tty.write(&draw::difference(&shown, &lines));
+            self.0.tty.draw(&draw::difference(&shown, &lines));
             shown = lines;
             for work in work {
                 self.ask(work);
@@ -206,7 +222,7 @@ impl View {
             .then_some(self.working.interval);
         let counts = self.layers.iter().any(|layer| match layer {
             super::layers::Layer::Dialog(dialog) => dialog.deadline.is_some(),
-            super::layers::Layer::Custom(_) | super::layers::Layer::Picker(_) => false,
+            super::layers::Layer::Custom(_) | super::layers::Layer::Picker(_) | super::layers::Layer::Entry(_) => false,
         });
         let countdown = counts.then_some(Duration::from_millis(250));
         spinner.into_iter().chain(countdown).min()

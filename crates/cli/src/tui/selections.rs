@@ -5,7 +5,9 @@ use super::layers::Layer;
 use super::picker::{Choice, Item, Picker};
 use super::{show_session, surroundings};
 use pijs_agent::NavigateOptions;
+use pijs_agent::choose::Chosen;
 use pijs_agent::message::Message;
+use pijs_agent::provider::Model;
 use pijs_agent::session::{Body, Entry};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,6 +22,11 @@ fn item(value: &str, label: impl Into<String>, detail: impl Into<String>) -> Ite
 impl Commands {
     /// Shows a list.
     pub(super) fn pick(&self, choice: Choice) {
+        self.show_list(choice, None);
+    }
+
+    /// The same, with an item of it chosen.
+    fn show_list(&self, choice: Choice, chosen: Option<&str>) {
         let control = self.session.agent.control();
         let (title, items, current) = match choice {
             Choice::Model => {
@@ -44,11 +51,14 @@ impl Commands {
             }
             Choice::Theme => ("Which theme?", self.themes(), None),
             Choice::Setting => ("Settings of this session", self.settings(), None),
+            Choice::Scope => ("Which models does ctrl+p go through?", self.scoped(), None),
+            Choice::Login => ("Store a key of which provider?", self.accounts(), None),
+            Choice::Logout => ("Take out the key of which provider?", self.stored_accounts(), None),
         };
         if items.is_empty() {
             return self.inform("there is nothing to choose from yet");
         }
-        let picker = Picker::new(choice, title, items, current.as_deref());
+        let picker = Picker::new(choice, title, items, chosen.or(current.as_deref()));
         self.screen.change(|view| view.push(Layer::Picker(picker)));
     }
 
@@ -66,16 +76,41 @@ impl Commands {
                     Err(error) => self.fail(&error.to_string()),
                 }
             }
-            Choice::Session => match self.session.agent.switch_session(Path::new(value)).await {
-                Ok(true) => self.inform("an extension cancelled it"),
-                Ok(false) => show_session(&self.session, &self.screen),
-                Err(error) => self.fail(&error.to_string()),
-            },
+            Choice::Session => self.open_session(Path::new(value)).await,
             Choice::Fork => self.fork(value, false).await,
             Choice::Tree => self.go_to(value).await,
             Choice::Theme => self.port.choose_theme(value),
             Choice::Setting => self.change_setting(value),
+            Choice::Scope => self.change_scope(value),
+            Choice::Login => self.login(value),
+            Choice::Logout => self.logout(value).await,
         }
+    }
+
+    /// All models that can be used, and whether the next-model key goes through them.
+    fn scoped(&self) -> Vec<Item> {
+        let scope = self.session.agent.scope();
+        let item = |model: &Model| {
+            let name = format!("{}/{}", model.provider, model.id);
+            let is_on = scope.iter().any(|chosen| chosen.model.is(model));
+            item(&name, name.clone(), if is_on { "on" } else { "off" })
+        };
+        self.session.agent.available_models().iter().map(item).collect()
+    }
+
+    /// Takes a model into the scope, or out of it. An empty one is all of them.
+    fn change_scope(&self, name: &str) {
+        let agent = &self.session.agent;
+        let mut scope = agent.scope();
+        let before = scope.len();
+        scope.retain(|chosen| format!("{}/{}", chosen.model.provider, chosen.model.id) != name);
+        if scope.len() == before {
+            let models = agent.available_models().into_iter();
+            let chosen = models.filter(|model| format!("{}/{}", model.provider, model.id) == name);
+            scope.extend(chosen.map(|model| Chosen { model, thinking: None, warning: None }));
+        }
+        agent.set_scope(scope);
+        self.show_list(Choice::Scope, Some(name));
     }
 
     fn models(&self) -> Vec<Item> {
@@ -114,18 +149,7 @@ impl Commands {
 
     pub(super) async fn cycle_model(&self, back: bool) {
         let agent = &self.session.agent;
-        let result = if back {
-            let models = agent.available_models();
-            let current = agent.control().model();
-            let at = models.iter().position(|model| current.as_ref().is_some_and(|current| current.is(model)));
-            let before = (at.unwrap_or(0) + models.len().max(1) - 1) % models.len().max(1);
-            match models.get(before).filter(|_| models.len() > 1) {
-                Some(model) => agent.set_model(model).await.map(|()| Some(model.clone())),
-                None => Ok(None),
-            }
-        } else {
-            agent.cycle_model().await
-        };
+        let result = if back { agent.cycle_model_back().await } else { agent.cycle_model().await };
         match result {
             Ok(Some(model)) => self.inform(&format!("model: {}/{}", model.provider, model.id)),
             Ok(None) => self.inform("there is only one model that can be used"),
@@ -255,7 +279,31 @@ impl Commands {
         };
         *changed = !*changed;
         self.session.agent.set_settings(settings);
-        self.pick(Choice::Setting);
+        self.show_list(Choice::Setting, Some(name));
+    }
+
+    async fn open_session(&self, file: &Path) {
+        match self.session.agent.switch_session(file).await {
+            Ok(true) => self.inform("an extension cancelled it"),
+            Ok(false) => show_session(&self.session, &self.screen),
+            Err(error) => self.fail(&error.to_string()),
+        }
+    }
+
+    /// Copies a session's file beside the others and opens it.
+    pub(super) async fn import(&self, name: &str) {
+        if name.is_empty() {
+            return self.fail("say which: /import FILE.jsonl");
+        }
+        let file = self.session.cwd.join(name);
+        let folder = self.session.agent.control().session_file().and_then(|file| Some(file.parent()?.to_owned()));
+        let Some(folder) = folder else {
+            return self.fail("this session is kept in memory; start without --no-session to import one");
+        };
+        match surroundings::import(&file, &folder) {
+            Ok(copy) => self.open_session(&copy).await,
+            Err(error) => self.fail(&format!("{} cannot be imported: {error}", file.display())),
+        }
     }
 
     /// Writes the session to a file of the person's choice.

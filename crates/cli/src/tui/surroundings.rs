@@ -72,6 +72,30 @@ fn title(file: PathBuf) -> Option<Found> {
     Some(Found { file, title: pijs_terminal::line(&title), date: date.replace('T', " ") })
 }
 
+/// Copies the file of a session into a folder, under its own name or, where that is taken, one beside it.
+pub(super) fn import(file: &Path, folder: &Path) -> std::io::Result<PathBuf> {
+    let text = std::fs::read_to_string(file)?;
+    let header = text.lines().next().and_then(|line| serde_json::from_str::<Value>(line).ok()).unwrap_or_default();
+    if header["type"] != "session" {
+        return Err(std::io::Error::other("it is no session: its first line is no header"));
+    }
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    std::fs::create_dir_all(folder)?;
+    for number in 1..MOST_SESSIONS {
+        let number = if number == 1 { String::new() } else { format!("-{number}") };
+        let copy = folder.join(format!("{stem}{number}.jsonl"));
+        match std::fs::File::create_new(&copy) {
+            Ok(mut made) => {
+                std::io::Write::write_all(&mut made, text.as_bytes())?;
+                return Ok(copy);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(std::io::Error::other("there are too many of its name"))
+}
+
 /// The session as its file has it.
 pub(super) fn as_lines(session: &Session) -> String {
     let header = serde_json::to_string(session.header()).unwrap_or_default();

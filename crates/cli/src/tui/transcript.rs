@@ -4,14 +4,13 @@
 //! for by [`Transcript::wanted`] and put in by [`Transcript::drawn`]; until then, and where nobody draws, the block's own
 //! text stands.
 
+use super::tools;
 use pijs_terminal::layout::{clamp, wrap};
 use pijs_terminal::markdown;
 use serde_json::Value;
 
 /// Blocks that are kept; the oldest make room. The session's file has them all.
 const MOST_BLOCKS: usize = 4_000;
-/// Lines of a tool's result, or a command's output, that are shown folded.
-const FOLDED: usize = 10;
 
 /// How a piece of text is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,31 +57,8 @@ pub(super) struct Call {
     pub(super) result: Option<Value>,
     pub(super) is_done: bool,
     pub(super) is_error: bool,
-}
-
-impl Call {
-    fn title(&self) -> String {
-        match (self.name.as_str(), &self.args) {
-            ("$", Value::String(command)) => format!("$ {command}"),
-            (name, Value::Object(args)) if args.is_empty() => name.to_owned(),
-            (name, args) => format!("{name} {args}"),
-        }
-    }
-
-    fn text(&self) -> String {
-        let content = self.result.as_ref().map(|result| &result["content"]);
-        match content {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Array(blocks)) => {
-                let shown = blocks.iter().map(|block| match block["text"].as_str() {
-                    Some(text) => text.to_owned(),
-                    None => format!("[{}]", block["type"].as_str().unwrap_or("content")),
-                });
-                shown.collect::<Vec<_>>().join("\n")
-            }
-            _ => String::new(),
-        }
-    }
+    /// How a command of the person ended, where that is worth a line.
+    pub(super) ending: Option<String>,
 }
 
 /// What a block holds.
@@ -155,16 +131,8 @@ impl Block {
                 lines
             }
             Content::Call(call) => {
-                let colour = match (call.is_done, call.is_error) {
-                    (false, _) => "33",
-                    (true, false) => "32",
-                    (true, true) => "31",
-                };
-                let title = drawn(0).unwrap_or_else(|| {
-                    let title = clamp(&pijs_terminal::line(&call.title()), columns.saturating_sub(2));
-                    vec![format!("\u{1b}[{colour}m*\u{1b}[0m {title}")]
-                });
-                let result = drawn(1).unwrap_or_else(|| folded(&call.text(), columns, expanded));
+                let title = drawn(0).unwrap_or_else(|| tools::title(call, columns, expanded));
+                let result = drawn(1).unwrap_or_else(|| tools::result(call, columns, expanded));
                 [title, result].concat()
             }
             Content::Message(message) => drawn(0).unwrap_or_else(|| {
@@ -175,20 +143,6 @@ impl Block {
             Content::Entry(_) => drawn(0).unwrap_or_default(),
         }
     }
-}
-
-/// A result: all of it, or its first lines and how many more there are.
-fn folded(text: &str, columns: usize, expanded: bool) -> Vec<String> {
-    if text.trim().is_empty() {
-        return Vec::new();
-    }
-    let mut lines = wrap(text.trim_end(), columns.saturating_sub(2));
-    let more = lines.len().saturating_sub(FOLDED);
-    if !expanded && more > 0 {
-        lines.truncate(FOLDED);
-        lines.push(format!("... ({more} more lines, ctrl+o)"));
-    }
-    lines.into_iter().map(|line| format!("\u{1b}[2m  {line}\u{1b}[0m")).collect()
 }
 
 /// The text of a message's content.
@@ -317,12 +271,13 @@ impl Transcript {
         }
     }
 
-    /// The tool call of an id, begun when it is new.
+    /// The tool call of an id that is not done, begun when there is none: a model may give an id again.
     pub(super) fn call(&mut self, id: &str, change: impl FnOnce(&mut Call)) {
         let known = self.blocks.iter().rev().find_map(|block| match &block.content {
-            Content::Call(call) if call.id == id => Some(block.id),
+            Content::Call(call) if call.id == id => Some((block.id, call.is_done)),
             _ => None,
         });
+        let known = known.filter(|(_, is_done)| !is_done).map(|(block, _)| block);
         let known = known.unwrap_or_else(|| self.push(Content::Call(Call { id: id.to_owned(), ..Call::default() })));
         self.change(known, |content| {
             if let Content::Call(call) = content {
@@ -418,5 +373,23 @@ fn wants_drawing(content: &Content, transforms: bool) -> bool {
         Content::Call(_) | Content::Message(_) | Content::Entry(_) => true,
         Content::Reply(_) | Content::Text(Style::User, _) => transforms,
         Content::Text(..) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_a_model_gives_again_is_another_call() {
+        let mut transcript = Transcript::default();
+        for path in ["first", "second"] {
+            transcript.call("call_1", |call| {
+                (call.name, call.args) = ("ls".to_owned(), serde_json::json!({"path": path}));
+            });
+            transcript.call("call_1", |call| call.is_done = true);
+        }
+        let lines = transcript.whole(40).join("\n");
+        assert!(lines.contains("ls first") && lines.contains("ls second"), "{lines}");
     }
 }

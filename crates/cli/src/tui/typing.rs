@@ -28,9 +28,10 @@ const MOST_HISTORY: usize = 200;
 const MOST_UNHEARD: usize = 10_000;
 
 /// Actions of pi's own, and the key each is on.
-const ACTIONS: [(&str, &str); 12] = [
+const ACTIONS: [(&str, &str); 13] = [
     ("app.clear", "ctrl+c"),
     ("app.clipboard.pasteImage", "ctrl+v"),
+    ("app.editor.external", "ctrl+g"),
     ("app.exit", "ctrl+d"),
     ("app.interrupt", "escape"),
     ("app.message.copy", "ctrl+x"),
@@ -86,7 +87,7 @@ impl View {
                 let owner = match layer {
                     Layer::Custom(custom) => &custom.id.0,
                     Layer::Dialog(dialog) => &dialog.extension,
-                    Layer::Picker(_) => return None,
+                    Layer::Picker(_) | Layer::Entry(_) => return None,
                 };
                 self.listeners.iter().filter(|listener| listener.0 == *owner).cloned().collect()
             }
@@ -164,12 +165,13 @@ impl View {
         match self.focus().map(|at| &mut self.layers[at]) {
             Some(Layer::Dialog(dialog)) => dialog.paste(text),
             Some(Layer::Picker(picker)) => picker.paste(text),
+            Some(Layer::Entry(entry)) => entry.paste(text),
             Some(Layer::Custom(custom)) => return vec![Work::Key(custom.id.clone(), marked())],
             None => match &self.own_editor {
                 Some(id) => return vec![Work::Key(id.clone(), marked())],
                 None => {
                     self.popup = None;
-                    self.editor.insert(text);
+                    self.editor.paste(text);
                 }
             },
         }
@@ -210,6 +212,12 @@ impl View {
                 self.layers.retain(|layer| !matches!(layer, Layer::Picker(picker) if picker.order == order));
                 end.map(|value| Work::Picked(choice, value)).into_iter().collect()
             }
+            Some(Layer::Entry(entry)) => {
+                let Some(end) = entry.key(name, data) else { return Vec::new() };
+                let provider = std::mem::take(&mut entry.provider);
+                self.layers.retain(|layer| !matches!(layer, Layer::Entry(_)));
+                end.map(|key| Work::Entered { provider, key }).into_iter().collect()
+            }
             Some(Layer::Custom(_)) => self.to_component(data).into_iter().collect(),
             None => self.editor_key(name, data, now),
         }
@@ -240,6 +248,7 @@ impl View {
         match name {
             "ctrl+d" if !self.editor.text().is_empty() => drop(self.editor.key("delete", data)),
             name if ACTIONS.iter().any(|(_, key)| *key == name) => return self.act(name, now),
+            "enter" if self.editor.breaks_line() => {}
             "enter" | "alt+enter" => {
                 let text = self.editor.take();
                 return self.said(text, name == "alt+enter");
@@ -267,12 +276,17 @@ impl View {
         if text.trim().is_empty() {
             return Vec::new();
         }
+        self.remember(text.clone());
+        vec![Work::Say { text, later }]
+    }
+
+    /// What was said can be had again.
+    pub(super) fn remember(&mut self, text: String) {
         self.history.retain(|said| *said != text);
-        self.history.push(text.clone());
+        self.history.push(text);
         if self.history.len() > MOST_HISTORY {
             self.history.remove(0);
         }
-        vec![Work::Say { text, later }]
     }
 
     /// Does what pi does on a key.
@@ -306,6 +320,7 @@ impl View {
             "ctrl+shift+p" => return vec![Work::CycleModel { back: true }],
             "shift+tab" => return vec![Work::CycleThinking],
             "ctrl+x" => return vec![Work::Copy],
+            "ctrl+g" => return vec![Work::EditOutside],
             "alt+up" => return vec![Work::Unqueue],
             "ctrl+v" => self.say(Style::Info, "images cannot be pasted here; name a file with @"),
             _ => {}

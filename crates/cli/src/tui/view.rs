@@ -7,6 +7,7 @@
 use super::completion::{Popup, Provider, Request};
 use super::field::Field;
 use super::floating::Custom;
+use super::footer::Standing;
 use super::input::Input;
 use super::layers::{Asked, ComponentId, Layer};
 use super::picker::Choice;
@@ -40,6 +41,10 @@ pub(super) enum Work {
     Pick(Choice),
     /// Something was chosen of one.
     Picked(Choice, String),
+    /// The key of a provider was typed.
+    Entered { provider: String, key: String },
+    /// The editor's text is to be edited in the person's own editor.
+    EditOutside,
     /// The model's last reply goes to the clipboard.
     Copy,
     /// What waits to be said comes back into the editor.
@@ -145,6 +150,9 @@ pub(super) struct View {
     pub(super) footers: Vec<ComponentId>,
     pub(super) widgets: Vec<Widget>,
     pub(super) statuses: BTreeMap<(ExtensionId, String), String>,
+    /// What stands at the top where no extension has a header.
+    pub(super) welcome: Vec<String>,
+    pub(super) standing: Standing,
     pub(super) working: Working,
     /// The git branch, for footers.
     pub(super) branch: Option<String>,
@@ -196,6 +204,7 @@ impl View {
             Layer::Dialog(dialog) => dialog.order = next,
             Layer::Picker(picker) => picker.order = next,
             Layer::Custom(custom) => custom.order = next,
+            Layer::Entry(_) => {}
         }
         if !self.is_leaving {
             self.popup = None;
@@ -249,7 +258,7 @@ impl View {
         self.layers.retain(|layer| match layer {
             Layer::Dialog(dialog) => !is_gone(&dialog.extension),
             Layer::Custom(custom) => !is_gone(&custom.id.0),
-            Layer::Picker(_) => true,
+            Layer::Picker(_) | Layer::Entry(_) => true,
         });
         self.components.retain(|(extension, _), _| !is_gone(extension));
         self.headers.retain(|(extension, _)| !is_gone(extension));

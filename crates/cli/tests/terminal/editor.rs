@@ -43,13 +43,10 @@ fn an_editor_of_an_extension_takes_the_place_of_pis() {
     let world = World::new();
     let mut terminal = open(&world, EDITOR, &[&["hello back"]], &[]);
     terminal.sees("own editor 90: |");
-    terminal.send("hello");
-    terminal.sees("own editor 90: HELLO|");
-    terminal.send("\r");
-    terminal.sees("> hello");
+    terminal.presses("hello", "own editor 90: HELLO|");
+    terminal.presses("\r", "> hello");
     terminal.sees("hello back");
-    terminal.say("/text");
-    terminal.sees("holds: put there, pasted; own: true");
+    terminal.answers("/text", "holds: put there, pasted; own: true");
     terminal.sees("own editor 90: PUT THERE, PASTED|");
 }
 
@@ -58,11 +55,11 @@ fn an_editor_says_nothing_by_itself() {
     let world = World::new();
     let mut terminal = open(&world, EDITOR, &[&["never"]], &[]);
     terminal.sees("own editor 90: |");
-    terminal.say("/forge");
-    terminal.sees("has tried");
+    terminal.answers("/forge", "has tried");
+    // What it could not say is written still.
+    terminal.sees("own editor 90: NEVER SAID BY THE PERSON|");
     // Keys are still the person's.
     terminal.send("mine");
-    // What it could not say is written still.
     let rows = terminal.sees("own editor 90: NEVER SAID BY THE PERSONMINE|");
     assert!(!rows.iter().any(|row| row.starts_with("> ")), "{rows:#?}");
 }
@@ -72,8 +69,7 @@ fn a_command_of_the_shell_from_an_editor_is_a_question() {
     let world = World::new();
     let mut terminal = open(&world, EDITOR, &[&["never"]], &[]);
     terminal.sees("own editor 90: |");
-    terminal.say("!echo from the shell > made.txt");
-    terminal.sees("pi asks you about");
+    terminal.answers("!echo from the shell > made.txt", "pi asks you about");
     terminal.sees("echo from the shell");
     std::thread::sleep(std::time::Duration::from_millis(400));
     terminal.send("n");
@@ -87,13 +83,10 @@ fn a_command_of_the_shell_from_an_editor_is_a_question() {
 fn an_editor_that_throws_gives_way_to_pis() {
     let world = World::new();
     let mut terminal = open(&world, EDITOR, &[&["an answer"]], &[]);
-    terminal.send("kept");
-    terminal.sees("own editor 90: KEPT|");
-    terminal.send("\u{7}");
-    terminal.sees("the-editor-broke");
+    terminal.presses("kept", "own editor 90: KEPT|");
+    terminal.presses("\u{7}", "the-editor-broke");
     terminal.sees_no_more("own editor 90");
-    terminal.send(" and more\r");
-    terminal.sees("> kept and more");
+    terminal.presses(" and more\r", "> kept and more");
     terminal.sees("an answer");
 }
 
@@ -117,8 +110,7 @@ export default function (pi: any) {
 fn listeners_take_and_change_keys() {
     let world = World::new();
     let mut terminal = open(&world, KEYS, &[&["never"]], &[]);
-    terminal.send("1a2x3y4z5");
-    terminal.sees("1b234z5");
+    terminal.presses("1a2x3y4z5", "1b234z5");
     terminal.sees("no z");
     let rows = terminal.sees("does not say anything in your place");
     assert!(!rows.iter().any(|row| row.starts_with("> ")), "{rows:#?}");
@@ -132,14 +124,10 @@ fn listeners_see_nothing_that_is_not_for_them() {
     world.write("project/other.ts", r#"export default (pi: any) => pi.registerCommand("other", { handler: async (_: string, ctx: any) => ctx.ui.notify(`other: ${await ctx.ui.input("Other?")}`) });"#);
     let other = world.project().join("other.ts").display().to_string();
     let mut terminal = open(&world, KEYS, &[&["never"]], &["-e", &other]);
-    terminal.say("/sure");
-    terminal.sees("Sure?");
-    terminal.send("ax\r");
-    terminal.sees("sure: b");
-    terminal.say("/other");
-    terminal.sees("Other?");
-    terminal.send("ax\r");
-    terminal.sees("other: ax");
+    terminal.answers("/sure", "Sure?");
+    terminal.presses("ax\r", "sure: b");
+    terminal.answers("/other", "Other?");
+    terminal.presses("ax\r", "other: ax");
 }
 
 const COMPLETES: &str = r##"
@@ -171,26 +159,20 @@ fn what_is_typed_is_completed() {
     let world = World::new();
     world.write("project/source/main.rs", "");
     let mut terminal = open(&world, COMPLETES, &[&["an answer"]], &[]);
-    terminal.send("/dep");
-    terminal.sees("deploys it");
+    terminal.presses("/dep", "deploys it");
     terminal.send("\t");
     terminal.sees_no_more("deploys it");
-    terminal.send("st");
-    terminal.sees("> staging");
+    terminal.presses("st", "> staging");
     terminal.send("\t");
     terminal.sees_no_more("> staging");
-    terminal.send("\r");
-    terminal.sees("deployed to staging");
-    terminal.send("see #");
-    terminal.sees("issue 42");
+    terminal.presses("\r", "deployed to staging");
+    terminal.presses("see #", "issue 42");
     terminal.send("\u{1b}[B\t");
     terminal.sees_no_more("issue 42");
-    terminal.send(" in @mai");
-    terminal.sees("source/main.rs");
+    terminal.presses(" in @mai", "source/main.rs");
     terminal.send("\t");
     terminal.until("the file", |rows| rows.iter().any(|row| row.trim_end() == "see #42 in @source/main.rs"));
-    terminal.send("\r");
-    terminal.sees("> see #42 in @source/main.rs");
+    terminal.presses("\r", "> see #42 in @source/main.rs");
     terminal.sees("an answer");
 }
 
@@ -199,17 +181,12 @@ fn pi_completes_by_itself() {
     let world = World::new();
     world.write("project/notes/one.txt", "");
     let mut terminal = open(&world, NOTHING, &[&["x"]], &[]);
-    terminal.send("/hotk");
-    terminal.sees("the keys, and what they do");
+    terminal.presses("/hotk", "the keys, and what they do");
     // The only command that fits is said at once.
-    terminal.send("\r");
-    terminal.sees("alt+up: take back");
-    terminal.send("look at no\t");
-    terminal.sees("look at notes/");
-    terminal.send("o\t");
-    terminal.sees("look at notes/one.txt");
-    terminal.send("\u{15}/na");
-    terminal.sees("call the session something");
+    terminal.presses("\r", "alt+up: take back");
+    terminal.presses("look at no\t", "look at notes/");
+    terminal.presses("o\t", "look at notes/one.txt");
+    terminal.presses("\u{15}/na", "call the session something");
     terminal.send("\u{1b}");
     terminal.sees_no_more("call the session something");
 }

@@ -4,17 +4,24 @@ mod editor;
 mod overlays;
 mod pty;
 mod session;
+mod start;
 #[path = "../support/mod.rs"]
 mod support;
+mod work;
 
 use pty::Terminal;
 use support::World;
 
 /// `pi` with extensions and recorded replies, ready to be talked to.
 fn open(world: &World, extension: &str, replies: &[&[&str]], more: &[&str]) -> Terminal {
-    let file = world.write("project/extension.ts", extension);
     let model = world.script(replies);
-    let mut args = vec!["--no-extensions", "--model", &model, "-e", file.to_str().expect("a path")];
+    open_with(world, extension, &model, more)
+}
+
+/// The same with a model of its own.
+fn open_with(world: &World, extension: &str, model: &str, more: &[&str]) -> Terminal {
+    let file = world.write("project/extension.ts", extension);
+    let mut args = vec!["--no-extensions", "--model", model, "-e", file.to_str().expect("a path")];
     args.extend(more);
     let terminal = Terminal::start(world.command(&args));
     terminal.is_ready();
@@ -27,12 +34,10 @@ const NOTHING: &str = "export default () => {};\n";
 fn a_prompt_is_answered_on_the_screen_and_stays_behind() {
     let world = World::new();
     let mut terminal = open(&world, NOTHING, &[&["hello ", "there"], &["again"]], &[]);
-    terminal.say("greet me");
-    terminal.sees("> greet me");
+    terminal.answers("greet me", "> greet me");
     terminal.sees("hello there");
     // What is typed in one go is taken in its order.
-    terminal.send("never said\u{15}more\u{1}once \u{5}!\u{7f}\r");
-    terminal.sees("again");
+    terminal.presses("never said\u{15}more\u{1}once \u{5}!\u{7f}\r", "again");
     terminal.say("/quit");
     let (code, bytes) = terminal.ends();
     assert_eq!(code, 0);
@@ -101,20 +106,16 @@ fn dialogs_are_answered_with_keys() {
         ("/who", "Your name?", "Ada\u{7f}a\r", "name: Ada"),
         ("/letter", "Dear,", " you\u{a}bye\r", "letter: \"Dear, you\\nbye\""),
     ] {
-        terminal.say(command);
-        terminal.sees(question);
+        terminal.answers(command, question);
         terminal.sees("asks");
-        terminal.send(keys);
-        terminal.sees(answer);
+        terminal.presses(keys, answer);
         terminal.sees_no_more("escape to cancel");
         // The next one is to be seen anew.
         terminal.say("/new");
         terminal.sees_no_more(answer);
     }
-    terminal.say("/soon");
-    terminal.sees("timed out: undefined");
-    terminal.say("/signal");
-    terminal.sees("aborted: false");
+    terminal.answers("/soon", "timed out: undefined");
+    terminal.answers("/signal", "aborted: false");
 }
 
 const PLACES: &str = r#"
@@ -150,17 +151,13 @@ fn extensions_have_their_places_and_shortcuts() {
     assert!(at("the header") < at("step one") && at("step two") < at("90 wide"), "{rows:#?}");
     assert!(rows.last().is_some_and(|row| row.contains("ctrl+c twice: quit")), "{rows:#?}");
 
-    terminal.say("/footer");
-    terminal.sees("footer: build: green");
+    terminal.answers("/footer", "footer: build: green");
     terminal.sees("editor: typed by the extension");
     terminal.sees("careful");
     terminal.sees_no_more("step one");
-    terminal.send("\u{1b}[17~");
-    terminal.sees("f6 was pressed");
-    terminal.send("\u{1b}x");
-    terminal.sees("x?");
-    terminal.send("y");
-    terminal.sees("alt+x, true");
+    terminal.presses("\u{1b}[17~", "f6 was pressed");
+    terminal.presses("\u{1b}x", "x?");
+    terminal.presses("y", "alt+x, true");
     terminal.send("\u{3}");
     let in_editor = |row: &String| row.trim_end() == "typed by the extension";
     let rows = terminal.until("an empty editor", |rows| !rows.iter().any(in_editor));
@@ -220,36 +217,30 @@ export default function (pi: any) {
 fn components_are_drawn_and_get_the_keys() {
     let world = World::new();
     let mut terminal = open(&world, COMPONENTS, &[&["x"]], &[]);
-    terminal.say("/panel");
-    terminal.sees("panel 90:");
+    terminal.answers("/panel", "panel 90:");
     terminal.sees("has the keys");
     terminal.send("ab\u{1b}[A");
     let rows = terminal.sees("panel 90: ab<up>");
     assert!(rows.iter().any(|row| row.trim_end() == "clean"), "{rows:#?}");
-    terminal.send("\r");
-    terminal.sees("custom: ab<up>");
+    terminal.presses("\r", "custom: ab<up>");
     terminal.sees_no_more("has the keys");
 
     terminal.say("/float");
     let rows = terminal.sees("panel 30:");
-    assert_eq!(rows[1].find("panel 30:"), Some(60), "at the top right: {rows:#?}");
-    terminal.send("x\r");
-    terminal.sees("custom: x");
+    let column = rows[1].split("panel 30:").next().map(|left| left.chars().count());
+    assert_eq!(column, Some(60), "at the top right: {rows:#?}");
+    terminal.presses("x\r", "custom: x");
 
-    terminal.say("/ticks");
-    terminal.sees("ticked");
+    terminal.answers("/ticks", "ticked");
 
-    terminal.say("/layers");
-    terminal.sees("a layer above");
+    terminal.answers("/layers", "a layer above");
     terminal.sees("below, covered");
-    terminal.send("h");
-    terminal.sees("below, alone");
+    terminal.presses("h", "below, alone");
     terminal.sees_no_more("a layer above");
     terminal.send("h");
     let rows = terminal.sees("a layer above");
     assert!(rows[0].starts_with("a layer above"), "{rows:#?}");
-    terminal.send("q");
-    terminal.sees("layers are gone");
+    terminal.presses("q", "layers are gone");
     terminal.sees_no_more("a layer above");
 }
 
@@ -257,8 +248,7 @@ fn components_are_drawn_and_get_the_keys() {
 fn a_component_that_keeps_the_keys_does_not_keep_the_person() {
     let world = World::new();
     let mut terminal = open(&world, COMPONENTS, &[&["x"]], &[]);
-    terminal.say("/stuck");
-    terminal.sees("you will never leave");
+    terminal.answers("/stuck", "you will never leave");
     terminal.send("\u{1b}\u{4}q");
     terminal.send("\u{3}\u{3}");
     assert_eq!(terminal.ends().0, 0);
@@ -284,21 +274,16 @@ export default function (pi: any) {
 fn extensions_draw_messages_entries_and_tools() {
     let world = World::new();
     let mut terminal = open(&world, RENDERERS, &[&["x"]], &["--allow", "tool"]);
-    terminal.say("/card");
-    terminal.sees("card one false 90");
-    terminal.send("\u{f}");
-    terminal.sees("card one true 90");
-    terminal.say("/plain");
-    terminal.sees("[note]");
+    terminal.answers("/card", "card one false 90");
+    terminal.presses("\u{f}", "card one true 90");
+    terminal.answers("/plain", "[note]");
     terminal.sees("without a renderer");
-    terminal.say("/mark");
-    terminal.sees("mark here");
+    terminal.answers("/mark", "mark here");
 }
 
 #[test]
 fn tools_are_drawn_by_who_brought_them() {
     let world = World::new();
-    let file = world.write("project/extension.ts", RENDERERS);
     world.write("project/notes.txt", "what the notes say");
     let model = world.raw_script(concat!(
         r#"{"events": [{"tool_call": {"id": "a", "name": "look", "arguments": "{\"at\": \"stars\"}"}}, "#,
@@ -306,17 +291,12 @@ fn tools_are_drawn_by_who_brought_them() {
         "\n",
         r#"{"events": [{"text": "all seen"}], "stop": "end_turn"}"#,
     ));
-    let args = ["--no-extensions", "--model", &model, "-e", file.to_str().expect("a path")];
-    let mut terminal = Terminal::start(world.command(&args));
-    terminal.is_ready();
-    terminal.say("look");
-    terminal.sees("looking at stars");
+    let mut terminal = open_with(&world, RENDERERS, &model, &[]);
+    terminal.answers("look", "looking at stars");
     terminal.sees("found stars");
-    terminal.sees("* read");
-    terminal.sees("what the notes say");
+    terminal.sees("* read notes.txt");
     terminal.sees("all seen");
-    terminal.say("!echo from the shell");
-    terminal.sees("$ echo from the shell");
+    terminal.answers("!echo from the shell", "$ echo from the shell");
     terminal.sees("  from the shell");
 }
 
@@ -356,14 +336,11 @@ fn a_question_of_pi_has_a_frame_of_its_own() {
 fn a_session_is_shown_again_and_reloading_takes_away_what_was_there() {
     let world = World::new();
     let mut terminal = open(&world, PLACES, &[&["first answer"]], &[]);
-    terminal.say("first question");
-    terminal.sees("first answer");
-    terminal.say("/footer");
-    terminal.sees("footer: build: green");
+    terminal.answers("first question", "first answer");
+    terminal.answers("/footer", "footer: build: green");
     // The extension has put something into the editor.
     terminal.send("\u{3}");
-    terminal.say("/reload");
-    terminal.sees("loaded again");
+    terminal.answers("/reload", "loaded again");
     terminal.sees("step one");
     terminal.sees_no_more("footer: build: green");
     terminal.say("/quit");

@@ -78,23 +78,18 @@ export default function (pi: any) {
 fn handles_move_the_keys_between_overlays() {
     let world = World::new();
     let mut terminal = open(&world, OVERLAYS, &[&["x"]], &[]);
-    terminal.say("/two");
-    terminal.sees("one false false, two false");
+    terminal.answers("/two", "one false false, two false");
     let rows = terminal.sees("bounds {\"row\":2,\"col\":0,\"width\":40,\"height\":1}");
     assert!(rows[0].starts_with("[one waits") && rows[2].starts_with("[two waits"), "{rows:#?}");
-    terminal.send("h");
-    terminal.sees("one false true");
+    terminal.presses("h", "one false true");
     terminal.sees_no_more("[one");
-    terminal.send("s");
-    terminal.sees("[one waits");
-    terminal.send("1");
-    terminal.sees("[one has the keys");
+    terminal.presses("s", "[one waits");
+    terminal.presses("1", "[one has the keys");
     terminal.sees("one true false");
     // It lets go of them by itself.
     terminal.sees("[two has the keys");
     terminal.sees("[one waits");
-    terminal.send("ab");
-    terminal.sees("[two has the keys ab]");
+    terminal.presses("ab", "[two has the keys ab]");
 }
 
 #[test]
@@ -105,23 +100,17 @@ fn an_overlay_is_where_and_when_its_options_say() {
     let rows = terminal.sees("nothing to see");
     assert!(!rows.iter().any(|row| row.contains("only on wide screens")), "{rows:#?}");
     // What cannot be seen has no keys.
-    terminal.say("/handle");
-    terminal.sees("shown, hidden: false");
+    terminal.answers("/handle", "shown, hidden: false");
     terminal.send("h");
     terminal.sees_no_more("shown, hidden");
     terminal.sees("shown, hidden: false");
-    terminal.send("\r");
-    terminal.sees("overlay: done");
-    terminal.say("/handle");
-    terminal.sees("shown, hidden: false");
-    terminal.send("x");
-    terminal.sees("overlay: undefined");
+    terminal.presses("\r", "overlay: done");
+    terminal.answers("/handle", "shown, hidden: false");
+    terminal.presses("x", "overlay: undefined");
     terminal.sees_no_more("shown, hidden");
-    terminal.say("/part");
-    terminal.sees("a component with a part");
+    terminal.answers("/part", "a component with a part");
     terminal.send("a");
-    terminal.send("b");
-    terminal.sees("part got");
+    terminal.presses("b", "part got");
 }
 
 #[test]
@@ -141,12 +130,9 @@ fn a_component_that_throws_is_reported_and_goes() {
     }
     let rows = terminal.sees_no_more("the first picture");
     assert!(!rows.iter().any(|row| row.contains("<render error")), "{rows:#?}");
-    terminal.say("/broken keys");
-    terminal.sees("brittle");
-    terminal.send("k");
-    terminal.sees("no-keys-of-keys");
+    terminal.answers("/broken keys", "brittle");
+    terminal.presses("k", "no-keys-of-keys");
     terminal.sees("keys: undefined");
     terminal.sees_no_more("brittle");
-    terminal.send("typed after all of it");
-    terminal.sees("typed after all of it");
+    terminal.presses("typed after all of it", "typed after all of it");
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::num::NonZero;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest that is waited for something to appear.
@@ -61,6 +61,10 @@ impl Terminal {
         Self { child, master, seen }
     }
 
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn send(&mut self, keys: &str) {
         self.master.write_all(keys.as_bytes()).expect("a terminal that listens");
     }
@@ -71,24 +75,74 @@ impl Terminal {
         self.send("\r");
     }
 
+    /// Types a line, and waits until `text` is on the screen.
+    #[track_caller]
+    pub(crate) fn answers(&mut self, line: &str, text: &str) -> Vec<String> {
+        self.say(line);
+        self.sees(text)
+    }
+
+    /// Presses keys, and waits until `text` is on the screen.
+    #[track_caller]
+    pub(crate) fn presses(&mut self, keys: &str, text: &str) -> Vec<String> {
+        self.send(keys);
+        self.sees(text)
+    }
+
+    /// Presses a key twice, as quickly as that counts as one thing: again where the machine was too slow for it.
+    #[track_caller]
+    pub(crate) fn presses_twice(&mut self, key: &str, text: &str) -> Vec<String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.send(key);
+            self.send(key);
+            let is_so = |rows: &[String]| rows.iter().any(|row| row.contains(text));
+            if let Some(rows) = self.within(Duration::from_secs(2), is_so) {
+                return rows;
+            }
+            assert!(Instant::now() < deadline, "{text} did not come:\n{}", rows_of(&self.seen()).join("\n"));
+        }
+    }
+
+    /// Gives the terminal another size.
+    pub(crate) fn resize(&self, rows: u16, columns: u16) {
+        self.seen().parser.screen_mut().set_size(side_length(rows), side_length(columns));
+        let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(&self.master, size).expect("a terminal has a size");
+        // It is not the program's controlling terminal, which would say so by itself.
+        self.signal(rustix::process::Signal::WINCH);
+    }
+
     /// Asks the program to end, as a service manager does.
     pub(crate) fn stop(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        rustix::process::kill_process(pid, signal).expect("it runs");
     }
 
     /// Waits until the screen fulfils `is_so` and returns its rows.
     #[track_caller]
     pub(crate) fn until(&self, what: &str, is_so: impl Fn(&[String]) -> bool) -> Vec<String> {
-        let deadline = Instant::now() + PATIENCE;
-        let mut seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.within(PATIENCE, is_so)
+            .unwrap_or_else(|| panic!("{what} did not come:\n{}", rows_of(&self.seen()).join("\n")))
+    }
+
+    /// The rows, once they fulfil `is_so`; nothing when they do not in time, or the program has ended.
+    fn within(&self, time: Duration, is_so: impl Fn(&[String]) -> bool) -> Option<Vec<String>> {
+        let deadline = Instant::now() + time;
+        let mut seen = self.seen();
         loop {
-            let rows: Vec<String> = seen.parser.screen().rows(0, COLUMNS).collect();
+            let rows = rows_of(&seen);
             if is_so(&rows) {
-                return rows;
+                return Some(rows);
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero() && !seen.is_over, "{what} did not come:\n{}", rows.join("\n"));
+            if left.is_zero() || seen.is_over {
+                return None;
+            }
             seen = self.seen.1.wait_timeout(seen, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -107,7 +161,7 @@ impl Terminal {
 
     /// Whether a character of the screen is bold.
     pub(crate) fn is_bold(&self, row: usize, column: u16) -> bool {
-        let seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen();
         let row = u16::try_from(row).expect("a row of the screen");
         seen.parser.screen().cell(row, column).is_some_and(vt100::Cell::bold)
     }
@@ -124,18 +178,23 @@ impl Terminal {
     pub(crate) fn ends(mut self) -> (i32, String) {
         let deadline = Instant::now() + PATIENCE;
         {
-            let mut seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = self.seen();
             while !seen.is_over {
                 let left = deadline.saturating_duration_since(Instant::now());
-                let rows: Vec<String> = seen.parser.screen().rows(0, COLUMNS).collect();
+                let rows: Vec<String> = rows_of(&seen);
                 assert!(!left.is_zero(), "pi did not end:\n{}", rows.join("\n"));
                 seen = self.seen.1.wait_timeout(seen, left).unwrap_or_else(PoisonError::into_inner).0;
             }
         }
         let code = self.child.wait().expect("an end").code().unwrap_or(-1);
-        let seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen();
         (code, String::from_utf8_lossy(&seen.bytes).into_owned())
     }
+}
+
+fn rows_of(seen: &Seen) -> Vec<String> {
+    let screen = seen.parser.screen();
+    screen.rows(0, screen.size().1.get()).collect()
 }
 
 impl Drop for Terminal {

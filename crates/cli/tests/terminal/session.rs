@@ -1,45 +1,32 @@
 //! Commands and keys of pi's own that are about the session, and how a reply looks.
 
-use super::pty::Terminal;
-use super::{NOTHING, open};
+use super::{NOTHING, open, open_with};
 use crate::support::World;
 
 #[test]
 fn a_session_is_forked_gone_back_in_and_resumed() {
     let world = World::new();
     let mut terminal = open(&world, NOTHING, &[&["one back"], &["two back"], &["three back"]], &[]);
-    terminal.say("one");
-    terminal.sees("one back");
-    terminal.say("two");
-    terminal.sees("two back");
-    terminal.say("/name the first");
-    terminal.sees("the session is called the first");
-    terminal.say("/session");
-    terminal.sees("2 said, 2 replies");
+    terminal.answers("one", "one back");
+    terminal.answers("two", "two back");
+    terminal.answers("/name the first", "the session is called the first");
+    terminal.answers("/session", "2 said, 2 replies");
     // Forking puts what was said there into the editor.
-    terminal.say("/fork");
-    terminal.sees("From which place?");
+    terminal.answers("/fork", "From which place?");
     terminal.sees("> two");
-    terminal.send("\r");
-    terminal.sees("this is another session now");
+    terminal.presses("\r", "this is another session now");
     terminal.sees_no_more("two back");
-    terminal.send(" again\r");
-    terminal.sees("> two again");
+    terminal.presses(" again\r", "> two again");
     terminal.sees("three back");
-    terminal.say("/resume");
-    terminal.sees("Which session?");
-    terminal.send("the first\r");
-    terminal.sees("two back");
+    terminal.answers("/resume", "Which session?");
+    terminal.presses("the first\r", "two back");
     terminal.sees_no_more("three back");
-    terminal.say("/tree");
-    terminal.sees("Back to which place?");
+    terminal.answers("/tree", "Back to which place?");
     terminal.send("one back\r");
     terminal.sees_no_more("two back");
     terminal.sees("one back");
     // Twice Escape is the tree, too.
-    terminal.send("\u{1b}");
-    terminal.send("\u{1b}");
-    terminal.sees("Back to which place?");
+    terminal.presses_twice("\u{1b}", "Back to which place?");
     terminal.send("\u{1b}");
     terminal.sees_no_more("Back to which place?");
 }
@@ -48,32 +35,20 @@ fn a_session_is_forked_gone_back_in_and_resumed() {
 fn a_session_is_copied_and_written_out() {
     let world = World::new();
     let mut terminal = open(&world, NOTHING, &[&["an **answer**"]], &[]);
-    terminal.say("/copy");
-    terminal.sees("no reply to copy yet");
-    terminal.say("a question");
-    terminal.sees("an answer");
-    terminal.say("/copy");
-    terminal.sees("on the clipboard");
-    terminal.say("/export talk.md");
-    terminal.sees("written to");
-    terminal.say("/export talk.jsonl");
-    terminal.sees("talk.jsonl");
-    terminal.say("/export talk.md");
-    terminal.sees("cannot be written");
-    terminal.say("/settings");
-    terminal.sees("compact by itself  on");
-    terminal.send("\r");
-    terminal.sees("compact by itself  off");
+    terminal.answers("/copy", "no reply to copy yet");
+    terminal.answers("a question", "an answer");
+    terminal.answers("/copy", "on the clipboard");
+    terminal.answers("/export talk.md", "written to");
+    terminal.answers("/export talk.jsonl", "talk.jsonl");
+    terminal.answers("/export talk.md", "cannot be written");
+    terminal.answers("/settings", "compact by itself  on");
+    terminal.presses("\r", "compact by itself  off");
     terminal.send("\u{1b}");
     terminal.sees_no_more("compact by itself");
-    terminal.say("/model nothing/like-it");
-    terminal.sees("no model that can be used is called nothing/like-it");
-    terminal.send("\u{10}");
-    terminal.sees("there is only one model");
-    terminal.send("\u{c}");
-    terminal.sees("Which model?");
-    terminal.send("\r");
-    terminal.sees("model: script/");
+    terminal.answers("/model nothing/like-it", "no model that can be used is called nothing/like-it");
+    terminal.presses("\u{10}", "there is only one model");
+    terminal.presses("\u{c}", "Which model?");
+    terminal.presses("\r", "model: script/");
     terminal.say("/quit");
     let (code, bytes) = terminal.ends();
     assert_eq!(code, 0);
@@ -110,10 +85,8 @@ export default function (pi: any) {
 fn only_commands_that_pi_has_go_before_those_of_extensions() {
     let world = World::new();
     let mut terminal = open(&world, NAMES, &[&["x"]], &[]);
-    terminal.say("/tools");
-    terminal.sees("tools of the extension");
-    terminal.say("/model");
-    terminal.sees("Which model?");
+    terminal.answers("/tools", "tools of the extension");
+    terminal.answers("/model", "Which model?");
 }
 
 const TRANSFORMS: &str = r#"
@@ -126,8 +99,7 @@ export default function (pi: any) {
 fn extensions_change_markdown_before_it_is_shown() {
     let world = World::new();
     let mut terminal = open(&world, TRANSFORMS, &[&["the secret", " is out"]], &[]);
-    terminal.say("what secret");
-    terminal.sees("the hidden is out (assistant)");
+    terminal.answers("what secret", "the hidden is out (assistant)");
     terminal.sees("(user)");
 }
 
@@ -135,12 +107,9 @@ fn extensions_change_markdown_before_it_is_shown() {
 fn a_command_of_the_shell_is_interrupted() {
     let world = World::new();
     let mut terminal = open(&world, NOTHING, &[&["x"]], &[]);
-    terminal.say("!echo begun && sleep 600");
-    terminal.sees("$ echo begun");
-    terminal.send("\u{1b}");
-    terminal.sees("begun");
-    terminal.say("!!echo after it");
-    terminal.sees("  after it");
+    terminal.answers("!echo begun && sleep 600", "$ echo begun");
+    terminal.presses("\u{1b}", "begun");
+    terminal.answers("!!echo after it", "  after it");
 }
 
 const THINKS: &str = r#"
@@ -165,31 +134,21 @@ fn keys_of_extensions_and_what_stands_in_their_way() {
     let world = World::new();
     let theme = r##"{"name": "mine", "vars": {"x": "#010203"}, "colors": {"accent": "x"}}"##;
     world.write("home/.pi/agent/themes/mine.json", theme);
-    let file = world.write("project/extension.ts", THINKS);
     let model =
         world.raw_script(r#"{"events": [{"thinking": "deep thoughts"}, {"text": "the answer"}], "stop": "end_turn"}"#);
-    let args = ["--no-extensions", "--model", &model, "-e", file.to_str().expect("a path")];
-    let mut terminal = Terminal::start(world.command(&args));
-    terminal.is_ready();
+    let mut terminal = open_with(&world, THINKS, &model, &[]);
     terminal.sees("built-in shortcut. Skipping.");
     terminal.sees("tui.editor.deleteToLineStart and");
-    terminal.send("\u{15}");
-    terminal.sees("greeted");
-    terminal.send("\u{f}\u{1b}[18~");
-    terminal.sees("expanded: true");
-    terminal.say("/hotkeys");
-    terminal.sees("ctrl+u: greets");
+    terminal.presses("\u{15}", "greeted");
+    terminal.presses("\u{f}\u{1b}[18~", "expanded: true");
+    terminal.answers("/hotkeys", "ctrl+u: greets");
     terminal.sees("theme: dark");
-    terminal.say("/themes");
-    terminal.sees("mine: true 38;2;1;2;3m");
+    terminal.answers("/themes", "mine: true 38;2;1;2;3m");
     terminal.sees("set: true mine Theme not found: none");
     terminal.sees("theme: mine");
-    terminal.say("think");
-    terminal.sees("deep thoughts");
+    terminal.answers("think", "deep thoughts");
     terminal.sees("the answer");
-    terminal.send("\u{14}");
-    terminal.sees("pondering");
+    terminal.presses("\u{14}", "pondering");
     terminal.sees_no_more("deep thoughts");
-    terminal.send("\u{14}");
-    terminal.sees("deep thoughts");
+    terminal.presses("\u{14}", "deep thoughts");
 }

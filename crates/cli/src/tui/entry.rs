@@ -1,0 +1,70 @@
+//! A line that pi itself asks for and shows to nobody: a key. It stands before everything, and no extension sees what is
+//! typed into it.
+
+use super::field::Field;
+use super::layers::rule;
+use pijs_terminal::layout::clamp;
+
+/// Most marks that are shown for what was typed.
+const MOST_MARKS: usize = 40;
+
+/// The line.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Whose key it is.
+    pub(super) provider: String,
+    title: String,
+    field: Field,
+}
+
+impl Entry {
+    pub(super) fn new(provider: &str, title: String) -> Self {
+        Self { provider: provider.to_owned(), title, field: Field::default() }
+    }
+
+    /// Takes a key. `Some` ends it, with a text or without.
+    pub(super) fn key(&mut self, name: &str, data: &str) -> Option<Option<String>> {
+        match name {
+            "escape" | "ctrl+c" => return Some(None),
+            "enter" => {
+                let text = self.field.take().trim().to_owned();
+                return Some(Some(text).filter(|text| !text.is_empty()));
+            }
+            "ctrl+j" | "shift+enter" | "up" | "down" => {}
+            name => drop(self.field.key(name, data)),
+        }
+        None
+    }
+
+    /// Takes a paste.
+    pub(super) fn paste(&mut self, text: &str) {
+        self.field.insert(&text.replace(['\r', '\n'], ""));
+    }
+
+    pub(super) fn lines(&self, columns: usize) -> Vec<String> {
+        let marks = "*".repeat(self.field.text().chars().count().min(MOST_MARKS));
+        let hint = "enter to store it, escape to leave; what is typed is not shown";
+        vec![
+            rule(&self.title, columns),
+            clamp(&format!("{marks}\u{1b}[7m \u{1b}[27m"), columns),
+            format!("\u{1b}[2m{}\u{1b}[0m", clamp(hint, columns)),
+            rule("", columns),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_taken_and_not_shown() {
+        let mut entry = Entry::new("groq", "Key of Groq".to_owned());
+        entry.paste("gsk-\n1");
+        assert_eq!(entry.key("2", "2"), None);
+        let shown = entry.lines(40).concat();
+        assert!(shown.contains("******") && !shown.contains("gsk"), "{shown}");
+        assert_eq!(entry.key("enter", "\r"), Some(Some("gsk-12".to_owned())));
+        assert_eq!(entry.key("enter", "\r"), Some(None), "nothing is no key");
+    }
+}

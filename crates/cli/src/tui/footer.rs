@@ -1,0 +1,137 @@
+//! pi's own footer: where the session is, and what it has used. One of an extension stands in its place.
+
+use pijs_agent::message::{Message, Usage};
+use pijs_agent::session::{Body, Session};
+use pijs_terminal::layout::{clamp, width};
+use serde_json::Value;
+use std::path::Path;
+
+/// What the footer says.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    /// The folder.
+    pub(super) place: String,
+    /// What the session is called.
+    pub(super) name: Option<String>,
+    pub(super) spent: Spent,
+    /// How much of the model's window is full, in percent, when that is known; and its size.
+    pub(super) window: Option<(Option<f64>, u64)>,
+    /// Whether the conversation is compacted by itself.
+    pub(super) compacts: bool,
+}
+
+/// Tokens and dollars of all replies of a session.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub(super) struct Spent {
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_write: u64,
+    cost: f64,
+}
+
+impl Spent {
+    /// What a session has used so far, on all its branches.
+    pub(super) fn of(session: &Session) -> Self {
+        let mut spent = Self::default();
+        for entry in session.entries() {
+            if let Body::Message { message: Message::Assistant(reply) } = &entry.body {
+                spent.add(&reply.usage);
+            }
+        }
+        spent
+    }
+
+    pub(super) fn add(&mut self, usage: &Usage) {
+        self.input += usage.input;
+        self.output += usage.output;
+        self.cache_read += usage.cache_read;
+        self.cache_write += usage.cache_write;
+        self.cost += usage.cost.total;
+    }
+}
+
+/// A folder as a person writes it.
+pub(super) fn place(cwd: &Path, home: &Path) -> String {
+    match cwd.strip_prefix(home) {
+        Ok(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+        Ok(rest) => format!("~/{}", rest.display()),
+        Err(_) => cwd.display().to_string(),
+    }
+}
+
+impl Standing {
+    /// What `ctx.getContextUsage()` answers.
+    pub(super) fn read_window(&mut self, usage: &Value) {
+        self.window = usage["contextWindow"].as_u64().map(|window| (usage["percent"].as_f64(), window));
+    }
+
+    /// The line: the place on the left, the figures on the right.
+    pub(super) fn line(&self, branch: Option<&str>, columns: usize) -> String {
+        let branch = branch.map(|branch| format!(" ({branch})")).unwrap_or_default();
+        let name = self.name.as_ref().map(|name| format!(" • {name}")).unwrap_or_default();
+        let right = self.figures();
+        let room = columns.saturating_sub(width(&right) + 2);
+        let left = clamp(&pijs_terminal::line(&pijs_terminal::plain(&format!("{}{branch}{name}", self.place))), room);
+        let gap = columns.saturating_sub(width(&left) + width(&right));
+        format!("\u{1b}[2m{left}{}{right}\u{1b}[0m", " ".repeat(gap))
+    }
+
+    fn figures(&self) -> String {
+        let Spent { input, output, cache_read, cache_write, cost } = self.spent;
+        let mut parts: Vec<String> = [("↑", input), ("↓", output), ("R", cache_read), ("W", cache_write)]
+            .into_iter()
+            .filter(|(_, tokens)| *tokens > 0)
+            .map(|(mark, tokens)| format!("{mark}{}", short(tokens)))
+            .collect();
+        if cost > 0.0 {
+            parts.push(format!("${cost:.3}"));
+        }
+        if let Some((percent, window)) = self.window {
+            let percent = percent.map_or_else(|| "?".to_owned(), |percent| format!("{percent:.1}%"));
+            let auto = if self.compacts { " (auto)" } else { "" };
+            parts.push(format!("{percent}/{}{auto}", short(window)));
+        }
+        parts.join(" ")
+    }
+}
+
+/// Tokens in few characters, as pi writes them.
+fn short(tokens: u64) -> String {
+    let in_units = |unit: f64| tokens as f64 / unit;
+    match tokens {
+        0..1_000 => tokens.to_string(),
+        1_000..10_000 => format!("{:.1}k", in_units(1e3)),
+        10_000..1_000_000 => format!("{:.0}k", in_units(1e3)),
+        1_000_000..10_000_000 => format!("{:.1}M", in_units(1e6)),
+        _ => format!("{:.0}M", in_units(1e6)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_line_says_where_and_how_much() {
+        let mut standing = Standing { place: "~/project".to_owned(), compacts: true, ..Standing::default() };
+        let shown = |standing: &Standing, branch| pijs_terminal::plain(&standing.line(branch, 50));
+        assert_eq!(shown(&standing, None).trim_end(), "~/project");
+        standing.spent.add(&Usage { input: 1_234, output: 20, ..Usage::default() });
+        standing.read_window(&json!({"percent": 1.26, "contextWindow": 200_000, "tokens": 3}));
+        assert_eq!(shown(&standing, Some("main")), "~/project (main)        ↑1.2k ↓20 1.3%/200k (auto)");
+        standing.read_window(&json!({"percent": null, "contextWindow": 1_048_576}));
+        standing.name = Some("a \u{1b}[2Jname\nthat is rather long for it".to_owned());
+        assert_eq!(shown(&standing, None), "~/project • a name that …  ↑1.2k ↓20 ?/1.0M (auto)");
+        standing.read_window(&json!(null));
+        assert_eq!(standing.window, None);
+    }
+
+    #[test]
+    fn a_place_below_home_is_short() {
+        for (cwd, expected) in [("/home/me", "~"), ("/home/me/a/b", "~/a/b"), ("/home/mean", "/home/mean")] {
+            assert_eq!(place(Path::new(cwd), Path::new("/home/me")), expected);
+        }
+    }
+}

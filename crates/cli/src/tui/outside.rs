@@ -1,0 +1,60 @@
+//! What is being typed, in the person's own editor.
+
+use super::commands::Commands;
+use crate::environment::Environment;
+use pijs_agent::Ambient;
+use serde_json::Value;
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+/// Largest text that is taken back.
+const LARGEST: u64 = 1 << 20;
+
+impl Commands {
+    /// Opens the editor's text there, and takes back what it became.
+    pub(super) async fn edit_outside(&self) {
+        let command = editor(&self.environment);
+        let text = self.screen.read(|view| view.editor.text().to_owned());
+        let folder = self.environment.temp.join(format!("pi-editor-{}", Ambient::system().uuid_v7()));
+        let edited = self.edit_in(&folder, &command, &text).await;
+        // What cannot be taken away is the person's own text in their own folder.
+        let _ = std::fs::remove_dir_all(&folder);
+        match edited {
+            Ok(Some(text)) => {
+                let work = self.screen.change(|view| view.set_editor_text(&text));
+                work.into_iter().for_each(|work| self.screen.ask(work));
+            }
+            Ok(None) => self.fail(&format!("{command} failed; the text is as it was")),
+            Err(error) => self.fail(&format!("{command}: {error}; the text is as it was")),
+        }
+    }
+
+    async fn edit_in(&self, folder: &Path, command: &str, text: &str) -> io::Result<Option<String>> {
+        // For its owner alone, and never one that is there already.
+        DirBuilder::new().mode(0o700).create(folder)?;
+        let file = folder.join("prompt.md");
+        File::create_new(&file)?.write_all(text.as_bytes())?;
+        let mut words = command.split_whitespace();
+        let mut program = tokio::process::Command::new(words.next().unwrap_or_default());
+        program.args(words).arg(&file).current_dir(&self.session.cwd).kill_on_drop(true);
+        let status = self.screen.lend(async { program.status().await }).await?;
+        if !status.success() {
+            return Ok(None);
+        }
+        let mut edited = String::new();
+        File::open(&file)?.take(LARGEST).read_to_string(&mut edited)?;
+        let edited = edited.strip_prefix('\u{feff}').unwrap_or(&edited);
+        Ok(Some(edited.strip_suffix('\n').unwrap_or(edited).to_owned()))
+    }
+}
+
+/// The person's own setting or variable, else pi's choice. A project does not say which program is run.
+fn editor(environment: &Environment) -> String {
+    let settings = std::fs::read_to_string(environment.dirs.agent_dir.join("settings.json")).unwrap_or_default();
+    let settings: Value = serde_json::from_str(&settings).unwrap_or_default();
+    let set = settings["externalEditor"].as_str().filter(|command| !command.trim().is_empty());
+    let set = set.or_else(|| environment.variable("VISUAL")).or_else(|| environment.variable("EDITOR"));
+    set.unwrap_or("nano").to_owned()
+}

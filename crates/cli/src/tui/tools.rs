@@ -1,0 +1,236 @@
+//! How calls of pi's own tools, and commands of the person, are shown: a title, and as much of the result as is worth its
+//! room. An extension that draws its tool itself goes first; a tool that is not pi's shows its arguments and its text.
+
+use super::images;
+use super::transcript::Call;
+use pijs_terminal::layout::{clamp, wrap};
+use serde_json::Value;
+
+/// Lines of a result that are shown folded, and of a title.
+const FOLDED: usize = 10;
+/// The last lines of a shell's output: of a tool, and of the person's own command.
+const SHELL: usize = 5;
+const OWN_SHELL: usize = 20;
+const FOUND: usize = 15;
+const LISTED: usize = 20;
+
+/// A command of the person; no tool has such a name.
+pub(super) const OWN_COMMAND: &str = "$";
+
+/// Which part of a text stays when it is folded.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    First(usize),
+    Last(usize),
+    Nothing,
+}
+
+/// What a call is for a person; `None` for a tool whose arguments are not those of pi's own.
+fn said(call: &Call) -> Option<String> {
+    let text = |key: &str| call.args.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let number = |key: &str| call.args.get(key).and_then(Value::as_u64);
+    let path = || text("path").or_else(|| text("file_path"));
+    let limit = |words: &str| number("limit").map(|limit| format!(" ({words}{limit})")).unwrap_or_default();
+    Some(match call.name.as_str() {
+        OWN_COMMAND => format!("$ {}", call.args.as_str()?),
+        "bash" => {
+            let timeout = number("timeout").map(|seconds| format!(" (timeout {seconds}s)")).unwrap_or_default();
+            format!("$ {}{timeout}", text("command")?)
+        }
+        "read" => {
+            let from = number("offset").unwrap_or(1);
+            let lines = match (number("offset"), number("limit")) {
+                (None, None) => String::new(),
+                (_, Some(limit)) => format!(":{from}-{}", (from + limit).saturating_sub(1)),
+                (Some(_), None) => format!(":{from}"),
+            };
+            format!("read {}{lines}", path()?)
+        }
+        "write" => format!("write {}", path()?),
+        "edit" => format!("edit {}", path()?),
+        "ls" => format!("ls {}{}", path().unwrap_or("."), limit("limit ")),
+        "find" => format!("find {} in {}{}", text("pattern")?, path().unwrap_or("."), limit("limit ")),
+        "grep" => {
+            let glob = text("glob").map(|glob| format!(" ({glob})")).unwrap_or_default();
+            format!("grep /{}/ in {}{glob}{}", text("pattern")?, path().unwrap_or("."), limit("limit "))
+        }
+        _ => return None,
+    })
+}
+
+/// The lines that name a call.
+pub(super) fn title(call: &Call, columns: usize, expanded: bool) -> Vec<String> {
+    let colour = match (call.is_done, call.is_error) {
+        (false, _) => "33",
+        (true, false) => "32",
+        (true, true) => "31",
+    };
+    let room = columns.saturating_sub(2);
+    let mut lines = match said(call) {
+        Some(said) => wrap(&said, room),
+        None => {
+            let args =
+                if call.args.as_object().is_some_and(serde_json::Map::is_empty) { &Value::Null } else { &call.args };
+            let args = if args.is_null() { String::new() } else { format!(" {args}") };
+            vec![clamp(&pijs_terminal::line(&format!("{}{args}", call.name)), room)]
+        }
+    };
+    let more = lines.len().saturating_sub(FOLDED);
+    if !expanded && more > 0 {
+        lines.truncate(FOLDED);
+        lines.push(format!("... ({more} more lines, ctrl+o to expand)"));
+    }
+    let mark = |(index, line): (usize, String)| match index {
+        0 => format!("\u{1b}[{colour}m*\u{1b}[0m \u{1b}[1m{line}\u{1b}[0m"),
+        _ => format!("  \u{1b}[1m{line}\u{1b}[0m"),
+    };
+    lines.into_iter().enumerate().map(mark).collect()
+}
+
+/// The lines below the title: what the call came to, or for a file that is written what goes into it.
+pub(super) fn result(call: &Call, columns: usize, expanded: bool) -> Vec<String> {
+    let own = said(call).is_some();
+    let output = text(call);
+    let is_failed = call.is_done && call.is_error;
+    let (shown, part) = match call.name.as_str() {
+        OWN_COMMAND => (output, Part::Last(OWN_SHELL)),
+        _ if !own => (output, Part::First(FOLDED)),
+        "bash" => (output, Part::Last(SHELL)),
+        _ if is_failed => (output, Part::First(FOLDED)),
+        "read" if images::of(call.result.as_ref()).next().is_none() => (output, Part::Nothing),
+        "write" => (call.args["content"].as_str().unwrap_or_default().to_owned(), Part::First(FOLDED)),
+        "edit" => {
+            let diff = call.result.as_ref().and_then(|result| result["details"]["diff"].as_str()).unwrap_or_default();
+            return diff_lines(diff, columns);
+        }
+        "grep" => (output, Part::First(FOUND)),
+        "find" | "ls" => (output, Part::First(LISTED)),
+        _ => (output, Part::First(FOLDED)),
+    };
+    let mut lines = folded(&shown, part, columns, expanded);
+    lines.extend(
+        call.ending.as_ref().map(|ending| format!("\u{1b}[33m  {}\u{1b}[0m", clamp(ending, columns.saturating_sub(2)))),
+    );
+    lines
+}
+
+/// All of a text, or the part that stays and how much more there is.
+fn folded(text: &str, part: Part, columns: usize, expanded: bool) -> Vec<String> {
+    let text = text.trim_end();
+    if text.trim().is_empty() {
+        return Vec::new();
+    }
+    let mut lines = wrap(text, columns.saturating_sub(2));
+    let count = lines.len();
+    if !expanded {
+        match part {
+            Part::First(most) if count > most => {
+                lines.truncate(most);
+                lines.push(format!("... ({} more lines, ctrl+o to expand)", count - most));
+            }
+            Part::Last(most) if count > most => {
+                lines.drain(..count - most);
+                lines.insert(0, format!("... ({} earlier lines, ctrl+o to expand)", count - most));
+            }
+            Part::Nothing => lines.clear(),
+            _ => {}
+        }
+    }
+    lines.into_iter().map(|line| format!("\u{1b}[2m  {}\u{1b}[0m", clamp(&line, columns.saturating_sub(2)))).collect()
+}
+
+/// A diff as `edit` tells it: a sign, a number and the line.
+fn diff_lines(diff: &str, columns: usize) -> Vec<String> {
+    let coloured = |line: &str| {
+        let colour = match line.chars().next() {
+            Some('+') => "32",
+            Some('-') => "31",
+            _ => "2",
+        };
+        let lines = wrap(line, columns.saturating_sub(2)).into_iter();
+        lines.map(|line| format!("\u{1b}[{colour}m  {line}\u{1b}[0m")).collect::<Vec<_>>()
+    };
+    diff.trim_end().lines().flat_map(coloured).collect()
+}
+
+/// The text of a result, with a line for each image in it.
+fn text(call: &Call) -> String {
+    let content = call.result.as_ref().map(|result| &result["content"]);
+    match content {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(blocks)) => {
+            let shown = blocks.iter().map(|block| match block["text"].as_str() {
+                Some(text) => text.to_owned(),
+                None if block["type"] == "image" => images::placeholder(block),
+                None => format!("[{}]", block["type"].as_str().unwrap_or("content")),
+            });
+            shown.collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn call(name: &str, args: Value, result: &str) -> Call {
+        let (name, result) = (name.to_owned(), Some(json!({"content": [{"type": "text", "text": result}]})));
+        Call { name, args, result, is_done: true, ..Call::default() }
+    }
+
+    fn plain(lines: Vec<String>) -> Vec<String> {
+        lines.iter().map(|line| pijs_terminal::plain(line).trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn calls_are_named_as_in_pi() {
+        for (name, args, expected) in [
+            ("bash", json!({"command": "ls -l"}), "* $ ls -l"),
+            ("bash", json!({"command": "make", "timeout": 9}), "* $ make (timeout 9s)"),
+            ("read", json!({"path": "a.txt"}), "* read a.txt"),
+            ("read", json!({"path": "a.txt", "offset": 3, "limit": 4}), "* read a.txt:3-6"),
+            ("read", json!({"file_path": "a.txt", "offset": 3}), "* read a.txt:3"),
+            ("write", json!({"path": "b", "content": "x"}), "* write b"),
+            ("ls", json!({}), "* ls ."),
+            ("find", json!({"pattern": "*.rs", "limit": 5}), "* find *.rs in . (limit 5)"),
+            ("grep", json!({"pattern": "fn", "path": "src", "glob": "*.rs"}), "* grep /fn/ in src (*.rs)"),
+            ("read", json!({"url": "x"}), "* read {\"url\":\"x\"}"),
+            ("other", json!({"a": 1}), "* other {\"a\":1}"),
+            ("other", json!({}), "* other"),
+            ("$", json!("date"), "* $ date"),
+            ("bash", json!({"command": "a\u{1b}[2J\u{202e}b\u{7}"}), "* $ ab"),
+        ] {
+            assert_eq!(plain(title(&call(name, args, ""), 60, false)), [expected]);
+        }
+    }
+
+    #[test]
+    fn results_are_folded_where_their_worth_is() {
+        let long: String = (1..=30).map(|line| format!("{line}\n")).collect();
+        for (name, args, count, first, last) in [
+            ("bash", json!({"command": "x"}), 6, "  ... (25 earlier lines, ctrl+o to expand)", "  30"),
+            ("$", json!("x"), 21, "  ... (10 earlier lines, ctrl+o to expand)", "  30"),
+            ("grep", json!({"pattern": "x"}), 16, "  1", "  ... (15 more lines, ctrl+o to expand)"),
+            ("ls", json!({}), 21, "  1", "  ... (10 more lines, ctrl+o to expand)"),
+            ("other", json!({}), 11, "  1", "  ... (20 more lines, ctrl+o to expand)"),
+        ] {
+            let call = call(name, args, &long);
+            let lines = plain(result(&call, 60, false));
+            assert_eq!((lines.len(), lines[0].as_str(), lines[count - 1].as_str()), (count, first, last), "{name}");
+            assert_eq!(result(&call, 60, true).len(), 30, "{name}");
+        }
+        let read = call("read", json!({"path": "a"}), "text");
+        assert_eq!(result(&read, 60, false), Vec::<String>::new());
+        assert_eq!(plain(result(&Call { is_error: true, ..read }, 60, false)), ["  text"]);
+        let write = call("write", json!({"path": "a", "content": "one\ntwo\n"}), "Successfully wrote");
+        assert_eq!(plain(result(&write, 60, false)), ["  one", "  two"]);
+        let mut edit = call("edit", json!({"path": "a"}), "Successfully replaced");
+        edit.result = Some(json!({"content": [], "details": {"diff": " 1 a\n-2 b\n+2 \u{1b}[31mB"}}));
+        assert_eq!(
+            result(&edit, 60, false),
+            ["\u{1b}[2m   1 a\u{1b}[0m", "\u{1b}[31m  -2 b\u{1b}[0m", "\u{1b}[32m  +2 B\u{1b}[0m"]
+        );
+    }
+}

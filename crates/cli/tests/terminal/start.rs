@@ -1,0 +1,80 @@
+//! The first start: no key, no model.
+
+use super::pty::Terminal;
+use crate::support::World;
+use std::os::unix::fs::PermissionsExt;
+
+/// `pi` as somebody types it who has nothing yet.
+fn start(world: &World) -> Terminal {
+    let terminal = Terminal::start(world.command(&["--no-extensions"]));
+    terminal.sees("ctrl+c twice: quit");
+    terminal
+}
+
+#[test]
+fn without_a_key_a_session_begins_and_says_what_is_missing() {
+    let world = World::new();
+    let mut terminal = start(&world);
+    terminal.sees("no model can be used: no provider has a key");
+    terminal.sees("pi  no model");
+    terminal.answers("hello", "No API key found for the selected model.");
+    terminal.answers("!echo out of the shell", "  out of the shell");
+    terminal.answers("/model", "there is nothing to choose from yet");
+    terminal.answers("/login nobody", "there is no provider nobody");
+    terminal.say("/quit");
+    assert_eq!(terminal.ends().0, 0);
+}
+
+#[test]
+fn a_key_is_stored_and_taken_out() {
+    let world = World::new();
+    world.write("home/.pi/agent/auth.json", r#"{"elsewhere": {"type": "api_key", "key": "kept"}}"#);
+    let mut terminal = start(&world);
+    terminal.answers("/login", "Store a key of which provider?");
+    terminal.presses("groq", "> Groq");
+    terminal.presses("\r", "API key of Groq");
+    terminal.presses("gsk-of-a-person", "***************");
+    terminal.presses("\r", "the key of Groq is in auth.json");
+    // The session takes a model that can now be used.
+    terminal.sees("pi  groq/");
+    let file = world.path().join("home/.pi/agent/auth.json");
+    let stored = || std::fs::read_to_string(&file).expect("auth.json");
+    assert!(stored().contains("gsk-of-a-person") && stored().contains("\"elsewhere\""), "{}", stored());
+    assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
+    terminal.answers("/logout groq", "Groq is no more in auth.json");
+    assert!(!stored().contains("gsk") && stored().contains("\"elsewhere\""), "{}", stored());
+    terminal.answers("/logout groq", "nothing of groq is stored");
+    terminal.say("/quit");
+    let (_, bytes) = terminal.ends();
+    assert!(!bytes.contains("gsk-of-a-person"), "the key was shown");
+}
+
+const LISTENS: &str = r#"
+export default function (pi: any) {
+  let heard = "";
+  pi.on("session_start", (_event: any, ctx: any) => {
+    ctx.ui.onTerminalInput((data: string) => { heard += data; return undefined; });
+  });
+  pi.registerCommand("heard", { handler: async (_: string, ctx: any) => ctx.ui.notify(`heard: ${JSON.stringify(heard.includes("gsk"))} ${heard.includes("login")}`) });
+  pi.registerCommand("later", { handler: async (_: string, ctx: any) => {
+    setTimeout(async () => ctx.ui.notify(`got: ${await ctx.ui.input("Your key, please")}`), 0);
+  } });
+}
+"#;
+
+#[test]
+fn no_extension_sees_a_key_that_is_typed() {
+    let world = World::new();
+    let file = world.write("project/extension.ts", LISTENS);
+    let args = ["--no-extensions", "-e", file.to_str().expect("a path")];
+    let mut terminal = Terminal::start(world.command(&args));
+    terminal.sees("pi  no model");
+    terminal.say("/later");
+    terminal.sees("Your key, please");
+    // A dialog of the extension does not come before the line of pi's.
+    terminal.presses("\u{1b}", "got: undefined");
+    terminal.answers("/login groq", "API key of Groq");
+    terminal.presses("gsk-typed", "*********");
+    terminal.presses("\r", "the key of Groq is in auth.json");
+    terminal.answers("/heard", "heard: false true");
+}

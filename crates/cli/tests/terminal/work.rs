@@ -1,0 +1,161 @@
+//! What the model and the person do, as it is seen: tools, the shell, the person's own editor, other sessions.
+
+use super::{NOTHING, open, open_with};
+use crate::support::World;
+use std::os::unix::fs::PermissionsExt;
+
+/// A script of one call for each of `calls`, and a last word.
+fn calls(world: &World, calls: &[(&str, &str)]) -> String {
+    let call = |(index, (name, args)): (usize, &(&str, &str))| {
+        let call = serde_json::json!({"id": format!("call_{}", index % 2), "name": name, "arguments": args});
+        serde_json::json!({"events": [{"tool_call": call}], "stop": "tool_use"}).to_string()
+    };
+    let mut lines: Vec<String> = calls.iter().enumerate().map(call).collect();
+    lines.push(serde_json::json!({"events": [{"text": "all done"}], "stop": "end_turn"}).to_string());
+    world.raw_script(&lines.join("\n"))
+}
+
+#[test]
+fn calls_of_pis_own_tools_are_shown_as_what_they_do() {
+    let world = World::new();
+    world.write("project/notes.txt", "alpha\nbeta\n");
+    let model = calls(
+        &world,
+        &[
+            ("bash", r#"{"command": "seq 1 8"}"#),
+            ("read", r#"{"path": "notes.txt"}"#),
+            ("edit", r#"{"path": "notes.txt", "edits": [{"oldText": "beta", "newText": "BETA"}]}"#),
+            ("write", r#"{"path": "new.txt", "content": "fresh line\n"}"#),
+        ],
+    );
+    let mut terminal = open_with(&world, NOTHING, &model, &[]);
+    let rows = terminal.answers("work", "all done");
+    let has = |text: &str| rows.iter().any(|row| row.trim_end() == text);
+    for text in [
+        "* $ seq 1 8",
+        "  ... (3 earlier lines, ctrl+o to expand)",
+        "  8",
+        "* read notes.txt",
+        "* edit notes.txt",
+        "  -2 beta",
+        "  +2 BETA",
+        "* write new.txt",
+        "  fresh line",
+    ] {
+        assert!(has(text), "{text}: {rows:#?}");
+    }
+    assert!(!has("  3") && !has("  alpha"), "{rows:#?}");
+    let rows = terminal.presses("\u{f}", "  alpha");
+    assert!(rows.iter().any(|row| row.trim_end() == "  3"), "{rows:#?}");
+}
+
+#[test]
+fn a_command_of_the_person_shows_what_it_prints_while_it_runs() {
+    let world = World::new();
+    let mut terminal = open(&world, NOTHING, &[&["x"]], &[]);
+    terminal.say("!echo so far; until [ -e go ]; do sleep 0.05; done; echo the rest; exit 3");
+    terminal.until("output of a command that runs", |rows| rows.iter().any(|row| row.trim_end() == "  so far"));
+    world.write("project/go", "");
+    terminal.until("all of it", |rows| rows.iter().any(|row| row.trim_end() == "  the rest"));
+    terminal.sees("(exit 3)");
+}
+
+#[test]
+fn what_is_typed_goes_on_in_the_persons_own_editor() {
+    let world = World::new();
+    let script = "#!/bin/sh\nread -r key\nprintf '%s, typed %s\\n' \"$(cat \"$1\")\" \"$key\" > \"$1.new\"\nmv \"$1.new\" \"$1\"\n";
+    let editor = world.write("editor.sh", script);
+    std::fs::set_permissions(&editor, std::fs::Permissions::from_mode(0o755)).expect("a program");
+    let file = world.write("project/extension.ts", NOTHING);
+    let model = world.script(&[&["x"]]);
+    let mut command = world.command(&["--no-extensions", "--model", &model, "-e", file.to_str().expect("a path")]);
+    command.env("EDITOR", &editor);
+    let mut terminal = super::pty::Terminal::start(command);
+    terminal.is_ready();
+    terminal.presses("half a thought", "half a thought");
+    // What is typed now is the editor's.
+    terminal.send("\u{7}");
+    terminal.sees_no_more("ctrl+c twice: quit");
+    terminal.send("there\r");
+    terminal.sees("half a thought, typed there");
+    terminal.presses(" and here", "typed there and here");
+    let left: Vec<_> = std::fs::read_dir(world.path()).expect("a folder").filter_map(Result::ok).collect();
+    assert!(!left.iter().any(|entry| entry.file_name().to_string_lossy().starts_with("pi-editor-")), "{left:?}");
+}
+
+#[test]
+fn an_editor_that_fails_leaves_the_text() {
+    let world = World::new();
+    world.write("home/.pi/agent/settings.json", r#"{"externalEditor": "false --really"}"#);
+    let mut terminal = open(&world, NOTHING, &[&["x"]], &[]);
+    terminal.presses("kept", "kept");
+    terminal.presses("\u{7}", "false --really failed; the text is as it was");
+    terminal.presses(" on", "kept on");
+}
+
+#[test]
+fn keys_edit_what_is_typed() {
+    let world = World::new();
+    let mut terminal = open(&world, NOTHING, &[&["one"], &["two"]], &[]);
+    terminal.send("first\\\rsecond\u{17}2\u{1f}\u{1f}\r");
+    let rows = terminal.sees("one");
+    let at = rows.iter().position(|row| row.trim_end() == "> first").expect("what was said");
+    assert_eq!(rows[at + 1].trim_end(), "  second", "{rows:#?}");
+    // A terminal that tells keys apart.
+    terminal.send("a\u{1b}[13;2ub\u{1b}[57406u\r");
+    let rows = terminal.sees("two");
+    let at = rows.iter().position(|row| row.trim_end() == "> a").expect("what was said");
+    assert_eq!(rows[at + 1].trim_end(), "  b7", "{rows:#?}");
+}
+
+#[test]
+fn a_session_is_imported_and_what_was_said_in_it_can_be_had_again() {
+    let world = World::new();
+    let mut terminal = open(&world, NOTHING, &[&["one"], &["two"]], &[]);
+    terminal.answers("said in the first", "one");
+    terminal.answers("/export copy.jsonl", "written to");
+    terminal.say("/new");
+    terminal.sees_no_more("written to");
+    terminal.answers("/import", "say which");
+    terminal.answers("/import extension.ts", "it is no session");
+    terminal.answers("/import copy.jsonl", "> said in the first");
+    terminal.sees("one");
+    terminal.until("an empty editor", |rows| !rows.iter().any(|row| row.trim_end() == "said in the first"));
+    terminal.send("\u{1b}[A");
+    terminal.until("what was said before", |rows| rows.iter().any(|row| row.trim_end() == "said in the first"));
+    terminal.send("\u{3}");
+    terminal.answers("/share", "sessions are not uploaded from here");
+}
+
+#[test]
+fn the_next_model_is_one_of_those_that_were_chosen() {
+    let world = World::new();
+    let models = r#"{"providers": {"fake": {"baseUrl": "http://127.0.0.1:9/v1", "api": "openai-completions", "apiKey": "k",
+        "models": [{"id": "a"}, {"id": "b"}, {"id": "c"}]}}}"#;
+    world.write("home/.pi/agent/models.json", models);
+    let mut terminal = super::pty::Terminal::start(world.command(&["--no-extensions", "--model", "fake/a"]));
+    terminal.sees("pi  fake/a");
+    terminal.answers("/scoped-models", "fake/c  off");
+    terminal.presses("\r", "fake/a  on");
+    terminal.presses("/c\r", "fake/c  on");
+    terminal.send("\u{1b}");
+    terminal.sees_no_more("fake/c  on");
+    terminal.presses("\u{10}", "model: fake/c");
+    terminal.presses("\u{10}", "model: fake/a");
+    terminal.presses("\u{1b}[112;6u", "pi  fake/c");
+}
+
+#[test]
+fn the_screen_follows_the_size_of_the_terminal() {
+    let world = World::new();
+    let mut terminal = open(&world, NOTHING, &[&["a reply that is longer than a narrow terminal is wide"]], &[]);
+    terminal.answers("say", "a reply that is longer than a narrow terminal is wide");
+    terminal.resize(20, 40);
+    terminal.until("a narrow screen", |rows| {
+        rows.len() == 20 && rows.iter().any(|row| row.trim_end() == "terminal is wide")
+    });
+    terminal.resize(30, 90);
+    terminal.until("a wide screen", |rows| {
+        rows.len() == 30 && rows.last().is_some_and(|row| row.trim_end().ends_with("ctrl+c twice: quit"))
+    });
+}
