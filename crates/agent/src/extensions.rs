@@ -208,6 +208,8 @@ pub struct ExtensionTool {
     pub prepares_arguments: bool,
     /// Where its extension is.
     pub path: String,
+    /// pi's `sourceInfo` of its extension.
+    pub source_info: Value,
     /// One line for the list of available tools.
     pub prompt_snippet: Option<String>,
     /// Bullets for the guidelines.

@@ -6,7 +6,6 @@ use crate::extensions::{
 };
 use crate::models::{Credentials, Offer};
 use crate::provider::Model;
-use crate::tools::source_info;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use pijs_host::{
@@ -17,6 +16,7 @@ use pijs_protocol::wire::EntriesDelta;
 use pijs_protocol::{EntryIndex, ExtensionId, Handle, StreamDelta, StreamSource};
 use serde_json::{Value, json};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
 /// A host as the agent sees it.
@@ -25,6 +25,8 @@ pub struct HostExtensions {
     /// `ctx.signal` of the run that is on.
     signal: RefCell<Option<Signal>>,
     source: Option<Source>,
+    /// pi's `sourceInfo` by path of an extension.
+    provenance: RefCell<BTreeMap<String, Value>>,
 }
 
 /// Finds the packages of a session again, as they are on disk now.
@@ -40,7 +42,7 @@ struct Handles {
 impl HostExtensions {
     /// Wraps a host. Its extensions may be loaded before or after.
     pub fn new(host: Host) -> Self {
-        Self { host, signal: RefCell::new(None), source: None }
+        Self { host, signal: RefCell::new(None), source: None, provenance: RefCell::default() }
     }
 
     /// Says where packages come from when everything is loaded again. Without it the same ones are used.
@@ -48,6 +50,16 @@ impl HostExtensions {
     pub fn with_source(mut self, source: Source) -> Self {
         self.source = Some(source);
         self
+    }
+
+    /// Says where extensions come from: pi's `sourceInfo` by path. One that is not named counts as named by a person.
+    pub fn set_provenance(&self, known: BTreeMap<String, Value>) {
+        *self.provenance.borrow_mut() = known;
+    }
+
+    fn source_info(&self, path: &str) -> Value {
+        let known = self.provenance.borrow().get(path).cloned();
+        known.unwrap_or_else(|| json!({"path": path, "source": "cli", "scope": "temporary", "origin": "top-level"}))
     }
 
     /// Who registered a provider, the last one of its name.
@@ -125,7 +137,14 @@ impl Extensions for HostExtensions {
     }
 
     fn tools(&self) -> Vec<ExtensionTool> {
-        self.host.tools().into_iter().map(tool).collect()
+        self.host
+            .tools()
+            .into_iter()
+            .map(|info| {
+                let source_info = self.source_info(&info.owner.path);
+                tool(info, source_info)
+            })
+            .collect()
     }
 
     fn prepare_arguments<'a>(&'a self, tool: &'a str, raw: Value) -> LocalBoxFuture<'a, Result<Value, String>> {
@@ -202,7 +221,7 @@ impl Extensions for HostExtensions {
                 value["description"] = json!(description);
             }
             value["source"] = json!("extension");
-            value["sourceInfo"] = source_info(&command.owner.path);
+            value["sourceInfo"] = self.source_info(&command.owner.path);
             value
         };
         self.host.commands().into_iter().map(info).collect()
@@ -360,7 +379,7 @@ fn prepares(spec: &ToolSpec) -> Option<Handle> {
     spec.functions.iter().find(|function| function.name == "prepareArguments").map(|function| function.handle)
 }
 
-fn tool(info: ToolInfo) -> ExtensionTool {
+fn tool(info: ToolInfo, source_info: Value) -> ExtensionTool {
     let ToolInfo { owner, spec } = info;
     let prepares_arguments = prepares(&spec).is_some();
     ExtensionTool {
@@ -369,6 +388,7 @@ fn tool(info: ToolInfo) -> ExtensionTool {
         parameters: spec.parameters.unwrap_or_else(|| json!({"type": "object"})),
         prepares_arguments,
         path: owner.path,
+        source_info,
         sequential: spec.execution_mode.as_deref() == Some("sequential"),
         prompt_snippet: spec.prompt_snippet,
         prompt_guidelines: spec.prompt_guidelines.unwrap_or_default(),

@@ -1,9 +1,8 @@
-//! Skills, prompt templates and context files: what is read from Markdown beside extensions.
+//! Skills, prompt templates, themes and context files: what a session reads beside extensions.
 //!
 //! [`Resources`] is loaded once for a session ([`Resources::load`]) and grows by what extensions name
-//! in `resources_discover` ([`Resources::extend`]). The rules of names and folders are pi's: a folder
-//! with a `SKILL.md` is one skill, other folders are searched; of two things with one name the first
-//! counts. A file that cannot be read or understood is left out and becomes a [`Problem`].
+//! in `resources_discover` ([`Resources::extend`]). Which files there are is found by `pijs-packages`; of two things with
+//! one name the first counts. A file that cannot be read or understood is left out and becomes a [`Problem`].
 
 mod markdown;
 mod template;
@@ -11,6 +10,7 @@ mod template;
 pub use template::PromptTemplate;
 
 use markdown::Document;
+use pijs_packages::{DiscoverOptions, ResourceKind, ResourceOptions, resolve_resources, resource_files};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs;
@@ -18,8 +18,6 @@ use std::path::{Component, Path, PathBuf};
 
 /// Names of context files in one folder; the first that is there counts.
 const CONTEXT_FILES: [&str; 5] = ["AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD"];
-/// Folders below a folder of skills that are searched; more is a link that leads in a circle.
-const MAX_DEPTH: usize = 12;
 
 /// A file that is told to the model at the start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,14 +60,16 @@ pub struct Problem {
 /// Where resources are.
 #[derive(Debug, Clone, Default)]
 pub struct ResourcePlaces {
-    /// The user's pi folder; `None`: nothing of the user's is read.
+    /// The user's pi folder, for context files and `APPEND_SYSTEM.md`; `None`: nothing of the user's is read.
     pub agent_dir: Option<PathBuf>,
-    /// The project; `None`: nothing of the project's is read.
+    /// The project, for context files; `None`: nothing of the project's is read.
     pub project: Option<PathBuf>,
+    /// Whether context files are read.
+    pub context_files: bool,
     /// Whether the project's own `.pi` counts: the folder is trusted.
     pub trusted: bool,
-    /// Package folders that extensions were loaded from.
-    pub packages: Vec<PathBuf>,
+    /// Folders, settings and packages that are searched; `None`: none is.
+    pub found_by: Option<(DiscoverOptions, ResourceOptions)>,
 }
 
 /// What a session has.
@@ -83,46 +83,34 @@ pub struct Resources {
     pub context_files: Vec<ContextFile>,
     /// Text of `APPEND_SYSTEM.md`.
     pub appended_prompt: String,
-    /// Theme files that extensions named.
+    /// Theme files, in the order they were found.
     pub themes: Vec<PathBuf>,
     /// What was left out.
     pub problems: Vec<Problem>,
-}
-
-/// Where something comes from, as `sourceInfo` says it.
-#[derive(Debug, Clone)]
-struct Source {
-    source: String,
-    scope: &'static str,
-    base_dir: PathBuf,
-}
-
-impl Source {
-    fn info(&self, path: &Path) -> Value {
-        json!({"path": path, "source": self.source, "scope": self.scope, "origin": "top-level", "baseDir": self.base_dir})
-    }
 }
 
 impl Resources {
     /// Reads everything. Nothing here fails: what cannot be read is a problem.
     pub fn load(places: &ResourcePlaces) -> Self {
         let mut found = Self::default();
-        for package in &places.packages {
-            found.add_package(package);
-        }
-        let local =
-            |scope, base_dir: &Path| Source { source: "local".to_owned(), scope, base_dir: base_dir.to_owned() };
-        if let Some(project) = places.project.as_ref().filter(|_| places.trusted) {
-            let folder = project.join(".pi");
-            found.add_skills(&folder.join("skills"), &local("project", &folder));
-            found.add_prompts(&folder.join("prompts"), &local("project", &folder));
+        if let Some((options, asked)) = &places.found_by {
+            let files = resolve_resources(options, asked);
+            for skill in files.skills {
+                let info = skill.from.info(&skill.path);
+                found.add_skill(&skill.path, info);
+            }
+            for prompt in files.prompts {
+                let info = prompt.from.info(&prompt.path);
+                found.add_prompt(&prompt.path, info);
+            }
+            found.themes = files.themes.into_iter().map(|theme| theme.path).collect();
         }
         if let Some(agent_dir) = &places.agent_dir {
-            found.add_skills(&agent_dir.join("skills"), &local("user", agent_dir));
-            found.add_prompts(&agent_dir.join("prompts"), &local("user", agent_dir));
             found.appended_prompt = fs::read_to_string(agent_dir.join("APPEND_SYSTEM.md")).unwrap_or_default();
         }
-        found.context_files = context_files(places);
+        if places.context_files {
+            found.context_files = context_files(places);
+        }
         found
     }
 
@@ -130,73 +118,22 @@ impl Resources {
     pub fn extend(&mut self, path: &str, skills: &[PathBuf], prompts: &[PathBuf], themes: &[PathBuf]) {
         let file = Path::new(path);
         let name = file.file_stem().map_or_else(|| path.to_owned(), |stem| stem.to_string_lossy().into_owned());
-        let base_dir = file.parent().unwrap_or(Path::new("")).to_owned();
-        let source = Source { source: format!("extension:{name}"), scope: "temporary", base_dir };
-        let absolute = |given: &PathBuf| without_dots(&source.base_dir.join(given));
-        for given in skills {
-            self.add_skills(&absolute(given), &source);
-        }
-        for given in prompts {
-            self.add_prompts(&absolute(given), &source);
-        }
-        self.themes.extend(themes.iter().map(absolute));
-    }
-
-    /// What `pi.skills` and `pi.prompts` of a package's manifest name, or its `skills` and `prompts` folders.
-    fn add_package(&mut self, root: &Path) {
-        let source = Source { source: "cli".to_owned(), scope: "temporary", base_dir: root.to_owned() };
-        let manifest = fs::read(root.join("package.json")).ok();
-        let manifest = manifest.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()).unwrap_or_default();
-        let declared = manifest.get("pi").filter(|pi| pi.is_object());
-        let listed = |kind: &str| -> Vec<PathBuf> {
-            match declared {
-                Some(pi) => {
-                    let names = pi.get(kind).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-                    // A package brings its own files only.
-                    let inside = |name: &&str| {
-                        !Path::new(name)
-                            .components()
-                            .any(|part| matches!(part, Component::ParentDir | Component::RootDir))
-                    };
-                    names.filter(inside).map(|name| without_dots(&root.join(name))).collect()
-                }
-                None => vec![root.join(kind)],
-            }
+        let base_dir = file.parent().unwrap_or(Path::new(""));
+        let source = format!("extension:{name}");
+        let info = |path: &Path| json!({"path": path, "source": source, "scope": "temporary", "origin": "top-level", "baseDir": base_dir});
+        let files = |kind, given: &[PathBuf]| -> Vec<PathBuf> {
+            given.iter().flat_map(|given| resource_files(kind, &without_dots(&base_dir.join(given)))).collect()
         };
-        for path in listed("skills") {
-            self.add_skills(&path, &source);
+        for skill in files(ResourceKind::Skills, skills) {
+            self.add_skill(&skill, info(&skill));
         }
-        for path in listed("prompts") {
-            self.add_prompts(&path, &source);
+        for prompt in files(ResourceKind::Prompts, prompts) {
+            self.add_prompt(&prompt, info(&prompt));
         }
+        self.themes.extend(files(ResourceKind::Themes, themes));
     }
 
-    fn add_skills(&mut self, path: &Path, source: &Source) {
-        if path.is_dir() {
-            self.search_skills(path, source, 0);
-        } else if path.is_file() {
-            self.add_skill(path, source);
-        }
-    }
-
-    fn search_skills(&mut self, folder: &Path, source: &Source, depth: usize) {
-        let declared = folder.join("SKILL.md");
-        if declared.is_file() {
-            self.add_skill(&declared, source);
-            return;
-        }
-        for path in children(folder) {
-            if path.is_dir() {
-                if depth < MAX_DEPTH {
-                    self.search_skills(&path, source, depth + 1);
-                }
-            } else if depth == 0 && path.extension().is_some_and(|extension| extension == "md") {
-                self.add_skill(&path, source);
-            }
-        }
-    }
-
-    fn add_skill(&mut self, path: &Path, source: &Source) {
+    fn add_skill(&mut self, path: &Path, source_info: Value) {
         let is_declared = path.file_name().is_some_and(|name| name == "SKILL.md");
         let document = match Document::read(path) {
             Ok(document) => document,
@@ -230,24 +167,20 @@ impl Resources {
             description,
             file_path: path.display().to_string(),
             base_dir: base_dir.display().to_string(),
-            source_info: source.info(path),
+            source_info,
             disable_model_invocation: document.flag("disable-model-invocation"),
         });
     }
 
-    fn add_prompts(&mut self, path: &Path, source: &Source) {
-        let files = if path.is_dir() { children(path) } else { vec![path.to_owned()] };
-        let markdown = |path: &PathBuf| path.is_file() && path.extension().is_some_and(|extension| extension == "md");
-        for file in files.into_iter().filter(markdown) {
-            match Document::read(&file) {
-                Ok(document) => {
-                    let template = PromptTemplate::new(&file, document, source.info(&file));
-                    if !self.prompts.iter().any(|known| known.name == template.name) {
-                        self.prompts.push(template);
-                    }
+    fn add_prompt(&mut self, path: &Path, source_info: Value) {
+        match Document::read(path) {
+            Ok(document) => {
+                let template = PromptTemplate::new(path, document, source_info);
+                if !self.prompts.iter().any(|known| known.name == template.name) {
+                    self.prompts.push(template);
                 }
-                Err(message) => self.problems.push(Problem { path: file, message }),
             }
+            Err(message) => self.problems.push(Problem { path: path.to_owned(), message }),
         }
     }
 
@@ -301,19 +234,6 @@ fn without_dots(path: &Path) -> PathBuf {
         }
     }
     plain
-}
-
-/// Files and folders in a folder, by name; hidden ones and `node_modules` are left out.
-fn children(folder: &Path) -> Vec<PathBuf> {
-    let Ok(listing) = fs::read_dir(folder) else { return Vec::new() };
-    let shown = |path: &PathBuf| {
-        path.file_name()
-            .and_then(|name| name.to_str())
-            .is_some_and(|name| !name.starts_with('.') && name != "node_modules")
-    };
-    let mut found: Vec<PathBuf> = listing.filter_map(|item| Some(item.ok()?.path())).filter(shown).collect();
-    found.sort();
-    found
 }
 
 fn same_place(a: &Path, b: &Path) -> bool {

@@ -4,6 +4,7 @@
 //! before parsing, by pi's rule, and checked once the extensions have registered theirs.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pijs_packages::ResourceOptions;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -73,6 +74,8 @@ pub(crate) struct RunArgs {
     /// Load only what -e names (also: -ne)
     #[arg(long)]
     pub(crate) no_extensions: bool,
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
     /// What happens to a capability that was not granted
     #[arg(long, value_enum)]
     pub(crate) policy: Option<PolicyMode>,
@@ -103,6 +106,46 @@ pub(crate) struct RunArgs {
     /// Text that replaces the built-in system prompt
     #[arg(long, value_name = "TEXT")]
     pub(crate) system_prompt: Option<String>,
+}
+
+/// What is read beside extensions.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Skills, prompts and themes")]
+pub(crate) struct ResourceArgs {
+    /// A skill, or a folder of skills; repeatable
+    #[arg(long = "skill", value_name = "PATH")]
+    pub(crate) skills: Vec<String>,
+    /// Only skills that --skill and -e bring (also: -ns)
+    #[arg(long)]
+    pub(crate) no_skills: bool,
+    /// A prompt template, or a folder of them; repeatable
+    #[arg(long = "prompt-template", value_name = "PATH")]
+    pub(crate) prompt_templates: Vec<String>,
+    /// Only prompt templates that --prompt-template and -e bring (also: -np)
+    #[arg(long)]
+    pub(crate) no_prompt_templates: bool,
+    /// A theme, or a folder of themes; repeatable
+    #[arg(long = "theme", value_name = "PATH")]
+    pub(crate) themes: Vec<String>,
+    /// Only themes that --theme and -e bring
+    #[arg(long)]
+    pub(crate) no_themes: bool,
+    /// Read no AGENTS.md or CLAUDE.md (also: -nc)
+    #[arg(long)]
+    pub(crate) no_context_files: bool,
+}
+
+impl ResourceArgs {
+    pub(crate) fn options(&self) -> ResourceOptions {
+        ResourceOptions {
+            skills: self.skills.clone(),
+            prompts: self.prompt_templates.clone(),
+            themes: self.themes.clone(),
+            only_named_skills: self.no_skills,
+            only_named_prompts: self.no_prompt_templates,
+            only_named_themes: self.no_themes,
+        }
+    }
 }
 
 /// `--mode`
@@ -395,6 +438,14 @@ pub(crate) struct ExtensionFlag {
     pub(crate) value: Option<String>,
 }
 
+/// pi's options with one dash and two letters, which the parser of options cannot know.
+const SHORT: [(&str, &str); 4] = [
+    ("-ne", "--no-extensions"),
+    ("-ns", "--no-skills"),
+    ("-np", "--no-prompt-templates"),
+    ("-nc", "--no-context-files"),
+];
+
 /// Splits the command line into what clap knows and flags for extensions.
 ///
 /// pi's rule: an unknown `--name` takes the next word as its value unless that starts with `-` or `@`.
@@ -416,8 +467,8 @@ pub(crate) fn split_extension_flags(argv: impl IntoIterator<Item = OsString>) ->
             known.push(word);
             continue;
         };
-        if text == "-ne" {
-            known.push("--no-extensions".into());
+        if let Some((_, long)) = SHORT.iter().find(|(short, _)| *short == text) {
+            known.push(long.into());
         } else if text == "--" || (!positional_seen && is_subcommand(text)) {
             known.push(word);
             known.extend(words);

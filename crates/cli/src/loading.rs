@@ -24,7 +24,7 @@ use pijs_protocol::ExtensionId;
 use pijs_protocol::artifact::ArtifactMetadata;
 use serde_json::Value;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,19 +37,36 @@ pub(crate) fn discover(environment: &Environment, args: &RunArgs) -> Result<Disc
     for problem in recover(&Disk::system(), &environment.dirs, scopes) {
         stderr(&clean(&format!("warning: {problem}")));
     }
-    let mut discovery = resolve_extensions(&DiscoverOptions {
-        dirs: environment.dirs.clone(),
-        named: args.extensions.clone(),
-        only_named: args.no_extensions,
-        trusted,
-    });
-    if let Some(problem) = discovery.problems.pop() {
+    let mut discovery = resolve_extensions(&places(environment, args, trusted));
+    if let Some(problem) = discovery.refused.pop() {
         return Err(problem.into());
+    }
+    for problem in &discovery.problems {
+        stderr(&clean(&format!("warning: {problem}")));
     }
     if discovery.untrusted {
         stderr("note: this folder brings extensions of its own; they are not loaded until you run: pi trust");
     }
     Ok(discovery)
+}
+
+/// Where extensions, skills, prompts and themes of a session are looked for.
+pub(crate) fn places(environment: &Environment, args: &RunArgs, trusted: bool) -> DiscoverOptions {
+    DiscoverOptions {
+        dirs: environment.dirs.clone(),
+        named: args.extensions.clone(),
+        only_named: args.no_extensions,
+        trusted,
+    }
+}
+
+/// pi's `sourceInfo` of all extensions, by path.
+pub(crate) fn provenance(discovery: &Discovery) -> BTreeMap<String, Value> {
+    let mut known = BTreeMap::new();
+    for found in &discovery.packages {
+        known.extend(found.entries.iter().map(|entry| (entry.display().to_string(), found.from.info(entry))));
+    }
+    known
 }
 
 /// Whose tools are to be pinned when the session ends, and where.

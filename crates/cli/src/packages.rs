@@ -16,9 +16,10 @@ use crate::trust::Trust;
 use indicatif::{ProgressBar, ProgressStyle};
 use pijs_packages::{
     BuildInput, Built, DiscoverOptions, Discovery, GitOptions, InstallCode, Installed, Installer, PackageEntry,
-    PackageError, Progress, Scope, resolve_extensions,
+    PackageError, Progress, Scope, count_resources, resolve_extensions,
 };
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +42,9 @@ pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Re
 /// Fetches what pi supplies to a package, so that its first session needs no network. Without it the package is
 /// installed all the same.
 async fn fetch_supplied(environment: &Environment, installed: &Installed, registry: Option<&str>) {
+    if installed.entries.is_empty() {
+        return;
+    }
     let compiler = Compiler::new();
     let fetched = async {
         let output = compiler.build(&installed.id, &input_of(&installed.id, root(installed), &installed.entries))?;
@@ -67,7 +71,9 @@ fn root(installed: &Installed) -> &Path {
 }
 
 fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) -> Result<()> {
-    let (applicant, consent) = consent_to(environment, installed, args.common.yes)?;
+    // Without code of its own there is nothing to consent to.
+    let agreed =
+        if installed.entries.is_empty() { None } else { Some(consent_to(environment, installed, args.common.yes)?) };
     for warning in &installed.warnings {
         stderr(&format!("warning: {}", clean(warning)));
     }
@@ -75,25 +81,46 @@ fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) ->
         let document = json!({
             "id": installed.id, "source": installed.source, "version": installed.version, "path": installed.path,
             "entries": installed.entries, "dependencies": installed.dependencies, "warnings": installed.warnings,
-            "granted": consent.granted, "missing": consent.missing,
+            "granted": agreed.as_ref().map(|(_, consent)| &consent.granted),
+            "missing": agreed.as_ref().map(|(_, consent)| &consent.missing),
+            "resources": resources(installed),
         });
         stdout(&document.to_string());
         return Ok(());
     }
     let version = installed.version.as_deref().map(|version| format!(" {version}")).unwrap_or_default();
     stderr(&format!("installed {}{version}", clean(&installed.id)));
-    stderr(&format!("  {} in {}", entries(installed.entries.len()), clean(&installed.path.display().to_string())));
+    stderr(&format!("  {} in {}", contents(installed), clean(&installed.path.display().to_string())));
     if installed.dependencies > 0 {
         stderr(&format!("  with {} dependencies; none of their scripts was run", installed.dependencies));
     }
     if args.common.local && !Trust::read(environment)?.covers(&environment.dirs.cwd) {
         stderr("note: packages of this folder are loaded once you run: pi trust");
     }
-    if !consent.has_seen {
-        consent::offered(&applicant.offers).iter().for_each(|line| stderr(&format!("  {line}")));
+    if let Some((applicant, consent)) = &agreed {
+        if !consent.has_seen {
+            consent::offered(&applicant.offers).iter().for_each(|line| stderr(&format!("  {line}")));
+        }
+        consent::explain_missing(applicant, consent);
     }
-    consent::explain_missing(&applicant, &consent);
     Ok(())
+}
+
+/// Skills, prompts and themes of a package by kind, as far as there are any.
+fn resources(installed: &Installed) -> BTreeMap<&'static str, usize> {
+    let counted = if installed.path.is_dir() { count_resources(&installed.path).to_vec() } else { Vec::new() };
+    counted.into_iter().filter(|(_, count)| *count > 0).map(|(kind, count)| (kind.key(), count)).collect()
+}
+
+/// What a package brings, in words.
+fn contents(installed: &Installed) -> String {
+    let plural = |(kind, count): (&str, usize)| {
+        let one = kind.trim_end_matches('s');
+        if count == 1 { format!("1 {one}") } else { format!("{count} {kind}") }
+    };
+    let extensions = Some(installed.entries.len()).filter(|count| *count > 0).map(entries);
+    let words: Vec<String> = extensions.into_iter().chain(resources(installed).into_iter().map(plural)).collect();
+    if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
 }
 
 /// Asks what an installed package may do, and keeps the answer.
@@ -135,7 +162,7 @@ pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Resu
     let updated = installer.update(args.source.as_deref(), scope(args.common.local)).await;
     progress.finish();
     let updated = updated?;
-    for installed in &updated {
+    for installed in updated.iter().filter(|installed| !installed.entries.is_empty()) {
         consent_to(environment, installed, args.common.yes)?;
     }
     if args.common.json {
@@ -311,10 +338,13 @@ fn discovered(environment: &Environment, named: Vec<String>) -> Result<Discovery
     let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
     let mut found =
         resolve_extensions(&DiscoverOptions { dirs: environment.dirs.clone(), named, only_named: false, trusted });
-    match found.problems.pop() {
-        Some(problem) => Err(problem.into()),
-        None => Ok(found),
+    if let Some(problem) = found.refused.pop() {
+        return Err(problem.into());
     }
+    for problem in &found.problems {
+        stderr(&clean(&format!("warning: {problem}")));
+    }
+    Ok(found)
 }
 
 /// An installer that builds nothing: for listing and removing.

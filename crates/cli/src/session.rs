@@ -12,7 +12,7 @@ use crate::grant_file::{Answers, GrantFile};
 use crate::grants::Decided;
 use crate::isolation;
 use crate::ledger;
-use crate::loading::{Desk, ToolPins, discover, load, set_flags};
+use crate::loading::{Desk, ToolPins, discover, load, places, provenance, set_flags};
 use crate::models::{self, Choice, HOW};
 use crate::output::{clean, indented, stderr};
 use crate::piped::{answers_one, prompt};
@@ -202,7 +202,6 @@ struct Loaded {
     host: Host,
     ledger: Ledger,
     pins: ToolPins,
-    packages: Vec<PathBuf>,
     reports: Option<Reports>,
 }
 
@@ -310,7 +309,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
         (None, Mode::Json) => "json",
         (None, _) => "print",
     };
-    let packages = discovery.packages.iter().map(|found| found.root.clone()).filter(|root| root.is_dir()).collect();
+    extensions.set_provenance(provenance(&discovery));
     let pins = ToolPins { first: RefCell::new(desk.first.into_inner()), answers: desk.answers };
     Ok(Loaded {
         compiler,
@@ -328,7 +327,6 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
         host,
         ledger,
         pins,
-        packages,
         reports,
     })
 }
@@ -372,11 +370,14 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         agent.insist_on_thinking();
     }
     agent.set_scope(choice.scope);
+    let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
+    let context_files = !args.resources.no_context_files;
     agent.set_places(ResourcePlaces {
         agent_dir: Some(environment.dirs.agent_dir.clone()),
         project: Some(environment.dirs.cwd.clone()),
-        trusted: Trust::read(environment)?.covers(&environment.dirs.cwd),
-        packages: loaded.packages,
+        context_files,
+        trusted,
+        found_by: Some((places(environment, &args, trusted), args.resources.options())),
     });
     Ok(Assembled { host, agent, ledger, cwd: environment.dirs.cwd.clone(), reports: loaded.reports, pins })
 }

@@ -66,7 +66,13 @@ async fn load(environment: &Environment, surroundings: &Environment, named: Vec<
             only_named: true,
             trusted: false,
         });
-        errors.extend(found.problems.iter().map(|problem| (path.display().to_string(), problem.message.clone())));
+        errors.extend(
+            found
+                .refused
+                .iter()
+                .chain(&found.problems)
+                .map(|problem| (path.display().to_string(), problem.message.clone())),
+        );
         for found in &found.packages {
             let loaded = host.run(load_package(&host, &dispatcher, &compiler, &supplier, found)).await;
             match loaded {

@@ -4,9 +4,10 @@
 //! settings, the user's `extensions` folder; then packages, the project's before the user's. A file counts once, by its
 //! real path. What a project brings along counts only when the user trusts the folder.
 
-use crate::entries::{apply_filter, auto_dir, directory_entries, is_extension_file, package_entries};
+use crate::entries::{apply_filter, auto_dir, delta_filter, directory_entries, is_extension_file, package_entries};
 use crate::error::{InstallCode, PackageError, Result};
-use crate::settings::Settings;
+use crate::resources::Provenance;
+use crate::settings::{Configured, Settings};
 use crate::source::{Source, local_path};
 use crate::store::Store;
 use crate::{Dirs, Scope};
@@ -52,6 +53,8 @@ pub struct PackageEntry {
     pub entries: Vec<PathBuf>,
     /// Where it was found.
     pub origin: Origin,
+    /// Where its extensions come from, as they are told.
+    pub from: Provenance,
 }
 
 /// The result: what to load, and what was asked for and cannot be.
@@ -59,7 +62,9 @@ pub struct PackageEntry {
 pub struct Discovery {
     /// In load order.
     pub packages: Vec<PackageEntry>,
-    /// Reported; the others load.
+    /// What was named on the command line and is not there.
+    pub refused: Vec<PackageError>,
+    /// What is wrong with things found elsewhere. Reported; the others load.
     pub problems: Vec<PackageError>,
     /// True when a project that is not trusted offers extensions.
     pub untrusted: bool,
@@ -70,8 +75,9 @@ pub fn resolve_extensions(options: &DiscoverOptions) -> Discovery {
     let mut finder =
         Finder { dirs: &options.dirs, seen: BTreeSet::new(), identities: BTreeSet::new(), found: Discovery::default() };
     for named in &options.named {
-        let result = finder.named(named);
-        finder.keep(result);
+        if let Err(error) = finder.named(named) {
+            finder.found.refused.push(error);
+        }
     }
     if options.only_named {
         return finder.found;
@@ -96,7 +102,7 @@ pub fn resolve_extensions(options: &DiscoverOptions) -> Discovery {
     }
     for (scope, settings) in &settings {
         for configured in settings.packages() {
-            let result = finder.package(*scope, &configured.text, configured.filter.as_deref());
+            let result = finder.package(*scope, &configured);
             finder.keep(result);
         }
     }
@@ -129,7 +135,7 @@ impl Finder<'_> {
         // As in settings, and unlike `pi install`: without `npm:` it is a path.
         let source = Source::from_settings(text, &self.dirs.cwd, &self.dirs.home)?;
         match source {
-            Source::Path(path) => self.path(&path, Origin::Named),
+            Source::Path(path) => self.path(&path, Origin::Named, Provenance::cli()),
             Source::Npm { name, .. } => {
                 let places = [Scope::Project, Scope::User].map(|scope| Store::place(&self.dirs.root(scope), &name));
                 let Some(root) = places.into_iter().find(|place| place.is_dir()) else {
@@ -137,7 +143,7 @@ impl Finder<'_> {
                         .help(format!("run: pi install npm:{name}")));
                 };
                 let entries = package_entries(&root, false)?;
-                self.push(ExtensionId::new(format!("npm:{name}")), &root, entries, Origin::Named);
+                self.push(ExtensionId::new(format!("npm:{name}")), &root, entries, Origin::Named, Provenance::cli());
                 Ok(())
             }
             Source::Git(git) => {
@@ -148,17 +154,17 @@ impl Finder<'_> {
                         .help(format!("run: pi install {}", git.to_settings())));
                 };
                 let entries = package_entries(&root, false)?;
-                self.push(ExtensionId::new(id), &root, entries, Origin::Named);
+                self.push(ExtensionId::new(id), &root, entries, Origin::Named, Provenance::cli());
                 Ok(())
             }
         }
     }
 
     /// A file or folder that somebody named.
-    fn path(&mut self, path: &Path, origin: Origin) -> Result<()> {
+    fn path(&mut self, path: &Path, origin: Origin, from: Provenance) -> Result<()> {
         if path.is_dir() {
             let entries = package_entries(path, true)?;
-            self.push(path_id(path), path, entries, origin);
+            self.push(path_id(path), path, entries, origin, from);
             return Ok(());
         }
         if !path.is_file() {
@@ -169,13 +175,13 @@ impl Finder<'_> {
             )
             .help("for a package of the registry write npm:NAME"));
         }
-        self.loose(path, origin);
+        self.loose(path, origin, from);
         Ok(())
     }
 
-    fn loose(&mut self, file: &Path, origin: Origin) {
+    fn loose(&mut self, file: &Path, origin: Origin, from: Provenance) {
         let folder = file.parent().unwrap_or(file);
-        self.push(path_id(file), folder, vec![file.to_path_buf()], origin);
+        self.push(path_id(file), folder, vec![file.to_path_buf()], origin, from);
     }
 
     /// `extensions` of the settings, then the folder, with the settings' `!`, `+` and `-` entries applied to the latter.
@@ -185,14 +191,15 @@ impl Finder<'_> {
             settings.extensions().into_iter().partition(|entry| entry.starts_with(['!', '+', '-']));
         for text in listed {
             let path = local_path(&text, &root, &self.dirs.home);
-            let result = self.path(&path, Origin::Settings(scope));
+            let result = self.path(&path, Origin::Settings(scope), Provenance::top_level("local", scope, None));
             self.keep(result);
         }
         let folder = root.join("extensions");
+        let from = Provenance::top_level("auto", scope, Some(root.clone()));
         let own = if folder.is_dir() { directory_entries(&folder)? } else { Vec::new() };
         if !own.is_empty() {
             let entries = apply_filter(&root, own, &overrides)?;
-            self.push(path_id(&folder), &folder, entries, Origin::Folder(scope));
+            self.push(path_id(&folder), &folder, entries, Origin::Folder(scope), from);
             return Ok(());
         }
         // Files are loose extensions; a folder with several entries is one package.
@@ -211,26 +218,31 @@ impl Finder<'_> {
         }
         for (top, entries) in groups {
             if is_extension_file(&top) {
-                self.loose(&top, Origin::Folder(scope));
+                self.loose(&top, Origin::Folder(scope), from.clone());
             } else {
-                self.push(path_id(&top), &top, entries, Origin::Folder(scope));
+                self.push(path_id(&top), &top, entries, Origin::Folder(scope), from.clone());
             }
         }
         Ok(())
     }
 
-    fn package(&mut self, scope: Scope, text: &str, filter: Option<&[String]>) -> Result<()> {
+    fn package(&mut self, scope: Scope, configured: &Configured) -> Result<()> {
+        let (text, filter) = (&configured.text, configured.filter_of("extensions"));
+        let nothing = filter.map_or(!configured.autoload, <[String]>::is_empty);
         let settings_dir = self.dirs.root(scope);
         let source = Source::from_settings(text, &settings_dir, &self.dirs.home)?;
         let identity = source.identity();
-        if !self.identities.insert(identity.clone()) || filter.is_some_and(<[String]>::is_empty) {
+        if !self.identities.insert(identity.clone()) || nothing {
             return Ok(());
         }
         let (id, root, local) = match &source {
             Source::Npm { name, .. } => (ExtensionId::new(identity), Store::place(&settings_dir, name), false),
             Source::Git(_) => (ExtensionId::new(identity), Store::place_of(&settings_dir, &source), false),
             Source::Path(path) if path.is_dir() => (path_id(path), path.clone(), true),
-            Source::Path(path) => return self.path(path, Origin::Package(scope)),
+            Source::Path(path) => {
+                let from = Provenance::package(text, scope.as_str(), path.parent().unwrap_or(path));
+                return self.path(path, Origin::Package(scope), from);
+            }
         };
         if !root.is_dir() {
             return Err(PackageError::new(
@@ -242,20 +254,22 @@ impl Finder<'_> {
         }
         let mut entries = package_entries(&root, local)?;
         if let Some(filter) = filter {
-            entries = apply_filter(&root, entries, filter)?;
+            let choose = if configured.autoload { apply_filter } else { delta_filter };
+            entries = choose(&root, entries, filter)?;
         }
-        self.push(id, &root, entries, Origin::Package(scope));
+        let from = Provenance::package(text, scope.as_str(), &root);
+        self.push(id, &root, entries, Origin::Package(scope), from);
         Ok(())
     }
 
-    fn push(&mut self, id: ExtensionId, root: &Path, entries: Vec<PathBuf>, origin: Origin) {
+    fn push(&mut self, id: ExtensionId, root: &Path, entries: Vec<PathBuf>, origin: Origin, from: Provenance) {
         let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         let entries: Vec<PathBuf> =
             entries.into_iter().map(|entry| real(&entry)).filter(|entry| self.seen.insert(entry.clone())).collect();
         if entries.is_empty() {
             return;
         }
-        self.found.packages.push(PackageEntry { id, root: real(root), entries, origin });
+        self.found.packages.push(PackageEntry { id, root: real(root), entries, origin, from });
     }
 }
 

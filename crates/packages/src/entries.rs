@@ -3,6 +3,7 @@
 //! pi's rules: the `pi` manifest wins; without one, the folder `extensions/`; for a folder named by hand, `index.*` or
 //! `main`. Order is made visible: what pi leaves to `readdir` is sorted by name here.
 
+use crate::collect::Kind;
 use crate::error::{InstallCode, PackageError, Result};
 use crate::manifest::Manifest;
 use crate::source::printable;
@@ -15,30 +16,40 @@ use std::path::{Component, Path, PathBuf};
 const MAX_WALK: usize = 10_000;
 const MAX_WALK_DEPTH: usize = 16;
 
-/// The entries of an installed or local package; `IN_MANIFEST` says what was looked for when there are none.
+/// The entries of an installed or local package: none when it brings other things only. `IN_MANIFEST` says what was looked
+/// for when it brings nothing.
 pub(crate) fn package_entries(root: &Path, local: bool) -> Result<Vec<PathBuf>> {
     let manifest = Manifest::read(root)?;
     let declared = manifest.as_ref().and_then(|manifest| manifest.pi.as_ref());
+    let listed = declared.and_then(|pi| pi.extensions.as_deref()).unwrap_or_default();
     let mut entries = match declared {
-        Some(pi) => declared_entries(root, pi.extensions.as_deref().unwrap_or_default())?,
+        Some(_) => declared_entries(root, listed)?,
         None => auto_dir(&root.join("extensions"))?,
     };
-    if entries.is_empty() && declared.is_none() && local {
+    let others = Kind::ALL.iter().any(|kind| match declared {
+        Some(pi) => pi.list(kind.key()).is_some_and(|list| !list.is_empty()),
+        None => root.join(kind.key()).is_dir(),
+    });
+    if entries.is_empty() && declared.is_none() && !others && local {
         let main = manifest.as_ref().and_then(|manifest| manifest.main.clone());
         let candidates = ["index.ts", "index.js"].map(str::to_owned).into_iter().chain(main);
         entries.extend(candidates.map(|name| root.join(name)).find(|path| path.is_file()));
     }
-    if entries.is_empty() {
+    if entries.is_empty() && !(others && listed.is_empty()) {
         let (why, help) = match declared {
-            Some(_) => {
+            Some(_) if !listed.is_empty() => {
                 ("no file matches \"pi.extensions\" of its package.json", "correct the paths under pi.extensions")
             }
+            Some(_) => (
+                "\"pi\" of its package.json names neither extensions nor skills, prompts or themes",
+                "add {\"pi\": {\"extensions\": [\"./FILE.ts\"]}} to its package.json",
+            ),
             None if local => (
                 "no extensions in it: looked for \"pi.extensions\" in package.json, extensions/*.ts, extensions/*.js, extensions/*/index.ts, index.ts, index.js and \"main\"",
                 "add {\"pi\": {\"extensions\": [\"./FILE.ts\"]}} to its package.json",
             ),
             None => (
-                "no extensions in it: looked for \"pi.extensions\" in package.json, extensions/*.ts, extensions/*.js and extensions/*/index.ts",
+                "no extensions in it: looked for \"pi.extensions\" in package.json, extensions/*.ts, extensions/*.js and extensions/*/index.ts, and for skills/, prompts/ and themes/",
                 "it may be no pi package; check the name",
             ),
         };
@@ -52,27 +63,69 @@ fn declared_entries(root: &Path, patterns: &[String]) -> Result<Vec<PathBuf>> {
     let mut found: Vec<PathBuf> = Vec::new();
     for pattern in patterns.iter().filter(|pattern| !pattern.starts_with(['!', '+', '-'])) {
         check_inside(root, pattern)?;
-        if pattern.contains(['*', '?', '[', '{']) {
-            let glob = compile(root, pattern)?;
-            for file in walk(root)? {
-                let relative = file.strip_prefix(root).expect("walked from root");
-                if glob.is_match(relative) && is_extension_file(&file) {
-                    push_new(&mut found, file.clone());
-                }
-            }
-            continue;
-        }
-        let path = clean(root, pattern);
-        if path.is_file() {
-            push_new(&mut found, path);
-        } else if path.is_dir() {
-            for file in auto_dir(&path)? {
-                push_new(&mut found, file);
+        let is_glob = has_glob(pattern);
+        for path in declared_files(root, pattern)? {
+            if path.is_dir() && !is_glob {
+                auto_dir(&path)?.into_iter().for_each(|file| push_new(&mut found, file));
+            } else if !is_glob && path.is_file() || is_extension_file(&path) {
+                push_new(&mut found, path);
             }
         }
     }
     let filter: Vec<String> = patterns.iter().filter(|pattern| pattern.starts_with(['!', '+', '-'])).cloned().collect();
     apply_filter(root, found, &filter)
+}
+
+/// The files and folders that one entry of a manifest names: itself, or what a glob matches.
+pub(crate) fn declared_files(root: &Path, pattern: &str) -> Result<Vec<PathBuf>> {
+    if !has_glob(pattern) {
+        return Ok(vec![clean(root, pattern)]);
+    }
+    let glob = compile(root, pattern)?;
+    let matches = |path: &PathBuf| glob.is_match(path.strip_prefix(root).expect("walked from root"));
+    Ok(walk(root)?.into_iter().filter(matches).collect())
+}
+
+fn has_glob(pattern: &str) -> bool {
+    pattern.contains(['*', '?', '[', '{'])
+}
+
+/// The filter of a settings entry with `"autoload": false`: only what a pattern names, and of several the last decides.
+pub(crate) fn delta_filter(root: &Path, files: Vec<PathBuf>, filter: &[String]) -> Result<Vec<PathBuf>> {
+    let mut chosen: Vec<(PathBuf, bool)> = files.into_iter().map(|file| (file, false)).collect();
+    for entry in filter {
+        let rest = entry.strip_prefix(['!', '+', '-']).unwrap_or(entry);
+        let glob = if entry.starts_with(['+', '-']) { None } else { Some(compile(root, rest)?) };
+        for (file, is_on) in &mut chosen {
+            let named = match &glob {
+                Some(glob) => is_matched(root, std::slice::from_ref(glob), file),
+                None => is_named(&[clean(root, rest)], file),
+            };
+            if named {
+                *is_on = !entry.starts_with(['!', '-']);
+            }
+        }
+    }
+    Ok(chosen.into_iter().filter_map(|(file, is_on)| is_on.then_some(file)).collect())
+}
+
+/// Whether a glob matches a file by its path in the package, its name or its whole path; a skill also by its folder.
+fn is_matched(root: &Path, globs: &[GlobMatcher], file: &Path) -> bool {
+    let one = |path: &Path| {
+        let relative = path.strip_prefix(root).unwrap_or(path);
+        let name = path.file_name().map(Path::new).unwrap_or(path);
+        globs.iter().any(|glob| glob.is_match(relative) || glob.is_match(name) || glob.is_match(path))
+    };
+    one(file) || skill_folder(file).is_some_and(one)
+}
+
+fn is_named(paths: &[PathBuf], file: &Path) -> bool {
+    paths.iter().any(|path| path == file || skill_folder(file) == Some(path))
+}
+
+/// The folder that a skill's file stands for.
+fn skill_folder(file: &Path) -> Option<&Path> {
+    file.parent().filter(|_| file.file_name().is_some_and(|name| name == "SKILL.md"))
 }
 
 /// The filter of a settings entry over files that already passed the manifest: plain globs keep, `!` drops, `+` and `-`
@@ -90,14 +143,9 @@ pub(crate) fn apply_filter(root: &Path, files: Vec<PathBuf>, filter: &[String]) 
             None => keep.push(compile(root, entry)?),
         }
     }
-    let matches = |globs: &[GlobMatcher], file: &Path| {
-        let relative = file.strip_prefix(root).unwrap_or(file);
-        let name = file.file_name().map(Path::new).unwrap_or(file);
-        globs.iter().any(|glob| glob.is_match(relative) || glob.is_match(name) || glob.is_match(file))
-    };
     let kept = files.into_iter().filter(|file| {
-        let plain = (keep.is_empty() || matches(&keep, file)) && !matches(&drop, file);
-        !force_out.contains(file) && (plain || force_in.contains(file))
+        let plain = (keep.is_empty() || is_matched(root, &keep, file)) && !is_matched(root, &drop, file);
+        !is_named(&force_out, file) && (plain || is_named(&force_in, file))
     });
     Ok(kept.collect())
 }
@@ -146,17 +194,22 @@ pub(crate) fn is_extension_file(path: &Path) -> bool {
 }
 
 fn check_inside(root: &Path, pattern: &str) -> Result<()> {
+    if is_inside(pattern) {
+        return Ok(());
+    }
+    let why = format!("\"pi.extensions\" names {}, which is not part of the package", printable(pattern));
+    Err(PackageError::new(InstallCode::Manifest, root.display().to_string(), why)
+        .help("entries are paths inside the package"))
+}
+
+/// Whether an entry of a manifest stays in its package, and out of what that borrows.
+pub(crate) fn is_inside(pattern: &str) -> bool {
     let path = Path::new(pattern);
     let mut components = path.components().filter(|component| !matches!(component, Component::CurDir)).peekable();
     let leaves =
         path.is_absolute() || pattern.contains('\\') || components.clone().any(|c| !matches!(c, Component::Normal(_)));
     let borrowed = components.peek().is_some_and(|first| first.as_os_str() == "node_modules");
-    if (leaves || borrowed) && guard::is_up("manifest.inside") {
-        let why = format!("\"pi.extensions\" names {}, which is not part of the package", printable(pattern));
-        return Err(PackageError::new(InstallCode::Manifest, root.display().to_string(), why)
-            .help("entries are paths inside the package"));
-    }
-    Ok(())
+    !(leaves || borrowed) || !guard::is_up("manifest.inside")
 }
 
 fn clean(root: &Path, relative: &str) -> PathBuf {
@@ -203,12 +256,13 @@ fn walk(root: &Path) -> Result<Vec<PathBuf>> {
             let kind =
                 fs::symlink_metadata(&path).map_err(|error| PackageError::io("read it", &path, error))?.file_type();
             if kind.is_dir() && depth < MAX_WALK_DEPTH {
-                folders.push((path, depth + 1));
-            } else if kind.is_file() {
+                folders.push((path.clone(), depth + 1));
+            }
+            if kind.is_dir() || kind.is_file() {
                 files.push(path);
             }
             if files.len() > MAX_WALK {
-                let why = format!("more than {MAX_WALK} files to match a glob against");
+                let why = format!("more than {MAX_WALK} files and folders to match a glob against");
                 return Err(PackageError::new(InstallCode::Size, root.display().to_string(), why));
             }
         }

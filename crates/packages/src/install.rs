@@ -426,6 +426,12 @@ impl Installer {
         }
     }
 
+    /// Compiles what there is to compile, and answers the warnings.
+    fn built(&self, input: &BuildInput) -> Result<Vec<String>> {
+        // Skills, prompts and themes are read as they are.
+        if input.entries.is_empty() { Ok(Vec::new()) } else { Ok(self.builder.build(input)?.warnings) }
+    }
+
     /// Builds, then the part that others see. `still` looks at the lock file once more, now that nobody changes it.
     async fn finish(
         &self,
@@ -441,7 +447,7 @@ impl Installer {
             crate::entries::package_entries(staged.package(), false).map_err(|error| at_package(error, source))?;
         let input = BuildInput { id: id.clone(), root: staged.package().to_path_buf(), entries };
         warnings.extend(staged.warnings.iter().cloned());
-        warnings.extend(self.builder.build(&input)?.warnings);
+        warnings.extend(self.built(&input)?);
 
         let place = Store::place_of(root, source);
         let entries = input

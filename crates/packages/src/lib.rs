@@ -8,6 +8,7 @@
 //! | [`Builder`] | compiles a package before it is put in place; the command line passes `extc` |
 //! | [`Depot`] | packages that a program pins by digest, kept as tarballs |
 //! | [`resolve_extensions`] | pi's load order over `-e`, settings, folders and packages |
+//! | [`resolve_resources`] | skills, prompt templates and themes, in the same way |
 //! | [`PackageError`] | every refusal, with its [`InstallCode`] |
 //!
 //! What always holds: no script of a package runs and none of its rc files is read; nothing is unpacked before its
@@ -20,6 +21,7 @@
 
 mod archive;
 mod change;
+mod collect;
 mod discover;
 mod entries;
 mod error;
@@ -32,6 +34,7 @@ mod npmrc;
 mod pinned;
 mod registry;
 mod resolve;
+mod resources;
 mod settings;
 mod similar;
 mod source;
@@ -39,6 +42,7 @@ mod store;
 
 pub use archive::{Limits, Unpacked, unpack};
 pub use change::recover;
+pub use collect::Kind as ResourceKind;
 pub use discover::{DiscoverOptions, Discovery, Origin, PackageEntry, resolve_extensions};
 pub use error::{InstallCode, PackageError, Result};
 pub use git::{GitOptions, GitSource};
@@ -46,6 +50,10 @@ pub use install::{BuildInput, Builder, Built, Installed, Installer, Listed, NoPr
 pub use lock::{LockText, read_lock};
 pub use npmrc::NpmConfig;
 pub use pinned::{Depot, PinnedPackage};
+pub use resources::{
+    Provenance, Resource, ResourceFiles, ResourceOptions, count_resources, files_at as resource_files,
+    resolve_resources,
+};
 pub use source::{PackageName, Source, Wanted};
 
 use std::path::PathBuf;

@@ -50,6 +50,24 @@ fn if_readable<'de, D: serde::Deserializer<'de>, T: serde::de::DeserializeOwned 
 #[serde(default)]
 pub(crate) struct PiManifest {
     pub(crate) extensions: Option<Vec<String>>,
+    #[serde(deserialize_with = "if_readable")]
+    skills: Option<Vec<String>>,
+    #[serde(deserialize_with = "if_readable")]
+    prompts: Option<Vec<String>>,
+    #[serde(deserialize_with = "if_readable")]
+    themes: Option<Vec<String>>,
+}
+
+impl PiManifest {
+    /// What it names under `skills`, `prompts` or `themes`.
+    pub(crate) fn list(&self, key: &str) -> Option<&[String]> {
+        match key {
+            "skills" => self.skills.as_deref(),
+            "prompts" => self.prompts.as_deref(),
+            "themes" => self.themes.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 impl Manifest {

@@ -8,6 +8,7 @@ use crate::source::Source;
 use crate::store::write_file;
 use pijs_durable::{Disk, Replace};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The settings of one scope, as they are on disk.
@@ -24,9 +25,23 @@ const LARGEST: u64 = 16 << 20;
 #[derive(Debug, Clone)]
 pub(crate) struct Configured {
     pub(crate) text: String,
-    /// `extensions` of the object form. Absent: what the package offers; empty: none.
-    pub(crate) filter: Option<Vec<String>>,
+    /// The object form's lists by key. Absent: what the package offers; empty: none.
+    filters: BTreeMap<&'static str, Vec<String>>,
+    /// Whether what no list names is loaded.
+    pub(crate) autoload: bool,
+    /// Whether it has the object form.
+    pub(crate) is_object: bool,
 }
+
+impl Configured {
+    /// The list for `extensions`, `skills`, `prompts` or `themes`.
+    pub(crate) fn filter_of(&self, key: &str) -> Option<&[String]> {
+        self.filters.get(key).map(Vec::as_slice)
+    }
+}
+
+/// Keys under which settings list paths and patterns.
+const KEYS: [&str; 4] = ["extensions", "skills", "prompts", "themes"];
 
 impl Settings {
     pub(crate) fn read(disk: &Disk, root: &Path) -> Result<Self> {
@@ -58,10 +73,17 @@ impl Settings {
     pub(crate) fn packages(&self) -> Vec<Configured> {
         let list = self.object.get("packages").and_then(Value::as_array);
         let read = |value: &Value| match value {
-            Value::String(text) => Some(Configured { text: text.clone(), filter: None }),
+            Value::String(text) => {
+                Some(Configured { text: text.clone(), filters: BTreeMap::new(), autoload: true, is_object: false })
+            }
             Value::Object(object) => Some(Configured {
                 text: object.get("source")?.as_str()?.to_owned(),
-                filter: object.get("extensions").and_then(Value::as_array).map(|list| strings(list)),
+                filters: KEYS
+                    .into_iter()
+                    .filter_map(|key| Some((key, strings(object.get(key)?.as_array()?))))
+                    .collect(),
+                autoload: object.get("autoload") != Some(&Value::Bool(false)),
+                is_object: true,
             }),
             _ => None,
         };
@@ -69,7 +91,12 @@ impl Settings {
     }
 
     pub(crate) fn extensions(&self) -> Vec<String> {
-        self.object.get("extensions").and_then(Value::as_array).map(|list| strings(list)).unwrap_or_default()
+        self.list("extensions")
+    }
+
+    /// Paths and patterns under `extensions`, `skills`, `prompts` or `themes`.
+    pub(crate) fn list(&self, key: &str) -> Vec<String> {
+        self.object.get(key).and_then(Value::as_array).map(|list| strings(list)).unwrap_or_default()
     }
 
     /// Puts a package on the list. One with the same identity keeps its place and its filters and takes the new source.

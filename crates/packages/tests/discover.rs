@@ -3,7 +3,7 @@
 #[expect(dead_code, reason = "each test binary uses its own part")]
 mod support;
 
-use pijs_packages::{DiscoverOptions, Discovery, InstallCode, Origin, Scope, resolve_extensions};
+use pijs_packages::{DiscoverOptions, Discovery, InstallCode, Origin, PackageError, Scope, resolve_extensions};
 use serde_json::json;
 use std::path::Path;
 use support::Home;
@@ -114,8 +114,10 @@ fn what_cannot_be_found_is_a_problem_and_the_others_load() {
         &json!({"packages": ["npm:absent", "git:host/x", "./gone"]}).to_string(),
     );
     let found = find(&home, &["missing.ts", "npm:never"], true);
-    assert_eq!(found.problems.iter().map(|problem| problem.code).collect::<Vec<_>>(), [InstallCode::Source; 5]);
-    assert!(found.problems[0].message.contains("Extension path does not exist"));
+    let codes = |problems: &[PackageError]| problems.iter().map(|problem| problem.code).collect::<Vec<_>>();
+    assert_eq!(codes(&found.refused), [InstallCode::Source; 2], "what was named");
+    assert_eq!(codes(&found.problems), [InstallCode::Source; 3], "what settings list");
+    assert!(found.refused[0].message.contains("Extension path does not exist"));
     assert!(order(&home, &found).contains(&"project/lib/listed.ts".to_owned()));
 }
 

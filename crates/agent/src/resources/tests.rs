@@ -1,4 +1,5 @@
 use super::*;
+use pijs_packages::Dirs;
 
 fn write(root: &Path, path: &str, text: &str) {
     let path = root.join(path);
@@ -10,24 +11,34 @@ fn skill(name: &str) -> String {
     format!("---\nname: {name}\ndescription: does {name}\n---\nDo {name}.\n")
 }
 
+/// The user's and, where it is trusted, the project's.
+fn places(root: &Path, agent_dir: &str, project: &str, trusted: bool) -> ResourcePlaces {
+    let dirs = Dirs { agent_dir: root.join(agent_dir), cwd: root.join(project), home: root.join("home") };
+    ResourcePlaces {
+        agent_dir: Some(dirs.agent_dir.clone()),
+        project: Some(dirs.cwd.clone()),
+        context_files: true,
+        trusted,
+        found_by: Some((
+            DiscoverOptions { dirs, named: Vec::new(), only_named: false, trusted },
+            ResourceOptions::default(),
+        )),
+    }
+}
+
 #[test]
-fn skills_are_found_by_pis_rules() {
+fn skills_are_read_by_pis_rules() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     write(root, "skills/a/SKILL.md", &skill("a"));
-    write(root, "skills/a/deeper/SKILL.md", &skill("hidden-below-a-skill"));
-    write(root, "skills/group/b/SKILL.md", &skill("b"));
     write(root, "skills/c.md", &skill("c"));
-    write(root, "skills/group/d.md", &skill("only-at-the-top"));
-    write(root, "skills/node_modules/x/SKILL.md", &skill("x"));
     write(root, "skills/nameless/SKILL.md", "---\ndescription: d\ndisable-model-invocation: true\n---\n");
     write(root, "skills/wordless/SKILL.md", "---\nname: w\n---\n");
     write(root, "skills/z/SKILL.md", &skill("a"));
-    let places = ResourcePlaces { agent_dir: Some(root.to_owned()), ..ResourcePlaces::default() };
-    let found = Resources::load(&places);
+    let found = Resources::load(&places(root, "", "project", false));
     let names: Vec<&str> = found.skills.iter().map(|skill| skill.name.as_str()).collect();
-    assert_eq!(names, ["a", "c", "b", "nameless"]);
-    assert!(found.skills[3].disable_model_invocation);
+    assert_eq!(names, ["a", "c", "nameless"]);
+    assert!(found.skills[2].disable_model_invocation);
     let wrong: Vec<&str> = found.problems.iter().map(|problem| problem.message.as_str()).collect();
     assert_eq!(wrong.len(), 2, "{wrong:?}");
     let expanded = found.expand("/skill:a  with care ").unwrap();
@@ -44,17 +55,11 @@ fn a_project_brings_context_whether_trusted_or_not_and_prompts_only_when_trusted
     write(root, "work/AGENTS.md", "outer");
     write(root, "work/project/CLAUDE.md", "\u{feff}inner");
     write(root, "work/project/.pi/prompts/fix.md", "---\ndescription: Fixes\n---\nFix $1 now");
-    let mut places = ResourcePlaces {
-        agent_dir: Some(root.join("agent")),
-        project: Some(root.join("work/project")),
-        ..ResourcePlaces::default()
-    };
     let texts = |found: &Resources| found.context_files.iter().map(|file| file.content.clone()).collect::<Vec<_>>();
-    let found = Resources::load(&places);
+    let found = Resources::load(&places(root, "agent", "work/project", false));
     assert_eq!(texts(&found), ["user", "outer", "inner"]);
     assert_eq!(found.expand("/fix it").unwrap(), "/fix it");
-    places.trusted = true;
-    let found = Resources::load(&places);
+    let found = Resources::load(&places(root, "agent", "work/project", true));
     assert_eq!(found.expand("/fix it").unwrap(), "Fix it now");
     assert_eq!(found.commands()[0]["name"], "fix");
 }
@@ -65,24 +70,11 @@ fn what_an_extension_names_is_seen_from_its_folder() {
     let root = dir.path();
     write(root, "ext/SKILL.md", &skill("own"));
     write(root, "ext/prompts/p.md", "text");
+    write(root, "ext/dark.json", "{}");
     let mut found = Resources::default();
     let path = root.join("ext/index.ts").display().to_string();
     found.extend(&path, &["SKILL.md".into()], &["prompts".into()], &["dark.json".into()]);
     assert_eq!(found.skills[0].source_info["source"], "extension:index");
     assert_eq!(found.prompts[0].name, "p");
     assert_eq!(found.themes, [root.join("ext/dark.json")]);
-}
-
-#[test]
-fn a_package_brings_what_its_manifest_names() {
-    let dir = tempfile::tempdir().unwrap();
-    let root = dir.path();
-    write(root, "package.json", r#"{"pi": {"extensions": ["x.ts"], "skills": ["./my-skills", "../outside"]}}"#);
-    write(root, "my-skills/a/SKILL.md", &skill("a"));
-    write(root, "skills/b/SKILL.md", &skill("b"));
-    let places = ResourcePlaces { packages: vec![root.to_owned()], ..ResourcePlaces::default() };
-    let names = |found: Resources| found.skills.iter().map(|skill| skill.name.clone()).collect::<Vec<_>>();
-    assert_eq!(names(Resources::load(&places)), ["a"]);
-    fs::write(root.join("package.json"), "{}").unwrap();
-    assert_eq!(names(Resources::load(&places)), ["b"]);
 }

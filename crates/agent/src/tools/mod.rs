@@ -134,12 +134,6 @@ impl ToolOutput {
     }
 }
 
-/// `sourceInfo` of what an extension registered.
-pub(crate) fn source_info(path: &str) -> Value {
-    let folder = Path::new(path).parent().unwrap_or(Path::new(""));
-    json!({"path": path, "source": "cli", "scope": "temporary", "origin": "top-level", "baseDir": folder})
-}
-
 /// A tool that was found.
 #[derive(Debug, Clone)]
 pub enum Tool {
@@ -172,7 +166,7 @@ impl Tool {
             Self::Builtin(..) => {
                 json!({"path": format!("<builtin:{}>", self.name()), "source": "builtin", "scope": "temporary", "origin": "top-level"})
             }
-            Self::Extension(tool) => source_info(&tool.path),
+            Self::Extension(tool) => tool.source_info.clone(),
         };
         let ToolDescription { name, description, parameters } = self.description();
         let mut info = json!({"name": name, "description": description, "parameters": parameters});

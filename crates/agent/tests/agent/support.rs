@@ -104,6 +104,7 @@ impl Fake {
                 sequential: false,
                 prepares_arguments: false,
                 path: "fake.ts".to_owned(),
+                source_info: json!({"path": "fake.ts"}),
                 prompt_snippet: None,
                 prompt_guidelines: Vec::new(),
             })

@@ -71,7 +71,7 @@ use pijs_hostcall::vocabulary::CAPABILITIES;
 use pijs_hostcall::{
     BoxFuture, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, Places, Policy, Profile, Timer,
 };
-use pijs_packages::{DiscoverOptions, PackageEntry, resolve_extensions};
+use pijs_packages::{DiscoverOptions, PackageEntry, ResourceOptions, resolve_extensions};
 use pijs_protocol::Now;
 use pijs_protocol::manifest::Scope;
 use scenario::{Fill, Scenario, SessionKind, UiMode};
@@ -338,8 +338,8 @@ impl Stage {
         let host = driver.host.clone();
         let ending = host
             .run(async {
-                let packages = driver.load(&dispatcher, &compiler, &supplier, &servers, named).await;
-                driver.place(packages);
+                driver.load(&dispatcher, &compiler, &supplier, &servers, &named).await;
+                driver.place(&named);
                 driver.agent.attend(driver.run()).await
             })
             .await;
@@ -384,26 +384,22 @@ impl Driver {
         compiler: &Compiler,
         supplier: &Supplier,
         servers: &[Listening],
-        named: Vec<PathBuf>,
-    ) -> Vec<PathBuf> {
-        let mut packages = Vec::new();
+        named: &[PathBuf],
+    ) {
         let failed = |path: &str, message: &str| {
             self.trace.record("load_error", json!({"path": path, "error": trace::first_line(message)}));
         };
-        for path in &named {
+        for path in named {
             let found = resolve_extensions(&DiscoverOptions {
                 dirs: self.surroundings.dirs.clone(),
                 named: vec![path.display().to_string()],
                 only_named: true,
                 trusted: false,
             });
-            for problem in &found.problems {
+            for problem in found.refused.iter().chain(&found.problems) {
                 failed(&path.display().to_string(), &problem.message);
             }
             for found in &found.packages {
-                if found.root.is_dir() {
-                    packages.push(found.root.clone());
-                }
                 match load_package(&self.host, dispatcher, compiler, supplier, servers, found).await {
                     Ok(failures) => failures.iter().for_each(|(path, message)| failed(path, message)),
                     Err(failure) => {
@@ -416,18 +412,30 @@ impl Driver {
         for (name, value) in &self.scenario.flags {
             self.host.set_flag(name, value.clone());
         }
-        packages
     }
 
     /// Skills and prompts of the packages count always, everything else only where the scenario says so.
-    fn place(&self, packages: Vec<PathBuf>) {
+    fn place(&self, named: &[PathBuf]) {
         let dirs = &self.surroundings.dirs;
         let all = self.scenario.resources;
+        let options = DiscoverOptions {
+            dirs: dirs.clone(),
+            named: named.iter().map(|path| path.display().to_string()).collect(),
+            only_named: true,
+            trusted: true,
+        };
+        let asked = ResourceOptions {
+            only_named_skills: !all,
+            only_named_prompts: !all,
+            only_named_themes: !all,
+            ..ResourceOptions::default()
+        };
         self.agent.set_places(ResourcePlaces {
             agent_dir: all.then(|| dirs.agent_dir.clone()),
             project: all.then(|| dirs.cwd.clone()),
+            context_files: all,
             trusted: true,
-            packages,
+            found_by: Some((options, asked)),
         });
     }
 

@@ -41,7 +41,7 @@ impl Installer {
             .into_iter()
             .map(|script| format!("IN_SCRIPT: the script {script} was not run"))
             .collect();
-        warnings.extend(self.builder.build(&input)?.warnings);
+        warnings.extend(self.built(&input)?);
 
         let held = self.lock(&Store::open(&self.disk, &root, scope)?)?;
         let mut settings = Settings::read(&self.disk, &root)?;

@@ -1,0 +1,91 @@
+//! Skills, prompt templates and extensions of folders, settings and packages: found, ordered and named as by the real pi.
+//! `fixtures/resources/capture.mjs` wrote what is expected.
+
+mod support;
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+use support::{World, fixture};
+
+fn json<T: serde::de::DeserializeOwned>(name: &str) -> T {
+    let text = std::fs::read(fixture(&format!("resources/{name}"))).expect("a fixture");
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+/// The tree of the fixture, and the folder it is in.
+fn tree() -> (World, String) {
+    let world = World::new();
+    let root = world.path().canonicalize().expect("a folder").display().to_string();
+    for (path, text) in json::<BTreeMap<String, String>>("tree.json") {
+        world.write(&path, text.replace("<root>", &root));
+    }
+    (world, root)
+}
+
+/// What `get_commands` answers.
+fn commands(world: &World, root: &str, options: &[String]) -> Value {
+    let mut args: Vec<String> = ["--mode", "rpc", "--no-session", "--model"].map(str::to_owned).into();
+    args.push(world.script(&[&["unused"]]));
+    args.extend(options.iter().map(|word| word.replace("<root>", root)));
+    let mut pi = world
+        .command(&args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .expect("pi starts");
+    let mut stdin = pi.stdin.take().expect("piped");
+    stdin.write_all(b"{\"type\":\"get_commands\"}\n").expect("pi reads");
+    let lines = BufReader::new(pi.stdout.take().expect("piped")).lines();
+    let records = lines.map(|line| -> Value { serde_json::from_str(&line.expect("UTF-8")).expect("JSON") });
+    let mut answer = records.into_iter().find(|record| record["command"] == "get_commands").expect("an answer");
+    drop(stdin);
+    assert!(pi.wait().expect("pi ends").success());
+    answer["data"]["commands"].take()
+}
+
+#[test]
+fn resources_are_those_of_the_real_pi() {
+    let (world, root) = tree();
+    world.pi(&["trust"]).succeeded();
+    let expected: BTreeMap<String, Value> = json("expected-0.87.1.json");
+    for (name, options) in json::<BTreeMap<String, Vec<String>>>("runs.json") {
+        let seen = commands(&world, &root, &options).to_string().replace(&root, "<root>");
+        let seen: Value = serde_json::from_str(&seen).expect("JSON");
+        assert_eq!(seen, expected[&name], "{name}: {seen:#}");
+    }
+}
+
+#[test]
+fn a_project_that_is_not_trusted_brings_nothing() {
+    let (world, root) = tree();
+    let seen = commands(&world, &root, &[]);
+    let scopes: Vec<&Value> = seen.as_array().expect("a list").iter().map(|one| &one["sourceInfo"]["scope"]).collect();
+    assert!(!scopes.is_empty() && scopes.iter().all(|scope| *scope == "user"), "{seen:#}");
+}
+
+#[test]
+fn a_package_without_extensions_is_installed_and_says_what_it_brings() {
+    let (world, _) = tree();
+    world.write("themes/package.json", r#"{"name": "themes", "pi": {"themes": ["./all"]}}"#);
+    world.write("themes/all/dusk.json", "{}");
+    world.write("themes/all/dawn.json", "{}");
+    for (package, brings) in [("../themes", "2 themes"), ("../pk2", "1 prompt, 1 skill")] {
+        let run = world.pi(&["install", package]);
+        assert!(run.succeeded().stderr.contains(brings), "{}", run.stderr);
+    }
+    world.write("empty/package.json", r#"{"name": "empty", "pi": {}}"#);
+    world.pi(&["install", "../empty"]).failed(1, &["IN_MANIFEST", "neither extensions nor skills, prompts or themes"]);
+}
+
+#[test]
+fn a_package_that_is_gone_is_reported_and_the_session_lives() {
+    let world = World::new();
+    world.write("home/.pi/agent/settings.json", r#"{"packages": ["/nowhere/at/all"]}"#);
+    let model = world.script(&[&["here"]]);
+    let run = world.pi(&["-p", "x", "--model", &model]);
+    assert!(run.succeeded().stdout.contains("here"), "{}", run.stdout);
+    assert!(run.stderr.contains("warning:") && run.stderr.contains("/nowhere/at/all"), "{}", run.stderr);
+}

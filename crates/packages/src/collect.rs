@@ -1,0 +1,198 @@
+//! Which files of a folder are skills, prompt templates or themes.
+//!
+//! pi's rules: hidden names and `node_modules` are left out, and what `.gitignore`, `.ignore` or `.fdignore` name; a folder
+//! with a `SKILL.md` is one skill, and other Markdown counts as a skill only at the top. Order is by name.
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What a package brings beside extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Instructions for the model.
+    Skills,
+    /// Templates of what people say.
+    Prompts,
+    /// Colours of the terminal.
+    Themes,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Skills, Self::Prompts, Self::Themes];
+
+    /// The key in `pi` of package.json and in settings, and the folder's name.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Skills => "skills",
+            Self::Prompts => "prompts",
+            Self::Themes => "themes",
+        }
+    }
+
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Skills | Self::Prompts => "md",
+            Self::Themes => "json",
+        }
+    }
+
+    pub(crate) fn is_file(self, path: &Path) -> bool {
+        path.extension().is_some_and(|extension| extension == self.extension()) && path.is_file()
+    }
+}
+
+/// How far a folder is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// A package's, or one that was named.
+    Whole,
+    /// `prompts` or `themes` of a scope: the files in it.
+    Flat,
+    /// `.agents/skills`: Markdown counts below the top, not at it.
+    Agents,
+}
+
+/// Folders below the first that are searched; more is a link that leads in a circle.
+const MAX_DEPTH: usize = 12;
+/// Files of one folder.
+const MAX_FILES: usize = 10_000;
+const IGNORE_FILES: [&str; 3] = [".gitignore", ".ignore", ".fdignore"];
+
+/// The files of one kind in a folder; none when it is not there.
+pub(crate) fn collect(kind: Kind, folder: &Path, search: Search) -> Vec<PathBuf> {
+    let mut walk = Walk { kind, search, ignored: Vec::new(), found: Vec::new() };
+    walk.folder(folder, 0);
+    walk.found
+}
+
+struct Walk {
+    kind: Kind,
+    search: Search,
+    /// Rules of the folders from the first to this one.
+    ignored: Vec<Gitignore>,
+    found: Vec<PathBuf>,
+}
+
+impl Walk {
+    fn folder(&mut self, folder: &Path, depth: usize) {
+        self.ignored.push(rules(folder));
+        self.contents(folder, depth);
+        self.ignored.pop();
+    }
+
+    fn contents(&mut self, folder: &Path, depth: usize) {
+        if self.kind == Kind::Skills {
+            let declared = folder.join("SKILL.md");
+            if declared.is_file() && !self.is_ignored(&declared, false) {
+                self.found.push(declared);
+                return;
+            }
+        }
+        for path in shown(folder) {
+            let is_folder = path.is_dir();
+            if self.found.len() >= MAX_FILES || self.is_ignored(&path, is_folder) {
+                continue;
+            }
+            if is_folder {
+                if self.search != Search::Flat && depth < MAX_DEPTH {
+                    self.folder(&path, depth + 1);
+                }
+            } else if self.counts_at(depth) && self.kind.is_file(&path) {
+                self.found.push(path);
+            }
+        }
+    }
+
+    fn counts_at(&self, depth: usize) -> bool {
+        match (self.kind, self.search) {
+            (Kind::Skills, Search::Agents) => depth > 0,
+            (Kind::Skills, _) => depth == 0,
+            _ => true,
+        }
+    }
+
+    fn is_ignored(&self, path: &Path, is_folder: bool) -> bool {
+        let verdicts = self.ignored.iter().rev().map(|rules| rules.matched(path, is_folder));
+        verdicts
+            .into_iter()
+            .find(|verdict| !verdict.is_none())
+            .is_some_and(|verdict| matches!(verdict, Match::Ignore(_)))
+    }
+}
+
+fn rules(folder: &Path) -> Gitignore {
+    let mut builder = GitignoreBuilder::new(folder);
+    for name in IGNORE_FILES {
+        let file = folder.join(name);
+        if file.is_file() {
+            // A line that is no pattern is left out, as git does.
+            let _ = builder.add(file);
+        }
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+/// What is in a folder, by name, without hidden names and `node_modules`.
+fn shown(folder: &Path) -> Vec<PathBuf> {
+    let Ok(listing) = fs::read_dir(folder) else { return Vec::new() };
+    let named = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| !name.starts_with('.') && name != "node_modules")
+    };
+    let mut found: Vec<PathBuf> = listing.filter_map(|item| Some(item.ok()?.path())).filter(named).collect();
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    fn names(folder: &tempfile::TempDir, kind: Kind, search: Search) -> Vec<String> {
+        let relative = |path: PathBuf| path.strip_prefix(folder.path()).unwrap().display().to_string();
+        collect(kind, folder.path(), search).into_iter().map(relative).collect()
+    }
+
+    #[test]
+    fn skills_are_found_by_pis_rules() {
+        let folder = tree(&[
+            ("a/SKILL.md", ""),
+            ("a/deeper/SKILL.md", ""),
+            ("b.md", ""),
+            ("group/c/SKILL.md", ""),
+            ("group/d.md", ""),
+            ("node_modules/x/SKILL.md", ""),
+            (".hidden/SKILL.md", ""),
+        ]);
+        assert_eq!(names(&folder, Kind::Skills, Search::Whole), ["a/SKILL.md", "b.md", "group/c/SKILL.md"]);
+        let agents = names(&folder, Kind::Skills, Search::Agents);
+        assert_eq!(agents, ["a/SKILL.md", "group/c/SKILL.md", "group/d.md"]);
+    }
+
+    #[test]
+    fn what_ignore_files_name_is_left_out_and_can_be_taken_back_below() {
+        let folder = tree(&[
+            (".gitignore", "*.md\n!keep.md\nout/\n"),
+            ("keep.md", ""),
+            ("drop.md", ""),
+            ("in/.fdignore", "!again.md\n"),
+            ("in/again.md", ""),
+            ("in/drop.md", ""),
+            ("out/keep.md", ""),
+        ]);
+        assert_eq!(names(&folder, Kind::Prompts, Search::Whole), ["in/again.md", "keep.md"]);
+        assert_eq!(names(&folder, Kind::Prompts, Search::Flat), ["keep.md"]);
+    }
+}

@@ -1,0 +1,312 @@
+//! Skills, prompt templates and themes of a session, in pi's order.
+//!
+//! Packages of `-e` and what options name come first; then what settings list and what lies in the folders of a scope, the
+//! project's before the user's; then installed packages, the project's before the user's. A file counts once, by its real
+//! path. What a project brings counts only when the user trusts the folder. Whatever cannot be read brings nothing:
+//! [`resolve_extensions`](crate::resolve_extensions) looks at the same packages and says what is wrong with them.
+
+use crate::collect::{Kind, Search, collect};
+use crate::discover::DiscoverOptions;
+use crate::entries::{apply_filter, declared_files, delta_filter, is_inside};
+use crate::manifest::{Manifest, PiManifest};
+use crate::settings::{Configured, Settings};
+use crate::source::{Source, local_path};
+use crate::store::Store;
+use crate::{Dirs, Scope};
+use pijs_durable::Disk;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// What the command line says of resources.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResourceOptions {
+    /// `--skill`: files and folders.
+    pub skills: Vec<String>,
+    /// `--prompt-template`: files and folders.
+    pub prompts: Vec<String>,
+    /// `--theme`: files and folders.
+    pub themes: Vec<String>,
+    /// `--no-skills`: only what is named.
+    pub only_named_skills: bool,
+    /// `--no-prompt-templates`: only what is named.
+    pub only_named_prompts: bool,
+    /// `--no-themes`: only what is named.
+    pub only_named_themes: bool,
+}
+
+impl ResourceOptions {
+    fn named(&self, kind: Kind) -> (&[String], bool) {
+        match kind {
+            Kind::Skills => (&self.skills, self.only_named_skills),
+            Kind::Prompts => (&self.prompts, self.only_named_prompts),
+            Kind::Themes => (&self.themes, self.only_named_themes),
+        }
+    }
+}
+
+/// Where something of a session comes from, as pi's `sourceInfo` says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provenance {
+    /// `cli`, `local`, `auto`, or a package as settings name it.
+    pub source: String,
+    /// `user`, `project` or `temporary`.
+    pub scope: &'static str,
+    /// `package` or `top-level`.
+    pub origin: &'static str,
+    /// What it is seen from, where that is known.
+    pub base_dir: Option<PathBuf>,
+}
+
+impl Provenance {
+    pub(crate) fn cli() -> Self {
+        Self { source: "cli".to_owned(), scope: "temporary", origin: "top-level", base_dir: None }
+    }
+
+    pub(crate) fn top_level(source: &str, scope: Scope, base_dir: Option<PathBuf>) -> Self {
+        Self { source: source.to_owned(), scope: scope.as_str(), origin: "top-level", base_dir }
+    }
+
+    pub(crate) fn package(source: &str, scope: &'static str, root: &Path) -> Self {
+        Self { source: source.to_owned(), scope, origin: "package", base_dir: Some(root.to_owned()) }
+    }
+
+    /// pi's `sourceInfo` of a file.
+    pub fn info(&self, path: &Path) -> Value {
+        let mut info = json!({"path": path, "source": self.source, "scope": self.scope, "origin": self.origin});
+        if let Some(base_dir) = &self.base_dir {
+            info["baseDir"] = json!(base_dir);
+        }
+        info
+    }
+}
+
+/// A file, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    /// Absolute.
+    pub path: PathBuf,
+    /// Where it comes from.
+    pub from: Provenance,
+}
+
+/// What a session reads beside extensions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResourceFiles {
+    /// Markdown files.
+    pub skills: Vec<Resource>,
+    /// Markdown files.
+    pub prompts: Vec<Resource>,
+    /// JSON files.
+    pub themes: Vec<Resource>,
+}
+
+impl ResourceFiles {
+    fn of(&mut self, kind: Kind) -> &mut Vec<Resource> {
+        match kind {
+            Kind::Skills => &mut self.skills,
+            Kind::Prompts => &mut self.prompts,
+            Kind::Themes => &mut self.themes,
+        }
+    }
+}
+
+/// Finds everything a session reads beside extensions.
+pub fn resolve_resources(options: &DiscoverOptions, asked: &ResourceOptions) -> ResourceFiles {
+    let dirs = &options.dirs;
+    let scopes = if options.trusted { &[Scope::Project, Scope::User][..] } else { &[Scope::User] };
+    let settings: Vec<(Scope, Settings)> = scopes
+        .iter()
+        .filter_map(|scope| Some((*scope, Settings::read(&Disk::system(), &dirs.root(*scope)).ok()?)))
+        .collect();
+    let mut files = ResourceFiles::default();
+    for kind in Kind::ALL {
+        let (named, only_named) = asked.named(kind);
+        let mut found = Found { dirs, kind, seen: BTreeSet::new(), files: files.of(kind) };
+        for text in &options.named {
+            found.named_package(text);
+        }
+        if !only_named {
+            for (scope, settings) in &settings {
+                found.listed(*scope, settings);
+                found.folders(*scope, settings);
+            }
+            let mut identities = BTreeSet::new();
+            for (scope, settings) in &settings {
+                for configured in settings.packages() {
+                    found.package(*scope, &configured, &mut identities);
+                }
+            }
+        }
+        for text in named {
+            for path in files_at(kind, &local_path(text, &dirs.cwd, &dirs.home)) {
+                let base_dir = path.parent().map(Path::to_owned);
+                let from = Provenance { source: "local".to_owned(), scope: "temporary", origin: "top-level", base_dir };
+                found.add([path], &from);
+            }
+        }
+    }
+    files
+}
+
+struct Found<'a> {
+    dirs: &'a Dirs,
+    kind: Kind,
+    /// Real paths.
+    seen: BTreeSet<PathBuf>,
+    files: &'a mut Vec<Resource>,
+}
+
+impl Found<'_> {
+    fn add(&mut self, paths: impl IntoIterator<Item = PathBuf>, from: &Provenance) {
+        for path in paths {
+            let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+            if self.seen.insert(real) {
+                self.files.push(Resource { path, from: from.clone() });
+            }
+        }
+    }
+
+    /// A package of `-e`. pi tells skills of it as the command line's, the rest as the package's.
+    fn named_package(&mut self, text: &str) {
+        let Ok(source) = Source::from_settings(text, &self.dirs.cwd, &self.dirs.home) else { return };
+        let places: Vec<PathBuf> = match &source {
+            Source::Path(path) => vec![path.clone()],
+            _ => [Scope::Project, Scope::User].map(|scope| Store::place_of(&self.dirs.root(scope), &source)).into(),
+        };
+        let Some(root) = places.into_iter().find(|place| place.is_dir()) else { return };
+        let from = match self.kind {
+            Kind::Skills => Provenance::cli(),
+            _ => Provenance::package(text, "temporary", &root),
+        };
+        self.add(offered(self.kind, &root, false), &from);
+    }
+
+    /// Files and folders that settings name, less what their patterns take away.
+    fn listed(&mut self, scope: Scope, settings: &Settings) {
+        let root = self.dirs.root(scope);
+        let (patterns, plain): (Vec<String>, Vec<String>) =
+            settings.list(self.kind.key()).into_iter().partition(|entry| is_pattern(entry));
+        let files = plain.iter().flat_map(|text| files_at(self.kind, &local_path(text, &root, &self.dirs.home)));
+        let files = apply_filter(&root, files.collect(), &patterns).unwrap_or_default();
+        self.add(files, &Provenance::top_level("local", scope, None));
+    }
+
+    /// The folders of a scope, less what the `!`, `+` and `-` of its settings take away.
+    fn folders(&mut self, scope: Scope, settings: &Settings) {
+        let (kind, dirs) = (self.kind, self.dirs);
+        let root = dirs.root(scope);
+        let overrides: Vec<String> =
+            settings.list(kind.key()).into_iter().filter(|entry| entry.starts_with(['!', '+', '-'])).collect();
+        let mut take = |folder: &Path, base: &Path, search| {
+            let files = apply_filter(base, collect(kind, folder, search), &overrides).unwrap_or_default();
+            self.add(files, &Provenance::top_level("auto", scope, Some(base.to_owned())));
+        };
+        if kind != Kind::Skills {
+            take(&root.join(kind.key()), &root, Search::Flat);
+            return;
+        }
+        take(&root.join("skills"), &root, Search::Whole);
+        let users = dirs.home.join(".agents");
+        let bases = match scope {
+            Scope::User => vec![users],
+            Scope::Project => agents_above(&dirs.cwd).into_iter().filter(|base| *base != users).collect(),
+        };
+        for base in bases {
+            take(&base.join("skills"), &base, Search::Agents);
+        }
+    }
+
+    fn package(&mut self, scope: Scope, configured: &Configured, identities: &mut BTreeSet<String>) {
+        let settings_dir = self.dirs.root(scope);
+        let Ok(source) = Source::from_settings(&configured.text, &settings_dir, &self.dirs.home) else { return };
+        if !identities.insert(source.identity()) {
+            return;
+        }
+        let root = match &source {
+            Source::Path(path) => path.clone(),
+            _ => Store::place_of(&settings_dir, &source),
+        };
+        if !root.is_dir() {
+            return;
+        }
+        let from = Provenance::package(&configured.text, scope.as_str(), &root);
+        let files = match configured.filter_of(self.kind.key()) {
+            Some(filter) => offered_filtered(self.kind, &root, filter, configured.autoload),
+            None if !configured.autoload => Vec::new(),
+            None => offered(self.kind, &root, configured.is_object),
+        };
+        self.add(files, &from);
+    }
+}
+
+/// How many skills, prompt templates and themes a package brings, as long as settings say nothing else.
+pub fn count_resources(root: &Path) -> [(Kind, usize); 3] {
+    Kind::ALL.map(|kind| (kind, offered(kind, root, false).len()))
+}
+
+/// What a package offers: what its manifest names; without a manifest, or where settings speak of the package and the
+/// manifest is silent, what is in the folder of that name.
+fn offered(kind: Kind, root: &Path, or_folder: bool) -> Vec<PathBuf> {
+    match declared(root) {
+        Some(pi) => match pi.list(kind.key()) {
+            Some(entries) => declared_resources(kind, root, entries),
+            None if or_folder => collect(kind, &root.join(kind.key()), Search::Whole),
+            None => Vec::new(),
+        },
+        None => collect(kind, &root.join(kind.key()), Search::Whole),
+    }
+}
+
+fn offered_filtered(kind: Kind, root: &Path, filter: &[String], autoload: bool) -> Vec<PathBuf> {
+    let entries =
+        declared(root).and_then(|pi| pi.list(kind.key()).map(<[String]>::to_vec)).filter(|list| !list.is_empty());
+    let files = match entries {
+        Some(entries) => declared_resources(kind, root, &entries),
+        None => collect(kind, &root.join(kind.key()), Search::Whole),
+    };
+    match (filter.is_empty(), autoload) {
+        (true, _) => Vec::new(),
+        (false, true) => apply_filter(root, files, filter).unwrap_or_default(),
+        (false, false) => delta_filter(root, files, filter).unwrap_or_default(),
+    }
+}
+
+fn declared(root: &Path) -> Option<PiManifest> {
+    Manifest::read(root).ok().flatten().and_then(|manifest| manifest.pi)
+}
+
+/// Files, folders, globs and `!`, `+`, `-` entries of a manifest. What leaves the package is not the package's.
+fn declared_resources(kind: Kind, root: &Path, entries: &[String]) -> Vec<PathBuf> {
+    let (patterns, named): (Vec<String>, Vec<String>) =
+        entries.iter().cloned().partition(|entry| entry.starts_with(['!', '+', '-']));
+    let inside = named.iter().filter(|entry| is_inside(entry));
+    let paths = inside.flat_map(|entry| declared_files(root, entry).unwrap_or_default());
+    let files = paths.flat_map(|path| files_at(kind, &path)).collect();
+    apply_filter(root, files, &patterns).unwrap_or_default()
+}
+
+/// The file itself, if it is of this kind, or those in a folder.
+pub fn files_at(kind: Kind, path: &Path) -> Vec<PathBuf> {
+    if path.is_dir() {
+        return collect(kind, path, Search::Whole);
+    }
+    if kind.is_file(path) { vec![path.to_owned()] } else { Vec::new() }
+}
+
+fn is_pattern(entry: &str) -> bool {
+    entry.starts_with(['!', '+', '-']) || entry.contains(['*', '?'])
+}
+
+/// `.agents` here and in the folders above, up to the repository's.
+fn agents_above(cwd: &Path) -> Vec<PathBuf> {
+    let repository = cwd.ancestors().find(|folder| folder.join(".git").exists());
+    let mut found = Vec::new();
+    for folder in cwd.ancestors() {
+        found.push(folder.join(".agents"));
+        if Some(folder) == repository {
+            break;
+        }
+    }
+    found
+}
