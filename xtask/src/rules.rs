@@ -21,11 +21,9 @@ pub const LAYERS: &[&[&str]] = &[
     &["pijs-protocol"],
     &["pijs-artifact", "pijs-durable", "pijs-prefilter", "pijs-terminal", "pijs-tick"],
     &["pijs-engine", "pijs-hostcall", "pijs-rules"],
-    &["pijs-connectors", "pijs-realm"],
+    &["pijs-connectors", "pijs-packages", "pijs-realm"],
     &["pijs-host"],
-    // extc is used by packages, both are below the programs.
     &["pijs-agent", "pijs-extc"],
-    &["pijs-packages"],
     &["pijs-cli", "pijs-conformance", "xtask"],
     &["pijs-tests"],
 ];
