@@ -96,6 +96,9 @@ pub(crate) fn facades(host: &HostInterface, imports: &mut HostImports, tag: Opti
         for (name, from) in &parts {
             source.push_str(&format!("export {{ {name} }} from {};\n", Value::from(*from)));
             supplied.entry((*from).to_owned()).or_default().insert((*name).to_owned());
+            for need in host.needs(from) {
+                supplied.entry(need).or_default();
+            }
         }
         source.push_str("let absent;\n");
         for name in absent {

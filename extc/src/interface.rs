@@ -167,6 +167,8 @@ struct Exports {
     names: BTreeSet<String>,
     /// Targets of `export * from`.
     stars: Vec<String>,
+    /// What it imports, or exports from elsewhere.
+    imports: Vec<String>,
 }
 
 impl HostInterface {
@@ -218,6 +220,14 @@ impl HostInterface {
     pub(crate) fn parts<'a>(&'a self, specifier: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let parts = self.supply.into_iter().flat_map(move |supply| supply.parts(specifier));
         parts.filter(move |(name, _)| !self.has_own_export(specifier, name))
+    }
+
+    /// The supplied modules that a host module of ours imports: whoever takes names of it brings them along.
+    pub(crate) fn needs(&self, specifier: &str) -> Vec<String> {
+        let imports =
+            self.modules.get(specifier).and_then(HostModule::exports).map(|exports| exports.imports.as_slice());
+        let is_supplied = |module: &&String| self.supply.is_some_and(|supply| supply.unit_of(module).is_some());
+        imports.into_iter().flatten().filter(is_supplied).cloned().collect()
     }
 
     /// Whether a module exports a name, from ours or from a supplied package; true for what cannot be known.
@@ -285,9 +295,11 @@ impl Exports {
     fn see(&mut self, item: &ModuleItem) {
         let ModuleItem::ModuleDecl(declaration) = item else { return };
         match declaration {
+            ModuleDecl::Import(import) => self.imports.push(import.src.value.to_string_lossy().into_owned()),
             ModuleDecl::ExportDefaultDecl(_) | ModuleDecl::ExportDefaultExpr(_) => self.add("default"),
             ModuleDecl::ExportAll(all) => self.stars.push(all.src.value.to_string_lossy().into_owned()),
             ModuleDecl::ExportNamed(named) => {
+                self.imports.extend(named.src.iter().map(|from| from.value.to_string_lossy().into_owned()));
                 for specifier in &named.specifiers {
                     match specifier {
                         ExportSpecifier::Named(named) => {

@@ -57,6 +57,7 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | a search upwards finds what lies above the project | it ends at the project, as at the top of the file system |\n\
     | sub-agents (`createAgentSession`) load files of extensions, and have what the user has | they run in the realm of their extension with what it may do; extensions are given to them as functions (`extensionFactories`), a file is an error in `extensionsResult.errors` |\n\
     | a `ModelRuntime` reads `auth.json` and pi's catalogue | it has the session's providers and names for their keys; the gate decides on each request (`session.inject`) |\n\
+    | `convertToPng` and `resizeImage` decode images | they give `null` where they would have to, as in a pi that lacks its image library |\n\
     | the built-in system prompt, and what the model is told of the built-in tools | pi's words, from its own package, once a start could fetch it; before that and with `PIJS_WORDS=own`, words of our own |\n\
     | `eval` and `new Function` | refused |\n\
     | install scripts of packages | never run |\n\

@@ -31,7 +31,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Modules {
     tree: SourceTree,
     host: HostInterface,
-    /// Host modules in place of files, by path, and of imports, as they are written.
+    /// Host modules in place of files, by path, and of imports, as they are written: everywhere, or in the file
+    /// whose path stands before it.
     replaced: BTreeMap<String, String>,
     state: Mutex<State>,
 }
@@ -229,6 +230,14 @@ impl Modules {
         self.replaced.get(met).map(|specifier| external(specifier))
     }
 
+    /// The same for an import of one file only.
+    fn replacement_in(&self, args: &HookResolveIdArgs<'_>) -> Option<HookResolveIdOutput> {
+        if self.replaced.is_empty() {
+            return None;
+        }
+        self.replacement(&format!("{} {}", args.importer?, args.specifier))
+    }
+
     /// A package or host path that is not there: its evaluation throws, as under Node.
     fn resolve_missing(&self, args: &HookResolveIdArgs<'_>, why: &str) -> HookResolveIdOutput {
         let message = format!("`{}` is not installed: {why}", args.specifier);
@@ -372,7 +381,8 @@ impl Plugin for LinkPlugin {
         if is_virtual(args.specifier) {
             return Ok(None);
         }
-        if let Some(replaced) = self.modules.replacement(args.specifier) {
+        let replaced = self.modules.replacement_in(args).or_else(|| self.modules.replacement(args.specifier));
+        if let Some(replaced) = replaced {
             return Ok(Some(replaced));
         }
         if let Some(name) = HostName::of(args.specifier) {

@@ -10,7 +10,7 @@
 //! unit "pi-tui"             module  @earendil-works/pi-tui
 //! unit "pi-coding-agent"    module  @earendil-works/pi-coding-agent/dist/..., one for each file that a name
 //!                                   beside our own @earendil-works/pi-coding-agent comes from
-//! unit "pi-agent-core"      likewise
+//! unit "pi-agent-core"      likewise; what of it an extension rarely needs is a unit of its own, "pi-agent-harness"
 //! ```
 //!
 //! | type | for |
@@ -63,7 +63,8 @@ pub struct Unit {
     name: String,
     packages: BTreeMap<String, Pin>,
     modules: BTreeMap<String, Offer>,
-    /// Files of its packages, and imports in them, that lead to a host module instead.
+    /// Files of its packages, and imports in them, that lead to a host module or to another unit's instead; `FILE IMPORT` is
+    /// an import of one file only.
     #[serde(default)]
     replaces: BTreeMap<String, String>,
 }
@@ -136,13 +137,14 @@ impl Supply {
         }
     }
 
-    /// Names beside those of a host module of ours, each with the module it comes from.
-    pub(crate) fn parts(&self, host_module: &str) -> impl Iterator<Item = (&str, &str)> {
-        let parts = match self.offer(host_module) {
-            Some(Offer::Parts { parts }) => Some(parts),
-            _ => None,
-        };
-        parts.into_iter().flatten().map(|(name, file)| (name.as_str(), file.as_str()))
+    /// Names beside those of a host module of ours, each with the module it comes from. Several units may have some.
+    pub(crate) fn parts<'a>(&'a self, host_module: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let offers = self.units().filter_map(move |unit| unit.modules.get(host_module));
+        let parts = offers.filter_map(|offer| match offer {
+            Offer::Parts { parts } => Some(parts),
+            Offer::Whole { .. } => None,
+        });
+        parts.flatten().map(|(name, file)| (name.as_str(), file.as_str()))
     }
 
     /// The unit of this name.
@@ -292,11 +294,12 @@ mod tests {
     }
 
     #[test]
-    fn what_replaces_a_file_is_a_host_module_of_ours() {
+    fn what_replaces_a_file_is_a_host_module_of_ours_or_of_another_unit() {
         let mut seen = 0;
         for (replaced, specifier) in Supply::pinned().units().flat_map(Unit::replaces) {
             let own = pijs_host::MODULES.iter().any(|module| module.specifier == specifier);
-            assert!(own, "{replaced} leads to {specifier}, which is not there");
+            let known = own || Supply::pinned().unit_of(specifier).is_some();
+            assert!(known, "{replaced} leads to {specifier}, which is not there");
             seen += 1;
         }
         assert!(seen > 3, "{seen} files are replaced");

@@ -132,6 +132,14 @@ const THEMES: Record<string, Theme> = {
   light: new Theme(palette(LIGHT), palette(LIGHT_BACKGROUNDS), "truecolor", { name: "light" }),
 };
 
+/** One of ours as a theme's file. */
+export function themeDocument(name: string): { name: string; colors: Palette } | undefined {
+  if (!Object.hasOwn(THEMES, name)) return undefined;
+  const [foregrounds, backgrounds] = name === "dark" ? [DARK, DARK_BACKGROUNDS] : [LIGHT, LIGHT_BACKGROUNDS];
+  const colours = Object.entries({ ...palette(foregrounds), ...palette(backgrounds) });
+  return { name, colors: Object.fromEntries(colours.map(([name, colour]) => [name, `#${colour}`])) };
+}
+
 /** A theme's file as the host read it: colours by name, variables resolved. */
 interface ThemeFile {
   name: string;

@@ -5,7 +5,6 @@
  * catalogue.
  */
 
-import { stream as ask } from "pi:pi/asking";
 import type { Model } from "pi:pi/asking";
 import { KEY_NAME, builtinModels, builtinProviderNames, modelRegistry } from "pi:pi/models";
 
@@ -41,15 +40,36 @@ export function getEnvApiKey(provider: string): string | undefined {
   return modelRegistry.hasConfiguredAuth({ provider, id: "" }) ? `${KEY_NAME}${provider}` : undefined;
 }
 
-/** The clients of single APIs all go through the session. */
-const client = () => ({ stream: ask, streamSimple: ask });
-export const anthropicMessagesApi = client;
-export const azureOpenAIResponsesApi = client;
-export const bedrockConverseStreamApi = client;
-export const googleGenerativeAIApi = client;
-export const googleVertexApi = client;
-export const mistralConversationsApi = client;
-export const openAICodexResponsesApi = client;
-export const openAICompletionsApi = client;
-export const openAIResponsesApi = client;
-export const piMessagesApi = client;
+export {
+  anthropicMessagesApi,
+  azureOpenAIResponsesApi,
+  bedrockConverseStreamApi,
+  googleGenerativeAIApi,
+  googleVertexApi,
+  mistralConversationsApi,
+  openAICodexResponsesApi,
+  openAICompletionsApi,
+  openAIResponsesApi,
+  piMessagesApi,
+  setBedrockProviderModule,
+} from "pi:pi/clients";
+
+/** Older names of the clients' functions. */
+export {
+  stream as streamAnthropic,
+  stream as streamAzureOpenAIResponses,
+  stream as streamGoogle,
+  stream as streamGoogleVertex,
+  stream as streamMistral,
+  stream as streamOpenAICodexResponses,
+  stream as streamOpenAICompletions,
+  stream as streamOpenAIResponses,
+  stream as streamSimpleAnthropic,
+  stream as streamSimpleAzureOpenAIResponses,
+  stream as streamSimpleGoogle,
+  stream as streamSimpleGoogleVertex,
+  stream as streamSimpleMistral,
+  stream as streamSimpleOpenAICodexResponses,
+  stream as streamSimpleOpenAICompletions,
+  stream as streamSimpleOpenAIResponses,
+} from "pi:pi/asking";

@@ -3,8 +3,16 @@
  * import from pi beside its types. A name that is not here is `undefined`, with a warning of `extc`.
  */
 
+import { absent } from "pi:node/refuse";
+
 export { CONFIG_DIR_NAME, getAgentDir, getDocsPath, getExamplesPath, getPackageDir, getReadmePath, VERSION } from "pi:pi/replaced/config";
 export { readStoredCredential } from "pi:pi/replaced/auth-storage";
+
+/** Whole programs: an extension is inside one already. */
+const program = (name: string, advice: string) => absent(`@earendil-works/pi-coding-agent.${name}`, advice);
+export const InteractiveMode = program("InteractiveMode", "the terminal is the session's; draw with ctx.ui.custom, setWidget or setFooter");
+export const runRpcMode = program("runRpcMode", "standard input is the session's; start `pi --mode rpc` with RpcClient");
+export const main = program("main", "start `pi` with pi.exec or RpcClient, or a sub-agent with createAgentSession");
 
 /** Limits of the built-in tools' output. */
 export const DEFAULT_MAX_LINES = 2000;

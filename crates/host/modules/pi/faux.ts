@@ -1,0 +1,18 @@
+/**
+ * `pi:pi/faux`: `registerFauxProvider` of pi-ai, a model that says what a test told it to. It comes from the real
+ * package and is registered with the APIs of this extension.
+ */
+
+import { createFauxCore } from "@earendil-works/pi-ai/dist/providers/faux.js";
+import { registerApiProvider, unregisterApiProviders } from "pi:pi/apis";
+
+/** Tells the providers of one extension apart. */
+let count = 0;
+
+export function registerFauxProvider(options: object = {}): object {
+  const { api, models, getModel, state, setResponses, appendResponses, getPendingResponseCount, stream, streamSimple } = createFauxCore(options);
+  const sourceId = `faux-provider-${++count}`;
+  registerApiProvider({ api, stream, streamSimple }, sourceId);
+  const unregister = (): void => unregisterApiProviders(sourceId);
+  return { api, models, getModel, state, setResponses, appendResponses, getPendingResponseCount, unregister };
+}

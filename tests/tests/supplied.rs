@@ -1,0 +1,134 @@
+//! What pi's packages offer beside the API of extensions: `fixtures/supplied/NAME.json` with its extension beside it, and
+//! what the real pi 0.87.1 did (`NAME.expected.json`, captured once). Each is played in a sealed process and in the
+//! host's thread. Texts and screens that are pi's own are compared by their digests.
+//!
+//! The packages are fetched once; `PIJS_CONFORMANCE_OFFLINE=1` leaves these tests out, as it does the cases of packages.
+
+use pijs_conformance::compare::{Options, compare};
+use pijs_conformance::corpus::OFFLINE;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The pi that `*.expected.json` was captured from.
+const CAPTURED: &str = "0.87.1";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/supplied").canonicalize().expect("fixtures/supplied")
+}
+
+fn is_offline() -> bool {
+    std::env::var_os(OFFLINE).is_some_and(|value| !value.is_empty())
+}
+
+fn read(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn drive(scenario: &Path, isolation: &str) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_pi-attacked"))
+        .args(["ext", "drive", "--isolation", isolation])
+        .arg(scenario)
+        .output()
+        .expect("pi starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {stderr}", scenario.display());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{}: {error}\n{stderr}", scenario.display()))
+}
+
+#[track_caller]
+fn as_in_pi(name: &str) {
+    if is_offline() {
+        return;
+    }
+    let expected = read(&folder().join(format!("{name}.expected.json")));
+    assert_eq!(expected["pi"], CAPTURED, "{name} was captured from another pi");
+    let isolations: &[&str] = if cfg!(target_os = "linux") { &["process", "thread"] } else { &["thread"] };
+    for isolation in isolations {
+        let differences =
+            compare(&expected, &drive(&folder().join(format!("{name}.json")), isolation), &Options::default());
+        let shown: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        assert!(shown.is_empty(), "{name} in a {isolation}:\n{}", shown.join("\n"));
+    }
+}
+
+#[test]
+fn a_harness_runs_tools_and_keeps_sessions() {
+    as_in_pi("harness");
+}
+
+#[test]
+fn what_agents_are_made_of_works_by_itself() {
+    as_in_pi("core");
+}
+
+#[test]
+fn images_frames_and_scripted_providers() {
+    as_in_pi("ai");
+}
+
+#[test]
+fn pis_own_components_draw_and_take_keys() {
+    as_in_pi("components");
+}
+
+/// Plays an extension that is written here; what it told the user.
+fn told(source: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("main.ts"), source).expect("written");
+    let scenario = json!({
+        "name": "written", "extensions": ["./main.ts"], "ui": {"mode": "rpc"}, "steps": [{"command": "/go"}],
+    });
+    let file = folder.path().join("scenario.json");
+    std::fs::write(&file, scenario.to_string()).expect("written");
+    let trace = drive(&file, "thread");
+    let items = trace["trace"].as_array().expect("a trace has items");
+    let told = items.iter().filter(|item| item["method"] == "notify");
+    told.map(|item| item["args"][0].as_str().expect("a text").to_owned()).collect()
+}
+
+#[test]
+fn whole_programs_and_logins_say_what_to_do_instead() {
+    if is_offline() {
+        return;
+    }
+    let told = told(
+        r#"
+        import { InteractiveMode, main, runRpcMode } from "@earendil-works/pi-coding-agent";
+        import { radiusProvider } from "@earendil-works/pi-ai/providers/all";
+        export default (pi) => pi.registerCommand("go", { async handler(_args, ctx) {
+            for (const use of [() => new InteractiveMode(), () => main([]), () => runRpcMode(), () => radiusProvider().auth.oauth.login({})]) {
+                try { await use(); ctx.ui.notify("went through"); } catch (error) { ctx.ui.notify(error.message); }
+            }
+            ctx.ui.notify(String([InteractiveMode, main, runRpcMode].every((name) => name[Symbol.for("pijs.refused")] === true)));
+        } });
+        "#,
+    );
+    assert_eq!(told.len(), 5, "{told:?}");
+    let wanted = ["ctx.ui.custom", "RpcClient", "pi --mode rpc", "auth.json", "true"];
+    for (said, part) in told.iter().zip(wanted) {
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+/// Requests of an image model are the extension's own: the gate decides about the server.
+#[test]
+fn images_are_asked_for_through_the_gate() {
+    if is_offline() {
+        return;
+    }
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = server.local_addr().expect("an address");
+    let source = r#"
+        import { generateImages, getImageModels } from "@earendil-works/pi-ai";
+        export default (pi) => pi.registerCommand("go", { async handler(_args, ctx) {
+            const [model] = getImageModels("openrouter");
+            const made = await generateImages({ ...model, baseUrl: "http://ADDRESS" }, { input: [] }, { apiKey: "k", maxRetries: 0 });
+            ctx.ui.notify(`${made.stopReason} ${made.errorMessage}`);
+        } });
+    "#;
+    assert_eq!(told(&source.replace("ADDRESS", &address.to_string())), ["error Connection error."]);
+    server.set_nonblocking(true).expect("a socket");
+    assert!(server.accept().is_err(), "a server that nobody granted was reached");
+}
