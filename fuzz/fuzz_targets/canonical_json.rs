@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| pijs_tests::targets::canonical_json(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pijs_readers::canonical_json(data));

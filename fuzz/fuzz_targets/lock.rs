@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| pijs_tests::targets::lock(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pijs_readers::lock(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| pijs_tests::targets::package_json(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pijs_readers::package_json(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| pijs_tests::targets::url_policy(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pijs_readers::url_policy(data));

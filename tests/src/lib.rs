@@ -3,8 +3,6 @@
 //! [`validate`] holds a value against a schema of `schema/`, which is generated from the types: whatever a test run
 //! puts on a wire, into a ledger or beside an artifact must pass.
 
-pub mod targets;
-
 use serde_json::Value;
 use std::path::Path;
 

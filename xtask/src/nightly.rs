@@ -71,7 +71,7 @@ pub const SAMPLES: &[Sample] = &[
         name: "fuzz",
         shows: "readers of bytes that others made hold, 100,000 inputs each (`fuzz/` goes further, under libFuzzer)",
         variable: ("PIJS_FUZZ_CASES", "100000"),
-        cargo: &["test", "-p", "pijs-tests", "--test", "fuzz_targets", "--locked"],
+        cargo: &["test", "-p", "pijs-readers", "--test", "bounded", "--locked"],
     },
     Sample {
         name: "attacks",

@@ -24,7 +24,7 @@ pub const LAYERS: &[&[&str]] = &[
     &["pijs-connectors", "pijs-packages", "pijs-realm"],
     &["pijs-host"],
     &["pijs-agent", "pijs-extc"],
-    &["pijs-cli", "pijs-conformance", "xtask"],
+    &["pijs-cli", "pijs-conformance", "pijs-readers", "xtask"],
     &["pijs-tests"],
 ];
 

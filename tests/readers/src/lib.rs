@@ -1,7 +1,7 @@
 //! What the fuzzers feed: one function for each reader of bytes that somebody else made.
 //!
 //! A target takes any bytes, never panics, and asserts what must hold whatever they are. `fuzz/` runs them under libFuzzer,
-//! `tests/fuzz_targets.rs` runs each a bounded number of times on stable Rust. A crash that is found becomes a file in
+//! `tests/bounded.rs` runs each a bounded number of times on stable Rust. A crash that is found becomes a file in
 //! `fixtures/regressions/<target>/`, which the same test replays.
 
 use bytes::Bytes;

@@ -2,7 +2,7 @@
 //!
 //! `PIJS_FUZZ_CASES` says how often each (300 by default; `cargo xtask nightly` and `fuzz/` go far beyond).
 
-use pijs_tests::targets::TARGETS;
+use pijs_readers::TARGETS;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn files(folder: &Path) -> Vec<Vec<u8>> {
@@ -115,6 +115,6 @@ fn every_target_has_a_fuzzer() {
     for name in &wanted {
         assert!(manifest.contains(&format!("name = \"{name}\"")), "{name} is not in fuzz/Cargo.toml");
         let text = fs::read_to_string(folder.join(format!("{name}.rs"))).expect("a target");
-        assert!(text.contains(&format!("targets::{name}(data)")), "{name}.rs runs something else");
+        assert!(text.contains(&format!("pijs_readers::{name}(data)")), "{name}.rs runs something else");
     }
 }
