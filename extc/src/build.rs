@@ -142,7 +142,7 @@ fn compile_package(package: &Package, options: &BuildOptions) -> Result<Compiled
     let artifact = with_large_stack(|| {
         let linked = link_all(package, &modules, options.minify)?;
         emit(linked, &modules)
-    })?;
+    })??;
     let bytes = encode(&artifact);
     Ok(Compiled { artifact, bytes, record: Record::new(&modules), diagnostics: modules.diagnostics() })
 }
@@ -151,7 +151,7 @@ fn compile_package(package: &Package, options: &BuildOptions) -> Result<Compiled
 pub fn check(input: &Input, options: &CheckOptions) -> CheckOutput {
     let checked = resolve(input).map_err(BuildFailure::from).and_then(|package| {
         let modules = Arc::new(Modules::new(open(&package, options.limits)?, options.host.clone()));
-        let linked = with_large_stack(|| link_all(&package, &modules, false))?;
+        let linked = with_large_stack(|| link_all(&package, &modules, false))??;
         Ok((linked.metadata, modules.diagnostics()))
     });
     match checked {

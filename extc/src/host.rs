@@ -53,7 +53,7 @@ pub fn compile_host_modules(modules: &[HostSource<'_>], cache: Option<&Cache>) -
     if let Some(hit) = cache.and_then(|cache| cache.load(&key, HOST_MODULES_ID)) {
         return Ok(Arc::new(hit.artifact));
     }
-    let artifact = with_large_stack(|| compile(modules, &key))?;
+    let artifact = with_large_stack(|| compile(modules, &key))??;
     if let Some(cache) = cache {
         // A set that could not be stored is compiled again next time; nothing else follows from it.
         let _ = cache.store(&key, HOST_MODULES_ID, &pijs_artifact::encode(&artifact));

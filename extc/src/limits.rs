@@ -35,13 +35,17 @@ pub(crate) const STACK_BYTES: usize = 256 << 20;
 /// Runs a phase on threads whose stacks fit what [`check_nesting`] lets through.
 ///
 /// A pool of our own: what the bundler does in parallel stays on these threads too.
-pub(crate) fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    rayon::ThreadPoolBuilder::new()
-        .stack_size(STACK_BYTES)
-        .thread_name(|index| format!("extc-{index}"))
-        .build()
-        .expect("the system can start a few threads")
-        .install(work)
+///
+/// # Errors
+///
+/// When the system does not even start one.
+pub(crate) fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Diagnostic> {
+    let threads =
+        || rayon::ThreadPoolBuilder::new().stack_size(STACK_BYTES).thread_name(|index| format!("extc-{index}"));
+    // Slower where only one can be had, and still the same bytes.
+    let pool = threads().build().or_else(|_| threads().num_threads(1).build());
+    let failed = |error| Diagnostic::new(Code::Limit, format!("the system starts no thread for a build: {error}"));
+    Ok(pool.map_err(failed)?.install(work))
 }
 
 /// Refuses source that nests beyond the caps, without parsing it.

@@ -1,4 +1,4 @@
-//! The real program, killed by itself at its n-th change of a durable file, and started again.
+//! The real program, killed by itself or by a mistake of ours at its n-th change of a durable file, and started again.
 //!
 //! The library crates put every fault at every operation of their part; this shows that the program is wired to what
 //! they test. Here a sample of the points is taken, all of them with `PIJS_NIGHTLY=1`.
@@ -13,6 +13,9 @@ use steady::{PI, World, strings};
 
 /// Points of each piece of work outside of a nightly run.
 const SAMPLE: usize = 8;
+
+/// Ways to end there.
+const KINDS: [&str; 4] = ["kill-before", "kill-halfway", "kill-after", "panic"];
 
 struct Work {
     name: &'static str,
@@ -39,14 +42,17 @@ fn run(world: &World, work: &Work) {
     let step = if std::env::var_os("PIJS_NIGHTLY").is_some() { 1 } else { changes.len().div_ceil(SAMPLE) };
     let mut kills = 0;
     for (at, change) in changes.iter().enumerate().step_by(step) {
-        let kind = ["before", "halfway", "after"][at % 3];
-        let case = format!("{}: killed {kind} change {}: {change}", work.name, at + 1);
+        let kind = KINDS[(at / step) % KINDS.len()];
+        let case = format!("{}: {kind} at change {}: {change}", work.name, at + 1);
         world.reset(work.builds);
-        let output = world.pi(&work.args, Some(&format!("kill-{kind}:{}", at + 1)));
-        // The threads of a program take turns in their own order: the last points may not be reached again.
+        let output = world.pi(&work.args, Some(&format!("{kind}:{}", at + 1)));
+        // The threads of a program take turns in their own order: the last points may not be reached again. A panic is
+        // the end of its thread, which need not be the one that everything hangs on.
         let killed = output.status.signal() == Some(9);
-        assert!(killed || output.status.success(), "{case}: {}", String::from_utf8_lossy(&output.stderr));
-        kills += usize::from(killed);
+        let panicked = kind == "panic" && String::from_utf8_lossy(&output.stderr).contains("panicked at");
+        let ended = killed || panicked && output.status.code().is_some();
+        assert!(ended || output.status.success(), "{case}: {}", String::from_utf8_lossy(&output.stderr));
+        kills += usize::from(ended);
         let args: Vec<&str> = work.args.iter().map(String::as_str).collect();
         world.healthy(&args, &case);
         (work.check)(world, &case);
@@ -62,13 +68,13 @@ fn run(world: &World, work: &Work) {
         let left = temporary(&world.agent()).into_iter().chain(temporary(&world.path("cache")));
         assert_eq!(left.collect::<Vec<_>>(), Vec::<PathBuf>::new(), "{case}");
     }
-    assert!(kills > 0, "{}: it was never killed", work.name);
+    assert!(kills > 0, "{}: it was never ended", work.name);
     eprintln_counts(work.name, kills, changes.len());
 }
 
 #[expect(clippy::print_stderr, reason = "the counts are what a reader of the test wants to know")]
 fn eprintln_counts(name: &str, kills: usize, points: usize) {
-    eprintln!("{name}: {kills} kills of the real program survived, of {points} points");
+    eprintln!("{name}: {kills} kills and panics of the real program survived, of {points} points");
 }
 
 /// Temporary files below a folder.

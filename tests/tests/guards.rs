@@ -3,6 +3,8 @@
 //!
 //! Has a `main` of its own: scenarios run in processes of their own, and one of them has a worker that is none.
 
+mod walls;
+
 use futures_util::future::BoxFuture;
 use libtest_mimic::{Arguments, Failed, Trial};
 use pijs_agent::session::Session;
@@ -27,6 +29,14 @@ const SCENARIOS: &[Scenario] = &[
     ("dialogs_are_limited", "quota.dialogs", dialogs_are_limited),
     ("a_claim_is_compared", "gate.claimed", a_claim_is_compared),
     ("a_session_is_filled_so_far", "session.room", a_session_is_filled_so_far),
+    ("a_lock_has_one_holder", "durable.lock", walls::a_lock_has_one_holder),
+    ("files_of_one_leave_room_for_others", "fs.handles", walls::files_of_one_leave_room_for_others),
+    ("changed_bytecode_is_refused", "artifact.mac", walls::changed_bytecode_is_refused),
+    ("bytecode_of_another_id_is_refused", "artifact.mac", walls::bytecode_of_another_id_is_refused),
+    ("bytecode_of_another_engine_is_refused", "artifact.engine", walls::bytecode_of_another_engine_is_refused),
+    ("trust_is_remembered_by_nobody_else", "trust.remembered", walls::trust_is_remembered_by_nobody_else),
+    #[cfg(target_os = "linux")]
+    ("a_mounted_file_system_is_not_entered", "fs.mounts", walls::a_mounted_file_system_is_not_entered),
     #[cfg(target_os = "linux")]
     ("a_worker_speaks_when_it_is_asked", "realm.turns", rogue::a_worker_speaks_when_it_is_asked),
     #[cfg(target_os = "linux")]

@@ -97,7 +97,7 @@ fn hash_key(environment: &Environment, disk: &Disk) -> Option<[u8; 32]> {
     let read = || disk.read(&path, 32).ok().flatten()?.try_into().ok();
     read().or_else(|| {
         let mut key = [0; 32];
-        getrandom::fill(&mut key).ok()?;
+        pijs_durable::entropy(&mut key).ok()?;
         match disk.create_once(&path, &key) {
             Ok(true) => Some(key),
             Ok(false) => read(),

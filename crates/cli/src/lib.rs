@@ -26,6 +26,7 @@ mod normalise;
 mod output;
 mod packages;
 mod piped;
+mod preconditions;
 mod renderers;
 mod rpc;
 mod session;
@@ -44,6 +45,7 @@ use clap::Parser;
 use environment::Environment;
 use failure::{Failure, Result};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Runs the command as the arguments and the environment of this process say.
 ///
@@ -54,6 +56,11 @@ pub fn main() -> ExitCode {
     pijs_realm::worker::enter();
     pijs_connectors::exec::supervisor::enter();
     pijs_extc::worker::enter();
+    preconditions::raise_open_files();
+    if let Err(failure) = preconditions::check() {
+        output::stderr(&failure.to_string());
+        return ExitCode::from(failure.exit as u8);
+    }
     let (argv, flags) = args::split_extension_flags(std::env::args_os());
     let cli = match Cli::try_parse_from(argv) {
         Ok(cli) => cli,
@@ -84,6 +91,9 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>) -> Result<()> {
     };
     let runtime = runtime
         .worker_threads(2)
+        // A helper that once was there stays: where the system starts no more of them, work waits for it.
+        .max_blocking_threads(256)
+        .thread_keep_alive(Duration::MAX)
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("no runtime: {error}")))?;

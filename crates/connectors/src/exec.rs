@@ -9,12 +9,13 @@
 //! The answer is pi's (`code` 1 and no output for a program that does not exist, `killed` with
 //! code 0 after a timeout) with what `child_process` needs beside it (`signal`, `error`).
 
+use crate::block::{aside, refused};
 use crate::fs::error_words;
 use crate::params;
 use child::{Child, Start, start};
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::{Access, BoxFuture, CancelToken, ChunkSink, Connector, Output, Permit, Request};
-use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
+use pijs_protocol::{ExtensionId, HostcallError, guard};
 use programs::Programs;
 use run::{Bounds, Ended, run};
 use serde_json::{Value, json};
@@ -101,7 +102,7 @@ impl Connector for ExecConnector {
                 }
                 Some("spawn") => {
                     let worker = Arc::clone(&inner);
-                    blocking(move || worker.spawn(&request)).await?
+                    aside(move || worker.spawn(&request)).await.map_err(|error| refused(&error))?
                 }
                 Some("wait") => inner.wait(&request, sink).await,
                 Some("write") => {
@@ -250,18 +251,10 @@ fn folder(request: &Request) -> Result<io::Result<(PathBuf, File)>, HostcallErro
     Ok(crate::system::open_folder(&real).map(|folder| (real, folder)))
 }
 
-/// Runs what blocks on a thread for it.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, HostcallError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| HostcallError::new(ErrorCode::Internal, format!("exec: {error}")).with("reason", "invariant"))
-}
-
 impl Inner {
     async fn start(self: &Arc<Self>, what: Start) -> io::Result<Child> {
         let inner = Arc::clone(self);
-        let started = tokio::task::spawn_blocking(move || start(what, &inner.options)).await;
-        started.unwrap_or_else(|error| Err(io::Error::other(error)))
+        aside(move || start(what, &inner.options)).await?
     }
 
     fn bounds(&self, input: Option<Vec<u8>>, timeout: Option<Duration>, max_buffer: Option<usize>) -> Bounds {
@@ -280,7 +273,7 @@ impl Inner {
         self.programs.make_room(extension)?;
         let Spec { command, start } = {
             let (inner, request, has_stdin) = (Arc::clone(self), request.clone(), bounds.input.is_some());
-            blocking(move || Spec::read(&request, &inner.options, has_stdin)).await??
+            aside(move || Spec::read(&request, &inner.options, has_stdin)).await.map_err(|error| refused(&error))??
         };
         let child = match start {
             Ok(start) => self.start(start).await,

@@ -29,6 +29,13 @@ pub trait FileSystem: Send + Sync {
     /// Opens a folder that the host itself named. Links in the path are followed.
     fn open_root(&self, path: &Path, mounts: Mounts) -> io::Result<Arc<dyn Dir>>;
 
+    /// How many files this process may have open; extensions together get a part of that ([`crate::fs`]).
+    ///
+    /// The default, for systems that have no such number: all there are.
+    fn open_files(&self) -> usize {
+        usize::MAX
+    }
+
     /// Random letters for temporary names.
     fn random_name(&self) -> String;
 

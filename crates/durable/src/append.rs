@@ -62,7 +62,7 @@ impl Appender {
                 return Err(io::Error::new(ErrorKind::PermissionDenied, message));
             }
         }
-        if !file.try_lock()? && guard::is_up("durable.single-writer") {
+        if !crate::lock::try_lock(&*file)? && guard::is_up("durable.single-writer") {
             let message = format!("{} is being written by another process", path.display());
             return Err(io::Error::new(ErrorKind::ResourceBusy, message));
         }

@@ -15,6 +15,7 @@
 
 mod append;
 mod disk;
+mod entropy;
 pub mod fault;
 mod lock;
 mod os;
@@ -24,6 +25,7 @@ mod vfs;
 
 pub use append::{Appender, Opened};
 pub use disk::{Disk, Replace};
+pub use entropy::entropy;
 pub use lock::{Lock, LockError};
 pub use os::OsVfs;
 pub use owner::{Owner, is_running};

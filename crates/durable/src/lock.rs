@@ -2,6 +2,7 @@
 
 use crate::disk::{Disk, PRIVATE, folder_of, read_to_end, write_all};
 use crate::vfs::{Open, VfsFile};
+use pijs_protocol::guard;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -40,9 +41,6 @@ impl fmt::Display for LockError {
         match self {
             Self::Held { path, holder: Some(pid) } => write!(f, "{} is held by process {pid}", path.display()),
             Self::Held { path, holder: None } => write!(f, "{} is held by another process", path.display()),
-            Self::Io { path, error } if error.kind() == ErrorKind::Unsupported => {
-                write!(f, "{} is on a file system without locks ({error})", path.display())
-            }
             Self::Io { path, error } => write!(f, "{} cannot be locked: {error}", path.display()),
         }
     }
@@ -82,7 +80,7 @@ impl Lock {
         let mut file = disk.open(path, Open::Append(PRIVATE)).map_err(failed)?;
         let started = Instant::now();
         let mut waiting = Some(waiting);
-        while !file.try_lock().map_err(failed)? {
+        while !try_lock(&*file).map_err(failed)? && guard::is_up("durable.lock") {
             let holder = holder(disk, path);
             if started.elapsed() >= patience {
                 return Err(LockError::Held { path: path.to_owned(), holder });
@@ -96,6 +94,17 @@ impl Lock {
         let _ = file.set_len(0).and_then(|()| write_all(&mut *file, std::process::id().to_string().as_bytes()));
         Ok(Self { _file: file })
     }
+}
+
+/// Asks for the lock of an open file; where there are none, the error says so.
+pub(crate) fn try_lock(file: &dyn VfsFile) -> io::Result<bool> {
+    use rustix::io::Errno;
+    file.try_lock().map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS) => {
+            io::Error::new(ErrorKind::Unsupported, format!("its file system has no locks ({error})"))
+        }
+        _ => error,
+    })
 }
 
 fn holder(disk: &Disk, path: &Path) -> Option<u32> {

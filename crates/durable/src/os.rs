@@ -2,6 +2,7 @@
 
 use crate::owner::Owner;
 use crate::vfs::{Kind, Open, Stat, Vfs, VfsFile};
+use pijs_protocol::guard;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Write};
@@ -27,7 +28,9 @@ impl Vfs for OsVfs {
             let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
             if let Open::CreateNew(mode) | Open::Append(mode) = open {
                 options.mode(mode);
-                flags |= OFlags::NOFOLLOW;
+                if guard::is_up("durable.no-follow") {
+                    flags |= OFlags::NOFOLLOW;
+                }
             }
             options.custom_flags(i32::try_from(flags.bits()).expect("flags of open fit"));
         }

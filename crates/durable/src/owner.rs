@@ -25,7 +25,7 @@ impl Owner {
             Some(token) => *token,
             None => {
                 let mut bytes = [0; 4];
-                getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+                crate::entropy(&mut bytes)?;
                 *TOKEN.get_or_init(|| u32::from_le_bytes(bytes))
             }
         };

@@ -43,7 +43,7 @@ impl Unit {
     ///
     /// A package that is not there, or that does not hold what the lock file says.
     pub fn compile(&self, folder: &Path, cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure> {
-        let artifact = with_large_stack(|| self.link(folder))?;
+        let artifact = with_large_stack(|| self.link(folder))??;
         if let Some(cache) = cache {
             // A unit that could not be stored is compiled again next time; nothing else follows from it.
             let _ = cache.store(&self.key(), &self.id(), &encode(&artifact));

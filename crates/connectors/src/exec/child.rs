@@ -212,6 +212,7 @@ mod supervised {
                 no_new_privileges: !start.is_own && guard::is_up("exec.no-new-privileges"),
                 session: guard::is_up("exec.session"),
                 tree: guard::is_up("exec.tree"),
+                kill: guard::is_up("exec.kill"),
             },
         };
         let mut files = vec![start.folder.as_fd(), pipes.stdout.as_fd(), pipes.stderr.as_fd()];

@@ -8,6 +8,7 @@
 use super::ExecOptions;
 use super::child::{Exit, Leash, Start, start};
 use super::program;
+use crate::block::aside;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -83,8 +84,7 @@ impl OwnShell {
             is_own: true,
         };
         let inner = Arc::clone(&self.0);
-        let started = tokio::task::spawn_blocking(move || start(what, &inner.options)).await;
-        let child = started.unwrap_or_else(|error| Err(io::Error::other(error)))?;
+        let child = aside(move || start(what, &inner.options)).await??;
         Ok(Started {
             running: Running { ended: child.ended, leash: child.leash, shell: self.clone() },
             stdout: pipe::Receiver::from_owned_fd(OwnedFd::from(child.stdout))?,

@@ -71,6 +71,7 @@ pub(super) struct Walls {
     pub(super) no_new_privileges: bool,
     pub(super) session: bool,
     pub(super) tree: bool,
+    pub(super) kill: bool,
 }
 
 /// What a supervisor says.

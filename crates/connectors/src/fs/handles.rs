@@ -8,14 +8,18 @@ use crate::params;
 use crate::system::{File, OpenHow};
 use pijs_hostcall::derive::OpenFlags;
 use pijs_hostcall::{Access, Output, Request};
-use pijs_protocol::HostcallError;
+use pijs_protocol::{HostcallError, guard};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Files an extension may have open.
+/// Files an extension may have open, where the process may have many more.
 const MOST_OPEN: usize = 1024;
+/// Part of the process's files that one extension may have open, and part that all may: what is left is for sockets,
+/// programs, workers, and the host's own files.
+const SHARE_OF_ONE: usize = 4;
+const SHARE_OF_ALL: usize = 2;
 /// Numbers below are standard input, output and error, which an extension does not have.
 const FIRST: u32 = 3;
 /// Largest single read.
@@ -49,8 +53,11 @@ impl Inner {
         let flags = OpenFlags::parse(request.params.get("flags"))?;
         let (file, real) = self.open_at(request, path, flags).map_err(|failure| failure.at(&at))?;
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = self.system.open_files();
+        let all: usize = handles.values().map(|handles| handles.open.len()).sum();
         let handles = handles.entry(request.caller.extension().clone()).or_default();
-        if handles.open.len() >= MOST_OPEN {
+        let full = handles.open.len() >= MOST_OPEN.min(limit / SHARE_OF_ONE) || all >= limit / SHARE_OF_ALL;
+        if full && guard::is_up("fs.handles") {
             return Err(at.io(&code(EMFILE)));
         }
         // The lowest free number, as the system would give.

@@ -36,6 +36,11 @@ impl FileSystem for OsFileSystem {
         Ok(Arc::new(OsDir { fd, mounts }))
     }
 
+    fn open_files(&self) -> usize {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+    }
+
     fn random_name(&self) -> String {
         const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
         let bytes = uuid::Uuid::new_v4().into_bytes();
@@ -276,11 +281,12 @@ fn descend(from: &OwnedFd, names: &[&OsStr], mounts: Mounts) -> io::Result<Optio
 /// Opens below a folder: no link is followed, nothing leads out, and where `mounts` says so no other file
 /// system is entered. `path` consists of [`single`] names.
 fn open_beneath(from: &OwnedFd, path: &Path, bits: OFlags, mode: Mode, mounts: Mounts) -> io::Result<OwnedFd> {
+    let stays = mounts == Mounts::Stay && guard::is_up("fs.mounts");
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::ResolveFlags;
         let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        if mounts == Mounts::Stay {
+        if stays {
             resolve |= ResolveFlags::NO_XDEV;
         }
         match fs::openat2(from, path, bits, mode, resolve) {
@@ -297,7 +303,7 @@ fn open_beneath(from: &OwnedFd, path: &Path, bits: OFlags, mode: Mode, mounts: M
     while let Some(name) = names.next() {
         let (bits, mode) = if names.peek().is_some() { (FOLDER, Mode::empty()) } else { (bits, mode) };
         let next = fs::openat(at.as_ref().unwrap_or(from), name, bits | OFlags::NOFOLLOW, mode)?;
-        if mounts == Mounts::Stay && fs::fstat(&next)?.st_dev != device {
+        if stays && fs::fstat(&next)?.st_dev != device {
             return Err(Errno::XDEV.into());
         }
         at = Some(next);

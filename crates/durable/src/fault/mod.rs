@@ -38,6 +38,8 @@ pub enum Fault {
     FromHere(i32),
     /// A write takes half of the bytes.
     ShortWrite,
+    /// A mistake of ours: the thread panics just before it.
+    Panic,
 }
 
 /// Which operations are counted.
@@ -93,6 +95,8 @@ impl Kind {
             Errno::ROFS => self.changes() && !matches!(self, Self::Sync),
             Errno::ACCESS => matches!(self, Self::Create | Self::Rename | Self::Look | Self::Step),
             Errno::MFILE => matches!(self, Self::Create | Self::Look | Self::Step),
+            // Some network file systems have no locks.
+            Errno::OPNOTSUPP | Errno::NOLCK => matches!(self, Self::Lock),
             _ => !matches!(self, Self::Lock),
         }
     }
@@ -178,7 +182,8 @@ impl FaultVfs {
 }
 
 /// The fault that `PIJS_FAULT` asks for: `kill-before:N`, `kill-halfway:N`, `kill-after:N` (the process kills itself at
-/// the N-th change), `error:NUMBER:N` (from the N-th operation on), or `record:FILE` (appends each change to a file).
+/// the N-th change), `panic:N` (the thread that makes it panics), `error:NUMBER:N` (from the N-th operation on), or
+/// `record:FILE` (appends each change to a file). [`entropy`](crate::entropy) reads `entropy` itself.
 pub fn from_environment() -> Option<Arc<dyn Vfs>> {
     let text = std::env::var("PIJS_FAULT").ok()?;
     let (kind, rest) = text.split_once(':')?;
@@ -187,6 +192,7 @@ pub fn from_environment() -> Option<Arc<dyn Vfs>> {
         "kill-before" => Fault::KillBefore,
         "kill-halfway" => Fault::KillHalfway,
         "kill-after" => Fault::KillAfter,
+        "panic" => Fault::Panic,
         "error" => {
             let (error, number) = rest.split_once(':')?;
             let plan = (number.parse().ok()?, Among::All, Fault::FromHere(error.parse().ok()?));
@@ -199,6 +205,11 @@ pub fn from_environment() -> Option<Arc<dyn Vfs>> {
     let plan = Some((rest.parse().ok()?, Among::Changes, fault));
     let shared = SHARED.get_or_init(|| Arc::new(Shared { plan, kills: true, record: None, state: Mutex::default() }));
     Some(Arc::new(FaultVfs { shared: Arc::clone(shared), owner: Owner::this_process().ok()? }))
+}
+
+/// Whether `PIJS_FAULT` is `entropy`: the system has no randomness. Never in a build without guard switches.
+pub(crate) fn has_no_entropy() -> bool {
+    pijs_protocol::guard::SWITCHES && std::env::var_os("PIJS_FAULT").is_some_and(|fault| fault == "entropy")
 }
 
 fn gone() -> io::Error {
@@ -237,6 +248,7 @@ impl Shared {
             Fault::KillBefore if here => Err(self.die()),
             Fault::KillHalfway if here => Ok(Turn::HalfThenDie),
             Fault::KillAfter if here => Ok(Turn::RunThenDie),
+            Fault::Panic if here => panic!("injected at {what}"),
             _ => Ok(Turn::Run),
         }
     }

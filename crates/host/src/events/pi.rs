@@ -4,6 +4,7 @@
 //! not in it registers with a warning and never fires.
 
 use super::Step;
+use pijs_protocol::guard;
 use pijs_protocol::message::ErrorReport;
 use serde_json::{Map, Value, json};
 
@@ -192,7 +193,7 @@ impl Answer {
                 if matches!(value.get("trusted").and_then(Value::as_str), Some("yes" | "no")) {
                     let mut value = value;
                     // What is remembered is the person's word alone.
-                    if let Some(members) = value.as_object_mut() {
+                    if let Some(members) = value.as_object_mut().filter(|_| guard::is_up("trust.remembered")) {
                         members.remove("remember");
                     }
                     self.value = Some(value);

@@ -145,6 +145,32 @@ fn a_writer_on_its_own_thread_writes_the_same_lines() {
     assert!(sink.lines().iter().enumerate().all(|(n, line)| line["data"]["n"] == n));
 }
 
+/// Panics the first time.
+struct Panics(AtomicBool, Arc<MemorySink>);
+
+impl LedgerSink for Panics {
+    fn append(&self, lines: &[u8]) -> io::Result<()> {
+        assert!(self.0.swap(true, Ordering::Relaxed), "the first time");
+        self.1.append(lines)
+    }
+}
+
+#[test]
+fn a_writer_that_panics_leaves_the_work_to_the_turns() {
+    let memory = MemorySink::new();
+    let (ledger, caller) = ledger(LedgerOptions::default(), Arc::new(Panics(AtomicBool::new(false), memory.clone())));
+    let writer = ledger.writer();
+    let thread = std::thread::spawn(move || writer.run());
+    ledger.event(Now::default(), &caller, Level::Info, "a", "", Map::new());
+    ledger.kick();
+    assert!(thread.join().is_err());
+    ledger.event(Now::default(), &caller, Level::Info, "b", "", Map::new());
+    ledger.kick();
+    let events: Vec<Value> = memory.lines().iter().map(|line| line["event"].clone()).collect();
+    assert_eq!(events, ["a", "b"]);
+    verify(&*memory.bytes()).unwrap();
+}
+
 #[test]
 fn parameters_with_secrets_are_hashed_under_the_key_of_the_installation() {
     let call = |params: Value| HostCall {

@@ -80,8 +80,10 @@ impl LedgerWriter {
         Self { ledger, signal }
     }
 
-    /// Writes until the ledger is dropped. Failures are kept for the next flush.
+    /// Writes until the ledger is dropped. Failures are kept for the next flush. When this panics, the ledger is written
+    /// in the turns again.
     pub fn run(self) {
+        let _leaves = Leaves(Arc::clone(&self.signal));
         let mut state = self.signal.state.lock().unwrap_or_else(PoisonError::into_inner);
         while *state != State::Closed {
             match *state {
@@ -106,6 +108,18 @@ impl LedgerWriter {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Says that no thread writes any more, however it ended.
+struct Leaves(Arc<Signal>);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *state != State::Closed {
+            *state = State::Absent;
         }
     }
 }

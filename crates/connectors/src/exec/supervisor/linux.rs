@@ -107,6 +107,7 @@ fn serve(host: BorrowedFd<'_>) -> io::Result<()> {
     let (order, files) = receive_order(host)?;
     let grace = Duration::from_millis(order.grace_ms);
     let group = order.walls.tree.then(Group::enter).flatten();
+    let kills = order.walls.kill;
     let started = start(order, files);
     if let Some(group) = &group {
         group.leave()?;
@@ -114,7 +115,7 @@ fn serve(host: BorrowedFd<'_>) -> io::Result<()> {
     match started {
         Ok(program) => {
             say(host, &Word::Started(program.as_raw_nonzero().get().unsigned_abs()));
-            Supervisor { host, program, running: true, group, ending: None, heard: Vec::new(), grace }.watch();
+            Supervisor { host, program, running: true, group, ending: None, heard: Vec::new(), grace, kills }.watch();
         }
         Err(error) => say(host, &Word::Failed(error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()))),
     }
@@ -220,6 +221,8 @@ struct Supervisor<'a> {
     /// What the host said and has not ended with a line break.
     heard: Vec<u8>,
     grace: Duration,
+    /// Whether who has not ended by itself is made to.
+    kills: bool,
 }
 
 /// The tree is to end: who has not by then, is made to.
@@ -236,6 +239,7 @@ impl Supervisor<'_> {
             }
             if let Some(ending) = &self.ending
                 && Instant::now() >= ending.by
+                && self.kills
             {
                 if let Some(group) = &self.group {
                     group.kill();

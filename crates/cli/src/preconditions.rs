@@ -1,0 +1,58 @@
+//! What the system has to give before anything begins. Without randomness the standard library panics at the first hash
+//! table, and without threads the runtime does, or hangs: here both are refusals with a reason.
+
+use crate::failure::{Failure, Result};
+use std::sync::mpsc;
+use std::thread;
+
+/// Threads that a session cannot do without at the same time: two of the runtime, one of its helpers, the ledger's, the
+/// compiler's, and one to spare.
+const THREADS: usize = 6;
+
+/// Allows this process and what it starts as many open files as its user may have, as Node does: what extensions hold must
+/// not be what is missing elsewhere.
+pub(crate) fn raise_open_files() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, getrlimit, setrlimit};
+        let mut limit = getrlimit(Resource::Nofile);
+        if limit.current != limit.maximum {
+            limit.current = limit.maximum;
+            // Some systems allow less than they say; the limit that is there works, too.
+            let _ = setrlimit(Resource::Nofile, limit);
+        }
+    }
+}
+
+/// Fails when the system lacks something that nothing here works without.
+pub(crate) fn check() -> Result<()> {
+    pijs_durable::entropy(&mut [0; 16]).map_err(|error| {
+        Failure::failed(format!("the system gives no randomness: {error}"))
+            .help("/dev/urandom or the system call getrandom has to work here")
+    })?;
+    let (release, wait) = mpsc::channel::<()>();
+    let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
+    let mut threads = Vec::new();
+    let mut refused = None;
+    for _ in 0..THREADS {
+        let wait = std::sync::Arc::clone(&wait);
+        // Each waits until all of them are there and the sender is dropped.
+        match thread::Builder::new().spawn(move || drop(wait.lock().map(|wait| wait.recv()))) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                refused = Some(error);
+                break;
+            }
+        }
+    }
+    drop(release);
+    for thread in threads {
+        // It does nothing that could panic.
+        let _ = thread.join();
+    }
+    match refused {
+        None => Ok(()),
+        Some(error) => Err(Failure::failed(format!("the system starts no more threads: {error}"))
+            .help("raise the limit of processes (ulimit -u), or end some")),
+    }
+}

@@ -1,0 +1,207 @@
+//! The real program when the system refuses it something that is no room on a disk: locks, threads, processes, memory,
+//! randomness, or only the ledger's part of the disk.
+//!
+//! As in `shortage.rs`: it ends by itself and says why, nothing that was complete is cut short, and the same command works
+//! as soon as nothing is refused any more.
+
+mod steady;
+
+use serde_json::Value;
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Output, Stdio};
+use steady::{PI, World, strings};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// It ended by itself; if it failed it said why.
+fn in_order(output: &Output, case: &str) {
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.signal(), None, "{case}: {stderr}");
+    assert!(!stderr.contains("panicked"), "{case}: {stderr}");
+    assert!(output.status.success() || !stderr.trim().is_empty(), "{case}: it failed without a word");
+}
+
+/// What was there before is whole, and the same work succeeds.
+fn recovers(world: &World, args: &[String], case: &str) {
+    world.healthy(&args.iter().map(String::as_str).collect::<Vec<_>>(), case);
+    let settings = fs::read(world.agent().join("settings.json")).expect("settings");
+    let settings: Value = serde_json::from_slice(&settings).unwrap_or_else(|error| panic!("{case}: {error}"));
+    assert_eq!(settings["theme"], "dark", "{case}");
+    let ledgers = world.healthy(&["ext", "ledger", "verify", "--json"], case);
+    let ledgers: Value = serde_json::from_str(&ledgers).unwrap_or_else(|error| panic!("{case}: {error}"));
+    for ledger in ledgers["ledgers"].as_array().expect("a list") {
+        assert_eq!(ledger["open"], serde_json::json!([]), "{case}: {ledger}");
+    }
+}
+
+/// Q32: some network file systems know no locks. Nobody writes there as if he were alone.
+#[test]
+fn a_file_system_without_locks() {
+    const WITHOUT_LOCKS: &str = "error:95:1";
+    let world = World::new();
+    let install = strings(&["install", "steady", "--registry", &world.registry.url()]);
+    for args in [world.turn(&[]), install] {
+        let case = format!("{args:?} without locks");
+        world.reset(false);
+        let output = world.pi(&args, Some(WITHOUT_LOCKS));
+        in_order(&output, &case);
+        let stderr = text(&output.stderr);
+        assert!(!output.status.success() && stderr.contains("has no locks"), "{case}: {stderr}");
+        recovers(&world, &args, &case);
+    }
+    // What needs no lock goes on.
+    world.reset(false);
+    let output = world.pi(&world.turn(&["--no-session"]), Some(WITHOUT_LOCKS));
+    in_order(&output, "without locks and session");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+/// Q29: names and keys that could be guessed are not made.
+#[test]
+fn a_system_without_randomness() {
+    let world = World::new();
+    world.reset(false);
+    let output = world.pi(&world.turn(&[]), Some("entropy"));
+    in_order(&output, "without randomness");
+    let stderr = text(&output.stderr);
+    assert!(!output.status.success() && stderr.contains("no randomness"), "{stderr}");
+    let there: Vec<_> =
+        fs::read_dir(world.agent()).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(there, ["settings.json"], "nothing was begun");
+    recovers(&world, &world.turn(&[]), "with randomness again");
+}
+
+/// Runs a shell script as a user who has no other process; `None` where that cannot be.
+fn as_nobody(world: &World, script: &str) -> Option<Output> {
+    const NOBODY: &str = "65533";
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let given = std::process::Command::new("chown").args(["-R", NOBODY]).arg(world.path("")).status();
+    let args = ["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "bash", "-c", script, PI];
+    let mut command = world.command("setpriv");
+    let output = command.args(args).args(world.turn(&[])).stdin(Stdio::null()).output().ok()?;
+    let refused = text(&output.stderr).contains("setpriv:") || text(&output.stderr).contains("ermission denied");
+    (given.is_ok_and(|status| status.success()) && !refused).then_some(output)
+}
+
+/// Q15: the limit of processes, which counts threads as well. Whatever can be had, nothing hangs and nothing panics.
+#[test]
+#[expect(clippy::print_stderr, reason = "why a case was left out")]
+fn few_processes() {
+    let world = World::new();
+    for limit in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16] {
+        let case = format!("{limit} processes");
+        world.reset(false);
+        let Some(output) = as_nobody(&world, &format!("ulimit -u {limit} && exec \"$0\" \"$@\"")) else {
+            eprintln!("left out: this user has other processes, which the limit counts");
+            return;
+        };
+        in_order(&output, &case);
+        let stderr = text(&output.stderr);
+        assert!(output.status.success() || stderr.contains("temporarily unavailable"), "{case}: {stderr}");
+        recovers(&world, &world.turn(&[]), &case);
+    }
+}
+
+/// Q17: memory runs out anywhere. A process that cannot go on may abort; what it leaves is whole.
+#[test]
+fn little_memory() {
+    const MEBIBYTES: [u64; 12] = [80, 84, 88, 92, 96, 100, 104, 110, 120, 140, 180, 260];
+    let world = World::new();
+    let install = strings(&["install", "steady", "--registry", &world.registry.url()]);
+    let mut stopped = 0;
+    for args in [world.turn(&[]), install] {
+        for most in MEBIBYTES {
+            let case = format!("{args:?} in {most} MiB");
+            world.reset(false);
+            let mut command = world.command("sh");
+            let script = format!("ulimit -v {} && exec \"$0\" \"$@\"", most << 10);
+            let output = command.args(["-c", &script, PI]).args(&args).output().expect("sh starts");
+            stopped += usize::from(!output.status.success());
+            recovers(&world, &args, &case);
+        }
+    }
+    assert!(stopped > 0, "it never ran out");
+}
+
+/// Runs a shell script in a mount namespace of its own in which `$LOGS` is a file system of 1 MiB; `None` where the
+/// kernel does not let us.
+fn with_a_small_log_disk(world: &World, script: &str) -> Option<Output> {
+    let logs = world.path("logs");
+    fs::create_dir_all(&logs).expect("a folder");
+    let inside = format!("mount -t tmpfs -o size=1m none \"$LOGS\" || exit 77\n{script}");
+    let unshare = ["--mount", "--map-root-user", "sh", "-c", &inside];
+    let mut command = world.command("unshare");
+    command.args(unshare).env("PI", PI).env("LOGS", &logs).env("PI_EXTENSION_LOG_DIR", &logs);
+    let output = command.stdin(Stdio::null()).output().ok()?;
+    let refused = output.status.code() == Some(77) || text(&output.stderr).starts_with("unshare:");
+    (!refused).then_some(output)
+}
+
+/// Writes while there is room, fills the ledger's disk, writes without a record, and frees it again.
+const FILLS: &str = r#"
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+export default (pi: any) => {
+  const write = (name: string) => {
+    try { writeFileSync(name, "x"); } catch (error: any) { console.log(`${name}: ${error.message}`); }
+  };
+  const sh = (script: string) => execFileSync("sh", ["-c", script]);
+  pi.on("session_start", () => write("before"));
+  pi.on("turn_start", () => {
+    sh("cat /dev/zero > @@logs@@/fill 2> /dev/null || true");
+    for (let n = 0; n < 50; n++) write("full");
+  });
+  pi.on("turn_end", () => { sh("rm @@logs@@/fill"); });
+  pi.on("agent_end", () => write("after"));
+};
+"#;
+
+/// Q09: only the ledger's disk is full. One warning, nothing is lost without being counted, and it goes on when there is
+/// room. In strict mode nothing happens that would not be recorded.
+#[test]
+#[expect(clippy::print_stderr, reason = "why a case was left out")]
+fn a_full_disk_of_the_ledger() {
+    let world = World::new();
+    let run = |policy: &str, first: &str| {
+        world.reset(false);
+        let logs = world.path("logs").display().to_string();
+        fs::write(world.path("fills.ts"), FILLS.replace("@@logs@@", &logs)).expect("an extension");
+        let reply = "{\"events\":[{\"text\":\"done\"}],\"stop\":\"end_turn\"}\n";
+        fs::write(world.path("one.jsonl"), reply).expect("a model");
+        let script = format!(
+            "{first}\n\"$PI\" -p x --model script:../one.jsonl -e ../fills.ts --policy {policy} --allow write --allow exec\n\
+             code=$?; cat \"$LOGS\"/*.jsonl > ../ledger 2> /dev/null; exit $code"
+        );
+        with_a_small_log_disk(&world, &script)
+    };
+    let Some(output) = run("permissive", "") else {
+        eprintln!("left out: this kernel lets nobody mount in a namespace of his own");
+        return;
+    };
+    let stderr = text(&output.stderr);
+    in_order(&output, "permissive");
+    assert!(output.status.success(), "{stderr}");
+    for name in ["before", "full", "after"] {
+        assert!(world.path("project").join(name).exists(), "{name}: {stderr}");
+    }
+    assert_eq!(stderr.matches("warning: the ledger").count(), 1, "{stderr}");
+    let ledger = fs::read(world.path("ledger")).expect("a ledger");
+    pijs_hostcall::ledger::verify(&*ledger).unwrap_or_else(|error| panic!("{error:?}: {}", text(&ledger)));
+    let lines: Vec<Value> =
+        text(&ledger).lines().map(|line| serde_json::from_str(line).expect("verified lines")).collect();
+    let starts =
+        lines.iter().filter(|line| line["event"] == "host_call.start" && line["data"]["capability"] == "write");
+    let dropped = lines.iter().any(|line| line["event"] == "ledger.dropped");
+    assert!(starts.count() >= 52 || dropped, "what is missing is counted: {}", text(&ledger));
+
+    let output = run("strict", "cat /dev/zero > \"$LOGS/fill\" 2> /dev/null").expect("it was possible a moment ago");
+    let stderr = text(&output.stderr);
+    in_order(&output, "strict");
+    assert!(stderr.contains("before: EIO"), "{stderr}");
+    assert!(!world.path("project/before").exists() && !world.path("project/full").exists(), "{stderr}");
+}

@@ -1,0 +1,133 @@
+//! Scenarios about locks, files, bytecode and trust: what is asked here, no session lets an attacker ask so plainly.
+
+use pijs_artifact::{InstallKey, Verified, encode, sign};
+use pijs_durable::{Disk, Lock};
+use pijs_extc::{BuildOptions, BuildOutput, Input, build, host_modules};
+use pijs_host::{Event, Host, Package};
+use pijs_hostcall::{
+    Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile, Timer,
+};
+use pijs_protocol::{Capability, HostCall};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// I45: whoever changes what is installed is alone.
+pub(crate) fn a_lock_has_one_holder() -> bool {
+    let folder = tempfile::tempdir().expect("a folder");
+    let take = || Lock::take(&Disk::system(), &folder.path().join("lock"), Duration::ZERO, |_| {});
+    let _first = take().expect("nobody has it");
+    take().is_err()
+}
+
+/// F12: what is mounted inside of a folder does not belong to it.
+#[cfg(target_os = "linux")]
+pub(crate) fn a_mounted_file_system_is_not_entered() -> bool {
+    use pijs_connectors::system::{FileSystem as _, Mounts, OsFileSystem};
+    let open = |mounts| {
+        let root = OsFileSystem::new().open_root("/".as_ref(), mounts).expect("there is a root");
+        root.child("proc".as_ref()).err().map(|error| error.raw_os_error())
+    };
+    assert_eq!(open(Mounts::Cross), None, "it is mounted everywhere");
+    open(Mounts::Stay) == Some(Some(rustix::io::Errno::XDEV.raw_os_error()))
+}
+
+/// Q14: an extension that opens file after file leaves most of them to everybody else.
+pub(crate) fn files_of_one_leave_room_for_others() -> bool {
+    use pijs_connectors::{fs::FsConnector, system::OsFileSystem};
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    const LIMIT: u64 = 64;
+    let folder = tempfile::tempdir().expect("a folder");
+    let project = folder.path().canonicalize().expect("it is there");
+    std::fs::write(project.join("f"), "").expect("a file");
+    setrlimit(Resource::Nofile, Rlimit { current: Some(LIMIT), maximum: Some(LIMIT) }).expect("a lower limit");
+    let places = Places::new(&project, "/home/me", "/home/me/.pi/agent", "/tmp");
+    let gate = Gate::builder(Policy { mode: Mode::Permissive, ..Policy::default() }, places).build();
+    let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
+    let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
+    let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(super::Still)).connector("fs", files).build();
+    let caller = Caller::new(Arc::new(Profile::new("path:/x")));
+    let open = |number| {
+        let Value::Object(params) = json!({ "op": "open", "path": "f", "flags": "r" }) else {
+            unreachable!("an object")
+        };
+        let call = HostCall {
+            capability: Capability::new("read"),
+            method: "fs".to_owned(),
+            params,
+            ..super::call(number, "")
+        };
+        !dispatcher.call_sync(&caller, call).is_error
+    };
+    let opened = (0..LIMIT as usize).take_while(|number| open(*number)).count();
+    assert!(opened > 0, "a few are fine");
+    opened as u64 <= LIMIT / 4
+}
+
+/// What the keys of cached bytecode are for: its owner's id.
+const ID: &str = "extension:one";
+
+fn key() -> InstallKey {
+    InstallKey::from_bytes([7; 32])
+}
+
+fn built(source: &str) -> BuildOutput {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("index.ts");
+    std::fs::write(&file, source).expect("an extension");
+    build(&Input::at(&file), &BuildOptions::default()).expect("it builds")
+}
+
+/// B16: bytecode that was changed, in a container whose digests are right again.
+pub(crate) fn changed_bytecode_is_refused() -> bool {
+    let good = built("export default () => {};");
+    let engine = &good.metadata().engine;
+    let mac = sign(&key(), &good.bytes, engine, ID);
+    Verified::check(&good.bytes, &mac, &key(), engine, ID).expect("what was signed is taken");
+    let mut artifact = good.artifact.artifact().clone();
+    let bytecode = artifact.modules[0].bytecode.as_mut().expect("it was built");
+    let last = bytecode.last_mut().expect("there is some");
+    *last ^= 1;
+    Verified::check(&encode(&artifact), &mac, &key(), engine, ID).is_err()
+}
+
+/// B17: an artifact of this installation under the name of another one.
+pub(crate) fn bytecode_of_another_id_is_refused() -> bool {
+    let good = built("export default () => {};");
+    let engine = &good.metadata().engine;
+    let mac = sign(&key(), &good.bytes, engine, "extension:another");
+    Verified::check(&good.bytes, &mac, &key(), engine, ID).is_err()
+}
+
+/// B19: an artifact for another engine, right in everything else.
+pub(crate) fn bytecode_of_another_engine_is_refused() -> bool {
+    let good = built("export default () => {};");
+    let mut artifact = good.artifact.artifact().clone();
+    artifact.metadata.engine.version.push_str("-next");
+    let bytes = encode(&artifact);
+    let engine = &good.metadata().engine;
+    Verified::check(&bytes, &sign(&key(), &bytes, engine, ID), &key(), engine, ID).is_err()
+}
+
+/// M10: an extension may say yes, and only the person for ever.
+pub(crate) fn trust_is_remembered_by_nobody_else() -> bool {
+    const SAYS: &str =
+        "export default (pi: any) => { pi.on(\"project_trust\", () => ({ trusted: \"yes\", remember: true })); };";
+    let package = Package::new(Profile::new("path:/x"), Arc::new(built(SAYS).artifact));
+    let places = Places::new("/project", "/home/me", "/home/me/.pi/agent", "/tmp");
+    let gate = Gate::builder(Policy { mode: Mode::Permissive, ..Policy::default() }, places).build();
+    gate.set_grants(&package.profile, &[Grant::any("test", "trust")], pijs_hostcall::Evidence::default())
+        .expect("a grant");
+    let timer: Arc<dyn Timer> = Arc::new(super::Still);
+    let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
+    let dispatcher = Dispatcher::builder(gate, ledger, timer.clone()).build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let modules = host_modules(None).expect("they build");
+        let host = Host::builder(modules, Arc::new(dispatcher), timer).build();
+        host.run(host.load(package)).await.expect("it loads");
+        let outcome = host.run(host.emit(Event::new("project_trust"))).await;
+        assert_eq!(outcome.answer_field("trusted"), Some(&"yes".into()), "it may decide for this once");
+        outcome.answer_field("remember").is_none()
+    })
+}
