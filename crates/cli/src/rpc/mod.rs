@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Records are JSON objects on lines that end with LF. Commands are handled side by side, so responses are matched by
-//! id. The end of stdin ends the session. What a command needs and this version lacks is a response that says so.
+//! id. The end of stdin ends the session, and so does a signal. What a command needs and this version lacks is a response that says so.
 
 mod changes;
 mod commands;
@@ -21,7 +21,7 @@ use crate::args::{ExtensionFlag, RunArgs};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::output::{clean, stderr};
-use crate::session::{self, Assembled, Partner, Setup, WIND_DOWN};
+use crate::session::{self, Assembled, Partner, Setup, Stops, WIND_DOWN};
 use commands::Commands;
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
@@ -62,7 +62,13 @@ pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<E
 
 async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedReceiver<Value>) -> Result<()> {
     let broken = |error: pijs_agent::AgentError| Failure::failed(clean(&error.to_string()));
-    session.start().await.map_err(broken)?;
+    // From before there is anything to lose: a signal is an end like that of the input.
+    let mut stops = Stops::listen()?;
+    let is_stopped = Cell::new(false);
+    tokio::select! {
+        started = session.start() => started.map_err(broken)?,
+        () = stops.next() => return Err(Failure::interrupted()),
+    };
     let commands =
         Rc::new(Commands { session: Rc::clone(&session), wire, running: Cell::new(0), shells: RefCell::default() });
     let control = session.agent.control().clone();
@@ -70,7 +76,15 @@ async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedRec
     session
         .agent
         .attend(async {
-            while let Some(record) = records.recv().await {
+            loop {
+                let record = tokio::select! {
+                    record = records.recv() => record,
+                    () = stops.next() => {
+                        is_stopped.set(true);
+                        None
+                    }
+                };
+                let Some(record) = record else { break };
                 let commands = Rc::clone(&commands);
                 tokio::task::spawn_local(async move { commands.handle(record).await });
             }
@@ -88,7 +102,7 @@ async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedRec
     if tokio::time::timeout(GOODBYE, goodbye).await.is_err() {
         stderr(&format!("warning: the session did not end within {} s; it was left", GOODBYE.as_secs()));
     }
-    Ok(())
+    if is_stopped.get() { Err(Failure::interrupted()) } else { Ok(()) }
 }
 
 /// Reads records on a thread of its own: waiting for a line must not hold up the session. Answers to dialogs go to

@@ -1,0 +1,165 @@
+//! The real program is told to end while an extension's program runs and a model talks (Q40): it ends soon, what was said
+//! is in the session, and nothing that it started is left.
+
+#![cfg(target_os = "linux")]
+
+mod steady;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use steady::{PI, World};
+
+/// The longest that anything may take: it is far less, and a machine that does other things must not fail this.
+const CEILING: Duration = Duration::from_secs(30);
+
+/// Starts a program that left its parent and its session, and says when it is up.
+const STARTS: &str = r#"
+import { spawn } from "node:child_process";
+export default (pi: any) => pi.on("agent_start", () => new Promise<void>((resolve) => {
+  const child = spawn("sh", ["-c", "setsid nohup sleep @@mark@@ > /dev/null 2>&1 & echo up > up; wait"]);
+  child.on("spawn", () => resolve());
+}));
+"#;
+
+/// A session whose model has begun to talk and never ends.
+struct Talking {
+    world: World,
+    mark: String,
+    child: Child,
+}
+
+/// Waits for a condition; how long is the machine's business, within the ceiling.
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < CEILING, "{what} has not happened");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Processes with this word on their command line.
+fn processes(mark: &str) -> Vec<PathBuf> {
+    let all = fs::read_dir("/proc").expect("it is mounted").flatten().map(|entry| entry.path());
+    let has = |path: &PathBuf| {
+        let line = fs::read(path.join("cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+    };
+    all.filter(has).collect()
+}
+
+impl Talking {
+    fn start(number: usize, mode: &[&str]) -> Self {
+        let world = World::new();
+        world.reset(false);
+        // A time nobody else sleeps.
+        let mark = format!("36{:05}{number:02}", std::process::id() % 100_000);
+        fs::write(world.path("starts.ts"), STARTS.replace("@@mark@@", &mark)).expect("an extension");
+        let reply = json!({"events": [{"text": "begun"}, {"delay_ms": 600_000}, {"text": "over"}], "stop": "end_turn"});
+        fs::write(world.path("slow.jsonl"), format!("{reply}\n")).expect("a model");
+        let model = format!("script:{}", world.path("slow.jsonl").display());
+        let extension = world.path("starts.ts").display().to_string();
+        let mut command = world.command(PI);
+        command.args(mode).args(["--model", &model, "-e", &extension, "--allow", "exec"]);
+        // With a prompt on the command line, what is piped in belongs to it.
+        command.stdin(if mode[0] == "-p" { Stdio::null() } else { Stdio::piped() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("pi starts");
+        Self { world, mark, child }
+    }
+
+    fn until_it_talks(&self) {
+        wait_until("the program's start", || self.world.path("project/up").exists());
+        wait_until("the program itself", || !processes(&self.mark).is_empty());
+    }
+
+    fn tell(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a process id")).expect("not zero");
+        // It may have ended by the first of two.
+        let _ = kill_process(pid, signal);
+    }
+
+    /// It ends by itself, and nothing that it started is left.
+    fn ends_alone(mut self, case: &str) -> World {
+        wait_until(case, || self.child.try_wait().expect("it is ours").is_some());
+        let output = self.child.wait_with_output().expect("it ended");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code().is_some(), "{case}: {:?}: {stderr}", output.status);
+        assert!(!stderr.contains("panicked"), "{case}: {stderr}");
+        wait_until(&format!("{case}: the end of its program"), || processes(&self.mark).is_empty());
+        self.world
+    }
+
+    /// The same, and the next session goes on from what was said.
+    fn ends(self, case: &str) {
+        let world = self.ends_alone(case);
+        let sessions = world.agent().join("sessions");
+        let files = fs::read_dir(sessions).expect("sessions").flatten();
+        let texts: String = files
+            .flat_map(|project| fs::read_dir(project.path()).expect("a folder").flatten())
+            .map(|file| fs::read_to_string(file.path()).expect("text"))
+            .collect();
+        let entries: Vec<Value> = texts
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{case}: {error}: {line}")))
+            .collect();
+        let said = |entry: &Value| entry["message"]["role"] == "user" && entry.to_string().contains("tell me");
+        assert!(entries.iter().any(said), "{case}: {texts}");
+        let more = world.turn(&["--continue"]);
+        world.healthy(&more.iter().map(String::as_str).collect::<Vec<_>>(), case);
+    }
+}
+
+#[test]
+fn it_is_told_to_end_by_a_signal() {
+    let once = [Signal::TERM, Signal::HUP, Signal::INT].map(|signal| vec![signal]);
+    for (number, signals) in once.into_iter().chain([vec![Signal::INT, Signal::INT]]).enumerate() {
+        let talking = Talking::start(number, &["-p", "tell me"]);
+        talking.until_it_talks();
+        signals.iter().for_each(|signal| talking.tell(*signal));
+        talking.ends(&format!("{signals:?}"));
+    }
+}
+
+#[test]
+fn its_input_ends() {
+    let mut talking = Talking::start(10, &["--mode", "rpc"]);
+    let mut input = talking.child.stdin.take().expect("piped");
+    input.write_all(b"{\"type\":\"prompt\",\"message\":\"tell me\"}\n").expect("it listens");
+    talking.until_it_talks();
+    drop(input);
+    talking.ends("the end of its input");
+}
+
+#[test]
+fn a_program_that_drives_it_tells_it_to_end_by_a_signal() {
+    for (number, signal) in [Signal::TERM, Signal::HUP, Signal::INT].into_iter().enumerate() {
+        let mut talking = Talking::start(30 + number, &["--mode", "rpc"]);
+        let mut input = talking.child.stdin.take().expect("piped");
+        input.write_all(b"{\"type\":\"prompt\",\"message\":\"tell me\"}\n").expect("it listens");
+        talking.until_it_talks();
+        talking.tell(signal);
+        talking.ends(&format!("{signal:?} while it is driven"));
+    }
+}
+
+#[test]
+fn nobody_reads_what_it_says() {
+    let mut talking = Talking::start(20, &["--mode", "rpc"]);
+    let mut input = talking.child.stdin.take().expect("piped");
+    let mut output = BufReader::new(talking.child.stdout.take().expect("piped"));
+    input.write_all(b"{\"type\":\"prompt\",\"message\":\"tell me\"}\n").expect("it listens");
+    output.read_line(&mut String::new()).expect("it answers");
+    talking.until_it_talks();
+    drop(output);
+    // It notices with the next thing it says; who asks may be too late.
+    let _ = input.write_all(b"{\"type\":\"get_state\"}\n");
+    let _ = input.write_all(b"{\"type\":\"get_state\"}\n");
+    drop(input);
+    // A reply that nobody got was none: as in pi, a session without one is not written.
+    talking.ends_alone("nobody who reads");
+}
