@@ -481,12 +481,7 @@ impl Agent {
                 CommandFate::Threw(message) => self.outcome(Ending::CommandFailed(message), None),
             });
         }
-        if self.control.is_summarising() {
-            let message =
-                "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry.";
-            return Err(ControlError::Refused(message.to_owned()).into());
-        }
-        let Some(content) = self.take_in(content, source, deliver_as, expand).await else {
+        let Some(content) = self.listened(content, source, deliver_as, expand).await? else {
             return Ok(self.outcome(Ending::Handled, None));
         };
         if !self.control.is_idle() {
@@ -497,12 +492,33 @@ impl Agent {
             self.control.queue_input(content, deliver_as);
             return Ok(self.outcome(Ending::Handled, None));
         }
+        self.begin(&content).await
+    }
+
+    /// What handlers of `input` and templates leave, unless nothing can be said now.
+    pub(crate) async fn listened(
+        &self,
+        content: Content,
+        source: InputSource,
+        deliver_as: Option<DeliverAs>,
+        expand: bool,
+    ) -> Result<Option<Content>, AgentError> {
+        if self.control.is_summarising() {
+            let message =
+                "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry.";
+            return Err(ControlError::Refused(message.to_owned()).into());
+        }
+        Ok(self.take_in(content, source, deliver_as, expand).await)
+    }
+
+    /// A run that answers this.
+    pub(crate) async fn begin(&self, content: &Content) -> Result<Outcome, AgentError> {
         self.control.expect_model()?;
         self.control.flush_after_run()?;
         self.control.flush_after_turn()?;
         self.publish_tools();
         self.compact_before_prompt().await?;
-        let added = self.before_agent_start(&content).await;
+        let added = self.before_agent_start(content).await;
         let mut messages = vec![Message::User(UserMessage { content: content.blocks().into(), timestamp: self.now() })];
         messages.extend(self.control.take_next_turn().into_iter().map(Message::Custom));
         messages.extend(added);

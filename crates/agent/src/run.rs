@@ -93,7 +93,10 @@ impl Agent {
             let after = self.compact_after(&ending, run.reply.as_ref(), &mut overflowed, cancel).await?;
             let again = match after {
                 AfterCompaction::Retry => true,
-                AfterCompaction::Done => self.control.has_queued() || self.before_settle(&ending).await?,
+                AfterCompaction::Done => {
+                    self.arrivals().await;
+                    self.control.has_queued() || self.before_settle(&ending).await?
+                }
             };
             if !again || cancel.is_cancelled() {
                 return Ok((ending, run.reply));
@@ -255,10 +258,7 @@ impl Agent {
             if run.cancel.is_cancelled() {
                 return Ok(Ending::Aborted);
             }
-            if !self.extensions.has_handlers("input") {
-                // What was sent during the turn counts for its end. Handlers may take their time, or wait for us.
-                self.control.all_arrived().await;
-            }
+            self.arrivals().await;
             incoming = self.steering();
             let more = !results.is_empty() && !batch.terminate;
             if !more && incoming.is_empty() {
@@ -269,6 +269,13 @@ impl Agent {
             }
         }
         Ok(Ending::TooManyTurns(self.options.max_turns))
+    }
+
+    /// What was sent up to now counts for the end of a turn and of a run. Handlers may take their time, or wait for us.
+    async fn arrivals(&self) {
+        if !self.extensions.has_handlers("input") {
+            self.control.all_arrived().await;
+        }
     }
 
     /// Steering messages of the next request: one, or all, as the settings say.

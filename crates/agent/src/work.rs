@@ -102,12 +102,7 @@ impl Agent {
             }
             Work::Ask(question) => self.ask_model(question).await,
             Work::Run(asker) => self.run_pending(asker).await,
-            Work::Queue(content, deliver_as, expand) => {
-                self.queue(content, deliver_as, expand).await;
-                if !expand {
-                    self.control.arrived();
-                }
-            }
+            Work::Queue(content, deliver_as, expand) => self.queue(content, deliver_as, expand).await,
             Work::Stream(streamed) => self.stream_through_extension(streamed).await,
             Work::Emit(event) => {
                 if self.extensions.has_handlers(event.name) {
@@ -155,13 +150,35 @@ impl Agent {
     }
 
     async fn queue(&self, content: Content, deliver_as: DeliverAs, expand: bool) {
-        if let Err(error) = self.ask(content, InputSource::Extension, Some(deliver_as), expand).await {
+        let done = match expand {
+            true => self.ask(content, InputSource::Extension, Some(deliver_as), expand).await.map(drop),
+            false => self.deliver(content, deliver_as).await,
+        };
+        if let Err(error) = done {
             match error {
                 AgentError::Control(error) => {
                     self.extensions.report("<runtime>", "send_user_message", &error.to_string());
                 }
                 error => self.keep(Err(error)),
             }
+        }
+    }
+
+    /// A message that counts as on its way: into the queue of the run that is on, or, where that has ended meanwhile, into a
+    /// run of its own, which must not wait for it to arrive.
+    async fn deliver(&self, content: Content, deliver_as: DeliverAs) -> Result<(), AgentError> {
+        let taken = self.listened(content, InputSource::Extension, Some(deliver_as), false).await;
+        if let Ok(Some(content)) = &taken
+            && !self.control.is_idle()
+        {
+            self.control.queue_input(content.clone(), deliver_as);
+            self.control.arrived();
+            return Ok(());
+        }
+        self.control.arrived();
+        match taken? {
+            Some(content) => self.begin(&content).await.map(drop),
+            None => Ok(()),
         }
     }
 

@@ -2,8 +2,11 @@
 
 use crate::support::{Fake, World, fixture};
 use pijs_agent::message::CustomMessage;
-use pijs_agent::{DeliverAs, Ending};
+use pijs_agent::{AgentControl, DeliverAs, Ending};
 use serde_json::{Value, json};
+use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
+use std::time::Duration;
 
 const ALL: &[&str] = &[
     "session_start",
@@ -135,6 +138,35 @@ async fn messages_for_the_next_turn_follow_the_prompt_and_a_trigger_starts_a_run
     world.control.send_message(custom("TRIGGER"), None, Some(true)).unwrap();
     assert!(world.agent.settle().await.unwrap().is_some());
     assert!(world.payloads()[1].to_string().contains("TRIGGER"));
+}
+
+/// One handler sends a follow-up, the first time it is called.
+async fn followed_up_in(event: &'static str) -> World {
+    let control: Rc<OnceCell<AgentControl>> = Rc::default();
+    let (known, sent) = (Rc::clone(&control), Cell::new(false));
+    let fake = Fake::default().on(event, move |_| {
+        if !sent.replace(true) {
+            let control = known.get().expect("the world stands");
+            control.send_user_message("FOLLOWS".into(), Some(DeliverAs::FollowUp), false).unwrap();
+        }
+        None
+    });
+    let world = World::new(&fixture("abort-on-third-delta.jsonl"), fake);
+    assert!(control.set(world.control.clone()).is_ok());
+    world.agent.prompt("FIRST").await.unwrap();
+    world.agent.settle().await.unwrap();
+    world
+}
+
+#[tokio::test]
+async fn what_is_sent_while_a_run_ends_is_answered() {
+    // A message on its way used to begin a run that waited for it to arrive.
+    for event in ["turn_end", "agent_end", "agent_before_settle"] {
+        let world = tokio::time::timeout(Duration::from_secs(60), followed_up_in(event)).await.expect(event);
+        assert_eq!(world.payloads().len(), 2, "{event}");
+        assert!(world.payloads()[1].to_string().contains("FOLLOWS"), "{event}");
+        assert!(world.control.is_idle(), "{event}");
+    }
 }
 
 #[tokio::test]
