@@ -98,6 +98,8 @@ export class ChildProcess extends EventEmitter {
     const takesInput = modes[0] === undefined || modes[0] === null || modes[0] === "pipe" || modes[0] === "overlapped";
     this.#targets = [targetOf(modes[1], 1), targetOf(modes[2], 2)];
     const failure = this.#spawn(what, takesInput);
+    // What never started has streams all the same: callers listen to them before they hear of the failure.
+    if (failure !== undefined && takesInput) this.stdin = new Writable({ write: (_chunk: Buffer, _encoding: string, done: Done) => done() });
     this.stdout = this.#targets[0]!.stream ?? null;
     this.stderr = this.#targets[1]!.stream ?? null;
     this.stdio = [this.stdin, this.stdout, this.stderr];
@@ -146,8 +148,10 @@ export class ChildProcess extends EventEmitter {
   }
 
   #failed(error: unknown): void {
-    this.exitCode = -2;
     queueTick(() => {
+      const { errno } = error as { errno?: unknown };
+      this.exitCode = typeof errno === "number" ? errno : -2;
+      this.stdin?.destroy();
       for (const { stream } of this.#targets) {
         stream?.push(null);
         stream?.resume();

@@ -136,3 +136,16 @@ const shape = (error) => [error.name, error.code, error.syscall, error.path, err
   log(kill(-group.pid, "SIGKILL"), await once(group, "close"));
   for (const wrong of [["x"], [1.5], [process.pid, "SIGNOPE"]]) log(kill(...wrong));
 }
+// What never started
+{
+  const none = spawn("no-such-program", ["a"]);
+  const heard = [];
+  log(none.pid, [none.stdin, none.stdout, none.stderr].map((stream) => typeof stream?.on), none.exitCode, none.kill());
+  none.stdin.on("error", () => {});
+  none.stdin.write("lost");
+  none.on("spawn", () => heard.push("spawn")).on("exit", () => heard.push("exit"));
+  none.on("error", (error) => heard.push(`${error.code} ${error.syscall} ${none.exitCode}`)).on("close", (...args) => heard.push(args));
+  none.stdout.resume().on("end", () => heard.push("end"));
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  log(heard.filter((one) => one !== "end"), none.stdin.destroyed);
+}
