@@ -89,6 +89,11 @@ pub trait Extensions {
     fn reload(&self) -> LocalBoxFuture<'_, Vec<(String, String)>> {
         async { Vec::new() }.boxed_local()
     }
+    /// Waits until the extension of a tool has done what it does at once when it is called.
+    fn begun<'a>(&'a self, _tool: &'a str) -> LocalBoxFuture<'a, ()> {
+        std::future::ready(()).boxed_local()
+    }
+
     /// Waits until what the extension does right now is over, up to where it waits itself.
     fn turn_over<'a>(&'a self, _extension: &'a ExtensionId) -> LocalBoxFuture<'a, ()> {
         async {}.boxed_local()

@@ -347,6 +347,16 @@ impl Extensions for HostExtensions {
         .boxed_local()
     }
 
+    fn begun<'a>(&'a self, tool: &'a str) -> LocalBoxFuture<'a, ()> {
+        let owner = self.host.tools().into_iter().find(|info| info.spec.name == tool).map(|info| info.owner.extension);
+        async move {
+            if let Some(extension) = owner {
+                self.host.caught_up(&extension).await;
+            }
+        }
+        .boxed_local()
+    }
+
     fn turn_over<'a>(&'a self, extension: &'a ExtensionId) -> LocalBoxFuture<'a, ()> {
         self.host.turn_over(extension).boxed_local()
     }

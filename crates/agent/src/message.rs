@@ -292,6 +292,8 @@ pub struct ToolCall {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StopReason {
+    /// It has not: the message is still being written.
+    Pending,
     /// The model was done.
     Stop,
     /// The token limit was reached.

@@ -65,7 +65,7 @@ impl Partial {
             provider: model.provider.clone(),
             model: model.id.clone(),
             usage: Usage::default(),
-            stop_reason: StopReason::Stop,
+            stop_reason: StopReason::Pending,
             error_message: None,
             timestamp,
             extra: Map::new(),

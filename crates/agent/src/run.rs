@@ -17,6 +17,7 @@ use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::message::{AssistantMessage, Content, CustomMessage, Message, StopReason};
 use crate::provider::{ErrorKind, ProviderError};
+use crate::tool_calls::Batch;
 use crate::verdicts::Injected;
 use pijs_protocol::stream::InjectionRole;
 use serde_json::json;
@@ -28,10 +29,10 @@ use tokio_util::sync::CancellationToken;
 const MAX_LOOPS: u32 = 100;
 
 /// A run in progress.
-struct Run {
-    cancel: CancellationToken,
+pub(crate) struct Run {
+    pub(crate) cancel: CancellationToken,
     /// What the run adds to the conversation.
-    messages: Vec<Message>,
+    pub(crate) messages: Vec<Message>,
     /// The last reply.
     reply: Option<AssistantMessage>,
     /// Whether its first messages were taken from those that steer: it takes no further ones for the first turn.
@@ -241,26 +242,14 @@ impl Agent {
             }
             // What a tool does cannot be undone: the request for it is on the disk first.
             self.control.sync_session()?;
-            let batch = self.run_tools(assistant, &reply.bad_arguments, &run.cancel).await?;
-            let mut results = Vec::new();
-            let mut entries = Vec::new();
-            for result in batch.results {
-                let message = Message::ToolResult(result);
-                self.emit(AgentEvent::MessageStart { message: &message }).await?;
-                let message = self.end_message(message).await?;
-                entries.extend(self.control.with_session(|session| session.leaf().cloned()));
-                run.messages.push(message.clone());
-                if let Message::ToolResult(result) = message {
-                    results.push(result);
-                }
-            }
+            let Batch { results, entries, terminate } = self.run_tools(run, assistant, &reply.bad_arguments).await?;
             let goes_on = self.end_turn(index, &message, reply_entry, &results, entries).await?;
             if run.cancel.is_cancelled() {
                 return Ok(Ending::Aborted);
             }
             self.arrivals().await;
             incoming = self.steering();
-            let more = !results.is_empty() && !batch.terminate;
+            let more = !results.is_empty() && !terminate;
             if !more && incoming.is_empty() {
                 incoming = self.follow_up();
                 if incoming.is_empty() && !goes_on {

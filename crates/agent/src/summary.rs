@@ -272,7 +272,7 @@ fn usable(what: &str, reply: &AssistantMessage) -> Result<(), String> {
         StopReason::ToolUse | StopReason::Stop if reply.tool_calls().next().is_some() => {
             Err(format!("{what} attempted to call a tool"))
         }
-        StopReason::ToolUse | StopReason::Stop => Ok(()),
+        StopReason::ToolUse | StopReason::Stop | StopReason::Pending => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Each call in turn: `tool_execution_start` with the raw arguments, lookup, `prepareArguments`, validation, `tool_call`
 //! handlers, which may change the input or block. Then all that may run, run side by side (or one
 //! by one when a tool asks for it), each followed by its `tool_result` handlers and
-//! `tool_execution_end`. The results are returned in the order of the calls.
+//! `tool_execution_end`. The results become messages in the order of the calls: at the end, or one by one where calls run so.
 //!
 //! A call whose arguments did not arrive whole, or do not fit the tool, never reaches a handler.
 
@@ -11,22 +11,32 @@ use crate::agent::{Agent, AgentError};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::front_end::ToolCheck;
-use crate::message::{AssistantMessage, Block, Content, ToolCall, ToolResultMessage};
+use crate::message::{AssistantMessage, Block, Content, Message, StopReason, ToolCall, ToolResultMessage};
 use crate::room::bytes_of;
-use crate::run::may_call_tools;
+use crate::run::{Run, may_call_tools};
+use crate::session::EntryId;
 use crate::tools::{Tool, ToolOutput, validate};
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// What the calls of a reply came to.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) results: Vec<ToolResultMessage>,
+    /// Their entries in the session.
+    pub(crate) entries: Vec<EntryId>,
     /// Whether every result asks to end the run.
     pub(crate) terminate: bool,
+}
+
+/// What the model is told of a call in a reply that the token limit ended: nobody knows whether its arguments are whole.
+fn cut_short(tool: &str) -> String {
+    format!(
+        "{tool} was not run: the reply ended at its token limit, so the arguments may lack their end. Call it again."
+    )
 }
 
 /// A call after the checks.
@@ -68,36 +78,151 @@ impl Agent {
     /// Runs the tools that a reply calls.
     pub(crate) async fn run_tools(
         &self,
+        run: &mut Run,
         message: &AssistantMessage,
         bad_arguments: &BTreeMap<String, String>,
-        cancel: &CancellationToken,
     ) -> Result<Batch, AgentError> {
         let calls: Vec<&ToolCall> = message.tool_calls().collect();
+        let mut batch = Batch::default();
         if calls.is_empty() || !may_call_tools(message) {
-            return Ok(Batch::default());
+            return Ok(batch);
+        }
+        let cancel = run.cancel.clone();
+        if message.stop_reason == StopReason::Length {
+            for call in &calls {
+                self.started(call).await?;
+                let result = Finished::failed(cut_short(&call.name));
+                self.ended(call, &result).await?;
+                self.tell(run, &mut batch, call, result).await?;
+            }
+            return Ok(batch);
         }
         let sequential = calls
             .iter()
             .any(|call| self.tools.borrow().find(&call.name, &*self.extensions).is_some_and(|tool| tool.sequential()));
-        let mut finished = Vec::new();
-        if sequential {
-            for call in &calls {
-                let prepared = self.prepare(call, bad_arguments, cancel).await?;
-                finished.push(self.complete(call, prepared, cancel).await?);
+        if !sequential {
+            for (call, result) in self.side_by_side(&calls, bad_arguments, &cancel).await? {
+                self.tell(run, &mut batch, call, result).await?;
             }
-        } else {
-            let mut running = Vec::new();
-            for call in &calls {
-                let prepared = self.prepare(call, bad_arguments, cancel).await?;
-                running.push(self.complete(call, prepared, cancel));
-            }
-            for result in join_all(running).await {
-                finished.push(result?);
+            return Ok(batch);
+        }
+        for call in &calls {
+            let result = match self.prepare(call, bad_arguments, &cancel).await? {
+                Prepared::Run { tool, input } => self.complete(call, tool, input, &cancel).await?,
+                Prepared::Done(result) => {
+                    self.ended(call, &result).await?;
+                    result
+                }
+            };
+            self.tell(run, &mut batch, call, result).await?;
+            if cancel.is_cancelled() {
+                break;
             }
         }
-        let terminate = finished.iter().all(|result| result.terminate);
-        let results = calls.iter().zip(finished).map(|(call, result)| self.result_message(call, result)).collect();
-        Ok(Batch { results, terminate })
+        Ok(batch)
+    }
+
+    /// Checks one call after the other, then runs what may run at the same time. After an abort no further call is looked at.
+    async fn side_by_side<'a>(
+        &self,
+        calls: &[&'a ToolCall],
+        bad_arguments: &BTreeMap<String, String>,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<(&'a ToolCall, Finished)>, AgentError> {
+        let mut finished: Vec<(&ToolCall, Option<Finished>)> = Vec::new();
+        let mut running = Vec::new();
+        let mut earlier = None;
+        for call in calls {
+            match self.prepare(call, bad_arguments, cancel).await? {
+                Prepared::Done(result) => {
+                    self.ended(call, &result).await?;
+                    finished.push((call, Some(result)));
+                }
+                Prepared::Run { tool, input } => {
+                    let (begun, later) = oneshot::channel();
+                    running.push(self.in_turn(call, tool, input, cancel, earlier.replace(later), begun));
+                    finished.push((call, None));
+                }
+            }
+            if cancel.is_cancelled() {
+                break;
+            }
+        }
+        let mut results = join_all(running).await.into_iter();
+        let whole = |(call, result)| match result {
+            Some(result) => Ok((call, result)),
+            None => results.next().expect("each that was not done ran").map(|result| (call, result)),
+        };
+        finished.into_iter().map(whole).collect()
+    }
+
+    /// Begins once the call before has begun: what that one does at once, such as aborting the run, comes first, as on
+    /// pi's one thread.
+    async fn in_turn(
+        &self,
+        call: &ToolCall,
+        tool: Tool,
+        input: Value,
+        cancel: &CancellationToken,
+        earlier: Option<oneshot::Receiver<()>>,
+        begun: oneshot::Sender<()>,
+    ) -> Result<Finished, AgentError> {
+        if let Some(earlier) = earlier {
+            // One that failed before it began tells nobody.
+            let _ = earlier.await;
+        }
+        if cancel.is_cancelled() {
+            let result = Finished::failed("Operation aborted");
+            self.ended(call, &result).await?;
+            return Ok(result);
+        }
+        let beginning = async {
+            if let Tool::Extension(_) = &tool {
+                self.extensions.begun(&call.name).await;
+            }
+            let _ = begun.send(());
+        };
+        let (result, ()) = join(self.complete(call, tool.clone(), input, cancel), beginning).await;
+        result
+    }
+
+    /// A result is a message of the conversation.
+    async fn tell(
+        &self,
+        run: &mut Run,
+        batch: &mut Batch,
+        call: &ToolCall,
+        result: Finished,
+    ) -> Result<(), AgentError> {
+        batch.terminate = (batch.results.is_empty() || batch.terminate) && result.terminate;
+        let message = Message::ToolResult(self.result_message(call, result));
+        self.emit(AgentEvent::MessageStart { message: &message }).await?;
+        let message = self.end_message(message).await?;
+        batch.entries.extend(self.control.with_session(|session| session.leaf().cloned()));
+        run.messages.push(message.clone());
+        if let Message::ToolResult(result) = message {
+            batch.results.push(result);
+        }
+        Ok(())
+    }
+
+    async fn started(&self, call: &ToolCall) -> Result<(), AgentError> {
+        self.emit(AgentEvent::ToolExecutionStart {
+            tool_call_id: &call.id,
+            tool_name: &call.name,
+            args: &call.arguments,
+        })
+        .await
+    }
+
+    async fn ended(&self, call: &ToolCall, result: &Finished) -> Result<(), AgentError> {
+        self.emit(AgentEvent::ToolExecutionEnd {
+            tool_call_id: &call.id,
+            tool_name: &call.name,
+            result: &result.to_value(),
+            is_error: result.is_error,
+        })
+        .await
     }
 
     /// Steps one to six of a call.
@@ -107,12 +232,7 @@ impl Agent {
         bad_arguments: &BTreeMap<String, String>,
         cancel: &CancellationToken,
     ) -> Result<Prepared, AgentError> {
-        self.emit(AgentEvent::ToolExecutionStart {
-            tool_call_id: &call.id,
-            tool_name: &call.name,
-            args: &call.arguments,
-        })
-        .await?;
+        self.started(call).await?;
         if let Some(problem) = bad_arguments.get(&call.id) {
             let message = format!("The arguments of tool \"{}\" cannot be read: {problem}. It was not run.", call.name);
             return Ok(Prepared::Done(Finished::failed(message)));
@@ -188,24 +308,14 @@ impl Agent {
     async fn complete(
         &self,
         call: &ToolCall,
-        prepared: Prepared,
+        tool: Tool,
+        input: Value,
         cancel: &CancellationToken,
     ) -> Result<Finished, AgentError> {
-        let finished = match prepared {
-            Prepared::Done(finished) => finished,
-            Prepared::Run { tool, input } => {
-                let executed = self.execute(call, tool, input.clone(), cancel).await?;
-                self.review(call, input, executed).await
-            }
-        };
-        self.emit(AgentEvent::ToolExecutionEnd {
-            tool_call_id: &call.id,
-            tool_name: &call.name,
-            result: &finished.to_value(),
-            is_error: finished.is_error,
-        })
-        .await?;
-        Ok(finished)
+        let executed = self.execute(call, tool, input.clone(), cancel).await?;
+        let result = self.review(call, input, executed).await;
+        self.ended(call, &result).await?;
+        Ok(result)
     }
 
     /// Runs the tool and passes its partial results on; all of them are out before the result.

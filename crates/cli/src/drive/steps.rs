@@ -57,7 +57,7 @@ impl Driver {
             }
             "steer" | "followUp" => {
                 let how = if kind == "steer" { DeliverAs::Steer } else { DeliverAs::FollowUp };
-                self.agent.queue_input(content_of(value, step), self.source(), how).await.map_err(shown)
+                self.agent.queue_input(content_of(value, step), InputSource::Interactive, how).await.map_err(shown)
             }
             "customMessage" => {
                 let message = json!({

@@ -85,15 +85,23 @@ impl Host {
     /// Waits until an extension's turn is over, if one runs in another process: what it asked for by the way comes
     /// after it, as on pi's one thread.
     pub async fn turn_over(&self, extension: &ExtensionId) {
+        self.until_none(|slot| slot.running.is_some() && slot.package.id() == extension).await;
+    }
+
+    /// Waits until an extension has run everything that was sent to it up to now, and whatever came of that at once.
+    pub async fn caught_up(&self, extension: &ExtensionId) {
+        let is_behind = |slot: &Extension| {
+            slot.realm.is_some() && (slot.running.is_some() || !slot.ticks.is_idle()) && slot.package.id() == extension
+        };
+        self.until_none(is_behind).await;
+    }
+
+    async fn until_none(&self, is: impl Fn(&Extension) -> bool) {
         loop {
             let over = self.0.turn_over.notified();
             tokio::pin!(over);
             over.as_mut().enable();
-            let runs = |slot: &Rc<Slot>| {
-                let slot = slot.cell.borrow();
-                slot.running.is_some() && slot.package.id() == extension
-            };
-            if !self.slots().iter().any(runs) {
+            if !self.slots().iter().any(|slot| is(&slot.cell.borrow())) {
                 return;
             }
             over.await;
