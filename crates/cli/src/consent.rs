@@ -3,7 +3,8 @@
 //! With a terminal a person answers. `--yes` takes what was asked for. With neither, a package gets what naming a file
 //! with `-e` would give it (what steers the model, never files outside, programs, servers or variables), under the
 //! strict policy nothing, and its user is told how to grant the rest. An update that asks for more and cannot be asked
-//! about leaves the old answers bound to the old code: the new code starts without them.
+//! about leaves the old answers bound to the old code: the new code starts without them. What an update brings the model
+//! and the person otherwise than before is said in any case.
 
 use crate::applicant::Applicant;
 use crate::failure::Result;
@@ -11,7 +12,7 @@ use crate::grant_file::GrantFile;
 use crate::output::{clean, stderr};
 use crate::terminal::Terminal;
 use pijs_hostcall::asked::{combinations, widening, words};
-use pijs_hostcall::book::{Answered, By, Record};
+use pijs_hostcall::book::{Answered, Book, By, Record};
 use pijs_hostcall::prompt::shown;
 use pijs_hostcall::vocabulary::MODEL_FACING;
 use pijs_hostcall::{Grant, Mode};
@@ -35,14 +36,22 @@ pub(crate) struct Consent {
     pub(crate) granted: Vec<String>,
     /// What was asked for and is not.
     pub(crate) missing: Vec<CapabilityRequest>,
-    /// Whether a person has been shown what the package brings.
+    /// What the package brings, or brings otherwise than before, as lines for people.
+    pub(crate) brought: Vec<String>,
+    /// Whether a person has been shown these lines.
     pub(crate) has_seen: bool,
 }
 
 /// Asks about a package that was installed or updated, and writes the answers down.
 pub(crate) fn ask(file: &GrantFile, applicant: &Applicant, who: &Who<'_>, mode: Mode) -> Result<Consent> {
     let requests = &applicant.asked.capabilities;
-    let before = file.read()?.packages.remove(&applicant.id);
+    let mut book = file.read()?;
+    let before = book.packages.remove(&applicant.id);
+    let mut brought = match before.as_ref().and_then(|record| record.brings.as_ref()) {
+        Some(known) => changes(known, &applicant.offers),
+        None => offered(&applicant.offers),
+    };
+    brought.extend(also_brought(&book, &applicant.offers));
     let more = match &before {
         Some(record) => widening(&record.manifest(), &applicant.asked),
         None => requests.clone(),
@@ -53,7 +62,10 @@ pub(crate) fn ask(file: &GrantFile, applicant: &Applicant, who: &Who<'_>, mode: 
     } else {
         match who {
             Who::Yes => Some((more.clone(), By::Yes)),
-            Who::Person(terminal) => Some((by_person(terminal, applicant, before.is_some(), &more), By::Install)),
+            Who::Person(terminal) => {
+                let chosen = by_person(terminal, applicant, before.is_some(), &more, &brought);
+                Some((chosen, By::Install))
+            }
             Who::Nobody if before.is_some() => None,
             Who::Nobody if mode == Mode::Strict => Some((Vec::new(), By::Unattended)),
             Who::Nobody => {
@@ -68,6 +80,7 @@ pub(crate) fn ask(file: &GrantFile, applicant: &Applicant, who: &Who<'_>, mode: 
         let Some((chosen, by)) = &chosen else { return None };
         let record = book.packages.entry(applicant.id.clone()).or_insert_with(|| Record::new(present));
         record.bind(present);
+        record.brings = Some(applicant.offers.clone());
         for request in chosen {
             let Grant { capability, methods, scope, .. } = Grant::accepting("", request);
             record.answer(Answered { capability, methods, scope, allowed: true, by: *by, at: at.clone() });
@@ -87,7 +100,7 @@ pub(crate) fn ask(file: &GrantFile, applicant: &Applicant, who: &Who<'_>, mode: 
         more.iter().for_each(|request| stderr(&format!("  + {}", words(request))));
         stderr("  until somebody answers, it has nothing that needs asking");
     }
-    Ok(Consent { granted, missing, has_seen })
+    Ok(Consent { granted, missing, brought, has_seen })
 }
 
 /// Tools and commands that are shown of a package, each on a line.
@@ -98,20 +111,48 @@ const OFFERED_WORDS: usize = 160;
 
 /// What a package brings the model and the person, in the words of its code: a line each, without a sign that could be
 /// taken for anything else.
-pub(crate) fn offered(offers: &Offers) -> Vec<String> {
-    let line = |kind: &str, (name, about): (&String, &String)| format!("{kind} {}", one_line(name, about));
-    let tools = offers.tools.iter().map(|tool| line("brings the tool", tool));
-    let commands = offers.commands.iter().map(|command| line("brings the command", command));
-    let mut lines: Vec<String> = tools.chain(commands).collect();
+fn offered(offers: &Offers) -> Vec<String> {
+    changes(&Offers::default(), offers)
+}
+
+/// What is brought now and was not before, or was described otherwise, and what is gone.
+fn changes(before: &Offers, offers: &Offers) -> Vec<String> {
+    let kinds = [("tool", &before.tools, &offers.tools), ("command", &before.commands, &offers.commands)];
+    let mut lines = Vec::new();
+    for (kind, before, now) in kinds {
+        for (name, about) in now {
+            match before.get(name) {
+                None => lines.push(format!("brings the {kind} {}", one_line(name, about))),
+                Some(known) if known != about => {
+                    lines.push(format!("describes the {kind} otherwise: {}", one_line(name, about)));
+                }
+                Some(_) => {}
+            }
+        }
+        let gone = before.keys().filter(|name| !now.contains_key(*name));
+        lines.extend(gone.map(|name| format!("no longer brings the {kind} {}", one_line(name, ""))));
+    }
     let more = lines.len().saturating_sub(MOST_OFFERED);
     lines.truncate(MOST_OFFERED);
     if more > 0 {
         lines.push(format!("brings {more} more tools and commands; all of them: pi ext show"));
     }
-    if offers.more {
+    if offers.more && !before.more {
         lines.push("brings tools or commands that get their names only as it runs".to_owned());
     }
     lines
+}
+
+/// Tools that another package brings, too. One of them answers, and the model cannot tell which.
+fn also_brought(book: &Book, offers: &Offers) -> Vec<String> {
+    let others = book.packages.iter().filter_map(|(id, record)| Some((id, record.brings.as_ref()?)));
+    let shared = others.flat_map(|(id, known)| {
+        let names = offers.tools.keys().filter(|name| known.tools.contains_key(*name));
+        names.map(|name| {
+            format!("note: {} brings the tool {}, too; the one that loads first answers", clean(id), one_line(name, ""))
+        })
+    });
+    shared.take(MOST_OFFERED).collect()
 }
 
 /// A name and what it is said to do.
@@ -140,6 +181,7 @@ fn by_person(
     applicant: &Applicant,
     is_update: bool,
     more: &[CapabilityRequest],
+    brought: &[String],
 ) -> Vec<CapabilityRequest> {
     let loss = applicant.evidence.expected_loss();
     let mut text = if is_update {
@@ -150,7 +192,7 @@ fn by_person(
     for request in more {
         text.push_str(&format!("  {} {}\n", if is_update { "+" } else { "-" }, words(request)));
     }
-    offered(&applicant.offers).iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+    brought.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
     for note in combinations(&applicant.asked.capabilities) {
         text.push_str(&format!("  note: {note}\n"));
     }

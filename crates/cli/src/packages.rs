@@ -99,7 +99,7 @@ fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) ->
     }
     if let Some((applicant, consent)) = &agreed {
         if !consent.has_seen {
-            consent::offered(&applicant.offers).iter().for_each(|line| stderr(&format!("  {line}")));
+            consent.brought.iter().for_each(|line| stderr(&format!("  {line}")));
         }
         consent::explain_missing(applicant, consent);
     }
@@ -162,8 +162,12 @@ pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Resu
     let updated = installer.update(args.source.as_deref(), scope(args.common.local)).await;
     progress.finish();
     let updated = updated?;
+    let mut brought = BTreeMap::new();
     for installed in updated.iter().filter(|installed| !installed.entries.is_empty()) {
-        consent_to(environment, installed, args.common.yes)?;
+        let (_, consent) = consent_to(environment, installed, args.common.yes)?;
+        if !consent.has_seen {
+            brought.insert(&installed.id, consent.brought);
+        }
     }
     if args.common.json {
         let one = |installed: &Installed| json!({ "id": installed.id, "version": installed.version, "warnings": installed.warnings });
@@ -176,6 +180,7 @@ pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Resu
             stderr(&format!("warning: {}", clean(warning)));
         }
         stderr(&format!("updated {} to {}", clean(&installed.id), clean(installed.version.as_deref().unwrap_or("-"))));
+        brought.get(&installed.id).into_iter().flatten().for_each(|line| stderr(&format!("  {line}")));
     }
     if updated.is_empty() {
         let wait = if args.no_wait { "" } else { "; versions younger than three days wait (--no-wait takes them)" };

@@ -11,6 +11,7 @@
 
 use crate::asked::{digest, widening};
 use crate::policy::Grant;
+use pijs_protocol::artifact::Offers;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
 use pijs_protocol::registration::ToolSpec;
 use pijs_protocol::{Capability, guard};
@@ -74,6 +75,9 @@ pub struct Record {
     /// Digests of tool definitions as they were when the package was first used with these answers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
+    /// Tools and commands of its code as they were when somebody was last told of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brings: Option<Offers>,
 }
 
 /// One answer.
@@ -156,6 +160,7 @@ impl Record {
             asked: present.asked.capabilities.clone(),
             answers: Vec::new(),
             tools: BTreeMap::new(),
+            brings: None,
         }
     }
 
