@@ -11,6 +11,7 @@ use crate::models::{Credentials, Offer};
 use crate::provider::Model;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
+use pijs_host::PiProfile;
 use pijs_protocol::StreamSource;
 use pijs_protocol::stream::Injection;
 use pijs_protocol::{ExtensionId, StreamDelta};
@@ -71,6 +72,10 @@ pub trait Extensions {
     fn stream_model<'a>(&'a self, call: ModelCall<'a>) -> LocalBoxFuture<'a, Result<(), String>> {
         async move { Err(format!("the provider {} has no stream function", call.provider)) }.boxed_local()
     }
+    /// Which pi extensions meet.
+    fn profile(&self) -> PiProfile {
+        PiProfile::default()
+    }
     /// Runs a command by the operations that a handler of `user_bash` answered with. `exec` names its
     /// function, `answer` is the whole answer. Answers what the function returned.
     fn run_operation<'a>(
@@ -85,8 +90,8 @@ pub trait Extensions {
         async { Err("there is no extension to run the command".to_owned()) }.boxed_local()
     }
     /// Discards every extension and loads it again. What still runs in the old ones goes on until it
-    /// ends. Answers which could not be loaded, and why.
-    fn reload(&self) -> LocalBoxFuture<'_, Vec<(String, String)>> {
+    /// ends. Answers which could not be loaded, and why. `in_session`: the session stays the same one.
+    fn reload(&self, _in_session: bool) -> LocalBoxFuture<'_, Vec<(String, String)>> {
         async { Vec::new() }.boxed_local()
     }
     /// Waits until the extension of a tool has done what it does at once when it is called.

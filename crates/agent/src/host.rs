@@ -6,10 +6,12 @@ use crate::extensions::{
 };
 use crate::models::{Credentials, Offer};
 use crate::provider::Model;
+use crate::queued::Queue;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use pijs_host::{
-    CallbackOutcome, CommandOutcome, Host, Owner, Package, ReadableState, Signal, StreamOutcome, ToolInfo, ToolOutcome,
+    CallbackOutcome, CommandOutcome, Host, Owner, Package, PiProfile, ReadableState, Signal, StreamOutcome, ToolInfo,
+    ToolOutcome,
 };
 use pijs_protocol::registration::{Registration, ToolSpec};
 use pijs_protocol::wire::EntriesDelta;
@@ -17,6 +19,7 @@ use pijs_protocol::{EntryIndex, ExtensionId, Handle, StreamDelta, StreamSource};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use tokio_util::sync::CancellationToken;
 
 /// A host as the agent sees it.
@@ -27,6 +30,8 @@ pub struct HostExtensions {
     source: Option<Source>,
     /// pi's `sourceInfo` by path of an extension.
     provenance: RefCell<BTreeMap<String, Value>>,
+    /// Where the profile has some events wait their turn.
+    queue: Rc<Queue>,
 }
 
 /// Finds the packages of a session again, as they are on disk now.
@@ -42,7 +47,8 @@ struct Handles {
 impl HostExtensions {
     /// Wraps a host. Its extensions may be loaded before or after.
     pub fn new(host: Host) -> Self {
-        Self { host, signal: RefCell::new(None), source: None, provenance: RefCell::default() }
+        let queue = Queue::new(host.clone());
+        Self { host, signal: RefCell::new(None), source: None, provenance: RefCell::default(), queue }
     }
 
     /// Says where packages come from when everything is loaded again. Without it the same ones are used.
@@ -94,7 +100,20 @@ impl Extensions for HostExtensions {
             .into_iter()
             .fold(pijs_host::Event::new(event.name), |event, (key, value)| event.with(&key, value));
         let cancel = event.cancel;
+        let profile = self.host.profile();
+        if profile.queues(emitted.name()) {
+            self.queue.push(emitted);
+            return async {
+                // The first handler begins before the loop goes on, as under pi.
+                tokio::task::yield_now().await;
+                EventOutcome::default()
+            }
+            .boxed_local();
+        }
         async move {
+            if profile.is_barrier(&emitted) {
+                self.queue.settled().await;
+            }
             let outcome = match cancel {
                 None => self.host.emit(emitted).await,
                 Some(cancel) => {
@@ -119,6 +138,10 @@ impl Extensions for HostExtensions {
             }
         }
         .boxed_local()
+    }
+
+    fn profile(&self) -> PiProfile {
+        self.host.profile()
     }
 
     fn hears(&self, source: StreamSource) -> bool {
@@ -321,7 +344,7 @@ impl Extensions for HostExtensions {
         .boxed_local()
     }
 
-    fn reload(&self) -> LocalBoxFuture<'_, Vec<(String, String)>> {
+    fn reload(&self, in_session: bool) -> LocalBoxFuture<'_, Vec<(String, String)>> {
         async move {
             let packages = match &self.source {
                 Some(source) => match source().await {
@@ -331,7 +354,11 @@ impl Extensions for HostExtensions {
                 None => None,
             };
             let mut wrong = Vec::new();
-            for loaded in self.host.reload(packages).await {
+            let loaded = match in_session {
+                true => self.host.reload_in_session(packages).await,
+                false => self.host.reload(packages).await,
+            };
+            for loaded in loaded {
                 match loaded {
                     Ok(report) => {
                         let failures = report.failures().map(|(path, error)| {

@@ -55,6 +55,7 @@ mod partial;
 mod paths;
 pub mod ports;
 pub mod provider;
+mod queued;
 mod replace;
 pub mod resources;
 mod room;

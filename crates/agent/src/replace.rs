@@ -36,7 +36,7 @@ impl Agent {
         self.attend(async {
             self.notify("session_shutdown", || Event::new("session_shutdown").with("reason", "reload")).await;
             let active = self.tools.borrow().active_names(&*self.extensions);
-            self.load_again().await;
+            self.load_again(true).await;
             self.tools.borrow_mut().after_reload(active);
             let resources = crate::resources::Resources::load(&self.places.borrow());
             *self.resources.borrow_mut() = resources;
@@ -47,9 +47,9 @@ impl Agent {
         .await
     }
 
-    async fn load_again(&self) {
+    async fn load_again(&self, in_session: bool) {
         self.front_end.borrow_mut().unloading();
-        for (path, message) in self.extensions.reload().await {
+        for (path, message) in self.extensions.reload(in_session).await {
             self.extensions.report(&path, "load", &message);
         }
     }
@@ -160,7 +160,7 @@ impl Agent {
         self.tools.borrow_mut().reset();
         self.run_prompt.take();
         self.keeps_model.set(true);
-        self.load_again().await;
+        self.load_again(false).await;
         self.begin_session().await?;
         self.show_only(&AgentEvent::Notice { name: "session_replaced", payload: &json!({"reason": reason}) })?;
         if hold {

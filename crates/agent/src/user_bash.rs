@@ -62,7 +62,8 @@ impl Agent {
     ) -> Result<BashResult, String> {
         self.attend(async {
             let mut answer = Value::Null;
-            if self.extensions.has_handlers("user_bash") {
+            let is_told = id.is_none() || self.extensions.profile().tells_commands_of_programs();
+            if is_told && self.extensions.has_handlers("user_bash") {
                 let event = Event::new("user_bash")
                     .with("command", command)
                     .with("excludeFromContext", exclude)

@@ -4,6 +4,7 @@
 //! before parsing, by pi's rule, and checked once the extensions have registered theirs.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pijs_host::PiProfile;
 use pijs_packages::ResourceOptions;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -88,6 +89,9 @@ pub(crate) struct RunArgs {
     /// Where extension code runs
     #[arg(long, value_enum, default_value_t)]
     pub(crate) isolation: Isolation,
+    /// Which pi extensions meet: 0.87 or 0.73; without it `extensionProfile` of the settings
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) profile: Option<PiProfile>,
     /// Let extensions run under --policy strict although this system cannot seal them
     #[arg(long)]
     pub(crate) accept_unsealed: bool,
@@ -348,6 +352,9 @@ pub(crate) struct DriveArgs {
     /// Where the extensions run
     #[arg(long, value_enum, default_value_t)]
     pub(crate) isolation: Isolation,
+    /// Which pi they meet: 0.87 or 0.73
+    #[arg(long, value_name = "VERSION", default_value_t)]
+    pub(crate) profile: PiProfile,
 }
 
 /// `pi ext grants`
@@ -429,6 +436,9 @@ pub(crate) struct SnapshotArgs {
     /// Paths below it are printed relative to it
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
+    /// Which pi they meet: 0.87 or 0.73
+    #[arg(long, value_name = "VERSION", default_value_t)]
+    pub(crate) profile: PiProfile,
 }
 
 /// A flag for an extension: `--name`, `--name=value` or `--name value`.

@@ -6,6 +6,7 @@ use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
 use pijs_agent::provider::ProviderOptions;
 use pijs_agent::settings::Settings as SessionSettings;
+use pijs_host::PiProfile;
 use pijs_hostcall::asked::words;
 use pijs_hostcall::book::{Record, Standing};
 use pijs_hostcall::{Grant, Mode, Policy};
@@ -20,6 +21,18 @@ use serde_json::Value;
 #[serde(default)]
 struct Settings {
     extensions: Extensions,
+    /// Which pi extensions meet.
+    #[serde(rename = "extensionProfile")]
+    profile: Option<String>,
+}
+
+impl Settings {
+    fn policy(self) -> PolicySettings {
+        match self.extensions {
+            Extensions::Policy { policy } => policy,
+            Extensions::Other(_) => PolicySettings::default(),
+        }
+    }
 }
 
 /// `extensions` is pi's list of paths, or an object with our policy; only the latter matters here.
@@ -53,6 +66,8 @@ pub(crate) struct Decided {
     pub(crate) policy: Policy,
     pub(crate) max_memory_mb: Option<u64>,
     pub(crate) max_turn_ms: Option<u64>,
+    /// Which pi extensions meet.
+    pub(crate) profile: PiProfile,
     allowed: Vec<Grant>,
 }
 
@@ -60,6 +75,11 @@ impl Decided {
     /// Settings of the user, then the command line.
     pub(crate) fn new(environment: &Environment, args: &RunArgs) -> Result<Self> {
         let settings = settings(environment)?;
+        let profile = match args.profile {
+            Some(profile) => profile,
+            None => profile_of(&settings)?,
+        };
+        let settings = settings.policy();
         let mut policy = settings.policy;
         match args.policy {
             Some(PolicyMode::Strict) => policy.mode = Mode::Strict,
@@ -74,14 +94,15 @@ impl Decided {
             .map(|text| parse_grant(text).map(|grant| Grant { id: format!("--allow {text}"), ..grant }))
             .collect::<Result<_>>()?;
         let (max_memory_mb, max_turn_ms) = (settings.max_memory_mb, settings.max_turn_ms);
-        Ok(Self { policy, max_memory_mb, max_turn_ms, allowed })
+        Ok(Self { policy, max_memory_mb, max_turn_ms, profile, allowed })
     }
 
     /// Settings of the user alone.
     pub(crate) fn of_settings(environment: &Environment) -> Result<Self> {
         let settings = settings(environment)?;
-        let PolicySettings { policy, max_memory_mb, max_turn_ms } = settings;
-        Ok(Self { policy, max_memory_mb, max_turn_ms, allowed: Vec::new() })
+        let profile = profile_of(&settings)?;
+        let PolicySettings { policy, max_memory_mb, max_turn_ms } = settings.policy();
+        Ok(Self { policy, max_memory_mb, max_turn_ms, profile, allowed: Vec::new() })
     }
 
     /// What one extension holds: its record, what naming it gives, and `--allow`.
@@ -132,20 +153,21 @@ pub(crate) struct Held {
     pub(crate) note: Option<String>,
 }
 
-fn settings(environment: &Environment) -> Result<PolicySettings> {
+fn settings(environment: &Environment) -> Result<Settings> {
     let path = environment.dirs.agent_dir.join("settings.json");
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if is_missing(&error) => return Ok(PolicySettings::default()),
+        Err(error) if is_missing(&error) => return Ok(Settings::default()),
         Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
     };
-    let settings: Settings = serde_json::from_str(&text).map_err(|error| {
-        Failure::failed(format!("{}: {error}", path.display())).help("correct the file, or remove it")
-    })?;
-    Ok(match settings.extensions {
-        Extensions::Policy { policy } => policy,
-        Extensions::Other(_) => PolicySettings::default(),
-    })
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::failed(format!("{}: {error}", path.display())).help("correct the file, or remove it"))
+}
+
+fn profile_of(settings: &Settings) -> Result<PiProfile> {
+    let name = settings.profile.as_deref().map(str::parse).transpose();
+    let chosen = name.map_err(|error| Failure::failed(format!("extensionProfile of settings.json: {error}")))?;
+    Ok(chosen.unwrap_or_default())
 }
 
 /// What `settings.json` says of compaction and retries, over pi's defaults; a file that is not there says nothing.

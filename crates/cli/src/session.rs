@@ -541,6 +541,7 @@ fn host_options(environment: &Environment, decided: &Decided, ambient: &Ambient)
     ambient.random.fill(&mut seed);
     options.seed = u64::from_le_bytes(seed);
     options.limits = realm_limits(decided);
+    options.profile = decided.profile;
     options
 }
 

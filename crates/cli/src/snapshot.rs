@@ -12,7 +12,7 @@ use crate::facts::facts;
 use crate::failure::{Failure, Result};
 use crate::loading::wanted_entries;
 use crate::output::stdout;
-use crate::stage::{NoLedger, PI, Roots, shown_entries, surroundings};
+use crate::stage::{NoLedger, Roots, shown_entries, surroundings};
 use crate::supply::Supplier;
 use crate::system::SystemTimer;
 use pijs_agent::ports::NoUi;
@@ -42,19 +42,24 @@ pub(crate) async fn print(environment: &Environment, args: &SnapshotArgs) -> Res
         .tempdir_in(&environment.temp)
         .map_err(|error| Failure::failed(format!("no folder in {}: {error}", environment.temp.display())))?;
     let surroundings = surroundings(environment, base.path())?;
-    let document = load(environment, &surroundings, named).await?;
+    let document = load(environment, &surroundings, named, args.profile).await?;
     let mut normaliser = places.normaliser(&surroundings);
     stdout(&serde_json::to_string_pretty(&normaliser.document(document)).expect("JSON values print"));
     Ok(())
 }
 
 /// Loads the entries and writes down what they registered.
-async fn load(environment: &Environment, surroundings: &Environment, named: Vec<PathBuf>) -> Result<Value> {
+async fn load(
+    environment: &Environment,
+    surroundings: &Environment,
+    named: Vec<PathBuf>,
+    profile: pijs_host::PiProfile,
+) -> Result<Value> {
     let compiler = Compiler::new();
     let supplier = Supplier::new(environment, compiler.cache());
     let timer = Arc::new(SystemTimer::new());
     let dispatcher = Arc::new(dispatcher(surroundings, timer.clone()));
-    let options = HostOptions { facts: facts(surroundings), ..HostOptions::default() };
+    let options = HostOptions { facts: facts(surroundings), profile, ..HostOptions::default() };
     let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer).options(options).build();
     let reports = host.reports();
     let mut errors: Vec<(String, String)> = Vec::new();
@@ -176,7 +181,7 @@ fn document(host: &Host, failed: &BTreeSet<String>, errors: Vec<(String, String)
         .collect();
     json!({
         "format": "pi-ext-snapshot/1",
-        "pi": PI,
+        "pi": host.profile().version(),
         "extensions": registrations.iter().map(|(owner, all)| extension(&owner.path, all)).collect::<Vec<_>>(),
         "providers": providers,
         "flagValues": flag_values,

@@ -10,9 +10,6 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The version of pi whose documents these are.
-pub(crate) const PI: &str = "0.87.1";
-
 /// Where examples and packages are.
 pub(crate) struct Roots {
     cwd: PathBuf,

@@ -28,6 +28,7 @@ pub fn page(corpus: &Corpus, baseline: &Baseline, coverage: &Coverage) -> String
         }
     }
     text.push_str(DEVIATIONS);
+    text.push_str(PROFILE);
     let _ = write!(
         text,
         "\n## API coverage by member\n\nNames of {}, looked for in a realm. Each of pi's packages is there under both scopes, \
@@ -63,6 +64,24 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | install scripts of packages | never run |\n\
     | a promise of a handler is waited for without end | past a budget in which nothing is under way it is given up (`docs/security.md`) |\n\
     | what a command of `bash` leaves running outlives pi | it ends with pi, however that ends |\n";
+
+/// What an extension meets under `--profile 0.73`.
+const PROFILE: &str = "\n## The profile of pi 0.73.1\n\n\
+    Extensions that were written for pi 0.73.1 can be given what differs there: `pi --profile 0.73`, or `extensionProfile` in\n\
+    `settings.json` of the user, for all extensions of a session; `pi ext drive` and `pi ext snapshot` take the option, too. What\n\
+    is listed was captured from that pi (`fixtures/legacy`; RPC mode was read in its code) and is held by a test.\n\n\
+    | 0.87.1 | under the profile |\n|---|---|\n\
+    | 41 events | the 29 of 0.73.1; handlers of others are accepted and never called |\n\
+    | the loop waits for handlers of `agent_start`, `agent_end`, `turn_*`, `message_*` and `tool_execution_*` | it goes on; they run one after the other, and before a `tool_call` that somebody hears |\n\
+    | `turn_end` has entries, an outcome and a say in what comes next; `systemPromptOptions` has sections | they have not |\n\
+    | `ctx.mode`, `isProjectTrusted`, `scopedModels`, `thinkingLevel`, `getSystemPromptOptions`, renderers of entries and of Markdown, requests by `ctx.modelRegistry` | absent |\n\
+    | `pi.on` gives a function that takes the handler away | it gives nothing; `pi.events.clear` is there |\n\
+    | a tool needs an object schema, a flag's default its type | they are not looked at |\n\
+    | `pi`, contexts and listeners of the bus end with a reload | they work on until the next reload or another session |\n\
+    | `bash` of RPC mode is told to handlers of `user_bash` | it is not |\n\
+    | `VERSION` is `0.87.1` | `0.73.1` |\n\n\
+    Not reproduced: the text of the system prompt and pi's own modules are those of 0.87.1; `message_end` is waited for, so that its answer\n\
+    always counts (there it does if it is in time); a message is in the session before its events are told; imports from `@earendil-works` work.\n";
 
 fn table(text: &mut String, head: &str, lists: &[Counted]) {
     let _ = write!(text, "\n| {head} | names | here | refused | missing |\n|---|---|---|---|---|\n");

@@ -41,6 +41,10 @@ impl Host {
             // One that is being restarted takes part as soon as it is back.
             self.live(&slot).await;
         }
+        if !self.profile().fires(event.name()) {
+            return self.go_round(&event, Vec::new()).await;
+        }
+        let event = event.trimmed(self.profile());
         let targets = self.live_slots().iter().flat_map(|slot| targets(slot, event.name())).collect();
         self.go_round(&event, targets).await
     }

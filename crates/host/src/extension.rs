@@ -86,6 +86,8 @@ pub(crate) struct Extension {
     /// Counts realms; what belongs to an earlier one is dropped.
     pub(crate) generation: u32,
     pub(crate) status: Status,
+    /// It is retired, and what it kept works on, with the listeners of its realm.
+    pub(crate) lingers: bool,
     pub(crate) registry: Registry,
     pub(crate) ears: Ears,
     pub(crate) pending: Pending,
@@ -157,6 +159,7 @@ impl Extension {
             ticks: TickLoop::new(TickOptions { max_timers }),
             generation: 0,
             status: Status::Loading,
+            lingers: false,
             ears: Ears::default(),
             pending: Pending::default(),
             seen_state: 0,

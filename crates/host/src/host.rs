@@ -19,6 +19,7 @@ use crate::options::{HostBuilder, HostOptions, OpenRealm, Watchdog};
 use crate::outcome::{CommandInfo, FlagInfo, Owner, ToolInfo};
 use crate::pins::Pins;
 use crate::position;
+use crate::profile::PiProfile;
 use crate::record;
 use crate::registry::invocation_names;
 use crate::report::{Observer, Report, ReportKind, Reports};
@@ -182,7 +183,13 @@ impl Host {
 
     /// Whether a live extension handles an event. A payload that is costly to build is built only then.
     pub fn has_handlers(&self, event: &str) -> bool {
-        self.live_slots().iter().any(|slot| slot.cell.borrow().registry.has_handler(event))
+        self.profile().fires(event)
+            && self.live_slots().iter().any(|slot| slot.cell.borrow().registry.has_handler(event))
+    }
+
+    /// Which pi extensions meet.
+    pub fn profile(&self) -> PiProfile {
+        self.0.options.profile
     }
 
     /// Whether anybody hears deltas of a source: one branch. When not, nothing else happens for a delta.

@@ -47,6 +47,7 @@ mod pins;
 mod position;
 #[cfg(target_os = "linux")]
 mod process;
+mod profile;
 mod record;
 mod registry;
 mod reload;
@@ -76,6 +77,7 @@ pub use pins::Digests;
 pub use position::PositionMap;
 #[cfg(target_os = "linux")]
 pub use process::InProcess;
+pub use profile::{PiProfile, UnknownProfile};
 pub use report::{Observer, Report, ReportKind, Reports};
 pub use restart::RestartPolicy;
 pub use signal::Signal;

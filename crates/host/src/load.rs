@@ -263,6 +263,7 @@ impl Host {
             // So that a timer too many is an error where it is made.
             facts.insert("limits".to_owned(), json!({ "timers": core.options.limits.timers }));
         }
+        facts.insert("profile".to_owned(), core.options.profile.version().into());
         facts.insert("time_zone".to_owned(), core.options.time_zone.as_str().into());
         let options = RealmOptions {
             extension: caller.extension().clone(),

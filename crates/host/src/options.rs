@@ -6,6 +6,7 @@
 use crate::flood::ReportBudget;
 use crate::host::Host;
 use crate::patience::WaitBudget;
+use crate::profile::PiProfile;
 use crate::report::Observer;
 use crate::restart::RestartPolicy;
 use crate::state::ReadableState;
@@ -148,13 +149,15 @@ pub struct HostOptions {
     pub reports: ReportBudget,
     /// What becomes of an extension that keeps being stopped.
     pub restarts: RestartPolicy,
+    /// Which pi extensions meet.
+    pub profile: PiProfile,
     /// Macrotasks of one realm that run before other work of the thread gets a turn.
     pub burst: usize,
 }
 
 impl Default for HostOptions {
     /// Limits of [`Limits::default`], seed 1, a clock that advances 1 us per read, UTC, no facts,
-    /// three strikes, the default patience, reports and restarts, bursts of 256.
+    /// three strikes, the default patience, reports and restarts, the current pi, bursts of 256.
     fn default() -> Self {
         Self {
             limits: Limits::default(),
@@ -167,6 +170,7 @@ impl Default for HostOptions {
             waits: WaitBudget::default(),
             reports: ReportBudget::default(),
             restarts: RestartPolicy::default(),
+            profile: PiProfile::default(),
             burst: 256,
         }
     }

@@ -17,12 +17,26 @@ impl Host {
     /// Retires all extensions and loads these packages; without any, the same ones again. Flags keep
     /// their values. Loading goes on past a package that does not run.
     pub async fn reload(&self, packages: Option<Vec<Package>>) -> Vec<Result<LoadReport, LoadError>> {
+        self.load_again(packages, false).await
+    }
+
+    /// The same while the session stays: what old extensions kept of `pi`, of contexts and of the bus works on, where
+    /// the profile says so, until the next reload and no longer than the session.
+    pub async fn reload_in_session(&self, packages: Option<Vec<Package>>) -> Vec<Result<LoadReport, LoadError>> {
+        self.load_again(packages, self.profile().survives_reload()).await
+    }
+
+    async fn load_again(&self, packages: Option<Vec<Package>>, lingers: bool) -> Vec<Result<LoadReport, LoadError>> {
+        // Realms cost what processes cost: those of one reload linger, not of all.
+        self.end_lingering();
         let old: Vec<Rc<Slot>> =
             self.slots().into_iter().filter(|slot| slot.cell.borrow().status != Status::Retired).collect();
         let again = old.iter().map(|slot| Rc::clone(&slot.cell.borrow().package)).collect();
         let packages = packages.map_or(again, |packages| packages.into_iter().map(Rc::new).collect::<Vec<_>>());
         for slot in &old {
-            self.retire(slot);
+            // One that was taken away is gone.
+            let comes_back = packages.iter().any(|package| package.id() == slot.cell.borrow().package.id());
+            self.retire(slot, lingers && comes_back);
         }
         self.0.epoch.set(self.0.epoch.get() + 1);
         self.0.session_started.set(false);
@@ -33,14 +47,26 @@ impl Host {
         reports
     }
 
-    fn retire(&self, slot: &Rc<Slot>) {
+    /// Makes stale what worked on.
+    fn end_lingering(&self) {
+        for slot in self.slots() {
+            if std::mem::take(&mut slot.cell.borrow_mut().lingers) {
+                self.post(&slot, Message::Retired {});
+            }
+        }
+    }
+
+    fn retire(&self, slot: &Rc<Slot>, lingers: bool) {
         {
             let mut extension = slot.cell.borrow_mut();
             extension.status = Status::Retired;
+            extension.lingers = lingers;
             extension.registry = Registry::with_entries(extension.package.entries.len());
             extension.ears.deafen();
         }
-        self.post(slot, Message::Retired {});
+        if !lingers {
+            self.post(slot, Message::Retired {});
+        }
         self.refresh_heard();
         slot.changed.notify_waiters();
     }
@@ -53,6 +79,7 @@ impl Host {
         for slot in self.slots() {
             let mut extension = slot.cell.borrow_mut();
             let is_over = extension.status == Status::Retired
+                && !extension.lingers
                 && extension.realm.is_some()
                 && extension.running.is_none()
                 && extension.open_calls == 0

@@ -42,7 +42,7 @@ use crate::isolation;
 use crate::loading::wanted_entries;
 use crate::normalise::{Normaliser, Replacement};
 use crate::output::stdout;
-use crate::stage::{NoLedger, PI, Roots, shown_entries, surroundings};
+use crate::stage::{NoLedger, Roots, shown_entries, surroundings};
 use crate::supply::Supplier;
 use crate::system::{SystemTimer, WatchThread};
 use model::{During, Script, ScriptedModel};
@@ -265,7 +265,7 @@ impl Stage {
             None => 1,
             Some(None) => ambient.fraction().to_bits(),
         };
-        let options = HostOptions { facts, seed, clock_step_us: 0, ..HostOptions::default() };
+        let options = HostOptions { facts, seed, clock_step_us: 0, profile: args.profile, ..HostOptions::default() };
         let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), Arc::clone(&timer));
         let host = isolation::open_realms(host, args.isolation, &surroundings, isolation::Terms::default())
             .options(options)
@@ -509,7 +509,7 @@ impl Driver {
         }
         let mut document = json!({
             "format": "pi-ext-trace/1",
-            "pi": PI,
+            "pi": self.host.profile().version(),
             "name": self.scenario.name,
             "ui": self.scenario.ui.mode.as_str(),
             "trace": trace,

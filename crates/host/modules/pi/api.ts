@@ -7,11 +7,12 @@
 
 import { facts, state } from "pi:engine";
 import { call, callSync, HostcallError } from "pi:hostcall";
-import { emit, listen } from "pi:pi/bus";
+import { deafen, emit, listen } from "pi:pi/bus";
 import * as connectors from "pi:pi/connectors";
 import type { Entry } from "pi:pi/entry";
 import { sendError } from "pi:pi/errors";
 import { issueHandle } from "pi:pi/handles";
+import { busCanBeCleared, checksRegistrations, handlersCanBeRemoved, ofThisPi } from "pi:pi/profile";
 import { forget, providerSpecOf } from "pi:pi/providers";
 import { asRenderer, asToolFunction } from "pi:pi/renderers";
 import { sessionManager } from "pi:pi/session";
@@ -35,7 +36,7 @@ const TOOL_DATA: readonly (readonly [string, string])[] = [
 /** Builds the object that the factory of an entry gets. */
 export function createApi(entry: Entry, ctx: object): object {
   const api = {
-    on(event: string, handler: Callable, options?: { sources?: unknown }): () => void {
+    on(event: string, handler: Callable, options?: { sources?: unknown }): (() => void) | undefined {
       entry.assertUsable();
       const name = String(event);
       let handle: number;
@@ -51,6 +52,7 @@ export function createApi(entry: Entry, ctx: object): object {
       }
       spec.handle = handle;
       entry.register(spec as { kind: string });
+      if (!handlersCanBeRemoved) return undefined;
       let listens = true;
       return () => {
         if (!listens) return;
@@ -82,7 +84,7 @@ export function createApi(entry: Entry, ctx: object): object {
     registerFlag(name: string, options: { type: string; default?: boolean | string; description?: string }): void {
       entry.assertUsable();
       const value = options.default;
-      if (value !== undefined && typeof value !== options.type) {
+      if (checksRegistrations && value !== undefined && typeof value !== options.type) {
         throw new Error(`Invalid default for flag "${name}": expected ${options.type}, got ${typeof value}`);
       }
       entry.flags.set(name, value);
@@ -246,6 +248,7 @@ export function createApi(entry: Entry, ctx: object): object {
         entry.onFailure(stop);
         return stop;
       },
+      ...(busCanBeCleared ? { clear: deafen } : {}),
     },
 
     // The connector surface of document 004.
@@ -258,7 +261,7 @@ export function createApi(entry: Entry, ctx: object): object {
     ui,
   };
   // Document 004 calls it so.
-  return Object.assign(api, { registerSlashCommand: api.registerCommand });
+  return Object.assign(ofThisPi("pi", api), { registerSlashCommand: api.registerCommand });
 }
 
 /** Has the session look at what is offered now. While the factory runs it will do so anyway. */
@@ -279,7 +282,7 @@ function inject(op: string, params: object, entry: number): void {
 
 function toolSpec(tool: Record<string, any>, path: string): { kind: string } {
   const parameters = tool.parameters;
-  if (typeof parameters !== "object" || parameters === null || Array.isArray(parameters)) {
+  if (checksRegistrations && (typeof parameters !== "object" || parameters === null || Array.isArray(parameters))) {
     throw new Error(`Tool "${tool.name}" registered by extension "${path}" must define an object parameter schema.`);
   }
   const spec: Record<string, unknown> = { kind: "tool", name: String(tool.name) };
@@ -299,6 +302,7 @@ function toolSpec(tool: Record<string, any>, path: string): { kind: string } {
   }
   functions.sort((a, b) => (a.name < b.name ? -1 : 1));
   // A tool without `execute` registers, and fails when it is called.
+  if (!checksRegistrations) spec.parameters ??= {};
   const execute = functions.find(({ name }) => name === "execute")?.handle;
   spec.handle = execute ?? issueHandle((...args: unknown[]) => tool.execute(...args));
   spec.functions = functions;

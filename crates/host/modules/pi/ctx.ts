@@ -11,6 +11,7 @@ import { facts, state } from "pi:engine";
 import { call, callSync, HostcallError } from "pi:hostcall";
 import { sendError } from "pi:pi/errors";
 import { modelRegistryOf } from "pi:pi/models";
+import { ofThisPi } from "pi:pi/profile";
 import { sessionManager } from "pi:pi/session";
 import { signalOf } from "pi:pi/signals";
 import { guarded } from "pi:pi/stale";
@@ -151,12 +152,12 @@ function together(...parts: object[]): object {
 
 /** The context of an entry. */
 export function createContext(entry: number): object {
-  return guarded(members(entry));
+  return guarded(ofThisPi("ctx", members(entry)));
 }
 
 /** The same for a command, with what only commands may do. */
 export function createCommandContext(entry: number): object {
-  return guarded(together(members(entry), commandMembers(entry)));
+  return guarded(together(ofThisPi("ctx", members(entry)), ofThisPi("command", commandMembers(entry))));
 }
 
 /** What `withSession` gets: a command's context of the session that is open now. */
@@ -169,7 +170,7 @@ function replacedContext(entry: number): object {
     }
     await control("wait_for_idle");
   };
-  return together(members(entry), commandMembers(entry), {
+  return together(ofThisPi("ctx", members(entry)), ofThisPi("command", commandMembers(entry)), {
     sendMessage: (message: object, options: object = {}): Promise<void> => inject("send_message", { message, options }),
     sendUserMessage: (content: unknown, options: object = {}): Promise<void> =>
       inject("send_user_message", { content, options }),

@@ -12,6 +12,7 @@ import { send, state } from "pi:engine";
 import { call, callSync } from "pi:hostcall";
 import { KEY_NAME, complete, stream } from "pi:pi/asking";
 import type { Model } from "pi:pi/asking";
+import { ofThisPi } from "pi:pi/profile";
 import { sessionRuntimeOf } from "pi:pi/session-runtime";
 import { configOf, forget, localModels, nativeOf, providerSpecOf } from "pi:pi/providers";
 
@@ -144,7 +145,7 @@ export function modelRegistryOf(entry: number) {
     getRegisteredNativeProvider: (provider: string): object | undefined => nativeOf(provider),
   };
   // In pi a private member, which extensions hand to their sub-agents all the same.
-  return Object.defineProperty(own, "runtime", { value: sessionRuntimeOf(own) }) as typeof own & { readonly runtime: object };
+  return ofThisPi("modelRegistry", Object.defineProperty(own, "runtime", { value: sessionRuntimeOf(own), configurable: true })) as typeof own & { readonly runtime: object };
 }
 
 export { registry as modelRegistry };

@@ -9,6 +9,7 @@ mod needs;
 pub mod pi;
 
 use crate::outcome::Outcome;
+use crate::profile::PiProfile;
 use crate::signal::Signal;
 use pi::{OnThrow, Rule};
 use pijs_protocol::ExtensionId;
@@ -57,6 +58,12 @@ impl Event {
     #[must_use]
     pub fn with_signal(mut self, key: &'static str, signal: &Signal) -> Self {
         self.signals.push((key, signal.clone()));
+        self
+    }
+
+    /// Without the members that this pi does not have.
+    pub(crate) fn trimmed(mut self, profile: PiProfile) -> Self {
+        profile.trim(&self.name, &mut self.payload);
         self
     }
 

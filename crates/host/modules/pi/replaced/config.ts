@@ -7,6 +7,7 @@
 import { facts } from "pi:engine";
 import { join } from "node:path";
 import { process } from "node:process";
+import { version } from "pi:pi/profile";
 
 export const PACKAGE_NAME = "@earendil-works/pi-coding-agent";
 export const APP_NAME = "pi";
@@ -14,7 +15,7 @@ export const APP_TITLE = "π";
 /** Folder of settings inside a project. */
 export const CONFIG_DIR_NAME = ".pi";
 /** The version of pi whose API this host reproduces. */
-export const VERSION = "0.87.1";
+export const VERSION = version;
 export const ENV_AGENT_DIR = "PI_CODING_AGENT_DIR";
 export const ENV_SESSION_DIR = "PI_CODING_AGENT_SESSION_DIR";
 export const isBunBinary = false;

@@ -1,0 +1,49 @@
+//! Events that the loop does not wait for, as in pi 0.73.1: they are told one after the other, in the order in which they
+//! happened, while the loop goes on. An event that is a barrier waits until all of them are told.
+
+use pijs_host::{Event, Host};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use tokio::sync::Notify;
+
+/// What waits to be told.
+pub(crate) struct Queue {
+    host: Host,
+    waiting: RefCell<VecDeque<Event>>,
+    is_telling: Cell<bool>,
+    told: Notify,
+}
+
+impl Queue {
+    pub(crate) fn new(host: Host) -> Rc<Self> {
+        Rc::new(Self { host, waiting: RefCell::default(), is_telling: Cell::new(false), told: Notify::new() })
+    }
+
+    /// Takes an event. Must be called inside a `tokio::task::LocalSet`.
+    pub(crate) fn push(self: &Rc<Self>, event: Event) {
+        self.waiting.borrow_mut().push_back(event);
+        if !self.is_telling.replace(true) {
+            tokio::task::spawn_local(Rc::clone(self).tell());
+        }
+    }
+
+    async fn tell(self: Rc<Self>) {
+        loop {
+            let next = self.waiting.borrow_mut().pop_front();
+            match next {
+                Some(event) => drop(self.host.emit(event).await),
+                None => break,
+            }
+        }
+        self.is_telling.set(false);
+        self.told.notify_waiters();
+    }
+
+    /// Waits until everything that was taken so far, and meanwhile, is told.
+    pub(crate) async fn settled(&self) {
+        while self.is_telling.get() {
+            self.told.notified().await;
+        }
+    }
+}

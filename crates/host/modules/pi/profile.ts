@@ -1,0 +1,37 @@
+/**
+ * `pi:pi/profile`: which pi an extension meets, where versions differ. The host says so in a fact; what differs between
+ * realm and extension is asked for here and nowhere else.
+ */
+
+import { facts } from "pi:engine";
+
+const isLegacy = facts.profile === "0.73.1";
+
+/** pi's `VERSION`. */
+export const version: string = isLegacy ? "0.73.1" : "0.87.1";
+
+/** Whether `pi.on` returns a function that takes the handler away again. */
+export const handlersCanBeRemoved = !isLegacy;
+
+/** Whether what is registered is looked at: a tool's schema, a flag's default. */
+export const checksRegistrations = !isLegacy;
+
+/** Whether listeners of the bus can all be forgotten by `pi.events.clear`. */
+export const busCanBeCleared = isLegacy;
+
+/** Members that came after 0.73.1. */
+const LATER = {
+  pi: ["registerEntryRenderer", "registerMarkdownTransformer"],
+  ctx: ["isProjectTrusted", "mode", "scopedModels", "thinkingLevel"],
+  command: ["getSystemPromptOptions"],
+  modelRegistry: [
+    "complete", "completeSimple", "getProvider", "getProviderAuth", "getRegisteredNativeProvider", "getRegisteredProviderConfig",
+    "getRegisteredProviderIds", "runtime", "stream", "streamSimple",
+  ],
+};
+
+/** An object without the members that this pi does not have. */
+export function ofThisPi<T extends object>(kind: keyof typeof LATER, object: T): T {
+  if (isLegacy) for (const name of LATER[kind]) delete (object as Record<string, unknown>)[name];
+  return object;
+}

@@ -1,0 +1,214 @@
+//! Which pi an extension meets: the version whose behaviour is reproduced where versions differ.
+//!
+//! Whoever acts differently asks the profile a question; nobody compares versions. In a realm the same profile is the
+//! fact `profile`, and `pi:pi/profile` answers there.
+
+use crate::events::Event;
+use serde_json::{Map, Value};
+use std::fmt;
+use std::str::FromStr;
+
+/// A version of pi.
+///
+/// ```
+/// use pijs_host::PiProfile;
+/// let profile: PiProfile = "0.73".parse()?;
+/// assert_eq!(profile.version(), "0.73.1");
+/// assert!(!profile.fires("agent_settled") && PiProfile::default().fires("agent_settled"));
+/// # Ok::<(), pijs_host::UnknownProfile>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PiProfile {
+    /// pi 0.87.1.
+    #[default]
+    Current,
+    /// pi 0.73.1, the last one under `@mariozechner`.
+    Legacy,
+}
+
+/// All events of 0.73.1, sorted.
+const LEGACY_EVENTS: &[&str] = &[
+    "after_provider_response",
+    "agent_end",
+    "agent_start",
+    "before_agent_start",
+    "before_provider_request",
+    "context",
+    "input",
+    "message_end",
+    "message_start",
+    "message_update",
+    "model_select",
+    "resources_discover",
+    "session_before_compact",
+    "session_before_fork",
+    "session_before_switch",
+    "session_before_tree",
+    "session_compact",
+    "session_shutdown",
+    "session_start",
+    "session_tree",
+    "thinking_level_select",
+    "tool_call",
+    "tool_execution_end",
+    "tool_execution_start",
+    "tool_execution_update",
+    "tool_result",
+    "turn_end",
+    "turn_start",
+    "user_bash",
+];
+
+/// Events of the loop that 0.73.1 queues: the loop goes on while handlers run, one event after the other. There it is
+/// so with `message_end`, too, whose answer counts if it comes in time; here that one is waited for, so that it counts
+/// always.
+const QUEUED: &[&str] = &[
+    "agent_end",
+    "agent_start",
+    "message_start",
+    "message_update",
+    "tool_execution_end",
+    "tool_execution_start",
+    "tool_execution_update",
+    "turn_end",
+    "turn_start",
+];
+
+/// Events that in 0.73.1 come after all that was queued before them.
+const BARRIERS: &[&str] = &["message_end", "tool_call"];
+
+/// Members that events of 0.73.1 lack, and whose changes count for nothing there.
+const LATER_MEMBERS: &[(&str, &[&str])] =
+    &[("turn_end", &["context", "continue", "entries", "messageEntryId", "outcome", "toolResultEntryIds"])];
+/// The same of `systemPromptOptions` in `before_agent_start`.
+const LATER_OPTIONS: &[&str] = &["forceSystemPrompt", "sections", "toolGuidelines"];
+
+impl PiProfile {
+    /// The version, as `VERSION` of pi has it.
+    pub fn version(self) -> &'static str {
+        match self {
+            Self::Current => "0.87.1",
+            Self::Legacy => "0.73.1",
+        }
+    }
+
+    /// Whether an event is there at all; `stream_text` is ours and always is.
+    pub fn fires(self, event: &str) -> bool {
+        self == Self::Current || event == crate::events::pi::STREAM_TEXT || LEGACY_EVENTS.binary_search(&event).is_ok()
+    }
+
+    /// Whether the loop goes on while handlers of this event run.
+    pub fn queues(self, event: &str) -> bool {
+        self == Self::Legacy && QUEUED.contains(&event)
+    }
+
+    /// Whether what was queued comes first. At the end of the program it does, too: nothing would be left of it.
+    pub fn is_barrier(self, event: &Event) -> bool {
+        let ends = event.name() == "session_shutdown" && event.payload().get("reason").is_some_and(|why| why == "quit");
+        self == Self::Legacy && (ends || BARRIERS.contains(&event.name()))
+    }
+
+    /// Whether `pi`, contexts and listeners of the bus outlive `/reload`.
+    pub fn survives_reload(self) -> bool {
+        self == Self::Legacy
+    }
+
+    /// Whether a command that a program runs (`bash` of RPC mode) is told to handlers of `user_bash`, as the person's are.
+    pub fn tells_commands_of_programs(self) -> bool {
+        self == Self::Current
+    }
+
+    /// Takes out of an event what came later.
+    pub(crate) fn trim(self, event: &str, payload: &mut Map<String, Value>) {
+        if self == Self::Current {
+            return;
+        }
+        for (_, members) in LATER_MEMBERS.iter().filter(|(name, _)| *name == event) {
+            members.iter().for_each(|member| drop(payload.shift_remove(*member)));
+        }
+        if let Some(Value::Object(options)) = payload.get_mut("systemPromptOptions") {
+            LATER_OPTIONS.iter().for_each(|member| drop(options.shift_remove(*member)));
+        }
+    }
+}
+
+impl fmt::Display for PiProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.version())
+    }
+}
+
+/// A name of no profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownProfile(String);
+
+impl fmt::Display for UnknownProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no profile {:?}: 0.87 and 0.73 are there", self.0)
+    }
+}
+
+impl std::error::Error for UnknownProfile {}
+
+impl FromStr for PiProfile {
+    type Err = UnknownProfile;
+
+    /// `0.73` or `0.73.1`, `0.87` or `0.87.1`.
+    fn from_str(name: &str) -> Result<Self, UnknownProfile> {
+        match name {
+            "0.73" | "0.73.1" => Ok(Self::Legacy),
+            "0.87" | "0.87.1" => Ok(Self::Current),
+            _ => Err(UnknownProfile(name.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn events_of_an_older_pi_are_some_of_the_newer_one_s() {
+        assert!(LEGACY_EVENTS.is_sorted());
+        assert_eq!(LEGACY_EVENTS.len(), 29);
+        for event in LEGACY_EVENTS {
+            assert!(crate::events::pi::is_known(event), "{event}");
+        }
+        assert!(QUEUED.iter().chain(BARRIERS).all(|event| LEGACY_EVENTS.contains(event)));
+        assert!(PiProfile::Legacy.fires("stream_text") && !PiProfile::Legacy.fires("nonsense"));
+    }
+
+    #[test]
+    fn what_was_queued_comes_before_a_tool_call_and_before_the_end() {
+        let shutdown = |reason: &str| Event::new("session_shutdown").with("reason", reason);
+        assert!(
+            PiProfile::Legacy.is_barrier(&Event::new("tool_call")) && PiProfile::Legacy.is_barrier(&shutdown("quit"))
+        );
+        assert!(
+            !PiProfile::Legacy.is_barrier(&shutdown("reload")) && !PiProfile::Legacy.is_barrier(&Event::new("input"))
+        );
+        assert!(!PiProfile::Current.is_barrier(&Event::new("tool_call")) && !PiProfile::Current.queues("agent_end"));
+    }
+
+    #[test]
+    fn what_came_later_is_taken_out() {
+        let shown = |profile: PiProfile, event: &str| {
+            let payload = json!({"message": 1, "entries": [], "systemPromptOptions": {"cwd": "/", "sections": {}}});
+            let mut payload = payload.as_object().expect("an object").clone();
+            profile.trim(event, &mut payload);
+            Value::Object(payload)
+        };
+        let options = json!({"cwd": "/"});
+        assert_eq!(shown(PiProfile::Legacy, "turn_end"), json!({"message": 1, "systemPromptOptions": options}));
+        assert_eq!(shown(PiProfile::Legacy, "other")["entries"], json!([]));
+        assert_eq!(shown(PiProfile::Current, "turn_end")["systemPromptOptions"]["sections"], json!({}));
+    }
+
+    #[test]
+    fn a_name_of_no_profile_is_told_which_there_are() {
+        let error = "0.5".parse::<PiProfile>().expect_err("there is no such profile");
+        assert!(error.to_string().contains("0.73"), "{error}");
+        assert_eq!("0.87.1".parse(), Ok(PiProfile::Current));
+    }
+}

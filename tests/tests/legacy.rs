@@ -1,0 +1,164 @@
+//! The profile of pi 0.73.1: `fixtures/legacy/NAME.json` with its extension beside it, and what that pi did
+//! (`NAME.0.73.1.json`, captured once). Each is played in a sealed process and in the host's thread, and once more
+//! without the profile, where something has to differ; but for the one whose handlers wait for what the loop does next.
+
+use pijs_conformance::compare::{Options, compare};
+use serde_json::Value;
+use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The pi that the expected files were captured from.
+const CAPTURED: &str = "0.73.1";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/legacy").canonicalize().expect("fixtures/legacy")
+}
+
+fn read(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn pi(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pi-attacked")).args(args).output().expect("pi starts")
+}
+
+fn drive(name: &str, isolation: &str, profile: &[&str]) -> Value {
+    let scenario = folder().join(format!("{name}.json")).display().to_string();
+    let output = pi(&[&["ext", "drive", "--isolation", isolation], profile, &[&scenario]].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {stderr}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{name}: {error}\n{stderr}"))
+}
+
+fn differences(expected: &Value, actual: &Value) -> Vec<String> {
+    compare(expected, actual, &Options::default()).iter().map(ToString::to_string).collect()
+}
+
+#[track_caller]
+fn as_in_the_older_pi(name: &str) {
+    let expected = read(&folder().join(format!("{name}.{CAPTURED}.json")));
+    assert_eq!(expected["pi"], CAPTURED, "{name} was captured from another pi");
+    let isolations: &[&str] = if cfg!(target_os = "linux") { &["process", "thread"] } else { &["thread"] };
+    for isolation in isolations {
+        let actual = drive(name, isolation, &["--profile", "0.73"]);
+        assert_eq!(actual["pi"], CAPTURED);
+        let found = differences(&expected, &actual);
+        assert!(found.is_empty(), "{name} in a {isolation}:\n{}", found.join("\n"));
+    }
+}
+
+#[track_caller]
+fn as_in_the_older_pi_alone(name: &str) {
+    as_in_the_older_pi(name);
+    let current = drive(name, "thread", &[]);
+    assert_eq!(current["pi"], "0.87.1");
+    let expected = read(&folder().join(format!("{name}.{CAPTURED}.json")));
+    assert!(!differences(&expected, &current).is_empty(), "{name} shows nothing that differs");
+}
+
+#[test]
+fn members_that_came_later_are_absent() {
+    as_in_the_older_pi_alone("surface");
+}
+
+#[test]
+fn what_is_registered_is_not_looked_at() {
+    as_in_the_older_pi_alone("registering");
+}
+
+#[test]
+fn events_that_came_later_never_fire_and_the_others_have_their_older_members() {
+    as_in_the_older_pi_alone("events");
+}
+
+#[test]
+fn what_was_kept_works_after_a_reload_and_not_in_another_session() {
+    as_in_the_older_pi_alone("reload");
+}
+
+#[test]
+fn the_loop_does_not_wait_for_its_handlers_and_a_tool_call_does() {
+    as_in_the_older_pi("queued");
+}
+
+#[test]
+fn a_session_is_told_its_profile_by_an_option_or_by_the_settings() {
+    let world = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| world.path().join(name);
+    std::fs::create_dir_all(at("home/.pi/agent")).expect("folders");
+    std::fs::write(
+        at("main.ts"),
+        "import { VERSION } from '@mariozechner/pi-coding-agent';\nexport default (pi) => pi.on('session_start', (_, ctx) => console.error(`@${VERSION} ${'mode' in ctx}`));\n",
+    )
+    .expect("written");
+    std::fs::write(at("model.jsonl"), r#"{"events": [{"text": "hello"}], "stop": "end_turn"}"#).expect("written");
+    let run = |settings: &str, profile: &[&str]| {
+        std::fs::write(at("home/.pi/agent/settings.json"), settings).expect("written");
+        let output = Command::new(env!("CARGO_BIN_EXE_pi-attacked"))
+            .args(["-p", "x", "--no-session", "--model", &format!("script:{}", at("model.jsonl").display())])
+            .args(["-e", &at("main.ts").display().to_string()])
+            .args(profile)
+            .current_dir(world.path())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", at("home"))
+            .stdin(std::process::Stdio::null())
+            .output()
+            .expect("pi starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let said = |settings: &str, profile: &[&str], wanted: &str| {
+        let (code, stderr) = run(settings, profile);
+        assert_eq!(code, Some(0), "{stderr}");
+        assert!(stderr.contains(wanted), "{profile:?} with {settings}: {stderr}");
+    };
+    said("{}", &[], "@0.87.1 true");
+    said("{}", &["--profile", "0.73"], "@0.73.1 false");
+    said(r#"{"extensionProfile": "0.73"}"#, &[], "@0.73.1 false");
+    said(r#"{"extensionProfile": "0.73"}"#, &["--profile", "0.87"], "@0.87.1 true");
+    let (code, stderr) = run("{}", &["--profile", "0.5"]);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("0.73"), "{stderr}");
+    let (code, stderr) = run(r#"{"extensionProfile": "0.5"}"#, &[]);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("extensionProfile") && stderr.contains("0.73"), "{stderr}");
+}
+
+/// What a program runs by `bash` of RPC mode is told to handlers of `user_bash` by a later pi only.
+#[test]
+fn a_command_of_a_program_is_no_command_of_the_person() {
+    let world = tempfile::tempdir().expect("a folder");
+    let main = world.path().join("main.ts");
+    let source = "export default (pi) => pi.on('user_bash', ({ command }) => ({ result: { output: `instead of ${command}`, exitCode: 0, cancelled: false, truncated: false } }));\n";
+    std::fs::write(&main, source).expect("written");
+    let answered = |profile: &str| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_pi-attacked"))
+            .args(["--mode", "rpc", "--no-session", "--model", "script:/dev/null", "--profile", profile, "-e"])
+            .arg(&main)
+            .current_dir(world.path())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", world.path())
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("pi starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        stdin.write_all(b"{\"id\": \"1\", \"type\": \"bash\", \"command\": \"echo said\"}\n").expect("written");
+        let mut lines = std::io::BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let response = lines
+            .by_ref()
+            .map(|line| serde_json::from_str::<Value>(&line.expect("text")).expect("JSON"))
+            .find(|line| line["type"] == "response")
+            .expect("an answer");
+        drop(stdin);
+        lines.for_each(drop);
+        child.wait().expect("it ends");
+        response["data"]["output"].as_str().unwrap_or_else(|| panic!("{response}")).to_owned()
+    };
+    assert_eq!(answered("0.73"), "said\n");
+    assert_eq!(answered("0.87"), "instead of echo said");
+}
