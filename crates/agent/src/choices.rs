@@ -7,11 +7,19 @@ use crate::context;
 use crate::message::Message;
 use crate::provider::Model;
 use crate::settings::Settings;
+use std::path::PathBuf;
 
 impl Agent {
     /// The models that can be used: their provider has a key, or needs none.
     pub fn available_models(&self) -> Vec<Model> {
         self.models.borrow().available()
+    }
+
+    /// Theme files: of the person, the project, packages and extensions that named some, the first of a name first.
+    pub fn themes(&self) -> Vec<PathBuf> {
+        let found = self.resources.borrow().themes.clone();
+        // Before the session has begun nothing has been read.
+        if found.is_empty() { self.places.borrow().themes() } else { found }
     }
 
     /// Changes to the next model that can be used. `None` when there is no other.

@@ -72,6 +72,14 @@ pub struct ResourcePlaces {
     pub found_by: Option<(DiscoverOptions, ResourceOptions)>,
 }
 
+impl ResourcePlaces {
+    /// The theme files that are found there.
+    pub fn themes(&self) -> Vec<PathBuf> {
+        let found = self.found_by.as_ref().map(|(options, asked)| resolve_resources(options, asked));
+        found.map(|found| found.themes.into_iter().map(|theme| theme.path).collect()).unwrap_or_default()
+    }
+}
+
 /// What a session has.
 #[derive(Debug, Clone, Default)]
 pub struct Resources {

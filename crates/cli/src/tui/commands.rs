@@ -14,7 +14,7 @@ use pijs_agent::session::Body;
 use pijs_agent::{DeliverAs, Ending, InputSource, Outcome};
 use pijs_host::CallbackOutcome;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tokio_util::sync::CancellationToken;
 
@@ -85,6 +85,8 @@ pub(super) struct Commands {
     pub(super) screen: Screen,
     pub(super) port: TuiPort,
     pub(super) environment: Environment,
+    /// What was said to be wrong with themes.
+    pub(super) theme_problems: RefCell<BTreeSet<String>>,
     /// Commands of the shell that run, by their number.
     shells: RefCell<BTreeMap<u64, CancellationToken>>,
     shell: Cell<u64>,
@@ -92,7 +94,15 @@ pub(super) struct Commands {
 
 impl Commands {
     pub(super) fn new(session: Rc<Assembled>, screen: Screen, port: TuiPort, environment: Environment) -> Self {
-        Self { session, screen, port, environment, shells: RefCell::default(), shell: Cell::new(0) }
+        Self {
+            session,
+            screen,
+            port,
+            environment,
+            theme_problems: RefCell::default(),
+            shells: RefCell::default(),
+            shell: Cell::new(0),
+        }
     }
 
     /// Begins what was asked for; it goes on beside what is asked next.
@@ -140,6 +150,7 @@ impl Commands {
                 warnings.iter().for_each(|warning| view.say(Style::Warning, warning));
             }
             (view.shortcuts, view.shortcut_warnings) = (shortcuts, warnings);
+            view.has_begun = true;
             if let Some(model) = model {
                 view.model.name = match model.is_unknown() {
                     true => "no model".to_owned(),
@@ -299,7 +310,10 @@ impl Commands {
             },
             "reload" if !control.is_idle() => self.fail("wait until the model is done, then: /reload"),
             "reload" => match agent.reload().await {
-                Ok(()) => self.inform("loaded again"),
+                Ok(()) => {
+                    self.publish_themes();
+                    self.inform("loaded again");
+                }
                 Err(error) => self.fail(&error.to_string()),
             },
             "compact" => match agent.compact(Some(rest).filter(|rest| !rest.is_empty())).await {

@@ -208,6 +208,7 @@ impl View {
         if let Some(provider) = self.providers.last()
             && !is_command
         {
+            self.applying = true;
             return vec![Work::Apply { provider: provider.id.clone(), request, item, prefix }];
         }
         self.apply(&request, &item, &prefix);

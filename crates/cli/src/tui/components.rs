@@ -17,8 +17,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// How long a listener may look at one key; a person does not notice it.
-const LISTENING: Duration = Duration::from_millis(250);
+/// How long a listener may look at one key: much longer than any does that works, and short enough to type on beside one
+/// that hangs.
+const LISTENING: Duration = Duration::from_secs(1);
 
 /// Asks extensions, each in the order in which it is asked; one that hangs holds up only itself.
 #[derive(Clone)]

@@ -18,7 +18,7 @@
 //! | [`port`], [`events`] | who changes it |
 //! | [`components`] | what extensions draw, asked of them |
 //! | [`commands`], [`selections`], [`suggestions`] | what the person says, chooses, could say |
-//! | [`surroundings`] | branch, sessions and themes on disk |
+//! | [`surroundings`], [`themes`] | branch, sessions and themes on disk |
 //!
 //! What always holds: every text of an extension, a model or a file is cleaned before it is a line; the last row and
 //! the frame of a question of pi's are drawn by nobody else; Ctrl-C twice ends the session, whatever has the keys.
@@ -43,6 +43,7 @@ mod screen;
 mod selections;
 mod suggestions;
 mod surroundings;
+mod themes;
 mod tools;
 mod transcript;
 mod tty;
@@ -141,7 +142,6 @@ async fn run(
     let _ = ledger.set(session.ledger.clone());
     port.publish_to(session.host.state().clone());
     publish_size(&session, screen);
-    publish_themes(environment, &session, screen)?;
     let resized = watch_size(Rc::clone(&session), screen.clone())?;
     let mut stops = Stops::listen()?;
     let host = session.host.clone();
@@ -190,11 +190,16 @@ async fn talk(
         // Somebody who has left already is asked in vain.
         let _ = asked_to_leave.send(());
     });
+    commands.publish_themes();
+    commands.take_own_theme();
     screen.change(|view| {
         view.standing.place = footer::place(&environment.dirs.cwd, &environment.dirs.home);
         view.welcome = WELCOME.map(str::to_owned).to_vec();
     });
+    // What was said while everything was put together stands below what was there before.
+    let said = screen.change(|view| view.transcript.take());
     show_session(&session, &screen);
+    screen.change(|view| view.transcript.put_back(said));
 
     // Beside the session from its very start: handlers of `session_start` show things and ask.
     let (serving, said) = mpsc::unbounded_channel();
@@ -229,6 +234,8 @@ async fn talk(
     let mut said = said;
     let conversation = session.agent.attend(async {
         session.start().await?;
+        // Extensions may have named some.
+        commands.publish_themes();
         commands.publish();
         if control.model().is_some_and(|model| model.is_unknown()) {
             commands.warn(NO_MODEL);
@@ -270,18 +277,6 @@ fn show_session(session: &Assembled, screen: &Screen) {
         events::replay(view, &branch);
         (view.standing.name, view.standing.spent) = (name, spent);
     });
-}
-
-/// Themes of the person, and of the project when it is trusted.
-fn publish_themes(environment: &Environment, session: &Assembled, screen: &Screen) -> Result<()> {
-    let mut places = vec![environment.dirs.agent_dir.join("themes")];
-    if crate::trust::Trust::read(environment)?.covers(&environment.dirs.cwd) {
-        places.push(environment.dirs.cwd.join(".pi/themes"));
-    }
-    let (themes, problems) = surroundings::themes(&places);
-    session.host.set_state("themes", themes);
-    screen.change(|view| problems.iter().for_each(|problem| view.say(Style::Warning, problem)));
-    Ok(())
 }
 
 /// What components read as the size of the terminal.

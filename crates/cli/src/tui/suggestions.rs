@@ -7,10 +7,12 @@ use pijs_host::{CallbackOutcome, Owner};
 use pijs_protocol::{EntryIndex, Handle};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long extensions may think about completions.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one may take to put a completion into the text; then it is put in as pi does.
+const APPLYING: Duration = Duration::from_secs(1);
 /// Files that are looked at, and that are offered.
 const MOST_FILES: usize = 20_000;
 const MOST_OFFERED: usize = 50;
@@ -34,11 +36,18 @@ impl Commands {
 
     /// Has a provider put what was chosen into the text.
     pub(super) async fn apply(&self, provider: ComponentId, request: Request, item: Value, prefix: String) {
-        let answer = self.ask(&provider, request.to_apply(&item, &prefix)).await;
-        self.screen.change(|view| match &answer {
-            Some(answer) if answer["lines"].is_array() => view.applied(&request, answer),
-            _ => view.apply(&request, &item, &prefix),
+        let asked = self.ask(&provider, request.to_apply(&item, &prefix));
+        // Keys wait for it.
+        let answer = tokio::time::timeout(APPLYING, asked).await.ok().flatten();
+        let work = self.screen.change(|view| {
+            match &answer {
+                Some(answer) if answer["lines"].is_array() => view.applied(&request, answer),
+                _ => view.apply(&request, &item, &prefix),
+            }
+            view.applying = false;
+            view.catch_up(Instant::now())
         });
+        work.into_iter().for_each(|work| self.screen.ask(work));
     }
 
     /// `{items, prefix}`, or `null`: of all providers, or of those below one.

@@ -1,20 +1,14 @@
-//! What is around the session on disk: the git branch, other sessions, theme files.
+//! What is around the session on disk: the git branch, other sessions.
 
 use pijs_agent::message::{Content, Message};
 use pijs_agent::session::{Body, Entry, Session};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 /// Sessions that are listed, and bytes of one that are read for its title.
 const MOST_SESSIONS: usize = 200;
 const MOST_READ: u64 = 256 * 1024;
-/// Largest theme file, and how many there may be.
-const LARGEST_THEME: u64 = 256 * 1024;
-const MOST_THEMES: usize = 200;
-/// How far names of colours may stand for each other.
-const DEEPEST_VARIABLE: usize = 10;
-
 /// The git branch of a folder: `detached` without one, nothing outside of a repository.
 pub(super) fn branch(cwd: &Path) -> Option<String> {
     let head = cwd.ancestors().find_map(|folder| {
@@ -142,70 +136,6 @@ fn fenced(text: &str) -> String {
     format!("{fence}\n{}\n{fence}", text.trim_end())
 }
 
-/// Theme files of folders and single ones, as realms read them: `{name, path, foregrounds, backgrounds}`. What is wrong
-/// with one is said, and the others count.
-pub(super) fn themes(places: &[PathBuf]) -> (Vec<Value>, Vec<String>) {
-    let (mut found, mut problems): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());
-    for place in places {
-        let mut files: Vec<PathBuf> = if place.is_dir() {
-            let entries = std::fs::read_dir(place).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-            entries.filter(|path| path.extension().is_some_and(|kind| kind == "json")).collect()
-        } else {
-            Vec::from_iter(place.is_file().then(|| place.clone()))
-        };
-        files.sort();
-        for file in files {
-            match theme(&file) {
-                Ok(theme) if found.iter().any(|known| known["name"] == theme["name"]) => {}
-                Ok(theme) => found.push(theme),
-                Err(problem) => problems.push(format!("theme {}: {problem}", file.display())),
-            }
-            if found.len() + problems.len() >= MOST_THEMES {
-                return (found, problems);
-            }
-        }
-    }
-    (found, problems)
-}
-
-fn theme(file: &Path) -> Result<Value, String> {
-    let size = file.metadata().map_err(|error| error.to_string())?.len();
-    if size > LARGEST_THEME {
-        return Err(format!("{size} bytes are more than {LARGEST_THEME}"));
-    }
-    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
-    let value: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    let name = value["name"].as_str().filter(|name| !name.is_empty()).ok_or("it has no name")?;
-    let colours = value["colors"].as_object().ok_or("it has no colors")?;
-    let empty = Map::new();
-    let variables = value["vars"].as_object().unwrap_or(&empty);
-    let (mut foregrounds, mut backgrounds) = (Map::new(), Map::new());
-    for (key, colour) in colours {
-        let colour = resolve(colour, variables).ok_or_else(|| format!("{key} is no colour: {colour}"))?;
-        let side = if key.ends_with("Bg") { &mut backgrounds } else { &mut foregrounds };
-        side.insert(key.clone(), colour);
-    }
-    Ok(json!({"name": name, "path": file, "foregrounds": foregrounds, "backgrounds": backgrounds}))
-}
-
-/// A colour: `#rrggbb`, a number of the terminal's palette, nothing, or a variable that is one.
-fn resolve(colour: &Value, variables: &Map<String, Value>) -> Option<Value> {
-    let mut colour = colour.clone();
-    for _ in 0..DEEPEST_VARIABLE {
-        match &colour {
-            Value::Number(number) => return (number.as_u64()? < 256).then_some(colour),
-            Value::String(text) if text.is_empty() => return Some(colour),
-            Value::String(text) if text.starts_with('#') => {
-                let is_hex = text.len() == 7 && text[1..].bytes().all(|byte| byte.is_ascii_hexdigit());
-                return is_hex.then_some(colour);
-            }
-            Value::String(name) => colour = variables.get(name)?.clone(),
-            _ => return None,
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,28 +156,6 @@ mod tests {
         write("inner/.git", "gitdir: ../kept\n");
         write("kept/HEAD", "ref: refs/heads/two\n");
         assert_eq!(branch(&folder.path().join("inner")).as_deref(), Some("two"));
-    }
-
-    #[test]
-    fn themes_are_read_and_problems_said() {
-        let folder = tempfile::tempdir().expect("a folder");
-        for (name, text) in [
-            (
-                "a.json",
-                r##"{"name": "mine", "vars": {"x": "y", "y": "#112233"}, "colors": {"accent": "x", "text": 7, "dim": "", "selectedBg": "#000000"}}"##,
-            ),
-            ("b.json", r#"{"name": "loop", "vars": {"x": "x"}, "colors": {"accent": "x"}}"#),
-            ("c.json", "{"),
-            ("d.json", r#"{"name": "mine", "colors": {}}"#),
-            ("e.txt", "no theme"),
-        ] {
-            std::fs::write(folder.path().join(name), text).expect("a file");
-        }
-        let (found, problems) = themes(&[folder.path().to_owned(), folder.path().join("missing")]);
-        assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!(found[0]["foregrounds"], json!({"accent": "#112233", "text": 7, "dim": ""}));
-        assert_eq!(found[0]["backgrounds"], json!({"selectedBg": "#000000"}));
-        assert!(problems.len() == 2 && problems[0].contains("accent is no colour"), "{problems:?}");
     }
 
     #[test]

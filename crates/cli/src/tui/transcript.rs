@@ -198,6 +198,16 @@ impl Transcript {
         self.push(Content::Text(style, text.to_owned()));
     }
 
+    /// All blocks, for [`Transcript::put_back`].
+    pub(super) fn take(&mut self) -> std::collections::VecDeque<Block> {
+        std::mem::take(&mut self.blocks)
+    }
+
+    /// Appends blocks that were taken.
+    pub(super) fn put_back(&mut self, blocks: std::collections::VecDeque<Block>) {
+        self.blocks.extend(blocks);
+    }
+
     /// Forgets everything: another session.
     pub(super) fn clear(&mut self) {
         self.blocks.clear();

@@ -56,7 +56,7 @@ impl View {
             self.leave();
             return vec![Work::Exit];
         }
-        if self.listening.is_some() {
+        if self.listening.is_some() || self.applying {
             if self.unheard.len() < MOST_UNHEARD {
                 self.unheard.push_back(input.clone());
             }
@@ -114,12 +114,19 @@ impl View {
             }
             (_, Some(left)) => self.take_changed(left, now),
         };
-        while let Some(next) = self.unheard.pop_front() {
-            if let Some(listen) = self.listen(&next) {
-                work.push(listen);
-                break;
+        work.extend(self.catch_up(now));
+        work
+    }
+
+    /// The keys that waited, until one has to be waited for again.
+    pub(super) fn catch_up(&mut self, now: Instant) -> Vec<Work> {
+        let mut work = Vec::new();
+        while self.listening.is_none() && !self.applying {
+            let Some(next) = self.unheard.pop_front() else { break };
+            match self.listen(&next) {
+                Some(listen) => work.push(listen),
+                None => work.extend(self.take(&next, now)),
             }
-            work.extend(self.take(&next, now));
         }
         work
     }

@@ -175,12 +175,16 @@ pub(super) struct View {
     pub(super) popup: Option<Popup>,
     /// Extensions that complete, the newest last.
     pub(super) providers: Vec<Provider>,
+    /// An extension is putting what was chosen into the text: keys wait.
+    pub(super) applying: bool,
     /// Those that wait for what completes a text.
     pub(super) suggestions: BTreeMap<u64, oneshot::Sender<Value>>,
     /// Commands of the person that run.
     pub(super) shells: usize,
     pub(super) interrupted: Option<Instant>,
     pub(super) escaped: Option<Instant>,
+    /// The session has begun: whoever wanted to hear of it has.
+    pub(super) has_begun: bool,
     /// The session is being closed.
     pub(super) is_leaving: bool,
 }

@@ -1,5 +1,6 @@
 //! Commands and keys of pi's own that are about the session, and how a reply looks.
 
+use super::pty::Terminal;
 use super::{NOTHING, open, open_with};
 use crate::support::World;
 
@@ -151,4 +152,33 @@ fn keys_of_extensions_and_what_stands_in_their_way() {
     terminal.presses("\u{14}", "pondering");
     terminal.sees_no_more("deep thoughts");
     terminal.presses("\u{14}", "deep thoughts");
+}
+
+const PACKED: &str = r#"
+export default function (pi: any) {
+  const shown = (ctx: any) => ctx.ui.getAllThemes().map((theme: any) => theme.name).join(",");
+  pi.on("session_start", (_event: any, ctx: any) => ctx.ui.setStatus("first", `at first ${shown(ctx)} ${ctx.ui.theme.name}`));
+  pi.on("resources_discover", () => ({ themePaths: ["./found.json"] }));
+  pi.registerCommand("themes", { handler: async (_: string, ctx: any) => {
+    ctx.ui.notify(`then ${shown(ctx)} ${ctx.ui.setTheme("found").success} ${ctx.ui.theme.getFgAnsi("accent").slice(2)}`);
+  } });
+}
+"#;
+
+#[test]
+fn themes_come_from_packages_and_from_extensions_that_name_them() {
+    let world = World::new();
+    let theme = |name: &str| format!(r##"{{"name": "{name}", "colors": {{"accent": "#0a0b0c"}}}}"##);
+    let manifest =
+        r#"{"name": "pack", "version": "1.0.0", "pi": {"extensions": ["./index.ts"], "themes": ["./themes"]}}"#;
+    world.write("project/pack/package.json", manifest);
+    world.write("project/pack/index.ts", PACKED);
+    world.write("project/pack/themes/packed.json", theme("packed"));
+    world.write("project/pack/found.json", theme("found"));
+    world.write("home/.pi/agent/settings.json", r#"{"theme": "packed"}"#);
+    let model = world.script(&[&["x"]]);
+    let mut terminal = Terminal::start(world.command(&["-ne", "-e", "./pack", "--model", &model]));
+    terminal.is_ready();
+    terminal.sees("at first dark,light,packed packed");
+    terminal.answers("/themes", "then dark,light,packed,found true 38;2;10;11;12m");
 }

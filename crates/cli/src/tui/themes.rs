@@ -1,0 +1,136 @@
+//! Themes: files of the person, of a project that is trusted, of packages and of extensions, and which one is used.
+
+use super::commands::Commands;
+use super::transcript::Style;
+use crate::trust::Trust;
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+
+/// Largest theme file, and how many there may be.
+const LARGEST_THEME: u64 = 256 * 1024;
+const MOST_THEMES: usize = 200;
+/// How far names of colours may stand for each other.
+const DEEPEST_VARIABLE: usize = 10;
+
+impl Commands {
+    /// Tells realms which themes there are. What is wrong with one is said once.
+    pub(super) fn publish_themes(&self) {
+        let (themes, problems) = themes(&self.session.agent.themes());
+        self.session.host.set_state("themes", themes);
+        let mut said = self.theme_problems.borrow_mut();
+        for problem in problems {
+            if said.insert(problem.clone()) {
+                self.screen.change(|view| view.say(Style::Warning, &problem));
+            }
+        }
+    }
+
+    fn is_trusted(&self) -> bool {
+        Trust::read(&self.environment).is_ok_and(|trust| trust.covers(&self.environment.dirs.cwd))
+    }
+
+    /// The theme that `settings.json` names.
+    pub(super) fn take_own_theme(&self) {
+        let dirs = &self.environment.dirs;
+        let project = self.is_trusted().then(|| dirs.cwd.join(".pi/settings.json"));
+        let set = |file: PathBuf| {
+            let settings: Value = serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()?;
+            settings["theme"].as_str().map(str::to_owned)
+        };
+        let name = project.and_then(set).or_else(|| set(dirs.agent_dir.join("settings.json")));
+        if let Some(name) = name {
+            self.port.choose_theme(&name);
+        }
+    }
+}
+
+/// Theme files of folders and single ones, as realms read them: `{name, path, foregrounds, backgrounds}`. What is wrong
+/// with one is said, and the others count.
+fn themes(places: &[PathBuf]) -> (Vec<Value>, Vec<String>) {
+    let (mut found, mut problems): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());
+    for place in places {
+        let mut files: Vec<PathBuf> = if place.is_dir() {
+            let entries = std::fs::read_dir(place).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+            entries.filter(|path| path.extension().is_some_and(|kind| kind == "json")).collect()
+        } else {
+            Vec::from_iter(place.is_file().then(|| place.clone()))
+        };
+        files.sort();
+        for file in files {
+            match theme(&file) {
+                Ok(theme) if found.iter().any(|known| known["name"] == theme["name"]) => {}
+                Ok(theme) => found.push(theme),
+                Err(problem) => problems.push(format!("theme {}: {problem}", file.display())),
+            }
+            if found.len() + problems.len() >= MOST_THEMES {
+                return (found, problems);
+            }
+        }
+    }
+    (found, problems)
+}
+
+fn theme(file: &Path) -> Result<Value, String> {
+    let size = file.metadata().map_err(|error| error.to_string())?.len();
+    if size > LARGEST_THEME {
+        return Err(format!("{size} bytes are more than {LARGEST_THEME}"));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let name = value["name"].as_str().filter(|name| !name.is_empty()).ok_or("it has no name")?;
+    let colours = value["colors"].as_object().ok_or("it has no colors")?;
+    let empty = Map::new();
+    let variables = value["vars"].as_object().unwrap_or(&empty);
+    let (mut foregrounds, mut backgrounds) = (Map::new(), Map::new());
+    for (key, colour) in colours {
+        let colour = resolve(colour, variables).ok_or_else(|| format!("{key} is no colour: {colour}"))?;
+        let side = if key.ends_with("Bg") { &mut backgrounds } else { &mut foregrounds };
+        side.insert(key.clone(), colour);
+    }
+    Ok(json!({"name": name, "path": file, "foregrounds": foregrounds, "backgrounds": backgrounds}))
+}
+
+/// A colour: `#rrggbb`, a number of the terminal's palette, nothing, or a variable that is one.
+fn resolve(colour: &Value, variables: &Map<String, Value>) -> Option<Value> {
+    let mut colour = colour.clone();
+    for _ in 0..DEEPEST_VARIABLE {
+        match &colour {
+            Value::Number(number) => return (number.as_u64()? < 256).then_some(colour),
+            Value::String(text) if text.is_empty() => return Some(colour),
+            Value::String(text) if text.starts_with('#') => {
+                let is_hex = text.len() == 7 && text[1..].bytes().all(|byte| byte.is_ascii_hexdigit());
+                return is_hex.then_some(colour);
+            }
+            Value::String(name) => colour = variables.get(name)?.clone(),
+            _ => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn themes_are_read_and_problems_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in [
+            (
+                "a.json",
+                r##"{"name": "mine", "vars": {"x": "y", "y": "#112233"}, "colors": {"accent": "x", "text": 7, "dim": "", "selectedBg": "#000000"}}"##,
+            ),
+            ("b.json", r#"{"name": "loop", "vars": {"x": "x"}, "colors": {"accent": "x"}}"#),
+            ("c.json", "{"),
+            ("d.json", r#"{"name": "mine", "colors": {}}"#),
+            ("e.txt", "no theme"),
+        ] {
+            std::fs::write(folder.path().join(name), text).expect("a file");
+        }
+        let (found, problems) = themes(&[folder.path().to_owned(), folder.path().join("missing")]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0]["foregrounds"], json!({"accent": "#112233", "text": 7, "dim": ""}));
+        assert_eq!(found[0]["backgrounds"], json!({"selectedBg": "#000000"}));
+        assert!(problems.len() == 2 && problems[0].contains("accent is no colour"), "{problems:?}");
+    }
+}
