@@ -16,12 +16,13 @@ use crate::supply::Supplier;
 use crate::trust::Trust;
 use pijs_durable::Disk;
 use pijs_extc::SourceMaps;
-use pijs_host::{Digests, Entry, Host, Package};
+use pijs_host::{Digests, Entry, Host, Observer, Package, Report, ReportKind};
 use pijs_hostcall::book::{Book, Record};
 use pijs_hostcall::{Dispatcher, Profile};
-use pijs_packages::{DiscoverOptions, Discovery, PackageEntry, Scope, recover, resolve_extensions};
+use pijs_packages::{DiscoverOptions, Discovery, Origin, PackageEntry, Scope, recover, resolve_extensions};
 use pijs_protocol::ExtensionId;
 use pijs_protocol::artifact::ArtifactMetadata;
+use pijs_protocol::message::ErrorReport;
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,8 +85,36 @@ pub(crate) struct Desk<'a> {
     pub(crate) first: RefCell<BTreeSet<ExtensionId>>,
 }
 
+/// What is wrong with something that is installed: whoever watches the session is told, and it goes on. Where nobody
+/// does it ends, as under pi: what failed may be a guard.
+fn unless_watched(observer: Option<&dyn Observer>, id: &str, failure: Failure) -> Result<()> {
+    let Some(observer) = observer else { return Err(failure) };
+    let (phase, message) = ("load".to_owned(), failure.to_string());
+    let error = ErrorReport { entry: None, phase, name: None, message, stack: None, position: None };
+    observer.report(&Report { extension: ExtensionId::new(id), path: id.to_owned(), kind: ReportKind::Error(error) });
+    Ok(())
+}
+
+/// Loads packages in their order. Those that were named on the command line have to load; the rest as in [`unless_watched`].
+pub(crate) async fn load_all(
+    host: &Host,
+    dispatcher: &Dispatcher,
+    compiler: &Compiler,
+    supplier: &Supplier,
+    desk: &Desk<'_>,
+    (packages, observer): (&[PackageEntry], Option<&dyn Observer>),
+) -> Result<()> {
+    for found in packages {
+        if let Err(failure) = load(host, dispatcher, compiler, supplier, desk, found).await {
+            let observer = observer.filter(|_| found.origin != Origin::Named);
+            unless_watched(observer, found.id.as_str(), failure)?;
+        }
+    }
+    Ok(())
+}
+
 /// Compiles and loads one package.
-pub(crate) async fn load(
+async fn load(
     host: &Host,
     dispatcher: &Dispatcher,
     compiler: &Compiler,

@@ -12,7 +12,7 @@ use crate::grant_file::{Answers, GrantFile};
 use crate::grants::Decided;
 use crate::isolation;
 use crate::ledger;
-use crate::loading::{Desk, ToolPins, discover, load, places, provenance, set_flags};
+use crate::loading::{Desk, ToolPins, discover, load_all, places, provenance, set_flags};
 use crate::models::{self, Choice, HOW};
 use crate::output::{clean, indented, stderr};
 use crate::piped::{answers_one, prompt};
@@ -244,6 +244,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
 
     let compiler = Compiler::new();
     let supplier = Supplier::new(environment, compiler.cache());
+    let observer = partner.as_ref().map(|partner| Rc::clone(&partner.observer));
     let discovery = discover(environment, &args)?;
     let timer = Arc::new(SystemTimer::new());
     let state = ReadableState::default();
@@ -277,8 +278,8 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let dispatcher = Arc::new(dispatcher);
 
     let mut host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer);
-    if let Some(partner) = &partner {
-        host = host.observer(Rc::clone(&partner.observer));
+    if let Some(observer) = &observer {
+        host = host.observer(Rc::clone(observer));
     }
     let host = isolation::realms(host, &args, environment, &decided)?
         .options(host_options(environment, &decided, &ambient))
@@ -289,9 +290,8 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
         .build();
     let reports = partner.is_none().then(|| host.reports());
     let desk = Desk { decided: &decided, book, answers, first: RefCell::default() };
-    for found in &discovery.packages {
-        load(&host, &dispatcher, &compiler, &supplier, &desk, found).await?;
-    }
+    let packages = (discovery.packages.as_slice(), observer.as_deref());
+    load_all(&host, &dispatcher, &compiler, &supplier, &desk, packages).await?;
     set_flags(&host, flags)?;
     if let Some(shown) = reports.clone() {
         let ledger = ledger.clone();

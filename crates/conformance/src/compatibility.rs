@@ -52,7 +52,8 @@ const HOW_TO_READ: &str = "A refused name is there and says when it is\n\
 /// Where PiJS differs from pi on purpose.
 const DEVIATIONS: &str = "\n## On purpose\n\n\
     | pi | here |\n|---|---|\n\
-    | a name conflict or an extension that fails to load ends the program | it is reported and the session lives |\n\
+    | a name conflict ends the program | it is reported and the session lives |\n\
+    | any extension that fails to load ends the program | one that is installed is reported at the terminal and over RPC, and the session lives; one named by `-e` ends the program, as does any under `pi -p` |\n\
     | extensions share one process and its objects | each package has a realm of its own; what crosses is copied |\n\
     | extensions may do whatever the user may | files outside, programs, servers and variables need a grant |\n\
     | a search upwards finds what lies above the project | it ends at the project, as at the top of the file system |\n\

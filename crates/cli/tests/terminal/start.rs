@@ -78,3 +78,44 @@ fn no_extension_sees_a_key_that_is_typed() {
     terminal.presses("\r", "the key of Groq is in auth.json");
     terminal.answers("/heard", "heard: false true");
 }
+
+const GOOD: &str = r#"
+export default (pi: any) => pi.registerCommand("good", { handler: async (_: string, ctx: any) => ctx.ui.notify("good works") });
+"#;
+
+/// A home with an extension that works, one that throws, one that is no program, and a package that is gone.
+fn broken_home() -> World {
+    let world = World::new();
+    world.write("home/.pi/agent/extensions/good.ts", GOOD);
+    world.write(
+        "home/.pi/agent/extensions/bad.ts",
+        "export default () => { throw new Error(\"it broke while loading\"); };\n",
+    );
+    world.write("home/.pi/agent/extensions/worse.ts", "export default function ( {\n");
+    world.write("home/.pi/agent/settings.json", r#"{"packages": ["./gone"]}"#);
+    world
+}
+
+#[test]
+fn what_is_installed_and_fails_is_shown_and_the_session_lives() {
+    let world = broken_home();
+    let model = world.script(&[&["x"]]);
+    let mut terminal = Terminal::start(world.command(&["--model", &model]));
+    terminal.is_ready();
+    for shown in ["it broke while loading", "bad.ts:1", "worse.ts", "gone"] {
+        terminal.sees(shown);
+    }
+    terminal.answers("/good", "good works");
+    // Where nobody would see it, a guard may be missing.
+    world.pi(&["-p", "hello", "--model", &model]).failed(1, &["gone", "Failed to load"]);
+}
+
+#[test]
+fn what_is_named_has_to_load() {
+    let world = broken_home();
+    let file = world.path().join("home/.pi/agent/extensions/bad.ts");
+    let model = world.script(&[&["x"]]);
+    let terminal = Terminal::start(world.command(&["--model", &model, "-ne", "-e", file.to_str().expect("a path")]));
+    let (code, bytes) = terminal.ends();
+    assert!(code == 1 && bytes.contains("it broke while loading"), "{code}: {bytes}");
+}
