@@ -60,6 +60,7 @@ impl Agent {
         self.run_prompt.take();
         self.publish_tools();
         let flushed = self.control.flush_after_run().and_then(|()| self.control.flush_after_turn());
+        self.control.forget_taken();
         self.control.end_run();
         let (ending, reply) = result?;
         flushed?;
@@ -324,6 +325,7 @@ impl Agent {
 
     /// A message that is complete when it begins.
     async fn say(&self, run: &mut Run, message: Message) -> Result<(), AgentError> {
+        self.control.said(&message);
         self.emit(AgentEvent::MessageStart { message: &message }).await?;
         run.messages.push(self.end_message(message).await?);
         Ok(())

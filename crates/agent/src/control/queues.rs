@@ -17,6 +17,8 @@ pub(super) struct Queues {
     /// Shell commands of the person that ended while the model was at work.
     after_run: Vec<Message>,
     runs: VecDeque<Pending>,
+    /// Texts of what people said that a run has taken and not begun to say: it still counts as waiting.
+    taken: Vec<(DeliverAs, String)>,
 }
 
 /// A run that was asked for while the agent was idle.
@@ -239,6 +241,7 @@ impl AgentControl {
     pub(crate) fn take_steering(&self) -> Option<Message> {
         let mut inner = self.lock();
         let message = inner.queues.steering.pop_front();
+        inner.queues.note_taken(DeliverAs::Steer, message.as_ref());
         self.publish_pending(&inner);
         message
     }
@@ -246,8 +249,28 @@ impl AgentControl {
     pub(crate) fn take_follow_up(&self) -> Option<Message> {
         let mut inner = self.lock();
         let message = inner.queues.follow_up.pop_front();
+        inner.queues.note_taken(DeliverAs::FollowUp, message.as_ref());
         self.publish_pending(&inner);
         message
+    }
+
+    /// A message of a person begins: it waits no longer.
+    pub(crate) fn said(&self, message: &Message) {
+        let Message::User(message) = message else { return };
+        let text = message.content.text();
+        let mut inner = self.lock();
+        let Some(at) = inner.queues.taken.iter().position(|(_, known)| *known == text) else { return };
+        inner.queues.taken.remove(at);
+        self.publish_pending(&inner);
+    }
+
+    /// What was taken and never said waits for nothing: the run is over.
+    pub(crate) fn forget_taken(&self) {
+        let mut inner = self.lock();
+        if !inner.queues.taken.is_empty() {
+            inner.queues.taken.clear();
+            self.publish_pending(&inner);
+        }
     }
 
     pub(crate) fn take_next_turn(&self) -> Vec<CustomMessage> {
@@ -285,15 +308,22 @@ impl AgentControl {
 impl Queues {
     /// Texts of what waits to steer, and to follow.
     fn texts(&self) -> (Vec<String>, Vec<String>) {
-        let texts = |queue: &VecDeque<Message>| {
+        let texts = |how: DeliverAs, queue: &VecDeque<Message>| {
             let text = |message: &Message| match message {
                 Message::User(user) => Some(user.content.text()),
                 Message::Custom(custom) => Some(custom.content.text()),
                 _ => None,
             };
-            queue.iter().filter_map(text).collect()
+            let taken = self.taken.iter().filter(|(kind, _)| *kind == how).map(|(_, text)| text.clone());
+            taken.chain(queue.iter().filter_map(text)).collect()
         };
-        (texts(&self.steering), texts(&self.follow_up))
+        (texts(DeliverAs::Steer, &self.steering), texts(DeliverAs::FollowUp, &self.follow_up))
+    }
+
+    fn note_taken(&mut self, how: DeliverAs, message: Option<&Message>) {
+        if let Some(Message::User(user)) = message {
+            self.taken.push((how, user.content.text()));
+        }
     }
 
     /// Whether a run waits to begin.
@@ -303,7 +333,8 @@ impl Queues {
 
     /// pi counts what people said, and not what extensions put in.
     fn waiting(&self) -> bool {
-        self.steering.iter().chain(&self.follow_up).any(|message| matches!(message, Message::User(_)))
+        let said = |message: &Message| matches!(message, Message::User(_));
+        !self.taken.is_empty() || self.steering.iter().chain(&self.follow_up).any(said)
     }
 }
 

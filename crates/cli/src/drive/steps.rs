@@ -33,7 +33,9 @@ impl Driver {
             driver.background.set(driver.background.get() - 1);
         });
         if in_background || (inside && starts_a_run) {
+            // What it does at once comes before the next step, as on pi's one thread.
             tokio::task::yield_now().await;
+            let _ = tokio::time::timeout(self.scenario.limit(), self.host.next_turn_over()).await;
             return;
         }
         // It goes on, but nobody waits for it any more.

@@ -90,10 +90,17 @@ impl Host {
 
     /// Waits until an extension has run everything that was sent to it up to now, and whatever came of that at once.
     pub async fn caught_up(&self, extension: &ExtensionId) {
-        let is_behind = |slot: &Extension| {
-            slot.realm.is_some() && (slot.running.is_some() || !slot.ticks.is_idle()) && slot.package.id() == extension
-        };
-        self.until_none(is_behind).await;
+        self.until_none(|slot| is_behind(slot) && slot.package.id() == extension).await;
+    }
+
+    /// Waits until one extension has run something, or none has anything to run.
+    pub async fn next_turn_over(&self) {
+        let over = self.0.turn_over.notified();
+        tokio::pin!(over);
+        over.as_mut().enable();
+        if self.slots().iter().any(|slot| is_behind(&slot.cell.borrow())) {
+            over.await;
+        }
     }
 
     async fn until_none(&self, is: impl Fn(&Extension) -> bool) {
@@ -299,4 +306,9 @@ async fn sleep(timer: &dyn Timer, pause: Option<Duration>) {
         Some(pause) => timer.sleep(pause).await,
         None => std::future::pending().await,
     }
+}
+
+/// Whether something that was sent to it has not run.
+fn is_behind(extension: &Extension) -> bool {
+    extension.realm.is_some() && (extension.running.is_some() || !extension.ticks.is_idle())
 }

@@ -13,6 +13,7 @@ use pijs_protocol::registration::{FlagSpec, Register, Registration};
 use pijs_protocol::{EntryIndex, HostCall, HostResult, Termination};
 use serde_json::Value;
 use std::rc::Rc;
+use std::task::{Context, Waker};
 
 impl Host {
     pub(super) fn carry_out(&self, slot: &Rc<Slot>, messages: Vec<Message>) {
@@ -114,11 +115,14 @@ impl Host {
         }
         let asked = call.call_id.clone();
         let call = HostCall { call_id: slot.call_id(call.call_id), ..call };
-        let running = self.0.dispatcher.call(&caller, call, move |result| {
+        let mut running = self.0.dispatcher.call(&caller, call, move |result| {
             let result = HostResult { call_id: asked.clone(), ..result };
             sink.push(Completion { slot: index, generation, result });
         });
-        tokio::spawn(running);
+        // What needs no waiting is done before what the extension asks for next, as on pi's one thread.
+        if running.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            tokio::spawn(running);
+        }
     }
 
     fn register(&self, slot: &Rc<Slot>, register: Register) {
