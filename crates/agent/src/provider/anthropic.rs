@@ -148,10 +148,10 @@ fn messages(messages: &[RequestMessage]) -> Vec<Value> {
     out.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
 }
 
-/// A block as the API takes it. Empty text is refused there, and unsigned thinking too.
+/// A block as the API takes it. Text that is nothing but white space is refused there, and unsigned thinking too.
 fn block(block: &Block) -> Option<Value> {
     match block {
-        Block::Text(block) => (!block.text.is_empty()).then(|| json!({"type": "text", "text": block.text})),
+        Block::Text(block) => (!block.text.trim().is_empty()).then(|| json!({"type": "text", "text": block.text})),
         Block::Thinking(block) => block
             .thinking_signature
             .as_ref()
@@ -392,6 +392,13 @@ mod tests {
             decoder.event(event, &mut out)?;
         }
         Ok(out)
+    }
+
+    #[test]
+    fn a_message_that_says_nothing_is_not_sent() {
+        let user = |blocks: &[&str]| RequestMessage::User(blocks.iter().map(|text| Block::text(*text)).collect());
+        let sent = messages(&[user(&["hi"]), user(&["", " \n"]), user(&[])]);
+        assert_eq!(sent, [json!({"role": "user", "content": [{"type": "text", "text": "hi"}]})]);
     }
 
     #[test]

@@ -107,7 +107,10 @@ fn messages(request: &Request) -> Vec<Value> {
         }
         match message {
             RequestMessage::System(text) => out.push(json!({"role": "system", "content": text})),
-            RequestMessage::User(blocks) => out.push(json!({"role": "user", "content": user_content(blocks)})),
+            // A message with nothing in it says nothing; some servers refuse it.
+            RequestMessage::User(blocks) => {
+                out.extend(user_content(blocks).map(|content| json!({"role": "user", "content": content})));
+            }
             RequestMessage::Assistant(blocks) => out.push(assistant(blocks)),
             RequestMessage::ToolResult { tool_call_id, content, .. } => {
                 images.extend(content.iter().filter_map(image));
@@ -121,14 +124,15 @@ fn messages(request: &Request) -> Vec<Value> {
     out
 }
 
-fn user_content(blocks: &[Block]) -> Value {
+fn user_content(blocks: &[Block]) -> Option<Value> {
     if !blocks.iter().any(|block| matches!(block, Block::Image { .. })) {
-        return Value::String(text_of(blocks));
+        return Some(text_of(blocks)).filter(|text| !text.is_empty()).map(Value::String);
     }
-    blocks
-        .iter()
-        .filter_map(|block| block.as_text().map(|text| json!({"type": "text", "text": text})).or_else(|| image(block)))
-        .collect()
+    let parts = blocks.iter().filter_map(|block| match block.as_text() {
+        Some(text) => (!text.is_empty()).then(|| json!({"type": "text", "text": text})),
+        None => image(block),
+    });
+    Some(parts.collect())
 }
 
 fn image(block: &Block) -> Option<Value> {
@@ -330,6 +334,13 @@ mod tests {
             decoder.event(event, &mut out)?;
         }
         Ok(out)
+    }
+
+    #[test]
+    fn a_message_that_says_nothing_is_not_sent() {
+        let user = |blocks: &[&str]| RequestMessage::User(blocks.iter().map(|text| Block::text(*text)).collect());
+        let request = Request { messages: vec![user(&["hi"]), user(&[""]), user(&[])], ..Request::default() };
+        assert_eq!(messages(&request), [json!({"role": "user", "content": "hi"})]);
     }
 
     #[test]

@@ -11,11 +11,10 @@ pub(super) struct Input {
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {
     let path = context.path(&input.path);
-    let count = input.content.len();
     context
         .system
         .write(&path, input.content.into_bytes())
         .await
         .map_err(|error| format!("Cannot write {}: {error}", input.path))?;
-    Ok(ToolOutput::text(format!("Successfully wrote {count} bytes to {}", input.path)))
+    Ok(ToolOutput::text(format!("Successfully wrote to {}", input.path)))
 }
