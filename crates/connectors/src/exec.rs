@@ -109,6 +109,7 @@ impl Connector for ExecConnector {
                     let (_, program) = inner.programs.of(&request)?;
                     program.write(&params::bytes(&request, "data")?, &request.cancel).await
                 }
+                Some("alive") => alive(&request),
                 Some("end") => Ok(inner.programs.of(&request)?.1.end_input().await),
                 Some(_) => inner.kill(&request),
             }
@@ -121,6 +122,7 @@ impl Connector for ExecConnector {
             None => {}
             Some("spawn") => return inner.spawn(request),
             Some("kill") => return inner.kill(request),
+            Some("alive") => return alive(request),
             Some(other) => {
                 return Err(HostcallError::invalid(
                     "sync",
@@ -359,6 +361,20 @@ impl Inner {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether a number is that of a process, as `kill` with no signal tells: nothing is sent.
+fn alive(request: &Request) -> Result<Output, HostcallError> {
+    use rustix::io::Errno;
+    use rustix::process::{Pid, test_kill_process};
+    let found = i32::try_from(params::whole(request, "pid")?).ok().and_then(Pid::from_raw).map(test_kill_process);
+    let error = match found {
+        Some(Ok(())) => None,
+        Some(Err(Errno::PERM)) => Some("EPERM"),
+        // Not a number that a process can have, or nobody's.
+        _ => Some("ESRCH"),
+    };
+    Ok(Output::new(json!({ "error": error })))
 }
 
 /// Takes a program off the table when nobody waits for it any more.

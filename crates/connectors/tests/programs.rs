@@ -37,6 +37,10 @@ mod linux {
         ("a_signal_ends_a_program_and_is_named", a_signal_ends_a_program_and_is_named),
         ("signals_work_where_the_host_ignores_them", signals_work_where_the_host_ignores_them),
         ("another_extension_has_no_hand_on_it", another_extension_has_no_hand_on_it),
+        (
+            "whether_a_number_is_that_of_a_process_is_told_and_nothing_is_sent",
+            whether_a_number_is_that_of_a_process_is_told_and_nothing_is_sent,
+        ),
         ("set_user_id_programs_stay_without_privileges", set_user_id_programs_stay_without_privileges),
         ("many_quick_programs_leave_no_zombies", many_quick_programs_leave_no_zombies),
         ("much_output_keeps_its_end", much_output_keeps_its_end),
@@ -285,6 +289,23 @@ mod linux {
         assert_eq!(ok(world.sync("exec", "exec", op("kill", json!({"pid": own}))))["sent"], false);
         world.dispatcher.end_extension(world.extension(), &crate::gone());
         until("it is left", || !lives(&pid.to_string()));
+    }
+
+    fn whether_a_number_is_that_of_a_process_is_told_and_nothing_is_sent() {
+        let world = world();
+        let told = |pid: i64| ok(world.sync("exec", "exec", op("alive", json!({"pid": pid}))))["error"].clone();
+        let here = i64::from(std::process::id());
+        assert_eq!(told(here), Value::Null);
+        // Nobody's: more than the system hands out, or no number of one process.
+        for pid in [i64::from(i32::MAX), 1 << 40, 0] {
+            assert_eq!(told(pid), "ESRCH", "{pid}");
+        }
+        let pid =
+            ok(world.sync("exec", "exec", op("spawn", json!({"command": "sleep", "args": ["31276"]}))))["pid"].clone();
+        let pid = pid.as_i64().unwrap();
+        assert_eq!(ok(world.stranger("exec", "exec", op("alive", json!({"pid": pid}))))["error"], Value::Null);
+        world.dispatcher.end_extension(world.extension(), &crate::gone());
+        until("it is gone", || told(pid) == "ESRCH");
     }
 
     fn set_user_id_programs_stay_without_privileges() {

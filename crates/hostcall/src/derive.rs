@@ -6,8 +6,8 @@
 //! unknown tool, which needs the capability `tool`.
 
 use crate::vocabulary::{
-    EXEC_OPS_ON_A_PROGRAM, FS_OPS, FsNeeds, HTTP_OPS_ON_A_REQUEST, NET_OPS_ON_A_CONNECTION, SESSION_OPS,
-    SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
+    EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FS_OPS, FsNeeds, HTTP_OPS_ON_A_REQUEST, NET_OPS_ON_A_CONNECTION,
+    SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
 };
 use pijs_protocol::{Capability, HostcallError};
 use serde_json::{Map, Value};
@@ -88,6 +88,8 @@ pub enum PathForm<'a> {
 pub enum Access {
     /// Nothing changes.
     Read,
+    /// Nothing changes, and no more is told than what kind of thing is there.
+    Look,
     /// Content, names or attributes change.
     Write,
 }
@@ -96,7 +98,7 @@ impl Access {
     /// The capability that governs it.
     pub fn capability(self) -> &'static str {
         match self {
-            Self::Read => "read",
+            Self::Read | Self::Look => "read",
             Self::Write => "write",
         }
     }
@@ -179,12 +181,13 @@ fn fs(params: &Map<String, Value>) -> Derived<'_> {
         Ok(PathUse { access, path: text("fs", params, key)?, form: PathForm::Node })
     };
     let by_handle = || params.get("fd").is_some();
-    use Access::{Read, Write};
+    use Access::{Look, Read, Write};
     Ok(match needs {
         FsNeeds::Handle => ("read", Subject::Handle),
         FsNeeds::WriteHandle => ("write", Subject::Handle),
         FsNeeds::PathOrHandle if by_handle() => ("read", Subject::Handle),
         FsNeeds::WritePathOrHandle if by_handle() => ("write", Subject::Handle),
+        FsNeeds::Look => ("read", Subject::Paths(at(Look, "path")?, None)),
         FsNeeds::Path | FsNeeds::PathOrHandle => ("read", Subject::Paths(at(Read, "path")?, None)),
         FsNeeds::WritePath | FsNeeds::WritePathOrHandle => ("write", Subject::Paths(at(Write, "path")?, None)),
         FsNeeds::WritePrefix => ("write", Subject::Paths(at(Write, "prefix")?, None)),
@@ -400,7 +403,11 @@ fn program(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
     match params.get("op") {
         None | Some(Value::Null) => {}
         Some(Value::String(op)) if op == "spawn" => {}
-        Some(Value::String(op)) if EXEC_OPS_ON_A_PROGRAM.contains(&op.as_str()) => return Ok(Subject::Handle),
+        Some(Value::String(op))
+            if EXEC_OPS_ON_A_PROGRAM.contains(&op.as_str()) || EXEC_OPS_THAT_TELL.contains(&op.as_str()) =>
+        {
+            return Ok(Subject::Handle);
+        }
         Some(_) => return Err(unknown_op("exec", text("exec", params, "op")?)),
     }
     let args = match params.get("args") {
@@ -441,6 +448,10 @@ fn host(params: &Map<String, Value>) -> Result<Subject<'static>, HostcallError> 
         Some(_) => return Err(unknown_op("http", text("http", params, "op")?)),
     }
     let target = HttpTarget::parse(text("http", params, "url")?)?;
+    // That this machine is this machine asks no name server, and connects to nothing.
+    if params.contains_key("op") && crate::scope::is_near(&target.host) {
+        return Ok(Subject::None);
+    }
     Ok(Subject::Host { scheme: target.scheme, host: target.host, port: target.port })
 }
 

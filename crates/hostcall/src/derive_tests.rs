@@ -31,7 +31,8 @@ fn tools_derive_as_document_004_says() {
 fn every_file_verb_derives_and_the_writing_ones_need_write() {
     let params = |op: &str| json!({"op": op, "path": "a", "from": "a", "to": "b", "target": "t", "prefix": "p"});
     for (op, needs) in FS_OPS {
-        let writes = !matches!(needs, FsNeeds::Path | FsNeeds::PathOrHandle | FsNeeds::Handle | FsNeeds::Flags);
+        let writes =
+            !matches!(needs, FsNeeds::Path | FsNeeds::Look | FsNeeds::PathOrHandle | FsNeeds::Handle | FsNeeds::Flags);
         assert_eq!(capability("fs", params(op)), Ok(if writes { "write" } else { "read" }), "{op}");
     }
     assert_eq!(capability("fs", json!({"op": "chown", "path": "a"})), Err("schema".into()));

@@ -23,7 +23,7 @@
 //! stands for), the connector asks the [`Permit`], which goes down the same list without 7.
 
 use crate::connector::{Caller, During, Profile};
-use crate::derive::{Required, Subject};
+use crate::derive::{Access, Required, Subject};
 use crate::loss::{Evidence, Signal};
 use crate::places::Places;
 use crate::policy::{Grant, Mode, Policy, usual_paths};
@@ -264,7 +264,8 @@ impl Gate {
         if caller.during == During::Verdict && guard::is_up("gate.verdict") {
             return Ok(Judgement::Settled(decision.because(Reason::NonInteractive, Rule::Verdict)));
         }
-        if self.inner.prompter.is_none() && decision.rule == Rule::AfterSecret {
+        let says_more = decision.rule == Rule::AfterSecret || decision.reason == Some(Reason::BlockedAddress);
+        if self.inner.prompter.is_none() && says_more {
             return Ok(Judgement::Settled(decision));
         }
         if self.inner.prompter.is_none() {
@@ -274,6 +275,12 @@ impl Gate {
             && !names.iter().any(|name| set.contains(*name) && !PLAIN_ENV.contains(name))
         {
             return Ok(Judgement::Settled(Decision { rule: Rule::Unset, ..decision }));
+        }
+        if let Subject::Paths(used, None) = &required.subject
+            && used.access == Access::Look
+            && self.inner.places.is_search_above(&self.inner.places.absolute(*used)?)
+        {
+            return Ok(Judgement::Settled(decision));
         }
         let question = self.question(caller, &authority, required, &decision);
         Ok(Judgement::Ask(Box::new(question), decision))

@@ -94,6 +94,17 @@ impl Places {
             || path.strip_prefix(&self.home).is_ok_and(|rest| rest.starts_with(".pi"))
     }
 
+    /// Whether a look at `path` is a step of a search upwards, past the project: a hidden name in a folder above it that is
+    /// not the home. A search ends at the project, and nobody is asked about each step.
+    pub(crate) fn is_search_above(&self, path: &Path) -> bool {
+        let Some(common) = path.ancestors().skip(1).find(|folder| self.project.starts_with(folder)) else {
+            return false;
+        };
+        let name = path.strip_prefix(common).ok().and_then(|rest| rest.iter().next());
+        let is_hidden = name.is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        common != self.project && common != self.home && is_hidden
+    }
+
     /// What stands above every mode and grant at `path`. The own package stays readable although
     /// it lies in the protected store.
     pub fn protection(&self, path: &Path, package_root: Option<&Path>) -> Protection {
@@ -341,6 +352,17 @@ mod tests {
 
     fn places() -> Places {
         Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp")
+    }
+
+    #[test]
+    fn a_search_upwards_ends_at_the_project() {
+        let places = places();
+        for above in ["/.pi/agents", "/projects/.git", "/projects/.claude/a/b"] {
+            assert!(places.is_search_above(Path::new(above)), "{above}");
+        }
+        for elsewhere in ["/projects/app/.git", "/home/me/.config/x", "/etc/hosts", "/projects/other", "/"] {
+            assert!(!places.is_search_above(Path::new(elsewhere)), "{elsewhere}");
+        }
     }
 
     #[test]

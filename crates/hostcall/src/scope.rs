@@ -172,6 +172,21 @@ impl CompiledScope {
         self.hosts.as_ref().is_some_and(|patterns| patterns.iter().any(names))
     }
 
+    /// Whether the user named this very host and port: an address, or `localhost`.
+    pub(crate) fn names(&self, host: &str, port: u16) -> bool {
+        match literal(host) {
+            Some(address) => self.names_address(address, port),
+            None => host == "localhost" && self.names_localhost(port),
+        }
+    }
+
+    /// Whether a program may be run with some arguments, by its name or by its whole path.
+    pub(crate) fn names_or_covers(&self, program: &Path) -> bool {
+        let name = program.file_name().unwrap_or_default();
+        let is_it = |pattern: &CommandPattern| Path::new(&pattern.program) == program || *pattern.program == *name;
+        self.commands.as_ref().is_none_or(|commands| commands.iter().any(is_it))
+    }
+
     /// Whether an environment variable is inside.
     pub fn env(&self, name: &str) -> bool {
         self.env.as_ref().is_none_or(|names| names.iter().any(|known| known == name))
@@ -192,6 +207,27 @@ impl CompiledScope {
         let named = |word: &str| word.contains('/') && normal(project, Path::new(word)) == program;
         self.commands.as_ref().is_some_and(|commands| commands.iter().any(|pattern| named(&pattern.program)))
     }
+}
+
+/// Whether a host is this machine or in its networks, by what is written: such a one has to be named.
+pub(crate) fn is_near(host: &str) -> bool {
+    match literal(host) {
+        Some(IpAddr::V4(address)) => {
+            address.is_loopback() || address.is_private() || address.is_link_local() || address.is_unspecified()
+        }
+        Some(IpAddr::V6(address)) => {
+            address.is_loopback()
+                || address.is_unspecified()
+                || address.is_unique_local()
+                || address.is_unicast_link_local()
+        }
+        None => host == "localhost",
+    }
+}
+
+fn literal(host: &str) -> Option<IpAddr> {
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    inner.unwrap_or(host).parse().ok()
 }
 
 impl CommandPattern {

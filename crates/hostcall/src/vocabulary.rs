@@ -118,6 +118,7 @@
 //! | `write` | `pid, data` | `{}` when the program's input took all of it; `io` `EPIPE` when nobody reads it |
 //! | `end` | `pid` | `{}`; the program sees the end of its input |
 //! | `kill` | `pid, signal?` (`"SIGTERM"`; a name, or a number) | `{sent}`: false when it has ended; synchronous too |
+//! | `alive` | `pid` | `{error}`: null, `"EPERM"` or `"ESRCH"`, as `kill` with no signal answers for any process; nothing is sent; synchronous too |
 //!
 //! `spawn` decides like a program started in one go; the other ops are about a program of the same extension and need no
 //! further decision. `stdin` is `"pipe"` (fed by `write`) or absent (empty). Output waits in the pipe until `wait` reads it, so
@@ -158,13 +159,13 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
 
 /// Ops of `fs`: name, and whether it needs `write`. `open` is decided by its flags.
 pub const FS_OPS: &[(&str, FsNeeds)] = &[
-    ("access", FsNeeds::Path),
+    ("access", FsNeeds::Look),
     ("appendFile", FsNeeds::WritePathOrHandle),
     ("chmod", FsNeeds::WritePath),
     ("close", FsNeeds::Handle),
     ("copyFile", FsNeeds::Copy),
     ("cp", FsNeeds::Copy),
-    ("exists", FsNeeds::Path),
+    ("exists", FsNeeds::Look),
     ("fchmod", FsNeeds::WriteHandle),
     ("fdatasync", FsNeeds::Handle),
     ("fstat", FsNeeds::Handle),
@@ -186,7 +187,7 @@ pub const FS_OPS: &[(&str, FsNeeds)] = &[
     ("rename", FsNeeds::WriteBoth),
     ("rm", FsNeeds::WritePath),
     ("rmdir", FsNeeds::WritePath),
-    ("stat", FsNeeds::Path),
+    ("stat", FsNeeds::Look),
     ("symlink", FsNeeds::Symlink),
     ("truncate", FsNeeds::WritePath),
     ("unlink", FsNeeds::WritePath),
@@ -210,6 +211,8 @@ pub const SQLITE_OPS_ON_A_DATABASE: &[&str] = &["all", "close", "exec", "get", "
 pub enum FsNeeds {
     /// Read at `path`.
     Path,
+    /// Told what kind of thing is at `path`.
+    Look,
     /// Read at `path`, or an open `fd`.
     PathOrHandle,
     /// An open `fd`.
@@ -234,6 +237,10 @@ pub enum FsNeeds {
 
 /// Ops of `exec` on a program that the same extension started: its start was decided.
 pub const EXEC_OPS_ON_A_PROGRAM: &[&str] = &["end", "kill", "wait", "write"];
+
+/// Ops of `exec` that only tell: whether a number is that of a process (`alive`). Locks are full of such numbers. Nothing
+/// is said of whose it is or what it does, and every program of the system can ask the same.
+pub const EXEC_OPS_THAT_TELL: &[&str] = &["alive"];
 
 /// Ops of `http` on a request of the same extension that is under way: it was decided.
 pub const HTTP_OPS_ON_A_REQUEST: &[&str] = &["finish", "send"];

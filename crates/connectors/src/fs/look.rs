@@ -25,12 +25,14 @@ impl Inner {
     pub(super) fn stat(&self, request: &Request, follow: bool) -> Result<Output, HostcallError> {
         let (syscall, last) = if follow { ("stat", Last::Follow) } else { ("lstat", Last::Keep) };
         let at = At::path(syscall, params::text(request, "path")?);
-        let stat = self.reach(request, "path", Access::Read, last).and_then(|reached| Ok(reached.lstat()?));
+        let stat = self
+            .reach(request, "path", if follow { Access::Look } else { Access::Read }, last)
+            .and_then(|reached| Ok(reached.lstat()?));
         Ok(Output::new(stat_value(&stat.map_err(|failure| failure.at(&at))?)))
     }
 
     pub(super) fn exists(&self, request: &Request) -> Result<Output, HostcallError> {
-        let found = self.reach(request, "path", Access::Read, Last::Follow).and_then(|reached| Ok(reached.lstat()?));
+        let found = self.reach(request, "path", Access::Look, Last::Follow).and_then(|reached| Ok(reached.lstat()?));
         Ok(Output::new(json!({ "exists": found.is_ok() })))
     }
 
@@ -39,7 +41,7 @@ impl Inner {
         let mode = params::whole_or_none(request, "mode")?.unwrap_or(0);
         // Nothing is cut off: three bits.
         let bits = (mode & 7) as u32;
-        let found = self.reach(request, "path", Access::Read, Last::Follow).and_then(|reached| {
+        let found = self.reach(request, "path", Access::Look, Last::Follow).and_then(|reached| {
             match &reached.name {
                 Some(name) => reached.dir.access(name, bits)?,
                 None => drop(reached.dir.stat()?),

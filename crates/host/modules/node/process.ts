@@ -260,12 +260,20 @@ class Process extends EventEmitter {
   abort(): never {
     throw coded(Error, "ERR_PROCESS_EXIT", "process.abort() was called by an extension: throw an error instead");
   }
-  /** Reaches programs that the extension started, by their number or, negative, as a group; any other is not its to end. */
+  /**
+   * Reaches programs that the extension started, by their number or, negative, as a group; any other is not its to end.
+   * Whether there is one (signal 0) is told of every number: locks hold the numbers of whoever took them.
+   */
   kill(pid: number, signal?: string | number): true {
     if (typeof pid !== "number" || pid !== (pid | 0)) throw invalidArgType("pid", "of type number", pid);
     const named = signal === 0 ? 0 : signalName(signal);
     if (named === 0 && pid === this.pid) return true;
     const own = started.has(Math.abs(pid));
+    if (named === 0 && pid > 0 && !own) {
+      const { error } = callSync("exec", "exec", { op: "alive", pid }).output;
+      if (error === null) return true;
+      throw Object.assign(coded(Error, error, `kill ${error}`), { errno: -constants.errno[error as "EPERM" | "ESRCH"]!, syscall: "kill" });
+    }
     if (own && callSync("exec", "exec", { op: "kill", pid: Math.abs(pid), signal: named, group: pid < 0 }).output.sent) return true;
     const code = own ? "ESRCH" : "EPERM";
     throw Object.assign(coded(Error, code, `kill ${code}`), { errno: -constants.errno[code]!, syscall: "kill" });

@@ -254,6 +254,10 @@ impl Gate {
                 (allowed, self.permit(caller, method))
             }
             Answer::AllowCapability => {
+                // All of it, and this: what has to be named is not in *all*.
+                if let Some(grant) = self.answered(capability, "session", exact()) {
+                    self.add(caller, grant);
+                }
                 if let Some(grant) = self.answered(capability, "session", ExactScope::Anything) {
                     self.add(caller, grant);
                 }
@@ -313,7 +317,8 @@ impl Gate {
             }
             Subject::Host { scheme, host, port } => {
                 let usual = if *scheme == "https" { 443 } else { 80 };
-                scope.hosts = Some(vec![if *port == usual { host.clone() } else { format!("{host}:{port}") }]);
+                let short = *port == usual && !crate::scope::is_near(host);
+                scope.hosts = Some(vec![if short { host.clone() } else { format!("{host}:{port}") }]);
             }
             Subject::Names(names) => scope.env = Some(names.iter().map(|name| (*name).to_owned()).collect()),
             Subject::None | Subject::Handle | Subject::Tool(_) => return ExactScope::Anything,
@@ -344,6 +349,9 @@ impl Gate {
         }
         if let (true, Some(path)) = (matches!(capability, "http" | "exec"), self.secret_read(caller.extension())) {
             warnings.push(format!("it has read '{}', which may hold secrets", shown(&path, 200)));
+        }
+        if decision.reason == Some(Reason::BlockedAddress) {
+            warnings.push("this is a server of this machine or of its network".to_owned());
         }
         if decision.rule == Rule::RunsLater {
             warnings.push("this file makes programs run later".to_owned());

@@ -12,6 +12,10 @@ use pijs_protocol::{Capability, HostcallError, guard};
 use std::path::Path;
 use std::sync::Arc;
 
+/// Where the system has its programs.
+const PROGRAM_FOLDERS: &[&str] =
+    &["/bin", "/opt/homebrew/bin", "/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin", "/usr/sbin"];
+
 /// Why a subject is allowed.
 pub(super) enum Allowed {
     Free,
@@ -63,7 +67,18 @@ impl Case<'_> {
                     (verdict, _) => verdict,
                 }
             }
-            Subject::Host { scheme, host, port } => self.by_grant(capability, |scope| scope.host(scheme, host, *port)),
+            Subject::Host { scheme, host, port } => {
+                let verdict = self.by_grant(capability, |scope| scope.host(scheme, host, *port));
+                // What connects (`net`) may listen here, too, and talk to itself.
+                let is_near = self.method != "net" && crate::scope::is_near(host);
+                let unnamed = || self.by_grant(capability, |scope| scope.names(host, *port)).is_err();
+                match verdict {
+                    Ok(_) if is_near && unnamed() => {
+                        Err(Refusal { reason: Reason::BlockedAddress, rule: Rule::OutOfScope })
+                    }
+                    verdict => verdict,
+                }
+            }
             Subject::Names(names) => {
                 let asked: Vec<&&str> = names.iter().filter(|name| !PLAIN_ENV.contains(name)).collect();
                 if asked.is_empty() {
@@ -99,12 +114,32 @@ impl Case<'_> {
             (Protection::All, _) | (Protection::Write, Access::Write) if guard::is_up("gate.protected") => {
                 Err(Refusal { reason: Reason::ProtectedPath, rule: Rule::Protected })
             }
-            (_, Access::Read) if self.inner.places.reads_freely(path, package_root) => Ok(Allowed::Free),
+            (_, Access::Read | Access::Look) if self.inner.places.reads_freely(path, package_root) => Ok(Allowed::Free),
             (Protection::RunsLater, Access::Write) if guard::is_up("gate.runs-later") => self
                 .by_grant(access.capability(), |scope| scope.names_path(path))
                 .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::RunsLater }),
+            (_, Access::Look) => {
+                self.by_grant("read", |scope| scope.path(path)).or_else(|no| self.program(path).ok_or(no))
+            }
             _ => self.by_grant(access.capability(), |scope| scope.path(path)),
         }
+    }
+
+    /// Who may run a program of the system may ask whether it is there: starting it would tell the same.
+    fn program(&self, path: &Path) -> Option<Allowed> {
+        let is_system =
+            path.parent().is_some_and(|folder| PROGRAM_FOLDERS.iter().any(|known| folder == Path::new(known)));
+        if !is_system || self.is_denied_outright("exec") {
+            return None;
+        }
+        self.by_grant("exec", |scope| scope.names_or_covers(path)).ok()
+    }
+
+    /// Where the name of a program that may be looked for led: `/usr/bin/python3` to `/usr/bin/python3.11`.
+    pub(super) fn is_behind_a_program(&self, path: &Path) -> bool {
+        let folders = PROGRAM_FOLDERS.iter().chain(&["/etc/alternatives"]);
+        let is_system = path.parent().is_some_and(|folder| folders.clone().any(|known| folder == Path::new(known)));
+        is_system && !self.is_denied_outright("exec") && self.by_grant("exec", |_| true).is_ok()
     }
 
     pub(super) fn by_grant(

@@ -131,7 +131,7 @@ impl Reason {
 
     /// Whether a person could say otherwise.
     pub fn can_be_asked(self) -> bool {
-        matches!(self, Self::NoGrant | Self::Scope | Self::AfterSecret)
+        matches!(self, Self::NoGrant | Self::Scope | Self::AfterSecret | Self::BlockedAddress)
     }
 }
 

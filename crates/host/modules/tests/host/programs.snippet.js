@@ -1,5 +1,6 @@
 import { ChildProcess, exec, execFile, execFileSync, execSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { existsSync, statSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
@@ -135,6 +136,10 @@ const shape = (error) => [error.name, error.code, error.syscall, error.path, err
   await once(group.stdout, "data");
   log(kill(-group.pid, "SIGKILL"), await once(group, "close"));
   for (const wrong of [["x"], [1.5], [process.pid, "SIGNOPE"]]) log(kill(...wrong));
+  // A number of somebody else's; the last one is above what Linux hands out.
+  log(kill(process.pid, 0), kill(process.ppid, 0), kill(2 ** 22 + 1, 0));
+  // Who may run a program sees that it is there, by whatever links.
+  log(existsSync("/bin/sh"), statSync("/usr/bin/env").isFile(), existsSync("/usr/bin/no-such-program"));
 }
 // What never started
 {
