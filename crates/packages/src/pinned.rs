@@ -97,8 +97,12 @@ impl Depot {
         self.dir.join(format!("{}@{version}.tgz", name.as_str().replace('/', "+")))
     }
 
-    /// The checked bytes of a package.
-    async fn tarball(&self, package: &PinnedPackage) -> Result<Vec<u8>> {
+    /// The checked bytes of a package, from here or from its registry.
+    ///
+    /// # Errors
+    ///
+    /// As [`Depot::unpack`].
+    pub async fn tarball(&self, package: &PinnedPackage) -> Result<Vec<u8>> {
         // Checked, because the name becomes a path here and part of a URL.
         let name = PackageName::parse(&package.name)?;
         let version = nodejs_semver::Version::parse(&package.version).map_err(|_| {

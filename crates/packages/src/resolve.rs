@@ -196,6 +196,11 @@ impl Resolver {
                 self.notes.push(format!("optional dependency left out: {error}"));
                 return Ok(None);
             }
+            // pi installs no peers at all: what cannot be had is missing there, too.
+            Err(error) if edge.need == Need::Peer => {
+                self.notes.push(format!("peer of {} left out: {error}", self.nodes[edge.from].info.name));
+                return Ok(None);
+            }
             Err(error) => {
                 let from = &self.nodes[edge.from];
                 let wanted = format!("needed by {}@{}", from.info.name, from.info.version);

@@ -114,6 +114,17 @@ async fn optional_dependencies_that_fail_are_left_out_and_named() {
 }
 
 #[tokio::test]
+async fn a_peer_that_cannot_be_had_is_left_out_and_named() {
+    let (home, registry) = (Home::new(), Registry::start());
+    let manifest = json!({"name": "social", "version": "1.0.0", "pi": {"extensions": ["./index.ts"]}, "peerDependencies": {"nowhere": "^2"}});
+    registry.publish(manifest, &[("index.ts", "")]);
+    let installed = home.installer(&registry).install("social", Scope::User).await.expect("installed");
+    assert_eq!(installed.dependencies, 0);
+    let named = |warning: &String| warning.contains("peer of social") && warning.contains("nowhere");
+    assert!(installed.warnings.iter().any(named), "{:?}", installed.warnings);
+}
+
+#[tokio::test]
 async fn the_lock_restores_the_same_bytes_although_the_registry_moved_on() {
     let (home, registry) = (Home::new(), Registry::start().with_fixtures(&fixtures()));
     let installer = home.installer(&registry);
