@@ -4,6 +4,7 @@ use pijs_conformance::baseline::Baseline;
 use pijs_conformance::compatibility::page;
 use pijs_conformance::corpus::{Corpus, OFFLINE};
 use pijs_conformance::coverage::Coverage;
+use pijs_conformance::features::Fixture;
 use std::path::Path;
 
 #[test]
@@ -17,7 +18,9 @@ fn the_page_says_what_the_lists_and_a_realm_say() {
     let corpus = Corpus::read(&folder).expect("the corpus");
     let baseline = Baseline::read(&folder.join("baseline.json")).expect("the baseline");
     let coverage = Coverage::measure(Path::new(env!("CARGO_BIN_EXE_pi-attacked")), &root.join("fixtures/api"));
-    let expected = page(&corpus, &baseline, &coverage.expect("a look at a realm"));
+    let features = Fixture::all(&root.join("fixtures/features")).expect("the features");
+    let features: Vec<Fixture> = features.into_iter().map(|(_, fixture)| fixture).collect();
+    let expected = page(&corpus, &baseline, &coverage.expect("a look at a realm"), &features);
     let committed = std::fs::read_to_string(root.join("docs/compatibility.md")).expect("the page");
     for (line, (committed, expected)) in committed.lines().zip(expected.lines()).enumerate() {
         assert_eq!(committed, expected, "line {}: run `cargo xtask conformance --docs`", line + 1);

@@ -3,10 +3,11 @@
 use crate::baseline::Baseline;
 use crate::corpus::{Corpus, Kind};
 use crate::coverage::{Counted, Coverage};
+use crate::features::Fixture;
 use std::fmt::Write;
 
 /// The page. That the corpus is as the baseline says is what a run over it checks.
-pub fn page(corpus: &Corpus, baseline: &Baseline, coverage: &Coverage) -> String {
+pub fn page(corpus: &Corpus, baseline: &Baseline, coverage: &Coverage, features: &[Fixture]) -> String {
     let all = |kind| corpus.cases.iter().filter(|case| case.kind == kind).count();
     let mut text = format!(
         "# Compatibility with pi\n\nWritten by `cargo xtask conformance --docs`; do not edit by hand.\n\n\
@@ -27,6 +28,7 @@ pub fn page(corpus: &Corpus, baseline: &Baseline, coverage: &Coverage) -> String
             let _ = writeln!(text, "| {} | {} |", cell(case), cell(reason));
         }
     }
+    used(&mut text, features);
     text.push_str(DEVIATIONS);
     text.push_str(PROFILE);
     let _ = write!(
@@ -44,6 +46,39 @@ pub fn page(corpus: &Corpus, baseline: &Baseline, coverage: &Coverage) -> String
     );
     table(&mut text, "module", &coverage.node);
     text
+}
+
+/// The main feature of each package.
+fn used(text: &mut String, features: &[Fixture]) {
+    text.push_str(
+        "\n## Main feature of each package\n\n`pi install npm:NAME@VERSION`, then a session in its sealed worker that uses what the \
+         README promises first (`fixtures/features`),\nwith what the install asks for and what was answered on the way. It does what \
+         it does in the real pi, item by item.\n\n| package | feature | granted at install | asked on the way | here |\n|---|---|---|---|---|\n",
+    );
+    for fixture in features {
+        let granted: Vec<String> = fixture.granted.iter().map(|name| format!("`{name}`")).collect();
+        let asked: Vec<String> = fixture.asked.iter().map(|consent| cell(first_line(&consent.question))).collect();
+        let known = fixture.known.values().map(String::as_str);
+        let reasons: Vec<&str> =
+            Some(fixture.reason.as_str()).into_iter().filter(|reason| !reason.is_empty()).chain(known).collect();
+        let here = match (fixture.reason.is_empty(), reasons.is_empty()) {
+            (true, true) => "as in pi".to_owned(),
+            (true, false) => format!("as in pi; {}", reasons.join("; ")),
+            (false, _) => format!("in part: {}", reasons.join("; ")),
+        };
+        let (package, feature) = (&fixture.package, cell(&fixture.feature));
+        let _ = writeln!(
+            text,
+            "| {package} | {feature} | {} | {} | {} |",
+            granted.join(" "),
+            asked.join("; "),
+            cell(&here)
+        );
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default().trim_end_matches(": ")
 }
 
 const HOW_TO_READ: &str = "A refused name is there and says when it is\n\

@@ -186,13 +186,33 @@ impl Corpus {
         Ok(Self { cases, lock })
     }
 
-    /// Fetches what the cases need and lays it out below `target`. What is there already stays.
+    /// A package and its dependencies: each with its place below the folder it is laid out in.
+    pub(crate) fn placed(&self, package: &str) -> Result<Vec<(&str, PinnedPackage)>> {
+        let placed = self.lock.packages.get(package).with_context(|| format!("lock.json does not know {package}"))?;
+        Ok(placed.iter().map(|placed| (placed.at.as_str(), (&placed.pin).into())).collect())
+    }
+
+    /// The tarballs that [`Corpus::lay_out`] keeps below `target`.
+    ///
+    /// # Errors
+    ///
+    /// Without an https client.
+    pub fn depot(target: &Path, npm: NpmConfig) -> Result<Depot> {
+        Ok(Depot::open(target.join("tarballs"), npm)?)
+    }
+
+    /// Fetches the examples and some packages and lays them out below `target`. What is there already stays.
     ///
     /// # Errors
     ///
     /// A registry that cannot be reached, or that sends other bytes than the lock says.
-    pub async fn lay_out(&self, cases: &[Case], target: &Path, npm: NpmConfig) -> Result<Laid> {
-        let depot = Depot::open(target.join("tarballs"), npm)?;
+    pub async fn lay_out<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a String>,
+        target: &Path,
+        npm: NpmConfig,
+    ) -> Result<Laid> {
+        let depot = Self::depot(target, npm)?;
         let pi = target.join("pi").join(&self.lock.examples.version);
         let examples = pi.join("node_modules").join(&self.lock.examples.name).join("examples/extensions");
         once(&pi, async |folder| {
@@ -205,14 +225,14 @@ impl Corpus {
         })
         .await?;
         let packages = target.join("packages");
-        for name in cases.iter().flat_map(|case| &case.packages) {
-            let placed = self.lock.packages.get(name).with_context(|| format!("lock.json does not know {name}"))?;
+        for name in names {
+            let placed = self.placed(name)?;
             let folder = packages.join(name.replace('/', "+"));
             once(&folder, async |folder| {
-                for package in placed {
+                for (at, package) in placed {
                     // `node_modules/a/node_modules/b` goes below `node_modules/a`.
-                    let (inside, _) = package.at.rsplit_once("node_modules/").context("a place in node_modules")?;
-                    depot.unpack(&[(&package.pin).into()], &folder.join(inside)).await?;
+                    let (inside, _) = at.rsplit_once("node_modules/").context("a place in node_modules")?;
+                    depot.unpack(&[package], &folder.join(inside)).await?;
                 }
                 Ok(())
             })

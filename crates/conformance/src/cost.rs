@@ -22,6 +22,9 @@ const CACHED: usize = 5;
 /// `docs/benchmarks.md`: medians.
 const PI: &str = "the real pi on Node: 893 ms for the whole process, of which 89 ms load the extension; 136 MiB";
 
+/// The choice of pi's questions that needs no second one.
+const GRANT: &str = "Allow all of it for the session";
+
 /// One row of the table.
 #[derive(Debug, Clone)]
 pub struct Cost {
@@ -107,9 +110,14 @@ async fn answer(child: &mut Child) -> Result<()> {
     while let Some(line) = lines.next_line().await? {
         let line: Value = serde_json::from_str(&line)?;
         if line["type"] == "extension_ui_request" {
-            // Nobody is there: what an extension asks for while it loads, it does without.
-            let refusal = json!({ "type": "extension_ui_response", "id": line["id"], "cancelled": true });
-            stdin.write_all(format!("{refusal}\n").as_bytes()).await?;
+            let mut response = json!({ "type": "extension_ui_response", "id": line["id"] });
+            // What pi asks about an extension is granted, as by the person who installed it; its own dialogs are cancelled.
+            if line["options"].as_array().is_some_and(|options| options.iter().any(|option| option == GRANT)) {
+                response["value"] = GRANT.into();
+            } else {
+                response["cancelled"] = true.into();
+            }
+            stdin.write_all(format!("{response}\n").as_bytes()).await?;
         }
         if line["type"] == "response" && line["id"] == "state" {
             if line["success"] != true {

@@ -9,6 +9,7 @@
 //! | [`corpus`] | the cases, and the packages they need, fetched by name, version and digest |
 //! | [`run`] | runs `pi` over the cases |
 //! | [`baseline`] | what is known to differ, each with its reason; a surprise in either direction fails |
+//! | [`features`] | the main feature of each package, installed and used as a person would |
 //! | [`forecast`] | what `extc` says beforehand, against what happened |
 //! | [`report`] | a run as a page |
 //! | [`cost`] | what each extension costs in time and memory |
@@ -25,6 +26,7 @@ pub mod compatibility;
 pub mod corpus;
 pub mod cost;
 pub mod coverage;
+pub mod features;
 pub mod forecast;
 pub mod report;
 pub mod run;

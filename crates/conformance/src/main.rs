@@ -7,6 +7,7 @@ use pijs_conformance::compare::Options;
 use pijs_conformance::corpus::{Corpus, OFFLINE};
 use pijs_conformance::cost::{self, Cost};
 use pijs_conformance::coverage::Coverage;
+use pijs_conformance::features::{self, Fixture, Program};
 use pijs_conformance::forecast::{self, Known};
 use pijs_conformance::run::{Outcome, Runner, Verdict};
 use pijs_conformance::{compatibility, report};
@@ -44,6 +45,12 @@ struct Cli {
     /// Measure what each extension costs instead of comparing, and print a table
     #[arg(long)]
     costs: bool,
+    /// Only use the main feature of each package, and compare nothing else
+    #[arg(long)]
+    features: bool,
+    /// Write what the real pi does with each package into fixtures/features: its Node and its script
+    #[arg(long, num_args = 2, value_names = ["NODE", "SCRIPT"])]
+    capture: Option<Vec<PathBuf>>,
     /// Show every difference
     #[arg(long)]
     verbose: bool,
@@ -62,7 +69,12 @@ async fn main() -> Result<()> {
     if cli.docs {
         let baseline = Baseline::read(&folder.join("baseline.json"))?;
         let coverage = Coverage::measure(&cli.pi, &root.join("fixtures/api"))?;
-        std::fs::write(root.join("docs/compatibility.md"), compatibility::page(&corpus, &baseline, &coverage))?;
+        let features = Fixture::all(&root.join("fixtures/features"))?;
+        let features: Vec<Fixture> = features.into_iter().map(|(_, fixture)| fixture).collect();
+        std::fs::write(
+            root.join("docs/compatibility.md"),
+            compatibility::page(&corpus, &baseline, &coverage, &features),
+        )?;
         return Ok(());
     }
     let is_offline = std::env::var_os(OFFLINE).is_some_and(|value| !value.is_empty());
@@ -76,8 +88,13 @@ async fn main() -> Result<()> {
     if !is_whole {
         println!("{} of {} cases", cases.len(), corpus.cases.len());
     }
+    let features = Fixture::all(&root.join("fixtures/features"))?;
+    let features: Vec<_> =
+        features.into_iter().filter(|(_, fixture)| !is_offline && fixture.key().contains(&cli.only)).collect();
     let target = std::path::absolute(&cli.target)?;
-    let laid = match corpus.lay_out(&cases, &target, npm_config()?).await {
+    let names =
+        cases.iter().flat_map(|case| &case.packages).chain(features.iter().map(|(_, fixture)| &fixture.package));
+    let laid = match corpus.lay_out(names, &target, npm_config()?).await {
         Err(error) if cli.skip_unreachable && is_unreachable(&error) => {
             println!("not compared: {error:#}");
             return Ok(());
@@ -90,9 +107,29 @@ async fn main() -> Result<()> {
         print!("{}", cost::table(&cost::measure(&cli.pi, &laid, &cases, progress, failed).await));
         return Ok(());
     }
+    let depot = Corpus::depot(&target, npm_config()?)?;
+    if let Some([node, script]) = cli.capture.as_deref() {
+        let real = Program::Real(node.clone(), script.clone());
+        for (file, mut fixture) in features {
+            features::capture(&real, &corpus, &laid, &depot, &mut fixture).await.with_context(|| fixture.key())?;
+            println!("{}: captured", fixture.key());
+            std::fs::write(file, format!("{}\n", serde_json::to_string_pretty(&fixture)?))?;
+        }
+        return Ok(());
+    }
+    let fixtures: Vec<_> = features.into_iter().map(|(_, fixture)| fixture).collect();
+    let use_features = async {
+        let told =
+            |outcome: &features::Outcome| println!("{}", line(&outcome.fixture.key(), &outcome.verdict, cli.verbose));
+        features::run(&Program::Ours(cli.pi.clone()), &corpus, &laid, &depot, &fixtures, told).await
+    };
+    if cli.features {
+        let failed = features::surprises(&use_features.await?);
+        return if failed.is_empty() { Ok(()) } else { bail!("{} surprises", failed.len()) };
+    }
     let runner = Runner {
-        pi: cli.pi,
-        laid,
+        pi: cli.pi.clone(),
+        laid: laid.clone(),
         jobs: cli.jobs,
         limit: Duration::from_secs(120),
         drive_args: cli.isolation.map(|isolation| format!("--isolation={isolation}")).into_iter().collect(),
@@ -100,9 +137,12 @@ async fn main() -> Result<()> {
     };
     let baseline_file = folder.join("baseline.json");
     let mut baseline = Baseline::read(&baseline_file)?;
-    let outcomes = runner.run(&cases, |outcome| println!("{}", line(outcome, cli.verbose))).await?;
+    let told = |outcome: &Outcome| println!("{}", line(&outcome.case.key(), &outcome.verdict, cli.verbose));
+    let outcomes = runner.run(&cases, told).await?;
     let same = Counts::passing(&outcomes);
     println!("as in pi: {} snapshots, {} traces, of {} cases", same.snapshots, same.traces, outcomes.len());
+    // The packages are compiled by now.
+    let used = use_features.await?;
     if cli.update {
         if !is_whole {
             bail!("--update needs a run over all cases");
@@ -111,10 +151,11 @@ async fn main() -> Result<()> {
         std::fs::write(&baseline_file, format!("{}\n", serde_json::to_string_pretty(&baseline)?))?;
     }
     if let Some(file) = &cli.report {
-        std::fs::write(file, report::html(&outcomes, &baseline)).with_context(|| file.display().to_string())?;
+        std::fs::write(file, report::html(&outcomes, &baseline, &used)).with_context(|| file.display().to_string())?;
     }
     let mut surprises: Vec<String> = baseline.surprises(&outcomes, is_whole).iter().map(ToString::to_string).collect();
     let known: Known = serde_json::from_str(&std::fs::read_to_string(folder.join("verdicts.json"))?)?;
+    surprises.extend(features::surprises(&used));
     surprises.extend(forecast::surprises(&runner.pi, &runner.laid, &cases, &known).await?);
     for surprise in &surprises {
         println!("{surprise}");
@@ -131,9 +172,8 @@ fn is_unreachable(error: &anyhow::Error) -> bool {
     matches!(code, Some(InstallCode::Io | InstallCode::Timeout | InstallCode::Source))
 }
 
-fn line(outcome: &Outcome, is_verbose: bool) -> String {
-    let key = outcome.case.key();
-    match &outcome.verdict {
+fn line(key: &str, verdict: &Verdict, is_verbose: bool) -> String {
+    match verdict {
         Verdict::Same => format!("{key}: ok"),
         Verdict::Broken(why) => format!("{key}: {why}"),
         Verdict::Differs(differences) if is_verbose => {

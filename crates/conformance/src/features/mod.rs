@@ -1,0 +1,325 @@
+//! The main feature of each package, used as a person would: `pi install npm:NAME`, then a session in which something
+//! is said, with no other grants than what was asked for and answered.
+//!
+//! `fixtures/features/*.json` has one package each: what is said, what the model and servers answer, what pi asks the
+//! person, and what the real pi did with the same. The registry is on this machine (see [`registry`]), and so is
+//! everything that a package talks to.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`fixture`] | the form of the files |
+//! | [`session`] | the person: an RPC client |
+//! | [`seen`] | what is seen, by kind |
+//! | [`model`], [`stub`] | servers |
+
+mod fixture;
+mod model;
+mod registry;
+mod seen;
+mod session;
+mod stub;
+
+pub use fixture::Fixture;
+
+use crate::compare::Difference;
+use crate::corpus::{Corpus, Laid};
+use crate::run::Verdict;
+use anyhow::{Context, Result, bail};
+use fixture::{Consent, Listen, Route};
+use pijs_packages::Depot;
+use seen::Seen;
+use serde_json::{Map, Value, json};
+use session::Session;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use stub::{Answer, Asked, Server, serve};
+use tokio::process::Command;
+
+/// An install takes no longer, unless something is wrong.
+const INSTALL: Duration = Duration::from_secs(300);
+
+/// Which `pi` is used.
+#[derive(Debug, Clone)]
+pub enum Program {
+    /// This one.
+    Ours(PathBuf),
+    /// The real one: Node and its script.
+    Real(PathBuf, PathBuf),
+}
+
+/// How a package came out.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The package and its feature.
+    pub fixture: Fixture,
+    /// Whether it did what it does in the real pi, with the questions that are written down.
+    pub verdict: Verdict,
+}
+
+/// A sentence about each package that did something else.
+pub fn surprises(outcomes: &[Outcome]) -> Vec<String> {
+    let failed = outcomes.iter().filter(|outcome| outcome.verdict != Verdict::Same);
+    failed.map(|outcome| format!("{}: is not as it is written down", outcome.fixture.key())).collect()
+}
+
+/// What a run brings to light.
+struct Run {
+    granted: Vec<String>,
+    asked: Vec<Consent>,
+    seen: Map<String, Value>,
+}
+
+/// Uses one package after the other; `done` hears of each.
+///
+/// # Errors
+///
+/// Packages that `lock.json` does not know, or a port of this machine that is taken.
+pub async fn run(
+    program: &Program,
+    corpus: &Corpus,
+    laid: &Laid,
+    depot: &Depot,
+    fixtures: &[Fixture],
+    done: impl Fn(&Outcome),
+) -> Result<Vec<Outcome>> {
+    let mut outcomes = Vec::new();
+    for fixture in fixtures {
+        let registry = registry::open(corpus, laid, depot, &fixture.package).await?;
+        let verdict = match used(program, fixture, &registry).await {
+            Ok(run) => verdict(fixture, &run),
+            Err(error) => Verdict::Broken(format!("{error:#}")),
+        };
+        let outcome = Outcome { fixture: fixture.clone(), verdict };
+        done(&outcome);
+        outcomes.push(outcome);
+    }
+    Ok(outcomes)
+}
+
+/// Asks the real pi what is seen with a package.
+///
+/// # Errors
+///
+/// A session that does not come to its end.
+pub async fn capture(
+    program: &Program,
+    corpus: &Corpus,
+    laid: &Laid,
+    depot: &Depot,
+    fixture: &mut Fixture,
+) -> Result<()> {
+    let registry = registry::open(corpus, laid, depot, &fixture.package).await?;
+    fixture.expected = used(program, fixture, &registry).await?.seen;
+    Ok(())
+}
+
+fn verdict(fixture: &Fixture, run: &Run) -> Verdict {
+    let mut differences = Vec::new();
+    let mut same = |place: &str, expected: Value, actual: Value| {
+        if expected != actual {
+            let place = place.to_owned();
+            differences.push(Difference { place, expected: Some(expected), actual: Some(actual) });
+        }
+    };
+    same("granted", json!(fixture.granted), json!(run.granted));
+    same("asked", json!(fixture.asked), json!(run.asked));
+    let kinds = fixture.expected.keys().chain(run.seen.keys().filter(|kind| !fixture.expected.contains_key(*kind)));
+    let of = |seen: &Map<String, Value>, kind: &str| {
+        let mut list = seen.get(kind).cloned().unwrap_or_default();
+        if let (Value::Array(list), true) = (&mut list, fixture.unordered.iter().any(|other| other == kind)) {
+            list.sort_by_key(Value::to_string);
+        }
+        list
+    };
+    for kind in kinds {
+        let (expected, actual) = (of(&fixture.expected, kind), of(&run.seen, kind));
+        let lists =
+            (expected.as_array().map_or(&[][..], Vec::as_slice), actual.as_array().map_or(&[][..], Vec::as_slice));
+        for index in 0..lists.0.len().max(lists.1.len()) {
+            let at = |list: &[Value]| list.get(index).cloned().unwrap_or_default();
+            same(&format!("{kind}[{index}]"), at(lists.0), at(lists.1));
+        }
+    }
+    let mended = fixture.known.keys().find(|place| !differences.iter().any(|difference| difference.place == **place));
+    if let Some(place) = mended {
+        return Verdict::Broken(format!("{place} is listed as known and does not differ any more; take it out"));
+    }
+    differences.retain(|difference| !fixture.known.contains_key(&difference.place));
+    if differences.is_empty() { Verdict::Same } else { Verdict::Differs(differences) }
+}
+
+/// Installs a package into a fresh home and uses it in a fresh project.
+async fn used(program: &Program, fixture: &Fixture, registry: &Server) -> Result<Run> {
+    let world = World::new()?;
+    let mut places = world.places();
+    let seen = Seen::new(&fixture.normalise)?;
+    let mut servers = Vec::new();
+    for (index, listen) in fixture.servers.iter().enumerate() {
+        let server = open(index, listen, &places, seen.clone()).await?;
+        places.push((format!("{{{{server:{index}}}}}"), format!("http://{}", server.address)));
+        places.push((format!("{{{{port:{index}}}}}"), server.address.port().to_string()));
+        servers.push(server);
+    }
+    let fixture = fixture.placed(&places)?;
+    let model = model::open(fixture.model.clone(), seen.clone()).await?;
+    places.push(("{{model}}".to_owned(), format!("http://{}", model.address)));
+    seen.place(places.into_iter().filter(|(name, _)| !name.contains("port")).collect());
+    world.fill(&fixture, &model, registry)?;
+
+    let source = format!("npm:{}", fixture.package);
+    let mut install = world.command(program, &fixture);
+    install.args(["install", &source]);
+    if let Program::Ours(_) = program {
+        install.args(["--yes", "--json"]);
+    }
+    let installed = tokio::time::timeout(INSTALL, install.output()).await.context("the install does not end")??;
+    let message = String::from_utf8_lossy(&installed.stderr).into_owned();
+    let is_refused = matches!(program, Program::Ours(_)) && !fixture.refused.is_empty();
+    if installed.status.success() == is_refused || (is_refused && !message.contains(&fixture.refused)) {
+        bail!("the install ended with {}: {message}", installed.status);
+    }
+    let mut command = world.command(program, &fixture);
+    let mut granted = Vec::new();
+    match program {
+        // What is refused adds nothing to the session, as in pi.
+        Program::Ours(_) if is_refused => {}
+        Program::Ours(_) => {
+            let document: Value = serde_json::from_slice(&installed.stdout).context("what install prints")?;
+            granted.extend(
+                document["granted"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned),
+            );
+            if fixture.trust {
+                let trusted = world.command(program, &fixture).arg("trust").output().await?;
+                if !trusted.status.success() {
+                    bail!("the project cannot be trusted: {}", String::from_utf8_lossy(&trusted.stderr));
+                }
+            }
+        }
+        Program::Real(..) if fixture.trust => {
+            command.arg("--approve");
+        }
+        Program::Real(..) => {}
+    }
+    command.args(["--mode", "rpc", "--model", "stub/one"]).stdin(Stdio::piped());
+    // A pipe that nobody reads would fill.
+    command.stderr(std::fs::File::create(world.path("stderr"))?);
+    let mut session = Session::start(command, &fixture, seen.clone())?;
+    let ran = session.run(&fixture).await;
+    let asked = std::mem::take(&mut session.asked);
+    if let Err(error) = ran {
+        let said = std::fs::read_to_string(world.path("stderr")).unwrap_or_default();
+        bail!("{error:#}\nit said {said}\nseen so far {}", Value::from(seen.document()));
+    }
+    Ok(Run { granted, asked, seen: seen.document() })
+}
+
+/// A server of a fixture; what it is asked is seen.
+async fn open(index: usize, listen: &Listen, places: &[(String, String)], seen: Seen) -> Result<Server> {
+    let mut routes = listen.routes.clone();
+    for Route { body, .. } in &mut routes {
+        let text = places.iter().fold(body.to_string(), |text, (name, place)| text.replace(name, place));
+        *body = serde_json::from_str(&text)?;
+    }
+    serve(listen.port, move |asked: &Asked| {
+        let route = routes.iter().find(|route| route.on == format!("{} {}", asked.method, asked.path()));
+        let sent = String::from_utf8_lossy(&asked.body);
+        let sent = serde_json::from_str(&sent).unwrap_or_else(|_| Value::from(sent.as_ref()));
+        seen.note(
+            "servers",
+            json!({ "server": index, "asked": format!("{} {}", asked.method, asked.url), "sent": sent }),
+        );
+        let Some(route) = route else { return Answer::missing() };
+        match &route.body {
+            Value::String(text) => Answer::new(route.kind.as_deref().unwrap_or("text/plain"), text.as_str()),
+            json => Answer::new(route.kind.as_deref().unwrap_or("application/json"), json.to_string()),
+        }
+    })
+    .await
+}
+
+/// Fresh folders.
+struct World(tempfile::TempDir);
+
+impl World {
+    fn new() -> Result<Self> {
+        let world = Self(tempfile::tempdir()?);
+        for folder in ["cwd", "home/.pi/agent", "tmp", "bin"] {
+            std::fs::create_dir_all(world.path(folder))?;
+        }
+        Ok(world)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn places(&self) -> Vec<(String, String)> {
+        let folders = ["cwd", "home", "tmp", "bin"].map(|name| (name, self.path(name)));
+        folders.map(|(name, path)| (format!("{{{{{name}}}}}"), path.display().to_string())).into()
+    }
+
+    fn fill(&self, fixture: &Fixture, model: &Server, registry: &Server) -> Result<()> {
+        let all: [(&str, &BTreeMap<String, String>); 3] =
+            [("cwd", &fixture.files), ("home", &fixture.home), ("bin", &fixture.programs)];
+        for (folder, files) in all {
+            for (name, text) in files {
+                let file = self.path(folder).join(name);
+                std::fs::create_dir_all(file.parent().unwrap_or(&file))?;
+                std::fs::write(&file, text)?;
+                if folder == "bin" {
+                    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755))?;
+                }
+            }
+        }
+        let one = |id: &str, reasons: bool| json!({ "id": id, "name": id, "reasoning": reasons, "contextWindow": 128_000, "maxTokens": 16_384 });
+        let provider = json!({
+            "baseUrl": format!("http://{}/v1", model.address), "api": "openai-completions", "apiKey": "stub",
+            "models": [one("one", false), one("two", true)],
+        });
+        let models = json!({ "providers": { "stub": provider } });
+        std::fs::write(self.path("home/.pi/agent/models.json"), models.to_string())?;
+        std::fs::write(self.path("home/.npmrc"), format!("registry=http://{}/\n", registry.address))?;
+        Ok(())
+    }
+
+    fn command(&self, program: &Program, fixture: &Fixture) -> Command {
+        let mut command = match program {
+            Program::Ours(pi) => Command::new(pi),
+            Program::Real(node, script) => {
+                let mut command = Command::new(node);
+                command.arg(script);
+                command
+            }
+        };
+        let path = [self.path("bin").into_os_string(), OsString::from("/usr/local/bin:/usr/bin:/bin")];
+        command
+            .current_dir(self.path("cwd"))
+            .env_clear()
+            .env("PATH", path.join(":".as_ref()))
+            .env("HOME", self.path("home"))
+            .env("TMPDIR", self.path("tmp"))
+            .env("NPM_CONFIG_USERCONFIG", self.path("home/.npmrc"))
+            .env("XDG_CACHE_HOME", cache())
+            .envs([("TZ", "UTC"), ("LANG", "C.UTF-8"), ("TERM", "xterm-256color"), ("GIT_CONFIG_NOSYSTEM", "1")])
+            // For the real one: what npm would do beside installing.
+            .envs([("npm_config_ignore_scripts", "true"), ("npm_config_audit", "false"), ("npm_config_fund", "false")])
+            .env("npm_config_cache", self.path("tmp/npm"))
+            .envs(&fixture.env)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+}
+
+/// Where this user keeps what is compiled: the packages of the corpus are there already.
+fn cache() -> PathBuf {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let home = || variable("HOME").map(|home| Path::new(&home).join(".cache"));
+    variable("XDG_CACHE_HOME").map(PathBuf::from).or_else(home).unwrap_or_else(std::env::temp_dir)
+}

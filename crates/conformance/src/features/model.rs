@@ -1,0 +1,59 @@
+//! The model: a server that speaks OpenAI's protocol and answers with the replies of a fixture, in their order.
+
+use super::fixture::Reply;
+use super::seen::Seen;
+use super::stub::{Answer, Asked, Server, serve};
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+/// Tools of pi itself; those of the package are noted.
+const BUILT_IN: [&str; 7] = ["bash", "edit", "find", "grep", "ls", "read", "write"];
+
+/// Listens, and notes each request in `seen`.
+pub(super) async fn open(replies: Vec<Reply>, seen: Seen) -> Result<Server> {
+    let replies = Mutex::new((VecDeque::from(replies), 0));
+    serve(0, move |asked: &Asked| {
+        let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
+        seen.note("model", noted(&body));
+        let mut replies = replies.lock().unwrap_or_else(PoisonError::into_inner);
+        let reply = replies.0.pop_front().unwrap_or_else(|| Reply::Text("there is no more reply".to_owned()));
+        replies.1 += 1;
+        answer(&reply, replies.1)
+    })
+    .await
+}
+
+/// The model that is asked, the tools it is given beside pi's own, and what it is told last.
+fn noted(body: &Value) -> Value {
+    let tools = body["tools"].as_array().into_iter().flatten().filter_map(|tool| tool["function"]["name"].as_str());
+    let mut tools: Vec<&str> = tools.filter(|name| !BUILT_IN.contains(name)).collect();
+    tools.sort_unstable();
+    let last = body["messages"].as_array().and_then(|messages| messages.last()).cloned().unwrap_or_default();
+    // A text may be sent as one block.
+    let blocks = last["content"].as_array().into_iter().flatten().filter_map(|block| block["text"].as_str());
+    let text = last["content"].as_str().map_or_else(|| blocks.collect::<String>(), str::to_owned);
+    json!({ "model": body["model"], "tools": tools, "role": last["role"], "told": text })
+}
+
+fn answer(reply: &Reply, number: usize) -> Answer {
+    let chunk = |delta: Value, end: Option<&str>| {
+        let choice = json!({ "index": 0, "delta": delta, "finish_reason": end });
+        format!("data: {}\n\n", json!({ "id": "reply", "object": "chat.completion.chunk", "choices": [choice] }))
+    };
+    let (delta, end) = match reply {
+        Reply::Error { status, error } => {
+            let body = json!({ "error": { "message": error } });
+            return Answer { status: *status, ..Answer::new("application/json", body.to_string()) };
+        }
+        Reply::Text(text) => (json!({ "content": text }), "stop"),
+        Reply::Call { tool, input } => {
+            let function = json!({ "name": tool, "arguments": input.to_string() });
+            let call = json!({ "index": 0, "id": format!("call_{number}"), "type": "function", "function": function });
+            (json!({ "tool_calls": [call] }), "tool_calls")
+        }
+    };
+    let body = [chunk(delta, None), chunk(json!({}), Some(end)), "data: [DONE]\n\n".to_owned()].concat();
+    Answer::new("text/event-stream", body)
+}

@@ -1,0 +1,54 @@
+//! A registry on loopback that has what `lock.json` names for one package, and nothing else: an install finds the same
+//! dependencies on every day.
+
+use super::stub::{Answer, Asked, Server, serve};
+use crate::corpus::{Corpus, Laid};
+use anyhow::{Context, Result};
+use pijs_packages::{Depot, PinnedPackage};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Serves a package of the corpus, with its dependencies, from the tarballs that `depot` keeps.
+pub(super) async fn open(corpus: &Corpus, laid: &Laid, depot: &Depot, package: &str) -> Result<Server> {
+    let mut documents: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    let mut tarballs = BTreeMap::new();
+    let placed = corpus.placed(package)?;
+    let is_placed = |name: &str| placed.iter().any(|(at, _)| at.rsplit("node_modules/").next() == Some(name));
+    for (at, pin) in &placed {
+        let file = laid.packages.join(package.replace('/', "+")).join(at).join("package.json");
+        let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        let mut manifest: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))?;
+        // What npm left out (peers, other systems' binaries) is not asked for here either.
+        for kind in ["dependencies", "optionalDependencies", "peerDependencies"] {
+            if let Some(wanted) = manifest.get_mut(kind).and_then(Value::as_object_mut) {
+                wanted.retain(|name, _| is_placed(name));
+            }
+        }
+        let PinnedPackage { name, version, integrity } = pin;
+        let path = format!("/{name}/-/{version}.tgz");
+        manifest["dist"] = json!({ "tarball": path, "integrity": integrity });
+        tarballs.insert(path, depot.tarball(pin).await?);
+        documents.entry(name.clone()).or_default().insert(version.clone(), manifest);
+    }
+    serve(0, move |asked: &Asked| {
+        let path = asked.path().replace("%2f", "/").replace("%2F", "/").replace("%40", "@");
+        if let Some(tarball) = tarballs.get(&path) {
+            return Answer::new("application/octet-stream", tarball.clone());
+        }
+        let Some((name, versions)) = documents.get_key_value(path.trim_start_matches('/')) else {
+            return Answer::missing();
+        };
+        Answer::new("application/json", document(name, versions, &asked.host).to_string())
+    })
+    .await
+}
+
+/// What a registry says of a package.
+fn document(name: &str, versions: &Map<String, Value>, host: &str) -> Value {
+    let mut versions = versions.clone();
+    for manifest in versions.values_mut() {
+        let path = manifest["dist"]["tarball"].as_str().unwrap_or_default();
+        manifest["dist"]["tarball"] = format!("http://{host}{path}").into();
+    }
+    json!({ "name": name, "dist-tags": { "latest": versions.keys().next_back() }, "versions": versions })
+}
