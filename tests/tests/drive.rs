@@ -56,6 +56,12 @@ fn without_anybody_there_everything_gives_its_fall_back() {
 }
 
 #[test]
+fn what_the_model_is_told_of_prompt_and_tools_is_part_of_the_conversation() {
+    as_in_pi("transcript");
+    as_in_pi("triggered");
+}
+
+#[test]
 fn what_goes_wrong_is_an_item_and_ends_nothing() {
     as_in_pi("failures");
 }

@@ -303,7 +303,8 @@ impl Agent {
             let target_id = summary_id.clone().unwrap_or_else(|| target.id.clone());
             self.control.append(Body::Label { target_id, label: Some(label) }).map_err(|error| error.to_string())?;
         }
-        self.publish_usage();
+        self.restore_tools();
+        self.publish_tools();
         let summary_entry = summary_id
             .as_ref()
             .and_then(|id| self.control.with_session(|session| session.entry(id).map(Entry::to_value)));

@@ -301,6 +301,9 @@ impl Agent {
         }
         *self.resources.borrow_mut() = resources;
         self.take_offers();
+        if self.options.tools.is_none() {
+            self.restore_tools();
+        }
         self.publish_tools();
         let header = self.control.with_session(|session| session.header().clone());
         self.show_only(&AgentEvent::Session(&header))?;
@@ -522,6 +525,9 @@ impl Agent {
         let mut messages = vec![Message::User(UserMessage { content: content.blocks().into(), timestamp: self.now() })];
         messages.extend(self.control.take_next_turn().into_iter().map(Message::Custom));
         messages.extend(added);
+        if let Some(update) = self.prompt_update() {
+            messages.insert(0, update);
+        }
         self.run(messages).await
     }
 

@@ -11,9 +11,10 @@ use crate::agent::{Agent, AgentError};
 use crate::context;
 use crate::events::{AgentEvent, VerdictAction, VerdictEvent};
 use crate::extensions::{Abort, Event, StreamFate};
-use crate::message::{AssistantMessage, Content, Message, StopReason};
+use crate::message::{AssistantMessage, Message, StopReason};
 use crate::partial::{Partial, Step};
 use crate::provider::{ErrorKind, Outgoing, Provider, ProviderError, ProviderEvent, Request};
+use crate::transcript;
 use futures_util::StreamExt;
 use pijs_protocol::{StreamDelta, StreamSource};
 use serde_json::{Value, json};
@@ -151,23 +152,19 @@ impl Agent {
     async fn outgoing(&self, provider: &dyn Provider) -> Outgoing {
         let mut messages = self.control.with_session(|session| context::messages(&session.branch(None)));
         if self.extensions.has_handlers("context") {
-            let event = Event::new("context").with("messages", serde_json::to_value(&messages).expect("string keys"));
-            let outcome = self.extensions.emit(event).await;
-            let changed = outcome.field("messages").or(outcome.payload.get("messages")).cloned();
-            if let Some(Ok(changed)) = changed.map(serde_json::from_value) {
-                messages = changed;
-            }
+            messages = self.context(messages).await;
         }
-        let mut system = self.system_prompt();
         if self.extensions.has_handlers("context_with_system") {
-            (system, messages) = self.context_with_system(system, messages).await;
+            messages = self.changed("context_with_system", &messages).await.unwrap_or(messages);
         }
+        let told = transcript::held(&messages).unwrap_or_default();
+        let forced = self.run_prompt.borrow().as_ref().and_then(|options| options.force_system_prompt.clone());
         let thinking = Some(self.control.thinking()).filter(|level| level != "off");
         let request = Request {
-            system,
+            system: forced.unwrap_or_else(|| transcript::text(&told)),
             messages: context::request_messages(&messages),
             conversation: context::conversation(&messages),
-            tools: self.tools.borrow().descriptions(&*self.extensions),
+            tools: told.tools_added.into_iter().filter_map(|tool| serde_json::from_value(tool).ok()).collect(),
             thinking,
             max_tokens: None,
         };
@@ -179,26 +176,24 @@ impl Agent {
         Outgoing { payload, headers }
     }
 
-    /// `context_with_system`: the same with the prompt in front, as a message of its own.
-    async fn context_with_system(&self, system: String, messages: Vec<Message>) -> (String, Vec<Message>) {
-        let head = Message::Other(json!({"role": "system", "content": system, "timestamp": self.now()}));
-        let all: Vec<Message> = std::iter::once(head).chain(messages.iter().cloned()).collect();
-        let event = Event::new("context_with_system").with("messages", json!(all));
-        let outcome = self.extensions.emit(event).await;
+    /// `context`: handlers see what was said. What they leave is headed by what the model was told so far, unless it is
+    /// what they were given.
+    async fn context(&self, messages: Vec<Message>) -> Vec<Message> {
+        let said: Vec<Message> =
+            messages.iter().filter(|message| transcript::system(message).is_none()).cloned().collect();
+        match self.changed("context", &said).await {
+            Some(changed) if changed != said => {
+                transcript::held(&messages).map(Message::System).into_iter().chain(changed).collect()
+            }
+            _ => messages,
+        }
+    }
+
+    /// Messages as the handlers of an event leave them.
+    async fn changed(&self, event: &'static str, messages: &[Message]) -> Option<Vec<Message>> {
+        let outcome = self.extensions.emit(Event::new(event).with("messages", json!(messages))).await;
         let changed = outcome.field("messages").or(outcome.payload.get("messages")).cloned();
-        let Some(Ok(changed)) = changed.map(serde_json::from_value::<Vec<Message>>) else { return (system, messages) };
-        let (heads, rest): (Vec<Message>, Vec<Message>) =
-            changed.into_iter().partition(|message| message.role() == "system");
-        let texts: Vec<String> = heads
-            .iter()
-            .filter_map(|head| match head {
-                Message::Other(value) => {
-                    serde_json::from_value::<Content>(value.get("content")?.clone()).ok().map(|content| content.text())
-                }
-                _ => None,
-            })
-            .collect();
-        (texts.join("\n\n"), rest)
+        serde_json::from_value(changed?).ok()
     }
 
     /// `before_provider_request`.

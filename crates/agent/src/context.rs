@@ -4,10 +4,10 @@
 //! instance, cannot get into a request.
 
 use crate::control::VERDICT_TYPE;
-use crate::message::{BashExecution, Block, Content, CustomMessage, Message, StopReason, UserMessage};
+use crate::message::{BashExecution, Block, Content, CustomMessage, Message, StopReason, SystemMessage, UserMessage};
 use crate::provider::RequestMessage;
 use crate::session::{Body, Entry, EntryId};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -23,22 +23,40 @@ pub(crate) fn messages(branch: &[&Entry]) -> Vec<Message> {
     projection(branch).into_iter().flat_map(|projected| projected.messages).collect()
 }
 
-/// What each entry says that the model still sees: the latest compaction first, then what it kept. Edits
-/// of entries count.
-pub(crate) fn projection<'a>(branch: &[&'a Entry]) -> Vec<Projected<'a>> {
+/// The entries that the model still sees: the latest compaction first, then what it kept. What it kept of system
+/// messages is in the compaction itself.
+fn visible<'a>(branch: &[&'a Entry]) -> Vec<&'a Entry> {
     let compaction = branch.iter().enumerate().rev().find_map(|(at, entry)| match &entry.body {
         Body::Compaction { first_kept_entry_id, .. } => Some((at, first_kept_entry_id)),
         _ => None,
     });
-    let mut visible: Vec<&Entry> = Vec::new();
-    match compaction {
-        Some((at, kept)) => {
-            visible.push(branch[at]);
-            let first = branch[..at].iter().position(|entry| entry.id == *kept).unwrap_or(at);
-            visible.extend(branch[first..].iter().filter(|entry| entry.id != branch[at].id));
-        }
-        None => visible.extend(branch),
-    }
+    let Some((at, kept)) = compaction else { return branch.to_vec() };
+    let first = branch[..at].iter().position(|entry| entry.id == *kept).unwrap_or(at);
+    let is_system = |entry: &Entry| matches!(&entry.body, Body::Message { message: Message::System(_) });
+    let mut visible = vec![branch[at]];
+    visible.extend(branch[first..at].iter().filter(|entry| !is_system(entry)));
+    visible.extend(&branch[at + 1..]);
+    visible
+}
+
+/// The system messages that the model still sees, in order.
+pub(crate) fn told(branch: &[&Entry]) -> Vec<SystemMessage> {
+    let told = |entry: &&Entry| match &entry.body {
+        Body::Message { message: Message::System(system) } => Some(system.clone()),
+        Body::Compaction { extra, .. } => told_by(extra),
+        _ => None,
+    };
+    visible(branch).iter().filter_map(told).collect()
+}
+
+/// What a compaction says of the prompt and the tools.
+fn told_by(extra: &Map<String, Value>) -> Option<SystemMessage> {
+    extra.get("systemMessage").and_then(|value| serde_json::from_value(value.clone()).ok())
+}
+
+/// What each entry says that the model still sees. Edits of entries count.
+pub(crate) fn projection<'a>(branch: &[&'a Entry]) -> Vec<Projected<'a>> {
+    let visible = visible(branch);
     let mut edits: BTreeMap<&EntryId, &Value> = BTreeMap::new();
     for entry in &visible {
         if let Body::ContextEdit { target_id, replacement } = &entry.body {
@@ -57,13 +75,20 @@ pub(crate) fn projection<'a>(branch: &[&'a Entry]) -> Vec<Projected<'a>> {
                 Some(Value::Null) => None,
                 Some(replacement) => said.map(|message| edited(message, replacement)),
             };
-            Projected { entry, messages: edited.into_iter().collect() }
+            let told = match &entry.body {
+                Body::Compaction { extra, .. } if !stale => told_by(extra).map(Message::System),
+                _ => None,
+            };
+            Projected { entry, messages: told.into_iter().chain(edited).collect() }
         })
         .collect()
 }
 
 /// A message with other content.
 fn edited(message: Message, replacement: &Value) -> Message {
+    if matches!(message, Message::System(_)) {
+        return message;
+    }
     let Some(content) = replacement.get("content") else { return message };
     let mut value = message.to_value();
     value["content"] = content.clone();
@@ -148,6 +173,8 @@ pub(crate) fn request_messages(messages: &[Message]) -> Vec<RequestMessage> {
             Message::Other(value) => {
                 out.extend(summary_text(value).map(|text| RequestMessage::User(vec![Block::text(text)])));
             }
+            // The provider is given what they come to.
+            Message::System(_) => {}
             Message::Assistant(_) | Message::ToolResult(_) | Message::BashExecution(_) => {}
         }
     }
@@ -170,7 +197,7 @@ pub(crate) fn conversation(messages: &[Message]) -> Vec<Message> {
                 let timestamp = value.get("timestamp").and_then(Value::as_u64).unwrap_or(0);
                 summary_text(value).map(|text| user(vec![Block::text(text)].into(), timestamp))
             }
-            Message::BashExecution(_) => None,
+            Message::BashExecution(_) | Message::System(_) => None,
         })
         .collect()
 }
@@ -213,7 +240,7 @@ fn bash_text(run: &BashExecution) -> String {
 mod tests {
     use super::*;
     use crate::message::{AssistantMessage, ToolCall, ToolResultMessage, Usage};
-    use serde_json::{Map, json};
+    use serde_json::json;
 
     fn reply(stop_reason: StopReason, call: Option<&str>) -> Message {
         let call = call.map(|id| {

@@ -12,12 +12,14 @@ mod queues;
 pub use queues::{DeliverAs, Pending};
 
 use crate::ambient::Ambient;
+use crate::context;
 use crate::extensions::{Event, StateSink};
 use crate::known::Known;
-use crate::message::Message;
+use crate::message::{Message, SystemMessage};
 use crate::provider::Model;
 use crate::room::{Held, bytes_of};
 use crate::session::{Body, EntryId, Session, SessionError};
+use crate::transcript;
 use crate::work::{Inbox, Work};
 use queues::Queues;
 use serde_json::{Value, json};
@@ -459,7 +461,12 @@ impl AgentControl {
         details: Option<Value>,
         from_hook: bool,
     ) -> Result<EntryId, ControlError> {
-        let extra = crate::summary::rest(details, from_hook);
+        let mut extra = crate::summary::rest(details, from_hook);
+        let told = self.with_session(|session| transcript::holds(&context::told(&session.branch(None))));
+        if let Some(told) = told {
+            let told = SystemMessage { timestamp: self.0.ambient.clock.epoch_ms(), ..told };
+            extra.insert("systemMessage".to_owned(), Message::System(told).to_value());
+        }
         // An entry that is not there means the same as the compaction's own name: nothing before it.
         let first_kept_entry_id = first_kept.unwrap_or_else(|| EntryId(String::new()));
         self.append(Body::Compaction { summary, first_kept_entry_id, tokens_before, extra })

@@ -69,6 +69,7 @@ mod tokens;
 mod tool_calls;
 pub mod tool_port;
 pub mod tools;
+mod transcript;
 mod user_bash;
 mod verdicts;
 pub mod words;

@@ -21,6 +21,8 @@ pub enum Message {
     Custom(CustomMessage),
     /// A shell command the person ran.
     BashExecution(BashExecution),
+    /// What the model is told of its prompt and its tools from here on.
+    System(SystemMessage),
     /// A role that PiJS does not know; kept in files, never sent to a model.
     #[serde(untagged)]
     Other(Value),
@@ -35,6 +37,7 @@ impl Message {
             Self::ToolResult(_) => "toolResult",
             Self::Custom(_) => "custom",
             Self::BashExecution(_) => "bashExecution",
+            Self::System(_) => "system",
             Self::Other(value) => value.get("role").and_then(Value::as_str).unwrap_or(""),
         }
     }
@@ -129,6 +132,29 @@ pub struct BashExecution {
     pub exclude_from_context: Option<bool>,
 }
 
+/// `role: system`: changes of the prompt and of the tools. What holds is all of them together (`transcript.rs`).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SystemMessage {
+    /// What stands before the sections.
+    pub content: Content,
+    /// Sections of the prompt by name; `null` takes one away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sections: Option<Map<String, Value>>,
+    /// Milliseconds since 1970.
+    #[serde(default)]
+    pub timestamp: u64,
+    /// `{name, description, parameters}` of tools that came.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools_added: Vec<Value>,
+    /// `{name}` of tools that went.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools_removed: Vec<Value>,
+    /// Members this version does not know.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
 /// `role: assistant`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -180,6 +206,12 @@ pub enum Content {
     Text(String),
     /// Blocks.
     Blocks(Vec<Block>),
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self::Text(String::new())
+    }
 }
 
 impl Content {
@@ -348,6 +380,7 @@ mod tests {
                    "provider": "p", "model": "m", "usage": Usage::default(), "stopReason": "toolUse", "timestamp": 1, "responseId": "r"}),
             json!({"role": "newRole", "content": "x"}),
             json!({"role": "user", "content": "plain", "timestamp": 3}),
+            json!({"role": "system", "content": "", "sections": {"cwd": "/w", "gone": null}, "timestamp": 3, "toolsRemoved": [{"name": "ls"}]}),
             json!({"role": "toolResult", "toolCallId": "1", "toolName": "ls", "content": [{"type": "image", "data": "AA==", "mimeType": "image/png"}],
                    "details": {"a": 1}, "isError": false, "timestamp": 1}),
         ] {

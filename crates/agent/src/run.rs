@@ -220,7 +220,11 @@ impl Agent {
                 }
                 self.publish_tools();
                 self.refresh_run_prompt();
+                if let Some(update) = self.prompt_update() {
+                    incoming.insert(0, update);
+                }
             }
+            self.declare_tools(&mut incoming);
             self.emit(AgentEvent::TurnStart { index, timestamp: self.now() }).await?;
             for message in std::mem::take(&mut incoming) {
                 self.say(run, message).await?;

@@ -5,9 +5,10 @@
 
 use crate::agent::Agent;
 use crate::context::{self, Projected};
-use crate::message::{AssistantMessage, Block, Content, Message, StopReason, Usage};
+use crate::message::{AssistantMessage, Block, Content, Message, StopReason, SystemMessage, Usage};
 use crate::session::{Body, Entry, EntryId};
-use serde_json::{Value, json};
+use crate::transcript;
+use serde_json::{Map, Value, json};
 
 const CHARACTERS_PER_TOKEN: usize = 4;
 const IMAGE_CHARACTERS: usize = 4800;
@@ -20,6 +21,7 @@ pub(crate) fn estimate(message: &Message) -> u64 {
         Message::ToolResult(result) => of_content(&result.content),
         Message::Assistant(reply) => reply.content.iter().map(of_block).sum(),
         Message::BashExecution(run) => units(&run.command) + units(&run.output),
+        Message::System(system) => of_system(system),
         Message::Other(value) => value.get("summary").and_then(Value::as_str).map_or(0, units),
     };
     characters.div_ceil(CHARACTERS_PER_TOKEN) as u64
@@ -37,6 +39,12 @@ fn of_content(content: &Content) -> usize {
             })
             .sum(),
     }
+}
+
+fn of_system(system: &SystemMessage) -> usize {
+    let sections = system.sections.iter().flat_map(Map::values).filter_map(Value::as_str).map(units).sum::<usize>();
+    let tools = if system.tools_added.is_empty() { 0 } else { units(&json!(system.tools_added).to_string()) };
+    of_content(&system.content) + sections + tools
 }
 
 fn of_block(block: &Block) -> usize {
@@ -79,8 +87,15 @@ pub(crate) fn of_conversation(projection: &[Projected<'_>], branch: &[&Entry]) -
     let changed =
         branch.iter().rposition(|entry| matches!(entry.body, Body::ContextEdit { .. } | Body::Compaction { .. }));
     let trusted = last.filter(|(_, entry, _)| changed.is_none_or(|changed| place(&entry.id) > Some(changed)));
-    let (from, counted) = trusted.map_or((0, 0), |(at, _, tokens)| (at + 1, tokens));
-    counted + projection[from..].iter().flat_map(|projected| &projected.messages).map(estimate).sum::<u64>()
+    let messages = |from: usize| projection[from..].iter().flat_map(|projected| &projected.messages);
+    match trusted {
+        Some((at, _, tokens)) => tokens + messages(at + 1).map(estimate).sum::<u64>(),
+        None => {
+            let system = transcript::holds(messages(0).filter_map(transcript::system));
+            let said = messages(0).filter(|message| transcript::system(message).is_none());
+            system.map_or(0, |system| estimate(&Message::System(system))) + said.map(estimate).sum::<u64>()
+        }
+    }
 }
 
 impl Agent {
@@ -118,7 +133,6 @@ mod tests {
     use super::*;
     use crate::session::Session;
     use crate::testing;
-    use serde_json::Map;
     use std::path::Path;
 
     fn reply(tokens: u64) -> Message {

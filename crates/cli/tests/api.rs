@@ -293,7 +293,7 @@ fn messages_are_delivered_as_asked() {
         .session()
         .iter()
         .filter_map(|entry| match entry["type"].as_str() {
-            Some("message") => Some(text(&entry["message"])),
+            Some("message") => (entry["message"]["role"] != "system").then(|| text(&entry["message"])),
             Some("custom_message") => Some(text(entry)),
             _ => None,
         })
@@ -385,7 +385,7 @@ fn the_session_manager_reads_the_session() {
          }); };",
         &[],
     );
-    let expected = json!({"cwd": true, "id": true, "file": true, "roles": ["user", "assistant"], "leaf": true,
+    let expected = json!({"cwd": true, "id": true, "file": true, "roles": ["system", "user", "assistant"], "leaf": true,
         "entry": true, "tree": 1, "name": null, "label": null, "other": true});
     assert_eq!(seen.one("read"), expected);
 }

@@ -153,8 +153,10 @@ fn a_prompt_is_accepted_streamed_as_deltas_and_settled() {
     assert!(before.iter().all(|record| record["type"] != "session"), "no header: {before:#?}");
     let (events, _) = client.until(|record| record["type"] == "agent_settled");
     let kinds: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
-    let expected = ["agent_start", "turn_start", "message_start", "message_end", "message_start", "message_update"];
-    assert_eq!(kinds[..6], expected);
+    // What the model is told of its prompt, what was said, and the reply.
+    let expected = ["message_start", "message_end", "message_start", "message_end", "message_start", "message_update"];
+    assert_eq!(kinds[..2], ["agent_start", "turn_start"]);
+    assert_eq!(kinds[2..8], expected);
     assert_eq!(kinds[kinds.len() - 3..], ["message_end", "turn_end", "agent_end"]);
     let deltas: Vec<&Value> = events
         .iter()
@@ -169,9 +171,9 @@ fn a_prompt_is_accepted_streamed_as_deltas_and_settled() {
     let messages = client.call(json!({"type": "get_messages"}));
     let roles: Vec<_> =
         messages["data"]["messages"].as_array().expect("a list").iter().map(|one| &one["role"]).collect();
-    assert_eq!(roles, ["user", "assistant"]);
+    assert_eq!(roles, ["system", "user", "assistant"]);
     let state = client.call(json!({"type": "get_state"}));
-    assert_eq!((&state["data"]["isStreaming"], &state["data"]["messageCount"]), (&json!(false), &json!(2)));
+    assert_eq!((&state["data"]["isStreaming"], &state["data"]["messageCount"]), (&json!(false), &json!(3)));
     assert_eq!(client.end(), 0);
 }
 
@@ -349,15 +351,15 @@ fn sessions_are_begun_forked_cloned_switched_and_exported() {
     assert_eq!(clone["data"], json!({"cancelled": false}), "{clone}");
     let cloned = state(&mut client);
     assert_ne!(cloned["sessionId"], first["sessionId"]);
-    assert_eq!(cloned["messageCount"], 2);
+    assert_eq!(cloned["messageCount"], 3);
     let forked = client.call(json!({"type": "fork", "entryId": said["entryId"]}));
     assert_eq!(forked["data"], json!({"text": "first", "cancelled": false}), "{forked}");
-    assert_eq!(state(&mut client)["messageCount"], 0);
+    assert_eq!(state(&mut client)["messageCount"], 1, "what the model was told before");
     let new = client.call(json!({"type": "new_session"}));
     assert_eq!(new["data"], json!({"cancelled": false}));
     let back = client.call(json!({"type": "switch_session", "sessionPath": first["sessionFile"]}));
     assert_eq!(back["data"], json!({"cancelled": false}), "{back}");
     let again = state(&mut client);
-    assert_eq!((&again["sessionId"], &again["messageCount"]), (&first["sessionId"], &json!(2)));
+    assert_eq!((&again["sessionId"], &again["messageCount"]), (&first["sessionId"], &json!(3)));
     assert_eq!(client.end(), 0);
 }

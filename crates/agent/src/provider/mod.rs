@@ -42,6 +42,7 @@ use crate::message::{Block, Message, StopReason, Usage};
 use async_stream::stream;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -154,7 +155,7 @@ pub fn marked(text: &str) -> String {
 }
 
 /// A tool as the model is told about it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ToolDescription {
     /// Name.
     pub name: String,

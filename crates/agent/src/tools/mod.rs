@@ -201,6 +201,18 @@ impl Tool {
         }
     }
 
+    /// As a system message tells the model of it.
+    pub(crate) fn declaration(&self) -> Value {
+        let ToolDescription { name, description, parameters } = self.description();
+        let mut declaration = json!({"name": name, "description": description, "parameters": parameters});
+        if let Self::Builtin(tool, words) = self
+            && let Some(sampling) = &words.of(*tool).constrained_sampling
+        {
+            declaration["constrainedSampling"] = sampling.clone();
+        }
+        declaration
+    }
+
     fn description(&self) -> ToolDescription {
         let description = match self {
             Self::Builtin(tool, words) => words.of(*tool).description.clone(),
@@ -321,10 +333,6 @@ impl ToolSet {
 
     pub(crate) fn find(&self, name: &str, extensions: &dyn Extensions) -> Option<Tool> {
         self.active(extensions).into_iter().find(|tool| tool.name() == name)
-    }
-
-    pub(crate) fn descriptions(&self, extensions: &dyn Extensions) -> Vec<ToolDescription> {
-        self.active(extensions).iter().map(Tool::description).collect()
     }
 }
 

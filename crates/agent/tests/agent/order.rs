@@ -49,6 +49,9 @@ async fn events_come_in_pis_order() {
             "before_agent_start",
             "agent_start",
             "turn_start",
+            // What the model is told of its prompt and tools; then what was said.
+            "message_start",
+            "message_end",
             "message_start",
             "message_end",
             "context",

@@ -19,13 +19,16 @@ export interface Projection {
   model: { provider: string; modelId: string } | null;
 }
 
-/** Entries of a branch that the model still sees. */
+/** Whether an entry tells the model of its prompt or its tools. */
+const tellsSystem = (entry: Entry): boolean => entry.type === "message" && entry.message?.role === "system";
+
+/** Entries of a branch that the model still sees. A compaction tells itself what was kept of prompt and tools. */
 export function contextEntries<T extends Entry>(branch: T[]): T[] {
   const at = branch.findLastIndex((entry) => entry.type === "compaction");
   const compaction = branch[at];
   if (!compaction) return branch;
   const kept = branch.slice(0, at).findIndex((entry) => entry.id === compaction.firstKeptEntryId);
-  const before = kept === -1 ? [] : branch.slice(kept, at);
+  const before = kept === -1 ? [] : branch.slice(kept, at).filter((entry) => !tellsSystem(entry));
   return [compaction, ...before, ...branch.slice(at + 1)];
 }
 
@@ -41,8 +44,10 @@ export function messagesOf(entry: Entry): any[] {
     }
     case "branch_summary":
       return [{ role: "branchSummary", summary: entry.summary, fromId: entry.fromId, timestamp }];
-    case "compaction":
-      return [{ role: "compactionSummary", summary: entry.summary, tokensBefore: entry.tokensBefore, timestamp }];
+    case "compaction": {
+      const summary = { role: "compactionSummary", summary: entry.summary, tokensBefore: entry.tokensBefore, timestamp };
+      return entry.systemMessage ? [entry.systemMessage, summary] : [summary];
+    }
     default:
       return [];
   }
@@ -57,7 +62,7 @@ export function project(branch: Entry[]): Projection {
     const stale = sourceEntry.type === "compaction" && index > 0;
     const edit = edits.get(sourceEntry.id);
     let messages = stale || edit === null ? [] : messagesOf(sourceEntry);
-    if (edit) messages = messages.map((message) => ({ ...message, content: edit.content }));
+    if (edit) messages = messages.map((message) => (tellsSystem(sourceEntry) ? message : { ...message, content: edit.content }));
     return { sourceEntry, messages };
   });
   const level = branch.findLast((entry) => entry.type === "thinking_level_change");

@@ -1,0 +1,178 @@
+//! What the system messages of a conversation come to: the prompt's sections and the tools that the model has.
+//!
+//! As in pi the model is told of its prompt and of its tools by messages of the conversation, and each holds only what
+//! changed since the one before. They are session entries and events like others; a provider is given what they come
+//! to:
+//!
+//! ```text
+//! system   sections {preamble, tools, rules, cwd}   toolsAdded [read, bash]
+//! user     ...
+//! system   sections {rules}                         toolsRemoved [bash]
+//!
+//! holds    sections {preamble, tools, rules, cwd}   toolsAdded [read]
+//! ```
+//!
+//! A prompt that a handler of `before_agent_start` forces is of one run and not told here.
+
+use crate::agent::Agent;
+use crate::context;
+use crate::message::{Content, Message, SystemMessage};
+use crate::tools::Tool;
+use serde_json::{Map, Value, json};
+
+/// What system messages come to, as one; `None` when there are none.
+pub(crate) fn holds<'a>(messages: impl IntoIterator<Item = &'a SystemMessage>) -> Option<SystemMessage> {
+    let mut texts: Vec<String> = Vec::new();
+    let mut sections = Map::new();
+    let mut tools: Vec<Value> = Vec::new();
+    let mut timestamp = None;
+    for message in messages {
+        timestamp.get_or_insert(message.timestamp);
+        texts.extend(Some(message.content.text()).filter(|text| !text.is_empty()));
+        for (name, section) in message.sections.iter().flatten() {
+            match section {
+                Value::Null => drop(sections.shift_remove(name)),
+                section => drop(sections.insert(name.clone(), section.clone())),
+            }
+        }
+        tools.retain(|tool| !message.tools_removed.iter().any(|gone| gone["name"] == tool["name"]));
+        for tool in &message.tools_added {
+            match tools.iter_mut().find(|known| known["name"] == tool["name"]) {
+                Some(known) => *known = tool.clone(),
+                None => tools.push(tool.clone()),
+            }
+        }
+    }
+    Some(SystemMessage {
+        content: Content::Text(texts.join("\n\n")),
+        sections: Some(sections).filter(|sections| !sections.is_empty()),
+        timestamp: timestamp?,
+        tools_added: tools,
+        ..SystemMessage::default()
+    })
+}
+
+/// What the system messages among others come to.
+pub(crate) fn held(messages: &[Message]) -> Option<SystemMessage> {
+    holds(messages.iter().filter_map(system))
+}
+
+/// The system message that a message is.
+pub(crate) fn system(message: &Message) -> Option<&SystemMessage> {
+    match message {
+        Message::System(system) => Some(system),
+        _ => None,
+    }
+}
+
+/// The prompt that a system message tells.
+pub(crate) fn text(system: &SystemMessage) -> String {
+    let sections = system.sections.iter().flat_map(Map::values).filter_map(Value::as_str);
+    let all = std::iter::once(system.content.text()).chain(sections.map(str::to_owned));
+    all.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
+}
+
+/// The sections to tell, when the model has some and is to have others.
+fn changed_sections(has: &Map<String, Value>, wanted: &Map<String, Value>) -> Option<Map<String, Value>> {
+    let mut changes: Map<String, Value> = wanted
+        .iter()
+        .filter(|(name, text)| has.get(*name) != Some(text))
+        .map(|(n, t)| (n.clone(), t.clone()))
+        .collect();
+    let gone = has.keys().filter(|name| !wanted.contains_key(*name));
+    changes.extend(gone.map(|name| (name.clone(), Value::Null)));
+    (!changes.is_empty()).then_some(changes)
+}
+
+/// The tools to tell. One whose definition changed goes and comes again.
+fn changed_tools(has: &[Value], wanted: Vec<Value>) -> (Vec<Value>, Vec<Value>) {
+    let gone: Vec<Value> =
+        has.iter().filter(|tool| !wanted.contains(tool)).map(|tool| json!({"name": tool["name"]})).collect();
+    let come = wanted.into_iter().filter(|tool| !has.contains(tool)).collect();
+    (come, gone)
+}
+
+impl Agent {
+    /// What the model was told so far.
+    pub(crate) fn told(&self) -> Option<SystemMessage> {
+        self.control.with_session(|session| holds(&context::told(&session.branch(None))))
+    }
+
+    /// The sections of the prompt that the model does not have yet, as a message.
+    pub(crate) fn prompt_update(&self) -> Option<Message> {
+        let has = self.told().and_then(|told| told.sections).unwrap_or_default();
+        let wanted = match &*self.run_prompt.borrow() {
+            Some(options) => options.sections(&self.words()),
+            None => self.base_prompt.borrow().sections(&self.words()),
+        };
+        let sections = changed_sections(&has, &wanted)?;
+        Some(Message::System(SystemMessage {
+            sections: Some(sections),
+            timestamp: self.now(),
+            ..SystemMessage::default()
+        }))
+    }
+
+    /// Tells of tools that came or went, before or with the messages that go in next.
+    pub(crate) fn declare_tools(&self, incoming: &mut Vec<Message>) {
+        let has = self.told().map(|told| told.tools_added).unwrap_or_default();
+        let active = self.tools.borrow().active(&*self.extensions);
+        let (come, gone) = changed_tools(&has, active.iter().map(Tool::declaration).collect());
+        if come.is_empty() && gone.is_empty() {
+            return;
+        }
+        if !incoming.iter().any(|message| system(message).is_some()) {
+            incoming.insert(0, Message::System(SystemMessage { timestamp: self.now(), ..SystemMessage::default() }));
+        }
+        let last = incoming.iter_mut().rev().find_map(|message| match message {
+            Message::System(system) => Some(system),
+            _ => None,
+        });
+        let told = last.expect("there is one since the line before");
+        (told.tools_added, told.tools_removed) = (come, gone);
+    }
+
+    /// Makes those tools active that the session was left with, if it says which.
+    pub(crate) fn restore_tools(&self) {
+        let Some(told) = self.told() else { return };
+        let names = told.tools_added.iter().filter_map(|tool| tool["name"].as_str()).map(str::to_owned).collect();
+        self.tools.borrow_mut().activate(names, &*self.extensions);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(value: Value) -> SystemMessage {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn later_messages_change_what_earlier_ones_said() {
+        let all = [
+            message(json!({"content": "", "sections": {"a": "1", "b": "2"}, "timestamp": 5,
+                "toolsAdded": [{"name": "x", "description": "old"}, {"name": "y"}]})),
+            message(json!({"content": "more", "sections": {"b": null, "c": "3"}, "timestamp": 6,
+                "toolsRemoved": [{"name": "y"}], "toolsAdded": [{"name": "x", "description": "new"}]})),
+            message(json!({"content": "", "sections": {"b": "4"}})),
+        ];
+        let held = holds(&all).unwrap();
+        assert_eq!(text(&held), "more\n\n1\n\n3\n\n4");
+        assert_eq!(held.tools_added, [json!({"name": "x", "description": "new"})]);
+        assert_eq!(held.timestamp, 5);
+        assert_eq!(holds(&[]), None);
+    }
+
+    #[test]
+    fn only_what_changed_is_told() {
+        let map = |value: Value| value.as_object().cloned().unwrap();
+        let (has, wanted) = (map(json!({"a": "1", "b": "2"})), map(json!({"a": "1", "c": "3"})));
+        assert_eq!(changed_sections(&has, &wanted), Some(map(json!({"c": "3", "b": null}))));
+        assert_eq!(changed_sections(&has, &has), None);
+        let tool = |name: &str, description: &str| json!({"name": name, "description": description});
+        let (come, gone) = changed_tools(&[tool("x", "1"), tool("y", "1")], vec![tool("x", "2"), tool("z", "1")]);
+        assert_eq!(come, [tool("x", "2"), tool("z", "1")]);
+        assert_eq!(gone, [json!({"name": "x"}), json!({"name": "y"})]);
+    }
+}
