@@ -62,6 +62,13 @@ fn what_the_model_is_told_of_prompt_and_tools_is_part_of_the_conversation() {
 }
 
 #[test]
+fn built_in_tools_answer_odd_inputs_as_pis_do() {
+    for tool in ["read", "edit", "write", "bash", "ls"] {
+        as_in_pi(&format!("builtin-{tool}"));
+    }
+}
+
+#[test]
 fn what_goes_wrong_is_an_item_and_ends_nothing() {
     as_in_pi("failures");
 }

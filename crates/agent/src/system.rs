@@ -7,6 +7,7 @@ use crate::ambient::{Ambient, Wait};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use pijs_connectors::exec::{OwnShell, Started};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,6 +37,10 @@ pub trait ToolSystem: Send + Sync {
     fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<Listed>>>;
     /// Runs a command line and all it starts, until it ends or is stopped.
     fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellEnd>>;
+    /// The home that `~` stands for, if it stands for one.
+    fn home(&self) -> Option<&Path> {
+        None
+    }
     /// Keeps something for the person to look at; returns where.
     fn keep(&self, name: String, bytes: Vec<u8>) -> BoxFuture<'_, io::Result<PathBuf>>;
 }
@@ -69,6 +74,8 @@ pub struct Shell {
     pub command: String,
     /// Where.
     pub cwd: PathBuf,
+    /// Variables beside those that every command line has; an empty one is taken away.
+    pub variables: BTreeMap<String, String>,
     /// After how long it is killed.
     pub timeout: Option<Duration>,
     /// Kills it.
@@ -80,7 +87,7 @@ pub struct Shell {
 /// How a command line ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShellEnd {
-    /// With this code; `None` after a signal.
+    /// With this code, which after a signal is 128 and the signal; `None` when nobody knows.
     Exited(Option<i32>),
     /// Its time was up.
     TimedOut,
@@ -94,12 +101,19 @@ pub struct OsToolSystem {
     ambient: Ambient,
     temporary: PathBuf,
     programs: OwnShell,
+    home: Option<PathBuf>,
 }
 
 impl OsToolSystem {
     /// `temporary` is where long outputs are kept, `programs` what command lines run in.
     pub fn new(ambient: Ambient, temporary: PathBuf, programs: OwnShell) -> Self {
-        Self { ambient, temporary, programs }
+        Self { ambient, temporary, programs, home: None }
+    }
+
+    /// Lets `~` stand for a folder.
+    #[must_use]
+    pub fn at_home(self, home: PathBuf) -> Self {
+        Self { home: Some(home), ..self }
     }
 }
 
@@ -150,6 +164,10 @@ impl ToolSystem for OsToolSystem {
         .boxed()
     }
 
+    fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
     fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellEnd>> {
         run_shell(shell, self.ambient.clone(), self.programs.clone()).boxed()
     }
@@ -185,7 +203,7 @@ fn names(folder: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
 
 /// Runs a command line and sees to the end of it; when it is stopped, of all it started.
 async fn run_shell(shell: Shell, ambient: Ambient, programs: OwnShell) -> io::Result<ShellEnd> {
-    let Started { mut running, stdout, stderr } = programs.start(&shell.command, &shell.cwd).await?;
+    let Started { mut running, stdout, stderr } = programs.start(&shell.command, &shell.cwd, &shell.variables).await?;
     let output = shell.output;
     let reading = async {
         tokio::join!(pump(stdout, output.clone()), pump(stderr, output.clone()));

@@ -12,10 +12,11 @@ use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::front_end::ToolCheck;
 use crate::message::{AssistantMessage, Block, Content, Message, StopReason, ToolCall, ToolResultMessage};
+use crate::provider::Model;
 use crate::room::bytes_of;
 use crate::run::{Run, may_call_tools};
 use crate::session::EntryId;
-use crate::tools::{Tool, ToolOutput, validate};
+use crate::tools::{About, Around, Builtin, Tool, ToolOutput, edit, validate};
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -245,6 +246,7 @@ impl Agent {
             Tool::Extension(tool) if tool.prepares_arguments => {
                 self.extensions.prepare_arguments(&tool.name, call.arguments.clone()).await
             }
+            Tool::Builtin(Builtin::Edit, _) => Ok(edit::prepare(call.arguments.clone())),
             _ => Ok(call.arguments.clone()),
         };
         let checked = prepared.and_then(|given| validate::arguments(&call.name, tool.parameters(), &given));
@@ -318,6 +320,26 @@ impl Agent {
         Ok(result)
     }
 
+    /// What a built-in tool is told of the session.
+    fn about(&self) -> About {
+        let model = self.control.model();
+        let (id, file) = self.control.with_session(|session| {
+            (session.header().id.clone(), session.path().map(|path| path.display().to_string()))
+        });
+        let of_model = |part: fn(&Model) -> &String| model.as_ref().map(part).cloned().unwrap_or_default();
+        let variables = [
+            ("PI_SESSION_ID", id),
+            ("PI_SESSION_FILE", file.unwrap_or_default()),
+            ("PI_PROVIDER", of_model(|model| &model.provider)),
+            ("PI_MODEL", of_model(|model| &model.id)),
+            ("PI_REASONING_LEVEL", self.control.thinking()),
+        ];
+        About {
+            variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            blind: model.is_some_and(|model| model.is_blind()),
+        }
+    }
+
     /// Runs the tool and passes its partial results on; all of them are out before the result.
     async fn execute(
         &self,
@@ -332,7 +354,8 @@ impl Agent {
             let _ = sender.send(update);
         });
         let authored = matches!(tool, Tool::Extension(_));
-        let running = tool.run(&self.options, &*self.extensions, &call.id, input, cancel.clone(), on_update);
+        let around = Around { options: &self.options, extensions: &*self.extensions, about: self.about() };
+        let running = tool.run(around, &call.id, input, cancel.clone(), on_update);
         tokio::pin!(running);
         let outcome = loop {
             tokio::select! {

@@ -10,7 +10,7 @@
 
 use crate::extensions::{Extensions, ToolFate, ToolRun};
 use crate::system::{Kind, Listed, Shell, ShellEnd, ToolSystem};
-use crate::tools::{Builtin, ToolContext, ToolOutput, validate};
+use crate::tools::{About, Builtin, ToolContext, ToolOutput, validate};
 use crate::words::Words;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -73,6 +73,7 @@ impl HostTools {
         Box::pin(async move {
             let mut context = ToolContext {
                 system: &system,
+                about: About::default(),
                 cwd: &cwd,
                 // Whoever cancels the call drops this future, and with it what it started.
                 cancel: CancellationToken::new(),

@@ -101,8 +101,14 @@ impl Agent {
 
     async fn here(&self, id: Option<&Value>, command: &str, cancel: CancellationToken) -> Result<BashResult, String> {
         let (sender, mut pieces) = mpsc::channel(16);
-        let shell =
-            Shell { command: command.to_owned(), cwd: self.options.cwd.clone(), timeout: None, cancel, output: sender };
+        let shell = Shell {
+            command: command.to_owned(),
+            cwd: self.options.cwd.clone(),
+            variables: Default::default(),
+            timeout: None,
+            cancel,
+            output: sender,
+        };
         let running = self.options.system.shell(shell);
         tokio::pin!(running);
         let mut output = Vec::new();

@@ -351,11 +351,14 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
             has_ui: loaded.has_ui,
             caps: Default::default(),
             max_turns: 100,
-            system: Arc::new(OsToolSystem::new(
-                ambient.clone(),
-                environment.temp.clone(),
-                OwnShell::supervised(environment.variables.clone()),
-            )),
+            system: Arc::new(
+                OsToolSystem::new(
+                    ambient.clone(),
+                    environment.temp.clone(),
+                    OwnShell::supervised(environment.variables.clone()),
+                )
+                .at_home(environment.dirs.home.clone()),
+            ),
             ambient,
         },
         extensions,

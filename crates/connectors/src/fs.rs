@@ -25,7 +25,7 @@ mod tree;
 mod walk;
 mod watch;
 
-pub(crate) use error::words as error_words;
+pub use error::words as error_words;
 use handles::Handles;
 pub use permitted::PermittedFiles;
 use walk::Last;

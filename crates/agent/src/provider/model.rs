@@ -98,6 +98,12 @@ impl Model {
         self.facts.get("reasoning").and_then(Value::as_bool).unwrap_or(false)
     }
 
+    /// Whether it is known to take no images.
+    pub fn is_blind(&self) -> bool {
+        let takes = self.facts.get("input").and_then(Value::as_array);
+        takes.is_some_and(|takes| !takes.contains(&Value::from("image")))
+    }
+
     /// Tokens that fit into a request; `None` when nobody said.
     pub fn context_window(&self) -> Option<u64> {
         self.facts.get("contextWindow").and_then(Value::as_u64).filter(|tokens| *tokens > 0)

@@ -1,6 +1,6 @@
 //! `bash`: a command line, its output cut at the beginning, killed with all it started.
 
-use super::{ToolContext, ToolOutput, truncate};
+use super::{ToolContext, ToolOutput, number, truncate};
 use crate::message::Block;
 use crate::system::{Shell, ShellEnd};
 use serde::Deserialize;
@@ -11,6 +11,9 @@ use tokio::sync::mpsc;
 /// Output kept in memory; of more, the end.
 const KEPT: usize = 16 << 20;
 
+/// What a timer of JavaScript can wait for.
+const LONGEST: Duration = Duration::from_millis(2_147_483_647);
+
 #[derive(Deserialize)]
 pub(super) struct Input {
     command: String,
@@ -18,16 +21,12 @@ pub(super) struct Input {
 }
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {
-    let timeout = match input.timeout {
-        Some(seconds) if seconds > 0.0 => Some(
-            Duration::try_from_secs_f64(seconds).map_err(|_| format!("a timeout of {seconds} seconds is too long"))?,
-        ),
-        _ => None,
-    };
+    let timeout = input.timeout.map(time).transpose()?;
     let (sender, mut pieces) = mpsc::channel(16);
     let shell = Shell {
         command: input.command,
         cwd: context.cwd.to_owned(),
+        variables: context.about.variables.clone(),
         timeout,
         cancel: context.cancel.clone(),
         output: sender,
@@ -52,6 +51,15 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     report(context, output, end, input.timeout).await
 }
 
+/// How long a command may run.
+fn time(seconds: f64) -> Result<Duration, String> {
+    if !seconds.is_finite() || seconds <= 0.0 {
+        return Err("Invalid timeout: must be a finite number of seconds".to_owned());
+    }
+    let fits = Duration::try_from_secs_f64(seconds).ok().filter(|time| *time <= LONGEST);
+    fits.ok_or_else(|| format!("Invalid timeout: maximum is {} seconds", LONGEST.as_secs_f64()))
+}
+
 fn take(output: &mut Vec<u8>, piece: &[u8]) {
     output.extend_from_slice(piece);
     if output.len() > 2 * KEPT {
@@ -67,7 +75,7 @@ async fn report(
 ) -> Result<ToolOutput, String> {
     let text = String::from_utf8_lossy(&output).into_owned();
     let kept = truncate::tail(&text);
-    let mut shown = if kept.content.is_empty() { "(no output)".to_owned() } else { kept.content.clone() };
+    let mut shown = kept.content.clone();
     let mut details = json!({});
     if kept.truncated {
         let name: String = context
@@ -76,8 +84,7 @@ async fn report(
             .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
             .take(64)
             .collect();
-        let from = kept.total_lines - kept.output_lines + 1;
-        let mut note = format!("Showing lines {from}-{} of {}", kept.total_lines, kept.total_lines);
+        let mut note = lines_shown(&kept, &text);
         if let Ok(path) = context.system.keep(format!("pi-bash-{name}.log"), output).await {
             note.push_str(&format!(". Full output: {}", path.display()));
             details["fullOutputPath"] = json!(path);
@@ -85,13 +92,36 @@ async fn report(
         shown.push_str(&format!("\n\n[{note}]"));
         details["truncation"] = json!(kept);
     }
+    let after = |status: String| if shown.is_empty() { status } else { format!("{shown}\n\n{status}") };
+    match end {
+        ShellEnd::TimedOut => {
+            return Err(after(format!("Command timed out after {} seconds", number(timeout.unwrap_or_default()))));
+        }
+        ShellEnd::Cancelled => return Err(after("Command aborted".to_owned())),
+        ShellEnd::Exited(_) => {}
+    }
+    let shown = if shown.is_empty() { "(no output)".to_owned() } else { shown };
     match end {
         ShellEnd::Exited(Some(0)) => Ok(ToolOutput::text(shown).with_details(details)),
         ShellEnd::Exited(Some(code)) => Err(format!("{shown}\n\nCommand exited with code {code}")),
-        ShellEnd::Exited(None) => Err(format!("{shown}\n\nCommand was ended by a signal")),
-        ShellEnd::TimedOut => {
-            Err(format!("{shown}\n\nCommand timed out after {} seconds", timeout.unwrap_or_default()))
-        }
-        ShellEnd::Cancelled => Err(format!("{shown}\n\nCommand aborted")),
+        _ => Err(format!("{shown}\n\nCommand terminated without an exit code")),
     }
+}
+
+/// Which part of the output is shown.
+fn lines_shown(kept: &truncate::Truncation, text: &str) -> String {
+    let (from, total) = (kept.total_lines - kept.output_lines + 1, kept.total_lines);
+    if kept.last_line_partial {
+        let line = truncate::lines(text).last().map_or(0, |line| line.len());
+        return format!(
+            "Showing last {} of line {total} (line is {})",
+            truncate::size(kept.output_bytes),
+            truncate::size(line)
+        );
+    }
+    let limit = match kept.truncated_by {
+        Some(truncate::Limit::Bytes) => format!(" ({} limit)", truncate::size(truncate::MAX_BYTES)),
+        _ => String::new(),
+    };
+    format!("Showing lines {from}-{total} of {total}{limit}")
 }

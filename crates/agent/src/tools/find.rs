@@ -1,26 +1,25 @@
 //! `find`: files by glob.
 
 use super::walk::Walk;
-use super::{ToolContext, ToolOutput, truncate};
+use super::{ANY, ToolContext, ToolOutput, json_number, noted, number, shown, truncate, whole};
 use crate::system::Kind;
 use globset::GlobBuilder;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-const LIMIT: usize = 1000;
+const LIMIT: f64 = 1000.0;
 
 #[derive(Deserialize)]
 pub(super) struct Input {
     pattern: String,
     path: Option<String>,
-    limit: Option<usize>,
+    limit: Option<f64>,
 }
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {
-    let shown = input.path.as_deref().unwrap_or(".");
-    let root = context.path(shown);
+    let root = context.path(input.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("."));
     if !matches!(context.system.kind(&root).await, Ok(Kind::Directory)) {
-        return Err(format!("Path not found: {shown}"));
+        return Err(format!("Path not found: {}", shown(&root)));
     }
     let glob = GlobBuilder::new(&input.pattern)
         .literal_separator(true)
@@ -29,7 +28,8 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         .compile_matcher();
     // A pattern without a slash matches names, as fd does.
     let by_name = !input.pattern.contains('/');
-    let limit = input.limit.unwrap_or(LIMIT);
+    let asked = input.limit.unwrap_or(LIMIT);
+    let limit = whole(asked);
     let mut results = Vec::new();
     let mut walk = Walk::below(&root);
     while results.len() < limit {
@@ -43,18 +43,17 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         return Ok(ToolOutput::text("No files found matching pattern"));
     }
     let reached = results.len() >= limit;
-    let kept = truncate::head_of(&results.join("\n"), usize::MAX);
-    let mut text = kept.content.clone();
-    let mut details = Map::new();
+    let kept = truncate::head_of(&results.join("\n"), ANY);
+    let (mut details, mut notes) = (Map::new(), Vec::new());
     if reached {
-        text.push_str(&format!(
-            "\n\n[{limit} results limit reached. Use limit={} for more, or refine pattern]",
-            limit * 2
-        ));
-        details.insert("resultLimitReached".to_owned(), limit.into());
+        let (limit, more) = (number(asked), number(asked * 2.0));
+        notes.push(format!("{limit} results limit reached. Use limit={more} for more, or refine pattern"));
+        details.insert("resultLimitReached".to_owned(), json_number(asked));
     }
+    let text = kept.content.clone();
     if kept.truncated {
+        notes.push(format!("{} limit reached", truncate::size(truncate::MAX_BYTES)));
         details.insert("truncation".to_owned(), json!(kept));
     }
-    Ok(ToolOutput::text(text).with_details(Value::Object(details)))
+    Ok(ToolOutput::text(noted(text, &notes)).with_details(Value::Object(details)))
 }

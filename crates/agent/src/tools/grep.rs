@@ -2,15 +2,14 @@
 //! look-around and back-references.
 
 use super::walk::Walk;
-use super::{ToolContext, ToolOutput, truncate};
+use super::{ANY, ToolContext, ToolOutput, json_number, noted, number, refused, shown, truncate, whole};
 use crate::system::Kind;
 use globset::{GlobBuilder, GlobMatcher};
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
 
-const LIMIT: usize = 100;
+const LIMIT: f64 = 100.0;
 const LINE: usize = 500;
 
 #[derive(Deserialize)]
@@ -23,24 +22,23 @@ pub(super) struct Input {
     ignore_case: bool,
     #[serde(default)]
     literal: bool,
-    context: Option<usize>,
-    limit: Option<usize>,
+    context: Option<f64>,
+    limit: Option<f64>,
 }
 
 /// What the search has found so far.
 struct Search {
     pattern: Regex,
     context: usize,
-    limit: usize,
-    matches: usize,
+    limit: f64,
+    matches: f64,
     lines_cut: bool,
     out: Vec<String>,
 }
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {
-    let shown = input.path.as_deref().unwrap_or(".");
-    let root = context.path(shown);
-    let kind = context.system.kind(&root).await.map_err(|_| format!("Path not found: {shown}"))?;
+    let root = context.path(input.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("."));
+    let kind = context.system.kind(&root).await.map_err(|_| format!("Path not found: {}", shown(&root)))?;
     let source = if input.literal { regex::escape(&input.pattern) } else { input.pattern.clone() };
     let pattern = RegexBuilder::new(&source)
         .case_insensitive(input.ignore_case)
@@ -49,9 +47,9 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     let glob = input.glob.as_deref().map(matcher).transpose()?;
     let mut search = Search {
         pattern,
-        context: input.context.unwrap_or(0),
-        limit: input.limit.unwrap_or(LIMIT),
-        matches: 0,
+        context: input.context.map_or(0, whole),
+        limit: input.limit.unwrap_or(LIMIT).max(1.0),
+        matches: 0.0,
         lines_cut: false,
         out: Vec::new(),
     };
@@ -67,8 +65,8 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
             }
         }
     } else {
-        let bytes = context.system.read(&root).await.map_err(|error| format!("Cannot read {shown}: {error}"))?;
-        let name = root.file_name().map_or(shown.into(), |name| name.to_string_lossy());
+        let bytes = context.system.read(&root).await.map_err(|error| refused(&error, "open", Some(&root)))?;
+        let name = root.file_name().unwrap_or_default().to_string_lossy();
         search.file(&name, &bytes);
     }
     Ok(search.report())
@@ -95,25 +93,26 @@ impl Search {
             return;
         }
         let text = String::from_utf8_lossy(bytes);
-        let lines: Vec<&str> = text.lines().collect();
-        let mut hits = BTreeSet::new();
-        for (number, line) in lines.iter().enumerate() {
-            if self.matches == self.limit {
+        let lines: Vec<&str> = text.split('\n').map(|line| line.trim_end_matches('\r')).collect();
+        // The end of the last line begins no line to search, but one that is shown around a match.
+        for (number, line) in lines.iter().enumerate().take(truncate::lines(&text).len()) {
+            if self.matches >= self.limit {
                 break;
             }
             if self.pattern.is_match(line) {
-                self.matches += 1;
-                hits.insert(number);
+                self.matches += 1.0;
+                self.block(name, &lines, number);
             }
         }
-        let around: BTreeSet<usize> = hits
-            .iter()
-            .flat_map(|hit| hit.saturating_sub(self.context)..=(hit + self.context).min(lines.len() - 1))
-            .collect();
-        for number in around {
-            let mark = if hits.contains(&number) { ':' } else { '-' };
-            let line: String = lines[number].chars().take(LINE).collect();
-            let cut = line.len() < lines[number].len();
+    }
+
+    /// A match with the lines around it.
+    fn block(&mut self, name: &str, lines: &[&str], hit: usize) {
+        let (from, to) = (hit.saturating_sub(self.context), hit + self.context);
+        for (number, text) in lines.iter().enumerate().take(to + 1).skip(from) {
+            let mark = if number == hit { ':' } else { '-' };
+            let line: String = text.chars().take(LINE).collect();
+            let cut = line.len() < text.len();
             self.lines_cut |= cut;
             let more = if cut { "... [truncated]" } else { "" };
             self.out.push(format!("{name}{mark}{}{mark} {line}{more}", number + 1));
@@ -124,23 +123,22 @@ impl Search {
         if self.out.is_empty() {
             return ToolOutput::text("No matches found");
         }
-        let kept = truncate::head_of(&self.out.join("\n"), usize::MAX);
-        let mut text = kept.content.clone();
-        let mut details = Map::new();
+        let kept = truncate::head_of(&self.out.join("\n"), ANY);
+        let (mut details, mut notes) = (Map::new(), Vec::new());
         if self.matches >= self.limit {
-            let more = self.limit * 2;
-            text.push_str(&format!(
-                "\n\n[{} matches limit reached. Use limit={more} for more, or refine pattern]",
-                self.limit
-            ));
-            details.insert("matchLimitReached".to_owned(), self.limit.into());
+            let (limit, more) = (number(self.limit), number(self.limit * 2.0));
+            notes.push(format!("{limit} matches limit reached. Use limit={more} for more, or refine pattern"));
+            details.insert("matchLimitReached".to_owned(), json_number(self.limit));
         }
+        let text = kept.content.clone();
         if kept.truncated {
+            notes.push(format!("{} limit reached", truncate::size(truncate::MAX_BYTES)));
             details.insert("truncation".to_owned(), json!(kept));
         }
         if self.lines_cut {
+            notes.push(format!("Some lines truncated to {LINE} chars. Use read tool to see full lines"));
             details.insert("linesTruncated".to_owned(), true.into());
         }
-        ToolOutput::text(text).with_details(Value::Object(details))
+        ToolOutput::text(noted(text, &notes)).with_details(Value::Object(details))
     }
 }

@@ -1,48 +1,62 @@
 //! `ls`: what is in a directory.
 
-use super::{ToolContext, ToolOutput, truncate};
+use super::{ANY, ToolContext, ToolOutput, json_number, noted, number, refused, shown, truncate};
 use crate::system::Kind;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-const LIMIT: usize = 500;
+const LIMIT: f64 = 500.0;
 
 #[derive(Deserialize)]
 pub(super) struct Input {
     path: Option<String>,
-    limit: Option<usize>,
+    limit: Option<f64>,
 }
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {
-    let shown = input.path.as_deref().unwrap_or(".");
-    let path = context.path(shown);
+    let path = context.path(input.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("."));
     match context.system.kind(&path).await {
-        Err(_) => return Err(format!("Path not found: {shown}")),
+        Err(_) => return Err(format!("Path not found: {}", shown(&path))),
         Ok(Kind::Directory) => {}
-        Ok(_) => return Err(format!("Not a directory: {shown}")),
+        Ok(_) => return Err(format!("Not a directory: {}", shown(&path))),
     }
+    let listed = context.system.list(&path).await;
     let mut listed =
-        context.system.list(&path).await.map_err(|error| format!("Cannot read directory {shown}: {error}"))?;
-    listed.sort_by_key(|item| item.name.to_lowercase());
-    if listed.is_empty() {
+        listed.map_err(|error| format!("Cannot read directory: {}", refused(&error, "scandir", Some(&path))))?;
+    listed.sort_by_cached_key(|item| item.name.to_lowercase());
+    let limit = input.limit.unwrap_or(LIMIT);
+    let mut names: Vec<String> = Vec::new();
+    let mut reached = false;
+    for item in listed {
+        #[expect(clippy::cast_precision_loss, reason = "a directory has fewer entries than that")]
+        let count = names.len() as f64;
+        if count >= limit {
+            reached = true;
+            break;
+        }
+        // A link is what it leads to, and one that leads nowhere is left out.
+        let is_directory = match item.is_directory || item.is_file {
+            true => item.is_directory,
+            false => match context.system.kind(&path.join(&item.name)).await {
+                Ok(kind) => kind == Kind::Directory,
+                Err(_) => continue,
+            },
+        };
+        names.push(if is_directory { format!("{}/", item.name) } else { item.name });
+    }
+    if names.is_empty() {
         return Ok(ToolOutput::text("(empty directory)"));
     }
-    let limit = input.limit.unwrap_or(LIMIT);
-    let reached = listed.len() > limit;
-    let names: Vec<String> = listed
-        .into_iter()
-        .take(limit)
-        .map(|item| if item.is_directory { format!("{}/", item.name) } else { item.name })
-        .collect();
-    let kept = truncate::head_of(&names.join("\n"), usize::MAX);
-    let mut details = Map::new();
-    let mut text = kept.content.clone();
+    let kept = truncate::head_of(&names.join("\n"), ANY);
+    let (mut details, mut notes) = (Map::new(), Vec::new());
     if reached {
-        text.push_str(&format!("\n\n[{limit} entries limit reached. Use limit={} for more]", limit * 2));
-        details.insert("entryLimitReached".to_owned(), limit.into());
+        notes.push(format!("{} entries limit reached. Use limit={} for more", number(limit), number(limit * 2.0)));
+        details.insert("entryLimitReached".to_owned(), json_number(limit));
     }
+    let text = kept.content.clone();
     if kept.truncated {
+        notes.push(format!("{} limit reached", truncate::size(truncate::MAX_BYTES)));
         details.insert("truncation".to_owned(), json!(kept));
     }
-    Ok(ToolOutput::text(text).with_details(Value::Object(details)))
+    Ok(ToolOutput::text(noted(text, &notes)).with_details(Value::Object(details)))
 }

@@ -5,7 +5,7 @@
 //! them work over a [`ToolSystem`] and know no operating system.
 
 mod bash;
-mod edit;
+pub(crate) mod edit;
 mod explain;
 mod find;
 mod grep;
@@ -22,9 +22,11 @@ use crate::message::Block;
 use crate::provider::ToolDescription;
 use crate::system::ToolSystem;
 use crate::words::Words;
+use pijs_connectors::fs::error_words;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -98,6 +100,8 @@ pub struct ToolContext<'a> {
     pub cwd: &'a Path,
     /// Ends the tool.
     pub cancel: CancellationToken,
+    /// What the tool may know of its session.
+    pub about: About,
     /// Names what is kept beside the result.
     pub tool_call_id: &'a str,
     /// Takes partial results.
@@ -105,10 +109,73 @@ pub struct ToolContext<'a> {
 }
 
 impl ToolContext<'_> {
-    /// A path as the model gave it, seen from the working directory.
+    /// A path as the model gave it, seen from the working directory and from home.
     fn path(&self, given: &str) -> PathBuf {
-        self.cwd.join(given.strip_prefix('@').unwrap_or(given))
+        let given = given.strip_prefix('@').unwrap_or(given);
+        match (given.strip_prefix('~'), self.system.home()) {
+            (Some(""), Some(home)) => home.to_owned(),
+            (Some(rest), Some(home)) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
+            _ => self.cwd.join(given),
+        }
     }
+}
+
+/// A path as it is shown, without `.` and `..`.
+fn shown(path: &Path) -> String {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain.display().to_string()
+}
+
+/// What the system said, in Node's words: `ENOENT: no such file or directory, access '/w/x'`.
+fn refused(error: &std::io::Error, call: &str, path: Option<&Path>) -> String {
+    let (code, words) = error_words(error);
+    match path {
+        Some(path) => format!("{code}: {words}, {call} '{}'", shown(path)),
+        None => format!("{code}: {words}, {call}"),
+    }
+}
+
+/// Whole lines, entries or matches of a number that the model gave.
+fn whole(number: f64) -> usize {
+    // JavaScript cuts off what is not whole.
+    number.max(0.0) as usize
+}
+
+/// A number as JavaScript writes it.
+fn number(number: f64) -> String {
+    if number.fract() == 0.0 && number.abs() < 1e15 { format!("{}", number as i64) } else { format!("{number}") }
+}
+
+/// A number as JSON has it.
+fn json_number(number: f64) -> Value {
+    if number.fract() == 0.0 && number.abs() < 1e15 { (number as i64).into() } else { number.into() }
+}
+
+/// Any number of lines, as JavaScript counts.
+const ANY: usize = (1 << 53) - 1;
+
+/// What is said below a result, if anything has to be.
+fn noted(mut text: String, notes: &[String]) -> String {
+    if !notes.is_empty() {
+        text.push_str(&format!("\n\n[{}]", notes.join(". ")));
+    }
+    text
+}
+
+/// What a built-in tool may know of the session that it works in.
+#[derive(Debug, Clone, Default)]
+pub struct About {
+    /// Variables for command lines; an empty one is taken away.
+    pub variables: BTreeMap<String, String>,
+    /// Whether the model is known not to see images.
+    pub blind: bool,
 }
 
 /// What a tool returned.
@@ -336,12 +403,18 @@ impl ToolSet {
     }
 }
 
+/// What is around the run of a tool.
+pub(crate) struct Around<'a> {
+    pub(crate) options: &'a AgentOptions,
+    pub(crate) extensions: &'a dyn Extensions,
+    pub(crate) about: About,
+}
+
 impl Tool {
     /// Runs it on validated input. An error is what the model is told.
     pub(crate) async fn run(
         &self,
-        options: &AgentOptions,
-        extensions: &dyn Extensions,
+        around: Around<'_>,
         tool_call_id: &str,
         input: Value,
         cancel: CancellationToken,
@@ -350,9 +423,10 @@ impl Tool {
         match self {
             Tool::Builtin(tool, _) => {
                 let mut context = ToolContext {
-                    system: &*options.system,
-                    cwd: &options.cwd,
+                    system: &*around.options.system,
+                    cwd: &around.options.cwd,
                     cancel,
+                    about: around.about,
                     tool_call_id,
                     on_update: &mut *on_update,
                 };
@@ -360,7 +434,7 @@ impl Tool {
             }
             Tool::Extension(tool) => {
                 let run = ToolRun { name: &tool.name, tool_call_id, input, cancel, on_update };
-                match extensions.call_tool(run).await {
+                match around.extensions.call_tool(run).await {
                     ToolFate::Returned(value) => extension_output(value),
                     ToolFate::Threw(message) => Err(message),
                 }

@@ -1,32 +1,39 @@
 //! `read`: text with line limits, or an image.
 
-use super::{ToolContext, ToolOutput, truncate};
+use super::{ToolContext, ToolOutput, number, refused, truncate};
 use crate::message::Block;
 use crate::system::Kind;
 use base64::Engine as _;
 use serde::Deserialize;
 use serde_json::json;
+use std::io::ErrorKind;
+
+const BLIND: &str = "[Current model does not support images. The image will be omitted from this request.]";
 
 #[derive(Deserialize)]
 pub(super) struct Input {
     path: String,
-    offset: Option<usize>,
-    limit: Option<usize>,
+    offset: Option<f64>,
+    limit: Option<f64>,
 }
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {
     let path = context.path(&input.path);
-    let failed = |error: std::io::Error| format!("Cannot read {}: {error}", input.path);
-    if context.system.kind(&path).await.map_err(failed)? != Kind::File {
+    let kind = context.system.kind(&path).await.map_err(|error| refused(&error, "access", Some(&path)))?;
+    if kind == Kind::Other {
         return Err(format!("Cannot read {}: it is no regular file", input.path));
     }
-    let bytes = context.system.read(&path).await.map_err(failed)?;
+    let bytes = context.system.read(&path).await.map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => refused(&error, "access", Some(&path)),
+        _ => refused(&error, "read", None),
+    })?;
     if let Some(mime_type) = image_type(&bytes) {
         let data = base64::engine::general_purpose::STANDARD.encode(bytes);
-        let blocks = [
-            Block::text(format!("Read image file [{mime_type}]")),
-            Block::Image { data, mime_type: mime_type.to_owned() },
-        ];
+        let mut text = format!("Read image file [{mime_type}]");
+        if context.about.blind {
+            text.push_str(&format!("\n{BLIND}"));
+        }
+        let blocks = [Block::text(text), Block::Image { data, mime_type: mime_type.to_owned() }];
         return Ok(ToolOutput { content: json!(blocks), details: None, terminate: false });
     }
     lines(&input, &String::from_utf8_lossy(&bytes))
@@ -45,16 +52,23 @@ fn image_type(bytes: &[u8]) -> Option<&'static str> {
 
 fn lines(input: &Input, text: &str) -> Result<ToolOutput, String> {
     let all: Vec<&str> = text.split('\n').collect();
-    let first = input.offset.unwrap_or(1).max(1);
-    if first > all.len() {
-        return Err(format!("Offset {first} is beyond end of file ({} lines total)", all.len()));
+    #[expect(clippy::cast_precision_loss, reason = "a file has fewer lines than that")]
+    let count = all.len() as f64;
+    // Offsets count from 1; 0 is none. What is not whole stays so in what is said, as in JavaScript.
+    let start = input.offset.filter(|offset| *offset != 0.0).map_or(0.0, |offset| (offset - 1.0).max(0.0));
+    let first = start + 1.0;
+    if start >= count {
+        let offset = input.offset.unwrap_or_default();
+        return Err(format!("Offset {} is beyond end of file ({} lines total)", number(offset), all.len()));
     }
-    let end = input.limit.map_or(all.len(), |limit| (first - 1).saturating_add(limit).min(all.len()));
-    let kept = truncate::head(&all[first - 1..end].join("\n"));
+    let end = input.limit.map(|limit| (start + limit).min(count));
+    let kept = truncate::head(&part(&all, start, end.unwrap_or(count)).join("\n"));
     if kept.first_line_exceeds_limit {
+        let line = all.get(super::whole(start)).map_or(0, |line| line.len());
+        let first = number(first);
         let message = format!(
             "[Line {first} is {}, exceeds {} limit. Use bash: sed -n '{first}p' {} | head -c {}]",
-            truncate::size(all[first - 1].len()),
+            truncate::size(line),
             truncate::size(truncate::MAX_BYTES),
             input.path,
             truncate::MAX_BYTES,
@@ -62,13 +76,32 @@ fn lines(input: &Input, text: &str) -> Result<ToolOutput, String> {
         return Ok(ToolOutput::text(message).with_details(json!({"truncation": kept})));
     }
     if kept.truncated {
-        let last = first + kept.output_lines - 1;
-        let note = format!("[Showing lines {first}-{last} of {}. Use offset={} to continue.]", all.len(), last + 1);
+        #[expect(clippy::cast_precision_loss, reason = "at most 2,000")]
+        let last = first + kept.output_lines as f64 - 1.0;
+        let limit = match kept.truncated_by {
+            Some(truncate::Limit::Bytes) => format!(" ({} limit)", truncate::size(truncate::MAX_BYTES)),
+            _ => String::new(),
+        };
+        let note = format!(
+            "[Showing lines {}-{} of {}{limit}. Use offset={} to continue.]",
+            number(first),
+            number(last),
+            all.len(),
+            number(last + 1.0)
+        );
         return Ok(ToolOutput::text(format!("{}\n\n{note}", kept.content)).with_details(json!({"truncation": kept})));
     }
-    if end < all.len() {
-        let note = format!("[{} more lines in file. Use offset={} to continue.]", all.len() - end, end + 1);
+    if let Some(end) = end.filter(|end| *end < count) {
+        let (more, next) = (number(count - end), number(end + 1.0));
+        let note = format!("[{more} more lines in file. Use offset={next} to continue.]");
         return Ok(ToolOutput::text(format!("{}\n\n{note}", kept.content)));
     }
     Ok(ToolOutput::text(kept.content))
+}
+
+/// Some of the lines, as `slice` takes them: a negative end counts from the last one.
+fn part<'a>(all: &[&'a str], start: f64, end: f64) -> Vec<&'a str> {
+    let start = super::whole(start);
+    let end = if end < 0.0 { all.len().saturating_sub(super::whole(-end)) } else { super::whole(end) };
+    all.get(start..end.min(all.len())).unwrap_or_default().to_vec()
 }

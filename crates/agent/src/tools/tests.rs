@@ -30,6 +30,7 @@ impl Project {
             system: &system,
             cwd: self.directory.path(),
             cancel: self.cancel.clone(),
+            about: About::default(),
             tool_call_id: "call_1",
             on_update: &mut |_| {},
         };

@@ -54,7 +54,10 @@ pub fn head(text: &str) -> Truncation {
 
 /// Keeps the beginning, with another limit on lines.
 pub fn head_of(text: &str, max_lines: usize) -> Truncation {
-    let lines: Vec<&str> = text.split('\n').collect();
+    let lines = lines(text);
+    if lines.len() <= max_lines && text.len() <= MAX_BYTES {
+        return Truncation { max_lines, ..result(text, lines.len(), text.to_owned(), lines.len(), None) };
+    }
     let (count, limit) = fitting(lines.iter(), max_lines);
     let count = count.min(lines.len());
     let mut kept = result(text, lines.len(), lines[..count].join("\n"), count, limit);
@@ -65,11 +68,14 @@ pub fn head_of(text: &str, max_lines: usize) -> Truncation {
 
 /// Keeps the end. A last line that is too long alone is cut at its beginning.
 pub fn tail(text: &str) -> Truncation {
-    let lines: Vec<&str> = text.split('\n').collect();
+    let lines = lines(text);
+    if lines.len() <= MAX_LINES && text.len() <= MAX_BYTES {
+        return result(text, lines.len(), text.to_owned(), lines.len(), None);
+    }
     let (count, limit) = fitting(lines.iter().rev(), MAX_LINES);
     let count = count.min(lines.len());
     if count == 0 {
-        let last = lines.last().expect("a split has a last part");
+        let last = lines.last().expect("a text beyond a limit has lines");
         let mut from = last.len() - MAX_BYTES;
         while !last.is_char_boundary(from) {
             from += 1;
@@ -79,6 +85,14 @@ pub fn tail(text: &str) -> Truncation {
         return kept;
     }
     result(text, lines.len(), lines[lines.len() - count..].join("\n"), count, limit)
+}
+
+/// Lines as they are counted: the end of the last one begins no further line.
+pub(super) fn lines(text: &str) -> Vec<&str> {
+    match text.strip_suffix('\n').unwrap_or(text) {
+        "" if text.is_empty() => Vec::new(),
+        text => text.split('\n').collect(),
+    }
 }
 
 /// How many of these lines fit, and which limit stops the next one.
@@ -93,7 +107,8 @@ fn fitting<'a>(lines: impl ExactSizeIterator<Item = &'a &'a str>, max_lines: usi
             return (count, Some(Limit::Bytes));
         }
     }
-    (usize::MAX, None)
+    // Only the end of the last line is too much; pi says that of the lines.
+    (usize::MAX, Some(Limit::Lines))
 }
 
 fn result(text: &str, total_lines: usize, content: String, output_lines: usize, limit: Option<Limit>) -> Truncation {

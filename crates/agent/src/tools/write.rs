@@ -1,7 +1,10 @@
 //! `write`: a whole file.
 
-use super::{ToolContext, ToolOutput};
+use super::{ToolContext, ToolOutput, refused};
+use crate::system::Kind;
 use serde::Deserialize;
+use std::io;
+use std::path::Path;
 
 #[derive(Deserialize)]
 pub(super) struct Input {
@@ -11,10 +14,18 @@ pub(super) struct Input {
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {
     let path = context.path(&input.path);
-    context
-        .system
-        .write(&path, input.content.into_bytes())
-        .await
-        .map_err(|error| format!("Cannot write {}: {error}", input.path))?;
-    Ok(ToolOutput::text(format!("Successfully wrote to {}", input.path)))
+    match context.system.write(&path, input.content.into_bytes()).await {
+        Ok(()) => Ok(ToolOutput::text(format!("Successfully wrote to {}", input.path))),
+        Err(error) => Err(why(context, &path, &error).await),
+    }
+}
+
+/// What could not be done: the folders above, which are made first, or the file.
+async fn why(context: &ToolContext<'_>, path: &Path, error: &io::Error) -> String {
+    let Some(parent) = path.parent() else { return refused(error, "open", Some(path)) };
+    match context.system.kind(parent).await {
+        Ok(Kind::Directory) => refused(error, "open", Some(path)),
+        // A file is in the place of the folder, or of one above it.
+        _ => refused(error, "mkdir", Some(parent)),
+    }
 }

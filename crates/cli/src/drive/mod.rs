@@ -295,11 +295,14 @@ impl Stage {
                 has_ui: recorded.is_some(),
                 caps: Default::default(),
                 max_turns: 100,
-                system: Arc::new(OsToolSystem::new(
-                    Ambient::system(),
-                    surroundings.temp.clone(),
-                    OwnShell::supervised(environment.variables.clone()),
-                )),
+                system: Arc::new(
+                    OsToolSystem::new(
+                        Ambient::system(),
+                        surroundings.temp.clone(),
+                        OwnShell::supervised(environment.variables.clone()),
+                    )
+                    .at_home(surroundings.dirs.home.clone()),
+                ),
                 ambient,
             },
             extensions,

@@ -21,6 +21,9 @@ use tokio::sync::oneshot;
 /// Between `SIGTERM` and `SIGKILL`: the person has asked for an end, and waits.
 const GRACE: Duration = Duration::from_millis(200);
 
+/// Where pi looks for `bash` before it looks where the user has it.
+const FIRST: &str = "/bin";
+
 /// Starts command lines.
 #[derive(Clone)]
 pub struct OwnShell(Arc<Inner>);
@@ -64,20 +67,28 @@ impl OwnShell {
         Self(Arc::new(Inner { options: ExecOptions { grace: GRACE, ..options }, left: Mutex::default() }))
     }
 
-    /// Starts `bash -c COMMAND`.
+    /// Starts `bash -c COMMAND`, with these variables beside its own; an empty one is taken away.
     ///
     /// # Errors
     ///
     /// The system's, when there is no `bash` or no such folder.
-    pub async fn start(&self, command: &str, cwd: &Path) -> io::Result<Started> {
+    pub async fn start(&self, command: &str, cwd: &Path, about: &BTreeMap<String, String>) -> io::Result<Started> {
         let options = &self.0.options;
         let search = options.env.get("PATH").map(String::as_str);
-        let program = program::own("bash", search).ok_or(io::ErrorKind::NotFound)?;
+        let program = program::own("bash", Some(FIRST)).or_else(|| program::own("bash", search));
+        let program = program.ok_or(io::ErrorKind::NotFound)?;
+        let mut env = options.env.clone();
+        for (name, value) in about {
+            match value.is_empty() {
+                true => env.remove(name),
+                false => env.insert(name.clone(), value.clone()),
+            };
+        }
         let what = Start {
+            name: program.found.display().to_string(),
             program,
-            name: "bash".to_owned(),
             args: vec!["-c".to_owned(), command.to_owned()],
-            env: options.env.clone(),
+            env,
             folder: Arc::new(crate::system::open_folder(&std::fs::canonicalize(cwd)?)?),
             cwd: cwd.to_owned(),
             has_stdin: false,
@@ -94,9 +105,10 @@ impl OwnShell {
 }
 
 impl Running {
-    /// Waits for the shell itself; once. Its exit code; `None` after a signal.
+    /// Waits for the shell itself; once. Its exit code, which after a signal is 128 and the signal, as shells have it.
     pub async fn wait(&mut self) -> Option<i32> {
-        (&mut self.ended).await.ok().and_then(|exit| exit.code)
+        let exit = (&mut self.ended).await.ok()?;
+        exit.code.or(exit.signal.map(|signal| 128 + signal))
     }
 
     /// Ends the shell and all it started.

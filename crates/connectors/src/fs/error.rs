@@ -95,8 +95,8 @@ mod rustix_codes {
     pub(in super::super) const EPERM: i32 = Errno::PERM.raw_os_error();
 }
 
-/// Node's (libuv's) name and words of a system error.
-pub(crate) fn words(error: &io::Error) -> (&'static str, &'static str) {
+/// Node's (libuv's) name and words of a system error: `ENOENT` and `no such file or directory`.
+pub fn words(error: &io::Error) -> (&'static str, &'static str) {
     use rustix::io::Errno;
     let Some(found) = Errno::from_io_error(error) else {
         return match error.kind() {

@@ -1,0 +1,32 @@
+//! Text without the differences that models do not see.
+
+use unicode_normalization::UnicodeNormalization as _;
+
+/// The text in compatibility form, without blanks at line ends, with plain quotes, dashes and spaces. It has as many
+/// lines as before.
+pub(super) fn normal(text: &str) -> String {
+    let compatible: String = text.nfkc().collect();
+    let lines: Vec<String> = compatible.split('\n').map(|line| line.trim_end().chars().map(plain).collect()).collect();
+    lines.join("\n")
+}
+
+fn plain(letter: char) -> char {
+    match letter {
+        '\u{2018}'..='\u{201b}' => '\'',
+        '\u{201c}'..='\u{201f}' => '"',
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+        '\u{a0}' | '\u{2002}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => ' ',
+        letter => letter,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::normal;
+
+    #[test]
+    fn what_looks_alike_is_alike() {
+        assert_eq!(normal("\u{201c}a\u{201d} \u{2014} b\u{2019}s \t\nc\u{a0}d \n"), "\"a\" - b's\nc d\n");
+        assert_eq!(normal("\u{fb01}ne\u{2026}"), "fine...");
+    }
+}

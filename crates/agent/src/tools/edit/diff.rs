@@ -1,0 +1,101 @@
+//! What an edit changed, for people and extensions: numbered lines with some around them, and a patch.
+
+use serde_json::{Value, json};
+use similar::{ChangeTag, TextDiff};
+
+/// Lines shown before and after a change.
+const AROUND: usize = 4;
+
+/// Lines in a row that were kept, taken away or added.
+struct Part<'a> {
+    tag: ChangeTag,
+    lines: Vec<&'a str>,
+}
+
+/// `{diff, patch, firstChangedLine}`.
+pub(super) fn details(path: &str, before: &str, after: &str) -> Value {
+    let changes = TextDiff::from_lines(before, after);
+    let mut parts: Vec<Part<'_>> = Vec::new();
+    for change in changes.iter_all_changes() {
+        match parts.last_mut() {
+            Some(part) if part.tag == change.tag() => part.lines.push(change.value()),
+            _ => parts.push(Part { tag: change.tag(), lines: vec![change.value()] }),
+        }
+    }
+    let width = before.split('\n').count().max(after.split('\n').count()).to_string().len();
+    let (diff, first) = numbered(&parts, width);
+    let mut details = json!({"diff": diff, "patch": patch(path, &changes)});
+    if let Some(first) = first {
+        details["firstChangedLine"] = first.into();
+    }
+    details
+}
+
+/// The changed lines and some around, each with its number: of what was added in the new text, of all else in the old.
+fn numbered(parts: &[Part<'_>], width: usize) -> (String, Option<usize>) {
+    let mut out: Vec<String> = Vec::new();
+    let (mut old, mut new, mut first) = (1, 1, None);
+    let is_change = |at: usize| parts.get(at).is_some_and(|part| part.tag != ChangeTag::Equal);
+    for (at, part) in parts.iter().enumerate() {
+        let count = part.lines.len();
+        let line = |sign: char, number: usize, at: usize| {
+            format!("{sign}{number:>width$} {}", part.lines[at].trim_end_matches('\n'))
+        };
+        match part.tag {
+            ChangeTag::Insert => {
+                first.get_or_insert(new);
+                out.extend((0..count).map(|at| line('+', new + at, at)));
+                new += count;
+            }
+            ChangeTag::Delete => {
+                first.get_or_insert(new);
+                out.extend((0..count).map(|at| line('-', old + at, at)));
+                old += count;
+            }
+            ChangeTag::Equal => {
+                let head = if at > 0 { AROUND.min(count) } else { 0 };
+                let tail = if is_change(at + 1) { AROUND.min(count) } else { 0 };
+                if head + tail >= count && head + tail > 0 {
+                    out.extend((0..count).map(|at| line(' ', old + at, at)));
+                } else if head + tail > 0 {
+                    out.extend((0..head).map(|at| line(' ', old + at, at)));
+                    out.push(format!(" {:width$} ...", ""));
+                    out.extend((count - tail..count).map(|at| line(' ', old + at, at)));
+                }
+                old += count;
+                new += count;
+            }
+        }
+    }
+    (out.join("\n"), first)
+}
+
+/// A unified patch.
+fn patch(path: &str, changes: &TextDiff<'_, '_, '_, str>) -> String {
+    let mut text = format!("--- {path}\n+++ {path}\n");
+    for group in changes.grouped_ops(AROUND) {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+        let range = |start: usize, end: usize| {
+            let count = end - start;
+            // Where there are no lines, the line before them is named.
+            format!("{},{count}", if count == 0 { start } else { start + 1 })
+        };
+        let old = range(first.old_range().start, last.old_range().end);
+        let new = range(first.new_range().start, last.new_range().end);
+        text.push_str(&format!("@@ -{old} +{new} @@\n"));
+        for op in &group {
+            for change in changes.iter_changes(op) {
+                let sign = match change.tag() {
+                    ChangeTag::Equal => ' ',
+                    ChangeTag::Delete => '-',
+                    ChangeTag::Insert => '+',
+                };
+                text.push_str(&format!("{sign}{}\n", change.value().trim_end_matches('\n')));
+                if !change.value().ends_with('\n') {
+                    text.push_str("\\ No newline at end of file\n");
+                }
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,194 @@
+//! `edit`: replacements, all matched against the file as it was.
+//!
+//! Text that does not occur exactly may still occur but for what models get wrong: typographic quotes and dashes,
+//! unusual spaces, blanks at line ends (`alike.rs`). Lines that no replacement touches stay as they are, byte for byte.
+
+mod alike;
+mod diff;
+
+use super::{ToolContext, ToolOutput, refused};
+use crate::system::Kind;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::ops::Range;
+
+#[derive(Deserialize)]
+pub(super) struct Input {
+    path: String,
+    edits: Vec<Edit>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Edit {
+    old_text: String,
+    new_text: String,
+}
+
+/// A replacement and where it belongs.
+struct Place {
+    /// Which of the edits it is.
+    edit: usize,
+    at: Range<usize>,
+    new: String,
+}
+
+/// Arguments as models give them, in the one shape the tool takes: `edits` as a text or as a single edit, `oldText`
+/// and `newText` beside `path`.
+pub(crate) fn prepare(mut arguments: Value) -> Value {
+    let Some(members) = arguments.as_object_mut() else { return arguments };
+    let is_edit = |value: &Value| value["oldText"].is_string() && value["newText"].is_string();
+    let listed = match members.get("edits") {
+        Some(Value::String(text)) => serde_json::from_str::<Value>(text).ok(),
+        edits => edits.cloned(),
+    };
+    match listed {
+        Some(Value::Array(edits)) => drop(members.insert("edits".to_owned(), edits.into())),
+        Some(edit) if is_edit(&edit) => drop(members.insert("edits".to_owned(), json!([edit]))),
+        _ => {}
+    }
+    let beside = |key: &str| members.get(key).filter(|text| text.is_string()).cloned();
+    let (Some(old), Some(new)) = (beside("oldText"), beside("newText")) else { return arguments };
+    members.shift_remove("oldText");
+    members.shift_remove("newText");
+    let mut edits = members.get("edits").and_then(Value::as_array).cloned().unwrap_or_default();
+    edits.push(json!({"oldText": old, "newText": new}));
+    members.insert("edits".to_owned(), edits.into());
+    arguments
+}
+
+pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {
+    if input.edits.is_empty() {
+        return Err("Edit tool input is invalid. edits must contain at least one replacement.".to_owned());
+    }
+    let path = context.path(&input.path);
+    let kind = context.system.kind(&path).await;
+    let unreachable = |error: &std::io::Error| {
+        let (code, _) = pijs_connectors::fs::error_words(error);
+        format!("Could not edit file: {}. Error code: {code}.", input.path)
+    };
+    if kind.map_err(|error| unreachable(&error))? == Kind::Other {
+        return Err(format!("Could not edit file: {}: it is no regular file.", input.path));
+    }
+    let bytes = context.system.read(&path).await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::PermissionDenied => unreachable(&error),
+        _ => refused(&error, "read", None),
+    })?;
+    let text = String::from_utf8_lossy(&bytes);
+    let (mark, body) = match text.strip_prefix('\u{feff}') {
+        Some(body) => ("\u{feff}", body),
+        None => ("", &*text),
+    };
+    // Models write LF; the file keeps what its first line has.
+    let crlf = body.find('\n').is_some_and(|at| body[..at].ends_with('\r'));
+    let before = line_feeds(body);
+    let after = apply(&input, &before)?;
+    let written = if crlf { after.replace('\n', "\r\n") } else { after.clone() };
+    let written = context.system.write(&path, format!("{mark}{written}").into_bytes()).await;
+    written.map_err(|error| refused(&error, "open", Some(&path)))?;
+    let message = format!("Successfully replaced {} block(s) in {}.", input.edits.len(), input.path);
+    Ok(ToolOutput::text(message).with_details(diff::details(&input.path, &before, &after)))
+}
+
+fn line_feeds(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
+}
+
+/// The text after all replacements.
+fn apply(input: &Input, before: &str) -> Result<String, String> {
+    let (path, count) = (&input.path, input.edits.len());
+    let one = count == 1;
+    let edits: Vec<(String, String)> =
+        input.edits.iter().map(|edit| (line_feeds(&edit.old_text), line_feeds(&edit.new_text))).collect();
+    if let Some(at) = edits.iter().position(|(old, _)| old.is_empty()) {
+        let which = if one { "oldText".to_owned() } else { format!("edits[{at}].oldText") };
+        return Err(format!("{which} must not be empty in {path}."));
+    }
+    let exact = edits
+        .iter()
+        .all(|(old, _)| before.contains(old.as_str()) || !alike::normal(before).contains(&alike::normal(old)));
+    let base = if exact { before.to_owned() } else { alike::normal(before) };
+    let alike = alike::normal(&base);
+    let mut places = Vec::new();
+    for (edit, (old, new)) in edits.into_iter().enumerate() {
+        let pattern = alike::normal(&old);
+        let found = base.find(&old).map(|at| at..at + old.len());
+        let found = found.or_else(|| (!exact).then(|| base.find(&pattern).map(|at| at..at + pattern.len())).flatten());
+        let Some(at) = found else {
+            let what = if one { "the exact text".to_owned() } else { format!("edits[{edit}]") };
+            let which = if one { "old text" } else { "oldText" };
+            return Err(format!(
+                "Could not find {what} in {path}. The {which} must match exactly including all whitespace and newlines."
+            ));
+        };
+        let times = if pattern.is_empty() { 0 } else { alike.matches(&pattern).count() };
+        if times > 1 {
+            let (what, which) = match one {
+                true => ("the text".to_owned(), "The text"),
+                false => (format!("edits[{edit}]"), "Each oldText"),
+            };
+            return Err(format!(
+                "Found {times} occurrences of {what} in {path}. {which} must be unique. Please provide more context to make it unique."
+            ));
+        }
+        places.push(Place { edit, at, new });
+    }
+    places.sort_by_key(|place| place.at.start);
+    if let Some([first, second]) = places.array_windows().find(|[first, second]| first.at.end > second.at.start) {
+        return Err(format!(
+            "edits[{}] and edits[{}] overlap in {path}. Merge them into one edit or target disjoint regions.",
+            first.edit, second.edit
+        ));
+    }
+    let after = if exact { replaced(&base, 0, &places) } else { overlaid(before, &base, &places) };
+    if after == before {
+        let why = match one {
+            true => {
+                "The replacement produced identical content. This might indicate an issue with special characters or the text not existing as expected."
+            }
+            false => "The replacements produced identical content.",
+        };
+        return Err(format!("No changes made to {path}. {why}"));
+    }
+    Ok(after)
+}
+
+/// A part of the base that begins at `offset`, with its replacements.
+fn replaced(part: &str, offset: usize, places: &[Place]) -> String {
+    let mut text = String::with_capacity(part.len());
+    let mut from = 0;
+    for place in places {
+        text.push_str(&part[from..place.at.start - offset]);
+        text.push_str(&place.new);
+        from = place.at.end - offset;
+    }
+    text.push_str(&part[from..]);
+    text
+}
+
+/// The text as it was, but for the lines that replacements touch: those come from the base that was searched.
+fn overlaid(before: &str, base: &str, places: &[Place]) -> String {
+    let old: Vec<&str> = before.split_inclusive('\n').collect();
+    let mut starts: Vec<usize> = vec![0];
+    starts.extend(base.split_inclusive('\n').scan(0, |end, line| {
+        *end += line.len();
+        Some(*end)
+    }));
+    let line_of = |at: usize| starts.partition_point(|start| *start <= at) - 1;
+    let (mut text, mut next) = (String::with_capacity(before.len()), 0);
+    let mut at = 0;
+    while at < places.len() {
+        let first = line_of(places[at].at.start);
+        let mut end = line_of(places[at].at.end.max(places[at].at.start + 1) - 1) + 1;
+        let mut last = at + 1;
+        while last < places.len() && line_of(places[last].at.start) < end {
+            end = end.max(line_of(places[last].at.end.max(places[last].at.start + 1) - 1) + 1);
+            last += 1;
+        }
+        text.extend(old[next..first].iter().copied());
+        text.push_str(&replaced(&base[starts[first]..starts[end]], starts[first], &places[at..last]));
+        (next, at) = (end, last);
+    }
+    text.extend(old[next..].iter().copied());
+    text
+}
