@@ -7,7 +7,6 @@ use crate::extension::Slot;
 use crate::host::Host;
 use crate::report::ReportKind;
 use pijs_protocol::message::{ErrorReport, Message};
-use pijs_protocol::registration::Registration;
 use pijs_protocol::stream::Injection;
 use pijs_protocol::{EntryIndex, HostcallError, guard};
 use serde::Serialize;
@@ -61,16 +60,6 @@ impl Host {
             }
         }
     }
-
-    /// Whether a registration may count; says so when not.
-    pub(crate) fn is_registrable(&self, slot: &Rc<Slot>, entry: EntryIndex, registration: &Registration) -> bool {
-        let fits = is_within(registration, REGISTRATION_BYTES) || !guard::is_up("answer.size");
-        if !fits {
-            let message = too_large("a registration", REGISTRATION_BYTES).to_string();
-            self.report(slot, Some(entry), ReportKind::Warning { message });
-        }
-        fits
-    }
 }
 
 /// What is wrong with a verdict's text, if anything is.
@@ -90,7 +79,7 @@ fn too_large(what: &str, limit: usize) -> HostcallError {
 }
 
 /// Whether something takes at most this many bytes as JSON; looks no further than the limit.
-fn is_within(value: &impl Serialize, limit: usize) -> bool {
+pub(crate) fn is_within(value: &impl Serialize, limit: usize) -> bool {
     struct Room(usize);
     impl Write for Room {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -2,6 +2,7 @@
 //!
 //! Hostcalls write their own lines in the dispatcher; these are the events that are no hostcalls.
 
+use crate::bulk::{REGISTRATION_BYTES, is_within};
 use crate::host::Core;
 use pijs_hostcall::prompt::shown;
 use pijs_hostcall::vocabulary::BUILT_IN_TOOLS;
@@ -74,9 +75,12 @@ pub(crate) fn registration(core: &Core, caller: &Caller, registration: &Registra
         Registration::Tool(spec) => ("tool", spec.name.as_str(), tool(core, caller, spec)),
         Registration::Provider { name, .. } => {
             let refused = !may(core, caller, "provider");
-            ("provider", name.as_str(), refused.then(|| "the capability \"provider\" is not granted".to_owned()))
+            let refused = refused.then(|| "the capability \"provider\" is not granted".to_owned());
+            ("provider", name.as_str(), refused.or_else(|| oversized(registration)))
         }
-        _ => return Ok(()),
+        Registration::Command(spec) => ("command", spec.name.as_str(), oversized(registration)),
+        Registration::Flag(spec) => ("flag", spec.name.as_str(), oversized(registration)),
+        _ => ("registration", "", oversized(registration)),
     };
     let Some(problem) = problem.filter(|_| guard::is_up("door.registration")) else { return Ok(()) };
     let name = shown(name, LONGEST_NAME);
@@ -89,6 +93,11 @@ pub(crate) fn registration(core: &Core, caller: &Caller, registration: &Registra
 const LONGEST_NAME: usize = 128;
 /// Largest definition of a tool, as JSON: far above any that a model could read with profit.
 const LARGEST_DEFINITION: usize = 256 << 10;
+
+/// What is wrong with a registration that every realm would have to carry.
+fn oversized(registration: &Registration) -> Option<String> {
+    (!is_within(registration, REGISTRATION_BYTES)).then(|| format!("it has more than {REGISTRATION_BYTES} bytes"))
+}
 
 /// What is wrong with a tool.
 fn tool(core: &Core, caller: &Caller, spec: &ToolSpec) -> Option<String> {

@@ -133,9 +133,6 @@ impl Host {
         }
         let mut ears_changed = false;
         for registration in registrations {
-            if !self.is_registrable(slot, entry, &registration) {
-                continue;
-            }
             let counts = record::registration(&self.0, &slot.cell.borrow().caller, &registration);
             if let Err(message) = counts {
                 self.report(slot, Some(entry), ReportKind::Warning { message });
