@@ -366,7 +366,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         control,
         front_end,
     );
-    agent.set_words(crate::words::of_session(environment, &loaded.compiler).await);
+    agent.set_words(crate::words::of_session(environment, &loaded.compiler, &choice.model).await);
     agent.set_settings(settings);
     agent.begin_with(choice.model, &choice.thinking, choice.session_first);
     if args.thinking.is_some() {

@@ -99,6 +99,7 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | `eval` and `new Function` | refused |\n\
     | install scripts of packages | never run |\n\
     | a promise of a handler is waited for without end | past a budget in which nothing is under way it is given up (`docs/security.md`) |\n\
+    | an extension may write into `~/.pi/agent/extensions` and `.pi/extensions` | refused in every mode, its own folder there included: what lies there is loaded at the next start |\n\
     | what a command of `bash` leaves running outlives pi | it ends with pi, however that ends |\n";
 
 /// What an extension meets under `--profile 0.73`.

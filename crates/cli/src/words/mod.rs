@@ -20,6 +20,7 @@ use crate::stage::{NoLedger, surroundings};
 use crate::supply::Supplier;
 use crate::system::SystemTimer;
 use pijs_agent::ports::NoUi;
+use pijs_agent::provider::Model;
 use pijs_agent::tools::Builtin;
 use pijs_agent::words::Words;
 use pijs_connectors::Connectors;
@@ -35,6 +36,9 @@ use std::time::Duration;
 const WHICH: &str = "PIJS_WORDS";
 const OWN: &str = "own";
 
+/// The provider of recorded replies.
+const RECORDED: &str = "script";
+
 /// pi's own variable: nothing is fetched.
 const OFFLINE: &str = "PI_OFFLINE";
 
@@ -47,7 +51,7 @@ const PI_PACKAGE: &str = "@earendil-works/pi-coding-agent";
 const DOCUMENTATION: &[&str] = &["README.md", "CHANGELOG.md", "package.json", "docs", "examples"];
 
 /// A registry that has not sent everything by then is taken for none.
-const FETCHED_WITHIN: Duration = Duration::from_secs(90);
+const FETCHED_WITHIN: Duration = Duration::from_secs(30);
 
 /// The program that writes pi's words down.
 const COLLECT: &str = include_str!("collect.ts");
@@ -56,8 +60,13 @@ const COLLECT: &str = include_str!("collect.ts");
 const TOOL: &str = "words";
 
 /// The words of a session of the user, with pi's documentation where the prompt says that it is.
-pub(crate) async fn of_session(environment: &Environment, compiler: &Compiler) -> Arc<Words> {
-    let words = of_start(environment, compiler).await;
+pub(crate) async fn of_session(environment: &Environment, compiler: &Compiler, model: &Model) -> Arc<Words> {
+    let words = if model.provider == RECORDED { kept(environment, compiler) } else { None };
+    let words = match words {
+        Some(words) => words,
+        None if model.provider == RECORDED => return Words::own(),
+        None => of_start(environment, compiler).await,
+    };
     if words.docs.is_empty() {
         return words;
     }
@@ -68,13 +77,13 @@ pub(crate) async fn of_session(environment: &Environment, compiler: &Compiler) -
 
 /// The words of this start. They are never the reason that a start fails.
 pub(crate) async fn of_start(environment: &Environment, compiler: &Compiler) -> Arc<Words> {
-    if environment.variable(WHICH) == Some(OWN) {
-        return Words::own();
+    if let Some(words) = kept(environment, compiler) {
+        return words;
     }
     // Where nothing can be kept, every start would have to fetch and compile.
     let Some(cache) = compiler.cache() else { return Words::own() };
-    if let Some(Ok(words)) = Supply::made(&cache, COLLECT).map(|kept| Words::read(&kept)) {
-        return Arc::new(words);
+    if environment.stderr_is_terminal && environment.variable(OFFLINE).is_none() {
+        stderr("fetching pi's own package for its prompt; this happens once");
     }
     match made(environment, compiler, &cache).await {
         Ok(Some(words)) => Arc::new(words),
@@ -85,6 +94,15 @@ pub(crate) async fn of_start(environment: &Environment, compiler: &Compiler) -> 
             Words::own()
         }
     }
+}
+
+/// The words that are known without asking anybody: this program's own if they are wanted, else what was kept.
+fn kept(environment: &Environment, compiler: &Compiler) -> Option<Arc<Words>> {
+    if environment.variable(WHICH) == Some(OWN) {
+        return Some(Words::own());
+    }
+    let kept = Supply::made(&compiler.cache()?, COLLECT)?;
+    Words::read(&kept).ok().map(Arc::new)
 }
 
 /// Runs pi's code and keeps what it says; `None` when nothing may be fetched for it.
