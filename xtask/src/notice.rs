@@ -22,7 +22,7 @@ package.
 
 pi-coding-agent is fetched by the first session, too: its code is run once, without a single grant, for the words of pi's system prompt and
 of the built-in tools, and its documentation is unpacked to `~/.pi/agent/pi`, where that prompt says it is. `PI_OFFLINE=1` fetches nothing,
-`PIJS_WORDS=own` uses this program's own words.
+`PIJS_WORDS=own` uses this program's own words; a recorded reply (`--model script:FILE`) uses what is kept and fetches nothing.
 
 ";
 
