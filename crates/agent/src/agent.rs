@@ -662,7 +662,17 @@ impl Agent {
     /// Tells extensions; the event as their handlers leave it, if somebody listened.
     async fn emit_to_extensions(&self, event: &AgentEvent<'_>) -> Option<Map<String, Value>> {
         let name = event.extension_event().filter(|name| self.extensions.has_handlers(name))?;
-        let outcome = self.extensions.emit(Event { name, payload: event.payload(), cancel: None }).await;
+        let mut payload = event.payload();
+        if !self.extensions.profile().hears_system_messages() {
+            let is_system = |message: &Value| message["role"] == "system";
+            if payload.get("message").is_some_and(is_system) {
+                return None;
+            }
+            if let Some(Value::Array(messages)) = payload.get_mut("messages") {
+                messages.retain(|message| !is_system(message));
+            }
+        }
+        let outcome = self.extensions.emit(Event { name, payload, cancel: None }).await;
         outcome.answer.and_then(|answer| answer.as_object().cloned())
     }
 

@@ -118,6 +118,11 @@ impl PiProfile {
         self == Self::Current
     }
 
+    /// Whether handlers hear of the messages that tell the model its prompt and its tools.
+    pub fn hears_system_messages(self) -> bool {
+        self == Self::Current
+    }
+
     /// Takes out of an event what came later.
     pub(crate) fn trim(self, event: &str, payload: &mut Map<String, Value>) {
         if self == Self::Current {

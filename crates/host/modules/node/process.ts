@@ -267,7 +267,8 @@ class Process extends EventEmitter {
   kill(pid: number, signal?: string | number): true {
     if (typeof pid !== "number" || pid !== (pid | 0)) throw invalidArgType("pid", "of type number", pid);
     const named = signal === 0 ? 0 : signalName(signal);
-    if (named === 0 && pid === this.pid) return true;
+    // Zero is the group that this program is in.
+    if (named === 0 && (pid === this.pid || pid === 0)) return true;
     const own = started.has(Math.abs(pid));
     if (named === 0 && pid > 0 && !own) {
       const { error } = callSync("exec", "exec", { op: "alive", pid }).output;

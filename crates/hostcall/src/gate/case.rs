@@ -69,8 +69,8 @@ impl Case<'_> {
             }
             Subject::Host { scheme, host, port } => {
                 let verdict = self.by_grant(capability, |scope| scope.host(scheme, host, *port));
-                // What connects (`net`) may listen here, too, and talk to itself.
-                let is_near = self.method != "net" && crate::scope::is_near(host);
+                // What stays connected reaches a server that the extension itself has here; the connector knows which.
+                let is_near = !matches!(self.method, "net" | "websocket") && crate::scope::is_near(host);
                 let unnamed = || self.by_grant(capability, |scope| scope.names(host, *port)).is_err();
                 match verdict {
                     Ok(_) if is_near && unnamed() => {
