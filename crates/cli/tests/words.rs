@@ -4,11 +4,22 @@
 mod support;
 
 use std::process::Command;
-use support::World;
+use support::{ModelServer, Reply, World, openai};
+
+/// What answers: a server, or a recorded reply.
+enum Answers<'a> {
+    Server(&'a ModelServer),
+    Script,
+}
 
 /// Asks a model, and shows the prompt that extensions see.
-fn asking(world: &World, words: Option<&str>) -> Command {
-    let model = world.script(&[&["hi"]]);
+fn asking(world: &World, answers: &Answers, words: Option<&str>) -> Command {
+    let model: Vec<String> = match answers {
+        Answers::Server(server) => {
+            ["--model", "openai/m", "--api-key", "k", "--base-url", &server.url].map(str::to_owned).into()
+        }
+        Answers::Script => vec!["--model".to_owned(), world.script(&[&["hi"]])],
+    };
     let extension = world.write(
         "project/ext.ts",
         "export default (pi) => pi.on('before_agent_start', (event, ctx) => {\n\
@@ -17,7 +28,9 @@ fn asking(world: &World, words: Option<&str>) -> Command {
     );
     world.write("home/.npmrc", "registry=http://127.0.0.1:9/\nfetch-retries=0\n");
     let extension = extension.display().to_string();
-    let mut command = world.command(&["-p", "x", "--no-session", "--model", &model, "-e", &extension]);
+    let mut args: Vec<String> = ["-p", "x", "--no-session", "-e", &extension].map(str::to_owned).into();
+    args.extend(model);
+    let mut command = world.command(&args);
     command.env("XDG_CACHE_HOME", world.path().join("cache"));
     match words {
         Some(words) => command.env("PIJS_WORDS", words),
@@ -29,7 +42,8 @@ fn asking(world: &World, words: Option<&str>) -> Command {
 #[test]
 fn where_pis_package_cannot_be_had_our_own_words_stand_in_for_its() {
     let world = World::new();
-    let said = support::run(asking(&world, None));
+    let server = ModelServer::start(vec![Reply::Stream(openai(&["hi"])); 3]);
+    let said = support::run(asking(&world, &Answers::Server(&server), None));
     assert_eq!(said.succeeded().stdout, "hi\n");
     assert!(said.stderr.contains("pi's prompt cannot be had"), "{}", said.stderr);
     assert!(said.stderr.contains("You are a coding agent."), "{}", said.stderr);
@@ -37,9 +51,11 @@ fn where_pis_package_cannot_be_had_our_own_words_stand_in_for_its() {
     assert!(!world.home().join(".pi/agent/pi").exists(), "no documentation was had either");
 
     // Who says that nothing may be fetched, or wants no other words, is not told.
-    let mut offline = asking(&world, None);
+    let mut offline = asking(&world, &Answers::Server(&server), None);
     offline.env("PI_OFFLINE", "1");
-    for command in [offline, asking(&world, Some("own"))] {
+    // For a recorded reply nothing is fetched.
+    let recorded = asking(&world, &Answers::Script, None);
+    for command in [offline, asking(&world, &Answers::Server(&server), Some("own")), recorded] {
         let said = support::run(command);
         assert_eq!(said.succeeded().stdout, "hi\n");
         assert!(!said.stderr.contains("cannot be had"), "{}", said.stderr);
