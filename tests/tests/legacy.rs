@@ -2,59 +2,30 @@
 //! (`NAME.0.73.1.json`, captured once). Each is played in a sealed process and in the host's thread, and once more
 //! without the profile, where something has to differ; but for the one whose handlers wait for what the loop does next.
 
-use pijs_conformance::compare::{Options, compare};
+mod played;
+
+use played::{Played, differences, drive};
 use serde_json::Value;
 use std::io::{BufRead, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
+const LEGACY: Played = Played {
+    folder: "legacy",
+    suffix: "0.73.1",
+    captured: "0.73.1",
+    needs_packages: false,
+    options: &["--profile", "0.73"],
+};
 
-/// The pi that the expected files were captured from.
-const CAPTURED: &str = "0.73.1";
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/legacy").canonicalize().expect("fixtures/legacy")
-}
-
-fn read(path: &Path) -> Value {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn pi(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pi-attacked")).args(args).output().expect("pi starts")
-}
-
-fn drive(name: &str, isolation: &str, profile: &[&str]) -> Value {
-    let scenario = folder().join(format!("{name}.json")).display().to_string();
-    let output = pi(&[&["ext", "drive", "--isolation", isolation], profile, &[&scenario]].concat());
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}: {stderr}");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{name}: {error}\n{stderr}"))
-}
-
-fn differences(expected: &Value, actual: &Value) -> Vec<String> {
-    compare(expected, actual, &Options::default()).iter().map(ToString::to_string).collect()
-}
-
-#[track_caller]
 fn as_in_the_older_pi(name: &str) {
-    let expected = read(&folder().join(format!("{name}.{CAPTURED}.json")));
-    assert_eq!(expected["pi"], CAPTURED, "{name} was captured from another pi");
-    let isolations: &[&str] = if cfg!(target_os = "linux") { &["process", "thread"] } else { &["thread"] };
-    for isolation in isolations {
-        let actual = drive(name, isolation, &["--profile", "0.73"]);
-        assert_eq!(actual["pi"], CAPTURED);
-        let found = differences(&expected, &actual);
-        assert!(found.is_empty(), "{name} in a {isolation}:\n{}", found.join("\n"));
-    }
+    LEGACY.as_in_pi(name);
 }
 
 #[track_caller]
 fn as_in_the_older_pi_alone(name: &str) {
     as_in_the_older_pi(name);
-    let current = drive(name, "thread", &[]);
+    let current = drive(&LEGACY.scenario(name), "thread", &[]);
     assert_eq!(current["pi"], "0.87.1");
-    let expected = read(&folder().join(format!("{name}.{CAPTURED}.json")));
+    let expected = LEGACY.expected(name);
     assert!(!differences(&expected, &current).is_empty(), "{name} shows nothing that differs");
 }
 

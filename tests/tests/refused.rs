@@ -4,25 +4,14 @@
 //! As in `shortage.rs`: it ends by itself and says why, nothing that was complete is cut short, and the same command works
 //! as soon as nothing is refused any more.
 
+mod judged;
 mod steady;
 
+use judged::{in_order, text};
 use serde_json::Value;
 use std::fs;
-use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Output, Stdio};
 use steady::{PI, World, strings};
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// It ended by itself; if it failed it said why.
-fn in_order(output: &Output, case: &str) {
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.signal(), None, "{case}: {stderr}");
-    assert!(!stderr.contains("panicked"), "{case}: {stderr}");
-    assert!(output.status.success() || !stderr.trim().is_empty(), "{case}: it failed without a word");
-}
 
 /// What was there before is whole, and the same work succeeds.
 fn recovers(world: &World, args: &[String], case: &str) {

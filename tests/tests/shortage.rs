@@ -4,8 +4,10 @@
 //! enough again the same command does its work without a hand. Errors are put at a sample of the operations, at all of
 //! them with `PIJS_NIGHTLY=1`.
 
+mod judged;
 mod steady;
 
+use judged::{in_order, text};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -25,18 +27,6 @@ const ERRORS: [(i32, &str); 5] = [
     (5, "Input/output error"),
     (24, "Too many open files"),
 ];
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// It ended by itself; if it failed it said why.
-fn in_order(output: &Output, case: &str) {
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.signal(), None, "{case}: {stderr}");
-    assert!(!stderr.contains("panicked"), "{case}: {stderr}");
-    assert!(output.status.success() || !stderr.trim().is_empty(), "{case}: it failed without a word");
-}
 
 /// What was there before is whole.
 fn kept(world: &World, case: &str) {

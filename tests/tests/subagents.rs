@@ -4,52 +4,19 @@
 //! The agents are pi's own, from its packages, which are fetched once; `PIJS_CONFORMANCE_OFFLINE=1` leaves these tests
 //! out, as it does the cases of packages.
 
-use pijs_conformance::compare::{Options, compare};
-use pijs_conformance::corpus::OFFLINE;
+mod played;
+
+use played::{ISOLATIONS, Played, is_offline};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// The pi that `*.expected.json` was captured from.
-const CAPTURED: &str = "0.87.1";
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/subagents").canonicalize().expect("fixtures/subagents")
-}
-
-fn is_offline() -> bool {
-    std::env::var_os(OFFLINE).is_some_and(|value| !value.is_empty())
-}
-
-fn read(path: &Path) -> Value {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn drive(name: &str, isolation: &str) -> Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_pi-attacked"))
-        .args(["ext", "drive", "--isolation", isolation])
-        .arg(folder().join(format!("{name}.json")))
-        .env("PIJS_WORDS", "own")
-        .output()
-        .expect("pi starts");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}: {stderr}");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{name}: {error}\n{stderr}"))
-}
+const SUBAGENTS: Played =
+    Played { folder: "subagents", suffix: "expected", captured: "0.87.1", needs_packages: true, options: &[] };
 
 #[track_caller]
 fn as_in_pi(name: &str) {
-    if is_offline() {
-        return;
-    }
-    let expected = read(&folder().join(format!("{name}.expected.json")));
-    assert_eq!(expected["pi"], CAPTURED, "{name} was captured from another pi");
-    for isolation in ISOLATIONS {
-        let differences = compare(&expected, &drive(name, isolation), &Options::default());
-        let shown: Vec<String> = differences.iter().map(ToString::to_string).collect();
-        assert!(shown.is_empty(), "{name} in a {isolation}:\n{}", shown.join("\n"));
-    }
+    SUBAGENTS.as_in_pi(name);
 }
 
 #[test]
@@ -142,7 +109,7 @@ impl World {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pi-attacked"));
         command
             .args(["-p", "x", "--model", &self.model(), "--policy", "strict", "--isolation", isolation, "-e"])
-            .arg(folder().join("authority.ts"))
+            .arg(SUBAGENTS.folder().join("authority.ts"))
             .args(grants.iter().flat_map(|grant| ["--allow", grant]))
             .current_dir(self.at("project"))
             .env_clear()
@@ -180,8 +147,6 @@ impl Said {
         (message["isError"].as_bool().expect("a tool result"), message["content"][0].to_string())
     }
 }
-
-const ISOLATIONS: &[&str] = if cfg!(target_os = "linux") { &["process", "thread"] } else { &["thread"] };
 
 #[test]
 fn a_sub_agent_speaks_to_no_model_unless_its_extension_may() {

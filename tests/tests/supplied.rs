@@ -4,53 +4,17 @@
 //!
 //! The packages are fetched once; `PIJS_CONFORMANCE_OFFLINE=1` leaves these tests out, as it does the cases of packages.
 
-use pijs_conformance::compare::{Options, compare};
-use pijs_conformance::corpus::OFFLINE;
-use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+mod played;
 
-/// The pi that `*.expected.json` was captured from.
-const CAPTURED: &str = "0.87.1";
+use played::{Played, drive, is_offline};
+use serde_json::json;
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/supplied").canonicalize().expect("fixtures/supplied")
-}
-
-fn is_offline() -> bool {
-    std::env::var_os(OFFLINE).is_some_and(|value| !value.is_empty())
-}
-
-fn read(path: &Path) -> Value {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn drive(scenario: &Path, isolation: &str) -> Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_pi-attacked"))
-        .args(["ext", "drive", "--isolation", isolation])
-        .arg(scenario)
-        .output()
-        .expect("pi starts");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {stderr}", scenario.display());
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{}: {error}\n{stderr}", scenario.display()))
-}
+const SUPPLIED: Played =
+    Played { folder: "supplied", suffix: "expected", captured: "0.87.1", needs_packages: true, options: &[] };
 
 #[track_caller]
 fn as_in_pi(name: &str) {
-    if is_offline() {
-        return;
-    }
-    let expected = read(&folder().join(format!("{name}.expected.json")));
-    assert_eq!(expected["pi"], CAPTURED, "{name} was captured from another pi");
-    let isolations: &[&str] = if cfg!(target_os = "linux") { &["process", "thread"] } else { &["thread"] };
-    for isolation in isolations {
-        let differences =
-            compare(&expected, &drive(&folder().join(format!("{name}.json")), isolation), &Options::default());
-        let shown: Vec<String> = differences.iter().map(ToString::to_string).collect();
-        assert!(shown.is_empty(), "{name} in a {isolation}:\n{}", shown.join("\n"));
-    }
+    SUPPLIED.as_in_pi(name);
 }
 
 #[test]
@@ -82,7 +46,7 @@ fn told(source: &str) -> Vec<String> {
     });
     let file = folder.path().join("scenario.json");
     std::fs::write(&file, scenario.to_string()).expect("written");
-    let trace = drive(&file, "thread");
+    let trace = drive(&file, "thread", &[]);
     let items = trace["trace"].as_array().expect("a trace has items");
     let told = items.iter().filter(|item| item["method"] == "notify");
     told.map(|item| item["args"][0].as_str().expect("a text").to_owned()).collect()

@@ -1,7 +1,7 @@
-//! `pi.exec`: recorded in call order, answered from the script where a stub fits, and really run otherwise.
+//! `pi.exec`: recorded in call order, answered from the script where it has an answer, and really run otherwise.
 //! What `child_process` starts runs too, and is no item of a trace.
 
-use super::scenario::ExecStub;
+use super::scenario::ScriptedProgram;
 use super::trace::{ItemIndex, Trace, present};
 use pijs_connectors::exec::ExecConnector;
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Writes calls of `pi.exec` down: first when the extension makes one, then what came of it.
 pub(super) struct ExecRecord {
-    pub(super) stubs: Vec<ExecStub>,
+    pub(super) scripted: Vec<ScriptedProgram>,
     pub(super) trace: Trace,
     /// Announced calls that have not arrived, with their words.
     pub(super) announced: Mutex<VecDeque<(Value, ItemIndex)>>,
@@ -23,7 +23,7 @@ impl ExecRecord {
     pub(super) fn announce(&self, params: &Value) {
         let item = json!({
             "command": params["command"], "args": params["args"], "cwd": params.get("cwd"),
-            "timeout": params.get("timeout"), "stubbed": self.stub(params).map(|_| true),
+            "timeout": params.get("timeout"), "stubbed": self.scripted_for(params).map(|_| true),
         });
         let item = self.trace.record("exec", present(item));
         self.announced.lock().unwrap_or_else(PoisonError::into_inner).push_back((words(params), item));
@@ -36,11 +36,11 @@ impl ExecRecord {
         announced.remove(at).map(|(_, item)| item)
     }
 
-    fn stub(&self, params: &Value) -> Option<&ExecStub> {
+    fn scripted_for(&self, params: &Value) -> Option<&ScriptedProgram> {
         let args = params["args"].as_array().into_iter().flatten();
         let words = [&params["command"]].into_iter().chain(args);
         let line = words.filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
-        self.stubs.iter().find(|stub| line.contains(&stub.part))
+        self.scripted.iter().find(|known| line.contains(&known.part))
     }
 }
 
@@ -60,9 +60,9 @@ impl Connector for RecordedExec {
             return self.real.call(request, sink);
         };
         let trace = self.record.trace.clone();
-        if let Some(stub) = self.record.stub(&params) {
+        if let Some(known) = self.record.scripted_for(&params) {
             let result =
-                json!({"stdout": stub.stdout, "stderr": stub.stderr, "code": stub.code, "killed": stub.killed});
+                json!({"stdout": known.stdout, "stderr": known.stderr, "code": known.code, "killed": known.killed});
             trace.set(item, "result", result.clone());
             return Box::pin(std::future::ready(Ok(Output::new(result))));
         }

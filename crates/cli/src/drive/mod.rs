@@ -228,7 +228,7 @@ impl Stage {
         let (tools, tool_requests) =
             HostTools::new(Arc::clone(&files_connector), Arc::clone(&programs), dirs.cwd.clone());
         let record = Arc::new(exec::ExecRecord {
-            stubs: scenario.exec.clone(),
+            scripted: scenario.exec.clone(),
             trace: trace.clone(),
             announced: Default::default(),
         });

@@ -28,7 +28,7 @@ pub(super) struct Scenario {
     #[serde(default)]
     pub(super) ui: Ui,
     #[serde(default)]
-    pub(super) exec: Vec<ExecStub>,
+    pub(super) exec: Vec<ScriptedProgram>,
     #[serde(default)]
     pub(super) model: Vec<Reply>,
     /// UTF-16 units per streamed delta.
@@ -113,7 +113,7 @@ pub(super) enum SessionKind {
 
 /// Answers `pi.exec` where `match` is contained in the command line.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct ExecStub {
+pub(super) struct ScriptedProgram {
     #[serde(rename = "match")]
     pub(super) part: String,
     #[serde(default)]

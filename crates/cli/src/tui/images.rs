@@ -13,7 +13,7 @@ pub(super) fn of(result: Option<&Value>) -> impl Iterator<Item = &Value> {
 }
 
 /// `[Image: [image/png] 80x60]`.
-pub(super) fn placeholder(block: &Value) -> String {
+pub(super) fn in_words(block: &Value) -> String {
     let kind = block["mimeType"].as_str().unwrap_or("image/unknown");
     let data = block["data"].as_str().unwrap_or_default();
     let size = head(data).and_then(|bytes| size(kind, &bytes));
@@ -91,9 +91,9 @@ mod tests {
             ("text/x", b"anything".to_vec(), "[Image: [text/x]]"),
         ] {
             let data = base64::engine::general_purpose::STANDARD.encode(bytes);
-            assert_eq!(placeholder(&json!({"type": "image", "mimeType": kind, "data": data})), expected);
+            assert_eq!(in_words(&json!({"type": "image", "mimeType": kind, "data": data})), expected);
         }
-        assert_eq!(placeholder(&json!({"type": "image"})), "[Image: [image/unknown]]");
-        assert_eq!(placeholder(&json!({"mimeType": "image/png", "data": "no base64!"})), "[Image: [image/png]]");
+        assert_eq!(in_words(&json!({"type": "image"})), "[Image: [image/unknown]]");
+        assert_eq!(in_words(&json!({"mimeType": "image/png", "data": "no base64!"})), "[Image: [image/png]]");
     }
 }

@@ -161,7 +161,7 @@ fn text(call: &Call) -> String {
         Some(Value::Array(blocks)) => {
             let shown = blocks.iter().map(|block| match block["text"].as_str() {
                 Some(text) => text.to_owned(),
-                None if block["type"] == "image" => images::placeholder(block),
+                None if block["type"] == "image" => images::in_words(block),
                 None => format!("[{}]", block["type"].as_str().unwrap_or("content")),
             });
             shown.collect::<Vec<_>>().join("\n")

@@ -10,14 +10,14 @@
 //! | [`fixture`] | the form of the files |
 //! | [`session`] | the person: an RPC client |
 //! | [`seen`] | what is seen, by kind |
-//! | [`model`], [`stub`] | servers |
+//! | [`model`], [`loopback`] | servers |
 
 mod fixture;
+mod loopback;
 mod model;
 mod registry;
 mod seen;
 mod session;
-mod stub;
 
 pub use fixture::Fixture;
 
@@ -26,6 +26,7 @@ use crate::corpus::{Corpus, Laid};
 use crate::run::Verdict;
 use anyhow::{Context, Result, bail};
 use fixture::{Consent, Listen, Route};
+use loopback::{Answer, Asked, Server, serve};
 use pijs_packages::Depot;
 use seen::Seen;
 use serde_json::{Map, Value, json};
@@ -36,7 +37,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
-use stub::{Answer, Asked, Server, serve};
 use tokio::process::Command;
 
 /// An install takes no longer, unless something is wrong.
@@ -204,7 +204,7 @@ async fn used(program: &Program, fixture: &Fixture, registry: &Server) -> Result
         }
         Program::Real(..) => {}
     }
-    command.args(["--mode", "rpc", "--model", "stub/one"]).stdin(Stdio::piped());
+    command.args(["--mode", "rpc", "--model", "local/one"]).stdin(Stdio::piped());
     // A pipe that nobody reads would fill.
     command.stderr(std::fs::File::create(world.path("stderr"))?);
     let mut session = Session::start(command, &fixture, seen.clone())?;
@@ -280,7 +280,7 @@ impl World {
             "baseUrl": format!("http://{}/v1", model.address), "api": "openai-completions", "apiKey": "stub",
             "models": [one("one", false), one("two", true)],
         });
-        let models = json!({ "providers": { "stub": provider } });
+        let models = json!({ "providers": { "local": provider } });
         std::fs::write(self.path("home/.pi/agent/models.json"), models.to_string())?;
         std::fs::write(self.path("home/.npmrc"), format!("registry=http://{}/\n", registry.address))?;
         Ok(())

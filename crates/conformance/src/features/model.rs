@@ -1,8 +1,8 @@
 //! The model: a server that speaks OpenAI's protocol and answers with the replies of a fixture, in their order.
 
 use super::fixture::Reply;
+use super::loopback::{Answer, Asked, Server, serve};
 use super::seen::Seen;
-use super::stub::{Answer, Asked, Server, serve};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
 //! A registry on loopback that has what `lock.json` names for one package, and nothing else: an install finds the same
 //! dependencies on every day.
 
-use super::stub::{Answer, Asked, Server, serve};
+use super::loopback::{Answer, Asked, Server, serve};
 use crate::corpus::{Corpus, Laid};
 use anyhow::{Context, Result};
 use pijs_packages::{Depot, PinnedPackage};
