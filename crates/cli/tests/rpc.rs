@@ -363,3 +363,45 @@ fn sessions_are_begun_forked_cloned_switched_and_exported() {
     assert_eq!((&again["sessionId"], &again["messageCount"]), (&first["sessionId"], &json!(3)));
     assert_eq!(client.end(), 0);
 }
+
+/// As pi's: what was written before the input ended is answered, and then the session shuts down.
+#[test]
+fn commands_written_before_the_end_of_the_input_are_answered() {
+    let world = World::new();
+    let extension = world.write(
+        "project/piped.ts",
+        r#"
+export default function (pi: any) {
+  pi.registerCommand("steps", {
+    handler: async (_args: string, ctx: any) => {
+      await Promise.resolve();
+      ctx.ui.notify("first");
+      await new Promise((done) => setImmediate(done));
+      ctx.ui.notify("second");
+    },
+  });
+  pi.on("session_shutdown", (event: any, ctx: any) => ctx.ui.notify(event.reason));
+}
+"#,
+    );
+    let commands = world.write(
+        "commands",
+        concat!(
+            "{\"id\":\"a\",\"type\":\"get_state\"}\n",
+            "{\"id\":\"b\",\"type\":\"prompt\",\"message\":\"/steps\"}\n",
+            "{\"id\":\"c\",\"type\":\"set_session_name\",\"name\":\"piped\"}"
+        ),
+    );
+    let options = ["--mode", "rpc", "-ne", "--no-session", "-e", &extension.display().to_string()];
+    let mut command = world.command(&options);
+    command.stdin(std::fs::File::open(commands).expect("written"));
+    let run = support::run(command);
+    run.succeeded();
+    let records: Vec<Value> =
+        run.stdout.lines().map(|line| serde_json::from_str(line).expect("a record on each line")).collect();
+    let answered = |id: &str| records.iter().any(|record| record["id"] == id && record["success"] == true);
+    assert!(["a", "b", "c"].iter().all(|id| answered(id)), "{records:#?}");
+    let notices: Vec<_> =
+        records.iter().filter(|record| record["method"] == "notify").map(|record| &record["message"]).collect();
+    assert_eq!(notices, ["first", "second", "quit"]);
+}

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Records are JSON objects on lines that end with LF. Commands are handled side by side, so responses are matched by
-//! id. The end of stdin ends the session, and so does a signal. What a command needs and this version lacks is a response that says so.
+//! id. The end of stdin ends the session once what came before it is answered, as far as that needs no waiting; so does a signal, at once. What a command needs and this version lacks is a response that says so.
 
 mod changes;
 mod commands;
@@ -23,11 +23,15 @@ use crate::failure::{Failure, Result};
 use crate::output::{clean, stderr};
 use crate::session::{self, Assembled, Partner, Setup, Stops, WIND_DOWN};
 use commands::Commands;
+use pijs_host::Host;
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::io::BufRead;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use ui::RpcUi;
@@ -88,6 +92,9 @@ async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedRec
                 let commands = Rc::clone(&commands);
                 tokio::task::spawn_local(async move { commands.handle(record).await });
             }
+            if !is_stopped.get() {
+                let _ = tokio::time::timeout(WIND_DOWN, come_to_rest(&session.host)).await;
+            }
             control.abort();
             session.host.hurry();
             let _ = tokio::time::timeout(WIND_DOWN, commands.idle()).await;
@@ -103,6 +110,25 @@ async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedRec
         stderr(&format!("warning: the session did not end within {} s; it was left", GOODBYE.as_secs()));
     }
     if is_stopped.get() { Err(Failure::interrupted()) } else { Ok(()) }
+}
+
+/// Waits until the commands that came before the end of the input have come as far as they can without waiting for a
+/// timer, a model, or a program: a client that writes its commands and closes (`pi --mode rpc < commands`) gets the
+/// answers, as from pi, which handles a line before it hears of the end.
+async fn come_to_rest(host: &Host) {
+    loop {
+        // A command that was woken takes its next step, and may then ask an extension for something.
+        tokio::task::yield_now().await;
+        if poll_once(pin!(host.quiet())).await {
+            return;
+        }
+        host.quiet().await;
+    }
+}
+
+/// Whether a future is ready without having to wait.
+async fn poll_once(mut future: Pin<&mut impl Future<Output = ()>>) -> bool {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
 }
 
 /// Reads records on a thread of its own: waiting for a line must not hold up the session. Answers to dialogs go to
