@@ -92,6 +92,12 @@ pub const SAMPLES: &[Sample] = &[
         cargo: &["test", "-p", "pijs-host", "--test", "process", "--locked", "--", "loading_again_and_again"],
     },
     Sample {
+        name: "soak",
+        shows: "a million events on ten extensions, one of which crashes every 10,000: none lost, none twice, nothing grows (Q37, G9)",
+        variable: ("PIJS_LONG", "1"),
+        cargo: &["test", "-p", "pijs-host", "--test", "process", "--locked", "--", "nothing_is_lost", "--nocapture"],
+    },
+    Sample {
         name: "watchdog",
         shows: "the fourteen uninterruptible built-ins, killed at their deadline + 50 ms at p99 (G3)",
         variable: ("PIJS_LONG", "1"),

@@ -27,6 +27,12 @@ pub(crate) struct JumpingTimer(Arc<VirtualClock>);
 /// Turns that others get before the clock jumps; a connector of these tests needs fewer.
 const POLITENESS: u32 = 64;
 
+impl JumpingTimer {
+    pub(crate) fn new(clock: Arc<VirtualClock>) -> Self {
+        Self(clock)
+    }
+}
+
 impl Timer for JumpingTimer {
     fn now(&self) -> Now {
         self.0.now()
@@ -98,7 +104,7 @@ impl Lab {
         watchdog: impl Watchdog + 'static,
     ) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(1_767_323_045_000));
-        let timer = Arc::new(JumpingTimer(Arc::clone(&clock)));
+        let timer = Arc::new(JumpingTimer::new(Arc::clone(&clock)));
         let ledger = MemorySink::new();
         let gate =
             Gate::builder(Policy::default(), Places::new("/project", "/home", "/home/.pi/agent", "/tmp")).build();
@@ -317,7 +323,7 @@ pub(crate) fn host_modules() -> Arc<Verified> {
 }
 
 /// A package of fixtures, compiled file by file.
-fn package(id: &str, names: &[&str]) -> Package {
+pub(crate) fn package(id: &str, names: &[&str]) -> Package {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/extensions");
     let files: Vec<(String, String)> = names
         .iter()

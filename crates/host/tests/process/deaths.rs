@@ -20,12 +20,12 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("loading_again_and_again_grows_nothing", loading_again_and_again_grows_nothing),
 ];
 
-fn crashed() -> Termination {
+pub(crate) fn crashed() -> Termination {
     Termination::Crashed { detail: "killed by SIGKILL".to_owned() }
 }
 
 /// The workers of this process, oldest first.
-fn workers() -> Vec<Pid> {
+pub(crate) fn workers() -> Vec<Pid> {
     let me = std::process::id().to_string();
     let mut found: Vec<i32> = fs::read_dir("/proc")
         .expect("a /proc")

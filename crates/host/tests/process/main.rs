@@ -8,6 +8,7 @@ mod deaths;
 #[expect(dead_code, reason = "shared with the tests of realms in the thread, which use all of it")]
 mod lab;
 mod neighbours;
+mod soak;
 #[path = "../host/wire.rs"]
 mod wire;
 
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     pijs_realm::worker::enter();
-    let trials = neighbours::TESTS.iter().chain(deaths::TESTS).map(|(name, test)| {
+    let trials = neighbours::TESTS.iter().chain(deaths::TESTS).chain(soak::TESTS).map(|(name, test)| {
         Trial::test(*name, move || {
             test();
             Ok(())
