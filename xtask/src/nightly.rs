@@ -95,7 +95,17 @@ pub const SAMPLES: &[Sample] = &[
         name: "soak",
         shows: "a million events on ten extensions, one of which crashes every 10,000: none lost, none twice, nothing grows (Q37, G9)",
         variable: ("PIJS_LONG", "1"),
-        cargo: &["test", "-p", "pijs-host", "--test", "process", "--locked", "--", "nothing_is_lost", "--nocapture"],
+        cargo: &[
+            "test",
+            "-p",
+            "pijs-host",
+            "--test",
+            "process",
+            "--locked",
+            "--",
+            "ten_extensions_lose_nothing",
+            "--nocapture",
+        ],
     },
     Sample {
         name: "watchdog",

@@ -23,7 +23,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-pub(crate) const TESTS: &[(&str, fn())] = &[("nothing_is_lost_and_nothing_grows", nothing_is_lost_and_nothing_grows)];
+pub(crate) const TESTS: &[(&str, fn())] = &[(
+    "ten_extensions_lose_nothing_and_keep_nothing_while_one_of_them_crashes",
+    ten_extensions_lose_nothing_and_keep_nothing_while_one_of_them_crashes,
+)];
 
 const EXTENSIONS: u64 = 10;
 /// The one that crashes: the last, so that what a flag says when it comes back is what it said at first.
@@ -246,7 +249,7 @@ fn resident(steady: &[Pid]) -> u64 {
 }
 
 #[expect(clippy::print_stdout, reason = "how fast and how flat it was is what a reader wants to know")]
-fn nothing_is_lost_and_nothing_grows() {
+fn ten_extensions_lose_nothing_and_keep_nothing_while_one_of_them_crashes() {
     let is_long = std::env::var_os("PIJS_LONG").is_some();
     let length = if is_long { Length::LONG } else { Length::CI };
     let folder = tempfile::tempdir().expect("a folder");
