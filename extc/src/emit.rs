@@ -12,7 +12,7 @@ pub(crate) fn compile_modules(modules: &mut [Module]) -> Result<(), CompileError
         modules.iter().map(|module| ModuleSource { specifier: &module.specifier, source: &module.source }).collect();
     let bytecode = pijs_engine::compile(&sources)?;
     for (module, bytecode) in modules.iter_mut().zip(bytecode) {
-        module.bytecode = Some(bytecode);
+        module.bytecode = Some(bytecode.into());
     }
     Ok(())
 }

@@ -15,6 +15,7 @@
 //! that no single byte is free to change.
 
 use crate::error::{ArtifactError, Kind};
+use bytes::Bytes;
 use pijs_protocol::artifact::{ArtifactMetadata, EngineBuild};
 use sha2::{Digest, Sha256};
 
@@ -45,7 +46,7 @@ pub struct Module {
     /// Source map version 3, from [`source`](Self::source) to the author's files.
     pub source_map: Option<String>,
     /// Engine bytecode of [`source`](Self::source), trusted only inside a [`Verified`](crate::Verified).
-    pub bytecode: Option<Vec<u8>>,
+    pub bytecode: Option<Bytes>,
 }
 
 /// Tag byte of a section: a section can never be read as another.
@@ -135,7 +136,7 @@ fn read(bytes: &[u8], digests: Digests) -> Result<Artifact, ArtifactError> {
             specifier: text(Tag::Specifier, reader.section(Tag::Specifier)?)?,
             source: text(Tag::Source, reader.section(Tag::Source)?)?,
             source_map: reader.optional(Tag::SourceMap)?.map(|map| text(Tag::SourceMap, map)).transpose()?,
-            bytecode: reader.optional(Tag::Bytecode)?.map(<[u8]>::to_vec),
+            bytecode: reader.optional(Tag::Bytecode)?.map(Bytes::copy_from_slice),
         });
     }
     let content = &bytes[..bytes.len() - reader.rest.len()];

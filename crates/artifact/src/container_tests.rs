@@ -2,6 +2,7 @@
 
 use crate::container::{FORMAT_VERSION, MAGIC, Tag};
 use crate::{Artifact, InstallKey, Mac, Module, Verified, decode, encode, read_header, sign};
+use bytes::Bytes;
 use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, EngineBuild, Verdict};
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
 use proptest::prelude::*;
@@ -43,13 +44,13 @@ fn sample() -> Artifact {
             specifier: "ext:/index.js".to_owned(),
             source: "export default () => 1;\n".to_owned(),
             source_map: Some("{\"version\":3}".to_owned()),
-            bytecode: Some(vec![28, 1, 2, 3]),
+            bytecode: Some(vec![28, 1, 2, 3].into()),
         },
         Module {
             specifier: "ext:/shared.js".to_owned(),
             source: String::new(),
             source_map: None,
-            bytecode: Some(Vec::new()),
+            bytecode: Some(Bytes::new()),
         },
     ])
 }
@@ -160,7 +161,7 @@ fn a_mac_binds_key_id_engine_and_bytes() {
     assert_ne!(sign(&key(), &bytes, &shifted, "npm:sample").as_bytes(), mac.as_bytes());
 
     let mut changed = sample();
-    changed.modules[0].bytecode = Some(vec![28, 1, 2, 4]);
+    changed.modules[0].bytecode = Some(vec![28, 1, 2, 4].into());
     assert!(refused(&encode(&changed), &mac, &key(), &engine(), "npm:sample").is_unauthenticated());
     assert!(Mac::from_bytes(&mac.as_bytes()[..31]).is_none());
 }
@@ -182,7 +183,12 @@ fn a_key_does_not_show_in_debug_output() {
 
 fn any_module() -> impl Strategy<Value = Module> {
     (".*", ".*", proptest::option::of(".*"), proptest::option::of(proptest::collection::vec(any::<u8>(), 0..64)))
-        .prop_map(|(specifier, source, source_map, bytecode)| Module { specifier, source, source_map, bytecode })
+        .prop_map(|(specifier, source, source_map, bytecode)| Module {
+            specifier,
+            source,
+            source_map,
+            bytecode: bytecode.map(Bytes::from),
+        })
 }
 
 proptest! {

@@ -5,21 +5,16 @@ use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::grants::Decided;
 use crate::output::{clean, stderr};
-use pijs_host::{HostBuilder, LoadError, OpenError};
+use pijs_host::{InThread, LoadError, OpenError, OpenRealm};
 use pijs_hostcall::Mode;
 
 /// What to do where extensions cannot be sealed and the policy wants them to be.
 const ACCEPT: &str = "pass --accept-unsealed to run them all the same, or choose --policy prompt";
 
-/// Has the host open its realms in sealed processes, or in its own thread, as the command line says.
+/// What opens the realms of a session: in sealed processes, or in the host's own thread, as the command line says.
 ///
 /// A system that cannot seal is told about; under the strict policy it is refused, unless the user accepts it.
-pub(crate) fn realms(
-    host: HostBuilder,
-    args: &RunArgs,
-    environment: &Environment,
-    decided: &Decided,
-) -> Result<HostBuilder> {
+pub(crate) fn realms(args: &RunArgs, environment: &Environment, decided: &Decided) -> Result<Box<dyn OpenRealm>> {
     let sealed_only = decided.policy.mode == Mode::Strict && !args.accept_unsealed;
     if cfg!(not(target_os = "linux")) {
         if sealed_only {
@@ -27,7 +22,7 @@ pub(crate) fn realms(
         }
         stderr("note: this system cannot seal extensions; they run inside pi, under its limits and its gate");
     }
-    Ok(open_realms(host, args.isolation, environment, Terms { sealed_only, max_turn_ms: decided.max_turn_ms }))
+    Ok(opener(args.isolation, environment, Terms { sealed_only, max_turn_ms: decided.max_turn_ms }))
 }
 
 /// What else there is to say about sealed processes.
@@ -54,28 +49,23 @@ pub(crate) fn process_options(environment: &Environment, max_turn_ms: Option<u64
 
 /// The same without the question of the policy.
 #[cfg(target_os = "linux")]
-pub(crate) fn open_realms(
-    host: HostBuilder,
-    isolation: Isolation,
-    environment: &Environment,
-    terms: Terms,
-) -> HostBuilder {
+pub(crate) fn opener(isolation: Isolation, environment: &Environment, terms: Terms) -> Box<dyn OpenRealm> {
     use pijs_host::InProcess;
 
     if isolation == Isolation::Thread {
-        return host;
+        return Box::new(InThread);
     }
     let options = process_options(environment, terms.max_turn_ms);
     let realms = InProcess::new(options).sealed_only(terms.sealed_only).on_incomplete(|sealed| {
         stderr(&format!("note: this kernel cannot seal extensions completely ({sealed}); see: pi ext limits"));
     });
-    host.realms(realms)
+    Box::new(realms)
 }
 
 /// Elsewhere there are no sealed processes; [`Isolation::Process`] was refused with the command line.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn open_realms(host: HostBuilder, _: Isolation, _: &Environment, _: Terms) -> HostBuilder {
-    host
+pub(crate) fn opener(_: Isolation, _: &Environment, _: Terms) -> Box<dyn OpenRealm> {
+    Box::new(InThread)
 }
 
 /// An extension that takes no part in the session, and what to do about it.

@@ -104,12 +104,14 @@ pub(crate) async fn load_all(
     desk: &Desk<'_>,
     (packages, observer): (&[PackageEntry], Option<&dyn Observer>),
 ) -> Result<()> {
+    host.expect(packages.len());
     for found in packages {
         if let Err(failure) = load(host, dispatcher, compiler, supplier, desk, found).await {
             let observer = observer.filter(|_| found.origin != Origin::Named);
             unless_watched(observer, found.id.as_str(), failure)?;
         }
     }
+    host.expect(0);
     Ok(())
 }
 

@@ -277,11 +277,15 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let (dispatcher, tool_requests) = dispatcher(environment, door, &ledger, &control, timer.clone());
     let dispatcher = Arc::new(dispatcher);
 
+    let realms = isolation::realms(&args, environment, &decided)?;
+    // A process starts while the modules that it is to run are read.
+    realms.expect(discovery.packages.len());
     let mut host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer);
     if let Some(observer) = &observer {
         host = host.observer(Rc::clone(observer));
     }
-    let host = isolation::realms(host, &args, environment, &decided)?
+    let host = host
+        .realms(realms)
         .options(host_options(environment, &decided, &ambient))
         .state(state)
         .watchdog(

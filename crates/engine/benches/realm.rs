@@ -31,7 +31,12 @@ impl SyncHost for Answers {
 fn modules() -> Arc<Verified> {
     let source = include_str!("runtime.js");
     let bytecode = compile(&[ModuleSource { specifier: "pi:runtime", source }]).expect("the fixture parses").pop();
-    let module = Module { specifier: "pi:runtime".to_owned(), source: String::new(), source_map: None, bytecode };
+    let module = Module {
+        specifier: "pi:runtime".to_owned(),
+        source: String::new(),
+        source_map: None,
+        bytecode: bytecode.map(Into::into),
+    };
     let metadata = ArtifactMetadata {
         schema: ARTIFACT_SCHEMA.to_owned(),
         name: "bench".to_owned(),

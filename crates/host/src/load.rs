@@ -27,6 +27,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
 impl Host {
+    /// So many packages are about to be loaded, and with 0, that no more are: what can be prepared for them is
+    /// ([`OpenRealm::expect`](crate::OpenRealm::expect)).
+    pub fn expect(&self, packages: usize) {
+        self.0.opener.expect(packages);
+    }
+
     /// Loads a package: makes its realm and runs its entries' factories in order.
     ///
     /// # Errors

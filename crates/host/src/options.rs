@@ -29,6 +29,25 @@ pub trait OpenRealm {
         now: Now,
         host: &mut dyn SyncHost,
     ) -> Result<OpenedRealm, OpenError>;
+
+    /// So many realms will be opened soon, one after the other: what can be prepared may be. Nothing has to come of it.
+    fn expect(&self, _realms: usize) {}
+}
+
+impl OpenRealm for Box<dyn OpenRealm> {
+    fn open(
+        &self,
+        options: &RealmOptions,
+        modules: Vec<Arc<Verified>>,
+        now: Now,
+        host: &mut dyn SyncHost,
+    ) -> Result<OpenedRealm, OpenError> {
+        (**self).open(options, modules, now, host)
+    }
+
+    fn expect(&self, realms: usize) {
+        (**self).expect(realms);
+    }
 }
 
 /// A realm that is ready for deliveries.

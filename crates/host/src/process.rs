@@ -5,8 +5,8 @@ use pijs_artifact::Verified;
 use pijs_protocol::Now;
 use pijs_protocol::wire::RealmOptions;
 use pijs_realm::seal::Sealed;
-use pijs_realm::{ProcessOptions, ProcessRealm, SyncHost};
-use std::cell::Cell;
+use pijs_realm::{ProcessError, ProcessOptions, Shelf, Spare, SyncHost};
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// Opens realms in sealed processes. `main` has to begin with [`pijs_realm::worker::enter`], and the tokio runtime
@@ -18,8 +18,15 @@ use std::sync::Arc;
 ///
 /// let realms = InProcess::new(ProcessOptions::default()).on_incomplete(|sealed| eprintln!("note: {sealed}"));
 /// ```
+///
+/// While [`OpenRealm::expect`]ed realms are to come, the next one's process starts beside what the host and the process
+/// before it do.
 pub struct InProcess {
     options: ProcessOptions,
+    /// Realms that are to come.
+    expected: Cell<usize>,
+    /// The process of the next one.
+    spare: RefCell<Option<Spare>>,
     sealed_only: bool,
     on_incomplete: Option<Box<dyn Fn(Sealed)>>,
     told: Cell<bool>,
@@ -27,8 +34,19 @@ pub struct InProcess {
 
 impl InProcess {
     /// Processes started like this.
-    pub fn new(options: ProcessOptions) -> Self {
-        Self { options, sealed_only: false, on_incomplete: None, told: Cell::new(false) }
+    pub fn new(mut options: ProcessOptions) -> Self {
+        if options.shelf.is_none() {
+            // Without one each worker gets a copy.
+            options.shelf = Shelf::new().ok().map(Arc::new);
+        }
+        Self {
+            options,
+            expected: Cell::new(0),
+            spare: RefCell::new(None),
+            sealed_only: false,
+            on_incomplete: None,
+            told: Cell::new(false),
+        }
     }
 
     /// Refuses to open a realm where the kernel cannot seal it.
@@ -44,6 +62,21 @@ impl InProcess {
         self.on_incomplete = Some(Box::new(tell));
         self
     }
+
+    /// The process for a realm: the one that was started before, or one of now.
+    fn process(&self) -> Result<Spare, ProcessError> {
+        self.expected.set(self.expected.get().saturating_sub(1));
+        let alive = self.spare.take().and_then(Spare::alive);
+        alive.map_or_else(|| Spare::start(self.options.clone()), Ok)
+    }
+
+    /// Starts the process of the realm after this one. That it cannot be had is that one's error, if it still is by then.
+    fn prepare(&self) {
+        let mut spare = self.spare.borrow_mut();
+        if self.expected.get() > 0 && spare.is_none() {
+            *spare = Spare::start(self.options.clone()).ok();
+        }
+    }
 }
 
 impl OpenRealm for InProcess {
@@ -54,8 +87,9 @@ impl OpenRealm for InProcess {
         now: Now,
         host: &mut dyn SyncHost,
     ) -> Result<OpenedRealm, OpenError> {
-        let (realm, booted) =
-            ProcessRealm::open(options, &modules, now, host, self.options.clone()).map_err(OpenError::Process)?;
+        let opening = self.process().and_then(|process| process.open(options, &modules, now));
+        self.prepare();
+        let (realm, booted) = opening.and_then(|opening| opening.finish(host)).map_err(OpenError::Process)?;
         let sealed = realm.sealed();
         if self.sealed_only && !sealed.holds() {
             return Err(OpenError::Unsealed(sealed));
@@ -67,5 +101,13 @@ impl OpenRealm for InProcess {
             tell(sealed);
         }
         Ok(OpenedRealm { stop: Arc::new(realm.stopper()), realm: Box::new(realm), booted })
+    }
+
+    fn expect(&self, realms: usize) {
+        self.expected.set(realms);
+        if realms == 0 {
+            self.spare.take();
+        }
+        self.prepare();
     }
 }

@@ -41,9 +41,11 @@ impl Host {
         self.0.epoch.set(self.0.epoch.get() + 1);
         self.0.session_started.set(false);
         let mut reports = Vec::new();
+        self.expect(packages.len());
         for package in packages {
             reports.push(self.load_shared(package).await);
         }
+        self.expect(0);
         reports
     }
 

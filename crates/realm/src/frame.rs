@@ -88,7 +88,10 @@ pub struct Code {
     pub version: String,
     /// Names of the modules.
     pub specifiers: Vec<String>,
-    /// Their bytecode, in the same order.
+    /// Their bytecode lies on the shelf, one after the other, in pieces of these lengths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shelved: Option<Vec<usize>>,
+    /// Their bytecode, in the same order, if it does not lie there.
     #[serde(skip)]
     pub bytecode: Vec<Vec<u8>>,
 }

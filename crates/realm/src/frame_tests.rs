@@ -60,9 +60,11 @@ fn every_message_arrives_as_it_was_sent() {
         name: "x".to_owned(),
         version: "1.0.0".to_owned(),
         specifiers: vec!["a".to_owned(), "b".to_owned()],
+        shelved: None,
         bytecode: vec![vec![1, 2, 3], Vec::new()],
     };
-    there(ToWorker::Open(Box::new(Open { options, now: Now::default(), artifacts: vec![code.clone(), code] })));
+    let shelved = Code { shelved: Some(vec![70_000, 0]), bytecode: Vec::new(), ..code.clone() };
+    there(ToWorker::Open(Box::new(Open { options, now: Now::default(), artifacts: vec![shelved, code] })));
     there(deliver(Message::TimerFired { timer: TimerId(3) }));
     there(deliver(Message::HostResult(result(vec![vec![0; 70_000], vec![255]]))));
     there(ToWorker::Reply(Box::new(SyncReply {

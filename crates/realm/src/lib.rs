@@ -30,7 +30,7 @@ pub mod worker;
 pub use attention::Attention;
 pub use pijs_engine::{EngineError, SyncHost};
 #[cfg(target_os = "linux")]
-pub use process::{ProcessError, ProcessOptions, ProcessRealm, Standing};
+pub use process::{Opening, ProcessError, ProcessOptions, ProcessRealm, Shelf, Spare, Standing};
 pub use thread::ThreadRealm;
 
 use pijs_protocol::{Delivery, Now, Seq, StreamDelta, SyncReply, Termination, Yield};

@@ -6,7 +6,10 @@
 //!
 //! A turn that does not end at once goes on by itself ([`Progress::Running`]): the host does other things and comes
 //! back when [`Realm::attention`] says so. Nothing here waits for a worker then, neither to read nor to write.
-//! Only [`ProcessRealm::open`] and [`Realm::stream`] wait.
+//! Only [`ProcessRealm::open`], [`Opening::finish`] and [`Realm::stream`] wait.
+//!
+//! Starting a process takes longer than anything else here. Who knows that a realm will be wanted starts a [`Spare`]
+//! before, and does something else meanwhile.
 //!
 //! What always holds: a turn ends. The worker's own fuel and jobs end it politely; a worker that is
 //! past its deadline all the same (some built-ins of the engine cannot be interrupted) gets a
@@ -16,10 +19,12 @@
 
 mod child;
 mod options;
+mod shelf;
 mod standing;
 mod turn;
 
 pub use options::{ProcessError, ProcessOptions};
+pub use shelf::Shelf;
 pub use standing::Standing;
 
 use crate::attention::Attention;
@@ -92,6 +97,89 @@ enum Until {
     },
 }
 
+/// A worker that was started and told nothing yet. Dropping it kills it.
+pub struct Spare {
+    worker: Worker,
+    socket: UnixStream,
+    options: ProcessOptions,
+}
+
+impl Spare {
+    /// Starts a worker. It dies with the thread that calls this, at the latest.
+    ///
+    /// # Errors
+    ///
+    /// [`ProcessError::Spawn`], and [`ProcessError::NoWorker`] in a worker.
+    pub fn start(options: ProcessOptions) -> Result<Self, ProcessError> {
+        let (worker, socket) = Worker::start(&options, LOOK_EVERY)?;
+        Ok(Self { worker, socket, options })
+    }
+
+    /// The worker's process id.
+    pub fn id(&self) -> u32 {
+        self.worker.id()
+    }
+
+    /// Itself, if it still runs: it may have waited for long.
+    #[must_use]
+    pub fn alive(mut self) -> Option<Self> {
+        self.worker.is_alive().then_some(self)
+    }
+
+    /// Gives it `modules` (host modules first), to make a realm of.
+    ///
+    /// # Errors
+    ///
+    /// See [`ProcessError`]. The worker is gone then.
+    pub fn open(self, options: &RealmOptions, modules: &[Arc<Verified>], now: Now) -> Result<Opening, ProcessError> {
+        let socket = Arc::new(self.socket);
+        let mut realm = ProcessRealm {
+            worker: self.worker,
+            link: Link::new(Arc::clone(&socket)),
+            socket,
+            stop: Stop::new(),
+            options: self.options,
+            sealed: Sealed { landlock: crate::seal::Landlock::None, seccomp: false },
+            turn: None,
+            is_brisk: false,
+            ended: None,
+        };
+        realm.await_hello()?;
+        let shelf = realm.options.shelf.as_deref();
+        let artifacts = modules
+            .iter()
+            .enumerate()
+            .map(|(index, verified)| code(verified, index == 0 && shelf.is_some_and(|shelf| shelf.holds(verified))));
+        let open = Open { options: options.clone(), now, artifacts: artifacts.collect() };
+        realm.begin(realm.options.turn);
+        realm.send(|out| ToWorker::Open(Box::new(open)).encode(out)).map_err(ProcessError::Ended)?;
+        Ok(Opening(realm))
+    }
+}
+
+/// A realm that its worker is making.
+pub struct Opening(ProcessRealm);
+
+impl Opening {
+    /// Waits until the realm has evaluated the runtime; also answers what that had to say.
+    ///
+    /// # Errors
+    ///
+    /// See [`ProcessError`]. The worker is gone then.
+    pub fn finish(self, host: &mut dyn SyncHost) -> Result<(ProcessRealm, Yield), ProcessError> {
+        let Self(mut realm) = self;
+        match realm.receive().map_err(ProcessError::Ended)? {
+            FromWorker::Ready(sealed) => realm.sealed = sealed,
+            FromWorker::Failed { message } => return Err(ProcessError::Failed(message)),
+            other => return Err(ProcessError::Ended(realm.broke_protocol(&other))),
+        }
+        match realm.finish(host) {
+            Ok(booted) => Ok((realm, booted)),
+            Err(reason) => Err(ProcessError::Ended(reason)),
+        }
+    }
+}
+
 impl ProcessRealm {
     /// Starts a worker, gives it `modules` (host modules first) and lets it evaluate the runtime.
     ///
@@ -107,33 +195,7 @@ impl ProcessRealm {
         host: &mut dyn SyncHost,
         process: ProcessOptions,
     ) -> Result<(Self, Yield), ProcessError> {
-        let (worker, socket) = Worker::start(&process, LOOK_EVERY)?;
-        let socket = Arc::new(socket);
-        let mut realm = Self {
-            worker,
-            link: Link::new(Arc::clone(&socket)),
-            socket,
-            stop: Stop::new(),
-            options: process,
-            sealed: Sealed { landlock: crate::seal::Landlock::None, seccomp: false },
-            turn: None,
-            is_brisk: false,
-            ended: None,
-        };
-        realm.await_hello()?;
-        let open =
-            Open { options: options.clone(), now, artifacts: modules.iter().map(|verified| code(verified)).collect() };
-        realm.begin(realm.options.turn);
-        realm.send(|out| ToWorker::Open(Box::new(open)).encode(out)).map_err(ProcessError::Ended)?;
-        match realm.receive().map_err(ProcessError::Ended)? {
-            FromWorker::Ready(sealed) => realm.sealed = sealed,
-            FromWorker::Failed { message } => return Err(ProcessError::Failed(message)),
-            other => return Err(ProcessError::Ended(realm.broke_protocol(&other))),
-        }
-        match realm.finish(host) {
-            Ok(booted) => Ok((realm, booted)),
-            Err(reason) => Err(ProcessError::Ended(reason)),
-        }
+        Spare::start(process)?.open(options, modules, now)?.finish(host)
     }
 
     /// Which walls stand around the worker.
@@ -372,14 +434,16 @@ fn ready(socket: &UnixStream, flags: PollFlags, patience: Duration) {
 }
 
 /// What the worker needs of an artifact.
-fn code(verified: &Verified) -> Code {
+fn code(verified: &Verified, on_shelf: bool) -> Code {
     let artifact = verified.artifact();
     // A verified artifact has bytecode for each of its modules.
+    let bytecode = || artifact.modules.iter().map(|module| module.bytecode.as_deref().unwrap_or_default());
     Code {
         name: artifact.metadata.name.clone(),
         version: artifact.metadata.version.clone(),
         specifiers: artifact.modules.iter().map(|module| module.specifier.clone()).collect(),
-        bytecode: artifact.modules.iter().map(|module| module.bytecode.clone().unwrap_or_default()).collect(),
+        shelved: on_shelf.then(|| bytecode().map(<[u8]>::len).collect()),
+        bytecode: if on_shelf { Vec::new() } else { bytecode().map(<[u8]>::to_vec).collect() },
     }
 }
 

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! [`ProcessRealm`](crate::ProcessRealm) starts the program it runs in once more, with one argument
-//! and a socket as stdin. [`enter`] recognises that and never returns; otherwise it returns at once.
+//! a socket as stdin, and perhaps memory as stdout. [`enter`] recognises that and never returns; otherwise it returns at once.
 //! It must come before threads are started and files are opened: the worker has what `main` had.
 //!
 //! The order inside: close what was inherited, die with the parent, be the first to go when memory is short, say hello,
-//! take the modules from the socket, make the engine, load the time zone, seal, and only then run code, our own runtime
+//! take the modules from the socket and from the memory that came as stdout, make the engine, load the time zone, seal, and only then run code, our own runtime
 //! first.
 
 #[cfg(target_os = "linux")]
@@ -36,8 +36,9 @@ mod linux {
     use crate::frame::{Code, FromWorker, Open, ToWorker, WIRE_VERSION};
     use crate::link::{Link, LinkError, Pipe, Wait};
     use crate::seal::{self, Walls};
+    use bytes::Bytes;
     use pijs_artifact::{Artifact, Module, Verified};
-    use pijs_engine::{EngineError, EngineRealm, SyncHost, engine_build};
+    use pijs_engine::{EngineRealm, SyncHost, engine_build, map_inherited_memory};
     use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
     use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
     use pijs_protocol::wire::RealmOptions;
@@ -112,7 +113,7 @@ mod linux {
             let Open { options, now, artifacts } = *open;
             let mut engine = match prepare(&options, artifacts) {
                 Ok(engine) => engine,
-                Err(error) => return self.send(FromWorker::Failed { message: error.to_string() }),
+                Err(message) => return self.send(FromWorker::Failed { message }),
             };
             let sealed = seal::this_process(options.limits.memory_bytes, Walls::standing());
             self.send(FromWorker::Ready(sealed))?;
@@ -190,25 +191,47 @@ mod linux {
     }
 
     /// Everything that needs the system: after this the process can be sealed.
-    fn prepare(options: &RealmOptions, artifacts: Vec<Code>) -> Result<EngineRealm, EngineError> {
-        let mut engine = EngineRealm::new(options)?;
-        engine.load_time_zone()?;
+    fn prepare(options: &RealmOptions, artifacts: Vec<Code>) -> Result<EngineRealm, String> {
+        // Closes stdout, whatever it was. Without code there, nobody asks for it.
+        let shelf = map_inherited_memory();
+        let mut engine = EngineRealm::new(options).map_err(|error| error.to_string())?;
+        engine.load_time_zone().map_err(|error| error.to_string())?;
         for code in artifacts {
-            engine.add_modules(Arc::new(Verified::from_parent(artifact(code))));
+            let shelf = match &shelf {
+                Ok(shelf) => shelf,
+                Err(error) if code.shelved.is_some() => return Err(format!("no memory of host modules: {error}")),
+                Err(_) => &[][..],
+            };
+            engine.add_modules(Arc::new(Verified::from_parent(artifact(code, shelf)?)));
         }
         Ok(engine)
     }
 
+    /// Cuts `bytes` into pieces of these lengths, none of which is copied.
+    fn pieces(bytes: &'static [u8], lengths: &[usize]) -> Option<Vec<Bytes>> {
+        let mut rest = bytes;
+        let piece = |length: &usize| {
+            let (piece, after) = rest.split_at_checked(*length)?;
+            rest = after;
+            Some(Bytes::from_static(piece))
+        };
+        lengths.iter().map(piece).collect()
+    }
+
     /// An artifact as far as an engine looks at it; sources, maps and findings stayed with the host.
-    fn artifact(code: Code) -> Artifact {
-        let Code { name, version, specifiers, bytecode } = code;
+    fn artifact(code: Code, shelf: &'static [u8]) -> Result<Artifact, &'static str> {
+        let Code { name, version, specifiers, shelved, bytecode } = code;
+        let bytecode: Vec<Bytes> = match shelved {
+            Some(lengths) => pieces(shelf, &lengths).ok_or("the memory of the host modules is too short")?,
+            None => bytecode.into_iter().map(Bytes::from).collect(),
+        };
         let module = |(specifier, bytecode)| Module {
             specifier,
             source: String::new(),
             source_map: None,
             bytecode: Some(bytecode),
         };
-        Artifact {
+        Ok(Artifact {
             metadata: ArtifactMetadata {
                 schema: ARTIFACT_SCHEMA.to_owned(),
                 name,
@@ -225,6 +248,6 @@ mod linux {
                 findings: Vec::new(),
             },
             modules: specifiers.into_iter().zip(bytecode).map(module).collect(),
-        }
+        })
     }
 }

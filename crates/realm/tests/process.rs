@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod ahead;
 mod attempts;
 mod hostile;
 mod support;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials: Vec<Trial> = TESTS
         .iter()
+        .chain(ahead::TESTS)
         .map(|(name, test)| {
             Trial::test(*name, move || {
                 test();

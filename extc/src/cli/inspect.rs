@@ -29,7 +29,7 @@ pub(super) fn run(path: &Path, json: bool, out: &mut dyn Write, err: &mut dyn Wr
                     "source": digest(module.source.as_bytes()),
                     "source_bytes": module.source.len(),
                     "bytecode": module.bytecode.as_ref().map(|bytecode| digest(bytecode)),
-                    "bytecode_bytes": module.bytecode.as_ref().map(Vec::len),
+                    "bytecode_bytes": module.bytecode.as_ref().map(|bytecode| bytecode.len()),
                     "source_map": module.source_map.is_some(),
                 })
             })

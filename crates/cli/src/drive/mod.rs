@@ -267,7 +267,8 @@ impl Stage {
         };
         let options = HostOptions { facts, seed, clock_step_us: 0, profile: args.profile, ..HostOptions::default() };
         let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), Arc::clone(&timer));
-        let host = isolation::open_realms(host, args.isolation, &surroundings, isolation::Terms::default())
+        let host = host
+            .realms(isolation::opener(args.isolation, &surroundings, isolation::Terms::default()))
             .options(options)
             .state(state.clone())
             .observer(Rc::new(Errors(trace.clone())))

@@ -33,7 +33,7 @@ fn everything_else_is_refused_with_the_importing_place() {
         .artifact()
         .modules
         .iter()
-        .map(|module| (module.specifier.clone(), module.bytecode.clone()))
+        .map(|module| (module.specifier.clone(), module.bytecode.as_deref().map(<[u8]>::to_vec)))
         .collect();
     modules.push(("dist/lib/uncompiled.js".to_owned(), None));
     let other = compile(&[ModuleSource { specifier: "other.js", source: "" }]).expect("parses").remove(0);

@@ -38,7 +38,12 @@ pub(crate) fn artifact(sources: Sources<'_>) -> Arc<Verified> {
 pub(crate) fn verified(modules: impl IntoIterator<Item = (String, Option<Vec<u8>>)>) -> Arc<Verified> {
     let modules = modules
         .into_iter()
-        .map(|(specifier, bytecode)| Module { specifier, source: String::new(), source_map: None, bytecode })
+        .map(|(specifier, bytecode)| Module {
+            specifier,
+            source: String::new(),
+            source_map: None,
+            bytecode: bytecode.map(Into::into),
+        })
         .collect();
     Arc::new(Verified::compiled_here(Artifact { metadata: metadata(), modules }))
 }

@@ -1,6 +1,7 @@
 //! The process itself: how it is started, watched and buried.
 
 use super::options::{ProcessError, ProcessOptions};
+use super::shelf::Shelf;
 use crate::worker::{self, ARGUMENT};
 use pijs_protocol::guard;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -48,7 +49,7 @@ impl Worker {
                 // Ctrl-C in a terminal goes to the whole group: it is for the host, which winds down in order.
                 .process_group(0)
                 .stdin(Stdio::from(OwnedFd::from(theirs)))
-                .stdout(Stdio::null())
+                .stdout(options.shelf.as_deref().map_or_else(|| Ok(Stdio::null()), Shelf::stdout)?)
                 .stderr(Stdio::null())
                 .spawn()?;
             Ok((child, ours))
@@ -68,6 +69,17 @@ impl Worker {
         // Not reaped before `bury`, so the number cannot name another process.
         let pid = Pid::from_raw(self.child.id().cast_signed()).filter(|_| self.end.is_none())?;
         pidfd_open(pid, PidfdFlags::empty()).ok()
+    }
+
+    /// Whether it has not ended. What cannot be asked counts as alive: the first word will tell.
+    pub(super) fn is_alive(&mut self) -> bool {
+        match self.child.try_wait() {
+            Ok(Some(status)) => {
+                self.end = Some(describe(status));
+                false
+            }
+            Ok(None) | Err(_) => self.end.is_none(),
+        }
     }
 
     /// Kills and reaps it, and tells how it ended. The same answer ever after.

@@ -1,10 +1,12 @@
 //! How workers are started, and why there is none.
 
+use super::shelf::Shelf;
 use pijs_protocol::Termination;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The program that is running, also when its file has been replaced meanwhile.
@@ -17,6 +19,8 @@ pub struct ProcessOptions {
     pub program: PathBuf,
     /// The variable `TZ` for the worker: local time inside the realm. Without it the machine's zone.
     pub time_zone: Option<OsString>,
+    /// Where the host modules lie, for all workers that are given this one; without it each gets a copy.
+    pub shelf: Option<Arc<Shelf>>,
     /// Longest wait for the first word of a new worker.
     pub hello: Duration,
     /// How long [`Realm::start`](crate::Realm::start) waits before it answers
@@ -31,13 +35,14 @@ pub struct ProcessOptions {
 }
 
 impl Default for ProcessOptions {
-    /// The running program, the machine's time zone; 10 s for the first word, 1 ms before a turn goes on by
+    /// The running program, the machine's time zone, no shelf; 10 s for the first word, 1 ms before a turn goes on by
     /// itself, 30 s a turn (six times what its fuel lasts on a free core, for machines that are busy), 5 s a
     /// delta, 25 ms of grace.
     fn default() -> Self {
         Self {
             program: PathBuf::from(THIS_PROGRAM),
             time_zone: None,
+            shelf: None,
             hello: Duration::from_secs(10),
             first: Duration::from_millis(1),
             turn: Duration::from_secs(30),

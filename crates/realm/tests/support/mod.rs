@@ -30,7 +30,7 @@ pub(crate) fn host_modules() -> Arc<Verified> {
         specifier: source.specifier.to_owned(),
         source: String::new(),
         source_map: None,
-        bytecode: Some(bytecode),
+        bytecode: Some(bytecode.into()),
     };
     let modules = sources.iter().zip(bytecode).map(module).collect();
     let metadata = ArtifactMetadata {

@@ -1,0 +1,74 @@
+//! What is done before a realm is wanted: processes that wait, and code that lies ready for all of them.
+
+use crate::support::{NoHost, channels, delivery, host_modules, options};
+use pijs_artifact::Verified;
+use pijs_protocol::Now;
+use pijs_realm::{ProcessOptions, ProcessRealm, Realm, Shelf, Spare};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub(crate) const TESTS: &[(&str, fn())] = &[
+    ("workers_read_from_a_shelf_that_nobody_can_change", workers_read_from_a_shelf_that_nobody_can_change),
+    ("a_spare_that_died_is_none", a_spare_that_died_is_none),
+];
+
+fn shelved() -> ProcessOptions {
+    ProcessOptions { shelf: Some(Arc::new(Shelf::new().expect("the system has memory"))), ..ProcessOptions::default() }
+}
+
+fn open(process: &ProcessOptions, modules: &Arc<Verified>) -> ProcessRealm {
+    // Before anything lies on the shelf, for the first.
+    let spare = Spare::start(process.clone()).expect("a process");
+    let opening = spare.open(&options(), &[Arc::clone(modules)], Now::default()).expect("it takes the modules");
+    opening.finish(&mut NoHost).expect("it makes a realm").0
+}
+
+/// What a worker has mapped, by its name.
+fn maps_the_shelf(realm: &ProcessRealm) -> bool {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", realm.id())).expect("the worker lives");
+    maps.lines().any(|line| line.contains("r--s") && line.contains("memfd:pijs-host-modules"))
+}
+
+fn workers_read_from_a_shelf_that_nobody_can_change() {
+    let (process, modules) = (shelved(), host_modules());
+    // The last brings other modules than those that lie there.
+    for (modules, mapped) in [(&modules, true), (&modules, true), (&host_modules(), false)] {
+        let mut realm = open(&process, modules);
+        assert_eq!(channels(&realm.start(delivery(1, "echo"), &mut NoHost)), ["bus_event"]);
+        assert!(!mapped || maps_the_shelf(&realm));
+        assert_eq!(realm.standing().expect("the worker lives").open_files, 1, "the shelf's descriptor is closed");
+    }
+    // No other test has one.
+    assert!(!shelves().is_empty() && shelves().iter().all(is_sealed));
+}
+
+/// Descriptors of this process that lead to a shelf.
+fn shelves() -> Vec<PathBuf> {
+    let files = fs::read_dir("/proc/self/fd").expect("there is a /proc");
+    let paths = files.filter_map(|entry| Some(entry.ok()?.path()));
+    paths
+        .filter(|path| fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains("pijs-host-modules")))
+        .collect()
+}
+
+/// Whether nobody can write into it, or make it shorter or longer.
+fn is_sealed(path: &PathBuf) -> bool {
+    let mut file = File::options().write(true).open(path).expect("it is this process's own");
+    let refused = |result: std::io::Result<()>| result.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+    refused(file.write_all(b"x")) && refused(file.set_len(0)) && refused(file.set_len(1 << 30))
+}
+
+fn a_spare_that_died_is_none() {
+    let spare = Spare::start(ProcessOptions::default()).expect("a process");
+    let spare = spare.alive().expect("it waits");
+    kill_process(Pid::from_raw(spare.id().cast_signed()).expect("a process"), Signal::KILL).expect("it is ours");
+    // Bounded: a killed process is gone in no time, and the test's own time runs out otherwise.
+    let mut rest = Some(spare);
+    while let Some(spare) = rest {
+        std::thread::yield_now();
+        rest = spare.alive();
+    }
+}
