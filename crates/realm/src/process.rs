@@ -1,7 +1,7 @@
 //! A realm in a sealed worker process.
 //!
 //! [`ProcessRealm::open`] starts the running program once more as a worker (see [`worker`](crate::worker)),
-//! with a socket as stdin and nothing else: no environment, no other file, `/` as folder, a process group
+//! with a socket as stdin, the host modules as stdout, and nothing else: no environment, no other file, `/` as folder, a process group
 //! of its own. A turn is one frame there and one back, synchronous hostcalls in between.
 //!
 //! A turn that does not end at once goes on by itself ([`Progress::Running`]): the host does other things and comes
