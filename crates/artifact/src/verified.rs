@@ -58,7 +58,7 @@ impl Verified {
 
     /// Takes over what the parent process verified, in a worker that it started.
     ///
-    /// Only for modules that came over the socket, or in the sealed memory, that a worker was born with: the parent holds a
+    /// Only for modules that came over the socket a worker was born with, or in sealed memory over it: the parent holds a
     /// [`Verified`] of the same bytecode, and nobody else can write to either. A worker cannot
     /// check a MAC itself, because the key must not be where extension code runs.
     pub fn from_parent(artifact: Artifact) -> Verified {

@@ -45,7 +45,7 @@ mod values;
 pub use compile::{CompileError, ModuleSource, compile, engine_build};
 pub use error::EngineError;
 #[cfg(target_os = "linux")]
-pub use inherited::{close_inherited_files, map_inherited_memory};
+pub use inherited::{close_inherited_files, map_sealed_memory};
 pub use limits::Interrupter;
 pub use loader::FACADE_PREFIX;
 pub use realm::EngineRealm;

@@ -32,7 +32,7 @@ use std::fmt;
 pub const MAX_FRAME: usize = 128 << 20;
 
 /// Version of this format; a worker says it first.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;
 
 /// Bytes of the length prefix.
 pub(crate) const PREFIX: usize = 4;
@@ -88,12 +88,21 @@ pub struct Code {
     pub version: String,
     /// Names of the modules.
     pub specifiers: Vec<String>,
-    /// Their bytecode lies on the shelf, one after the other, in pieces of these lengths.
+    /// Where their bytecode lies, if in memory that workers share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shelved: Option<Vec<usize>>,
-    /// Their bytecode, in the same order, if it does not lie there.
+    pub shelved: Option<Shelved>,
+    /// Their bytecode, in the same order, if it does not.
     #[serde(skip)]
     pub bytecode: Vec<Vec<u8>>,
+}
+
+/// Bytecode in a file that came before the first frame.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shelved {
+    /// Which of the files.
+    pub file: usize,
+    /// How long the code of each module is, one after the other.
+    pub lengths: Vec<usize>,
 }
 
 /// What a worker tells its host.

@@ -63,7 +63,8 @@ fn every_message_arrives_as_it_was_sent() {
         shelved: None,
         bytecode: vec![vec![1, 2, 3], Vec::new()],
     };
-    let shelved = Code { shelved: Some(vec![70_000, 0]), bytecode: Vec::new(), ..code.clone() };
+    let shelved =
+        Code { shelved: Some(Shelved { file: 1, lengths: vec![70_000, 0] }), bytecode: Vec::new(), ..code.clone() };
     there(ToWorker::Open(Box::new(Open { options, now: Now::default(), artifacts: vec![shelved, code] })));
     there(deliver(Message::TimerFired { timer: TimerId(3) }));
     there(deliver(Message::HostResult(result(vec![vec![0; 70_000], vec![255]]))));

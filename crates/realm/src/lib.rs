@@ -17,6 +17,8 @@
 
 #[cfg(target_os = "linux")]
 mod attention;
+#[cfg(target_os = "linux")]
+mod files;
 pub mod frame;
 #[cfg(target_os = "linux")]
 mod link;

@@ -1,7 +1,7 @@
 //! A realm in a sealed worker process.
 //!
 //! [`ProcessRealm::open`] starts the running program once more as a worker (see [`worker`](crate::worker)),
-//! with a socket as stdin, the host modules as stdout, and nothing else: no environment, no other file, `/` as folder, a process group
+//! with a socket as stdin and nothing else: no environment, no other file, `/` as folder, a process group
 //! of its own. A turn is one frame there and one back, synchronous hostcalls in between.
 //!
 //! A turn that does not end at once goes on by itself ([`Progress::Running`]): the host does other things and comes
@@ -28,7 +28,8 @@ pub use shelf::Shelf;
 pub use standing::Standing;
 
 use crate::attention::Attention;
-use crate::frame::{Code, FrameError, FromWorker, Open, ToWorker, WIRE_VERSION, encode_delta};
+use crate::files;
+use crate::frame::{Code, FrameError, FromWorker, Open, Shelved, ToWorker, WIRE_VERSION, encode_delta};
 use crate::link::{Link, LinkError, Pipe, Wait};
 use crate::seal::Sealed;
 use crate::{Patience, Progress, Realm};
@@ -41,7 +42,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
 use std::io;
 use std::ops::ControlFlow;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -145,12 +146,23 @@ impl Spare {
             ended: None,
         };
         realm.await_hello()?;
-        let shelf = realm.options.shelf.as_deref();
-        let artifacts = modules
-            .iter()
-            .enumerate()
-            .map(|(index, verified)| code(verified, index == 0 && shelf.is_some_and(|shelf| shelf.holds(verified))));
+        let shelf = realm.options.shelf.clone();
+        let mut memories = Vec::new();
+        // The last is the extension's own, which no other worker needs.
+        let shared = modules.len().saturating_sub(1).clamp(1, files::MOST);
+        let artifacts = modules.iter().enumerate().map(|(index, verified)| {
+            let memory = shelf.as_ref().filter(|_| index < shared).and_then(|shelf| shelf.memory(verified));
+            let on_shelf = memory.map(|memory| {
+                memories.push(memory);
+                memories.len() - 1
+            });
+            code(verified, on_shelf)
+        });
         let open = Open { options: options.clone(), now, artifacts: artifacts.collect() };
+        let memories: Vec<_> = memories.iter().map(|memory| memory.as_fd()).collect();
+        if files::send(&*realm.socket, &memories).is_err() {
+            return Err(ProcessError::Ended(realm.lost(&LinkError::Closed)));
+        }
         realm.begin(realm.options.turn);
         realm.send(|out| ToWorker::Open(Box::new(open)).encode(out)).map_err(ProcessError::Ended)?;
         Ok(Opening(realm))
@@ -434,7 +446,7 @@ fn ready(socket: &UnixStream, flags: PollFlags, patience: Duration) {
 }
 
 /// What the worker needs of an artifact.
-fn code(verified: &Verified, on_shelf: bool) -> Code {
+fn code(verified: &Verified, on_shelf: Option<usize>) -> Code {
     let artifact = verified.artifact();
     // A verified artifact has bytecode for each of its modules.
     let bytecode = || artifact.modules.iter().map(|module| module.bytecode.as_deref().unwrap_or_default());
@@ -442,8 +454,8 @@ fn code(verified: &Verified, on_shelf: bool) -> Code {
         name: artifact.metadata.name.clone(),
         version: artifact.metadata.version.clone(),
         specifiers: artifact.modules.iter().map(|module| module.specifier.clone()).collect(),
-        shelved: on_shelf.then(|| bytecode().map(<[u8]>::len).collect()),
-        bytecode: if on_shelf { Vec::new() } else { bytecode().map(<[u8]>::to_vec).collect() },
+        shelved: on_shelf.map(|file| Shelved { file, lengths: bytecode().map(<[u8]>::len).collect() }),
+        bytecode: if on_shelf.is_some() { Vec::new() } else { bytecode().map(<[u8]>::to_vec).collect() },
     }
 }
 

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! [`ProcessRealm`](crate::ProcessRealm) starts the program it runs in once more, with one argument
-//! a socket as stdin, and perhaps memory as stdout. [`enter`] recognises that and never returns; otherwise it returns at once.
+//! and a socket as stdin. [`enter`] recognises that and never returns; otherwise it returns at once.
 //! It must come before threads are started and files are opened: the worker has what `main` had.
 //!
 //! The order inside: close what was inherited, die with the parent, be the first to go when memory is short, say hello,
-//! take the modules from the socket and from the memory that came as stdout, make the engine, load the time zone, seal, and only then run code, our own runtime
+//! take the modules from the socket and from memory that came over it, make the engine, load the time zone, seal, and only then run code, our own runtime
 //! first.
 
 #[cfg(target_os = "linux")]
@@ -33,12 +33,13 @@ pub fn enter() {
 #[cfg(target_os = "linux")]
 mod linux {
     use super::ARGUMENT;
-    use crate::frame::{Code, FromWorker, Open, ToWorker, WIRE_VERSION};
+    use crate::files;
+    use crate::frame::{Code, FromWorker, Open, Shelved, ToWorker, WIRE_VERSION};
     use crate::link::{Link, LinkError, Pipe, Wait};
     use crate::seal::{self, Walls};
     use bytes::Bytes;
     use pijs_artifact::{Artifact, Module, Verified};
-    use pijs_engine::{EngineRealm, SyncHost, engine_build, map_inherited_memory};
+    use pijs_engine::{EngineRealm, SyncHost, engine_build, map_sealed_memory};
     use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
     use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
     use pijs_protocol::wire::RealmOptions;
@@ -47,7 +48,7 @@ mod linux {
     use std::collections::BTreeMap;
     use std::io;
     use std::ops::ControlFlow;
-    use std::os::fd::AsFd;
+    use std::os::fd::{AsFd, OwnedFd};
     use std::sync::Arc;
 
     /// Added to what the system's out-of-memory killer goes by, of 1000: workers go before the host and whatever else
@@ -109,9 +110,10 @@ mod linux {
     impl Host {
         fn serve(&mut self) -> Result<(), LinkError> {
             self.send(FromWorker::Hello { wire: WIRE_VERSION })?;
+            let Ok(files) = files::receive(io::stdin()) else { return Err(LinkError::Closed) };
             let ToWorker::Open(open) = self.receive()? else { return Ok(()) };
             let Open { options, now, artifacts } = *open;
-            let mut engine = match prepare(&options, artifacts) {
+            let mut engine = match prepare(&options, artifacts, files) {
                 Ok(engine) => engine,
                 Err(message) => return self.send(FromWorker::Failed { message }),
             };
@@ -191,18 +193,13 @@ mod linux {
     }
 
     /// Everything that needs the system: after this the process can be sealed.
-    fn prepare(options: &RealmOptions, artifacts: Vec<Code>) -> Result<EngineRealm, String> {
-        // Closes stdout, whatever it was. Without code there, nobody asks for it.
-        let shelf = map_inherited_memory();
+    fn prepare(options: &RealmOptions, artifacts: Vec<Code>, files: Vec<OwnedFd>) -> Result<EngineRealm, String> {
+        let memories: io::Result<Vec<_>> = files.into_iter().map(map_sealed_memory).collect();
+        let memories = memories.map_err(|error| format!("no memory of shared modules: {error}"))?;
         let mut engine = EngineRealm::new(options).map_err(|error| error.to_string())?;
         engine.load_time_zone().map_err(|error| error.to_string())?;
         for code in artifacts {
-            let shelf = match &shelf {
-                Ok(shelf) => shelf,
-                Err(error) if code.shelved.is_some() => return Err(format!("no memory of host modules: {error}")),
-                Err(_) => &[][..],
-            };
-            engine.add_modules(Arc::new(Verified::from_parent(artifact(code, shelf)?)));
+            engine.add_modules(Arc::new(Verified::from_parent(artifact(code, &memories)?)));
         }
         Ok(engine)
     }
@@ -219,10 +216,13 @@ mod linux {
     }
 
     /// An artifact as far as an engine looks at it; sources, maps and findings stayed with the host.
-    fn artifact(code: Code, shelf: &'static [u8]) -> Result<Artifact, &'static str> {
+    fn artifact(code: Code, memories: &[&'static [u8]]) -> Result<Artifact, &'static str> {
         let Code { name, version, specifiers, shelved, bytecode } = code;
         let bytecode: Vec<Bytes> = match shelved {
-            Some(lengths) => pieces(shelf, &lengths).ok_or("the memory of the host modules is too short")?,
+            Some(Shelved { file, lengths }) => memories
+                .get(file)
+                .and_then(|memory| pieces(memory, &lengths))
+                .ok_or("shared modules are not where they should be")?,
             None => bytecode.into_iter().map(Bytes::from).collect(),
         };
         let module = |(specifier, bytecode)| Module {

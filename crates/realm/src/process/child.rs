@@ -1,7 +1,6 @@
 //! The process itself: how it is started, watched and buried.
 
 use super::options::{ProcessError, ProcessOptions};
-use super::shelf::Shelf;
 use crate::worker::{self, ARGUMENT};
 use pijs_protocol::guard;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -49,7 +48,7 @@ impl Worker {
                 // Ctrl-C in a terminal goes to the whole group: it is for the host, which winds down in order.
                 .process_group(0)
                 .stdin(Stdio::from(OwnedFd::from(theirs)))
-                .stdout(options.shelf.as_deref().map_or_else(|| Ok(Stdio::null()), Shelf::stdout)?)
+                .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .spawn()?;
             Ok((child, ours))

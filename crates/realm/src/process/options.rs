@@ -19,7 +19,7 @@ pub struct ProcessOptions {
     pub program: PathBuf,
     /// The variable `TZ` for the worker: local time inside the realm. Without it the machine's zone.
     pub time_zone: Option<OsString>,
-    /// Where the host modules lie, for all workers that are given this one; without it each gets a copy.
+    /// Where the modules lie that several workers need, those that are given this shelf; without it each gets a copy.
     pub shelf: Option<Arc<Shelf>>,
     /// Longest wait for the first word of a new worker.
     pub hello: Duration,

@@ -16,7 +16,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
 ];
 
 fn shelved() -> ProcessOptions {
-    ProcessOptions { shelf: Some(Arc::new(Shelf::new().expect("the system has memory"))), ..ProcessOptions::default() }
+    ProcessOptions { shelf: Some(Arc::new(Shelf::default())), ..ProcessOptions::default() }
 }
 
 fn open(process: &ProcessOptions, modules: &Arc<Verified>) -> ProcessRealm {
@@ -29,7 +29,7 @@ fn open(process: &ProcessOptions, modules: &Arc<Verified>) -> ProcessRealm {
 /// What a worker has mapped, by its name.
 fn maps_the_shelf(realm: &ProcessRealm) -> bool {
     let maps = fs::read_to_string(format!("/proc/{}/maps", realm.id())).expect("the worker lives");
-    maps.lines().any(|line| line.contains("r--s") && line.contains("memfd:pijs-host-modules"))
+    maps.lines().any(|line| line.contains("r--s") && line.contains("memfd:pijs-modules"))
 }
 
 fn workers_read_from_a_shelf_that_nobody_can_change() {
@@ -49,9 +49,7 @@ fn workers_read_from_a_shelf_that_nobody_can_change() {
 fn shelves() -> Vec<PathBuf> {
     let files = fs::read_dir("/proc/self/fd").expect("there is a /proc");
     let paths = files.filter_map(|entry| Some(entry.ok()?.path()));
-    paths
-        .filter(|path| fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains("pijs-host-modules")))
-        .collect()
+    paths.filter(|path| fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains("pijs-modules"))).collect()
 }
 
 /// Whether nobody can write into it, or make it shorter or longer.
