@@ -121,7 +121,7 @@ impl Supply {
 
     /// The unit that serves a module, by the specifier in `host_imports` of an artifact.
     pub fn unit_of(&self, specifier: &str) -> Option<&Unit> {
-        self.units().find(|unit| unit.modules().contains(specifier))
+        self.units().find(|unit| unit.serves(specifier))
     }
 
     /// Whether some unit serves a host module as a whole.
@@ -198,19 +198,15 @@ impl Unit {
         })
     }
 
-    /// The specifiers of its modules, in order.
-    fn modules(&self) -> BTreeSet<&str> {
-        let mut modules = BTreeSet::new();
-        for (specifier, offer) in &self.modules {
-            match offer {
-                Offer::Whole { .. } => modules.extend([specifier.as_str()]),
-                // A name may come from a module of another unit.
-                Offer::Parts { parts } => {
-                    modules.extend(parts.values().map(String::as_str).filter(|file| self.holds(file)));
-                }
-            }
-        }
-        modules
+    /// Whether a module is one of its own; asked for every import of every extension.
+    fn serves(&self, specifier: &str) -> bool {
+        let is_part = |offer: &Offer| match offer {
+            Offer::Whole { .. } => false,
+            Offer::Parts { parts } => parts.values().any(|file| file == specifier),
+        };
+        // A part may come from a module of another unit.
+        matches!(self.modules.get(specifier), Some(Offer::Whole { .. }))
+            || self.holds(specifier) && self.modules.values().any(is_part)
     }
 
     /// Files and imports that lead to a host module instead, each with its specifier.
@@ -259,6 +255,21 @@ mod tests {
         let data = kept.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "data")).unwrap();
         std::fs::write(data, b"swords").unwrap();
         assert_eq!(Supply::made(&cache, "p"), None, "what somebody else wrote is not ours");
+    }
+
+    #[test]
+    fn a_module_is_served_by_the_unit_that_offers_it() {
+        for unit in Supply::pinned().units() {
+            for (specifier, offer) in &unit.modules {
+                let own: Vec<&String> = match offer {
+                    Offer::Whole { .. } => vec![specifier],
+                    Offer::Parts { parts } => parts.values().filter(|file| unit.holds(file)).collect(),
+                };
+                for module in own {
+                    assert_eq!(Supply::pinned().unit_of(module).map(Unit::name), Some(unit.name()), "{module}");
+                }
+            }
+        }
     }
 
     #[test]
