@@ -86,6 +86,12 @@ pub const SAMPLES: &[Sample] = &[
         cargo: &["test", "-p", "pijs-realm", "--test", "process", "--locked", "--", "killed_at_any_moment"],
     },
     Sample {
+        name: "deaths",
+        shows: "10,000 workers killed at any moment of a session of the real program: no call and no entry is lost (Q39)",
+        variable: EVERYTHING,
+        cargo: &["test", "-p", "pijs-tests", "--test", "kills", "--locked"],
+    },
+    Sample {
         name: "reloads",
         shows: "10,000 restarts of an extension leave no file and no process behind (Q43)",
         variable: ("PIJS_LONG", "1"),

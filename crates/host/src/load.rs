@@ -115,11 +115,22 @@ impl Host {
                 Sequel::Restart(_) => self.set_status(slot, Status::Stopped),
                 Sequel::Quarantine => self.set_status(slot, Status::Disabled),
             },
+            Err(LoadError::Realm { error, .. }) if error.is_death() && self.count_end(slot) != Sequel::Quarantine => {
+                self.set_status(slot, Status::Stopped);
+            }
             Err(error) => {
                 self.report(slot, None, ReportKind::Warning { message: error.to_string() });
                 self.set_status(slot, Status::Disabled);
             }
         }
+    }
+
+    /// Counts the end of a realm that was not made yet, and says what follows.
+    fn count_end(&self, slot: &Rc<Slot>) -> Sequel {
+        let now_us = self.0.timer.now().elapsed_us;
+        let mut extension = slot.cell.borrow_mut();
+        extension.sequel = extension.ends.count(now_us, self.0.options.restarts);
+        extension.sequel
     }
 
     /// The realm is gone: answers everybody who waits and sees to a new one.
@@ -215,8 +226,11 @@ impl Host {
     async fn load_persistently(&self, slot: &Rc<Slot>) -> Result<Vec<EntryReport>, LoadError> {
         loop {
             let loaded = self.load_realm(slot).await;
-            let Err(LoadError::Ended { reason: Termination::Crashed { .. }, .. }) = &loaded else { return loaded };
-            let sequel = slot.cell.borrow().sequel;
+            let sequel = match &loaded {
+                Err(LoadError::Ended { reason: Termination::Crashed { .. }, .. }) => slot.cell.borrow().sequel,
+                Err(LoadError::Realm { error, .. }) if error.is_death() => self.count_end(slot),
+                _ => return loaded,
+            };
             match sequel {
                 Sequel::Quarantine => return loaded,
                 Sequel::Restart(pause) => self.0.timer.sleep(pause).await,

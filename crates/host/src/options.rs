@@ -74,6 +74,17 @@ pub enum OpenError {
     Unsealed(pijs_realm::seal::Sealed),
 }
 
+impl OpenError {
+    /// Whether a process died that did nothing wrong yet: the next one may live.
+    pub(crate) fn is_death(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        if let Self::Process(pijs_realm::ProcessError::Ended(reason)) = self {
+            return matches!(reason, Termination::Crashed { .. });
+        }
+        false
+    }
+}
+
 impl std::fmt::Display for OpenError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

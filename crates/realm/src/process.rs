@@ -242,6 +242,10 @@ impl ProcessRealm {
             Ok(FromWorker::Hello { wire }) => format!("speaks version {wire} of the wire, not {WIRE_VERSION}"),
             Ok(_) => "did not begin with a greeting".to_owned(),
             Err(Termination::Timeout { .. }) => format!("said nothing within {:?}", self.options.hello),
+            // Somebody else's doing, or the system's: that says nothing of the program.
+            Err(reason @ Termination::Crashed { .. }) if self.worker.was_killed() => {
+                return Err(ProcessError::Ended(reason));
+            }
             Err(Termination::Crashed { detail }) => format!("ended ({detail})"),
             Err(other) => other.to_string(),
         };

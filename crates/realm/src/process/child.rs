@@ -18,7 +18,7 @@ const NAME: &str = "pijs-worker";
 pub(super) struct Worker {
     child: Child,
     /// How it ended, once it was reaped.
-    end: Option<String>,
+    end: Option<ExitStatus>,
 }
 
 impl Worker {
@@ -72,26 +72,26 @@ impl Worker {
 
     /// Whether it has not ended. What cannot be asked counts as alive: the first word will tell.
     pub(super) fn is_alive(&mut self) -> bool {
-        match self.child.try_wait() {
-            Ok(Some(status)) => {
-                self.end = Some(describe(status));
-                false
-            }
-            Ok(None) | Err(_) => self.end.is_none(),
-        }
+        self.end = self.end.or_else(|| self.child.try_wait().ok().flatten());
+        self.end.is_none()
+    }
+
+    /// Whether it ended by the one signal that no program answers.
+    pub(super) fn was_killed(&self) -> bool {
+        self.end.is_some_and(|status| status.signal() == Some(libc::SIGKILL))
     }
 
     /// Kills and reaps it, and tells how it ended. The same answer ever after.
     pub(super) fn bury(&mut self) -> String {
-        if self.end.is_none() {
+        if self.is_alive() {
             // A worker that is dying already keeps the end it has.
             let _ = self.child.kill();
-            self.end = Some(match self.child.wait() {
-                Ok(status) => describe(status),
-                Err(error) => format!("and could not be waited for: {error}"),
-            });
+            match self.child.wait() {
+                Ok(status) => self.end = Some(status),
+                Err(error) => return format!("and could not be waited for: {error}"),
+            }
         }
-        self.end.clone().unwrap_or_default()
+        self.end.map(describe).unwrap_or_default()
     }
 }
 

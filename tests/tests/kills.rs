@@ -1,0 +1,167 @@
+//! The worker of an extension is killed at any moment of a session of the real program: the session goes on, each call is
+//! answered exactly once, and what was answered is in the session's file (Q39).
+
+#![cfg(target_os = "linux")]
+
+#[expect(dead_code, reason = "shared with tests that fault files, which use all of it")]
+mod steady;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::fs;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+use steady::{PI, World};
+
+/// Kills of the long form, and CI's share.
+const KILLS: [u32; 2] = [10_000, 40];
+
+/// Replies with calls, and calls in each.
+const REPLIES: usize = 6;
+const CALLS: usize = 2;
+
+/// A kill comes this much later than the one before it, and begins anew after so many: from the first moment of a
+/// worker to the end of the session.
+const STEP: Duration = Duration::from_micros(700);
+const STEPS: u32 = 97;
+
+const KEEPS: &str = r#"
+export default (pi: any) => pi.registerTool({
+  name: "keep", label: "keep", description: "keeps a number",
+  parameters: { type: "object", properties: { number: { type: "number" } } },
+  execute: async (_id: string, { number }: { number: number }) => {
+    pi.appendEntry("kept", { number });
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    return { content: [{ type: "text", text: `kept ${number}` }], details: {} };
+  },
+});
+"#;
+
+fn world() -> World {
+    let world = World::new();
+    fs::write(world.path("keeps.ts"), KEEPS).expect("an extension");
+    let call = |number: usize| {
+        let arguments = json!({"number": number}).to_string();
+        json!({"tool_call": {"id": format!("call-{number}"), "name": "keep", "arguments": arguments}})
+    };
+    let calls = (0..REPLIES).map(|reply| {
+        let calls: Vec<Value> = (0..CALLS).map(|index| call(reply * CALLS + index)).collect();
+        json!({"events": calls, "stop": "tool_use"})
+    });
+    let replies = calls.chain([json!({"events": [{"text": "all kept"}], "stop": "end_turn"})]);
+    let script: String = replies.map(|reply| format!("{reply}\n")).collect();
+    fs::write(world.path("keeps.jsonl"), script).expect("a model");
+    world
+}
+
+fn start(world: &World) -> Child {
+    let model = format!("script:{}", world.path("keeps.jsonl").display());
+    let extension = world.path("keeps.ts").display().to_string();
+    let mut command = world.command(PI);
+    command.args(["-p", "keep", "--mode", "json", "--model", &model, "-e", &extension]);
+    // Nobody reads while it is watched.
+    let events = fs::File::create(world.path("events")).expect("a file");
+    command.stdin(Stdio::null()).stdout(events).stderr(Stdio::piped());
+    command.spawn().expect("pi starts")
+}
+
+/// The worker of a program, while it has one.
+fn worker(program: u32) -> Option<Pid> {
+    let children = fs::read_to_string(format!("/proc/{program}/task/{program}/children")).ok()?;
+    let child: i32 = children.split_whitespace().next()?.parse().ok()?;
+    let command = fs::read(format!("/proc/{child}/cmdline")).ok()?;
+    command.starts_with(b"pijs-worker").then(|| Pid::from_raw(child)).flatten()
+}
+
+/// Kills the first worker of a program after a while. Whether there was one.
+fn kill_a_worker(program: &mut Child, after: Duration) -> bool {
+    // Bounded by the program, which ends.
+    let worker = loop {
+        if let Some(worker) = worker(program.id()) {
+            break worker;
+        }
+        if program.try_wait().expect("it is ours").is_some() {
+            return false;
+        }
+        std::thread::yield_now();
+    };
+    std::thread::sleep(after);
+    // Its parent may have ended, and it with it.
+    kill_process(worker, Signal::KILL).is_ok()
+}
+
+fn texts(message: &Value) -> String {
+    let blocks = message["content"].as_array().into_iter().flatten();
+    blocks.filter_map(|block| block["text"].as_str()).collect()
+}
+
+/// Nothing is lost and nothing comes twice. Answers how many calls were answered by the extension.
+fn judge(world: &World, events: &str, case: &str) -> usize {
+    let mut files = fs::read_dir(world.agent().join("sessions")).expect("sessions").flatten();
+    let project = files.next().expect("a project").path();
+    let file = fs::read_dir(project).expect("a folder").flatten().next().expect("a session").path();
+    let text = fs::read_to_string(file).expect("text");
+    let parse =
+        |line: &str| -> Value { serde_json::from_str(line).unwrap_or_else(|error| panic!("{case}: {error}: {line}")) };
+    let entries: Vec<Value> = text.lines().map(parse).collect();
+    let messages = |role: &'static str| {
+        let messages = entries.iter().filter(|entry| entry["type"] == "message").map(|entry| &entry["message"]);
+        messages.filter(move |message| message["role"] == role)
+    };
+    assert_eq!(messages("assistant").count(), REPLIES + 1, "{case}: {text}");
+    assert_eq!(texts(messages("assistant").last().expect("replies")), "all kept", "{case}");
+    let kept = |number: usize| {
+        let is_it = |entry: &&Value| entry["customType"] == "kept" && entry["data"]["number"] == number;
+        entries.iter().filter(is_it).count()
+    };
+    let mut answered = 0;
+    for number in 0..REPLIES * CALLS {
+        let id = format!("call-{number}");
+        let results: Vec<&Value> =
+            messages("toolResult").filter(|message| message["toolCallId"] == id.as_str()).collect();
+        let [result] = results.as_slice() else { panic!("{case}: {id} has {} results: {text}", results.len()) };
+        let entries = kept(number);
+        if result["isError"] == false {
+            assert_eq!(
+                (texts(result).as_str(), entries),
+                (format!("kept {number}").as_str(), 1),
+                "{case}: {id}: {text}"
+            );
+            answered += 1;
+        } else {
+            assert!(entries <= 1, "{case}: {id} was kept {entries} times: {text}");
+        }
+        let ends = |event: &Value| event["type"] == "tool_execution_end" && event["toolCallId"] == id.as_str();
+        assert_eq!(events.lines().map(parse).filter(ends).count(), 1, "{case}: {id}: {events}");
+    }
+    answered
+}
+
+#[test]
+fn a_worker_killed_at_any_moment_loses_no_call_and_no_entry() {
+    let [all, share] = KILLS;
+    let kills = if std::env::var_os("PIJS_NIGHTLY").is_some() { all } else { share };
+    let world = world();
+    let (mut killed, mut failed) = (0, 0);
+    for round in 0.. {
+        assert!(round < kills * 4, "only {killed} of {round} workers were there to be killed");
+        if killed >= kills {
+            break;
+        }
+        world.reset(false);
+        let mut program = start(&world);
+        let case = format!("round {round}");
+        // Every other time its successor, too: while it is made, or while it takes over.
+        for kill in 0..=round % 2 {
+            killed += u32::from(kill_a_worker(&mut program, STEP * ((round + 31 * kill) % STEPS)));
+        }
+        let output = program.wait_with_output().expect("it ends");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{case}: {:?}: {stderr}", output.status);
+        let events = fs::read_to_string(world.path("events")).expect("text");
+        let answered = judge(&world, &events, &case);
+        failed += u32::from(answered < REPLIES * CALLS);
+    }
+    // Else no kill has met a call, and nothing was shown.
+    assert!(failed > 0, "no call was under way when its worker was killed");
+}
