@@ -111,10 +111,10 @@ impl Host {
                 }
             }
             // `end` has counted and reported it.
-            Err(LoadError::Ended { .. }) => match slot.cell.borrow().sequel {
-                Sequel::Restart(_) => self.set_status(slot, Status::Stopped),
-                Sequel::Quarantine => self.set_status(slot, Status::Disabled),
-            },
+            Err(LoadError::Ended { .. }) => {
+                let sequel = slot.cell.borrow().sequel;
+                self.set_status(slot, if sequel == Sequel::Quarantine { Status::Disabled } else { Status::Stopped });
+            }
             Err(LoadError::Realm { error, .. }) if error.is_death() && self.count_end(slot) != Sequel::Quarantine => {
                 self.set_status(slot, Status::Stopped);
             }

@@ -301,7 +301,15 @@ impl Table {
 impl Connector for Table {
     fn call(&self, request: Request, _sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         let answer = self.answer(&request);
-        let hangs = request.params.get("command").is_some_and(|command| command == "forever");
+        let hangs = match request.params.get("command").and_then(Value::as_str) {
+            Some("forever") => true,
+            // The second run of it only.
+            Some("second") => {
+                let calls = self.calls.lock().expect("no test panics here");
+                calls.iter().filter(|call| call.contains("second")).count() == 2
+            }
+            _ => false,
+        };
         Box::pin(async move {
             if hangs {
                 std::future::pending::<()>().await;

@@ -17,6 +17,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
         "the_third_death_brings_quarantine_and_one_word_about_it",
         the_third_death_brings_quarantine_and_one_word_about_it,
     ),
+    ("a_death_while_it_comes_back_is_followed_by_another_try", a_death_while_it_comes_back_is_followed_by_another_try),
     ("loading_again_and_again_grows_nothing", loading_again_and_again_grows_nothing),
 ];
 
@@ -128,6 +129,24 @@ fn the_third_death_brings_quarantine_and_one_word_about_it() {
         lab.until(|report| matches!(report.kind, ReportKind::Disabled { ends: 3, within_s: 60 })).await;
         assert_eq!(workers(), []);
         assert_eq!(lab.host.run_command("reverse", "").await, CommandOutcome::Unknown);
+    });
+}
+
+fn a_death_while_it_comes_back_is_followed_by_another_try() {
+    let lab = lab(Duration::from_secs(600));
+    let runs = || lab.calls.lock().expect("no panic").iter().filter(|call| call.contains("second")).count();
+    lab.run(async {
+        lab.load(&["comes-slowly"]).await;
+        lab.host.emit(Event::new("session_start").with("reason", "startup")).await;
+        lab.until_log("comes-slowly: startup").await;
+        kill_the_only_worker();
+        while runs() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // Its successor, in the middle of its factory.
+        kill_the_only_worker();
+        lab.until_log("comes-slowly: reload").await;
+        assert_eq!(runs(), 3);
     });
 }
 
