@@ -3,6 +3,7 @@
 //!
 //! Has a `main` of its own: scenarios run in processes of their own, and one of them has a worker that is none.
 
+mod long;
 mod walls;
 
 use futures_util::future::BoxFuture;
@@ -35,6 +36,11 @@ const SCENARIOS: &[Scenario] = &[
     ("bytecode_of_another_id_is_refused", "artifact.mac", walls::bytecode_of_another_id_is_refused),
     ("bytecode_of_another_engine_is_refused", "artifact.engine", walls::bytecode_of_another_engine_is_refused),
     ("trust_is_remembered_by_nobody_else", "trust.remembered", walls::trust_is_remembered_by_nobody_else),
+    #[cfg(target_os = "linux")]
+    ("a_long_session_is_not_held", "session.held", long::a_long_session_is_not_held),
+    ("what_is_read_again_is_what_it_was", "session.unchanged", long::what_is_read_again_is_what_it_was),
+    ("a_realm_is_shown_a_part", "session.shown", long::a_realm_is_shown_a_part),
+    ("a_realm_is_not_given_more_than_it_holds", "session.whole", long::a_realm_is_not_given_more_than_it_holds),
     #[cfg(target_os = "linux")]
     ("a_mounted_file_system_is_not_entered", "fs.mounts", walls::a_mounted_file_system_is_not_entered),
     #[cfg(target_os = "linux")]

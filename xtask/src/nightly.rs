@@ -114,6 +114,12 @@ pub const SAMPLES: &[Sample] = &[
         ],
     },
     Sample {
+        name: "session",
+        shows: "a session of a gigabyte in a million entries, one of 50 MB: opened in the memory of its index (Q44)",
+        variable: EVERYTHING,
+        cargo: &["test", "-p", "pijs-tests", "--test", "guards", "--locked", "--", "a_long_session", "--nocapture"],
+    },
+    Sample {
         name: "watchdog",
         shows: "the fourteen uninterruptible built-ins, killed at their deadline + 50 ms at p99 (G3)",
         variable: ("PIJS_LONG", "1"),

@@ -9,7 +9,7 @@ use crate::extensions::Event;
 use crate::message::{Content, Message};
 use crate::models::{self, Opening};
 use crate::provider::{ErrorKind, Model, Provider, ProviderError};
-use crate::session::{Body, Entry, EntryId};
+use crate::session::{Body, Entry, EntryId, SessionError};
 use crate::summary;
 use pijs_connectors::ports::{SessionCall, SessionOp, unsupported};
 use pijs_protocol::{ErrorCode, HostcallError};
@@ -211,15 +211,14 @@ impl Agent {
         if old_leaf.as_ref() == Some(&target_id) {
             return Ok(Navigation::default());
         }
-        let entry = self.control.with_session(|session| session.entry(&target_id).cloned());
+        let failed = |error: SessionError| error.to_string();
+        let entry = self.control.with_session(|session| session.entry(&target_id)).map_err(failed)?;
         let entry = entry.ok_or_else(|| format!("Entry {target} not found"))?;
         let (common, left) = self.control.with_session(|session| {
             let common = old_leaf.as_ref().and_then(|old| session.common_ancestor(old, &target_id));
-            let branch = old_leaf.as_ref().map(|old| session.branch(Some(old))).unwrap_or_default();
-            let from = common.as_ref().and_then(|common| branch.iter().position(|entry| entry.id == *common));
-            let left: Vec<Entry> = branch.into_iter().skip(from.map_or(0, |at| at + 1)).cloned().collect();
-            (common, left)
-        });
+            let left = old_leaf.as_ref().map(|old| session.below(common.as_ref(), old)).transpose();
+            left.map(|left| (common, left.unwrap_or_default())).map_err(failed)
+        })?;
         let cancel = CancellationToken::new();
         self.control.begin_summary(cancel.clone());
         let result = self.navigate_from(&entry, old_leaf, common, left, options, &cancel).await;
@@ -232,13 +231,13 @@ impl Agent {
         target: &Entry,
         old_leaf: Option<EntryId>,
         common: Option<EntryId>,
-        left: Vec<Entry>,
+        left: Vec<Arc<Entry>>,
         mut options: NavigateOptions,
         cancel: &CancellationToken,
     ) -> Result<Navigation, String> {
         let mut theirs = None;
         if self.extensions.has_handlers("session_before_tree") {
-            let entries: Vec<Value> = left.iter().map(Entry::to_value).collect();
+            let entries: Vec<Value> = left.iter().map(|entry| entry.to_value()).collect();
             let mut preparation = json!({
                 "targetId": target.id, "oldLeafId": old_leaf, "commonAncestorId": common,
                 "entriesToSummarize": entries, "userWantsSummary": options.summarize,
@@ -286,7 +285,7 @@ impl Agent {
             Body::CustomMessage { content, .. } => (target.parent.clone(), Some(joined(content))),
             _ => (Some(target.id.clone()), None),
         };
-        let written = |error: crate::session::SessionError| error.to_string();
+        let written = |error: SessionError| error.to_string();
         let summary_id = self.control.change_session(|session| match summary {
             Some((text, details)) => {
                 let entry =
@@ -305,9 +304,8 @@ impl Agent {
         }
         self.restore_tools();
         self.publish_tools();
-        let summary_entry = summary_id
-            .as_ref()
-            .and_then(|id| self.control.with_session(|session| session.entry(id).map(Entry::to_value)));
+        let summary_entry = summary_id.as_ref().map(|id| self.control.with_session(|session| session.entry(id)));
+        let summary_entry = summary_entry.transpose().map_err(written)?.flatten().map(|entry| entry.to_value());
         let leaf = self.control.with_session(|session| session.leaf().cloned());
         let shown = summary_entry.clone();
         self.notify("session_tree", || {

@@ -54,7 +54,7 @@ impl Agent {
         let cancel = run.child_token();
         self.renew_login().await;
         let provider = self.provider();
-        let outgoing = self.outgoing(&*provider).await;
+        let outgoing = self.outgoing(&*provider).await?;
         let mut partial = Partial::new(provider.model(), self.now());
         let mut started = false;
         let mut stream = provider.send(outgoing, cancel.clone());
@@ -149,8 +149,8 @@ impl Agent {
 
     /// Body and headers of the request, after `context`, `before_provider_request` and
     /// `before_provider_headers`.
-    async fn outgoing(&self, provider: &dyn Provider) -> Outgoing {
-        let mut messages = self.control.with_session(|session| context::messages(&session.branch(None)));
+    async fn outgoing(&self, provider: &dyn Provider) -> Result<Outgoing, AgentError> {
+        let mut messages = self.messages()?;
         if self.extensions.has_handlers("context") {
             messages = self.context(messages).await;
         }
@@ -173,7 +173,7 @@ impl Agent {
             payload = self.transform_payload(payload).await;
         }
         let headers = self.transform_headers(provider.headers()).await;
-        Outgoing { payload, headers }
+        Ok(Outgoing { payload, headers })
     }
 
     /// `context`: handlers see what was said. What they leave is headed by what the model was told so far, unless it is

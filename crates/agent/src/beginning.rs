@@ -5,6 +5,7 @@
 
 use crate::agent::{Agent, AgentError};
 use crate::choose::Chosen;
+use crate::control::ControlError;
 use crate::provider::{Model, Unopened};
 use crate::session::Body;
 use serde_json::{Value, json};
@@ -77,7 +78,7 @@ impl Agent {
         let own = self.provider().model().clone();
         let first = || Beginning { model: own, thinking: "off".to_owned(), insists: false };
         let initial = self.initial.borrow_mut().get_or_insert_with(first).clone();
-        let left = self.control.with_session(|session| session.left_with());
+        let left = self.control.with_session(|session| session.left_with()).map_err(ControlError::from)?;
         let kept = left.model.as_ref().filter(|_| self.keeps_model.get());
         let kept = kept.and_then(|(provider, id)| self.models.borrow().find(provider, id));
         let wanted = kept.unwrap_or(initial.model);

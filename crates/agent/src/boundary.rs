@@ -11,7 +11,7 @@ use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::message::{Content, Message, ToolResultMessage};
 use crate::provider::RequestMessage;
-use crate::session::{Body, EntryId};
+use crate::session::{Body, EntryId, Session, refs};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -84,7 +84,7 @@ impl Agent {
     ) -> Result<bool, AgentError> {
         payload.insert("entries".to_owned(), json!([]));
         payload.insert("continue".to_owned(), json!(false));
-        payload.insert("context".to_owned(), self.preview());
+        payload.insert("context".to_owned(), self.preview()?);
         payload.insert("outcome".to_owned(), json!(outcome));
         let answered = self.extensions.emit(Event { name, payload, cancel: None }).await;
         for author in &answered.authors {
@@ -114,7 +114,7 @@ impl Agent {
     }
 
     fn append_draft(&self, draft: Draft) -> Result<Result<(), String>, ControlError> {
-        let known = |id: &EntryId| self.control.with_session(|session| session.entry(id).is_some());
+        let known = |id: &EntryId| self.control.with_session(|session| session.place(id).is_some());
         let body = match draft {
             Draft::Custom { custom_type, data } => Body::Custom { custom_type, data },
             Draft::CustomMessage { custom_type, .. } if custom_type == crate::control::VERDICT_TYPE => {
@@ -128,10 +128,9 @@ impl Agent {
             }
             Draft::ContextEdit { target_id, replacement } => Body::ContextEdit { target_id, replacement },
             Draft::Compaction { summary, first_kept_entry_id, details } => {
-                let tokens = self.control.with_session(|session| {
-                    let branch = session.branch(None);
-                    crate::tokens::of_conversation(&context::projection(&branch), &branch)
-                });
+                let seen = self.control.with_session(Session::seen)?;
+                let branch = refs(&seen);
+                let tokens = crate::tokens::of_conversation(&context::projection(&branch), &branch);
                 return self
                     .control
                     .append_compaction(summary, first_kept_entry_id, tokens, details, true)
@@ -143,31 +142,30 @@ impl Agent {
 
     /// Whether the model could be asked now: the conversation ends with something it can answer.
     fn can_continue(&self) -> bool {
-        let messages = self.control.with_session(|session| context::messages(&session.branch(None)));
+        let Ok(messages) = self.messages() else { return false };
         let sent = context::request_messages(&messages);
         matches!(sent.last(), Some(RequestMessage::User(_) | RequestMessage::ToolResult { .. }))
             || !self.control.queued().is_empty()
     }
 
     /// The conversation as it stands, for handlers that decide whether it goes on.
-    fn preview(&self) -> Value {
-        let (entries, messages) = self.control.with_session(|session| {
-            let branch = session.branch(None);
-            let projection = context::projection(&branch);
-            let entries: Vec<Value> = projection
-                .iter()
-                .map(|projected| json!({"sourceEntry": projected.entry.to_value(), "messages": projected.messages}))
-                .collect();
-            (entries, projection.into_iter().flat_map(|projected| projected.messages).collect::<Vec<_>>())
-        });
+    fn preview(&self) -> Result<Value, ControlError> {
+        let seen = self.control.with_session(Session::seen)?;
+        let branch = refs(&seen);
+        let projection = context::projection(&branch);
+        let entries: Vec<Value> = projection
+            .iter()
+            .map(|projected| json!({"sourceEntry": projected.entry.to_value(), "messages": projected.messages}))
+            .collect();
+        let messages: Vec<Message> = projection.into_iter().flat_map(|projected| projected.messages).collect();
         let sent: Vec<Value> = context::request_messages(&messages).iter().map(RequestMessage::to_value).collect();
-        json!({
+        Ok(json!({
             "contextEntries": entries,
             "contextMessages": messages,
             "llmMessages": sent,
             "pendingMessages": self.control.queued(),
             "canContinue": self.can_continue(),
-        })
+        }))
     }
 
     /// Brings the prompt of the run up to date with the tools that are active now.

@@ -4,8 +4,10 @@
 use crate::agent::Agent;
 use crate::choose::Chosen;
 use crate::context;
+use crate::control::ControlError;
 use crate::message::Message;
 use crate::provider::Model;
+use crate::session::{Body, Session, refs};
 use crate::settings::Settings;
 use std::path::PathBuf;
 
@@ -92,8 +94,32 @@ impl Agent {
     }
 
     /// The conversation as the model will see it: what a compaction left, and everything since.
-    pub fn messages(&self) -> Vec<Message> {
-        self.control.with_session(|session| context::messages(&session.branch(None)))
+    ///
+    /// # Errors
+    ///
+    /// When entries of the session cannot be read again.
+    pub fn messages(&self) -> Result<Vec<Message>, ControlError> {
+        let seen = self.control.with_session(Session::seen)?;
+        Ok(context::messages(&refs(&seen)))
+    }
+
+    /// What the model said last on this branch, if it was anything.
+    ///
+    /// # Errors
+    ///
+    /// As [`Agent::messages`].
+    pub fn last_reply(&self) -> Result<Option<String>, ControlError> {
+        self.control.with_session(|session| {
+            for entry in session.along_branch().rev() {
+                if let Body::Message { message: Message::Assistant(reply) } = &entry?.body {
+                    let text = reply.text();
+                    if !text.is_empty() {
+                        return Ok(Some(text));
+                    }
+                }
+            }
+            Ok(None)
+        })
     }
 
     /// Does not wait for the next attempt after a failure: the run ends.

@@ -11,7 +11,7 @@ use crate::context::{self, Projected};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::message::{AssistantMessage, Message};
-use crate::session::{Body, Entry, EntryId};
+use crate::session::{Body, Entry, EntryId, Session, refs};
 use crate::settings::CompactionSettings;
 use crate::summary::{FileOps, Summary};
 use crate::tokens;
@@ -235,17 +235,15 @@ impl Agent {
         from_extension: &mut bool,
     ) -> Result<Value, String> {
         let settings = self.settings.borrow().compaction;
-        let (branch, preparation) = self.control.with_session(|session| {
-            let branch = session.branch(None);
-            let entries: Vec<Value> = branch.iter().map(|entry| entry.to_value()).collect();
-            let compacted = matches!(branch.last().map(|entry| &entry.body), Some(Body::Compaction { .. }));
-            (entries, prepare(&branch, settings).ok_or(compacted))
-        });
-        let preparation = preparation.map_err(|compacted| {
+        let seen = self.control.with_session(Session::seen).map_err(|error| error.to_string())?;
+        let preparation = prepare(&refs(&seen), settings).ok_or_else(|| {
+            let compacted = matches!(seen.last().map(|entry| &entry.body), Some(Body::Compaction { .. }));
             if compacted { "Already compacted" } else { "Nothing to compact (session too small)" }.to_owned()
         })?;
+        drop(seen);
         let mut theirs = None;
         if self.extensions.has_handlers("session_before_compact") {
+            let branch = self.control.branch_for_extensions().map_err(|error| error.to_string())?;
             let mut event = Event::new("session_before_compact")
                 .with("preparation", preparation.to_value())
                 .with("branchEntries", branch)
@@ -280,7 +278,8 @@ impl Agent {
             .append_compaction(text.clone(), first_kept.clone(), tokens_before, details.clone(), *from_extension)
             .map_err(|error| error.to_string())?;
         self.publish_usage();
-        let entry = self.control.with_session(|session| session.entry(&id).map(Entry::to_value));
+        let entry = self.control.with_session(|session| session.entry(&id)).map_err(|error| error.to_string())?;
+        let entry = entry.map(|entry| entry.to_value());
         let from_extension = *from_extension;
         self.notify("session_compact", || {
             Event::new("session_compact")
@@ -329,10 +328,10 @@ impl Agent {
     fn is_nearly_full(&self) -> bool {
         let settings = self.settings.borrow().compaction;
         let Some(window) = self.control.model().and_then(|model| model.context_window()) else { return false };
-        let tokens = self.control.with_session(|session| {
-            let branch = session.branch(None);
-            tokens::of_conversation(&context::projection(&branch), &branch)
-        });
+        // A session that cannot be read is not made shorter; the request says why.
+        let Ok(seen) = self.control.with_session(Session::seen) else { return false };
+        let branch = refs(&seen);
+        let tokens = tokens::of_conversation(&context::projection(&branch), &branch);
         settings.enabled && tokens > window.saturating_sub(settings.reserve_tokens)
     }
 

@@ -8,6 +8,7 @@
 //! [`Work`](crate::work::Work) and carried out by [`crate::Agent::attend`].
 
 mod queues;
+mod shown;
 
 pub use queues::{DeliverAs, Pending};
 
@@ -18,11 +19,12 @@ use crate::known::Known;
 use crate::message::{Message, SystemMessage};
 use crate::provider::Model;
 use crate::room::{Held, bytes_of};
-use crate::session::{Body, EntryId, Session, SessionError};
+use crate::session::{Body, Entry, EntryId, Session, SessionError, refs};
 use crate::transcript;
 use crate::work::{Inbox, Work};
 use queues::Queues;
 use serde_json::{Value, json};
+use shown::{MOST_SHOWN, Shown};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,6 +51,7 @@ struct Shared {
 struct Inner {
     session: Session,
     held: Held,
+    shown: Shown,
     queues: Queues,
     /// The run's token while one is on.
     run: Option<CancellationToken>,
@@ -120,15 +123,13 @@ impl From<SessionError> for ControlError {
 impl AgentControl {
     /// Takes over a session. What it holds already is published to `state`.
     pub fn new(session: Session, state: Arc<dyn StateSink>, ambient: Ambient) -> Self {
-        let entries: Vec<Value> = session.entries().iter().map(crate::session::Entry::to_value).collect();
-        let held = Held { entries: bytes_of(&entries), added: 0 };
-        state.change_entries(0, entries);
         state.set("isIdle", true.into());
         state.set("hasPendingMessages", false.into());
         let (work, inbox) = mpsc::unbounded_channel();
         let inner = Inner {
             session,
-            held,
+            held: Held::default(),
+            shown: Shown::default(),
             queues: Queues::default(),
             run: None,
             summaries: Vec::new(),
@@ -145,7 +146,10 @@ impl AgentControl {
             known: None,
         };
         let control = Self(Arc::new(Shared { state, ambient, inner: Mutex::new(inner), quieter: Notify::new() }));
-        control.publish_session(&control.lock());
+        let mut inner = control.lock();
+        control.show_entries(&mut inner);
+        control.publish_session(&inner);
+        drop(inner);
         control
     }
 
@@ -171,8 +175,8 @@ impl AgentControl {
     /// `appendEntry`: data of an extension that the model does not see.
     pub fn append_custom(&self, custom_type: &str, data: Option<Value>) -> Result<EntryId, ControlError> {
         let id = self.append(Body::Custom { custom_type: custom_type.to_owned(), data })?;
-        if let Some(entry) = self.with_session(|session| session.entry(&id).map(crate::session::Entry::to_value)) {
-            self.send(Work::Notice("entry_appended", json!({"entry": entry})));
+        if let Some(entry) = self.with_session(|session| session.entry(&id))? {
+            self.send(Work::Notice("entry_appended", json!({"entry": entry.to_value()})));
         }
         Ok(id)
     }
@@ -292,13 +296,12 @@ impl AgentControl {
     /// Puts another session in place of this one; queues are emptied.
     pub(crate) fn replace_session(&self, session: Session) -> Session {
         let mut inner = self.lock();
-        let entries: Vec<Value> = session.entries().iter().map(crate::session::Entry::to_value).collect();
-        inner.held = Held { entries: bytes_of(&entries), added: 0 };
-        self.0.state.change_entries(0, entries);
+        inner.held = Held::default();
         inner.queues = Queues::default();
         inner.led = Led::default();
         inner.tools = Tools::default();
         let old = std::mem::replace(&mut inner.session, session);
+        self.show_entries(&mut inner);
         self.publish_session(&inner);
         self.publish_pending(&inner);
         old
@@ -307,12 +310,12 @@ impl AgentControl {
     /// Moves in the session's tree, or changes it in another way that leaves its entries as they are.
     pub(crate) fn change_session<R>(&self, change: impl FnOnce(&mut Session) -> R) -> R {
         let mut inner = self.lock();
-        let before = inner.session.entries().len();
+        let before = inner.session.len();
         let result = change(&mut inner.session);
-        let new: Vec<Value> = inner.session.entries()[before..].iter().map(crate::session::Entry::to_value).collect();
-        if !new.is_empty() {
-            inner.held.entries += bytes_of(&new);
-            self.0.state.change_entries(before, new);
+        self.show_new(&mut inner, before);
+        if inner.shown.absent > 0 {
+            // What the model sees may be another part of the session now.
+            self.show_entries(&mut inner);
         }
         self.publish_session(&inner);
         result
@@ -383,7 +386,7 @@ impl AgentControl {
     /// `setLabel`. Without a label, takes one away.
     pub fn set_label(&self, entry: &str, label: Option<String>) -> Result<(), ControlError> {
         let target_id = EntryId(entry.to_owned());
-        if self.lock().session.entry(&target_id).is_none() {
+        if self.lock().session.place(&target_id).is_none() {
             return Err(ControlError::Refused(format!("Entry {entry} not found")));
         }
         self.append(Body::Label { target_id, label }).map(|_| ())
@@ -443,13 +446,7 @@ impl AgentControl {
     }
 
     pub(crate) fn append(&self, body: Body) -> Result<EntryId, ControlError> {
-        let mut inner = self.lock();
-        let entry = inner.session.append(body)?;
-        let (id, value) = (entry.id.clone(), entry.to_value());
-        inner.held.entries += bytes_of([&value]);
-        self.0.state.change_entries(inner.session.entries().len() - 1, vec![value]);
-        self.publish_session(&inner);
-        Ok(id)
+        self.appended(|session| session.append(body))
     }
 
     /// A compaction. Without an entry to keep it keeps none before itself.
@@ -462,8 +459,8 @@ impl AgentControl {
         from_hook: bool,
     ) -> Result<EntryId, ControlError> {
         let mut extra = crate::summary::rest(details, from_hook);
-        let told = self.with_session(|session| transcript::holds(&context::told(&session.branch(None))));
-        if let Some(told) = told {
+        let seen = self.with_session(Session::seen)?;
+        if let Some(told) = transcript::holds(&context::told(&refs(&seen))) {
             let told = SystemMessage { timestamp: self.0.ambient.clock.epoch_ms(), ..told };
             extra.insert("systemMessage".to_owned(), Message::System(told).to_value());
         }
@@ -473,13 +470,24 @@ impl AgentControl {
     }
 
     pub(crate) fn append_message(&self, message: &Message) -> Result<EntryId, ControlError> {
+        self.appended(|session| session.append_message(message))
+    }
+
+    fn appended(
+        &self,
+        append: impl FnOnce(&mut Session) -> Result<Arc<Entry>, SessionError>,
+    ) -> Result<EntryId, ControlError> {
         let mut inner = self.lock();
-        let entry = inner.session.append_message(message)?;
-        let (id, value) = (entry.id.clone(), entry.to_value());
+        let entry = append(&mut inner.session)?;
+        let value = entry.to_value();
         inner.held.entries += bytes_of([&value]);
-        self.0.state.change_entries(inner.session.entries().len() - 1, vec![value]);
+        self.0.state.change_entries(inner.shown.count, vec![value]);
+        inner.shown.count += 1;
+        if matches!(entry.body, Body::Compaction { .. }) && inner.session.bytes() > MOST_SHOWN {
+            self.show_entries(&mut inner);
+        }
         self.publish_session(&inner);
-        Ok(id)
+        Ok(entry.id.clone())
     }
 
     pub(crate) fn begin_run(&self, cancel: CancellationToken) {
@@ -505,6 +513,10 @@ impl AgentControl {
                 "header": session.header(),
                 "persisted": session.path().is_some(),
                 "leafId": session.leaf(),
+                "name": session.name(),
+                "absent": inner.shown.absent,
+                "partial": inner.shown.is_partial,
+                "count": session.len(),
             }),
         );
     }

@@ -109,6 +109,11 @@ impl SessionPort for AgentControl {
                     return Err(HostcallError::invalid("state", format!("Entry {id} not found")));
                 }
             }
+            SessionOp::ReadEntry => return self.read_entry(text(params, "entryId")?),
+            SessionOp::ReadEntries => {
+                let from = params.get("from").and_then(Value::as_u64).and_then(|from| usize::try_from(from).ok());
+                return self.read_entries(from.unwrap_or(0));
+            }
             SessionOp::Shutdown => self.shutdown(),
             SessionOp::ListModels => return Ok(list_models(self.known().as_ref(), params)),
             other => return Err(unsupported("session", other.as_str(), "this version of PiJS does not do it yet")),

@@ -100,7 +100,8 @@ impl Agent {
             }
             let invalid = || AgentError::from(ControlError::Refused("Invalid entry ID for forking".to_owned()));
             let id = EntryId(entry.to_owned());
-            let found = self.control.with_session(|session| session.entry(&id).cloned()).ok_or_else(invalid)?;
+            let found = self.control.with_session(|session| session.entry(&id)).map_err(ControlError::from)?;
+            let found = found.ok_or_else(invalid)?;
             let (leaf, selected_text) = match (&found.body, at) {
                 (_, true) => (Some(found.id.clone()), None),
                 (Body::Message { message: Message::User(user) }, false) => {

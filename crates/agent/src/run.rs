@@ -11,7 +11,6 @@ use crate::agent::{Agent, AgentError, Ending, Outcome};
 use crate::ambient::Wait;
 use crate::attempt::{Attempt, Reply};
 use crate::compaction::AfterCompaction;
-use crate::context;
 use crate::control::{ControlError, VERDICT_TYPE};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
@@ -114,9 +113,7 @@ impl Agent {
     /// What a run goes on with. After a reply there has to be something to answer: what was queued while the
     /// end of the loop was told.
     fn continuation(&self) -> Beginning {
-        let replied = self.control.with_session(|session| {
-            matches!(context::messages(&session.branch(None)).last(), Some(Message::Assistant(_)))
-        });
+        let replied = self.messages().is_ok_and(|messages| matches!(messages.last(), Some(Message::Assistant(_))));
         if !replied {
             return Beginning::default();
         }

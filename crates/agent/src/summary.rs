@@ -11,6 +11,7 @@ use crate::session::{Body, Entry, EntryId};
 use crate::tokens;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 const SYSTEM: &str = "You write summaries of conversations between a person and a coding agent. You do not continue the conversation and you do not answer questions in it. You output the summary and nothing else.";
@@ -200,7 +201,7 @@ impl Agent {
     /// The summary of a branch: text and details.
     pub(crate) async fn summary_of_branch(
         &self,
-        entries: &[Entry],
+        entries: &[Arc<Entry>],
         instructions: Option<&str>,
         replace: bool,
         cancel: &CancellationToken,
@@ -212,7 +213,7 @@ impl Agent {
         let mut messages: Vec<Message> = Vec::new();
         let mut used = 0;
         // The newest first: they matter most when not all fit.
-        for message in entries.iter().rev().filter_map(context::said) {
+        for message in entries.iter().rev().filter_map(|entry| context::said(entry)) {
             if matches!(message, Message::ToolResult(_)) {
                 continue;
             }

@@ -6,7 +6,7 @@
 use crate::agent::Agent;
 use crate::context::{self, Projected};
 use crate::message::{AssistantMessage, Block, Content, Message, StopReason, SystemMessage, Usage};
-use crate::session::{Body, Entry, EntryId};
+use crate::session::{Body, Entry, EntryId, Session, refs};
 use crate::transcript;
 use serde_json::{Map, Value, json};
 
@@ -102,25 +102,25 @@ impl Agent {
     /// What `ctx.getContextUsage()` answers: `null` when the model's window is not known.
     pub(crate) fn context_usage(&self) -> Value {
         let Some(window) = self.control.model().and_then(|model| model.context_window()) else { return Value::Null };
-        self.control.with_session(|session| {
-            let branch = session.branch(None);
-            let projection = context::projection(&branch);
-            let compacted = branch.iter().rposition(|entry| matches!(entry.body, Body::Compaction { .. }));
-            let counted_since = |compacted: usize| {
-                branch[compacted + 1..].iter().any(|entry| match &entry.body {
-                    Body::Message { message: Message::Assistant(reply) } => counted(reply).is_some(),
-                    _ => false,
-                })
-            };
-            if compacted.is_some_and(|compacted| !counted_since(compacted)) {
-                // The last count is of the conversation before it was summarised.
-                return json!({"tokens": null, "contextWindow": window, "percent": null});
-            }
-            let tokens = of_conversation(&projection, &branch);
-            // An integer stays one, as in JavaScript.
-            let percent = tokens as f64 / window as f64 * 100.0;
-            json!({"tokens": tokens, "contextWindow": window, "percent": percent})
-        })
+        // What cannot be read is told to whoever asks the model; here its size is not known.
+        let Ok(seen) = self.control.with_session(Session::seen) else { return Value::Null };
+        let branch = refs(&seen);
+        let projection = context::projection(&branch);
+        let compacted = branch.iter().rposition(|entry| matches!(entry.body, Body::Compaction { .. }));
+        let counted_since = |compacted: usize| {
+            branch[compacted + 1..].iter().any(|entry| match &entry.body {
+                Body::Message { message: Message::Assistant(reply) } => counted(reply).is_some(),
+                _ => false,
+            })
+        };
+        if compacted.is_some_and(|compacted| !counted_since(compacted)) {
+            // The last count is of the conversation before it was summarised.
+            return json!({"tokens": null, "contextWindow": window, "percent": null});
+        }
+        let tokens = of_conversation(&projection, &branch);
+        // An integer stays one, as in JavaScript.
+        let percent = tokens as f64 / window as f64 * 100.0;
+        json!({"tokens": tokens, "contextWindow": window, "percent": percent})
     }
 
     pub(crate) fn publish_usage(&self) {
@@ -150,7 +150,8 @@ mod tests {
     }
 
     fn tokens(session: &Session) -> u64 {
-        let branch = session.branch(None);
+        let entries = session.branch(None).unwrap();
+        let branch = refs(&entries);
         of_conversation(&context::projection(&branch), &branch)
     }
 

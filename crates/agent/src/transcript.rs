@@ -17,6 +17,7 @@
 use crate::agent::Agent;
 use crate::context;
 use crate::message::{Content, Message, SystemMessage};
+use crate::session::{Session, refs};
 use crate::tools::Tool;
 use serde_json::{Map, Value, json};
 
@@ -95,7 +96,8 @@ fn changed_tools(has: &[Value], wanted: Vec<Value>) -> (Vec<Value>, Vec<Value>) 
 impl Agent {
     /// What the model was told so far.
     pub(crate) fn told(&self) -> Option<SystemMessage> {
-        self.control.with_session(|session| holds(&context::told(&session.branch(None))))
+        let seen = self.control.with_session(Session::seen).ok()?;
+        holds(&context::told(&refs(&seen)))
     }
 
     /// The sections of the prompt that the model does not have yet, as a message.

@@ -250,7 +250,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let state = ReadableState::default();
     let session = open_session(environment, &args, &ambient)?;
     let session_id = session.header().id.clone();
-    let left = session.left_with().model;
+    let left = session.left_with().map_err(|error| Failure::failed(error.to_string()))?.model;
     let published: Arc<dyn StateSink> = Arc::new(state.clone());
     let published = match partner.as_mut().and_then(|partner| partner.entries.take()) {
         Some(between) => between(published),

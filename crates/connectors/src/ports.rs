@@ -97,6 +97,10 @@ ops! {
         Append = "append",
         /// `entryId?`; what is appended next follows it.
         SetLeaf = "set_leaf",
+        /// `entryId`; the answer is `{entry}`, null where there is none.
+        ReadEntry = "read_entry",
+        /// `from?`, a number in file order; the answer is `{entries}`, from there on as many as fit.
+        ReadEntries = "read_entries",
         /// `providers?, builtin?`; the answer is `{models}`, by provider, or `{providers}` when none is named. Of what is
         /// known without extensions; with `builtin` without the user's file.
         ListModels = "list_models",

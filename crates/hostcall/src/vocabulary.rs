@@ -259,6 +259,9 @@ pub const SESSION_OPS: &[(&str, &str)] = &[
     ("ask_model_at", "provider"),
     ("refresh_providers", "session"),
     ("list_models", "session"),
+    // What every extension sees of a session that is short.
+    ("read_entry", "session"),
+    ("read_entries", "session"),
     ("set_leaf", "session.control"),
     ("start_session", "session.control"),
     ("abort", "session.control"),

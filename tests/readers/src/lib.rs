@@ -209,7 +209,7 @@ pub fn session(data: &[u8]) {
     fs::write(&path, data).expect("a file");
     let open = || Session::open(&path, &root, Ambient::system());
     if let Ok(mut first) = open() {
-        let mut known: Vec<_> = first.entries().iter().map(|entry| entry.id.clone()).collect();
+        let mut known: Vec<_> = first.ids().map(|(id, _)| id).collect();
         let body = Body::Custom { custom_type: "fuzz".to_owned(), data: None };
         if let Ok(entry) = first.append(body) {
             known.push(entry.id.clone());
@@ -219,7 +219,7 @@ pub fn session(data: &[u8]) {
         drop(first);
         if saved {
             let second = open().expect("it was mended");
-            let found: Vec<_> = second.entries().iter().map(|entry| entry.id.clone()).collect();
+            let found: Vec<_> = second.ids().map(|(id, _)| id).collect();
             assert_eq!(found, known);
         }
     }

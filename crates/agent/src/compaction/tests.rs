@@ -1,6 +1,6 @@
 use super::*;
 use crate::message::{AssistantMessage, Block, StopReason, ToolCall, ToolResultMessage, Usage};
-use crate::session::Session;
+use crate::session::{Session, refs};
 use crate::testing;
 use serde_json::Map;
 use std::path::Path;
@@ -62,10 +62,10 @@ fn whole_turns_are_summarised_and_the_newest_stays() {
         result("r"),
         Message::user(long.as_str(), 0),
     ]);
-    let prepared = prepare(&session.branch(None), SETTINGS).unwrap();
+    let prepared = prepare(&refs(&session.branch(None).unwrap()), SETTINGS).unwrap();
     assert_eq!(roles(&prepared.to_summarize), ["user", "assistant", "toolResult"]);
     assert!(!prepared.is_split);
-    assert_eq!(prepared.first_kept, session.entries()[3].id);
+    assert_eq!(prepared.first_kept, session.entries().nth(3).unwrap().unwrap().id);
     assert_eq!(prepared.files.details(), json!({"readFiles": ["f"], "modifiedFiles": []}));
 }
 
@@ -79,9 +79,9 @@ fn a_turn_may_be_cut_in_two_but_never_between_a_call_and_its_result() {
         reply("second", Some(("read", "f"))),
         result(&long),
     ]);
-    let prepared = prepare(&session.branch(None), SETTINGS).unwrap();
+    let prepared = prepare(&refs(&session.branch(None).unwrap()), SETTINGS).unwrap();
     // The budget is used up inside the last result; the cut moves to no later point than there is.
-    assert_eq!(prepared.first_kept, session.entries()[3].id);
+    assert_eq!(prepared.first_kept, session.entries().nth(3).unwrap().unwrap().id);
     assert!(prepared.is_split);
     assert_eq!(roles(&prepared.turn_prefix), ["user", "assistant", "toolResult"]);
     assert!(prepared.to_summarize.is_empty());
@@ -91,8 +91,8 @@ fn a_turn_may_be_cut_in_two_but_never_between_a_call_and_its_result() {
 #[test]
 fn there_is_nothing_to_compact_twice() {
     let mut session = session(&[Message::user("a", 0)]);
-    assert_eq!(prepare(&session.branch(None), SETTINGS), None);
-    let kept = session.entries()[0].id.clone();
+    assert_eq!(prepare(&refs(&session.branch(None).unwrap()), SETTINGS), None);
+    let kept = session.entries().next().unwrap().unwrap().id.clone();
     session
         .append(Body::Compaction {
             summary: "S".into(),
@@ -101,20 +101,20 @@ fn there_is_nothing_to_compact_twice() {
             extra: Map::new(),
         })
         .unwrap();
-    assert_eq!(prepare(&session.branch(None), SETTINGS), None);
+    assert_eq!(prepare(&refs(&session.branch(None).unwrap()), SETTINGS), None);
 }
 
 #[test]
 fn a_later_compaction_builds_on_the_earlier_one() {
     let long = "x".repeat(40);
     let mut session = session(&[Message::user("old", 0), Message::user("kept", 0)]);
-    let kept = session.entries()[1].id.clone();
+    let kept = session.entries().nth(1).unwrap().unwrap().id.clone();
     let extra = crate::summary::rest(Some(json!({"readFiles": ["r"], "modifiedFiles": ["m"]})), false);
     session
         .append(Body::Compaction { summary: "S".into(), first_kept_entry_id: kept, tokens_before: 1, extra })
         .unwrap();
     session.append_message(&Message::user(long.as_str(), 0)).unwrap();
-    let prepared = prepare(&session.branch(None), SETTINGS).unwrap();
+    let prepared = prepare(&refs(&session.branch(None).unwrap()), SETTINGS).unwrap();
     assert_eq!(prepared.previous_summary.as_deref(), Some("S"));
     assert_eq!(roles(&prepared.to_summarize), ["user"]);
     assert_eq!(prepared.files.details(), json!({"readFiles": ["r"], "modifiedFiles": ["m"]}));

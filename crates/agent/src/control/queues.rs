@@ -368,7 +368,7 @@ mod tests {
         let control = control();
         control.send_message(custom("x"), None, None).unwrap();
         control.send_message(custom("x"), Some(DeliverAs::Steer), None).unwrap();
-        assert_eq!(control.with_session(|session| session.entries().len()), 2);
+        assert_eq!(control.with_session(|session| session.len()), 2);
         assert!(control.take_run().is_none());
     }
 

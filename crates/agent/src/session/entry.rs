@@ -185,11 +185,6 @@ impl Entry {
         let body = serde_json::from_value(Value::Object(members)).ok()?;
         Some(Self { id, parent, timestamp, body })
     }
-
-    /// Whether the model sees it as a message.
-    pub fn is_assistant(&self) -> bool {
-        matches!(&self.body, Body::Message { message: Message::Assistant(_) })
-    }
 }
 
 #[cfg(test)]

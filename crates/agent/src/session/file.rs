@@ -1,23 +1,24 @@
 //! Session files on disk. The only place of this crate that touches them.
 //!
-//! Reading goes line by line, so that a large session costs what its entries cost; what does not parse is skipped, as
-//! pi does, and what is damaged at the end is moved aside before the next append. Writing is one line a write, by one
-//! process at a time, flushed to the disk at the end of a turn and before tools run.
+//! Reading goes line by line: a session that fits into memory is read into it, of a longer one the index is. What does not
+//! parse is skipped, as pi does, and what is damaged at the end is moved aside before the next append. Writing is one line
+//! a write, by one process at a time, flushed to the disk at the end of a turn and before tools run.
 
 use super::SessionError;
 use super::entry::{Entry, Header, VERSION};
+use super::held::MOST_HELD;
+use super::index::{Node, Place};
+use super::lines::{Line, Lines};
 use super::migrate::migrate;
+use super::outline::outline;
+use super::store::{Entries, State, Storage, repair};
 use crate::ambient::Ambient;
-use pijs_durable::{Appender, Disk, Open, Replace, VfsFile};
+use pijs_durable::{Appender, Disk, Open, VfsFile};
 use pijs_protocol::guard;
-use serde_json::Value;
-use std::collections::BTreeSet;
+use serde_json::{Map, Value};
 use std::fs;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read as _};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-
-/// Longest line that is taken for an entry; a longer one is damage. An entry of 50 MB fits with every character escaped.
-const LONGEST_LINE: usize = 320 << 20;
 
 /// Where the sessions of a working directory are: `<agentDir>/sessions/--a-b-c--`.
 pub fn directory(agent_dir: &Path, cwd: &Path) -> PathBuf {
@@ -53,7 +54,7 @@ pub fn latest(directory: &Path) -> Result<Option<PathBuf>, SessionError> {
 /// What a file holds.
 pub(super) struct Read {
     pub(super) header: Header,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Entries,
     /// What the user should know, one sentence each.
     pub(super) notices: Vec<String>,
     pub(super) storage: Storage,
@@ -79,304 +80,140 @@ pub(super) fn read(disk: &Disk, path: &Path, ambient: &Ambient) -> Result<Option
         Err(error) => return Err(failed("open")(error)),
     };
     let file = disk.open(path, Open::Read).map_err(failed("read"))?;
-    let lines = Lines::read(file, path)?;
-    let mut notices = Vec::new();
-    let mut storage = Storage {
-        disk: disk.clone(),
-        path: Some(path.to_owned()),
-        state: match appender {
-            Some(appender) => State::Open { appender, written: 0 },
-            None => State::Unopened { good: 0, line_break: true, written: 0 },
-        },
-    };
-    let version = lines.header.get("version").and_then(Value::as_u64).unwrap_or(1);
+    let length = file.stat().map_err(failed("read"))?.len;
+    let mut lines = Lines::new(FileReader(file));
+    let (header, mut scan) = Scan::begin(&mut lines, path)?;
+    let version = header.get("version").and_then(Value::as_u64).unwrap_or(1);
     if version > VERSION {
         let reason = format!("it is of format version {version}, which a later pi wrote; this one knows {VERSION}");
         return Err(SessionError::new(path, "open", reason));
     }
-    let mut values = lines.entries;
-    let mut header = Value::Object(lines.header);
+    let mut header = Value::Object(header);
+    let mut notices = Vec::new();
     if version < VERSION {
+        let mut values = Vec::new();
+        scan.each(&mut lines, path, |scan, line| scan.value(line.bytes).map(|value| values.push(value)).is_some())?;
         migrate(version, &mut header, &mut values, ambient);
         notices.push(format!("the session file was of format version {version} and is now of version {VERSION}"));
+        values.into_iter().for_each(|value| scan.take(value, None));
+    } else if length <= MOST_HELD || !guard::is_up("session.held") {
+        scan.each(&mut lines, path, |scan, line| {
+            let place = Place::of(line.from, line.bytes);
+            scan.value(line.bytes).map(|value| scan.take(value, Some(place))).is_some()
+        })?;
+    } else {
+        scan.each(&mut lines, path, Scan::note)?;
     }
     let header: Header = serde_json::from_value(header)
         .map_err(|error| SessionError::new(path, "open", format!("its header is incomplete: {error}")))?;
-    let mut skipped = lines.skipped;
-    let mut known = BTreeSet::new();
-    let mut entries = Vec::new();
-    for value in values {
-        // The first of two entries of one name counts: what follows it was said about that one.
-        match Entry::from_value(value).filter(|entry| known.insert(entry.id.clone())) {
-            Some(entry) => entries.push(entry),
-            None => skipped += 1,
-        }
-    }
+    let Scan { entries, skipped, good, ends_with_line_break: line_break, .. } = scan;
     if skipped > 0 {
         notices.push(format!("{skipped} lines of the session file are damaged or repeated and were left out"));
     }
-    match &mut storage.state {
-        State::Open { appender, written } => {
-            *written = entries.len();
-            if let Some(aside) =
-                repair(disk, path, appender, lines.good, lines.ends_with_line_break).map_err(failed("repair"))?
-            {
+    let written = entries.index.len();
+    let state = match appender {
+        Some(mut appender) => {
+            if let Some(aside) = repair(disk, path, &mut appender, good, line_break).map_err(failed("repair"))? {
                 notices.push(format!("the end of the session file was damaged; it was moved to {}", aside.display()));
             }
+            State::Open { appender, written }
         }
-        unopened => {
-            *unopened =
-                State::Unopened { good: lines.good, line_break: lines.ends_with_line_break, written: entries.len() };
-        }
-    }
+        None => State::Unopened { good, line_break, written },
+    };
+    let mut storage = Storage::opened(disk, path, state, lines.into_file().0);
+    let mut entries = entries;
     if version < VERSION {
-        storage.rewrite(&header, &entries).map_err(failed("migrate"))?;
+        storage.rewrite(&header, &mut entries).map_err(failed("migrate"))?;
     }
     Ok(Some(Read { header, entries, notices, storage }))
 }
 
-/// Makes the end of a file ready for the next line; answers where a damaged end was moved.
-fn repair(
-    disk: &Disk,
-    path: &Path,
-    appender: &mut Appender,
-    good: u64,
-    line_break: bool,
-) -> io::Result<Option<PathBuf>> {
-    if good < appender.length() && guard::is_up("session.damaged") {
-        return set_aside(disk, path, appender, good).map(Some);
-    }
-    if !line_break {
-        appender.append(b"\n")?;
-    }
-    Ok(None)
-}
-
-/// Moves everything behind `good` into a file beside the session, then cuts it off.
-fn set_aside(disk: &Disk, path: &Path, appender: &mut Appender, good: u64) -> io::Result<PathBuf> {
-    const PIECE: u64 = 64 << 20;
-    let mut from = good;
-    let mut first = None;
-    for number in 1.. {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".damaged-{number}"));
-        let aside = path.with_file_name(name);
-        let to = (from + PIECE).min(appender.length());
-        let piece = appender.read_range(from, to)?;
-        if disk.create_once(&aside, &piece)? {
-            first.get_or_insert(aside);
-            from = to;
-            if from == appender.length() {
-                break;
-            }
-        }
-    }
-    appender.cut(good)?;
-    Ok(first.unwrap_or_default())
-}
-
-/// The lines of a file.
-struct Lines {
-    header: serde_json::Map<String, Value>,
-    entries: Vec<Value>,
-    /// Lines in the middle that do not parse.
+/// What has been read of a file.
+struct Scan {
+    entries: Entries,
+    /// Lines in the middle that do not parse, and entries that are none or repeated.
     skipped: usize,
+    /// Lines since the last one that parses.
+    bad: usize,
     /// Bytes up to the end of the last line that parses.
     good: u64,
-    length: u64,
     ends_with_line_break: bool,
 }
 
-impl Lines {
-    fn read(file: Box<dyn VfsFile>, path: &Path) -> Result<Self, SessionError> {
-        let mut reader = BufReader::with_capacity(64 << 10, FileReader(file));
+impl Scan {
+    /// Reads the header.
+    fn begin(lines: &mut Lines<FileReader>, path: &Path) -> Result<(Map<String, Value>, Self), SessionError> {
         let no_session = || SessionError::new(path, "open", "its first line is no session header");
-        let mut line = Vec::new();
-        let mut at = 0;
-        let mut lines: Option<Self> = None;
-        let mut bad = 0;
-        loop {
-            let read = match read_line(&mut reader, &mut line) {
-                Ok(read) => read,
-                // The good part counts; whether the disk can still be read is not ours to repair.
-                Err(error) => return Err(SessionError::new(path, "read", error)),
-            };
-            if read.bytes == 0 {
-                break;
-            }
-            at += read.bytes;
-            let text = if lines.is_none() { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line) } else { &line };
-            let value = if read.whole { serde_json::from_slice::<Value>(text).ok() } else { None };
-            match &mut lines {
-                None => {
-                    let Some(Value::Object(header)) = value else { return Err(no_session()) };
-                    if header.get("type").and_then(Value::as_str) != Some("session") {
-                        return Err(no_session());
-                    }
-                    lines = Some(Self {
-                        header,
-                        entries: Vec::new(),
-                        skipped: 0,
-                        good: at,
-                        length: at,
-                        ends_with_line_break: read.line_break,
-                    });
-                }
-                Some(lines) => {
-                    lines.length = at;
-                    match value {
-                        Some(value) => {
-                            lines.entries.push(value);
-                            lines.skipped += std::mem::take(&mut bad);
-                            lines.good = at;
-                            lines.ends_with_line_break = read.line_break;
-                        }
-                        // An empty line is nothing.
-                        None if read.whole && text.trim_ascii().is_empty() && bad == 0 => lines.good = at,
-                        None => bad += 1,
-                    }
-                }
+        let first = lines.next().map_err(|error| SessionError::new(path, "read", error))?.ok_or_else(no_session)?;
+        let text = first.bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first.bytes);
+        let header = match serde_json::from_slice(text) {
+            Ok(Value::Object(header)) if first.whole => header,
+            _ => return Err(no_session()),
+        };
+        if header.get("type").and_then(Value::as_str) != Some("session") {
+            return Err(no_session());
+        }
+        let (good, ends_with_line_break) = (first.to, first.line_break);
+        Ok((header, Self { entries: Entries::default(), skipped: 0, bad: 0, good, ends_with_line_break }))
+    }
+
+    /// Gives every line to `take`, which says whether it is JSON.
+    fn each(
+        &mut self,
+        lines: &mut Lines<FileReader>,
+        path: &Path,
+        mut take: impl FnMut(&mut Self, &Line<'_>) -> bool,
+    ) -> Result<(), SessionError> {
+        // The good part counts; whether the disk can still be read is not ours to repair.
+        while let Some(line) = lines.next().map_err(|error| SessionError::new(path, "read", error))? {
+            if line.whole && take(self, &line) {
+                self.skipped += std::mem::take(&mut self.bad);
+                (self.good, self.ends_with_line_break) = (line.to, line.line_break);
+            } else if line.whole && line.bytes.trim_ascii().is_empty() && self.bad == 0 {
+                // An empty line is nothing.
+                self.good = line.to;
+            } else {
+                self.bad += 1;
             }
         }
-        lines.ok_or_else(no_session)
+        Ok(())
+    }
+
+    /// The JSON of a line.
+    fn value(&self, line: &[u8]) -> Option<Value> {
+        serde_json::from_slice(line).ok()
+    }
+
+    /// Takes an entry into memory.
+    fn take(&mut self, value: Value, place: Option<Place>) {
+        let taken = Entry::from_value(value).is_some_and(|entry| self.entries.push(entry, place).is_some());
+        self.skipped += usize::from(!taken);
+    }
+
+    /// Takes an entry into the index alone.
+    fn note(&mut self, line: &Line<'_>) -> bool {
+        let Ok(found) = outline(line.bytes) else { return false };
+        let place = Some(Place::of(line.from, line.bytes));
+        let taken = found.is_some_and(|found| {
+            let node = Node { name: found.name, parent: found.parent, kind: found.kind, place };
+            let is_new = self.entries.index.push(node);
+            if is_new
+                && found.tells
+                && let Some(entry) = self.value(line.bytes).and_then(Entry::from_value)
+            {
+                self.entries.index.heed(&entry.body);
+            }
+            is_new
+        });
+        self.skipped += usize::from(!taken);
+        true
     }
 }
 
-struct FileReader(Box<dyn VfsFile>);
+pub(super) struct FileReader(pub(super) Box<dyn VfsFile>);
 
 impl io::Read for FileReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
     }
-}
-
-struct ReadLine {
-    /// With the line break; 0 at the end.
-    bytes: u64,
-    line_break: bool,
-    /// Not longer than a line may be.
-    whole: bool,
-}
-
-/// One line; of one that is too long only its length is kept.
-fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<ReadLine> {
-    line.clear();
-    let mut bytes = (&mut *reader).take(LONGEST_LINE as u64).read_until(b'\n', line)? as u64;
-    let mut line_break = line.last() == Some(&b'\n');
-    let mut whole = true;
-    while !line_break && bytes >= LONGEST_LINE as u64 {
-        whole = false;
-        line.clear();
-        line.shrink_to(0);
-        let buffer = reader.fill_buf()?;
-        if buffer.is_empty() {
-            break;
-        }
-        let (used, ended) = match buffer.iter().position(|byte| *byte == b'\n') {
-            Some(at) => (at + 1, true),
-            None => (buffer.len(), false),
-        };
-        reader.consume(used);
-        bytes += used as u64;
-        line_break = ended;
-    }
-    Ok(ReadLine { bytes, line_break, whole })
-}
-
-/// Where a session's lines go.
-pub(super) struct Storage {
-    disk: Disk,
-    path: Option<PathBuf>,
-    state: State,
-}
-
-enum State {
-    /// Nothing is on disk yet: pi writes no file for a conversation the model never joined.
-    Waiting,
-    /// It is on disk and could not be opened for writing: so many bytes are good, so many entries in them.
-    Unopened { good: u64, line_break: bool, written: usize },
-    /// Open for appending; so many entries are written.
-    Open { appender: Appender, written: usize },
-}
-
-impl Storage {
-    pub(super) fn memory() -> Self {
-        Self { disk: Disk::system(), path: None, state: State::Waiting }
-    }
-
-    pub(super) fn file(disk: &Disk, path: PathBuf) -> Self {
-        Self { disk: disk.clone(), path: Some(path), state: State::Waiting }
-    }
-
-    pub(super) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
-    }
-
-    /// Writes everything now: for a session that begins with entries of another one.
-    pub(super) fn write_all(&mut self, header: &Header, entries: &[Entry]) -> Result<(), SessionError> {
-        let Some(path) = self.path.clone() else { return Ok(()) };
-        let failed = |error| SessionError::new(&path, "write", error);
-        let mut appender = Appender::open(&self.disk, &path).map_err(failed)?.appender;
-        appender.append(text(header, entries).as_bytes()).map_err(failed)?;
-        self.state = State::Open { appender, written: entries.len() };
-        Ok(())
-    }
-
-    /// The last of `entries` is new: writes what is due. After an error nothing of it counts as written, and all of it
-    /// is written with the next one.
-    pub(super) fn appended(&mut self, header: &Header, entries: &[Entry]) -> Result<(), SessionError> {
-        let Some(path) = self.path.clone() else { return Ok(()) };
-        let failed = |error| SessionError::new(&path, "write", error);
-        if matches!(&self.state, State::Open { appender, .. } if appender.is_broken()) {
-            // Nobody knows what is behind the last flush: a new file is written, not the old one believed.
-            return self.rewrite(header, entries).map_err(failed);
-        }
-        match &mut self.state {
-            State::Waiting if !entries.iter().any(Entry::is_assistant) => Ok(()),
-            State::Waiting => self.write_all(header, entries),
-            State::Unopened { good, line_break, written } => {
-                let (good, line_break, written) = (*good, *line_break, *written);
-                let mut appender = Appender::open(&self.disk, &path).map_err(failed)?.appender;
-                repair(&self.disk, &path, &mut appender, good, line_break).map_err(failed)?;
-                self.state = State::Open { appender, written };
-                self.appended(header, entries)
-            }
-            State::Open { appender, written } => {
-                for entry in &entries[*written..] {
-                    appender.append(format!("{}\n", entry.to_value()).as_bytes()).map_err(failed)?;
-                    *written += 1;
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// Makes what was appended durable.
-    pub(super) fn sync(&mut self, header: &Header, entries: &[Entry]) -> Result<(), SessionError> {
-        let (Some(path), State::Open { appender, .. }) = (&self.path, &mut self.state) else { return Ok(()) };
-        let Err(error) = appender.sync() else { return Ok(()) };
-        let failed = SessionError::new(path, "flush", error);
-        // A second flush of the same file would succeed whatever was lost.
-        self.rewrite(header, entries).map_err(|_| failed)
-    }
-
-    /// Puts a new file with all entries in the place of the old one, which stays as `.bak`.
-    fn rewrite(&mut self, header: &Header, entries: &[Entry]) -> io::Result<()> {
-        let Some(path) = &self.path else { return Ok(()) };
-        self.disk.replace(path, text(header, entries).as_bytes(), Replace::STATE)?;
-        // The lock on the old file ends only when the new one has its own.
-        let appender = Appender::open(&self.disk, path)?.appender;
-        self.state = State::Open { appender, written: entries.len() };
-        Ok(())
-    }
-}
-
-fn text(header: &Header, entries: &[Entry]) -> String {
-    let mut text = serde_json::to_string(header).expect("a header has only string keys");
-    text.push('\n');
-    for entry in entries {
-        text.push_str(&entry.to_value().to_string());
-        text.push('\n');
-    }
-    text
 }

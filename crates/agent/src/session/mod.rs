@@ -5,13 +5,21 @@
 //! everything so far, then one line per entry. A session of the real pi opens here and the other
 //! way round.
 //!
+//! A long session is not held: in memory are an index of all entries and the newest of them, older ones are read from the
+//! file when somebody asks. Whoever takes entries one after the other ([`Session::entries`]) never has more than one.
+//!
 //! Always holds: an id is unique within its session; entries are never changed after they were
 //! appended; a line is written whole or not at all (a damaged end is moved aside when the file is
-//! opened); one process at a time writes a file.
+//! opened); one process at a time writes a file; what is read of an entry is what was read or written first, or an error.
 
 pub mod entry;
 pub mod file;
+mod held;
+mod index;
+mod lines;
 mod migrate;
+mod outline;
+mod store;
 mod tree;
 
 pub use entry::{Body, Entry, EntryId, Header};
@@ -19,17 +27,22 @@ pub use tree::Left;
 
 use crate::ambient::Ambient;
 use crate::message::Message;
-use file::Storage;
+use index::Name;
 use serde_json::Map;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use store::{Entries, Storage};
+
+/// Entries as those take them who read a branch.
+pub fn refs(entries: &[Arc<Entry>]) -> Vec<&Entry> {
+    entries.iter().map(|entry| &**entry).collect()
+}
 
 /// One session.
 pub struct Session {
     header: Header,
-    entries: Vec<Entry>,
-    index: BTreeMap<EntryId, usize>,
+    entries: Entries,
     leaf: Option<EntryId>,
     storage: Storage,
     ambient: Ambient,
@@ -90,9 +103,8 @@ impl Session {
         let mut session = Self::new(cwd, read.storage, ambient);
         session.header = read.header;
         session.notices = read.notices;
-        for entry in read.entries {
-            session.insert(entry);
-        }
+        session.entries = read.entries;
+        session.leaf = session.entries.index.len().checked_sub(1).map(|last| session.id_at(last));
         Ok(session)
     }
 
@@ -114,7 +126,7 @@ impl Session {
             parent_session: None,
             extra: Map::new(),
         };
-        Self { header, entries: Vec::new(), index: BTreeMap::new(), leaf: None, storage, ambient, notices: Vec::new() }
+        Self { header, entries: Entries::default(), leaf: None, storage, ambient, notices: Vec::new() }
     }
 
     /// What the user should know about how the file was found, one sentence each.
@@ -124,7 +136,7 @@ impl Session {
 
     /// Makes all entries durable: at the end of a turn, and before tools run.
     pub fn sync(&mut self) -> Result<(), SessionError> {
-        self.storage.sync(&self.header, &self.entries)
+        self.storage.sync(&self.header, &mut self.entries)
     }
 
     /// The first line.
@@ -137,14 +149,74 @@ impl Session {
         self.storage.path()
     }
 
-    /// All entries in file order.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
+    /// How many entries it has.
+    pub fn len(&self) -> usize {
+        self.entries.index.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of its lines on disk.
+    pub fn bytes(&self) -> u64 {
+        self.entries.index.bytes
+    }
+
+    /// All entries in file order, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// An entry that is not in memory and cannot be read again, here as with all others that give entries: the file is
+    /// gone, or another program has changed it.
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = Result<Arc<Entry>, SessionError>> + '_ {
+        self.entries_from(0)
+    }
+
+    /// The same from a number on.
+    pub fn entries_from(&self, first: usize) -> impl DoubleEndedIterator<Item = Result<Arc<Entry>, SessionError>> + '_ {
+        (first.min(self.len())..self.len()).map(|at| self.read(at))
+    }
+
+    /// Ids of all entries in file order, and of what each follows. Reads nothing.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = (EntryId, Option<EntryId>)> + '_ {
+        (0..self.len()).map(|at| {
+            let node = self.entries.index.node(at);
+            (node.name.id(), node.parent.as_ref().map(Name::id))
+        })
+    }
+
+    /// The number of an entry in the file.
+    pub fn place(&self, id: &EntryId) -> Option<usize> {
+        self.entries.index.find(&Name::of(&id.0))
     }
 
     /// An entry by name.
-    pub fn entry(&self, id: &EntryId) -> Option<&Entry> {
-        self.index.get(id).map(|at| &self.entries[*at])
+    pub fn entry(&self, id: &EntryId) -> Result<Option<Arc<Entry>>, SessionError> {
+        self.place(id).map(|at| self.at(at)).transpose()
+    }
+
+    /// An entry by number, which is kept in memory while there is room.
+    pub(crate) fn at(&self, at: usize) -> Result<Arc<Entry>, SessionError> {
+        if let Some(entry) = self.entries.in_memory(at) {
+            return Ok(entry);
+        }
+        let entry = Arc::new(self.storage.entry(self.entries.index.node(at))?);
+        self.entries.keep(at, &entry);
+        Ok(entry)
+    }
+
+    /// An entry by number, for one look.
+    fn read(&self, at: usize) -> Result<Arc<Entry>, SessionError> {
+        match self.entries.in_memory(at) {
+            Some(entry) => Ok(entry),
+            None => self.storage.entry(self.entries.index.node(at)).map(Arc::new),
+        }
+    }
+
+    fn id_at(&self, at: usize) -> EntryId {
+        self.entries.index.node(at).name.id()
     }
 
     /// What the next entry will follow.
@@ -154,37 +226,19 @@ impl Session {
 
     /// The latest name of the session.
     pub fn name(&self) -> Option<&str> {
-        let name = self.entries.iter().rev().find_map(|entry| match &entry.body {
-            Body::SessionInfo { name } => Some(name.as_deref()),
-            _ => None,
-        })?;
-        name.map(str::trim).filter(|name| !name.is_empty())
-    }
-
-    /// Entries from the root to `from`, or to the leaf.
-    pub fn branch(&self, from: Option<&EntryId>) -> Vec<&Entry> {
-        let mut path = Vec::new();
-        let mut seen = BTreeSet::new();
-        let mut at = from.or(self.leaf.as_ref());
-        // A file made by hand may hold a circle.
-        while let Some(entry) = at.and_then(|id| self.entry(id)).filter(|entry| seen.insert(&entry.id)) {
-            path.push(entry);
-            at = entry.parent.as_ref();
-        }
-        path.reverse();
-        path
+        self.entries.index.name.as_deref().map(str::trim).filter(|name| !name.is_empty())
     }
 
     /// Appends an entry below the leaf and writes it when it is time.
-    pub fn append(&mut self, body: Body) -> Result<&Entry, SessionError> {
+    pub fn append(&mut self, body: Body) -> Result<Arc<Entry>, SessionError> {
         let entry = Entry { id: self.fresh_id(), parent: self.leaf.clone(), timestamp: self.ambient.now_iso(), body };
-        self.insert(entry);
-        self.storage.appended(&self.header, &self.entries)?;
-        Ok(self.entries.last().expect("just inserted"))
+        let entry = self.insert(entry);
+        self.storage.appended(&self.header, &mut self.entries)?;
+        Ok(entry)
     }
 
     /// Appends a message: a custom one as pi's own entry type.
-    pub fn append_message(&mut self, message: &Message) -> Result<&Entry, SessionError> {
+    pub fn append_message(&mut self, message: &Message) -> Result<Arc<Entry>, SessionError> {
         self.append(match message {
             Message::Custom(custom) => Body::CustomMessage {
                 custom_type: custom.custom_type.clone(),
@@ -196,10 +250,9 @@ impl Session {
         })
     }
 
-    fn insert(&mut self, entry: Entry) {
+    fn insert(&mut self, entry: Entry) -> Arc<Entry> {
         self.leaf = Some(entry.id.clone());
-        self.index.insert(entry.id.clone(), self.entries.len());
-        self.entries.push(entry);
+        self.entries.push(entry, None).expect("an id that nothing has")
     }
 
     /// Eight hexadecimal digits; rolled again on the rare clash.
@@ -208,7 +261,7 @@ impl Session {
             let mut bytes = [0; 4];
             self.ambient.random.fill(&mut bytes);
             let id = EntryId(format!("{:08x}", u32::from_be_bytes(bytes)));
-            if !self.index.contains_key(&id) {
+            if self.place(&id).is_none() {
                 return id;
             }
         }

@@ -1,10 +1,12 @@
 //! Moving in the tree of a session, and taking one branch of it out.
 
 use super::entry::{Body, Entry, EntryId};
+use super::index::{Kind, Name};
 use super::{Session, SessionError};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 /// What a session was left with. A session in which nobody has said anything was left with nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,7 +25,7 @@ impl Session {
     /// Makes an entry the leaf: what is appended next follows it. `None` goes before the first entry.
     /// Answers whether the entry exists.
     pub fn go_to(&mut self, leaf: Option<&EntryId>) -> bool {
-        if leaf.is_some_and(|leaf| self.entry(leaf).is_none()) {
+        if leaf.is_some_and(|leaf| self.place(leaf).is_none()) {
             return false;
         }
         self.leaf = leaf.cloned();
@@ -36,47 +38,114 @@ impl Session {
         leaf: Option<&EntryId>,
         summary: String,
         extra: Map<String, Value>,
-    ) -> Result<&Entry, SessionError> {
+    ) -> Result<Arc<Entry>, SessionError> {
         let from_id = self.leaf.as_ref().map_or_else(|| "root".to_owned(), |leaf| leaf.0.clone());
         self.go_to(leaf);
         self.append(Body::BranchSummary { from_id, summary, extra })
     }
 
+    /// Numbers from an entry, or from the leaf, up to the root.
+    fn upwards(&self, from: Option<&EntryId>) -> impl Iterator<Item = usize> + '_ {
+        self.entries.index.upwards(from.or(self.leaf.as_ref()).and_then(|id| self.place(id)))
+    }
+
+    /// Entries from the root to `from`, or to the leaf: all of them at once, in memory. [`Session::entries`] and
+    /// [`Session::seen`] need less.
+    pub fn branch(&self, from: Option<&EntryId>) -> Result<Vec<Arc<Entry>>, SessionError> {
+        let mut branch: Vec<_> = self.upwards(from).map(|at| self.at(at)).collect::<Result<_, _>>()?;
+        branch.reverse();
+        Ok(branch)
+    }
+
+    /// The same, one after the other.
+    pub fn along_branch(&self) -> impl DoubleEndedIterator<Item = Result<Arc<Entry>, SessionError>> + '_ {
+        let branch: Vec<usize> = self.upwards(None).collect();
+        branch.into_iter().rev().map(|at| self.read(at))
+    }
+
+    /// The end of the branch that the model sees: from the first entry that the latest compaction kept. Without a
+    /// compaction it is all of the branch.
+    pub fn seen(&self) -> Result<Vec<Arc<Entry>>, SessionError> {
+        let mut seen = Vec::new();
+        let mut upwards = self.upwards(None);
+        let kept = loop {
+            let Some(at) = upwards.next() else { break None };
+            let entry = self.at(at)?;
+            let kept = match &entry.body {
+                Body::Compaction { first_kept_entry_id, .. } => Some(Name::of(&first_kept_entry_id.0)),
+                _ => None,
+            };
+            seen.push(entry);
+            if kept.is_some() {
+                break kept;
+            }
+        };
+        // What a compaction keeps may be nothing: then it names an entry that is not above it.
+        if let Some(kept) = kept.and_then(|kept| self.entries.index.find(&kept)) {
+            let mut above = Vec::new();
+            let mut is_above = false;
+            for at in upwards {
+                above.push(at);
+                if at == kept {
+                    is_above = true;
+                    break;
+                }
+            }
+            for at in above.into_iter().filter(|_| is_above) {
+                seen.push(self.at(at)?);
+            }
+        }
+        seen.reverse();
+        Ok(seen)
+    }
+
     /// The deepest entry that two entries have above them, or are.
     pub fn common_ancestor(&self, a: &EntryId, b: &EntryId) -> Option<EntryId> {
-        let a = self.branch(Some(a));
-        let of_both = |entry: &&&Entry| a.iter().any(|other| other.id == entry.id);
-        self.branch(Some(b)).iter().rev().find(of_both).map(|entry| entry.id.clone())
+        let a: BTreeSet<usize> = self.upwards(Some(a)).collect();
+        self.upwards(Some(b)).find(|at| a.contains(at)).map(|at| self.id_at(at))
+    }
+
+    /// The entries below `above`, or below the root, up to and with `from`.
+    pub fn below(&self, above: Option<&EntryId>, from: &EntryId) -> Result<Vec<Arc<Entry>>, SessionError> {
+        let above = above.and_then(|id| self.place(id));
+        let mut below = Vec::new();
+        for at in self.upwards(Some(from)).take_while(|at| Some(*at) != above) {
+            below.push(self.at(at)?);
+        }
+        below.reverse();
+        Ok(below)
     }
 
     /// The model and the thinking level of the branch that goes on.
-    pub fn left_with(&self) -> Left {
-        let branch = self.branch(None);
-        let (mut last_model, mut last_thinking) = (None, None);
-        for entry in &branch {
-            match &entry.body {
+    pub fn left_with(&self) -> Result<Left, SessionError> {
+        let (mut last_model, mut last_thinking, mut began) = (None, None, false);
+        for at in self.upwards(None) {
+            let asked = match self.entries.index.node(at).kind {
+                Kind::Model => last_model.is_none(),
+                Kind::Thinking => last_thinking.is_none(),
+                Kind::Message => !began,
+                Kind::Compaction | Kind::Other => false,
+            };
+            if !asked {
+                continue;
+            }
+            match &self.at(at)?.body {
                 Body::ModelChange { provider, model_id } => last_model = Some((provider.clone(), model_id.clone())),
                 Body::ThinkingLevelChange { thinking_level } => last_thinking = Some(thinking_level.clone()),
+                Body::Message { .. } => began = true,
                 _ => {}
             }
+            if last_model.is_some() && last_thinking.is_some() && began {
+                break;
+            }
         }
-        let began = branch.iter().any(|entry| matches!(entry.body, Body::Message { .. }));
         let (model, thinking) = (last_model.clone().filter(|_| began), last_thinking.clone().filter(|_| began));
-        Left { model, thinking, last_model, last_thinking }
+        Ok(Left { model, thinking, last_model, last_thinking })
     }
 
     /// The labels that hold, by entry.
-    pub fn labels(&self) -> BTreeMap<&EntryId, &str> {
-        let mut labels = BTreeMap::new();
-        for entry in &self.entries {
-            if let Body::Label { target_id, label } = &entry.body {
-                match label.as_deref().filter(|label| !label.is_empty()) {
-                    Some(label) => labels.insert(target_id, label),
-                    None => labels.remove(target_id),
-                };
-            }
-        }
-        labels
+    pub fn labels(&self) -> &BTreeMap<EntryId, String> {
+        &self.entries.index.labels
     }
 
     /// A new, empty session beside this one: in the same folder, or in memory.
@@ -99,13 +168,13 @@ impl Session {
         let mut session = self.sibling(self.path().map(|path| path.display().to_string()));
         let mut replaced: BTreeMap<EntryId, EntryId> = BTreeMap::new();
         let mut open: Vec<EntryId> = Vec::new();
-        for entry in self.branch(Some(leaf)) {
+        for entry in self.branch(Some(leaf))? {
             if matches!(entry.body, Body::Label { .. }) {
                 open.push(entry.id.clone());
                 continue;
             }
             replaced.extend(open.drain(..).map(|label| (label, entry.id.clone())));
-            let mut entry = Entry { parent: session.leaf.clone(), ..entry.clone() };
+            let mut entry = Entry { parent: session.leaf.clone(), ..Entry::clone(&entry) };
             if let Body::Compaction { first_kept_entry_id, .. } = &mut entry.body
                 && let Some(kept) = replaced.get(first_kept_entry_id)
             {
@@ -113,11 +182,9 @@ impl Session {
             }
             session.insert(entry);
         }
-        let labels: Vec<(EntryId, String)> =
-            self.labels().into_iter().map(|(target, label)| (target.clone(), label.to_owned())).collect();
-        for (target_id, label) in labels {
-            if session.entry(&target_id).is_some() {
-                let body = Body::Label { target_id, label: Some(label) };
+        for (target_id, label) in self.labels() {
+            if session.place(target_id).is_some() {
+                let body = Body::Label { target_id: target_id.clone(), label: Some(label.clone()) };
                 let entry = Entry {
                     id: session.fresh_id(),
                     parent: session.leaf.clone(),
@@ -127,8 +194,8 @@ impl Session {
                 session.insert(entry);
             }
         }
-        if session.entries.iter().any(Entry::is_assistant) {
-            session.storage.write_all(&session.header, &session.entries)?;
+        if session.entries.index.has_reply {
+            session.storage.write_all(&session.header, &mut session.entries)?;
         }
         Ok(session)
     }

@@ -474,13 +474,12 @@ impl Driver {
         let files = files::changes(before, &files::list(&dirs.cwd, &dirs.home), self.scenario.file_limit);
         let (calls, left) = self.script.counts();
         let mut last = self.control.with_session(|session| {
-            let entries = session.entries();
-            let place = |id| entries.iter().position(|entry| entry.id == id);
-            let shown: Vec<Value> = entries
-                .iter()
+            let shown: Vec<Value> = session
+                .entries()
+                .filter_map(Result::ok)
                 .map(|entry| {
-                    let parent = entry.parent.clone();
-                    let parent = parent.map(|parent| place(parent).map_or(json!("?"), |place| json!(place)));
+                    let parent = entry.parent.as_ref();
+                    let parent = parent.map(|parent| session.place(parent).map_or(json!("?"), |place| json!(place)));
                     let value = entry.to_value();
                     let (role, custom_type) = match &entry.body {
                         Body::Message { message } => (Some(message.role().to_owned()), None),
@@ -492,7 +491,7 @@ impl Driver {
                     shown
                 })
                 .collect();
-            let leaf = session.leaf().and_then(|leaf| place(leaf.clone()));
+            let leaf = session.leaf().and_then(|leaf| session.place(leaf));
             let name = session.name().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned);
             json!({"entries": shown, "leaf": leaf, "sessionName": name})
         });

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 impl Driver {
     pub(super) async fn render(&self) {
-        let branch: Vec<_> = self.control.with_session(|session| session.branch(None).into_iter().cloned().collect());
+        let branch = self.control.with_session(|session| session.branch(None)).unwrap_or_default();
         let cwd = &self.surroundings.dirs.cwd;
         let mut calls: BTreeMap<String, ToolCall> = BTreeMap::new();
         for entry in &branch {

@@ -187,7 +187,7 @@ impl Driver {
             usize::try_from(if index < 0 { index + length } else { index }).ok()
         };
         self.control.with_session(|session| {
-            let entries: Vec<Value> = session.entries().iter().map(|entry| entry.to_value()).collect();
+            let entries: Vec<Value> = session.entries().filter_map(Result::ok).map(|entry| entry.to_value()).collect();
             let chosen: Vec<&Value> = match wanted {
                 Value::Number(_) => entries.iter().collect(),
                 _ => entries

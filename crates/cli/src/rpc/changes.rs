@@ -2,6 +2,7 @@
 
 use super::commands::{Answer, Commands};
 use super::page::page;
+use pijs_agent::session::refs;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
@@ -114,8 +115,9 @@ impl Commands {
     fn export(&self, to: Option<&str>) -> Answer {
         let (file, page) = self.control().with_session(|session| {
             let title = session.name().map_or_else(|| format!("Session {}", session.header().id), str::to_owned);
-            (session.path().map(Path::to_owned), page(&title, &session.branch(None)))
-        });
+            let page = session.branch(None).map(|branch| page(&title, &refs(&branch)));
+            page.map(|page| (session.path().map(Path::to_owned), page)).map_err(|error| error.to_string())
+        })?;
         let file = file.ok_or("Cannot export in-memory session to HTML")?;
         if !file.exists() {
             return Err("Nothing to export yet - start a conversation first".to_owned());

@@ -3,12 +3,13 @@
 use super::wire::Wire;
 use crate::session::Assembled;
 use pijs_agent::message::{Block, Content, Message};
-use pijs_agent::session::{Body, Entry, EntryId};
-use pijs_agent::{AgentControl, DeliverAs, Ending, InputSource};
+use pijs_agent::session::{Body, Entry, EntryId, Session};
+use pijs_agent::{AgentControl, ControlError, DeliverAs, Ending, InputSource};
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// The session of one client.
@@ -65,17 +66,27 @@ impl Commands {
                 let (steering, follow_up) = control.clear_waiting();
                 Ok(Some(json!({"steering": steering, "followUp": follow_up})))
             }
-            "get_state" => Ok(Some(self.state())),
+            "get_state" => self.state().map(Some).map_err(|error| error.to_string()),
             "get_messages" => {
-                let messages: Vec<Value> = self.session.agent.messages().iter().map(Message::to_value).collect();
-                Ok(Some(json!({"messages": messages})))
+                let messages = self.session.agent.messages().map_err(|error| error.to_string())?;
+                Ok(Some(json!({"messages": messages.iter().map(Message::to_value).collect::<Vec<_>>()})))
             }
             "get_entries" => self.entries(record.get("since").and_then(Value::as_str)),
-            "get_tree" => control
-                .with_session(|session| Ok(Some(json!({"tree": tree(session.entries())?, "leafId": session.leaf()})))),
-            "get_fork_messages" => Ok(Some(json!({"messages": self.fork_messages()}))),
-            "get_last_assistant_text" => Ok(Some(json!({"text": self.last_text()}))),
-            "get_session_stats" => Ok(Some(self.stats())),
+            "get_tree" => control.with_session(|session| {
+                if depth(session) > DEEPEST_TREE {
+                    return Err(format!(
+                        "get_tree: the session is deeper than {DEEPEST_TREE} entries; use get_entries"
+                    ));
+                }
+                let entries = session.entries().collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+                Ok(Some(json!({"tree": tree(&entries), "leafId": session.leaf()})))
+            }),
+            "get_fork_messages" => self.fork_messages().map(|said| Some(json!({"messages": said}))),
+            "get_last_assistant_text" => {
+                let text = self.session.agent.last_reply().map_err(|error| error.to_string())?;
+                Ok(Some(json!({"text": text})))
+            }
+            "get_session_stats" => self.stats().map(Some),
             "get_commands" => {
                 let commands = self.session.host.state().get("commands").unwrap_or_else(|| json!([]));
                 Ok(Some(json!({"commands": commands})))
@@ -156,7 +167,7 @@ impl Commands {
         self.session.host.commands().iter().any(|command| command.invocation == name)
     }
 
-    fn state(&self) -> Value {
+    fn state(&self) -> Result<Value, ControlError> {
         let state = self.session.host.state();
         let (steering, follow_up) = self.control().waiting();
         let (file, id, name) = self.control().with_session(|session| {
@@ -169,112 +180,108 @@ impl Commands {
             "isStreaming": !self.control().is_idle(), "isCompacting": self.control().is_summarising(),
             "steeringMode": mode(settings.steer_all), "followUpMode": mode(settings.follow_up_all),
             "sessionFile": file, "sessionId": id, "sessionName": name,
-            "autoCompactionEnabled": settings.compaction.enabled, "messageCount": self.session.agent.messages().len(),
+            "autoCompactionEnabled": settings.compaction.enabled, "messageCount": self.session.agent.messages()?.len(),
             "pendingMessageCount": steering.len() + follow_up.len(),
         });
         if let Value::Object(members) = &mut members {
             members.retain(|_, value| !value.is_null());
         }
-        members
-    }
-
-    /// Messages along the branch.
-    fn messages(&self) -> Vec<Value> {
-        self.control().with_session(|session| {
-            let messages = session.branch(None).into_iter().filter_map(|entry| match &entry.body {
-                Body::Message { message } => Some(message.to_value()),
-                Body::CustomMessage { .. } => {
-                    let mut value = entry.to_value();
-                    value["role"] = "custom".into();
-                    if let Value::Object(members) = &mut value {
-                        members.retain(|key, _| !["type", "id", "parentId"].contains(&key.as_str()));
-                    }
-                    Some(value)
-                }
-                _ => None,
-            });
-            messages.collect()
-        })
+        Ok(members)
     }
 
     fn entries(&self, since: Option<&str>) -> Answer {
         self.control().with_session(|session| {
-            let entries = session.entries();
             let from = match since {
                 None => 0,
                 Some(since) => {
-                    let at = entries.iter().position(|entry| entry.id.0 == since);
+                    let at = session.place(&EntryId(since.to_owned()));
                     at.ok_or_else(|| format!("Entry not found: {since}"))? + 1
                 }
             };
-            let shown: Vec<Value> = entries[from..].iter().map(Entry::to_value).collect();
+            let shown = session.entries_from(from).map(|entry| entry.map(|entry| entry.to_value()));
+            let shown = shown.collect::<Result<Vec<Value>, _>>().map_err(|error| error.to_string())?;
             Ok(Some(json!({"entries": shown, "leafId": session.leaf()})))
         })
     }
 
-    fn fork_messages(&self) -> Vec<Value> {
+    fn fork_messages(&self) -> Result<Vec<Value>, String> {
         self.control().with_session(|session| {
-            let said = session.branch(None).into_iter().filter_map(|entry| match &entry.body {
-                Body::Message { message: Message::User(user) } => {
-                    Some(json!({"entryId": entry.id, "text": user.content.text()}))
+            let mut said = Vec::new();
+            for entry in session.along_branch() {
+                let entry = entry.map_err(|error| error.to_string())?;
+                if let Body::Message { message: Message::User(user) } = &entry.body {
+                    said.push(json!({"entryId": entry.id, "text": user.content.text()}));
                 }
-                _ => None,
-            });
-            said.collect()
+            }
+            Ok(said)
         })
     }
 
-    fn last_text(&self) -> Option<String> {
-        self.control().with_session(|session| {
-            session.branch(None).into_iter().rev().find_map(|entry| match &entry.body {
-                Body::Message { message: Message::Assistant(reply) } => {
-                    Some(reply.text()).filter(|text| !text.is_empty())
-                }
-                _ => None,
-            })
-        })
-    }
-
-    fn stats(&self) -> Value {
+    fn stats(&self) -> Result<Value, String> {
         let (file, id) =
             self.control().with_session(|session| (session.path().map(ToOwned::to_owned), session.header().id.clone()));
-        let messages = self.messages();
-        let of = |role: &str| messages.iter().filter(|message| message["role"] == role).count();
-        let replies = messages.iter().filter(|message| message["role"] == "assistant");
+        let mut roles: BTreeMap<String, usize> = BTreeMap::new();
         let mut tokens: BTreeMap<&str, u64> = BTreeMap::new();
         let (mut calls, mut cost) = (0, 0.0);
-        for reply in replies {
-            let blocks = reply["content"].as_array().into_iter().flatten();
-            calls += blocks.filter(|block| block["type"] == "toolCall").count();
-            for key in ["input", "output", "cacheRead", "cacheWrite"] {
-                *tokens.entry(key).or_default() += reply["usage"][key].as_u64().unwrap_or(0);
+        self.control().with_session(|session| {
+            for entry in session.along_branch() {
+                let entry = entry.map_err(|error| error.to_string())?;
+                let role = match &entry.body {
+                    Body::Message { message } => message.role(),
+                    Body::CustomMessage { .. } => "custom",
+                    _ => continue,
+                };
+                *roles.entry(role.to_owned()).or_default() += 1;
+                let Body::Message { message: Message::Assistant(reply) } = &entry.body else { continue };
+                calls += reply.tool_calls().count();
+                let usage = &reply.usage;
+                for (key, count) in [
+                    ("input", usage.input),
+                    ("output", usage.output),
+                    ("cacheRead", usage.cache_read),
+                    ("cacheWrite", usage.cache_write),
+                ] {
+                    *tokens.entry(key).or_default() += count;
+                }
+                cost += usage.cost.total;
             }
-            cost += reply["usage"]["cost"]["total"].as_f64().unwrap_or(0.0);
-        }
+            Ok::<(), String>(())
+        })?;
+        let of = |role: &str| roles.get(role).copied().unwrap_or(0);
         let total: u64 = tokens.values().sum();
         let mut tokens: Map<String, Value> =
             tokens.into_iter().map(|(key, count)| (key.to_owned(), count.into())).collect();
         tokens.insert("total".to_owned(), total.into());
         let mut stats = json!({
             "sessionFile": file, "sessionId": id, "userMessages": of("user"), "assistantMessages": of("assistant"),
-            "toolCalls": calls, "toolResults": of("toolResult"), "totalMessages": messages.len(), "tokens": tokens,
+            "toolCalls": calls, "toolResults": of("toolResult"), "totalMessages": roles.values().sum::<usize>(), "tokens": tokens,
             "cost": cost, "contextUsage": self.session.host.state().get("contextUsage"),
         });
         if let Value::Object(members) = &mut stats {
             members.retain(|_, value| !value.is_null());
         }
-        stats
+        Ok(stats)
     }
 }
 
 /// How deep a tree may be that is written as one record.
 const DEEPEST_TREE: usize = 2000;
 
+/// How deep the tree of a session is, told without reading it.
+fn depth(session: &Session) -> usize {
+    // An entry follows its parent in the file.
+    let mut depths: Vec<usize> = Vec::with_capacity(session.len());
+    for (_, parent) in session.ids() {
+        let above = parent.and_then(|parent| session.place(&parent)).and_then(|at| depths.get(at));
+        depths.push(above.map_or(1, |above| above + 1));
+    }
+    depths.into_iter().max().unwrap_or(0)
+}
+
 /// Nodes `{entry, children}`; entries without a parent in the file are roots.
-fn tree(entries: &[Entry]) -> Result<Value, String> {
+fn tree(entries: &[Arc<Entry>]) -> Value {
     // An entry follows its parent in the file, so backwards every node is complete when it is met.
     let mut children: BTreeMap<&EntryId, Vec<Value>> = BTreeMap::new();
-    let mut depths: BTreeMap<&EntryId, usize> = BTreeMap::new();
     let mut labels: BTreeMap<&EntryId, (&str, &str)> = BTreeMap::new();
     for entry in entries {
         match &entry.body {
@@ -292,26 +299,18 @@ fn tree(entries: &[Entry]) -> Result<Value, String> {
     for entry in entries.iter().rev() {
         let mut below = children.remove(&entry.id).unwrap_or_default();
         below.reverse();
-        let depth = depths.remove(&entry.id).unwrap_or(0) + 1;
-        if depth > DEEPEST_TREE {
-            return Err(format!("get_tree: the session is deeper than {DEEPEST_TREE} entries; use get_entries"));
-        }
         let mut node = json!({"entry": entry.to_value(), "children": below});
         if let Some((label, since)) = labels.get(&entry.id) {
             node["label"] = json!(label);
             node["labelTimestamp"] = json!(since);
         }
         match entry.parent.as_ref().filter(|parent| known.contains(parent)) {
-            Some(parent) => {
-                children.entry(parent).or_default().push(node);
-                let deepest = depths.entry(parent).or_default();
-                *deepest = depth.max(*deepest);
-            }
+            Some(parent) => children.entry(parent).or_default().push(node),
             None => roots.push(node),
         }
     }
     roots.reverse();
-    Ok(Value::Array(roots))
+    Value::Array(roots)
 }
 
 fn content(record: &Value) -> Content {

@@ -10,7 +10,6 @@ use super::view::Work;
 use crate::environment::Environment;
 use crate::session::Assembled;
 use pijs_agent::message::{Message, StopReason};
-use pijs_agent::session::Body;
 use pijs_agent::{DeliverAs, Ending, InputSource, Outcome};
 use pijs_host::CallbackOutcome;
 use std::cell::{Cell, RefCell};
@@ -359,11 +358,10 @@ impl Commands {
 
     fn about_session(&self) -> String {
         let control = self.session.agent.control();
-        let (id, name, entries) = control.with_session(|session| {
-            (session.header().id.clone(), session.name().map(str::to_owned), session.entries().len())
-        });
+        let (id, name, entries) = control
+            .with_session(|session| (session.header().id.clone(), session.name().map(str::to_owned), session.len()));
         let file = control.session_file().map(|file| file.display().to_string());
-        let messages = self.session.agent.messages();
+        let messages = self.session.agent.messages().unwrap_or_default();
         let of = |is: fn(&Message) -> bool| messages.iter().filter(|message| is(message)).count();
         let usage = self.session.host.state().get("contextUsage");
         let percent = usage.as_ref().and_then(|usage| usage["percent"].as_f64());
@@ -383,20 +381,13 @@ impl Commands {
 
     /// Puts the last reply on the clipboard.
     fn copy(&self) {
-        let text = self.session.agent.control().with_session(|session| {
-            session.branch(None).into_iter().rev().find_map(|entry| match &entry.body {
-                Body::Message { message: Message::Assistant(reply) } => {
-                    Some(reply.text()).filter(|text| !text.is_empty())
-                }
-                _ => None,
-            })
-        });
-        match text {
-            Some(text) => {
+        match self.session.agent.last_reply() {
+            Err(error) => self.fail(&error.to_string()),
+            Ok(Some(text)) => {
                 self.screen.copy(&text);
                 self.inform("the last reply is on the clipboard, if the terminal has one");
             }
-            None => self.fail("there is no reply to copy yet"),
+            Ok(None) => self.fail("there is no reply to copy yet"),
         }
     }
 

@@ -112,7 +112,7 @@ fn pieces(content: &[Block]) -> Vec<(Style, String)> {
 }
 
 /// Shows a session that is there already.
-pub(super) fn replay(view: &mut View, branch: &[Entry]) {
+pub(super) fn replay(view: &mut View, branch: &[Arc<Entry>]) {
     view.transcript.clear();
     view.scroll = 0;
     let mut kept = 0;

@@ -34,7 +34,7 @@ impl Spent {
     /// What a session has used so far, on all its branches.
     pub(super) fn of(session: &Session) -> Self {
         let mut spent = Self::default();
-        for entry in session.entries() {
+        for entry in session.entries().filter_map(Result::ok) {
             if let Body::Message { message: Message::Assistant(reply) } = &entry.body {
                 spent.add(&reply.usage);
             }

@@ -59,7 +59,7 @@ use commands::Commands;
 use components::Components;
 use events::{Entries, Events, ReportsOnScreen};
 use footer::Spent;
-use pijs_agent::session::Entry;
+use pijs_agent::session::Session;
 use pijs_agent::{AgentError, StateSink};
 use port::TuiPort;
 use screen::Screen;
@@ -269,8 +269,8 @@ async fn talk(
 
 /// Shows what the session holds already.
 fn show_session(session: &Assembled, screen: &Screen) {
-    let branch: Vec<Entry> =
-        session.agent.control().with_session(|session| session.branch(None).into_iter().cloned().collect());
+    // What cannot be read is told with the next prompt.
+    let branch = session.agent.control().with_session(Session::seen).unwrap_or_default();
     let (name, spent) =
         session.agent.control().with_session(|session| (session.name().map(str::to_owned), Spent::of(session)));
     screen.change(|view| {

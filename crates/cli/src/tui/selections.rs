@@ -8,7 +8,7 @@ use pijs_agent::NavigateOptions;
 use pijs_agent::choose::Chosen;
 use pijs_agent::message::Message;
 use pijs_agent::provider::Model;
-use pijs_agent::session::{Body, Entry};
+use pijs_agent::session::{Body, Entry, EntryId};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -177,7 +177,7 @@ impl Commands {
     /// What the person said on this branch.
     fn said(&self) -> Vec<Item> {
         self.session.agent.control().with_session(|session| {
-            let said = session.branch(None).into_iter().filter_map(|entry| match &entry.body {
+            let said = session.along_branch().filter_map(Result::ok).filter_map(|entry| match &entry.body {
                 Body::Message { message: Message::User(user) } => {
                     Some(item(&entry.id.0, short(&user.content.text()), ""))
                 }
@@ -191,20 +191,20 @@ impl Commands {
     fn tree(&self) -> Vec<Item> {
         self.session.agent.control().with_session(|session| {
             let labels = session.labels();
-            let mut children: BTreeMap<&str, usize> = BTreeMap::new();
-            for parent in session.entries().iter().filter_map(|entry| entry.parent.as_ref()) {
-                *children.entry(parent.0.as_str()).or_default() += 1;
+            let mut children: BTreeMap<EntryId, usize> = BTreeMap::new();
+            for parent in session.ids().filter_map(|(_, parent)| parent) {
+                *children.entry(parent).or_default() += 1;
             }
             // An entry follows its parent in the file.
-            let mut depths: BTreeMap<&str, usize> = BTreeMap::new();
+            let mut depths: BTreeMap<EntryId, usize> = BTreeMap::new();
             let mut items = Vec::new();
-            for entry in session.entries() {
-                let parent = entry.parent.as_ref().map(|parent| parent.0.as_str());
+            for entry in session.entries().filter_map(Result::ok) {
+                let parent = entry.parent.as_ref();
                 let above = parent.map_or(0, |parent| depths.get(parent).copied().unwrap_or(0));
                 let forks = parent.is_some_and(|parent| children.get(parent).copied().unwrap_or(0) > 1);
                 let depth = above + usize::from(forks);
-                depths.insert(&entry.id.0, depth);
-                let Some(text) = place(entry) else { continue };
+                depths.insert(entry.id.clone(), depth);
+                let Some(text) = place(&entry) else { continue };
                 let label = labels.get(&entry.id).map(|label| format!("[{label}] ")).unwrap_or_default();
                 let indent = "  ".repeat(depth.min(20));
                 items.push(item(&entry.id.0, format!("{indent}{label}{}", short(&text)), ""));
@@ -312,13 +312,15 @@ impl Commands {
             return self.fail("say where to: /export FILE.jsonl, or FILE.md to read");
         }
         let file = self.session.cwd.join(name);
-        let text = self.session.agent.control().with_session(|session| match file.extension() {
-            Some(kind) if kind == "jsonl" => surroundings::as_lines(session),
-            _ => surroundings::as_markdown(session),
-        });
         // What is there already is not written over.
-        let written =
-            std::fs::File::create_new(&file).and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
+        let written = std::fs::File::create_new(&file).and_then(|made| {
+            let mut made = std::io::BufWriter::new(made);
+            self.session.agent.control().with_session(|session| match file.extension() {
+                Some(kind) if kind == "jsonl" => surroundings::write_lines(session, &mut made),
+                _ => surroundings::write_markdown(session, &mut made),
+            })?;
+            std::io::Write::flush(&mut made)
+        });
         match written {
             Ok(()) => self.inform(&format!("written to {}", file.display())),
             Err(error) => self.fail(&format!("{} cannot be written: {error}", file.display())),

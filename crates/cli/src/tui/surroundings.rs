@@ -3,7 +3,7 @@
 use pijs_agent::message::{Content, Message};
 use pijs_agent::session::{Body, Entry, Session};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 /// Sessions that are listed, and bytes of one that are read for its title.
@@ -68,8 +68,10 @@ fn title(file: PathBuf) -> Option<Found> {
 
 /// Copies the file of a session into a folder, under its own name or, where that is taken, one beside it.
 pub(super) fn import(file: &Path, folder: &Path) -> std::io::Result<PathBuf> {
-    let text = std::fs::read_to_string(file)?;
-    let header = text.lines().next().and_then(|line| serde_json::from_str::<Value>(line).ok()).unwrap_or_default();
+    let mut source = BufReader::new(std::fs::File::open(file)?);
+    let mut first = Vec::new();
+    std::io::Read::take(&mut source, MOST_READ).read_until(b'\n', &mut first)?;
+    let header: Value = serde_json::from_slice(&first).unwrap_or_default();
     if header["type"] != "session" {
         return Err(std::io::Error::other("it is no session: its first line is no header"));
     }
@@ -80,7 +82,8 @@ pub(super) fn import(file: &Path, folder: &Path) -> std::io::Result<PathBuf> {
         let copy = folder.join(format!("{stem}{number}.jsonl"));
         match std::fs::File::create_new(&copy) {
             Ok(mut made) => {
-                std::io::Write::write_all(&mut made, text.as_bytes())?;
+                made.write_all(&first)?;
+                std::io::copy(&mut source, &mut made)?;
                 return Ok(copy);
             }
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -90,23 +93,24 @@ pub(super) fn import(file: &Path, folder: &Path) -> std::io::Result<PathBuf> {
     Err(std::io::Error::other("there are too many of its name"))
 }
 
-/// The session as its file has it.
-pub(super) fn as_lines(session: &Session) -> String {
-    let header = serde_json::to_string(session.header()).unwrap_or_default();
-    let entries = session.entries().iter().map(|entry| entry.to_value().to_string());
-    std::iter::once(header).chain(entries).map(|line| line + "\n").collect()
+/// Writes the session as its file has it.
+pub(super) fn write_lines(session: &Session, to: &mut impl Write) -> std::io::Result<()> {
+    writeln!(to, "{}", serde_json::to_string(session.header())?)?;
+    for entry in session.entries() {
+        writeln!(to, "{}", entry.map_err(std::io::Error::other)?.to_value())?;
+    }
+    Ok(())
 }
 
-/// The branch as a person reads it.
-pub(super) fn as_markdown(session: &Session) -> String {
-    let name = session.name().unwrap_or("Session");
-    let mut text = format!("# {name}\n");
-    for entry in session.branch(None) {
-        if let Some((who, what)) = paragraph(entry) {
-            text.push_str(&format!("\n## {who}\n\n{}\n", what.trim()));
+/// Writes the branch as a person reads it.
+pub(super) fn write_markdown(session: &Session, to: &mut impl Write) -> std::io::Result<()> {
+    writeln!(to, "# {}", session.name().unwrap_or("Session"))?;
+    for entry in session.along_branch() {
+        if let Some((who, what)) = paragraph(&*entry.map_err(std::io::Error::other)?) {
+            write!(to, "\n## {who}\n\n{}\n", what.trim())?;
         }
     }
-    text
+    Ok(())
 }
 
 fn paragraph(entry: &Entry) -> Option<(&'static str, String)> {

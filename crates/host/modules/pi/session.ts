@@ -1,8 +1,9 @@
 /**
  * `pi:pi/session`: `ctx.sessionManager`.
  *
- * Reading is answered from the readable state and asks nobody. Entries are this realm's copies: changing
- * one changes nothing in the session. Writing is a hostcall, done when it returns.
+ * Reading is answered from the readable state and asks nobody. Of a long session the state has the entries that the model
+ * sees, and `session.absent` counts the others: they are asked for when they are needed, one by its id, all of them once.
+ * Entries are this realm's copies: changing one changes nothing in the session. Writing is a hostcall, done when it returns.
  */
 
 import { state } from "pi:engine";
@@ -29,18 +30,58 @@ function session(): Record<string, any> {
   return state().set.session ?? {};
 }
 
-function entries(): SessionEntry[] {
+/** The entries that are here without asking. */
+function shown(): SessionEntry[] {
   return state().entries;
 }
 
+/** All entries of the session `id`, when they were asked for. */
+let all: { id: string; entries: SessionEntry[] } = { id: "", entries: [] };
+
+/** All entries in file order. */
+function entries(): SessionEntry[] {
+  const { absent, count, id } = session();
+  if (!absent) return shown();
+  if (all.id !== id || all.entries.length > count) all = { id, entries: [] };
+  while (all.entries.length < count) {
+    const page = callSync("session", "session", { op: "read_entries", from: all.entries.length }).output.entries;
+    if (page.length === 0) break;
+    all.entries.push(...page);
+  }
+  return all.entries;
+}
+
 function entryById(id: string): SessionEntry | undefined {
-  return entries().find((entry) => entry.id === id);
+  const here = shown().find((entry) => entry.id === id);
+  if (here || !session().absent) return here;
+  return callSync("session", "session", { op: "read_entry", entryId: String(id) }).output.entry ?? undefined;
 }
 
 function leafId(): string | null {
   const known = session().leafId;
   if (known !== undefined) return known;
-  return entries().at(-1)?.id ?? null;
+  return shown().at(-1)?.id ?? null;
+}
+
+/** From the root to an entry, as far as it is among these. */
+function branchAmong(entries: SessionEntry[], from: string | null | undefined): SessionEntry[] {
+  const byId = new Map(entries.map((entry) => [entry.id, entry]));
+  const branch: SessionEntry[] = [];
+  let id = from;
+  while (id !== null && id !== undefined) {
+    const entry = byId.get(id);
+    // A file that was edited by hand may lead in a circle.
+    if (!entry || branch.length > byId.size) break;
+    branch.push(entry);
+    id = entry.parentId;
+  }
+  return branch.reverse();
+}
+
+/** What the model sees of the branch: it is here, unless the conversation is longer than what is shown without asking. */
+function contextBranch(): SessionEntry[] {
+  const { absent, partial } = session();
+  return branchAmong(absent && partial ? entries() : shown(), leafId());
 }
 
 /** The last label given to an entry, and when. */
@@ -53,6 +94,18 @@ function labelOf(id: string): { label: string; timestamp: string } | undefined {
       : { label: entry.label, timestamp: entry.timestamp };
   }
   return found;
+}
+
+/** What the model sees. What a long session was left with may be said before that, and is what holds now. */
+function projected(): projection.Projection {
+  const found = projection.project(contextBranch());
+  if (!session().absent) return found;
+  const { thinkingLevel, model } = state().set;
+  return {
+    ...found,
+    thinkingLevel: thinkingLevel ?? found.thinkingLevel,
+    model: found.model ?? (model ? { provider: model.provider, modelId: model.id } : null),
+  };
 }
 
 /** Appends an entry below the leaf and returns its id. */
@@ -86,17 +139,7 @@ export const sessionManager = {
 
   /** From the root to an entry, the leaf unless told otherwise. */
   getBranch(fromId?: string): SessionEntry[] {
-    const byId = new Map(entries().map((entry) => [entry.id, entry]));
-    const branch: SessionEntry[] = [];
-    let id = fromId ?? leafId();
-    while (id !== null && id !== undefined) {
-      const entry = byId.get(id);
-      // A file that was edited by hand may lead in a circle.
-      if (!entry || branch.length > byId.size) break;
-      branch.push(entry);
-      id = entry.parentId;
-    }
-    return branch.reverse();
+    return branchAmong(entries(), fromId ?? leafId());
   },
 
   getTree(): TreeNode[] {
@@ -122,7 +165,8 @@ export const sessionManager = {
   },
 
   getSessionName(): string | undefined {
-    const named = entries().findLast((entry) => entry.type === "session_info");
+    if (session().absent) return session().name ?? undefined;
+    const named = shown().findLast((entry) => entry.type === "session_info");
     const name = named?.name?.trim();
     return name ? name : undefined;
   },
@@ -131,10 +175,10 @@ export const sessionManager = {
   usesDefaultSessionDir: (): boolean => session().defaultDir ?? session().persisted ?? false,
   getChildren: (parentId: string): SessionEntry[] => entries().filter((entry) => entry.parentId === parentId),
 
-  buildContextEntries: (): SessionEntry[] => projection.contextEntries(sessionManager.getBranch()),
-  buildSessionProjection: (): projection.Projection => projection.project(sessionManager.getBranch()),
+  buildContextEntries: (): SessionEntry[] => projection.contextEntries(contextBranch()),
+  buildSessionProjection: projected,
   buildSessionContext(): object {
-    const { messages, thinkingLevel, model } = projection.project(sessionManager.getBranch());
+    const { messages, thinkingLevel, model } = projected();
     return { messages, thinkingLevel, model };
   },
 

@@ -1,0 +1,67 @@
+//! The lines of a session file, one at a time: in memory is never more than the line that is read.
+
+use std::io::{self, BufRead, BufReader, Read as _};
+
+/// Longest line that is taken for an entry; a longer one is damage. An entry of 50 MB fits with every character escaped.
+const LONGEST_LINE: usize = 320 << 20;
+/// What a line leaves behind of the memory it took: the next one is seldom as long.
+const KEPT_CAPACITY: usize = 1 << 20;
+
+/// A line of a file.
+pub(super) struct Line<'a> {
+    /// With its line break.
+    pub(super) bytes: &'a [u8],
+    /// Where it begins and ends in the file.
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) line_break: bool,
+    /// Not longer than a line may be; of one that is nothing is kept.
+    pub(super) whole: bool,
+}
+
+/// Reads lines.
+pub(super) struct Lines<R> {
+    reader: BufReader<R>,
+    line: Vec<u8>,
+    at: u64,
+}
+
+impl<R: io::Read> Lines<R> {
+    pub(super) fn new(file: R) -> Self {
+        Self { reader: BufReader::with_capacity(64 << 10, file), line: Vec::new(), at: 0 }
+    }
+
+    /// The next line; `None` at the end.
+    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        let from = self.at;
+        self.line.clear();
+        self.line.shrink_to(KEPT_CAPACITY);
+        let longest = LONGEST_LINE as u64;
+        let mut bytes = (&mut self.reader).take(longest).read_until(b'\n', &mut self.line)? as u64;
+        let mut line_break = self.line.last() == Some(&b'\n');
+        let mut whole = true;
+        while !line_break && bytes >= longest {
+            whole = false;
+            self.line.clear();
+            self.line.shrink_to(0);
+            let buffer = self.reader.fill_buf()?;
+            if buffer.is_empty() {
+                break;
+            }
+            let (used, ended) = match buffer.iter().position(|byte| *byte == b'\n') {
+                Some(at) => (at + 1, true),
+                None => (buffer.len(), false),
+            };
+            self.reader.consume(used);
+            bytes += used as u64;
+            line_break = ended;
+        }
+        self.at += bytes;
+        Ok((bytes > 0).then_some(Line { bytes: &self.line, from, to: self.at, line_break, whole }))
+    }
+
+    /// The file, read to wherever.
+    pub(super) fn into_file(self) -> R {
+        self.reader.into_inner()
+    }
+}

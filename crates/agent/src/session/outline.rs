@@ -1,0 +1,209 @@
+//! What the index has to know of a line, read without building what the line holds.
+//!
+//! What is no JSON here is none for serde_json's own values either, and what is no entry here is none for
+//! [`Entry::from_value`](super::Entry::from_value): a session must not have other entries because it is long.
+
+use super::index::{Kind, Name};
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+
+/// One entry, from outside.
+#[derive(Debug, PartialEq)]
+pub(super) struct Outline {
+    pub(super) name: Name,
+    pub(super) parent: Option<Name>,
+    pub(super) kind: Kind,
+    /// It says something about another entry or about the session: it is to be read whole.
+    pub(super) tells: bool,
+}
+
+/// Reads a line. `Err` when it is no JSON, `None` when it is no entry.
+pub(super) fn outline(line: &[u8]) -> Result<Option<Outline>, serde_json::Error> {
+    let mut text = serde_json::Deserializer::from_slice(line);
+    let shape = Look::Entry.deserialize(&mut text)?;
+    text.end()?;
+    Ok(match shape {
+        Shape::Members(members) => members.entry(),
+        _ => None,
+    })
+}
+
+/// What is wanted of a value. Nothing still reads it with all of serde_json's care: a number that does not fit and half of
+/// a surrogate pair are wrong, although nobody asks for them.
+#[derive(Clone, Copy)]
+enum Look {
+    Nothing,
+    Text,
+    Entry,
+}
+
+enum Shape {
+    Null,
+    Text(String),
+    Members(Box<Members>),
+    Other,
+}
+
+/// The members of an entry that matter here. Of two of one name the last counts.
+#[derive(Default)]
+struct Members {
+    kind: Option<Shape>,
+    id: Option<Shape>,
+    parent: Option<Shape>,
+    timestamp: Option<Shape>,
+}
+
+impl Members {
+    fn entry(self) -> Option<Outline> {
+        let (Some(Shape::Text(kind)), Some(Shape::Text(id)), Some(Shape::Text(_))) =
+            (self.kind, self.id, self.timestamp)
+        else {
+            return None;
+        };
+        let parent = match self.parent {
+            None | Some(Shape::Null) => None,
+            Some(Shape::Text(parent)) => Some(Name::of(&parent)),
+            Some(_) => return None,
+        };
+        let tells = matches!(kind.as_str(), "label" | "session_info");
+        Some(Outline { name: Name::of(&id), parent, kind: Kind::named(&kind), tells })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Look {
+    type Value = Shape;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Shape, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Look {
+    type Value = Shape;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Shape, E> {
+        Ok(Shape::Other)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Shape, E> {
+        Ok(Shape::Other)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Shape, E> {
+        Ok(Shape::Other)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Shape, E> {
+        Ok(Shape::Other)
+    }
+
+    fn visit_unit<E>(self) -> Result<Shape, E> {
+        Ok(Shape::Null)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Shape, E> {
+        Ok(if matches!(self, Self::Text) { Shape::Text(text.to_owned()) } else { Shape::Other })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Shape, A::Error> {
+        while items.next_element_seed(Self::Nothing)?.is_some() {}
+        Ok(Shape::Other)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Shape, A::Error> {
+        if !matches!(self, Self::Entry) {
+            while members.next_key_seed(Self::Nothing)?.is_some() {
+                members.next_value_seed(Self::Nothing)?;
+            }
+            return Ok(Shape::Other);
+        }
+        let mut found = Box::<Members>::default();
+        while let Some(key) = members.next_key_seed(Self::Text)? {
+            let Shape::Text(key) = key else { continue };
+            let member = match key.as_str() {
+                "type" => &mut found.kind,
+                "id" => &mut found.id,
+                "parentId" => &mut found.parent,
+                "timestamp" => &mut found.timestamp,
+                _ => {
+                    members.next_value_seed(Self::Nothing)?;
+                    continue;
+                }
+            };
+            *member = Some(members.next_value_seed(Self::Text)?);
+        }
+        Ok(Shape::Members(found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Entry;
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    /// What the entry is when the line is read whole.
+    fn whole(line: &[u8]) -> Result<Option<(String, Option<String>)>, ()> {
+        let value: Value = serde_json::from_slice(line).map_err(|_| ())?;
+        Ok(Entry::from_value(value).map(|entry| (entry.id.0, entry.parent.map(|parent| parent.0))))
+    }
+
+    fn outlined(line: &[u8]) -> Result<Option<(String, Option<String>)>, ()> {
+        let found = outline(line).map_err(|_| ())?;
+        Ok(found.map(|found| (found.name.id().0, found.parent.map(|parent| parent.id().0))))
+    }
+
+    #[test]
+    fn a_line_is_an_entry_or_none_as_when_it_is_read_whole() {
+        let nested = format!(
+            "{{\"type\":\"x\",\"id\":\"a\",\"timestamp\":\"t\",\"d\":{}1{}}}",
+            "[".repeat(200),
+            "]".repeat(200)
+        );
+        for line in [
+            r#"{"type":"message","id":"01234567","parentId":null,"timestamp":"t","message":{"role":"user"}}"#,
+            r#"{"type":"message","id":"01234567","parentId":"0123456z","timestamp":"t"} "#,
+            r#"{"id":"a","timestamp":"t"}"#,
+            r#"{"type":"x","id":"a"}"#,
+            r#"{"type":"x","id":7,"timestamp":"t"}"#,
+            r#"{"type":"x","id":"a","parentId":7,"timestamp":"t"}"#,
+            r#"{"type":"x","id":"a","id":"b","parentId":1,"parentId":"c","timestamp":"t"}"#,
+            r#"{"type":"x","id":"a","id":null,"timestamp":"t"}"#,
+            r#"{"type":"x","\u0069d":"a","timestamp":"t"}"#,
+            r#"{"type":"x","id":"a","timestamp":"t","n":1e999}"#,
+            r#"{"type":"x","id":"a","timestamp":"t","s":"\ud800"}"#,
+            r#"{"type":"x","id":"a","timestamp":"t","s":"\ud83d\ude00"}"#,
+            r#"{"type":"x","id":"a","timestamp":"t"}}"#,
+            r#"{"type":"x","id":"a","timestamp":"t""#,
+            nested.as_str(),
+            "[]",
+            "7",
+            "\"text\"",
+            "null",
+            "",
+            "noise",
+        ] {
+            assert_eq!(outlined(line.as_bytes()), whole(line.as_bytes()), "{line}");
+        }
+        let bad = b"{\"type\":\"x\",\"id\":\"a\",\"timestamp\":\"t\",\"s\":\"\xff\"}";
+        assert_eq!(outlined(bad), whole(bad));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_line_is(pieces in proptest::collection::vec(prop_oneof![
+            Just("{"), Just("}"), Just("["), Just("]"), Just(","), Just(":"), Just("\"id\""), Just("\"type\""),
+            Just("\"parentId\""), Just("\"timestamp\""), Just("\"a\""), Just("null"), Just("1"), Just("-0.5e400"),
+            Just("\"type\":\"x\""), Just("\"id\":\"a\""), Just("\"timestamp\":\"t\""), Just("{\"type\":\"x\",\"id\":\"b\",\"timestamp\":\"t\""),
+        ], 0..12)) {
+            let line = pieces.concat();
+            prop_assert_eq!(outlined(line.as_bytes()), whole(line.as_bytes()), "{}", line);
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Where a session's lines go, and where they are read again.
+
+use super::SessionError;
+use super::entry::{Entry, Header};
+use super::held::Held;
+use super::index::{Index, Node, Place};
+use pijs_durable::{Appender, Disk, Open, Replace, VfsFile};
+use pijs_protocol::guard;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes that are written at once where many lines are due. Up to so many there is all of it or nothing.
+const PIECE: usize = 16 << 20;
+/// Longest file that is written anew when its end cannot be trusted: what a replacement may hold.
+const LONGEST_REWRITTEN: u64 = 64 << 20;
+
+/// The entries of a session: where all of them are, and those that are in memory.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    pub(super) index: Index,
+    held: Mutex<Held>,
+}
+
+impl Entries {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        // Each change is complete before anything in it can panic.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes an entry; `None` when there is one of its name.
+    pub(super) fn push(&mut self, entry: Entry, place: Option<Place>) -> Option<Arc<Entry>> {
+        let node = Node { place, ..Node::of(&entry) };
+        let at = self.index.len();
+        if !self.index.push(node) {
+            return None;
+        }
+        self.index.heed(&entry.body);
+        let bytes = place.map_or_else(|| line(&entry).len() as u64, |place| u64::from(place.length));
+        let entry = Arc::new(entry);
+        self.hold(at, &entry, bytes);
+        Some(entry)
+    }
+
+    pub(super) fn in_memory(&self, at: usize) -> Option<Arc<Entry>> {
+        self.held().get(at)
+    }
+
+    fn hold(&self, at: usize, entry: &Arc<Entry>, bytes: u64) {
+        let mut held = self.held();
+        held.hold(at, Arc::clone(entry), bytes);
+        held.let_go(|at| self.index.node(at).place.is_some());
+    }
+
+    /// Keeps an entry that was read again.
+    pub(super) fn keep(&self, at: usize, entry: &Arc<Entry>) {
+        if let Some(place) = self.index.node(at).place {
+            self.hold(at, entry, u64::from(place.length));
+        }
+    }
+}
+
+/// The line of an entry.
+fn line(entry: &Entry) -> String {
+    format!("{}\n", entry.to_value())
+}
+
+/// Where a session's lines go.
+pub(super) struct Storage {
+    disk: Disk,
+    path: Option<PathBuf>,
+    state: State,
+    /// The file once more, for entries that are not in memory.
+    reader: Mutex<Option<Box<dyn VfsFile>>>,
+}
+
+pub(super) enum State {
+    /// Nothing is on disk yet: pi writes no file for a conversation the model never joined.
+    Waiting,
+    /// It is on disk and could not be opened for writing: so many bytes are good, so many entries in them.
+    Unopened { good: u64, line_break: bool, written: usize },
+    /// Open for appending; so many entries are written.
+    Open { appender: Appender, written: usize },
+}
+
+impl Storage {
+    pub(super) fn memory() -> Self {
+        Self { disk: Disk::system(), path: None, state: State::Waiting, reader: Mutex::default() }
+    }
+
+    pub(super) fn file(disk: &Disk, path: PathBuf) -> Self {
+        Self { disk: disk.clone(), path: Some(path), state: State::Waiting, reader: Mutex::default() }
+    }
+
+    /// Of a file that was read.
+    pub(super) fn opened(disk: &Disk, path: &Path, state: State, reader: Box<dyn VfsFile>) -> Self {
+        Self { disk: disk.clone(), path: Some(path.to_owned()), state, reader: Mutex::new(Some(reader)) }
+    }
+
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Reads an entry where it was written. Fails when the file is not what it was: another program has written to it.
+    pub(super) fn entry(&self, node: &Node) -> Result<Entry, SessionError> {
+        let (Some(path), Some(place)) = (&self.path, node.place) else {
+            unreachable!("an entry is let go of when it is in a file")
+        };
+        let line = self.read(path, place)?;
+        let entry = serde_json::from_slice(&line).ok().and_then(Entry::from_value);
+        entry.filter(|entry| Node::of(entry).name == node.name).ok_or_else(|| changed(path))
+    }
+
+    fn read(&self, path: &Path, place: Place) -> Result<Vec<u8>, SessionError> {
+        let failed = |error: io::Error| match error.kind() {
+            ErrorKind::UnexpectedEof | ErrorKind::NotFound => changed(path),
+            _ => SessionError::new(path, "read", error),
+        };
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let reader = match &mut *reader {
+            Some(reader) => reader,
+            none => none.insert(self.disk.open(path, Open::Read).map_err(failed)?),
+        };
+        let mut line = vec![0; place.length as usize];
+        let mut read = 0;
+        while read < line.len() {
+            match reader.read_at(&mut line[read..], place.offset + read as u64) {
+                Ok(0) => return Err(changed(path)),
+                Ok(more) => read += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        if place.holds(&line) || !guard::is_up("session.unchanged") { Ok(line) } else { Err(changed(path)) }
+    }
+
+    /// Writes everything now: for a session that begins with entries of another one.
+    pub(super) fn write_all(&mut self, header: &Header, entries: &mut Entries) -> Result<(), SessionError> {
+        let Some(path) = self.path.clone() else { return Ok(()) };
+        let failed = |error| SessionError::new(&path, "write", error);
+        let mut appender = Appender::open(&self.disk, &path).map_err(failed)?.appender;
+        let before = appender.length();
+        match self.append_all(&mut appender, header, entries) {
+            Ok(places) => {
+                self.written(appender, entries, places);
+                Ok(())
+            }
+            Err(error) => {
+                // Pieces that were written would be there twice with the next attempt.
+                if appender.length() > before {
+                    appender.cut(before).map_err(failed)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn append_all(
+        &self,
+        appender: &mut Appender,
+        header: &Header,
+        entries: &Entries,
+    ) -> Result<Vec<Place>, SessionError> {
+        let failed = |error| SessionError::new(self.path.as_deref().unwrap_or(Path::new("")), "write", error);
+        let mut due = header_line(header);
+        let mut places = Vec::new();
+        for at in 0..entries.index.len() {
+            if due.len() >= PIECE {
+                appender.append(&std::mem::take(&mut due)).map_err(failed)?;
+            }
+            self.add(entries, at, appender.length(), &mut due, &mut places)?;
+        }
+        appender.append(&due).map_err(failed)?;
+        Ok(places)
+    }
+
+    /// Adds the line of an entry to what goes to `offset`, and where it will be.
+    fn add(
+        &self,
+        entries: &Entries,
+        at: usize,
+        offset: u64,
+        due: &mut Vec<u8>,
+        places: &mut Vec<Place>,
+    ) -> Result<(), SessionError> {
+        let from = due.len();
+        match entries.in_memory(at) {
+            Some(entry) => due.extend_from_slice(line(&entry).as_bytes()),
+            None => due.extend_from_slice(line(&self.entry(entries.index.node(at))?).as_bytes()),
+        }
+        places.push(Place::of(offset + from as u64, &due[from..]));
+        Ok(())
+    }
+
+    /// A new file has all entries.
+    fn written(&mut self, appender: Appender, entries: &mut Entries, places: Vec<Place>) {
+        self.reader = Mutex::default();
+        self.state = State::Open { appender, written: places.len() };
+        places.into_iter().enumerate().for_each(|(at, place)| entries.index.put(at, place));
+    }
+
+    /// The last of `entries` is new: writes what is due. After an error nothing of it counts as written, and all of it
+    /// is written with the next one.
+    pub(super) fn appended(&mut self, header: &Header, entries: &mut Entries) -> Result<(), SessionError> {
+        let Some(path) = self.path.clone() else { return Ok(()) };
+        let failed = |error| SessionError::new(&path, "write", error);
+        if matches!(&self.state, State::Open { appender, .. } if appender.is_broken()) {
+            // Nobody knows what is behind the last flush: a new file is written, not the old one believed.
+            return self.rewrite(header, entries).map_err(failed);
+        }
+        match &mut self.state {
+            State::Waiting if !entries.index.has_reply => Ok(()),
+            State::Waiting => self.write_all(header, entries),
+            State::Unopened { good, line_break, written } => {
+                let (good, line_break, written) = (*good, *line_break, *written);
+                let mut appender = Appender::open(&self.disk, &path).map_err(failed)?.appender;
+                repair(&self.disk, &path, &mut appender, good, line_break).map_err(failed)?;
+                self.state = State::Open { appender, written };
+                self.appended(header, entries)
+            }
+            State::Open { appender, written } => {
+                for at in *written..entries.index.len() {
+                    let entry = entries.in_memory(at).expect("what is not written is held");
+                    let line = line(&entry);
+                    let place = Place::of(appender.length(), line.as_bytes());
+                    appender.append(line.as_bytes()).map_err(failed)?;
+                    entries.index.put(at, place);
+                    *written += 1;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes what was appended durable.
+    pub(super) fn sync(&mut self, header: &Header, entries: &mut Entries) -> Result<(), SessionError> {
+        let (Some(path), State::Open { appender, .. }) = (&self.path, &mut self.state) else { return Ok(()) };
+        let Err(error) = appender.sync() else { return Ok(()) };
+        let failed = SessionError::new(path, "flush", error);
+        // A second flush of the same file would succeed whatever was lost.
+        self.rewrite(header, entries).map_err(|_| failed)
+    }
+
+    /// Puts a new file with all entries in the place of the old one, which stays as `.bak`.
+    pub(super) fn rewrite(&mut self, header: &Header, entries: &mut Entries) -> io::Result<()> {
+        let Some(path) = self.path.clone() else { return Ok(()) };
+        if entries.index.bytes > LONGEST_REWRITTEN {
+            return Err(io::Error::other(format!("it is too long to be written anew ({} bytes)", entries.index.bytes)));
+        }
+        let mut text = header_line(header);
+        let mut places = Vec::new();
+        for at in 0..entries.index.len() {
+            self.add(entries, at, 0, &mut text, &mut places).map_err(io::Error::other)?;
+        }
+        self.disk.replace(&path, &text, Replace::STATE)?;
+        // The lock on the old file ends only when the new one has its own.
+        let appender = Appender::open(&self.disk, &path)?.appender;
+        self.written(appender, entries, places);
+        Ok(())
+    }
+}
+
+fn changed(path: &Path) -> SessionError {
+    SessionError::new(path, "read", "another program changed it while it was open; open it again")
+}
+
+fn header_line(header: &Header) -> Vec<u8> {
+    let mut text = serde_json::to_vec(header).expect("a header has only string keys");
+    text.push(b'\n');
+    text
+}
+
+/// Makes the end of a file ready for the next line; answers where a damaged end was moved.
+pub(super) fn repair(
+    disk: &Disk,
+    path: &Path,
+    appender: &mut Appender,
+    good: u64,
+    line_break: bool,
+) -> io::Result<Option<PathBuf>> {
+    if good < appender.length() && guard::is_up("session.damaged") {
+        return set_aside(disk, path, appender, good).map(Some);
+    }
+    if !line_break {
+        appender.append(b"\n")?;
+    }
+    Ok(None)
+}
+
+/// Moves everything behind `good` into a file beside the session, then cuts it off.
+fn set_aside(disk: &Disk, path: &Path, appender: &mut Appender, good: u64) -> io::Result<PathBuf> {
+    const PIECE: u64 = 64 << 20;
+    let mut from = good;
+    let mut first = None;
+    for number in 1.. {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".damaged-{number}"));
+        let aside = path.with_file_name(name);
+        let to = (from + PIECE).min(appender.length());
+        let piece = appender.read_range(from, to)?;
+        if disk.create_once(&aside, &piece)? {
+            first.get_or_insert(aside);
+            from = to;
+            if from == appender.length() {
+                break;
+            }
+        }
+    }
+    appender.cut(good)?;
+    Ok(first.unwrap_or_default())
+}
