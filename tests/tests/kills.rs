@@ -109,7 +109,7 @@ fn judge(world: &World, events: &str, case: &str) -> usize {
         messages.filter(move |message| message["role"] == role)
     };
     assert_eq!(messages("assistant").count(), REPLIES + 1, "{case}: {text}");
-    assert_eq!(texts(messages("assistant").last().expect("replies")), "all kept", "{case}");
+    assert_eq!(texts(messages("assistant").next_back().expect("replies")), "all kept", "{case}");
     let kept = |number: usize| {
         let is_it = |entry: &&Value| entry["customType"] == "kept" && entry["data"]["number"] == number;
         entries.iter().filter(is_it).count()

@@ -86,8 +86,9 @@ pub(crate) fn changed_bytecode_is_refused() -> bool {
     Verified::check(&good.bytes, &mac, &key(), engine, ID).expect("what was signed is taken");
     let mut artifact = good.artifact.artifact().clone();
     let bytecode = artifact.modules[0].bytecode.as_mut().expect("it was built");
-    let last = bytecode.last_mut().expect("there is some");
-    *last ^= 1;
+    let mut changed = bytecode.to_vec();
+    *changed.last_mut().expect("there is some") ^= 1;
+    *bytecode = changed.into();
     Verified::check(&encode(&artifact), &mac, &key(), engine, ID).is_err()
 }
 
