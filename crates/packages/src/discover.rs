@@ -2,7 +2,8 @@
 //!
 //! `-e` first, in argument order; then the project's `settings.json`, the project's `.pi/extensions`, the user's
 //! settings, the user's `extensions` folder; then packages, the project's before the user's. A file counts once, by its
-//! real path. What a project brings along counts only when the user trusts the folder.
+//! real path. What a project brings along counts only when the user trusts the folder, also where a package of its is
+//! named: a cloned folder must not take the place of what the user has installed.
 
 use crate::entries::{apply_filter, auto_dir, delta_filter, directory_entries, is_extension_file, package_entries};
 use crate::error::{InstallCode, PackageError, Result};
@@ -70,10 +71,22 @@ pub struct Discovery {
     pub untrusted: bool,
 }
 
+impl DiscoverOptions {
+    /// The scopes that count, in pi's order: the project's goes first, and needs trust.
+    pub(crate) fn scopes(&self) -> &'static [Scope] {
+        if self.trusted { &[Scope::Project, Scope::User] } else { &[Scope::User] }
+    }
+}
+
 /// Finds everything a session loads.
 pub fn resolve_extensions(options: &DiscoverOptions) -> Discovery {
-    let mut finder =
-        Finder { dirs: &options.dirs, seen: BTreeSet::new(), identities: BTreeSet::new(), found: Discovery::default() };
+    let mut finder = Finder {
+        dirs: &options.dirs,
+        scopes: options.scopes(),
+        seen: BTreeSet::new(),
+        identities: BTreeSet::new(),
+        found: Discovery::default(),
+    };
     for named in &options.named {
         if let Err(error) = finder.named(named) {
             finder.found.refused.push(error);
@@ -82,17 +95,11 @@ pub fn resolve_extensions(options: &DiscoverOptions) -> Discovery {
     if options.only_named {
         return finder.found;
     }
-    let mut scopes = Vec::new();
-    if options.trusted {
-        scopes.push(Scope::Project);
-    } else {
-        finder.found.untrusted = offers_extensions(&options.dirs.root(Scope::Project));
-    }
-    scopes.push(Scope::User);
+    finder.found.untrusted = !options.trusted && offers_extensions(&options.dirs.root(Scope::Project));
     let mut settings = Vec::new();
-    for scope in scopes {
-        match Settings::read(&Disk::system(), &options.dirs.root(scope)) {
-            Ok(read) => settings.push((scope, read)),
+    for scope in options.scopes() {
+        match Settings::read(&Disk::system(), &options.dirs.root(*scope)) {
+            Ok(read) => settings.push((*scope, read)),
             Err(error) => finder.found.problems.push(error),
         }
     }
@@ -117,6 +124,8 @@ fn offers_extensions(root: &Path) -> bool {
 
 struct Finder<'a> {
     dirs: &'a Dirs,
+    /// Those whose installed packages can be named.
+    scopes: &'static [Scope],
     /// Real paths of entries.
     seen: BTreeSet<PathBuf>,
     /// Packages; the same one in both scopes counts for the project.
@@ -137,8 +146,8 @@ impl Finder<'_> {
         match source {
             Source::Path(path) => self.path(&path, Origin::Named, Provenance::cli()),
             Source::Npm { name, .. } => {
-                let places = [Scope::Project, Scope::User].map(|scope| Store::place(&self.dirs.root(scope), &name));
-                let Some(root) = places.into_iter().find(|place| place.is_dir()) else {
+                let mut places = self.scopes.iter().map(|scope| Store::place(&self.dirs.root(*scope), &name));
+                let Some(root) = places.find(|place| place.is_dir()) else {
                     return Err(PackageError::new(InstallCode::Source, format!("npm:{name}"), "it is not installed")
                         .help(format!("run: pi install npm:{name}")));
                 };
@@ -148,8 +157,8 @@ impl Finder<'_> {
             }
             Source::Git(git) => {
                 let id = git.identity();
-                let places = [Scope::Project, Scope::User].map(|scope| self.dirs.root(scope).join(git.place()));
-                let Some(root) = places.into_iter().find(|place| place.is_dir()) else {
+                let mut places = self.scopes.iter().map(|scope| self.dirs.root(*scope).join(git.place()));
+                let Some(root) = places.find(|place| place.is_dir()) else {
                     return Err(PackageError::new(InstallCode::Source, id, "it is not installed")
                         .help(format!("run: pi install {}", git.to_settings())));
                 };

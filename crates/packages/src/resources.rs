@@ -114,8 +114,8 @@ impl ResourceFiles {
 /// Finds everything a session reads beside extensions.
 pub fn resolve_resources(options: &DiscoverOptions, asked: &ResourceOptions) -> ResourceFiles {
     let dirs = &options.dirs;
-    let scopes = if options.trusted { &[Scope::Project, Scope::User][..] } else { &[Scope::User] };
-    let settings: Vec<(Scope, Settings)> = scopes
+    let settings: Vec<(Scope, Settings)> = options
+        .scopes()
         .iter()
         .filter_map(|scope| Some((*scope, Settings::read(&Disk::system(), &dirs.root(*scope)).ok()?)))
         .collect();
@@ -124,7 +124,7 @@ pub fn resolve_resources(options: &DiscoverOptions, asked: &ResourceOptions) -> 
         let (named, only_named) = asked.named(kind);
         let mut found = Found { dirs, kind, seen: BTreeSet::new(), files: files.of(kind) };
         for text in &options.named {
-            found.named_package(text);
+            found.named_package(text, options.scopes());
         }
         if !only_named {
             for (scope, settings) in &settings {
@@ -168,11 +168,11 @@ impl Found<'_> {
     }
 
     /// A package of `-e`. pi tells skills of it as the command line's, the rest as the package's.
-    fn named_package(&mut self, text: &str) {
+    fn named_package(&mut self, text: &str, scopes: &[Scope]) {
         let Ok(source) = Source::from_settings(text, &self.dirs.cwd, &self.dirs.home) else { return };
         let places: Vec<PathBuf> = match &source {
             Source::Path(path) => vec![path.clone()],
-            _ => [Scope::Project, Scope::User].map(|scope| Store::place_of(&self.dirs.root(scope), &source)).into(),
+            _ => scopes.iter().map(|scope| Store::place_of(&self.dirs.root(*scope), &source)).collect(),
         };
         let Some(root) = places.into_iter().find(|place| place.is_dir()) else { return };
         let from = match self.kind {
