@@ -293,6 +293,12 @@ impl Agent {
         .await
     }
 
+    /// Context files that are there and that the model is not told, in words.
+    pub fn untold_context(&self) -> Vec<String> {
+        let resources = self.resources.borrow();
+        resources.untold().map(|problem| format!("{}: {}", problem.path.display(), problem.message)).collect()
+    }
+
     /// What a session needs before anybody hears of it: tools, resources, model, thinking level.
     pub(crate) async fn begin_session(&self) -> Result<(), AgentError> {
         let resources = Resources::load(&self.places.borrow());

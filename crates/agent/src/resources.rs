@@ -11,10 +11,15 @@ pub use template::PromptTemplate;
 
 use markdown::Document;
 use pijs_packages::{DiscoverOptions, ResourceKind, ResourceOptions, resolve_resources, resource_files};
+use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs;
+use std::io::Read;
 use std::path::{Component, Path, PathBuf};
+
+/// Longest context file, in bytes: more than any model reads with profit, and it goes out with every request.
+const LONGEST_CONTEXT: u64 = 1 << 20;
 
 /// Names of context files in one folder; the first that is there counts.
 const CONTEXT_FILES: [&str; 5] = ["AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD"];
@@ -117,9 +122,17 @@ impl Resources {
             found.appended_prompt = fs::read_to_string(agent_dir.join("APPEND_SYSTEM.md")).unwrap_or_default();
         }
         if places.context_files {
-            found.context_files = context_files(places);
+            let (context_files, problems) = context_files(places);
+            found.context_files = context_files;
+            found.problems.extend(problems);
         }
         found
+    }
+
+    /// Context files that the model is not told, and why: its user expects it to know them.
+    pub fn untold(&self) -> impl Iterator<Item = &Problem> {
+        let is_context = |name: &std::ffi::OsStr| CONTEXT_FILES.iter().any(|known| name == *known);
+        self.problems.iter().filter(move |problem| problem.path.file_name().is_some_and(is_context))
     }
 
     /// Adds what an extension named. `path` is the extension's file.
@@ -248,25 +261,55 @@ fn same_place(a: &Path, b: &Path) -> bool {
     a == b || matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// The user's, then those of the folders above the project, the outermost first.
-fn context_files(places: &ResourcePlaces) -> Vec<ContextFile> {
+/// The user's, then those of the folders above the project, the outermost first; and what is wrong with some.
+fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<Problem>) {
     let above = places.project.iter().flat_map(|project| project.ancestors());
-    let mut folders: Vec<&Path> = above.collect();
+    let mut folders: Vec<(&Path, bool)> = above.map(|folder| (folder, !places.trusted)).collect();
     folders.reverse();
-    let mut found: Vec<ContextFile> = Vec::new();
-    for folder in places.agent_dir.as_deref().into_iter().chain(folders) {
-        let file = CONTEXT_FILES.iter().map(|name| folder.join(name)).find(|path| path.is_file());
-        let Some((path, content)) = file.and_then(|path| fs::read_to_string(&path).ok().map(|text| (path, text)))
-        else {
+    let users = places.agent_dir.as_deref().map(|folder| (folder, false));
+    let (mut found, mut problems): (Vec<ContextFile>, Vec<Problem>) = (Vec::new(), Vec::new());
+    for (folder, is_foreign) in users.into_iter().chain(folders) {
+        let Some(path) = CONTEXT_FILES.iter().map(|name| folder.join(name)).find(|path| path.is_file()) else {
             continue;
         };
-        let path = path.display().to_string();
-        if !found.iter().any(|known| known.path == path) {
-            let content = content.strip_prefix('\u{feff}').unwrap_or(&content).to_owned();
-            found.push(ContextFile { path, content });
+        if is_foreign && leads_out(folder, &path) && guard::is_up("resources.context-links") {
+            let message = "it is a link that leads out of the project, and is read once you run: pi trust".to_owned();
+            problems.push(Problem { path, message });
+            continue;
+        }
+        match read_context(&path) {
+            Ok(content) => {
+                let path = path.display().to_string();
+                if !found.iter().any(|known| known.path == path) {
+                    let content = content.strip_prefix('\u{feff}').unwrap_or(&content).to_owned();
+                    found.push(ContextFile { path, content });
+                }
+            }
+            Err(message) => problems.push(Problem { path, message }),
         }
     }
-    found
+    (found, problems)
+}
+
+/// Whether a file of a folder is a link to something outside of the repository that the folder is in, or outside of the
+/// folder where there is none: what a cloned project says must not be what its user keeps elsewhere.
+fn leads_out(folder: &Path, path: &Path) -> bool {
+    let top = folder.ancestors().find(|above| above.join(".git").exists()).unwrap_or(folder);
+    match (fs::canonicalize(top), fs::canonicalize(path)) {
+        (Ok(top), Ok(real)) => !real.starts_with(top),
+        _ => true,
+    }
+}
+
+/// The text of a context file; the error is a sentence.
+fn read_context(path: &Path) -> Result<String, String> {
+    let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    file.take(LONGEST_CONTEXT + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > LONGEST_CONTEXT && guard::is_up("resources.context-size") {
+        return Err(format!("it has more than {LONGEST_CONTEXT} bytes"));
+    }
+    Ok(text)
 }
 
 #[cfg(test)]

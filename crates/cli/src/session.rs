@@ -410,6 +410,7 @@ impl Assembled {
     /// Opens the session; what extensions say of their tools is settled before the model hears it.
     pub(crate) async fn start(&self) -> Result<(), AgentError> {
         self.agent.start("startup").await?;
+        self.agent.untold_context().iter().for_each(|problem| stderr(&clean(&format!("warning: {problem}"))));
         let agreed = self.host.settle_tools().await;
         self.pins.first.borrow_mut().extend(agreed);
         Ok(())
@@ -431,6 +432,8 @@ impl Assembled {
         for report in self.reports.iter().flat_map(Reports::drain) {
             show(&report, self.ledger.redactor());
         }
+        // Whatever was started is written down as ended.
+        self.host.end_calls();
         let _ = self.ledger.close();
     }
 }

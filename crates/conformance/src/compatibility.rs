@@ -92,6 +92,7 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | extensions share one process and its objects | each package has a realm of its own; what crosses is copied |\n\
     | extensions may do whatever the user may | files outside, programs, servers and variables need a grant |\n\
     | a search upwards finds what lies above the project | it ends at the project, as at the top of the file system |\n\
+    | `AGENTS.md` is read wherever it leads | one that is a link out of the project counts once the folder is trusted; one of more than 1 MiB is left out; both are said |\n\
     | sub-agents (`createAgentSession`) load files of extensions, and have what the user has | they run in the realm of their extension with what it may do; extensions are given to them as functions (`extensionFactories`), a file is an error in `extensionsResult.errors` |\n\
     | a `ModelRuntime` reads `auth.json` and pi's catalogue | it has the session's providers and names for their keys; the gate decides on each request (`session.inject`) |\n\
     | `convertToPng` and `resizeImage` decode images | they give `null` where they would have to, as in a pi that lacks its image library |\n\

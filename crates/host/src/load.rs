@@ -17,7 +17,7 @@ use crate::turn::SyncDoor;
 use pijs_hostcall::During;
 use pijs_protocol::message::{Load, Message};
 use pijs_protocol::wire::RealmOptions;
-use pijs_protocol::{EntryIndex, ExtensionId, Termination, guard};
+use pijs_protocol::{EntryIndex, ErrorCode, ExtensionId, HostcallError, Termination, guard};
 use serde_json::json;
 use std::cell::RefCell;
 use std::path::Path;
@@ -200,6 +200,15 @@ impl Host {
         self.set_status(&slot, Status::Stopped);
         self.notify_driver();
         true
+    }
+
+    /// Ends the calls that are under way: the session is over, and nobody waits for them.
+    pub fn end_calls(&self) {
+        let over = HostcallError::new(ErrorCode::Timeout, "the session is over").with("reason", "cancelled");
+        for slot in self.slots() {
+            let id = slot.cell.borrow().package.id().clone();
+            self.0.dispatcher.end_extension(&id, &over);
+        }
     }
 
     fn set_status(&self, slot: &Rc<Slot>, status: Status) {

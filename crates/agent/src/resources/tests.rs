@@ -64,6 +64,29 @@ fn a_project_brings_context_whether_trusted_or_not_and_prompts_only_when_trusted
     assert_eq!(found.commands()[0]["name"], "fix");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_project_that_is_not_trusted_shows_the_model_nothing_from_elsewhere() {
+    use std::os::unix::fs::symlink;
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    write(root, "private/notes.md", "private");
+    write(root, "clone/.git/HEAD", "ref: refs/heads/main");
+    write(root, "clone/docs/rules.md", "shared");
+    write(root, "clone/sub/src/main.rs", "");
+    symlink("../private/notes.md", root.join("clone/AGENTS.md")).unwrap();
+    // Inside of one repository links are as good as copies.
+    symlink("../docs/rules.md", root.join("clone/sub/CLAUDE.md")).unwrap();
+    write(root, "clone/sub/src/AGENTS.md", &"y".repeat((1 << 20) + 1));
+    let texts = |found: &Resources| found.context_files.iter().map(|file| file.content.clone()).collect::<Vec<_>>();
+    let found = Resources::load(&places(root, "agent", "clone/sub/src", false));
+    assert_eq!(texts(&found), ["shared"]);
+    let wrong: Vec<&str> = found.problems.iter().map(|problem| problem.message.as_str()).collect();
+    assert!(wrong[0].contains("pi trust") && wrong[1].contains("more than"), "{wrong:?}");
+    let found = Resources::load(&places(root, "agent", "clone/sub/src", true));
+    assert_eq!(texts(&found), ["private", "shared"], "its user has said so");
+}
+
 #[test]
 fn what_an_extension_names_is_seen_from_its_folder() {
     let dir = tempfile::tempdir().unwrap();

@@ -9,19 +9,29 @@ use std::path::{Path, PathBuf};
 /// Sessions that are listed, and bytes of one that are read for its title.
 const MOST_SESSIONS: usize = 200;
 const MOST_READ: u64 = 256 * 1024;
+/// Longest file of git that says where something is.
+const LONGEST_POINTER: u64 = 4096;
+
 /// The git branch of a folder: `detached` without one, nothing outside of a repository.
 pub(super) fn branch(cwd: &Path) -> Option<String> {
     let head = cwd.ancestors().find_map(|folder| {
         let git = folder.join(".git");
         // Of a worktree it is a file that says where the folder is.
-        let place = match std::fs::read_to_string(&git) {
-            Ok(text) => folder.join(text.strip_prefix("gitdir:")?.trim()),
-            Err(_) => git,
+        let place = match pointer(&git) {
+            Some(text) => folder.join(text.strip_prefix("gitdir:")?.trim()),
+            None => git,
         };
-        std::fs::read_to_string(place.join("HEAD")).ok()
+        pointer(&place.join("HEAD"))
     })?;
     let name = head.trim().strip_prefix("ref: refs/heads/").unwrap_or("detached");
     Some(pijs_terminal::line(&pijs_terminal::plain(name)))
+}
+
+/// A short file as text. A pipe or a device that somebody put in its place must not hold the screen up.
+fn pointer(path: &Path) -> Option<String> {
+    let metadata = std::fs::metadata(path).ok()?;
+    let is_short = metadata.is_file() && metadata.len() <= LONGEST_POINTER;
+    is_short.then(|| std::fs::read_to_string(path).ok())?
 }
 
 /// Another session.
