@@ -21,45 +21,82 @@ pub const ANSWER_BYTES: usize = 32 << 20;
 /// Bytes of one registration: every realm and every request to the model carries what tools say of themselves.
 pub const REGISTRATION_BYTES: usize = 1 << 20;
 
+/// Bytes of an error, or of a line of output: a person reads them, and an error of a tool goes to the model.
+const REPORT_BYTES: usize = 1 << 20;
+
 /// Bytes of the text that a verdict puts into the conversation: more than any model reads.
 pub const RETRY_BYTES: usize = 1 << 20;
 
 impl Host {
     /// A message as it may go on: what it carries too much of is replaced by an error, or left out with a warning.
     pub(crate) fn fitting(&self, slot: &Rc<Slot>, message: Message) -> Option<Message> {
-        let limit = ANSWER_BYTES;
-        let (what, fits) = match &message {
-            Message::ToolResult(result) => ("a tool's result", is_within(&result.output, limit)),
-            Message::EventResult(result) => ("a handler's answer", is_within(&(&result.value, &result.changed), limit)),
-            Message::CallbackResult(result) => ("a function's result", is_within(&result.value, limit)),
-            Message::ToolUpdate(update) => ("a partial result", is_within(&update.partial, limit)),
-            Message::CallbackUpdate(update) => ("a function's update", is_within(&update.value, limit)),
-            Message::BusEmit(event) => ("an emission on the event bus", is_within(event, limit)),
-            _ => return Some(message),
-        };
-        if fits || !guard::is_up("answer.size") {
+        let Some((what, limit)) = oversized(&message).filter(|_| guard::is_up("answer.size")) else {
             return Some(message);
-        }
-        let error = || report(None, "answer", &too_large(what, limit));
+        };
+        let error = report(None, "answer", &too_large(what, limit));
         match message {
             Message::ToolResult(mut result) => {
-                (result.output, result.is_error, result.error) = (Value::Null, true, Some(error()));
+                (result.output, result.is_error, result.error) = (Value::Null, true, Some(error));
                 Some(Message::ToolResult(result))
             }
             Message::EventResult(mut result) => {
-                (result.value, result.changed, result.error) = (None, Map::new(), Some(error()));
+                (result.value, result.changed, result.error) = (None, Map::new(), Some(error));
                 Some(Message::EventResult(result))
             }
             Message::CallbackResult(mut result) => {
-                (result.value, result.error) = (None, Some(error()));
+                (result.value, result.error) = (None, Some(error));
                 Some(Message::CallbackResult(result))
             }
+            Message::SlashResult(mut result) => {
+                result.error = Some(error);
+                Some(Message::SlashResult(result))
+            }
+            Message::StreamFault { handler, .. } => Some(Message::StreamFault { handler, error: Some(error) }),
+            Message::Error(long) => {
+                Some(Message::Error(ErrorReport { entry: long.entry, phase: cut(long.phase), ..error }))
+            }
             _ => {
-                self.report(slot, None, ReportKind::Warning { message: error().message });
+                self.report(slot, None, ReportKind::Warning { message: error.message });
                 None
             }
         }
     }
+}
+
+/// What of a message is over which limit, if anything is.
+fn oversized(message: &Message) -> Option<(&'static str, usize)> {
+    let error = |error: &Option<ErrorReport>| {
+        let fits = error.as_ref().is_none_or(|error| is_within(error, REPORT_BYTES));
+        (!fits).then_some(("an error", REPORT_BYTES))
+    };
+    let answer = |what, fits: bool| (!fits).then_some((what, ANSWER_BYTES));
+    match message {
+        Message::ToolResult(result) => {
+            answer("a tool's result", is_within(&result.output, ANSWER_BYTES)).or_else(|| error(&result.error))
+        }
+        Message::EventResult(result) => {
+            let fits = is_within(&(&result.value, &result.changed), ANSWER_BYTES);
+            answer("a handler's answer", fits).or_else(|| error(&result.error))
+        }
+        Message::CallbackResult(result) => {
+            answer("a function's result", is_within(&result.value, ANSWER_BYTES)).or_else(|| error(&result.error))
+        }
+        Message::SlashResult(result) => error(&result.error),
+        Message::StreamFault { error: fault, .. } => error(fault),
+        Message::Error(report) => (!is_within(report, REPORT_BYTES)).then_some(("an error", REPORT_BYTES)),
+        Message::Log(entry) => (!is_within(entry, REPORT_BYTES)).then_some(("a line of output", REPORT_BYTES)),
+        Message::ToolUpdate(update) => answer("a partial result", is_within(&update.partial, ANSWER_BYTES)),
+        Message::CallbackUpdate(update) => answer("a function's update", is_within(&update.value, ANSWER_BYTES)),
+        Message::BusEmit(event) => answer("an emission on the event bus", is_within(event, ANSWER_BYTES)),
+        _ => None,
+    }
+}
+
+/// The beginning of a text that names something.
+fn cut(mut text: String) -> String {
+    const NAME: usize = 64;
+    text.truncate(text.floor_char_boundary(NAME));
+    text
 }
 
 /// What is wrong with a verdict's text, if anything is.
@@ -92,6 +129,25 @@ pub(crate) fn is_within(value: &impl Serialize, limit: usize) -> bool {
         }
     }
     serde_json::to_writer(Room(limit), value).is_ok()
+}
+
+/// How many bytes something takes as JSON.
+pub(crate) fn size(value: &impl Serialize) -> usize {
+    struct Counter(usize);
+    impl Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // What is no JSON (a map whose keys are no text) never comes off the wire.
+    let _ = serde_json::to_writer(&mut counter, value);
+    counter.0
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 //! ```
 
 use crate::attend::Bell;
+use crate::backlog::{Backlog, Ticket};
 use crate::ears::Ears;
 use crate::flood::Reported;
 use crate::options::{OpenedRealm, Watch};
@@ -19,7 +20,7 @@ use crate::package::Package;
 use crate::patience::{Listening, LoadWaiter, Lull, Waiter};
 use crate::registry::Registry;
 use crate::restart::{Ends, Sequel};
-use pijs_hostcall::{Caller, During};
+use pijs_hostcall::{Caller, During, Held};
 use pijs_protocol::manifest::CapabilityManifest;
 use pijs_protocol::message::{CallbackResult, ErrorReport, EventResult, Message, SlashResult, ToolResult};
 use pijs_protocol::{EntryIndex, EventId, Termination};
@@ -37,6 +38,20 @@ use tokio::sync::{Notify, mpsc};
 pub(crate) enum Arrival {
     /// A message; boxed, so that a delta moves no more than it needs.
     Message(Box<Message>),
+    /// The answer to a hostcall, counted until it is run.
+    Result {
+        /// The answer.
+        message: Box<Message>,
+        /// Ends with the arrival.
+        _held: Held,
+    },
+    /// What another extension emitted, counted until it is run.
+    Emission {
+        /// The emission.
+        message: Box<Message>,
+        /// Ends with the last arrival of it.
+        _held: Rc<Ticket>,
+    },
     /// The delta that the caller of `Host::stream` holds.
     Delta,
 }
@@ -90,6 +105,8 @@ pub(crate) struct Extension {
     pub(crate) lingers: bool,
     pub(crate) registry: Registry,
     pub(crate) ears: Ears,
+    /// What it emitted and others have not run.
+    pub(crate) backlog: Backlog,
     pub(crate) pending: Pending,
     /// Version of the readable state that the realm has.
     pub(crate) seen_state: u64,
@@ -161,6 +178,7 @@ impl Extension {
             status: Status::Loading,
             lingers: false,
             ears: Ears::default(),
+            backlog: Backlog::default(),
             pending: Pending::default(),
             seen_state: 0,
             open_calls: 0,

@@ -26,7 +26,7 @@ use crate::report::{Observer, Report, ReportKind, Reports};
 use crate::signal::{Signal, WeakSignal};
 use crate::state::ReadableState;
 use pijs_artifact::Verified;
-use pijs_hostcall::{Dispatcher, Timer};
+use pijs_hostcall::{Dispatcher, Held, Timer};
 use pijs_protocol::message::{BusEvent, ErrorReport, Message};
 use pijs_protocol::registration::Registration;
 use pijs_protocol::wire::StreamAnswer;
@@ -117,6 +117,8 @@ struct Completion {
     slot: usize,
     generation: u32,
     result: HostResult,
+    /// Until the realm has it.
+    held: Held,
 }
 
 /// One counter per kind of id.
@@ -370,9 +372,13 @@ impl Host {
 
     /// Queues a message for a realm, if it has one.
     pub(crate) fn post(&self, slot: &Rc<Slot>, message: Message) {
+        self.enqueue(slot, Arrival::Message(Box::new(message)));
+    }
+
+    pub(crate) fn enqueue(&self, slot: &Rc<Slot>, arrival: Arrival) {
         let mut extension = slot.cell.borrow_mut();
         if extension.realm.is_some() {
-            extension.ticks.enqueue(Arrival::Message(Box::new(message)));
+            extension.ticks.enqueue(arrival);
             self.0.wake.notify_one();
         }
     }

@@ -29,6 +29,7 @@
 #![warn(missing_docs)]
 
 mod attend;
+mod backlog;
 mod bulk;
 mod call;
 mod ears;

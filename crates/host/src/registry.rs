@@ -4,9 +4,17 @@
 //! load order, then entries, then registrations; the first one with a name has it. The rules are
 //! pi's (`docs/compatibility.md` lists where a conflict is reported here and ends pi).
 
+use crate::bulk;
 use crate::events::pi;
 use pijs_protocol::registration::{CommandSpec, FlagSpec, HandlerSpec, Registration, ToolSpec};
-use pijs_protocol::{EntryIndex, Handle};
+use pijs_protocol::{EntryIndex, Handle, guard};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Registrations that one package may have at a time: each realm, each request to the model and each list of commands
+/// carries them.
+const MOST: usize = 4096;
+/// What they may weigh together, as JSON.
+const MOST_BYTES: usize = 32 << 20;
 
 /// Registrations of one package, entry by entry.
 #[derive(Debug, Default)]
@@ -17,12 +25,30 @@ pub(crate) struct Registry {
 /// Registrations of one entry.
 #[derive(Debug, Default)]
 struct EntryRegistry {
-    tools: Vec<ToolSpec>,
-    commands: Vec<CommandSpec>,
-    flags: Vec<FlagSpec>,
-    handlers: Vec<HandlerSpec>,
+    tools: Vec<Weighed<ToolSpec>>,
+    commands: Vec<Weighed<CommandSpec>>,
+    flags: Vec<Weighed<FlagSpec>>,
+    handlers: Vec<Weighed<HandlerSpec>>,
     /// Shortcuts, renderers, providers: what only front ends look at.
-    others: Vec<Registration>,
+    others: Vec<Weighed<Registration>>,
+}
+
+/// A registration, and what it takes as JSON.
+#[derive(Debug, Clone)]
+struct Weighed<T> {
+    item: T,
+    bytes: usize,
+}
+
+impl EntryRegistry {
+    /// How many there are, and what they weigh.
+    fn weight(&self) -> (usize, usize) {
+        fn of<T>(list: &[Weighed<T>]) -> (usize, usize) {
+            (list.len(), list.iter().map(|weighed| weighed.bytes).sum())
+        }
+        let lists = [of(&self.tools), of(&self.commands), of(&self.flags), of(&self.handlers), of(&self.others)];
+        lists.into_iter().fold((0, 0), |(count, bytes), (more, weight)| (count + more, bytes + weight))
+    }
 }
 
 /// What a registration means beyond being written down.
@@ -47,24 +73,25 @@ impl Registry {
 
     /// Writes a registration down. `None`: the realm named an entry that does not exist.
     pub(crate) fn add(&mut self, entry: EntryIndex, registration: Registration) -> Option<Effect> {
+        let bytes = bulk::size(&registration);
         let known = self.entries.get_mut(entry.0 as usize)?;
         Some(match registration {
             Registration::Tool(spec) => {
                 let name = spec.name.clone();
-                put(&mut known.tools, spec, |a, b| a.name == b.name);
+                put(&mut known.tools, Weighed { item: spec, bytes }, |a, b| a.name == b.name);
                 Effect::Tool(name)
             }
             Registration::Command(spec) => {
-                put(&mut known.commands, spec, |a, b| a.name == b.name);
+                put(&mut known.commands, Weighed { item: spec, bytes }, |a, b| a.name == b.name);
                 Effect::None
             }
             Registration::Flag(spec) => {
-                put(&mut known.flags, spec.clone(), |a, b| a.name == b.name);
+                put(&mut known.flags, Weighed { item: spec.clone(), bytes }, |a, b| a.name == b.name);
                 Effect::Flag(spec)
             }
             Registration::Handler(spec) => {
                 let event = spec.event.clone();
-                known.handlers.push(spec);
+                known.handlers.push(Weighed { item: spec, bytes });
                 match event.as_str() {
                     pi::STREAM_TEXT => Effect::Ears,
                     name if pi::is_known(name) => Effect::None,
@@ -72,23 +99,33 @@ impl Registry {
                 }
             }
             Registration::HandlerRemoved { handle } => {
-                let removed = known.handlers.iter().position(|handler| handler.handle == handle);
-                match removed.map(|at| known.handlers.remove(at)) {
+                let removed = known.handlers.iter().position(|handler| handler.item.handle == handle);
+                match removed.map(|at| known.handlers.remove(at).item) {
                     Some(spec) if spec.event == pi::STREAM_TEXT => Effect::Ears,
                     _ => Effect::None,
                 }
             }
             Registration::ProviderRemoved { name } => {
-                known
-                    .others
-                    .retain(|other| !matches!(other, Registration::Provider { name: known, .. } if *known == name));
+                known.others.retain(
+                    |other| !matches!(&other.item, Registration::Provider { name: known, .. } if *known == name),
+                );
                 Effect::None
             }
             other => {
-                put(&mut known.others, other, same_slot);
+                put(&mut known.others, Weighed { item: other, bytes }, same_slot);
                 Effect::None
             }
         })
+    }
+
+    /// Whether one more may be written down; what takes something away always may.
+    pub(crate) fn has_room_for(&self, registration: &Registration) -> bool {
+        if matches!(registration, Registration::HandlerRemoved { .. } | Registration::ProviderRemoved { .. }) {
+            return true;
+        }
+        let weights = self.entries.iter().map(EntryRegistry::weight);
+        let (count, weight) = weights.fold((0, 0), |(count, sum), (more, bytes)| (count + more, sum + bytes));
+        count < MOST && weight + bulk::size(registration) <= MOST_BYTES || !guard::is_up("registry.room")
     }
 
     /// Drops everything a failed entry registered.
@@ -131,32 +168,36 @@ impl Registry {
     /// Everything, entry by entry.
     pub(crate) fn by_entry(&self) -> impl Iterator<Item = (EntryIndex, Vec<Registration>)> {
         self.entries.iter().zip(0..).map(|(entry, index)| {
-            let tools = entry.tools.iter().cloned().map(Registration::Tool);
-            let commands = entry.commands.iter().cloned().map(Registration::Command);
-            let flags = entry.flags.iter().cloned().map(Registration::Flag);
-            let handlers = entry.handlers.iter().cloned().map(Registration::Handler);
-            let all = tools.chain(commands).chain(flags).chain(handlers).chain(entry.others.iter().cloned());
+            let tools = items(&entry.tools).map(Registration::Tool);
+            let commands = items(&entry.commands).map(Registration::Command);
+            let flags = items(&entry.flags).map(Registration::Flag);
+            let handlers = items(&entry.handlers).map(Registration::Handler);
+            let all = tools.chain(commands).chain(flags).chain(handlers).chain(items(&entry.others));
             (EntryIndex(index), all.collect())
         })
     }
 
     fn each<'a, T: 'a>(
         &'a self,
-        list: impl Fn(&'a EntryRegistry) -> &'a Vec<T>,
+        list: impl Fn(&'a EntryRegistry) -> &'a Vec<Weighed<T>>,
     ) -> impl Iterator<Item = (EntryIndex, &'a T)> {
         self.entries
             .iter()
             .zip(0..)
-            .flat_map(move |(entry, index)| list(entry).iter().map(move |item| (EntryIndex(index), item)))
+            .flat_map(move |(entry, index)| list(entry).iter().map(move |weighed| (EntryIndex(index), &weighed.item)))
     }
 }
 
 /// The last registration of a name wins and keeps the place of the first, as in a JavaScript `Map`.
-fn put<T>(list: &mut Vec<T>, item: T, same: impl Fn(&T, &T) -> bool) {
-    match list.iter_mut().find(|known| same(known, &item)) {
-        Some(known) => *known = item,
-        None => list.push(item),
+fn put<T>(list: &mut Vec<Weighed<T>>, new: Weighed<T>, same: impl Fn(&T, &T) -> bool) {
+    match list.iter_mut().find(|known| same(&known.item, &new.item)) {
+        Some(known) => *known = new,
+        None => list.push(new),
     }
+}
+
+fn items<T: Clone>(list: &[Weighed<T>]) -> impl Iterator<Item = T> {
+    list.iter().map(|weighed| weighed.item.clone())
 }
 
 fn same_slot(a: &Registration, b: &Registration) -> bool {
@@ -175,19 +216,22 @@ fn same_slot(a: &Registration, b: &Registration) -> bool {
 
 /// Names to type for commands in load order: a name that several chose is numbered.
 pub(crate) fn invocation_names<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
-    let mut taken: Vec<String> = Vec::new();
-    for (position, name) in names.clone().enumerate() {
-        let occurrence = names.clone().take(position + 1).filter(|other| *other == name).count();
-        let is_shared = names.clone().filter(|other| *other == name).count() > 1;
-        let mut invocation = if is_shared { format!("{name}:{occurrence}") } else { name.to_owned() };
-        let mut suffix = occurrence;
-        while taken.contains(&invocation) {
+    let mut all: BTreeMap<&str, usize> = BTreeMap::new();
+    names.clone().for_each(|name| *all.entry(name).or_default() += 1);
+    let mut met: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    let invocation = |name: &'a str| {
+        let occurrence = met.entry(name).or_default();
+        *occurrence += 1;
+        let mut invocation = if all[name] > 1 { format!("{name}:{occurrence}") } else { name.to_owned() };
+        let mut suffix = *occurrence;
+        while !taken.insert(invocation.clone()) {
             suffix += 1;
             invocation = format!("{name}:{suffix}");
         }
-        taken.push(invocation);
-    }
-    taken
+        invocation
+    };
+    names.map(invocation).collect()
 }
 
 #[cfg(test)]
@@ -216,6 +260,30 @@ mod tests {
         assert_eq!(registry.add(EntryIndex(0), handler("stream_text", 2)), Some(Effect::Ears));
         assert_eq!(registry.add(EntryIndex(0), Registration::HandlerRemoved { handle: Handle(2) }), Some(Effect::Ears));
         assert_eq!(registry.add(EntryIndex(7), handler("input", 3)), None);
+    }
+
+    #[test]
+    fn a_package_has_so_many_registrations_and_may_replace_and_remove_them() {
+        let mut registry = Registry::with_entries(1);
+        let entry = EntryIndex(0);
+        (0..MOST as u32).for_each(|handle| drop(registry.add(entry, handler("input", handle))));
+        assert!(!registry.has_room_for(&handler("input", 0)));
+        let removed = Registration::HandlerRemoved { handle: Handle(7) };
+        assert!(registry.has_room_for(&removed));
+        registry.add(entry, removed);
+        assert!(registry.has_room_for(&handler("input", 0)));
+        let flag = |number: usize| {
+            Registration::Flag(FlagSpec {
+                name: format!("f{number}"),
+                flag_type: "string".into(),
+                default: None,
+                description: Some("y".repeat(1 << 20)),
+            })
+        };
+        let mut registry = Registry::with_entries(1);
+        let most = MOST_BYTES / (1 << 20) - 1;
+        (0..most).for_each(|number| drop(registry.add(entry, flag(number))));
+        assert!(!registry.has_room_for(&flag(most)), "each is a little more than its description");
     }
 
     #[test]

@@ -113,7 +113,9 @@ impl Guest<Arrival> for Turn<'_> {
 
     fn turn(&mut self, seq: Seq, now: Now, task: Macrotask<Arrival>) -> TurnOutput {
         let (task, was_delta) = match task {
-            Macrotask::Arrival(Arrival::Message(message)) => (Task::Message(*message), false),
+            Macrotask::Arrival(
+                Arrival::Message(message) | Arrival::Result { message, .. } | Arrival::Emission { message, .. },
+            ) => (Task::Message(*message), false),
             Macrotask::Timer(timer) => (Task::Message(Message::TimerFired { timer }), false),
             Macrotask::Arrival(Arrival::Delta) => {
                 let delta = self.delta.expect("a delta is only queued while `stream` runs its loop");

@@ -9,13 +9,14 @@ use crate::connector::{
     BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request, Timer, cancelled, deadline,
 };
 use crate::derive::{Required, Subject, content_read, derive};
-use crate::flight::{EndOnDrop, Flight, broken, reason_of};
+use crate::flight::{EndOnDrop, Flight, broken, reason_of, unrecorded};
 use crate::gate::{Decision, Gate, Judgement, Permit, Reason};
 use crate::ledger::{CallEnd, CallFacts, CallStart, Ledger};
 use crate::loss::Signal;
 use crate::policy::Mode;
 use crate::prompt::Question;
 use crate::quota::{Quotas, used_up};
+use crate::untaken::{Held, Untaken};
 use crate::vocabulary::FREE;
 use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Now, guard};
 use std::collections::{BTreeMap, VecDeque};
@@ -52,6 +53,7 @@ struct Inner {
     dialogs: Mutex<BTreeMap<ExtensionId, VecDeque<u64>>>,
     /// Synchronous calls that run, by a number of ours: what they started ends with their extension.
     waiting: Mutex<BTreeMap<u64, (ExtensionId, CancelToken)>>,
+    untaken: Untaken,
 }
 
 /// A synchronous call that runs.
@@ -102,9 +104,18 @@ impl DispatcherBuilder {
     /// The dispatcher.
     pub fn build(self) -> Dispatcher {
         let Self { connectors, gate, ledger, quotas, timer } = self;
-        let (unknown, in_flight, dialogs, waiting) =
-            ("unknown".into(), Mutex::default(), Mutex::default(), Mutex::default());
-        let inner = Inner { connectors, gate, ledger, quotas, timer, unknown, in_flight, dialogs, waiting };
+        let inner = Inner {
+            connectors,
+            gate,
+            ledger,
+            quotas,
+            timer,
+            unknown: "unknown".into(),
+            in_flight: Mutex::default(),
+            dialogs: Mutex::default(),
+            waiting: Mutex::default(),
+            untaken: Untaken::default(),
+        };
         Dispatcher { inner: Arc::new(inner) }
     }
 }
@@ -287,6 +298,12 @@ impl Dispatcher {
         }
     }
 
+    /// Takes note of a result until its realm has it, which the end of the answer says. An asynchronous call of an
+    /// extension for which much waits begins when less does.
+    pub fn hold(&self, extension: &ExtensionId, result: &HostResult) -> Held {
+        self.inner.untaken.hold(extension, result)
+    }
+
     /// How many calls of an extension are in flight.
     pub fn in_flight(&self, extension: &ExtensionId) -> usize {
         self.inner.in_flight().get(extension).map_or(0, BTreeMap::len)
@@ -453,11 +470,7 @@ impl Inner {
         }
         match self.ledger.flush() {
             Err(error) if self.gate.policy().mode == Mode::Strict && guard::is_up("ledger.first") => {
-                Err(HostcallError::io(
-                    "EIO",
-                    "write",
-                    format!("the ledger cannot be written ({error}), and strict mode does nothing unrecorded"),
-                ))
+                Err(unrecorded(&error))
             }
             _ => Ok(()),
         }
@@ -520,6 +533,7 @@ impl Inner {
                 admitted
             }
         }?;
+        let _turn = self.untaken.turn(caller.extension(), &call, self.quotas.untaken_bytes, &flight.cancel).await;
         self.ledger_first(&admitted.decision)?;
         let (method, timeout_ms) = (call.method.clone(), call.timeout_ms);
         let request = request(caller, call, admitted, flight.cancel.clone());

@@ -397,7 +397,7 @@ fn without_a_ledger_strict_does_nothing_that_would_have_to_be_recorded_and_the_o
         let result = exec("a");
         assert_eq!(result.is_error, mode == Mode::Strict, "{mode:?}: {:?}", result.error);
         if let Some(error) = &result.error {
-            assert_eq!(error.code, ErrorCode::Io, "{error:?}");
+            assert_eq!(error.code, ErrorCode::Denied, "there is no room, and that is the policy: {error:?}");
             assert!(error.message.contains("strict mode does nothing unrecorded"), "{error:?}");
         }
         let reached = probe.0.load(Ordering::Relaxed);

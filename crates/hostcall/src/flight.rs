@@ -8,6 +8,7 @@ use crate::connector::{Caller, CancelToken, Output, Timer, cancelled};
 use crate::ledger::{CallEnd, CallFacts, Ledger};
 use crate::quota::{Quotas, used_up};
 use pijs_protocol::{CallId, Chunk, ErrorCode, HostResult, HostcallError};
+use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where results of an asynchronous call go.
@@ -118,6 +119,16 @@ impl Drop for EndOnDrop {
             self.flight.end(Err(cancelled(&self.flight.method)));
         }
         (self.forget)(&self.flight);
+    }
+}
+
+/// The error of a call that could not be written down. A ledger without room is a limit of this machine that the strict
+/// policy keeps to; anything else is a failure of the system.
+pub(crate) fn unrecorded(error: &io::Error) -> HostcallError {
+    let message = format!("the ledger cannot be written ({error}), and strict mode does nothing unrecorded");
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => HostcallError::denied("policy", message),
+        _ => HostcallError::io("EIO", "write", message),
     }
 }
 

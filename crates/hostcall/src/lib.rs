@@ -50,6 +50,7 @@ pub mod vocabulary;
 
 mod flight;
 mod quota;
+mod untaken;
 
 pub use connector::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, During, Output, Profile, Request, Timer};
 pub use derive::{Access, Required, Subject, derive};
@@ -61,3 +62,4 @@ pub use places::Places;
 pub use policy::{Grant, Mode, Policy};
 pub use prompt::{Answer, Memory, Prompter, Question, Remembered};
 pub use quota::Quotas;
+pub use untaken::Held;

@@ -157,6 +157,25 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("trust", "take part in trust decisions"),
 ];
 
+/// Every method that a hostcall can have. What is not here is refused, whoever would serve it.
+pub const METHODS: &[&str] = &[
+    "env",
+    "events",
+    "exec",
+    "fs",
+    "http",
+    "log",
+    "module",
+    "net",
+    "session",
+    "sqlite",
+    "timer",
+    "tool",
+    "tools",
+    "ui",
+    "websocket",
+];
+
 /// Ops of `fs`: name, and whether it needs `write`. `open` is decided by its flags.
 pub const FS_OPS: &[(&str, FsNeeds)] = &[
     ("access", FsNeeds::Look),

@@ -64,6 +64,65 @@ pub(crate) fn files_of_one_leave_room_for_others() -> bool {
     opened as u64 <= LIMIT / 4
 }
 
+/// D05: an extension that reads file after file and takes no answer does not fill the host's memory with them.
+pub(crate) fn what_nobody_takes_is_not_read() -> bool {
+    use pijs_connectors::{fs::FsConnector, system::OsFileSystem};
+    use std::sync::mpsc;
+    const FILES: usize = 24;
+    const SIZE: u64 = 32 << 20;
+    /// As many as may wait, and twice that: more than are ever under way beside them.
+    const ENOUGH: usize = 8;
+    const TOO_MANY: usize = 16;
+    let folder = tempfile::tempdir().expect("a folder");
+    let project = folder.path().canonicalize().expect("it is there");
+    std::fs::File::create(project.join("f")).and_then(|file| file.set_len(SIZE)).expect("a file");
+    let places = Places::new(&project, "/home/me", "/home/me/.pi/agent", "/tmp");
+    let gate = Gate::builder(Policy { mode: Mode::Permissive, ..Policy::default() }, places).build();
+    let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
+    let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
+    let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(super::Still)).connector("fs", files).build();
+    let caller = Caller::new(Arc::new(Profile::new("path:/x")));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
+    let (answers, answered) = mpsc::channel();
+    for number in 0..FILES {
+        let Value::Object(params) = json!({ "op": "readFile", "path": "f" }) else { unreachable!("an object") };
+        let call = HostCall {
+            capability: Capability::new("read"),
+            method: "fs".to_owned(),
+            params,
+            ..super::call(number, "")
+        };
+        let (holder, answers) = (dispatcher.clone(), answers.clone());
+        let extension = caller.extension().clone();
+        runtime.spawn(dispatcher.call(&caller, call, move |result| {
+            let held = holder.hold(&extension, &result);
+            // A test that has seen enough no longer listens.
+            let _ = answers.send((result.is_error, held));
+        }));
+    }
+    let mut untaken = Vec::new();
+    while untaken.len() <= TOO_MANY {
+        let patience = Duration::from_secs(if untaken.len() < ENOUGH { 60 } else { 10 });
+        match answered.recv_timeout(patience) {
+            Ok((is_error, held)) => {
+                assert!(!is_error, "what is read is answered");
+                untaken.push(held);
+            }
+            Err(_) => break,
+        }
+    }
+    assert!(untaken.len() >= ENOUGH, "that much may wait");
+    let waited = untaken.len() <= TOO_MANY;
+    // Once it is taken, the rest comes.
+    let mut all = untaken.len();
+    drop(untaken);
+    while all < FILES && answered.recv_timeout(Duration::from_secs(60)).is_ok() {
+        all += 1;
+    }
+    assert_eq!(all, FILES, "nothing is lost");
+    waited
+}
+
 /// What the keys of cached bytecode are for: its owner's id.
 const ID: &str = "extension:one";
 

@@ -167,7 +167,7 @@ impl Host {
     /// Hands answers of hostcalls to the loops, in the order they arrived.
     pub(crate) fn ingest(&self) {
         let arrived = self.0.completions.borrow_mut().drain();
-        for Completion { slot, generation, result } in arrived {
+        for Completion { slot, generation, result, held } in arrived {
             if result.is_final() {
                 self.0.open_calls.set(self.0.open_calls.get().saturating_sub(1));
             }
@@ -181,7 +181,8 @@ impl Host {
             }
             // An answer to a realm that is gone has nobody to go to.
             if extension.generation == generation && extension.realm.is_some() {
-                extension.ticks.enqueue(Arrival::Message(Box::new(Message::HostResult(result))));
+                let message = Box::new(Message::HostResult(result));
+                extension.ticks.enqueue(Arrival::Result { message, _held: held });
             }
         }
     }

@@ -1,13 +1,14 @@
 //! What an extension's messages do, in the order of the turn that sent them.
 
 use super::{Completion, Host};
-use crate::extension::{Extension, Loaded, Slot, Status};
+use crate::bulk;
+use crate::extension::{Arrival, Extension, Loaded, Slot, Status};
 use crate::outcome::Owner;
 use crate::patience::{Waiter, listens};
 use crate::record;
 use crate::registry::Effect;
 use crate::report::ReportKind;
-use pijs_hostcall::During;
+use pijs_hostcall::{Dispatcher, During};
 use pijs_protocol::message::{BusEvent, ErrorReport, Message};
 use pijs_protocol::registration::{FlagSpec, Register, Registration};
 use pijs_protocol::{EntryIndex, HostCall, HostResult, Termination};
@@ -115,9 +116,11 @@ impl Host {
         }
         let asked = call.call_id.clone();
         let call = HostCall { call_id: slot.call_id(call.call_id), ..call };
+        let (dispatcher, id) = (Dispatcher::clone(&self.0.dispatcher), caller.extension().clone());
         let mut running = self.0.dispatcher.call(&caller, call, move |result| {
             let result = HostResult { call_id: asked.clone(), ..result };
-            sink.push(Completion { slot: index, generation, result });
+            let held = dispatcher.hold(&id, &result);
+            sink.push(Completion { slot: index, generation, result, held });
         });
         // What needs no waiting is done before what the extension asks for next, as on pi's one thread.
         if running.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
@@ -131,8 +134,15 @@ impl Host {
             // Its place is taken.
             return;
         }
-        let mut ears_changed = false;
+        let (mut ears_changed, mut is_full) = (false, false);
         for registration in registrations {
+            if !slot.cell.borrow().registry.has_room_for(&registration) {
+                if !std::mem::replace(&mut is_full, true) {
+                    let message = "it has registered as much as one package may; the rest does not count".to_owned();
+                    self.report(slot, Some(entry), ReportKind::Warning { message });
+                }
+                continue;
+            }
             let counts = record::registration(&self.0, &slot.cell.borrow().caller, &registration);
             if let Err(message) = counts {
                 self.report(slot, Some(entry), ReportKind::Warning { message });
@@ -232,10 +242,20 @@ impl Host {
         if retired(from) {
             return;
         }
-        for slot in self.slots() {
-            if slot.index != from.index && !retired(&slot) {
-                self.post(&slot, Message::BusEvent(event.clone()));
+        let hears = |slot: &Rc<Slot>| slot.index != from.index && !retired(slot);
+        let listeners: Vec<Rc<Slot>> = self.slots().into_iter().filter(hears).collect();
+        let bytes = bulk::size(&event).saturating_mul(listeners.len());
+        let Some(ticket) = from.cell.borrow().backlog.admit(bytes) else {
+            if from.cell.borrow().backlog.is_first_refusal() {
+                let message =
+                    "it emits faster than others listen; its emissions are left out until they have caught up";
+                self.report(from, None, ReportKind::Warning { message: message.to_owned() });
             }
+            return;
+        };
+        for slot in listeners {
+            let message = Box::new(Message::BusEvent(event.clone()));
+            self.enqueue(&slot, Arrival::Emission { message, _held: Rc::clone(&ticket) });
         }
     }
 

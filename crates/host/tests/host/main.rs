@@ -5,6 +5,7 @@ mod calls;
 mod embed;
 mod events;
 mod lab;
+mod liar;
 mod load;
 mod patience;
 mod stopped;

@@ -1,0 +1,165 @@
+//! Every hostcall there is passes the gate and the ledger: what the vocabulary names is tried, method by method and op by
+//! op, by an extension that holds nothing, under the strict policy.
+
+use pijs_hostcall::vocabulary::{
+    CAPABILITIES, EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FREE, FS_OPS, HTTP_OPS_ON_A_REQUEST, METHODS,
+    NET_OPS_ON_A_CONNECTION, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
+};
+use pijs_hostcall::{
+    BoxFuture, Caller, ChunkSink, Connector, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Output, Places,
+    Policy, Profile, Request, Subject, Timer, derive,
+};
+use pijs_protocol::{Capability, ErrorCode, HostCall, HostResult, HostcallError, Now};
+use serde_json::{Map, Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Ops of a method; `None` is a call without one.
+fn ops(method: &str) -> Vec<Option<&'static str>> {
+    let with = |more: &[&'static str], on_a_handle: &[&'static str]| {
+        more.iter().chain(on_a_handle).map(|op| Some(*op)).collect::<Vec<_>>()
+    };
+    match method {
+        "fs" => FS_OPS.iter().map(|(op, _)| Some(*op)).collect(),
+        "exec" => [vec![None, Some("spawn")], with(EXEC_OPS_THAT_TELL, EXEC_OPS_ON_A_PROGRAM)].concat(),
+        "http" => [vec![None], with(&["lookup"], HTTP_OPS_ON_A_REQUEST)].concat(),
+        "net" => with(&["connect", "listen"], NET_OPS_ON_A_CONNECTION),
+        "websocket" => with(&["open"], WEBSOCKET_OPS_ON_A_CONNECTION),
+        "sqlite" => with(&["open"], SQLITE_OPS_ON_A_DATABASE),
+        "env" => with(&["get"], &[]),
+        "session" => SESSION_OPS.iter().map(|(op, _)| Some(*op)).collect(),
+        "ui" => with(UI_OPS, &[]),
+        "tools" => with(&["list", "active"], &[]),
+        "events" => with(&["emit"], &[]),
+        "module" => with(&["compile"], &[]),
+        "timer" => with(&["sleep"], &[]),
+        "tool" | "log" => vec![None],
+        other => panic!("the ops of {other:?} belong into this test"),
+    }
+}
+
+/// Parameters with which any op makes sense, about things that nobody may touch unasked.
+fn params(method: &str, op: Option<&str>) -> Map<String, Value> {
+    let mut params = json!({
+        "path": "/outside/x", "from": "/outside/x", "to": "/outside/y", "prefix": "/outside/x", "target": "/outside/x",
+        "flags": "r+", "url": "https://example.org/", "host": "example.org", "port": 443, "names": ["SECRET_TOKEN"],
+        "name": "unheard-of", "input": {}, "command": "git", "args": [], "channel": "c", "data": "d",
+        "specifier": "./x", "referrer": "ext:/0/index.js", "ms": 1, "level": "info", "message": "m", "text": "words",
+    });
+    // About what is open.
+    let on_a_handle = ["close", "read", "write", "fstat", "ftruncate", "fchmod", "futimes", "fsync", "fdatasync"];
+    if op.is_some_and(|op| on_a_handle.contains(&op)) {
+        params["fd"] = json!(3);
+    }
+    if method == "websocket" {
+        params["url"] = json!("wss://example.org/");
+    }
+    params["pid"] = json!(1);
+    if let Some(op) = op {
+        params["op"] = json!(op);
+    }
+    match params {
+        Value::Object(params) => params,
+        _ => unreachable!("an object"),
+    }
+}
+
+#[derive(Default)]
+struct Probe(AtomicUsize);
+
+impl Connector for Probe {
+    fn call(&self, _: Request, _: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::ready(Ok(Output::empty())))
+    }
+
+    fn call_sync(&self, _: &Request) -> Result<Output, HostcallError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(Output::empty())
+    }
+}
+
+struct Still;
+
+impl Timer for Still {
+    fn now(&self) -> Now {
+        Now { epoch_ms: 1_700_000_000_000, elapsed_us: 1 }
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// One call, in its two forms: what came of it, whether a connector had it, and its lines in the ledger.
+fn tried(method: &str, op: Option<&str>, in_time: bool) -> (HostResult, bool, Vec<Value>) {
+    let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
+    let gate = Gate::builder(Policy { mode: Mode::Strict, ..Policy::default() }, places).build();
+    let (sink, probe) = (MemorySink::new(), Arc::new(Probe::default()));
+    let ledger = Ledger::new(LedgerOptions { session_id: "s".to_owned(), ..LedgerOptions::default() }, sink.clone());
+    let served = METHODS.iter().map(|method| ((*method).to_owned(), Arc::clone(&probe) as Arc<dyn Connector>));
+    let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(Still)).connectors(served).build();
+    let caller = Caller::new(Arc::new(Profile::new("path:/x")));
+    let params = params(method, op);
+    let capability = derive(method, &params).unwrap_or_else(|error| panic!("{method} {op:?}: {error}")).capability;
+    let call = HostCall {
+        call_id: "c1".into(),
+        capability: Capability::new(capability),
+        method: method.to_owned(),
+        params,
+        timeout_ms: None,
+        cancel_token: None,
+        context: None,
+        bytes: Vec::new(),
+    };
+    let result = if in_time {
+        let results = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&results);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(dispatcher.call(&caller, call, move |result| into.lock().expect("no panic").push(result)));
+        let [result] = std::mem::take(&mut *results.lock().expect("no panic")).try_into().expect("one answer");
+        result
+    } else {
+        dispatcher.call_sync(&caller, call)
+    };
+    dispatcher.ledger().flush().expect("memory takes all");
+    (result, probe.0.load(Ordering::Relaxed) > 0, sink.lines())
+}
+
+#[test]
+fn every_hostcall_is_decided_and_written_down() {
+    let known: Vec<&str> = CAPABILITIES.iter().map(|(name, _)| *name).collect();
+    let mut refused = 0;
+    for method in METHODS {
+        for op in ops(method) {
+            for in_time in [false, true] {
+                let case = format!("{method} {op:?}, {}", if in_time { "awaited" } else { "synchronous" });
+                let (result, reached, lines) = tried(method, op, in_time);
+                let of = |event: &str| lines.iter().filter(|line| line["event"] == event).count();
+                assert_eq!((of("host_call.start"), of("host_call.end")), (1, 1), "{case}: {lines:#?}");
+                let params = params(method, op);
+                let required = derive(method, &params).expect("it derived before");
+                assert!(known.contains(&required.capability), "{case}: {}", required.capability);
+                let start = lines.iter().find(|line| line["event"] == "host_call.start").expect("counted");
+                assert_eq!(start["data"]["capability"], required.capability, "{case}");
+                // Nothing that has to be asked for is reached; a handle is found by its connector, or not.
+                let may = FREE.contains(&required.capability) || required.subject == Subject::Handle;
+                assert!(may || !reached, "{case}: it was reached without a grant");
+                if !reached {
+                    refused += 1;
+                    assert_eq!(result.error.map(|error| error.code), Some(ErrorCode::Denied), "{case}");
+                }
+            }
+        }
+    }
+    assert!(refused > 60, "{refused}");
+}
+
+#[test]
+fn a_method_that_is_not_in_the_vocabulary_is_refused() {
+    for method in ["", "FS", "fs ", "shell", "process", "__proto__", "constructor"] {
+        let error = derive(method, &params(method, None)).expect_err("it is none");
+        assert_eq!(error.code, ErrorCode::InvalidRequest, "{method:?}");
+    }
+}
