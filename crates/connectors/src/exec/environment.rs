@@ -15,39 +15,107 @@ const HARMLESS: &[&str] = &["GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT", "NODE_E
 
 /// Variables that make the loader, a shell or a program run something else than it was asked to.
 const STEERING: &[&str] = &[
-    "BASH_ENV",
     "BASHOPTS",
+    "BASH_ENV",
     "BROWSER",
+    "CARGO",
+    "CARGO_BUILD_RUSTC",
+    "CARGO_HOME",
+    "CC",
     "CDPATH",
+    "CLASSPATH",
+    "CXX",
     "EDITOR",
+    "EMACSLOADPATH",
     "ENV",
+    "EXINIT",
     "GCONV_PATH",
     "GLOBIGNORE",
+    "GNUMAKEFLAGS",
+    "HGRCPATH",
     "HOME",
     "HOSTALIASES",
     "IFS",
-    "LESSOPEN",
+    "INPUTRC",
+    "KRB5_CONFIG",
+    "LESS",
     "LESSCLOSE",
+    "LESSKEY",
+    "LESSKEYIN",
+    "LESSOPEN",
     "LOCPATH",
+    "LUA_INIT",
+    "MAKEFILES",
+    "MAKEFLAGS",
     "MANPAGER",
+    "MORE",
     "NLSPATH",
     "PAGER",
     "PATH",
+    "PHPRC",
+    "PHP_INI_SCAN_DIR",
     "PROMPT_COMMAND",
     "PS4",
+    "RIPGREP_CONFIG_PATH",
+    "RUSTC",
+    "RUSTDOC",
     "SHELL",
     "SHELLOPTS",
-    "SUDO_ASKPASS",
-    "SSH_ASKPASS",
+    "SYSTEMD_LESS",
     "TERMCAP",
     "TERMINFO",
+    "TERMINFO_DIRS",
+    "VIMINIT",
     "VISUAL",
+    "XDG_CONFIG_DIRS",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_DIRS",
+    "XDG_DATA_HOME",
     "ZDOTDIR",
 ];
 
 /// Beginnings of such names.
-const STEERING_BEGINNINGS: &[&str] =
-    &["BASH_FUNC_", "DYLD_", "GIT_", "LD_", "MALLOC_", "NODE_", "NPM_CONFIG_", "PERL5", "PYTHON", "RUBY", "GLIBC_"];
+const STEERING_BEGINNINGS: &[&str] = &[
+    "BASH_FUNC_",
+    "BUNDLE_",
+    "CORECLR_",
+    "DOTNET_",
+    "DYLD_",
+    "GEM_",
+    "GIO_",
+    "GIT_",
+    "GLIBC_",
+    "GTK_",
+    "LD_",
+    "LUA_",
+    "MALLOC_",
+    "NODE_",
+    "NPM_CONFIG_",
+    "OPENSSL_",
+    "PERL",
+    "PYTHON",
+    "QT_",
+    "RUBY",
+];
+
+/// Ends of such names: what a family of programs calls the program that it starts, the options that it adds, and the
+/// folders that it loads from.
+const STEERING_ENDS: &[&str] = &[
+    "_ASKPASS",
+    "_BROWSER",
+    "_COMMAND",
+    "_EDITOR",
+    "_LINKER",
+    "_LOAD_PATH",
+    "_OPTIONS",
+    "_OPTS",
+    "_PAGER",
+    "_PLUGIN_PATH",
+    "_RSH",
+    "_RUNNER",
+    "_WRAPPER",
+    "OPT",
+];
 
 /// Variables that steer what a program loads or runs; never taken from an extension. Letter case
 /// does not matter: some programs look for both.
@@ -56,8 +124,7 @@ fn steers_programs(name: &str) -> bool {
     !HARMLESS.contains(&upper.as_str())
         && (STEERING.contains(&upper.as_str())
             || STEERING_BEGINNINGS.iter().any(|begin| upper.starts_with(begin))
-            || upper.ends_with("_OPTIONS")
-            || upper.ends_with("OPT"))
+            || STEERING_ENDS.iter().any(|end| upper.ends_with(end)))
 }
 
 /// Whether a search path is the host's own with nothing added but pi's folder of tools, which pi's shell puts
@@ -133,10 +200,31 @@ mod tests {
             "IFS",
             "HOME",
             "PAGER",
+            "AWS_PAGER",
+            "XDG_CONFIG_HOME",
+            "RIPGREP_CONFIG_PATH",
+            "RUSTC_WRAPPER",
+            "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER",
+            "MAKEFLAGS",
+            "MAVEN_OPTS",
+            "OPENSSL_CONF",
+            "FZF_DEFAULT_COMMAND",
+            "RSYNC_RSH",
+            "SUDO_ASKPASS",
         ] {
             assert!(steers_programs(name), "{name}");
         }
-        for name in ["FOO", "NODE_ENV", "GIT_TERMINAL_PROMPT", "LANG", "CI", "NO_COLOR", "PATHS"] {
+        for name in [
+            "FOO",
+            "NODE_ENV",
+            "GIT_TERMINAL_PROMPT",
+            "LANG",
+            "CI",
+            "NO_COLOR",
+            "PATHS",
+            "CARGO_TERM_COLOR",
+            "XDG_RUNTIME_DIR",
+        ] {
             assert!(!steers_programs(name), "{name}");
         }
     }
