@@ -10,6 +10,7 @@ mod steady;
 use judged::{in_order, text};
 use serde_json::Value;
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use steady::{PI, World, strings};
 
@@ -137,7 +138,10 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 export default (pi: any) => {
   const write = (name: string) => {
-    try { writeFileSync(name, "x"); } catch (error: any) { console.log(`${name}: ${error.message}`); }
+    try { writeFileSync(name, "x"); } catch (error: any) {
+      console.log(`${name}: ${error.message}`);
+      if (error.cause) console.log(`no room, ${error.cause.code} ${error.cause.details.reason}`);
+    }
   };
   const sh = (script: string) => execFileSync("sh", ["-c", script]);
   pi.on("session_start", () => write("before"));
@@ -191,6 +195,94 @@ fn a_full_disk_of_the_ledger() {
     let output = run("strict", "cat /dev/zero > \"$LOGS/fill\" 2> /dev/null").expect("it was possible a moment ago");
     let stderr = text(&output.stderr);
     in_order(&output, "strict");
-    assert!(stderr.contains("before: EIO"), "{stderr}");
+    assert!(stderr.contains("before: EACCES"), "refused, and no failure of the file: {stderr}");
+    assert!(stderr.contains("no room, denied policy"), "{stderr}");
     assert!(!world.path("project/before").exists() && !world.path("project/full").exists(), "{stderr}");
+}
+
+/// A group of processes whose memory has a limit; gone with this value.
+struct Group {
+    folder: PathBuf,
+}
+
+impl Group {
+    /// Makes one, where the machine lets us: the unified tree, or the older one of its own.
+    fn with_memory(bytes: u64) -> Option<Self> {
+        let name = format!("pijs-{}", std::process::id());
+        let trees = [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
+        trees.into_iter().find_map(|(tree, limit)| {
+            let group = Self { folder: PathBuf::from(tree).join(&name) };
+            fs::create_dir(&group.folder).ok()?;
+            // Without the file the tree does not govern memory, and the group goes again.
+            let has_limit = group.folder.join(limit).exists();
+            (has_limit && fs::write(group.folder.join(limit), bytes.to_string()).is_ok()).then_some(group)
+        })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Who was killed is taken out of it in a moment of the system's choice.
+        for _ in 0..200 {
+            if fs::remove_dir(&self.folder).is_ok() || !self.folder.exists() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
+}
+
+/// Fills memory that belongs to nobody's heap limit alone: twenty realms together have more than the group.
+const EATS: &str = r#"
+export default (pi: any) => {
+  const kept: Uint8Array[] = [];
+  pi.registerTool({
+    name: "eat", label: "eat", description: "eats", parameters: { type: "object", properties: {} },
+    execute: async () => {
+      for (;;) kept.push(new Uint8Array(4 << 20).fill(kept.length + 1));
+    },
+  });
+};
+"#;
+
+/// Q16: the memory of a container runs out. The system ends a worker and not the host, what was asked of it is answered,
+/// and the session goes on.
+#[test]
+#[expect(clippy::print_stderr, reason = "why a case was left out")]
+fn the_memory_of_a_group_runs_out() {
+    const BYTES: u64 = 256 << 20;
+    const EXTENSIONS: usize = 20;
+    let world = World::new();
+    world.reset(false);
+    let Some(group) = Group::with_memory(BYTES) else {
+        eprintln!("left out: this machine lets nobody make a group of processes with a limit of its own");
+        return;
+    };
+    fs::write(world.path("eats.ts"), EATS).expect("an extension");
+    let call =
+        |n: usize| serde_json::json!({"tool_call": {"id": format!("call-{n}"), "name": "eat", "arguments": "{}"}});
+    let replies = [
+        serde_json::json!({"events": [call(1)], "stop": "tool_use"}),
+        serde_json::json!({"events": [{"text": "went on"}], "stop": "end_turn"}),
+    ];
+    fs::write(world.path("eats.jsonl"), replies.map(|reply| format!("{reply}\n")).concat()).expect("a model");
+    let mut args = strings(&["-p", "eat", "--mode", "json", "--model", "script:../eats.jsonl", "-e", "../eats.ts"]);
+    for number in 0..EXTENSIONS {
+        let file = format!("idle{number}.ts");
+        fs::write(world.path(&file), format!("export default () => {{ /* {number} */ }};\n")).expect("an extension");
+        args.extend(strings(&["-e", &format!("../{file}")]));
+    }
+    // What was compiled before is no part of it.
+    world.healthy(&["-p", "x", "--model", "script:../model.jsonl", "-e", "../eats.ts"], "alone");
+    let mut command = world.command("sh");
+    let script = "echo $$ > \"$GROUP/cgroup.procs\" && exec \"$0\" \"$@\"";
+    let output = command.args(["-c", script, PI]).args(&args).env("GROUP", &group.folder).output().expect("sh starts");
+    in_order(&output, "a group without memory");
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "the host lives: {:?}: {stderr}", output.status);
+    assert!(stdout.contains("went on"), "{stdout}");
+    let end = stdout.lines().find(|line| line.contains("tool_execution_end")).expect("the call was answered");
+    assert!(end.contains("\"isError\":true"), "{end}");
+    drop(group);
+    recovers(&world, &world.turn(&[]), "with memory again");
 }

@@ -3,6 +3,8 @@
 mod editor;
 mod overlays;
 mod pty;
+#[cfg(target_os = "linux")]
+mod restored;
 mod session;
 mod start;
 #[path = "../support/mod.rs"]

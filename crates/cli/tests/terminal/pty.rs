@@ -118,6 +118,43 @@ impl Terminal {
         self.signal(rustix::process::Signal::TERM);
     }
 
+    /// Sends it a signal; it may have ended by an earlier one.
+    pub(crate) fn tell(&self, signal: rustix::process::Signal) {
+        let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal);
+    }
+
+    /// The workers that it started.
+    pub(crate) fn workers(&self) -> Vec<rustix::process::Pid> {
+        let parent = self.child.id().to_string();
+        let all = std::fs::read_dir("/proc").expect("it is mounted").flatten();
+        let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let is_worker = |number: &i32| {
+            let read = |name: &str| std::fs::read_to_string(format!("/proc/{number}/{name}")).unwrap_or_default();
+            let parent_of = read("status").lines().find_map(|line| Some(line.strip_prefix("PPid:")?.trim().to_owned()));
+            parent_of.as_deref() == Some(&parent) && read("cmdline").starts_with("pijs-worker")
+        };
+        let found: Vec<_> = numbers.filter(is_worker).filter_map(rustix::process::Pid::from_raw).collect();
+        assert!(!found.is_empty(), "an extension runs in a process of its own");
+        found
+    }
+
+    /// How the terminal treats lines and keys.
+    pub(crate) fn line_modes(&self) -> String {
+        line_modes(&self.master)
+    }
+
+    /// The same of a terminal that nobody has touched.
+    pub(crate) fn fresh_line_modes() -> String {
+        line_modes(&File::from(openpty(None, None).expect("a pseudo-terminal").master))
+    }
+
+    /// Whether the other screen is on, the cursor is hidden, pastes are marked.
+    pub(crate) fn screen_modes(&self) -> [bool; 3] {
+        let seen = self.seen();
+        let screen = seen.parser.screen();
+        [screen.alternate_screen(), screen.hide_cursor(), screen.bracketed_paste()]
+    }
+
     fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).expect("it runs");
@@ -176,6 +213,12 @@ impl Terminal {
     /// Waits for the end. The exit code, and all bytes that came.
     #[track_caller]
     pub(crate) fn ends(mut self) -> (i32, String) {
+        self.ended()
+    }
+
+    /// The same, and the terminal stays.
+    #[track_caller]
+    pub(crate) fn ended(&mut self) -> (i32, String) {
         let deadline = Instant::now() + PATIENCE;
         {
             let mut seen = self.seen();
@@ -190,6 +233,11 @@ impl Terminal {
         let seen = self.seen();
         (code, String::from_utf8_lossy(&seen.bytes).into_owned())
     }
+}
+
+fn line_modes(terminal: &File) -> String {
+    let modes = rustix::termios::tcgetattr(terminal).expect("a terminal has modes");
+    format!("{:?} {:?} {:?} {:?}", modes.input_modes, modes.output_modes, modes.control_modes, modes.local_modes)
 }
 
 fn rows_of(seen: &Seen) -> Vec<String> {
