@@ -163,7 +163,8 @@ impl Spare {
         if files::send(&*realm.socket, &memories).is_err() {
             return Err(ProcessError::Ended(realm.lost(&LinkError::Closed)));
         }
-        realm.begin(realm.options.turn);
+        // Our own code runs first, and a machine that is busy may take its time with a process that is new.
+        realm.begin(realm.options.turn.max(realm.options.hello));
         realm.send(|out| ToWorker::Open(Box::new(open)).encode(out)).map_err(ProcessError::Ended)?;
         Ok(Opening(realm))
     }
