@@ -141,7 +141,8 @@ fn frames_without_end_meet_the_deadline_in_small_slices() {
 fn a_worker_that_never_reads_holds_nobody_up() {
     let mut bytes = Vec::new();
     FromWorker::Yielded(Yield::default()).encode(&mut bytes).expect("a frame");
-    let (mut realm, _) = open_with(&tireless(), hasty());
+    // Long enough for a busy machine to get through the turn before, and to look more than a few times.
+    let (mut realm, _) = open_with(&tireless(), ProcessOptions { turn: Duration::from_secs(2), ..hasty() });
     let data = json!({ "what": "say-and-deaf", "bytes": bytes });
     assert_eq!(run(&mut realm, 1, "misbehave", data, &mut NoHost), Progress::Yielded(Yield::default()));
     // More than any socket takes.
