@@ -55,7 +55,11 @@ fn grants() -> Vec<Grant> {
         Grant::any("exec", "exec"),
         Grant::any("http", "http"),
         // Nobody listens there.
-        Grant::scoped("refused", "http", Scope { hosts: Some(vec!["127.0.0.1:1".into()]), ..Scope::default() }),
+        Grant::scoped(
+            "refused",
+            "http",
+            Scope { hosts: Some(vec!["127.0.0.1:1".into(), "127.0.0.1:2".into()]), ..Scope::default() },
+        ),
         Grant::any("timer", "timer"),
     ]
 }

@@ -101,7 +101,9 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | install scripts of packages | never run |\n\
     | a promise of a handler is waited for without end | past a budget in which nothing is under way it is given up (`docs/security.md`) |\n\
     | an extension may write into `~/.pi/agent/extensions` and `.pi/extensions` | refused in every mode, its own folder there included: what lies there is loaded at the next start |\n\
-    | what a command of `bash` leaves running outlives pi | it ends with pi, however that ends |\n";
+    | what a command of `bash` leaves running outlives pi | it ends with pi, however that ends |\n\
+    | a program may be given any search path | folders added to the host's own are left out; another path is refused |\n\
+    | a `WeakRef` may lose its target, and a `FinalizationRegistry` calls | a reference keeps its target, and a registry never calls: what is collected when would make two runs differ |\n";
 
 /// What an extension meets under `--profile 0.73`.
 const PROFILE: &str = "\n## The profile of pi 0.73.1\n\n\

@@ -433,6 +433,9 @@ fn failure(error: &reqwest::Error, url: &str) -> HostcallError {
         if at.is::<address::Blocked>() {
             return Reason::BlockedAddress.refusal("http", "http", url);
         }
+        if at.is::<address::Unresolved>() {
+            return io("ENOTFOUND", &format!("{at}: {url}")).retryable();
+        }
         if let Some(system) = at.downcast_ref::<std::io::Error>()
             && system.raw_os_error().is_some()
         {

@@ -1,7 +1,7 @@
 //! What a fresh context has too much, and what has to read the driver instead of the machine.
 //!
 //! Left out when the context is made: `eval` and everything like it, `performance`, `WeakRef`,
-//! `FinalizationRegistry`. Removed here, because they come with the typed arrays: `SharedArrayBuffer`
+//! `FinalizationRegistry` (`pi:web/weak` has a pair that shows nothing of the collector). Removed here, because they come with the typed arrays: `SharedArrayBuffer`
 //! and `Atomics`. Replaced: `Date` without arguments, `Date.now`, `Math.random`. Adapted: `stack` of
 //! errors starts with `Name: message`, as extensions know it from Node.
 //!

@@ -41,6 +41,7 @@ mod state;
 mod text;
 mod url;
 mod values;
+mod zones;
 
 pub use compile::{CompileError, ModuleSource, compile, engine_build};
 pub use error::EngineError;

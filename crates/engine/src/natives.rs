@@ -4,7 +4,7 @@
 //! bug, and is never resumed in some later, unrelated exception.
 
 use crate::shared::{Shared, SharedHandle};
-use crate::{compute, hostcall, loader, panics, text, url, values};
+use crate::{compute, hostcall, loader, panics, text, url, values, zones};
 use rquickjs::function::{Params, RustFunction};
 use rquickjs::module::{Declarations, Exports, ModuleDef};
 use rquickjs::promise::PromiseState;
@@ -41,6 +41,8 @@ const EXPORTS: &[(&str, Native)] = &[
     ("send", hostcall::send),
     ("setUrlPart", url::set_part),
     ("state", |call| Ok(call.shared().state.object(call.ctx())?.into_value())),
+    ("timeZone", zones::time_zone),
+    ("timeZones", zones::time_zones),
     ("toWellFormed", |call| values::string_to_js(call.ctx(), &call.text(0)?)),
 ];
 

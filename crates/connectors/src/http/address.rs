@@ -66,6 +66,18 @@ impl fmt::Display for Blocked {
 
 impl std::error::Error for Blocked {}
 
+/// A name for which no address is known.
+#[derive(Debug)]
+pub(super) struct Unresolved;
+
+impl fmt::Display for Unresolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no address is known for the name")
+    }
+}
+
+impl std::error::Error for Unresolved {}
+
 /// Finds the addresses of a name. The system's unless an embedder or a test brings another.
 pub trait Resolver: Send + Sync {
     /// All addresses of `name`.
@@ -99,7 +111,7 @@ impl Resolve for PublicResolver {
         }
         let found = self.0.resolve(name.as_str());
         Box::pin(async move {
-            let found = found.await?;
+            let found = found.await.map_err(|_| Unresolved)?;
             if guard::is_up("http.address") && found.iter().any(|address| !is_public(*address)) {
                 return Err(Blocked.into());
             }

@@ -73,6 +73,10 @@ declare module "pi:engine" {
     end: boolean;
     failure?: string;
   };
+  /** A zone at a moment, by the tables of this program: seconds east of UTC; `undefined` for a zone that they lack. */
+  export function timeZone(name: string, epochMs: number): { name: string; offset: number; dst: boolean; abbreviation: string } | undefined;
+  /** Every zone of the tables, sorted. */
+  export function timeZones(): string[];
   export function crc32(bytes: Uint8Array, start: number): number;
   /** `host-1`, `host-2`, ... */
   export function nextCallId(): string;

@@ -3,7 +3,7 @@
  *
  * A response is there as soon as its head is; its body arrives piece by piece. A stream as the body of a
  * request is sent piece by piece too. A refusal or failure rejects with a TypeError `fetch failed`
- * whose cause is the hostcall's error, as Node's does with its network error.
+ * whose cause says what happened, in Node's words (`pi:web/fetch/failure`).
  */
 
 import { encodeUtf8 } from "pi:engine";
@@ -12,6 +12,8 @@ import type { Answer } from "pi:hostcall";
 import { AbortController, AbortSignal } from "pi:web/abort";
 import { Arriving, Body, chunkBytes, extract } from "pi:web/fetch/body";
 import type { BodyInit, Content } from "pi:web/fetch/body";
+import { causeOf } from "pi:web/fetch/failure";
+import { localAnswer } from "pi:web/fetch/local";
 import { Headers } from "pi:web/headers";
 import { URL } from "pi:web/url";
 
@@ -25,6 +27,15 @@ export interface RequestInit {
 }
 
 const NORMALISED = ["DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"];
+const FORBIDDEN = ["CONNECT", "TRACE", "TRACK"];
+
+function methodOf(given: unknown): string {
+  const method = String(given);
+  const upper = method.toUpperCase();
+  if (!/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(method)) throw new TypeError(`'${method}' is not a valid HTTP method.`);
+  if (FORBIDDEN.includes(upper)) throw new TypeError(`'${method}' HTTP method is unsupported.`);
+  return NORMALISED.includes(upper) ? upper : method;
+}
 
 export class Request extends Body {
   readonly method: string;
@@ -35,8 +46,7 @@ export class Request extends Body {
 
   constructor(input: string | URL | Request, init: RequestInit = {}) {
     const from = input instanceof Request ? input : undefined;
-    const method = String(init.method ?? from?.method ?? "GET");
-    const upper = NORMALISED.includes(method.toUpperCase()) ? method.toUpperCase() : method;
+    const upper = methodOf(init.method ?? from?.method ?? "GET");
     const headers = new Headers(init.headers ?? from?.headers);
     const given = init.body !== undefined ? extract(init.body) : undefined;
     const content = given?.content ?? (init.body === undefined ? (init._copy ? from?._copy() : from?._send()) : undefined);
@@ -53,6 +63,35 @@ export class Request extends Body {
 
   clone(): Request {
     return new Request(this, { _copy: true });
+  }
+
+  // What a program outside of a browser never changes.
+  get cache(): string {
+    return "default";
+  }
+  get credentials(): string {
+    return "same-origin";
+  }
+  get destination(): string {
+    return "";
+  }
+  get duplex(): string {
+    return "half";
+  }
+  get integrity(): string {
+    return "";
+  }
+  get keepalive(): boolean {
+    return false;
+  }
+  get mode(): string {
+    return "cors";
+  }
+  get referrer(): string {
+    return "about:client";
+  }
+  get referrerPolicy(): string {
+    return "";
   }
   get [Symbol.toStringTag](): string {
     return "Request";
@@ -177,6 +216,9 @@ export function fetch(input: string | URL | Request, init: RequestInit = {}): Pr
   return new Promise((resolve, reject) => {
     const request = new Request(input, init);
     request.signal.throwIfAborted();
+    const local = localAnswer(request.url);
+    if (local instanceof Error) throw new TypeError("fetch failed", { cause: local });
+    if (local) return resolve(Response._received({ bytes: local.bytes }, { status: 200, statusText: "OK", headers: { "content-type": local.type } }, request.url, false));
     const bytes: Uint8Array[] = [];
     const params: Record<string, unknown> = { url: request.url, method: request.method, headers: [...request.headers], redirect: request.redirect, stream: true };
     const content = request._send();
@@ -203,7 +245,7 @@ export function fetch(input: string | URL | Request, init: RequestInit = {}): Pr
       else if (isThere) body(chunk);
     };
     const fail = (cause: unknown) => {
-      const error = request.signal.aborted ? request.signal.reason : stopped.signal.aborted ? stopped.signal.reason : new TypeError(isThere ? "terminated" : "fetch failed", { cause });
+      const error = request.signal.aborted ? request.signal.reason : stopped.signal.aborted ? stopped.signal.reason : new TypeError(isThere ? "terminated" : "fetch failed", { cause: causeOf(cause, request.url) });
       if (isThere) arriving.end(error);
       else reject(error);
     };

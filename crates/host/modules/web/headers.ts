@@ -4,15 +4,15 @@ type Init = Headers | Iterable<[string, string]> | Record<string, string> | unde
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
-function nameOf(name: unknown): string {
+function nameOf(name: unknown, method: string): string {
   const text = String(name);
-  if (!TOKEN.test(text)) throw new TypeError(`Headers: ${text} is an invalid header name.`);
+  if (!TOKEN.test(text)) throw new TypeError(`Headers.${method}: "${text}" is an invalid header name.`);
   return text.toLowerCase();
 }
 
-function valueOf(value: unknown): string {
+function valueOf(value: unknown, method: string): string {
   const text = String(value).replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, "");
-  if (/[\0\r\n]|[^\0-\xff]/.test(text)) throw new TypeError(`Headers: ${JSON.stringify(text)} is an invalid header value.`);
+  if (/[\0\r\n]|[^\0-\xff]/.test(text)) throw new TypeError(`Headers.${method}: "${text}" is an invalid header value.`);
   return text;
 }
 
@@ -30,14 +30,14 @@ export class Headers {
   }
 
   append(name: string, value: string): void {
-    this.#list.push([nameOf(name), valueOf(value)]);
+    this.#list.push([nameOf(name, "append"), valueOf(value, "append")]);
   }
   delete(name: string): void {
-    const key = nameOf(name);
+    const key = nameOf(name, "delete");
     this.#list = this.#list.filter((entry) => entry[0] !== key);
   }
   get(name: string): string | null {
-    const key = nameOf(name);
+    const key = nameOf(name, "get");
     const values = this.#list.filter((entry) => entry[0] === key).map((entry) => entry[1]);
     return values.length > 0 ? values.join(", ") : null;
   }
@@ -45,13 +45,13 @@ export class Headers {
     return this.#list.filter((entry) => entry[0] === "set-cookie").map((entry) => entry[1]);
   }
   has(name: string): boolean {
-    const key = nameOf(name);
+    const key = nameOf(name, "has");
     return this.#list.some((entry) => entry[0] === key);
   }
   set(name: string, value: string): void {
-    const key = nameOf(name);
+    const key = nameOf(name, "set");
     const at = this.#list.findIndex((entry) => entry[0] === key);
-    const entry: [string, string] = [key, valueOf(value)];
+    const entry: [string, string] = [key, valueOf(value, "set")];
     if (at < 0) this.#list.push(entry);
     else {
       this.#list[at] = entry;

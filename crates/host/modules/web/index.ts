@@ -13,6 +13,7 @@ import { bind } from "pi:web/contexts";
 import { CustomEvent, Event, EventTarget } from "pi:web/events";
 import { defineHidden, defineLazy } from "pi:web/lazy";
 import { guarded } from "pi:web/ticks";
+import "pi:web/json";
 import { clearImmediate, clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "pi:web/timers";
 
 function queueMicrotask(callback: () => void): void {
@@ -61,6 +62,7 @@ const LAZY: Record<string, string[]> = {
   "pi:web/compression": ["CompressionStream", "DecompressionStream"],
   "pi:web/intl": ["Intl"],
   "pi:web/growing": ["__pi_growing"],
+  "pi:web/weak": ["WeakRef", "FinalizationRegistry"],
   "pi:web/atomics": ["SharedArrayBuffer", "Atomics"],
   "pi:web/fetch": ["fetch", "Request", "Response"],
   "pi:web/websocket": ["WebSocket", "MessageEvent"],
@@ -94,6 +96,14 @@ function localeDate(needed: string) {
   };
 }
 defineLocale(Date.prototype, { toLocaleString: localeDate("all"), toLocaleDateString: localeDate("date"), toLocaleTimeString: localeDate("time") });
+/** The engine's own form, and the name of the zone after it. */
+function named(write: (this: Date) => string) {
+  return function (this: Date) {
+    const text = write.call(this);
+    return Number.isNaN(this.getTime()) ? text : `${text} (${new (importSync("pi:web/intl/zone").Zone)().nameAt(this, "long")})`;
+  };
+}
+defineLocale(Date.prototype, { toString: named(Date.prototype.toString), toTimeString: named(Date.prototype.toTimeString) });
 defineLocale(String.prototype, {
   localeCompare(this: string, other: unknown, locales?: unknown, options?: unknown) {
     const order = options === undefined ? (collator ??= new (text())()) : new (text())(locales, options);

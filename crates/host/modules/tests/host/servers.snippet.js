@@ -150,3 +150,19 @@ const tick = (ms = 5) => new Promise((resolve) => setTimeout(resolve, ms));
   await once(server, "close");
   log("closed");
 }
+// Why a fetch fails, and addresses that need no server
+{
+  const cause = (error) => [error.name, error.message, error.cause?.name, error.cause?.code, error.cause?.syscall, error.cause?.hostname, error.cause?.message].join("|");
+  for (const [url, options] of [["http://127.0.0.1:2/"], ["http://no-such-host.invalid/"], ["ftp://x/"], ["file:///etc/hosts"], ["about:blank"], ["data:nothing"], ["http://127.0.0.1:2/", { method: "CONNECT" }], ["http://127.0.0.1:2/", { method: "A B" }], ["not a url"]]) {
+    await fetch(url, options).then((response) => log(response.status), (error) => log(cause(error).replace(/\|\|\|Invalid URL$/, "||Invalid URL")));
+  }
+  for (const url of ["data:text/plain,hi%20there", "data:;base64,aGVsbG8=", "data:application/json;charset=utf-8;base64,eyJhIjoxfQ==", "data:,%C3%A9#part"]) {
+    const response = await fetch(url);
+    log(response.status, response.ok, response.headers.get("content-type"), await response.text());
+  }
+  for (const call of [() => new Headers({ "a b": "x" }), () => new Headers().set("a", "x\ny"), () => new Headers().get("é")]) {
+    try { call(); } catch (error) { log(error.name, error.message); }
+  }
+  const request = new Request("http://a.test/", { method: "post", body: "x" });
+  log(request.method, request.mode, request.credentials, request.cache, request.redirect, request.keepalive, request.duplex);
+}

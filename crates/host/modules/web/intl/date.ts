@@ -1,10 +1,6 @@
-/**
- * `pi:web/intl/date`: dates and times the way American English writes them, in local time or UTC.
- *
- * Other time zones need their tables, which a realm does not have; asking for one is a RangeError.
- */
+/** `pi:web/intl/date`: dates and times the way American English writes them, in any time zone (`pi:web/intl/zone`). */
 
-import { facts } from "pi:engine";
+import { Zone } from "pi:web/intl/zone";
 
 export type Part = { type: string; value: string };
 
@@ -28,28 +24,18 @@ const TIME_STYLES: Record<string, object> = {
 const DATE_FIELDS = ["weekday", "year", "month", "day", "era"];
 const TIME_FIELDS = ["hour", "minute", "second", "dayPeriod", "fractionalSecondDigits"];
 
-const localZone = (): string => facts.time_zone ?? "UTC";
-
 type Defaults = "date" | "time" | "all";
-
-function zoneOf(given: unknown): { name: string; isUtc: boolean } {
-  if (given === undefined) return { name: localZone(), isUtc: localZone() === "UTC" };
-  const name = String(given);
-  if (/^(?:utc|gmt|etc\/(?:utc|gmt))$/i.test(name)) return { name: "UTC", isUtc: true };
-  if (name === localZone()) return { name, isUtc: false };
-  throw new RangeError(`Invalid time zone specified: ${name}: a PiJS realm knows UTC and the local zone, ${localZone()}`);
-}
 
 export class DateTimeFormat {
   #options: any;
-  #zone: { name: string; isUtc: boolean };
+  #zone: Zone;
   #styles: { dateStyle?: string; timeStyle?: string };
 
   /** `needed` is what a date's own methods want when no field is named. */
   constructor(_locales?: unknown, options: any = {}, needed: Defaults = "date") {
     const given = { ...(options ?? {}) };
     const { dateStyle, timeStyle } = given;
-    this.#zone = zoneOf(given.timeZone);
+    this.#zone = new Zone(given.timeZone);
     this.#styles = { ...(dateStyle && { dateStyle }), ...(timeStyle && { timeStyle }) };
     if (dateStyle || timeStyle) {
       for (const field of [...DATE_FIELDS, ...TIME_FIELDS]) {
@@ -83,10 +69,11 @@ export class DateTimeFormat {
     return left === right ? left : `${left}\u2009–\u2009${right}`;
   }
   formatToParts(date?: Date | number): Part[] {
-    const moment = date === undefined ? new Date() : new Date(date as number);
-    if (Number.isNaN(moment.getTime())) throw new RangeError("Invalid time value");
+    const given = date === undefined ? new Date() : new Date(date as number);
+    if (Number.isNaN(given.getTime())) throw new RangeError("Invalid time value");
+    const moment = this.#zone.wall(given);
     const day = this.#date(moment);
-    const time = this.#time(moment);
+    const time = this.#time(moment, given);
     if (day.length === 0) return time;
     if (time.length === 0) return day;
     const { dateStyle, timeStyle } = this.#styles;
@@ -94,8 +81,9 @@ export class DateTimeFormat {
     return [...day, { type: "literal", value: wordy ? " at " : ", " }, ...time];
   }
 
+  /** `moment` carries the clock on the wall as if it were UTC. */
   #read(moment: Date, what: "FullYear" | "Month" | "Date" | "Day" | "Hours" | "Minutes" | "Seconds" | "Milliseconds"): number {
-    return this.#zone.isUtc ? moment[`getUTC${what}`]() : moment[`get${what}`]();
+    return moment[`getUTC${what}`]();
   }
 
   #date(moment: Date): Part[] {
@@ -133,7 +121,7 @@ export class DateTimeFormat {
     return out;
   }
 
-  #time(moment: Date): Part[] {
+  #time(moment: Date, given: Date): Part[] {
     const { hour, minute, second, fractionalSecondDigits: fraction, timeZoneName, cycle, dayPeriod } = this.#options;
     const out: Part[] = [];
     const add = (part: Part, before: string) => {
@@ -155,16 +143,8 @@ export class DateTimeFormat {
     }
     if (fraction) add({ type: "fractionalSecond", value: String(this.#read(moment, "Milliseconds")).padStart(3, "0").slice(0, fraction) }, ".");
     if (hour !== undefined && twelve && !dayPeriod) add({ type: "dayPeriod", value: hours < 12 ? "AM" : "PM" }, SPACE);
-    if (timeZoneName !== undefined) add({ type: "timeZoneName", value: this.#zoneName(moment, timeZoneName) }, out.length > 0 ? " " : "");
+    if (timeZoneName !== undefined) add({ type: "timeZoneName", value: this.#zone.nameAt(given, timeZoneName) }, out.length > 0 ? " " : "");
     return out;
-  }
-
-  #zoneName(moment: Date, form: string): string {
-    if (this.#zone.isUtc) return form === "long" ? "Coordinated Universal Time" : form === "shortOffset" || form === "longOffset" ? "GMT" : "UTC";
-    const minutes = -moment.getTimezoneOffset();
-    if (minutes === 0) return "GMT";
-    const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
-    return `GMT${minutes < 0 ? "-" : "+"}${hours}${rest ? `:${String(rest).padStart(2, "0")}` : ""}`;
   }
 
   resolvedOptions(): Record<string, unknown> {

@@ -1,0 +1,41 @@
+//! Time zones by name, from the tables that this program carries.
+//!
+//! A realm sees no file of the machine, and what a zone says must not depend on the machine's tables. The zone that
+//! `Date` calls local is another matter: that is the process's.
+
+use crate::natives::Call;
+use crate::values::{put, string_to_js};
+use jiff::Timestamp;
+use jiff::tz::TimeZoneDatabase;
+use rquickjs::{Array, Object, Result, Value};
+
+/// `timeZone(name, epochMs)`: `{name, offset, dst, abbreviation}` of a moment, the offset in seconds east of UTC and
+/// the name as the tables write it; `undefined` for a zone that they lack.
+pub(crate) fn time_zone<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let ctx = call.ctx();
+    let name = call.text(0)?;
+    let Ok(zone) = TimeZoneDatabase::bundled().get(&name) else { return Ok(Value::new_undefined(ctx.clone())) };
+    // Moments beyond the tables' years have the offset of the last one inside.
+    let millis = call.arg(1).as_number().unwrap_or_default();
+    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates, which is meant")]
+    let moment = Timestamp::from_millisecond(millis as i64).unwrap_or(Timestamp::MAX);
+    let info = zone.to_offset_info(moment);
+    let answer = Object::new(ctx.clone())?;
+    put(&answer, "name", string_to_js(ctx, zone.iana_name().unwrap_or(&name))?)?;
+    put(&answer, "offset", info.offset().seconds())?;
+    put(&answer, "dst", info.dst().is_dst())?;
+    put(&answer, "abbreviation", string_to_js(ctx, info.abbreviation())?)?;
+    Ok(answer.into_value())
+}
+
+/// `timeZones()`: every name of the tables, sorted.
+pub(crate) fn time_zones<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let ctx = call.ctx();
+    let mut names: Vec<String> = TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect();
+    names.sort();
+    let answer = Array::new(ctx.clone())?;
+    for (index, name) in names.iter().enumerate() {
+        answer.set(index, string_to_js(ctx, name)?)?;
+    }
+    Ok(answer.into_value())
+}

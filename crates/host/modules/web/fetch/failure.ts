@@ -1,0 +1,46 @@
+/**
+ * `pi:web/fetch/failure`: why a request failed, as Node's fetch says it.
+ *
+ * The rejection is a TypeError `fetch failed`; its cause tells an unknown name (`ENOTFOUND`) from a closed port
+ * (`ECONNREFUSED`), a connection that ended early (`UND_ERR_SOCKET`) and one that never came about. A refusal of the gate
+ * stays what it is: it names the grant that lacks.
+ */
+
+import { importSync } from "pi:engine";
+import { HostcallError } from "pi:hostcall";
+import { URL } from "pi:web/url";
+
+/** What the system says of a connection, and not of the bytes on it. */
+const CONNECTING = ["ENOTFOUND", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EACCES", "ECONNABORTED"];
+
+class SocketError extends Error {
+  readonly code = "UND_ERR_SOCKET";
+  override get name(): string {
+    return "SocketError";
+  }
+}
+
+class ConnectTimeoutError extends Error {
+  readonly code = "UND_ERR_CONNECT_TIMEOUT";
+  override get name(): string {
+    return "ConnectTimeoutError";
+  }
+}
+
+function wordsOf(errno: string, failure: HostcallError): Error {
+  if (errno === "EREDIRECT") return new Error("unexpected redirect", { cause: failure });
+  if (errno === "ETOOMANYREDIRECTS") return new Error("redirect count exceeded", { cause: failure });
+  return new SocketError("other side closed", { cause: failure });
+}
+
+/** The cause of a failed fetch of `url`. */
+export function causeOf(failure: unknown, url: string): unknown {
+  if (!(failure instanceof HostcallError)) return failure;
+  const { hostname, port, protocol } = new URL(url);
+  if (failure.code === "timeout") return new ConnectTimeoutError(`Connect Timeout Error (attempted address: ${hostname}:${port || (protocol === "https:" ? 443 : 80)})`, { cause: failure });
+  if (failure.code !== "io") return failure;
+  const errno = String(failure.details.errno);
+  if (!CONNECTING.includes(errno)) return wordsOf(errno, failure);
+  const where = { host: hostname === "localhost" ? "127.0.0.1" : hostname, port: Number(port) || (protocol === "https:" ? 443 : 80) };
+  return importSync("pi:node/net/socket").netError(failure, "connect", where);
+}

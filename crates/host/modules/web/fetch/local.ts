@@ -1,0 +1,55 @@
+/** `pi:web/fetch/local`: addresses that no server answers: `data:`, and the schemes that fetch does not take. */
+
+import { encodeUtf8 } from "pi:engine";
+import { atob } from "pi:web/base64";
+import { encodeText } from "pi:node/buffer/codec";
+
+const WORDS: Record<string, string> = {
+  "about:": "about scheme is not supported",
+  "file:": "not implemented... yet...",
+};
+
+export interface Local {
+  type: string;
+  bytes: Uint8Array;
+}
+
+/** The bytes that stand behind `%` and two digits, and all others as they are. */
+function percentDecoded(text: string): Uint8Array {
+  const bytes = encodeUtf8(text);
+  const found: number[] = [];
+  for (let at = 0; at < bytes.length; at++) {
+    const digits = bytes[at] === 0x25 ? String.fromCharCode(bytes[at + 1] ?? 0, bytes[at + 2] ?? 0) : "";
+    if (/^[0-9a-f]{2}$/i.test(digits)) {
+      found.push(parseInt(digits, 16));
+      at += 2;
+    } else found.push(bytes[at]!);
+  }
+  return Uint8Array.from(found);
+}
+
+/** What a `data:` address holds; undefined when it has no comma or no valid base64. */
+function dataOf(href: string): Local | undefined {
+  const [, head, body] = /^data:([^,]*),([^#]*)/.exec(href) ?? [];
+  if (head === undefined || body === undefined) return undefined;
+  const encoded = /; *base64 *$/i.exec(head);
+  const type = (encoded ? head.slice(0, encoded.index) : head).trim();
+  const bytes = percentDecoded(body);
+  try {
+    const isType = /^[^/;\s]+\/[^/;\s]+/.test(type);
+    return {
+      type: isType ? type : type.startsWith(";") ? `text/plain${type}` : "text/plain;charset=US-ASCII",
+      bytes: encoded ? encodeText(atob(String.fromCharCode(...bytes)), "latin1") : bytes,
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+/** What an address without a server gives: what a `data:` one holds, or the reason why nothing; undefined for http(s). */
+export function localAnswer(href: string): Local | Error | undefined {
+  const scheme = href.slice(0, href.indexOf(":") + 1);
+  if (scheme === "http:" || scheme === "https:") return undefined;
+  if (scheme === "data:") return dataOf(href) ?? new Error("failed to fetch the data URL");
+  return new Error(WORDS[scheme] ?? "unknown scheme");
+}
