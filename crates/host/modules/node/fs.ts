@@ -44,9 +44,11 @@ function called<A extends any[], T>(make: (...args: A) => Request<T>): (...args:
 }
 
 function takeCallback(args: unknown[]): Done {
-  const done = args.pop();
+  const last = args.pop();
+  // What stands last and is no function is another argument: the callback was not given.
+  const done = typeof last === "function" ? last : undefined;
   checkFunction("cb", done);
-  return done;
+  return done as Done;
 }
 
 /** The callback runs outside the promise's own error handling: what it throws is the extension's. */
@@ -105,8 +107,8 @@ export const readdirSync = blocking(requests.readdir);
 export const readdir = called(requests.readdir);
 export const readlinkSync = blocking(requests.readlink);
 export const readlink = called(requests.readlink);
-export const realpathSync = Object.assign(blocking(requests.realpath), { native: blocking(requests.realpath) });
-export const realpath = Object.assign(called(requests.realpath), { native: called(requests.realpath) });
+export const realpathSync = Object.assign(blocking(requests.walked), { native: blocking(requests.realpath) });
+export const realpath = Object.assign(called(requests.walked), { native: called(requests.realpath) });
 export const renameSync = blocking(requests.rename);
 export const rename = called(requests.rename);
 export const rmSync = blocking(requests.rm);
@@ -231,12 +233,12 @@ export const writev = many((fd, buffer, at) => run(requests.write(fd, requests.d
 
 export function opendirSync(path: unknown, options?: { recursive?: boolean }): DirClass {
   const folder = requests.pathOf(path);
-  return new DirClass(folder, runSync(requests.readdir(folder, { ...options, withFileTypes: true })));
+  return new DirClass(folder, runSync({ ...requests.readdir(folder, { ...options, withFileTypes: true }), shownAs: "opendir" }));
 }
 export function opendir(path: unknown, ...args: any[]): void {
   const done = takeCallback(args);
   const folder = requests.pathOf(path);
-  settle(run(requests.readdir(folder, { ...args[0], withFileTypes: true })).then((entries) => new DirClass(folder, entries)), done);
+  settle(run({ ...requests.readdir(folder, { ...args[0], withFileTypes: true }), shownAs: "opendir" }).then((entries) => new DirClass(folder, entries)), done);
 }
 
 const OWNERS = "owners of files are not for extensions to change";

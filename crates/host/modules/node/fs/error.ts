@@ -24,6 +24,7 @@ const SYSCALLS: Record<string, string> = {
   truncate: "open",
   utimes: "utime",
   exists: "access",
+  lutimes: "lutime",
 };
 
 /** Ops of a search for a file. */
@@ -57,15 +58,27 @@ export function systemError(code: string, syscall: string, path?: string, dest?:
   return error;
 }
 
+/** What Node finds out itself and not by a system call: the folder given to `rm` and `cp` without `recursive`. */
+function isFolder(op: "rm" | "cp", path: string): SystemError {
+  const words = op === "rm" ? "is a directory" : `${path} is a directory (not copied)`;
+  const error: any = coded(Error, "ERR_FS_EISDIR", `Path is a directory: ${op} returned EISDIR (${words}) ${path}`);
+  Object.defineProperty(error, "name", { value: "SystemError", writable: true, enumerable: false, configurable: true });
+  return Object.assign(error, { errno: constants.errno.EISDIR, syscall: op, path });
+}
+
 /** What an op throws for a failed call; other exceptions pass through. */
-export function fsError(failure: unknown, op: string, path?: string, dest?: string): unknown {
+export function fsError(failure: unknown, op: string, path?: string, dest?: string, shownAs?: string): unknown {
   if (!(failure instanceof HostcallError)) return failure;
-  const syscall = SYSCALLS[op] ?? op;
+  const syscall = shownAs ?? SYSCALLS[op] ?? op;
   if (failure.code === "io") {
     const { errno, syscall: real, path: seen, dest: target } = failure.details;
     const code = typeof errno === "string" ? errno : "EIO";
-    const error = systemError(code, typeof real === "string" ? real : syscall, path ?? seen, dest ?? target);
-    return error;
+    if (op === "rm" && code === "EISDIR" && path !== undefined) return isFolder(op, path);
+    // Both look at the file before they do anything.
+    if ((op === "rm" || op === "cp") && code === "ENOENT") return systemError(code, "lstat", path);
+    // The file was there to be opened.
+    if (real === "read") return systemError(code, real);
+    return systemError(code, shownAs === undefined && typeof real === "string" ? real : syscall, path ?? seen, dest ?? target);
   }
   if (failure.code === "denied" || failure.code === "timeout") {
     const refusal = LOOKS.has(op) && path !== undefined && isAboveProject(path) ? "ENOENT" : "EACCES";

@@ -152,7 +152,16 @@ export const symlink = promised((target: unknown, path: unknown, _type?: unknown
 export const truncate = promised(requests.truncate);
 export const unlink = promised(requests.unlink);
 export const utimes = promised(requests.utimes);
-export const writeFile = promised((file: any, data: unknown, options?: any) => requests.writeFile(file, data, options));
+
+/** What a stream or another iterable gives, piece after piece, as one; anything else as it is. */
+async function gathered(data: any, options?: any): Promise<unknown> {
+  const isIterable = typeof data === "object" && data !== null && !ArrayBuffer.isView(data) && (data[Symbol.asyncIterator] ?? data[Symbol.iterator]) !== undefined;
+  if (!isIterable) return data;
+  const pieces: Uint8Array[] = [];
+  for await (const piece of data) pieces.push(requests.dataOf(piece, requests.encodingOf(options, "utf8")));
+  return importSync("node:buffer").Buffer.concat(pieces);
+}
+export const writeFile = async (file: any, data: unknown, options?: any): Promise<undefined> => run(requests.writeFile(file, await gathered(data, options), options));
 
 export async function open(path: unknown, flags?: unknown, mode?: unknown): Promise<FileHandle> {
   return new FileHandle(await run(requests.open(path, flags, mode)));
@@ -160,7 +169,7 @@ export async function open(path: unknown, flags?: unknown, mode?: unknown): Prom
 
 export async function opendir(path: unknown, options?: { recursive?: boolean }): Promise<Dir> {
   const folder = requests.pathOf(path);
-  return new Dir(folder, await run(requests.readdir(folder, { ...options, withFileTypes: true })));
+  return new Dir(folder, await run({ ...requests.readdir(folder, { ...options, withFileTypes: true }), shownAs: "opendir" }));
 }
 
 export const statfs = absentAsync("fs.statfs", "the size of file systems is not told to extensions");

@@ -6,7 +6,7 @@
  * callback and promise forms differ in nothing else.
  */
 
-import { encodeUtf8, importSync } from "pi:engine";
+import { encodeUtf8, facts, importSync } from "pi:engine";
 import { attach, bytesOf, call, callSync } from "pi:hostcall";
 import type { Answer } from "pi:hostcall";
 import { coded, invalidArgType, outOfRange } from "pi:node/errors";
@@ -15,6 +15,7 @@ import { fsError } from "pi:node/fs/error";
 import { Dirent, statsFrom } from "pi:node/fs/stats";
 import type { Kind, Stats } from "pi:node/fs/stats";
 import type { Buffer as BufferType } from "node:buffer";
+import { resolve } from "node:path";
 import type { AbortSignal } from "pi:web/abort";
 
 export type PathLike = string | Uint8Array | { href: string; protocol: string };
@@ -29,6 +30,8 @@ export interface Request<T> {
   /** Shown in errors. */
   path?: string | undefined;
   dest?: string | undefined;
+  /** What errors call the op, where it is not its name. */
+  shownAs?: string;
   signal?: AbortSignal | undefined;
 }
 
@@ -36,7 +39,7 @@ export function runSync<T>(request: Request<T>): T {
   try {
     return request.value(callSync("fs", capability(request), message(request), request.bytes));
   } catch (failure) {
-    throw fsError(failure, request.op, request.path, request.dest);
+    throw fsError(failure, request.op, request.path, request.dest, request.shownAs);
   }
 }
 
@@ -45,7 +48,7 @@ export async function run<T>(request: Request<T>): Promise<T> {
     const options = { bytes: request.bytes, signal: request.signal };
     return request.value(await call("fs", capability(request), message(request), options));
   } catch (failure) {
-    throw fsError(failure, request.op, request.path, request.dest);
+    throw fsError(failure, request.op, request.path, request.dest, request.shownAs);
   }
 }
 
@@ -333,6 +336,11 @@ export function realpath(path: unknown, options?: Encoding): Request<any> {
   return { op: "realpath", params: { path: file }, path: file, value: (answer) => name(answer.output.path, encodingOf(options, "utf8")) };
 }
 
+/** The form that Node walks itself, folder by folder: its errors name the whole path. */
+export function walked(path: unknown, options?: Encoding): Request<any> {
+  return { ...realpath(path, options), path: resolve(facts.cwd ?? "/", pathOf(path)), shownAs: "lstat" };
+}
+
 export function access(path: unknown, mode: number = constants.F_OK): Request<undefined> {
   const file = pathOf(path);
   if (typeof mode !== "number") throw invalidArgType("mode", "of type number", mode);
@@ -355,10 +363,22 @@ export function mkdir(path: unknown, options?: number | string | MkdirOptions | 
   const folder = pathOf(path);
   const settings: MkdirOptions = typeof options === "object" && options !== null ? options : { ...(options != null && { mode: options }) };
   const params: Record<string, unknown> = { path: folder };
-  if (settings.recursive) params.recursive = true;
+  if (isOn("recursive", settings.recursive)) params.recursive = true;
   const mode = modeOf(settings.mode);
   if (mode !== undefined) params.mode = mode;
-  return { op: "mkdir", params, path: folder, write: true, value: (answer) => (settings.recursive ? (answer.output.first ?? undefined) : undefined) };
+  return { op: "mkdir", params, path: folder, write: true, value: (answer) => (settings.recursive ? asGiven(folder, answer.output.first ?? undefined) : undefined) };
+}
+
+/** The first folder that was made, as the path was given: from the working folder or from the top. */
+function asGiven(path: string, made: string | undefined): string | undefined {
+  const here = `${facts.cwd ?? ""}/`;
+  return made !== undefined && !path.startsWith("/") && made.startsWith(here) ? made.slice(here.length) : made;
+}
+
+/** An option that must be a boolean if it is there. */
+function isOn(option: string, value: unknown): boolean {
+  if (value !== undefined && typeof value !== "boolean") throw invalidArgType(`options.${option}`, "of type boolean", value);
+  return value === true;
 }
 
 export function mkdtemp(prefix: unknown, options?: Encoding): Request<any> {
@@ -375,8 +395,8 @@ export function mkdtemp(prefix: unknown, options?: Encoding): Request<any> {
 export function rm(path: unknown, options?: { recursive?: boolean; force?: boolean } | null): Request<undefined> {
   const file = pathOf(path);
   const params: Record<string, unknown> = { path: file };
-  if (options?.recursive) params.recursive = true;
-  if (options?.force) params.force = true;
+  if (isOn("recursive", options?.recursive)) params.recursive = true;
+  if (isOn("force", options?.force)) params.force = true;
   return { op: "rm", params, path: file, write: true, value: nothing };
 }
 

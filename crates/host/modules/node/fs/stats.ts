@@ -82,7 +82,6 @@ export class Stats extends StatsBase {
     const self = this as any;
     for (const field of FIELDS) self[field] = field === "mode" ? modeOf(wire) : (wire[field] ?? 0);
     for (const time of TIMES) self[`${time}Ms`] = wire[`${time}Ms`] ?? 0;
-    for (const time of TIMES) self[time] = new Date(wire[`${time}Ms`] ?? 0);
   }
 }
 
@@ -91,12 +90,27 @@ export class BigIntStats extends StatsBase {
     super();
     const self = this as any;
     for (const field of FIELDS) self[field] = BigInt(Math.trunc(field === "mode" ? modeOf(wire) : (wire[field] ?? 0)));
-    for (const time of TIMES) {
-      const ms = wire[`${time}Ms`] ?? 0;
-      self[`${time}Ms`] = BigInt(Math.trunc(ms));
-      self[`${time}Ns`] = BigInt(Math.round(ms * 1e6));
-      self[time] = new Date(ms);
-    }
+    for (const time of TIMES) self[`${time}Ms`] = BigInt(Math.trunc(wire[`${time}Ms`] ?? 0));
+    for (const time of TIMES) self[`${time}Ns`] = BigInt(Math.round((wire[`${time}Ms`] ?? 0) * 1e6));
+  }
+}
+
+// The dates are made when they are first read; what lists the members of a stat does not see them.
+for (const Class of [Stats, BigIntStats]) {
+  for (const time of TIMES) {
+    const own = (stats: object, value: unknown) => Object.defineProperty(stats, time, { value, writable: true, enumerable: false, configurable: true });
+    Object.defineProperty(Class.prototype, time, {
+      get(this: any) {
+        const date = new Date(Math.round(Number(this[`${time}Ms`])));
+        own(this, date);
+        return date;
+      },
+      set(this: object, value: unknown) {
+        own(this, value);
+      },
+      enumerable: true,
+      configurable: true,
+    });
   }
 }
 

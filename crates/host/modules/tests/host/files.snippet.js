@@ -159,3 +159,27 @@ const big = "0123456789".repeat(20_000);
   for await (const path of fs.promises.glob("b/*.js", { cwd })) found.push(path);
   log(found, await new Promise((resolve) => fs.glob("*.js", { cwd }, (error, paths) => resolve([error, paths]))));
 }
+// What Node looks at itself before it asks the system, and what it makes of a path
+{
+  fs.mkdirSync("odd/folder", { recursive: true });
+  fs.writeFileSync("odd/file", "x");
+  const told = (error) => [error.name, error.code, error.errno, error.syscall, error.path, error.message].map((part) => String(part).replaceAll(process.cwd(), "<cwd>")).join("|");
+  const calls = [
+    () => fs.readFileSync("odd/folder"), () => fs.rmSync("odd/none"), () => fs.rmSync("odd/folder"), () => fs.rmSync("odd/file", { recursive: "yes" }),
+    () => fs.mkdirSync("odd/other", { recursive: 1 }), () => fs.realpathSync("odd/none"), () => fs.realpathSync.native("odd/none"), () => fs.readFile("odd/file"),
+    () => fs.stat("odd/file"), () => fs.accessSync("odd/file", fs.constants.X_OK), () => fs.readlinkSync("odd/file"), () => fs.cpSync("odd/none", "odd/copy"),
+  ];
+  for (const call of calls) {
+    try { log("ok", call()); } catch (error) { log(told(error)); }
+  }
+  for (const call of [() => fs.promises.rm("odd/folder"), () => fs.promises.readFile("odd/folder"), () => fs.promises.opendir("odd/none"), () => fs.promises.cp("odd/none", "odd/copy")]) {
+    await call().then((value) => log("ok", value), (error) => log(told(error)));
+  }
+  log(fs.mkdirSync("odd/one/two/three", { recursive: true }), await fs.promises.mkdir("odd/one/two", { recursive: true }));
+  await fs.promises.writeFile("odd/pieces", (async function* () { yield "a"; yield Buffer.from("b"); })());
+  await fs.promises.writeFile("odd/stream", new Blob(["from ", "the web"]).stream());
+  await fs.promises.writeFile("odd/list", ["x", "y"]);
+  log(["pieces", "stream", "list"].map((name) => fs.readFileSync(`odd/${name}`, "utf8")));
+  const stats = fs.statSync("odd/file");
+  log(Object.keys(stats), stats.mtime instanceof Date, stats.mtime.getTime() === Math.round(stats.mtimeMs), Object.keys(stats).at(-1), "atime" in stats);
+}
