@@ -210,6 +210,9 @@ async fn programs_get_their_arguments_verbatim_and_a_clean_environment() {
         let refused = world.run("exec", json!({"command": "env", "env": {name: value}})).await;
         assert_eq!(why(&refused), "denied:scope", "{name}");
     }
+    let added = json!({"command": "env", "env": {"PATH": "/evil:/usr/bin:/bin"}});
+    let added = ok(world.run("exec", added).await)["stdout"].as_str().unwrap().to_owned();
+    assert!(added.lines().any(|line| line == "PATH=/usr/bin:/bin"), "{added}");
     assert_eq!(why(&world.run("exec", json!({"command": "ls", "args": ["a\0b"]})).await), "invalid_request:schema");
     assert_eq!(why(&world.run("exec", json!({"command": "ls", "cwd": "../outside"})).await), "denied:no_grant");
 }

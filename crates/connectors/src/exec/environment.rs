@@ -137,6 +137,14 @@ fn is_own_search_path(value: &str, options: &ExecOptions, agent_dir: &Path) -> b
     value.split(':').filter(|folder| !is_tools(folder)).eq(own.filter(|folder| !is_tools(folder)))
 }
 
+/// Whether a search path is the host's own with folders added: what `node_modules/.bin:$PATH` comes to. The folders
+/// added are left out, so that the program starts and finds what the host would find.
+fn adds_to_own(value: &str, options: &ExecOptions) -> bool {
+    let mut given = value.split(':');
+    let own = options.env.get("PATH").map_or("", String::as_str);
+    !own.is_empty() && own.split(':').all(|folder| given.any(|other| other == folder))
+}
+
 /// The part of the host's environment that programs see.
 pub(super) fn visible(options: &ExecOptions) -> BTreeMap<String, String> {
     let visible =
@@ -162,6 +170,10 @@ pub(super) fn of(request: &Request, options: &ExecOptions) -> Result<BTreeMap<St
         // What the host itself has may be handed on: `{...process.env}` is the usual idiom.
         let inherited = options.env.get(name).map(String::as_str) == Some(value)
             || (name == "PATH" && is_own_search_path(value, options, &request.permit.places().agent_dir));
+        if guard::is_up("exec.env") && name == "PATH" && !inherited && adds_to_own(value, options) {
+            // The host's own is put in below.
+            continue;
+        }
         if guard::is_up("exec.env") && steers_programs(name) && !inherited {
             return Err(Reason::Scope.refusal("exec", "exec", &format!("environment variable {name}")));
         }
@@ -246,5 +258,16 @@ mod tests {
         ] {
             assert_eq!(is_own_search_path(value, &options, agent), own, "{value}");
         }
+        for (value, adds) in [
+            ("/project/node_modules/.bin:/usr/bin:/bin", true),
+            ("/usr/bin:/x:/bin:/y", true),
+            ("/bin:/usr/bin", false),
+            ("/usr/bin", false),
+            ("/evil", false),
+            ("", false),
+        ] {
+            assert_eq!(adds_to_own(value, &options), adds, "{value}");
+        }
+        assert!(!adds_to_own("/evil", &ExecOptions::new(BTreeMap::new())), "nothing of its own");
     }
 }
