@@ -309,9 +309,17 @@ export const Buffer = function Buffer(value: any, second?: any, length?: any): B
   return typeof value === "number" ? allocate(value) : fromAny(value, second, length);
 } as unknown as Omit<typeof BufferClass, "prototype"> & { prototype: Buffer } & ((value: any, second?: any, length?: any) => Buffer);
 
+/** Old code says `new Buffer.alloc(0)`, which a method of a class does not take. */
+function constructible(name: string, method: (...args: any[]) => unknown): unknown {
+  const made = { [name]: function (...args: any[]) { return method(...args); } }[name]!;
+  return Object.defineProperty(made, "length", { value: method.length, configurable: true });
+}
+
 for (const name of Object.getOwnPropertyNames(BufferClass)) {
   if (!["prototype", "length", "name"].includes(name)) {
-    Object.defineProperty(Buffer, name, { ...Object.getOwnPropertyDescriptor(BufferClass, name)!, enumerable: true });
+    const descriptor = Object.getOwnPropertyDescriptor(BufferClass, name)!;
+    if (typeof descriptor.value === "function") descriptor.value = constructible(name, descriptor.value);
+    Object.defineProperty(Buffer, name, { ...descriptor, enumerable: true });
   }
 }
 Object.setPrototypeOf(Buffer, Uint8Array);

@@ -68,7 +68,7 @@ function collect(file: string, args: any, given: any, done: ExecDone | undefined
       failure = new Error(`Command failed: ${line}\n${stderr}`);
       Object.assign(failure, { code, killed: child.killed, signal: ended });
     } else if (signal?.aborted && failure.name !== "AbortError") failure.name = "AbortError";
-    done(Object.assign(failure, { cmd: line }, { stdout, stderr }), stdout, stderr);
+    done(Object.assign(failure, { cmd: line }), stdout, stderr);
   });
   return child;
 }
@@ -87,7 +87,7 @@ for (const form of [exec, execFile] as ((...args: any[]) => ChildProcess)[]) {
     value: (...args: any[]) => {
       let child: ChildProcess | undefined;
       const promise = new Promise((resolve, reject) => {
-        child = form(...args, (error: any, stdout: unknown, stderr: unknown) => (error ? reject(error) : resolve({ stdout, stderr })));
+        child = form(...args, (error: any, stdout: unknown, stderr: unknown) => (error ? reject(Object.assign(error, { stdout, stderr })) : resolve({ stdout, stderr })));
       });
       return Object.assign(promise, { child });
     },

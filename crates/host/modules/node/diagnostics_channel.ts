@@ -1,5 +1,7 @@
 /** `node:diagnostics_channel`: named channels inside one realm. */
 
+import { checkFunction } from "pi:node/errors";
+
 type Subscriber = (message: unknown, name: string | symbol) => void;
 
 export class Channel {
@@ -48,10 +50,107 @@ export function subscribe(name: string | symbol, subscriber: Subscriber): void {
 export function unsubscribe(name: string | symbol, subscriber: Subscriber): boolean {
   return channels.get(name)?.unsubscribe(subscriber) ?? false;
 }
+const PARTS = ["start", "end", "asyncStart", "asyncEnd", "error"] as const;
+type Part = (typeof PARTS)[number];
+type Subscribers = Partial<Record<Part, Subscriber>>;
+
 /** The five channels of one traced operation. */
-export function tracingChannel(name: string): Record<string, Channel | boolean> {
-  const names = ["start", "end", "asyncStart", "asyncEnd", "error"];
-  return Object.fromEntries(names.map((part) => [part, channel(`tracing:${name}:${part}`)]));
+class TracingChannel {
+  declare readonly start: Channel;
+  declare readonly end: Channel;
+  declare readonly asyncStart: Channel;
+  declare readonly asyncEnd: Channel;
+  declare readonly error: Channel;
+
+  constructor(of: string | Record<Part, Channel>) {
+    for (const part of PARTS) {
+      Object.defineProperty(this, part, { value: typeof of === "string" ? channel(`tracing:${of}:${part}`) : of[part], enumerable: true });
+    }
+  }
+  get hasSubscribers(): boolean {
+    return PARTS.some((part) => this[part].hasSubscribers);
+  }
+  subscribe(subscribers: Subscribers): void {
+    for (const part of PARTS) if (subscribers[part]) this[part].subscribe(subscribers[part]);
+  }
+  unsubscribe(subscribers: Subscribers): boolean {
+    return PARTS.filter((part) => subscribers[part]).map((part) => this[part].unsubscribe(subscribers[part]!)).every(Boolean);
+  }
+
+  traceSync<T>(body: (...args: any[]) => T, context: any = {}, self?: unknown, ...args: unknown[]): T {
+    if (!this.hasSubscribers) return Reflect.apply(body, self, args);
+    return this.start.runStores(context, () => {
+      try {
+        const result = Reflect.apply(body, self, args);
+        context.result = result;
+        return result;
+      } catch (error) {
+        context.error = error;
+        this.error.publish(context);
+        throw error;
+      } finally {
+        this.end.publish(context);
+      }
+    });
+  }
+
+  tracePromise(body: (...args: any[]) => any, context: any = {}, self?: unknown, ...args: unknown[]): Promise<any> {
+    if (!this.hasSubscribers) return Reflect.apply(body, self, args);
+    const settled = (key: "result" | "error", value: unknown) => {
+      context[key] = value;
+      if (key === "error") this.error.publish(context);
+      this.asyncStart.publish(context);
+      this.asyncEnd.publish(context);
+      if (key === "error") throw value;
+      return value;
+    };
+    return this.start.runStores(context, () => {
+      try {
+        return Promise.resolve(Reflect.apply(body, self, args)).then((value) => settled("result", value), (error) => settled("error", error));
+      } catch (error) {
+        context.error = error;
+        this.error.publish(context);
+        throw error;
+      } finally {
+        this.end.publish(context);
+      }
+    });
+  }
+
+  /** The callback is the argument at `position`, the last one without it. */
+  traceCallback<T>(body: (...args: any[]) => T, position: number = -1, context: any = {}, self?: unknown, ...args: any[]): T {
+    if (!this.hasSubscribers) return Reflect.apply(body, self, args);
+    const callback = args.at(position);
+    checkFunction("callback", callback);
+    const { error: errors, asyncStart, asyncEnd } = this;
+    args.splice(position, 1, function (this: unknown, error: unknown, result: unknown, ...rest: unknown[]) {
+      if (error) {
+        context.error = error;
+        errors.publish(context);
+      } else context.result = result;
+      asyncStart.runStores(context, () => {
+        try {
+          return Reflect.apply(callback, this, [error, result, ...rest]);
+        } finally {
+          asyncEnd.publish(context);
+        }
+      });
+    });
+    return this.start.runStores(context, () => {
+      try {
+        return Reflect.apply(body, self, args);
+      } catch (error) {
+        context.error = error;
+        this.error.publish(context);
+        throw error;
+      } finally {
+        this.end.publish(context);
+      }
+    });
+  }
+}
+export function tracingChannel(of: string | Record<Part, Channel>): TracingChannel {
+  return new TracingChannel(of);
 }
 
 export default { Channel, channel, hasSubscribers, subscribe, unsubscribe, tracingChannel };

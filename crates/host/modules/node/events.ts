@@ -13,6 +13,9 @@ export const captureRejectionSymbol: unique symbol = Symbol.for("nodejs.rejectio
 
 let defaultMax = 10;
 
+/** On an emitter whose listeners' rejections become its `error` events. */
+const CAPTURES = Symbol("kCapture");
+
 interface Wrapped extends Listener {
   listener?: Listener;
 }
@@ -99,7 +102,8 @@ class Emitter {
     }
     const list = events?.get(name);
     if (!list) return false;
-    if (list.length === 1) Reflect.apply(list[0]!, this, args);
+    if ((this as any)[CAPTURES]) for (const listener of [...list]) capture(this, Reflect.apply(listener, this, args), name, args);
+    else if (list.length === 1) Reflect.apply(list[0]!, this, args);
     else for (const listener of [...list]) Reflect.apply(listener, this, args);
     return true;
   }
@@ -127,12 +131,31 @@ class Emitter {
   }
 }
 
+/** What an async listener rejects with goes to the emitter's own method for it, or becomes an `error` event. */
+function capture(emitter: Emitter, result: any, name: Name, args: any[]): void {
+  if (typeof result?.then !== "function") return;
+  const told = (error: unknown) => {
+    const own = (emitter as any)[captureRejectionSymbol];
+    if (typeof own === "function") return own.call(emitter, error, name, ...args);
+    // A listener of `error` that rejects must not be asked about its own rejection.
+    const before = (emitter as any)[CAPTURES];
+    try {
+      (emitter as any)[CAPTURES] = false;
+      emitter.emit("error", error);
+    } finally {
+      (emitter as any)[CAPTURES] = before;
+    }
+  };
+  result.then(undefined, (error: unknown) => queueTick(() => told(error)));
+}
+
 /**
  * The constructor is a function, since old code calls it on its own object (`EventEmitter.call(this)`),
  * and its methods are enumerable, since old code copies them.
  */
-export const EventEmitter: typeof Emitter = function EventEmitter() {
+export const EventEmitter: typeof Emitter = function EventEmitter(this: Emitter, options?: { captureRejections?: boolean }) {
   // The table is made when the first listener comes.
+  if (options?.captureRejections ?? (EventEmitter as unknown as typeof Emitter).captureRejections) Object.defineProperty(this, CAPTURES, { value: true, writable: true, enumerable: false, configurable: true });
 } as unknown as typeof Emitter;
 export type EventEmitter = Emitter;
 
@@ -149,7 +172,7 @@ EventEmitter.prototype = Emitter.prototype;
 
 function checkedMax(name: string, count: unknown): number {
   if (typeof count !== "number") throw invalidArgType(name, "of type number", count);
-  if (count < 0 || Number.isNaN(count)) throw outOfRange(name, "a non-negative number", count);
+  if (count < 0 || Number.isNaN(count)) throw outOfRange(name, ">= 0", count);
   return count;
 }
 
@@ -165,7 +188,7 @@ function add(emitter: EventEmitter, name: Name, listener: Wrapped, first: boolea
   if (max > 0 && list.length > max && !(list as any).warned) {
     (list as any).warned = true;
     importSync("node:process").default.emitWarning(
-      `Possible EventEmitter memory leak detected. ${list.length} ${String(name)} listeners added to ${emitter.constructor?.name ?? "EventEmitter"}. MaxListeners is ${max}. Use emitter.setMaxListeners() to increase limit`,
+      `Possible EventEmitter memory leak detected. ${list.length} ${String(name)} listeners added to [${emitter.constructor?.name ?? "EventEmitter"}]. MaxListeners is ${max}. Use emitter.setMaxListeners() to increase limit`,
       "MaxListenersExceededWarning",
     );
   }

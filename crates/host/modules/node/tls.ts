@@ -58,6 +58,8 @@ export function createSecureContext(options?: TlsOptions): SecureContext {
   return new SecureContext(options);
 }
 
+const refusedOver = () => notSupported("a TLSSocket over an open socket", "connect with tls.connect");
+
 export class TLSSocket extends Socket {
   readonly encrypted = true;
   authorized = false;
@@ -65,13 +67,26 @@ export class TLSSocket extends Socket {
   alpnProtocol: string | false | null = null;
   servername: string | undefined = undefined;
   readonly #options: TlsOptions;
+  readonly #isOver: boolean;
   #about: any = undefined;
 
   constructor(socket?: unknown, options: TlsOptions = {}) {
-    if (socket !== undefined && socket !== null) throw notSupported("new TLSSocket over an open socket", "connect with tls.connect");
     checkOptions(options);
     super(options);
     this.#options = options;
+    this.#isOver = socket !== undefined && socket !== null;
+    // Libraries make one only to look at what is inside; it is refused once something is sent or read.
+    if (this.#isOver) Object.defineProperty(this, "_handle", { value: { _parentWrap: socket }, writable: true, enumerable: false, configurable: true });
+  }
+
+  override _read(): void {
+    if (this.#isOver) (this as any).destroy(refusedOver());
+    else super._read();
+  }
+
+  override _write(chunk: Uint8Array, encoding: string, done: (error?: unknown) => void): void {
+    if (this.#isOver) done(refusedOver());
+    else super._write(chunk, encoding, done);
   }
 
   override _secured(target: Target): object {

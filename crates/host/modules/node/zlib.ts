@@ -33,6 +33,8 @@ const Zlib: any = function Zlib(this: any, kind: Kind, options: Options = {}) {
   const codec = new Codec(kind, options ?? {});
   Transform.call(this, { autoDestroy: true, ...options });
   Object.defineProperty(this, CODEC, { value: codec });
+  // Libraries that work a chunk at a time (`_processChunk`) hold on to the native half.
+  Object.defineProperty(this, "_handle", { value: { close() {} }, writable: true, enumerable: false, configurable: true });
   this._flushMode = options?.flush ?? 0;
   this._limit = options?.maxOutputLength ?? 2 ** 31 - 1;
   this._given = 0;
@@ -57,6 +59,15 @@ define(Zlib.prototype, {
       return done(error);
     }
     done();
+  },
+  /** One chunk at once, beside the stream; with a callback the output is pushed, as in Node. */
+  _processChunk(this: any, chunk: Uint8Array, flush: number, done?: (error?: unknown) => void): Buffer | undefined {
+    if (typeof done === "function") return void this._run(chunk, flush, done);
+    const pieces = [...this[CODEC].run(chunk, flush)];
+    this[CODEC].checkEnd(flush);
+    this._handle?.close();
+    this._handle = null;
+    return pieces.length === 0 ? Buffer.alloc(0) : pieces.length === 1 ? pieces[0] : Buffer.concat(pieces);
   },
   _transform(this: any, chunk: any, _encoding: string, done: (error?: unknown) => void): void {
     this._run(chunk, chunk[FLUSH] ?? this._flushMode, done);

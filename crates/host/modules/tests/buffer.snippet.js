@@ -28,3 +28,6 @@ const d = new StringDecoder("utf8"); console.log([d.write(Buffer.from([0xe2, 0x8
 const d64 = new StringDecoder("base64"); console.log([d64.write(Buffer.from("a")), d64.write(Buffer.from("bcd")), d64.end()]); const d16 = new StringDecoder("utf16le"); console.log([d16.write(Buffer.from([0x41])), d16.write(Buffer.from([0, 0x42])), d16.end()]);
 console.log(btoa("hi\xff"), atob("aGk="), attempt(() => btoa("€")), new TextDecoder().decode(new TextEncoder().encode(text)) === text, new TextEncoder().encodeInto("a€😀", new Uint8Array(5)));
 const td = new TextDecoder(); console.log([td.decode(new Uint8Array([0xe2, 0x82]), { stream: true }), td.decode(new Uint8Array([0xac]), { stream: true }), td.decode()], attempt(() => new TextDecoder("utf-8", { fatal: true }).decode(new Uint8Array([255]))), new TextDecoder("utf-16le").decode(new Uint8Array([0x41, 0])), new TextDecoder("latin1").decode(new Uint8Array([0xe9])), new TextDecoder().decode(new Uint8Array([0xef, 0xbb, 0xbf, 65])));
+
+// As constructors, as old code has them.
+console.log(new Buffer.alloc(2), new Buffer.from("ab"), new Buffer.concat([Buffer.from("a"), Buffer.from("b")]), new Buffer.allocUnsafe(3).length, Buffer.alloc.name, Buffer.concat.length);

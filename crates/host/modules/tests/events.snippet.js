@@ -20,3 +20,32 @@ class Mine extends EventEmitter { constructor() { super(); this.v = 1; } } const
 const read = (ok, done) => setTimeout(() => (ok ? done(null, "value") : done(new Error("failed"))), 1); console.log(await util.promisify(read)(true), await util.promisify(read)(false).catch((error) => error.message)); await new Promise((resolve) => util.callbackify(async (x) => x * 2)(4, (error, value) => { console.log(error, value); resolve(); })); await new Promise((resolve) => util.callbackify(async () => { throw null; })((error) => { console.log(error.code, error.reason); resolve(); }));
 console.log(await wait(1, "waited"), await wait(50, 0, { signal: AbortSignal.abort() }).catch((error) => [error.name, error.code])); let n = 0; for await (const v of every(1, "tick")) { n++; if (n === 3) break; } console.log(n);
 for (const body of [() => assert.ok(1), () => assert.equal(1, "1"), () => assert.strictEqual(1, 2), () => assert.deepStrictEqual({ a: [1] }, { a: [1] }), () => assert.throws(() => { throw new TypeError("bad"); }, /bad/), () => assert.throws(() => { throw new TypeError("bad"); }, TypeError), () => assert.throws(() => { throw new TypeError("bad"); }, { message: "bad" }), () => assert.throws(() => {}), () => assert.fail("why"), () => assert.match("abc", /b/), () => assert.deepEqual([1], ["1"]), () => assert.notStrictEqual(1, 1)]) console.log(attempt(body));
+
+// Listeners that reject.
+{
+  const emitter = new EventEmitter({ captureRejections: true });
+  emitter.on("work", async () => { throw new Error("late"); });
+  emitter.on("error", (error) => console.log("error", error.message));
+  emitter.emit("work");
+  await new Promise((resolve) => setTimeout(resolve, 1));
+  emitter[Symbol.for("nodejs.rejection")] = (error, name, ...args) => console.log("own", error.message, name, args);
+  emitter.emit("work", 1, 2);
+  await new Promise((resolve) => setTimeout(resolve, 1));
+  try { emitter.setMaxListeners(-1); } catch (error) { console.log(error.code, error.message); }
+}
+
+// Traced operations.
+{
+  const { channel, tracingChannel } = await import("node:diagnostics_channel");
+  const traced = tracingChannel("work");
+  console.log(traced.hasSubscribers, traced.start === channel("tracing:work:start"), traced.traceSync((a, b) => a + b, {}, undefined, 1, 2));
+  const heard = Object.fromEntries(["start", "end", "asyncStart", "asyncEnd", "error"].map((part) => [part, (context) => console.log(part, JSON.stringify(context), context.error?.message)]));
+  traced.subscribe(heard);
+  console.log(traced.hasSubscribers, traced.traceSync(function (a) { return this.base + a; }, { name: "sync" }, { base: 1 }, 2));
+  try { traced.traceSync(() => { throw new Error("no"); }, { name: "throws" }); } catch (error) { console.log(error.message); }
+  console.log(await traced.tracePromise(async (a) => a * 2, { name: "promise" }, undefined, 4));
+  await traced.tracePromise(async () => { throw new Error("rejected"); }, { name: "rejects" }).catch((error) => console.log(error.message));
+  traced.traceCallback((a, done) => done(null, a), -1, { name: "callback" }, undefined, 5, (error, value) => console.log("called", error, value));
+  traced.traceCallback((done) => done(new Error("failed")), 0, { name: "fails" }, undefined, (error) => console.log("called", error.message));
+  console.log(traced.unsubscribe(heard), traced.unsubscribe(heard), traced.hasSubscribers);
+}

@@ -74,3 +74,29 @@ log(zlib.crc32("hello"), zlib.crc32("lo", zlib.crc32("hel")), zlib.codes.Z_DATA_
   log(got === text);
   try { new CompressionStream("rar"); } catch (error) { log(error.name, error.code); }
 }
+
+// A chunk at a time, as archive libraries do it.
+{
+  const steps = (stream, chunks) => {
+    const handle = stream._handle;
+    const pieces = chunks.map(([chunk, flush]) => {
+      // The memory of a piece is used again for the next.
+      const piece = Buffer.from(stream._processChunk(Buffer.from(chunk), flush));
+      log(stream._handle === null, Buffer.isBuffer(piece));
+      stream._handle = handle;
+      return piece;
+    });
+    return Buffer.concat(pieces);
+  };
+  const { constants } = zlib;
+  const gzip = new zlib.Gzip();
+  gzip._handle.close = () => {};
+  const packed = steps(gzip, [["some text, ", constants.Z_NO_FLUSH], ["some more text", constants.Z_NO_FLUSH], ["", constants.Z_FINISH]]);
+  log(zlib.gunzipSync(packed).toString());
+  const gunzip = new zlib.Gunzip();
+  gunzip._handle.close = () => {};
+  log(steps(gunzip, [[packed.subarray(0, 10), constants.Z_NO_FLUSH], [packed.subarray(10), constants.Z_NO_FLUSH], ["", constants.Z_FINISH]]).toString());
+  const broken = new zlib.Gunzip();
+  broken.on("error", () => {});
+  try { broken._processChunk(Buffer.from("no gzip"), constants.Z_FINISH); } catch (error) { log(error.code, error.message); }
+}

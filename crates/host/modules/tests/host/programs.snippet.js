@@ -154,3 +154,12 @@ const shape = (error) => [error.name, error.code, error.syscall, error.path, err
   await new Promise((resolve) => setTimeout(resolve, 100));
   log(heard.filter((one) => one !== "end"), none.stdin.destroyed);
 }
+// What an error of a finished program carries: its output only where a promise is rejected
+{
+  const { exec, execFile } = await import("node:child_process");
+  const { promisify } = await import("node:util");
+  const shown = (error) => [error.message, error.code, error.signal, error.killed, error.cmd, error.stdout, error.stderr, Object.keys(error).sort().join()];
+  log(await new Promise((resolve) => exec("echo out; echo err >&2; exit 3", (error, stdout, stderr) => resolve([...shown(error), stdout, stderr]))));
+  log(await new Promise((resolve) => execFile("no-such-program", ["a"], (error) => resolve(shown(error)))));
+  await promisify(exec)("echo out; echo err >&2; exit 3").catch((error) => log(shown(error)));
+}
