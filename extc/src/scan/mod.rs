@@ -19,6 +19,7 @@ mod bindings;
 mod calls;
 mod findings;
 mod growing;
+mod helpers;
 mod offers;
 mod pi;
 mod uses;

@@ -4,7 +4,7 @@ use super::bindings::{Binding, Bindings, Text, export_name, member_name, propert
 use super::findings::Findings;
 use super::growing::{self, Growing};
 use super::uses::Uses;
-use super::{Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, awaits, calls, offers, pi};
+use super::{Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, awaits, calls, helpers, offers, pi};
 use crate::parse::Parsed;
 use crate::rewrite::{Location, computed_import, location};
 use std::collections::HashSet;
@@ -42,6 +42,7 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         let Walker { imports, uses, mut edits, findings, .. } = walker;
         let Growing { edits: more, insertions } = growing::growing(&parsed, &names.bindings);
         edits.extend(more);
+        edits.extend(helpers::own_names(&parsed, unresolved));
         edits.sort_by_key(|edit| (edit.start, edit.end));
         edits.dedup();
         let awaits = awaits::awaits(&parsed);

@@ -1,0 +1,73 @@
+//! Names that the bundler needs for itself inside a CommonJS module.
+//!
+//! Where such a module requires another, the bundler writes a call of a helper of its own. Packages that were bundled
+//! before bring helpers of the same names, and inside the module those would be called instead:
+//!
+//! ```text
+//! var __toCommonJS = (mod) => ...;              →   var __toCommonJS$own = (mod) => ...;
+//! module.exports = __toCommonJS(exported);      →   module.exports = __toCommonJS$own(exported);
+//! var net = require("net");                         var net = (init_net(), __toCommonJS(net_exports));   (the bundler)
+//! ```
+//!
+//! The top level of an ES module is the bundler's to rename; it does.
+
+use super::Edit;
+use crate::parse::Parsed;
+use swc_core::common::Mark;
+use swc_core::ecma::ast::{AssignPatProp, Ident, ModuleItem, Program, Prop};
+use swc_core::ecma::visit::{Visit, VisitWith};
+
+/// What rolldown calls in the middle of a module.
+const HELPERS: &[&str] =
+    &["__exportAll", "__reExport", "__require", "__toBinary", "__toCommonJS", "__toDynamicImportESM", "__toESM"];
+
+/// Renames what a CommonJS module itself calls by such a name.
+pub(super) fn own_names(parsed: &Parsed, unresolved: Mark) -> Vec<Edit> {
+    let is_commonjs = match &parsed.program {
+        Program::Script(_) => true,
+        Program::Module(module) => module.body.iter().all(|item| matches!(item, ModuleItem::Stmt(_))),
+    };
+    if !is_commonjs || !HELPERS.iter().any(|name| parsed.source.contains(name)) {
+        return Vec::new();
+    }
+    let mut renamer = Renamer { parsed, unresolved, edits: Vec::new() };
+    parsed.program.visit_with(&mut renamer);
+    renamer.edits
+}
+
+struct Renamer<'a> {
+    parsed: &'a Parsed,
+    unresolved: Mark,
+    edits: Vec<Edit>,
+}
+
+impl Renamer<'_> {
+    /// `key`: where the name is a member's name as well, as in `{ __toESM }`.
+    fn rename(&mut self, ident: &Ident, key: bool) {
+        if ident.ctxt.outer() == self.unresolved || !HELPERS.contains(&ident.sym.as_str()) {
+            return;
+        }
+        let (start, end) = self.parsed.range(ident.span);
+        let name = &ident.sym;
+        let text = if key { format!("{name}: {name}$own") } else { format!("{name}$own") };
+        self.edits.push(Edit { start, end, text });
+    }
+}
+
+impl Visit for Renamer<'_> {
+    fn visit_ident(&mut self, ident: &Ident) {
+        self.rename(ident, false);
+    }
+
+    fn visit_prop(&mut self, property: &Prop) {
+        match property {
+            Prop::Shorthand(ident) => self.rename(ident, true),
+            other => other.visit_children_with(self),
+        }
+    }
+
+    fn visit_assign_pat_prop(&mut self, property: &AssignPatProp) {
+        self.rename(&property.key, true);
+        property.value.visit_with(self);
+    }
+}
