@@ -53,6 +53,22 @@ pub(super) fn of_answers(
     })
 }
 
+/// Whether a function of pi's makes a tool that works and is named like one of its own: `createReadTool`,
+/// `createBashToolDefinition`.
+pub(super) fn makes_own_tool(function: &str) -> bool {
+    let name = function.strip_suffix("Definition").unwrap_or(function);
+    let name = name.strip_prefix("create").and_then(|rest| rest.strip_suffix("Tool"));
+    name.is_some_and(|name| OWN_TOOLS.contains(&name))
+}
+
+/// Whether a tool has the name of one of pi's own.
+pub(super) fn is_own_tool(name: &str) -> bool {
+    OWN_TOOLS.iter().any(|own| own.eq_ignore_ascii_case(name))
+}
+
+/// pi's own tools, as the functions that make them are named.
+const OWN_TOOLS: [&str; 7] = ["Bash", "Edit", "Find", "Grep", "Ls", "Read", "Write"];
+
 /// The capability behind `pi.method(...)`, where the method's name alone says that it is pi's.
 pub(super) fn of_method(method: &str) -> Option<&'static str> {
     Some(match method {

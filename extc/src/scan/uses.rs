@@ -53,6 +53,8 @@ pub(crate) struct Uses {
     pub(crate) answered: BTreeSet<&'static str>,
     pub(crate) words: BTreeSet<&'static str>,
     pub(crate) offers: Offers,
+    /// Whether it makes tools like pi's own (`createBashTool`), which it may register under their names.
+    pub(crate) makes_own_tools: bool,
 }
 
 impl Uses {
@@ -66,6 +68,12 @@ impl Uses {
         self.answered.extend(&other.answered);
         self.words.extend(&other.words);
         self.offers.merge(&other.offers);
+        self.makes_own_tools |= other.makes_own_tools;
+    }
+
+    /// Whether a tool is registered under the name of one of pi's own, or may be.
+    fn takes_places(&self) -> bool {
+        self.offers.tools.keys().any(|name| super::pi::is_own_tool(name)) || (self.offers.more && self.makes_own_tools)
     }
 
     /// As a request, sorted by capability.
@@ -95,7 +103,8 @@ impl Uses {
             add("env", self.env.closed().map(|names| Scope { env: Some(names), ..Scope::default() }));
         }
         let answers = super::pi::of_answers(&self.answered, &self.words);
-        for capability in self.plain.iter().copied().chain(answers).collect::<BTreeSet<_>>() {
+        let places = self.takes_places().then_some("tool.shadow");
+        for capability in self.plain.iter().copied().chain(answers).chain(places).collect::<BTreeSet<_>>() {
             add(capability, None);
         }
         capabilities.sort_by(|a, b| a.capability.cmp(&b.capability));

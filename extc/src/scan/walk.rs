@@ -39,7 +39,9 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         };
         walker.findings.hidden_text();
         parsed.program.visit_with(&mut walker);
-        let Walker { imports, uses, mut edits, findings, .. } = walker;
+        let Walker { imports, mut uses, mut edits, findings, .. } = walker;
+        uses.makes_own_tools =
+            imports.iter().flat_map(|site| &site.names).any(|imported| pi::makes_own_tool(&imported.name));
         let Growing { edits: more, insertions } = growing::growing(&parsed, &names.bindings);
         edits.extend(more);
         edits.extend(helpers::own_names(&parsed, unresolved));
