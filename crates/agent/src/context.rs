@@ -265,6 +265,7 @@ mod tests {
             tool_name: "t".into(),
             content: "r".into(),
             details: None,
+            usage: None,
             is_error: false,
             timestamp: 0,
         })

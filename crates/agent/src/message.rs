@@ -76,6 +76,9 @@ pub struct ToolResultMessage {
     /// For people and extensions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
+    /// What the tool itself used of models, as it says: `Usage` or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Value>,
     /// Whether the tool failed.
     #[serde(default)]
     pub is_error: bool,

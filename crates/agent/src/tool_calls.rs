@@ -57,19 +57,24 @@ enum Intercepted {
 struct Finished {
     content: Value,
     details: Option<Value>,
+    usage: Option<Value>,
     is_error: bool,
     terminate: bool,
 }
 
 impl Finished {
     fn failed(message: impl Into<String>) -> Self {
-        Self { content: json!([Block::text(message)]), details: Some(json!({})), is_error: true, terminate: false }
+        let content = json!([Block::text(message)]);
+        Self { content, details: Some(json!({})), usage: None, is_error: true, terminate: false }
     }
 
     fn to_value(&self) -> Value {
         let mut value = json!({"content": self.content});
         if let Some(details) = &self.details {
             value["details"] = details.clone();
+        }
+        if let Some(usage) = &self.usage {
+            value["usage"] = usage.clone();
         }
         value
     }
@@ -369,13 +374,15 @@ impl Agent {
         }
         let outcome = match outcome {
             Ok(output) if authored => {
-                let size = bytes_of([&output.content].into_iter().chain(&output.details));
+                let size = bytes_of([&output.content].into_iter().chain(&output.details).chain(&output.usage));
                 self.control.take_in(size).map(|()| output).map_err(|full| full.to_string())
             }
             outcome => outcome,
         };
         Ok(match outcome {
-            Ok(ToolOutput { content, details, terminate }) => Finished { content, details, is_error: false, terminate },
+            Ok(ToolOutput { content, details, usage, terminate }) => {
+                Finished { content, details, usage, is_error: false, terminate }
+            }
             Err(message) => Finished::failed(message),
         })
     }
@@ -403,6 +410,9 @@ impl Agent {
         if let Some(details) = &result.details {
             event = event.with("details", details.clone());
         }
+        if let Some(usage) = &result.usage {
+            event = event.with("usage", usage.clone());
+        }
         let outcome = self.extensions.emit(event.with("isError", result.is_error)).await;
         let replaced = |key: &str| outcome.field(key).filter(|value| !value.is_null()).cloned();
         if let Some(content) = replaced("content") {
@@ -410,6 +420,9 @@ impl Agent {
         }
         if let Some(details) = replaced("details") {
             result.details = Some(details);
+        }
+        if let Some(usage) = replaced("usage") {
+            result.usage = Some(usage);
         }
         if let Some(is_error) = replaced("isError").and_then(|value| value.as_bool()) {
             result.is_error = is_error;
@@ -425,6 +438,7 @@ impl Agent {
             tool_name: call.name.clone(),
             content,
             details: result.details,
+            usage: result.usage,
             is_error: result.is_error,
             timestamp: self.now(),
         }

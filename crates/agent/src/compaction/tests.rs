@@ -36,6 +36,7 @@ fn result(text: &str) -> Message {
         tool_name: "read".into(),
         content: text.into(),
         details: None,
+        usage: None,
         is_error: false,
         timestamp: 0,
     })

@@ -185,13 +185,15 @@ pub struct ToolOutput {
     pub content: Value,
     /// For people and extensions.
     pub details: Option<Value>,
+    /// What it used of models, as an extension says.
+    pub usage: Option<Value>,
     /// Whether the run may end.
     pub terminate: bool,
 }
 
 impl ToolOutput {
     fn text(text: impl Into<String>) -> Self {
-        Self { content: json!([Block::text(text)]), details: None, terminate: false }
+        Self { content: json!([Block::text(text)]), details: None, usage: None, terminate: false }
     }
 
     fn with_details(mut self, details: Value) -> Self {
@@ -450,7 +452,8 @@ fn extension_output(value: Value) -> Result<ToolOutput, String> {
     };
     let terminate = members.get("terminate").is_some_and(|value| *value == Value::Bool(true));
     let content = members.remove("content").unwrap_or_else(|| json!([]));
-    Ok(ToolOutput { content, details: members.remove("details"), terminate })
+    let usage = members.remove("usage").filter(|usage| !usage.is_null());
+    Ok(ToolOutput { content, details: members.remove("details"), usage, terminate })
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
             text.push_str(&format!("\n{BLIND}"));
         }
         let blocks = [Block::text(text), Block::Image { data, mime_type: mime_type.to_owned() }];
-        return Ok(ToolOutput { content: json!(blocks), details: None, terminate: false });
+        return Ok(ToolOutput { content: json!(blocks), details: None, usage: None, terminate: false });
     }
     lines(&input, &String::from_utf8_lossy(&bytes))
 }

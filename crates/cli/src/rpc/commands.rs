@@ -232,6 +232,15 @@ impl Commands {
                     _ => continue,
                 };
                 *roles.entry(role.to_owned()).or_default() += 1;
+                // What tools used themselves was paid for, too.
+                if let Body::Message { message: Message::ToolResult(result) } = &entry.body
+                    && let Some(usage) = &result.usage
+                {
+                    for key in ["input", "output", "cacheRead", "cacheWrite"] {
+                        *tokens.entry(key).or_default() += usage[key].as_u64().unwrap_or(0);
+                    }
+                    cost += usage["cost"]["total"].as_f64().unwrap_or(0.0);
+                }
                 let Body::Message { message: Message::Assistant(reply) } = &entry.body else { continue };
                 calls += reply.tool_calls().count();
                 let usage = &reply.usage;
