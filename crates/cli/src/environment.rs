@@ -19,10 +19,25 @@ pub(crate) struct Environment {
     pub(crate) stdout_is_terminal: bool,
 }
 
+/// Has programs and extensions that start `pi` find one: this one, after all others.
+fn add_own_folder(path: &mut String, program: &Path) {
+    let (Some(folder), true) = (program.parent().and_then(Path::to_str), program.file_name() == Some("pi".as_ref()))
+    else {
+        return;
+    };
+    // An empty name in a path is the working folder.
+    if !path.is_empty() && !std::env::split_paths(path).any(|folder| folder.join("pi").is_file()) {
+        path.extend([":", folder]);
+    }
+}
+
 impl Environment {
     pub(crate) fn capture() -> Result<Self> {
         let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-        let variables: BTreeMap<String, String> = std::env::vars_os().filter_map(text).collect();
+        let mut variables: BTreeMap<String, String> = std::env::vars_os().filter_map(text).collect();
+        if let (Some(path), Ok(program)) = (variables.get_mut("PATH"), std::env::current_exe()) {
+            add_own_folder(path, &program);
+        }
         let cwd = std::env::current_dir()
             .and_then(|cwd| cwd.canonicalize())
             .map_err(|error| Failure::failed(format!("the working folder cannot be used: {error}")))?;
@@ -66,5 +81,25 @@ impl Environment {
             Some(url) => config.with_registry(url)?,
             None => config,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pi_is_found_where_the_path_has_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let here = folder.path().to_str().expect("text").to_owned();
+        let with = |program: &str| {
+            let mut path = here.clone();
+            add_own_folder(&mut path, Path::new(program));
+            path
+        };
+        assert_eq!(with("/own/pi"), format!("{here}:/own"));
+        assert_eq!(with("/own/else"), here);
+        std::fs::write(folder.path().join("pi"), "").expect("written");
+        assert_eq!(with("/own/pi"), here);
     }
 }

@@ -1,6 +1,7 @@
 //! What realms are told about the machine: `process`, `node:os` and `node:path` read it, nothing else.
 
 use crate::environment::Environment;
+use pijs_hostcall::places::OWN_SCRIPT;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use serde_json::{Map, Value, json};
 
@@ -30,7 +31,7 @@ pub(crate) fn facts(environment: &Environment) -> Map<String, Value> {
         "platform": platform,
         "arch": arch,
         "pid": std::process::id(),
-        "argv": ["pi", "pi"],
+        "argv": ["pi", OWN_SCRIPT],
         "env": plain,
         "pijs": env!("CARGO_PKG_VERSION"),
     });

@@ -492,8 +492,11 @@ fn dispatcher(
     let dirs = &environment.dirs;
     let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &environment.temp);
     let terminal = Terminal::default();
-    let mut gate =
-        Gate::builder(decided.policy.clone(), places).memory(answers).variables(environment.variables.keys().cloned());
+    let current = control.clone();
+    let mut gate = Gate::builder(decided.policy.clone(), places)
+        .memory(answers)
+        .variables(environment.variables.keys().cloned())
+        .sessions(session_folder(environment, &dirs.cwd), Arc::new(move || current.session_file()));
     let ui: Arc<dyn UiPort> = match partner {
         Some(partner) => {
             gate = gate.prompter(Arc::clone(&partner.prompter)).block_on(Arc::new(terminal::block_on));

@@ -92,6 +92,9 @@ pub enum Access {
     Look,
     /// Content, names or attributes change.
     Write,
+    /// Something is made: a folder, or a file when there is none. Changes what is there only where [`Access::Write`] is
+    /// allowed, too; whoever does it sees to that ([`Permit::only_new`](crate::Permit::only_new)).
+    Make,
 }
 
 impl Access {
@@ -99,8 +102,13 @@ impl Access {
     pub fn capability(self) -> &'static str {
         match self {
             Self::Read | Self::Look => "read",
-            Self::Write => "write",
+            Self::Write | Self::Make => "write",
         }
+    }
+
+    /// Whether anything changes.
+    pub fn changes(self) -> bool {
+        matches!(self, Self::Write | Self::Make)
     }
 }
 
@@ -181,16 +189,21 @@ fn fs(params: &Map<String, Value>) -> Derived<'_> {
         Ok(PathUse { access, path: text("fs", params, key)?, form: PathForm::Node })
     };
     let by_handle = || params.get("fd").is_some();
-    use Access::{Look, Read, Write};
+    use Access::{Look, Make, Read, Write};
     Ok(match needs {
         FsNeeds::Handle => ("read", Subject::Handle),
         FsNeeds::WriteHandle => ("write", Subject::Handle),
         FsNeeds::PathOrHandle if by_handle() => ("read", Subject::Handle),
-        FsNeeds::WritePathOrHandle if by_handle() => ("write", Subject::Handle),
+        FsNeeds::Content if by_handle() => ("write", Subject::Handle),
         FsNeeds::Look => ("read", Subject::Paths(at(Look, "path")?, None)),
         FsNeeds::Path | FsNeeds::PathOrHandle => ("read", Subject::Paths(at(Read, "path")?, None)),
-        FsNeeds::WritePath | FsNeeds::WritePathOrHandle => ("write", Subject::Paths(at(Write, "path")?, None)),
-        FsNeeds::WritePrefix => ("write", Subject::Paths(at(Write, "prefix")?, None)),
+        FsNeeds::WritePath => ("write", Subject::Paths(at(Write, "path")?, None)),
+        FsNeeds::MakePath => ("write", Subject::Paths(at(Make, "path")?, None)),
+        FsNeeds::Content => {
+            let creates = params.get("flag").is_none_or(Value::is_null) || OpenFlags::parse(params.get("flag"))?.create;
+            ("write", Subject::Paths(at(if creates { Make } else { Write }, "path")?, None))
+        }
+        FsNeeds::MakePrefix => ("write", Subject::Paths(at(Make, "prefix")?, None)),
         FsNeeds::WriteBoth => ("write", Subject::Paths(at(Write, "from")?, Some(at(Write, "to")?))),
         FsNeeds::Copy => ("write", Subject::Paths(at(Read, "from")?, Some(at(Write, "to")?))),
         FsNeeds::Symlink => {
@@ -201,7 +214,7 @@ fn fs(params: &Map<String, Value>) -> Derived<'_> {
         }
         FsNeeds::Flags => {
             let flags = OpenFlags::parse(params.get("flags"))?;
-            let path = at(if flags.writes() { Write } else { Read }, "path")?;
+            let path = at(flags.access(), "path")?;
             // A handle that reads and writes needs both; the write side is checked first.
             let other = (flags.writes() && flags.read).then_some(PathUse { access: Read, ..path });
             (path.access.capability(), Subject::Paths(path, other))
@@ -312,6 +325,15 @@ pub struct OpenFlags {
 }
 
 impl OpenFlags {
+    /// What opening a file with them does there.
+    pub fn access(self) -> Access {
+        match self {
+            Self { create: true, .. } => Access::Make,
+            flags if flags.writes() => Access::Write,
+            _ => Access::Read,
+        }
+    }
+
     /// Reads `flags`; absent means `r`.
     pub fn parse(flags: Option<&Value>) -> Result<Self, HostcallError> {
         match flags {

@@ -39,10 +39,12 @@ mod asking;
 mod case;
 mod decision;
 mod permit;
+mod sessions;
 
 pub use asking::{MOST_WAITING, MUTED_AFTER};
 pub use decision::{Decision, Reason, Rule};
 pub use permit::Permit;
+pub use sessions::CurrentSession;
 
 use case::Case;
 
@@ -68,6 +70,7 @@ struct Inner {
     programs: Option<Arc<LocateProgram>>,
     variables: Option<BTreeSet<String>>,
     asking: asking::Asking,
+    sessions: sessions::Sessions,
     extensions: RwLock<BTreeMap<ExtensionId, Arc<Authority>>>,
     /// The first file that may hold secrets and that an extension has read.
     secrets: Mutex<BTreeMap<ExtensionId, String>>,
@@ -103,9 +106,17 @@ pub struct GateBuilder {
     memory: Option<Arc<dyn Memory>>,
     programs: Option<Arc<LocateProgram>>,
     variables: Option<BTreeSet<String>>,
+    sessions: sessions::Sessions,
 }
 
 impl GateBuilder {
+    /// Where sessions of the project lie, and who knows the file of the one that runs. Without it all of them are closed.
+    #[must_use]
+    pub fn sessions(mut self, folder: impl Into<PathBuf>, current: Arc<CurrentSession>) -> Self {
+        self.sessions = sessions::Sessions::new(folder.into(), current);
+        self
+    }
+
     /// Names of the environment variables that are set. A question about others alone is not asked: whatever the answer,
     /// the extension would see that they are not set.
     #[must_use]
@@ -154,6 +165,7 @@ impl GateBuilder {
                 programs: self.programs,
                 variables: self.variables,
                 asking: asking::Asking::default(),
+                sessions: self.sessions,
                 extensions: RwLock::default(),
                 secrets: Mutex::default(),
                 outside: Mutex::default(),
@@ -174,7 +186,16 @@ pub enum Judgement {
 impl Gate {
     /// A gate for one session.
     pub fn builder(policy: Policy, places: Places) -> GateBuilder {
-        GateBuilder { policy, places, prompter: None, block_on: None, memory: None, programs: None, variables: None }
+        GateBuilder {
+            policy,
+            places,
+            prompter: None,
+            block_on: None,
+            memory: None,
+            programs: None,
+            variables: None,
+            sessions: sessions::Sessions::default(),
+        }
     }
 
     /// The session's folders.

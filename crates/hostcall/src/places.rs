@@ -9,6 +9,10 @@ use pijs_protocol::HostcallError;
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
+/// The script of which extensions are told that pi runs it, as in the pi that is one program. Nothing lies there, and
+/// nobody is asked about those who look.
+pub const OWN_SCRIPT: &str = "/$bunfs/root/pi";
+
 /// Longest path that is looked at.
 const LONGEST_PATH: usize = 4096;
 
@@ -86,12 +90,18 @@ impl Places {
         self.absolute(PathUse { access: Access::Read, path, form: PathForm::Node })
     }
 
-    /// Whether reading `path` needs no asking: project, own package, `.pi` folders.
+    /// Whether reading `path` needs no asking: project, own package, `.pi` folders, and where pi's script would be.
     pub fn reads_freely(&self, path: &Path, package_root: Option<&Path>) -> bool {
         path.starts_with(&self.project)
             || package_root.is_some_and(|root| path.starts_with(root))
             || path.starts_with(&self.agent_dir)
             || path.strip_prefix(&self.home).is_ok_and(|rest| rest.starts_with(".pi"))
+            || path == Path::new(OWN_SCRIPT)
+    }
+
+    /// Where pi keeps sessions.
+    pub fn sessions(&self) -> PathBuf {
+        self.agent_dir.join("sessions")
     }
 
     /// Whether a look at `path` is a step of a search upwards, past the project: a hidden name in a folder above it that is

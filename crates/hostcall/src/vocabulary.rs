@@ -179,7 +179,7 @@ pub const METHODS: &[&str] = &[
 /// Ops of `fs`: name, and whether it needs `write`. `open` is decided by its flags.
 pub const FS_OPS: &[(&str, FsNeeds)] = &[
     ("access", FsNeeds::Look),
-    ("appendFile", FsNeeds::WritePathOrHandle),
+    ("appendFile", FsNeeds::Content),
     ("chmod", FsNeeds::WritePath),
     ("close", FsNeeds::Handle),
     ("copyFile", FsNeeds::Copy),
@@ -194,8 +194,8 @@ pub const FS_OPS: &[(&str, FsNeeds)] = &[
     ("link", FsNeeds::WriteBoth),
     ("lstat", FsNeeds::Path),
     ("lutimes", FsNeeds::WritePath),
-    ("mkdir", FsNeeds::WritePath),
-    ("mkdtemp", FsNeeds::WritePrefix),
+    ("mkdir", FsNeeds::MakePath),
+    ("mkdtemp", FsNeeds::MakePrefix),
     ("open", FsNeeds::Flags),
     ("opendir", FsNeeds::Path),
     ("read", FsNeeds::Handle),
@@ -213,7 +213,7 @@ pub const FS_OPS: &[(&str, FsNeeds)] = &[
     ("utimes", FsNeeds::WritePath),
     ("watch", FsNeeds::Path),
     ("write", FsNeeds::WriteHandle),
-    ("writeFile", FsNeeds::WritePathOrHandle),
+    ("writeFile", FsNeeds::Content),
 ];
 
 /// Ops of `net` on a connection that is open: it was decided.
@@ -238,12 +238,14 @@ pub enum FsNeeds {
     Handle,
     /// Write at `path`.
     WritePath,
-    /// Write at `path`, or an open `fd`.
-    WritePathOrHandle,
+    /// A folder at `path`.
+    MakePath,
+    /// Content for `path`, which is made unless `flag` says otherwise, or for an open `fd`.
+    Content,
     /// An open `fd`, for writing.
     WriteHandle,
-    /// Write at what `prefix` begins.
-    WritePrefix,
+    /// A folder whose name `prefix` begins.
+    MakePrefix,
     /// Write at `from` and `to`.
     WriteBoth,
     /// Read at `from`, write at `to`.

@@ -60,9 +60,12 @@ impl Inner {
         if flags.truncate && flags.create && !flags.append && !flags.exclusive && !flags.nofollow {
             let mode = permission_bits(request)?;
             let absolute = request.permit.places().node_path(path)?;
-            let replaced = self.replace(&request.permit, &absolute, &data, mode).map_err(|failure| failure.at(&at))?;
-            if replaced.is_some() {
-                return Ok(Output::empty());
+            match self.replace(&request.permit, &absolute, &data, mode) {
+                Ok(Some(())) => return Ok(Output::empty()),
+                Ok(None) => {}
+                // Nothing may be replaced here; a new file may be made.
+                Err(Failure::Denied(..)) => {}
+                Err(failure) => return Err(failure.at(&at)),
             }
         }
         let mut file = self.open_path(request, path, flags).map_err(|failure| failure.at(&at))?;

@@ -1,13 +1,13 @@
 //! Open files of an extension, and the verbs on them.
 
 use super::Inner;
-use super::error::{At, EMFILE, Failure, bad_handle, code};
+use super::error::{At, EEXIST, EMFILE, Failure, bad_handle, code};
 use super::look::stat_value;
 use super::walk::Last;
 use crate::params;
 use crate::system::{File, OpenHow};
 use pijs_hostcall::derive::OpenFlags;
-use pijs_hostcall::{Access, Output, Request};
+use pijs_hostcall::{Access, Output, Reason, Request};
 use pijs_protocol::{HostcallError, guard};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -75,12 +75,10 @@ impl Inner {
 
     fn open_at(&self, request: &Request, path: &str, flags: OpenFlags) -> Result<(Box<dyn File>, PathBuf), Failure> {
         let mode = super::content::permission_bits(request).map_err(|_| code(super::error::EINVAL))?;
-        let how = OpenHow { flags, mode };
         let absolute = request.permit.places().node_path(path).map_err(|_| code(super::error::EINVAL))?;
-        let access = if flags.writes() { Access::Write } else { Access::Read };
         // An exclusive creation does not look behind a link, as the system does not.
         let last = if flags.nofollow || flags.exclusive { Last::Keep } else { Last::Follow };
-        let reached = self.walk(&request.permit, &absolute, access, last)?;
+        let reached = self.walk(&request.permit, &absolute, flags.access(), last)?;
         if flags.read {
             request.permit.reads_content(&reached.real);
         }
@@ -88,10 +86,17 @@ impl Inner {
             let reading = request.permit.path(Access::Read, &reached.real);
             reading.map_err(|reason| Failure::Denied("read", reason))?;
         }
-        match &reached.name {
-            Some(name) => Ok((reached.dir.open(name, how)?, reached.real)),
-            None => Err(code(super::error::EISDIR).into()),
+        let Some(name) = &reached.name else { return Err(code(super::error::EISDIR).into()) };
+        if flags.create && request.permit.only_new(&reached.real) {
+            let how = OpenHow { flags: OpenFlags { exclusive: true, ..flags }, mode };
+            let file = reached.dir.open(name, how).map_err(|error| match error.raw_os_error() {
+                Some(EEXIST) if !flags.exclusive => Failure::Denied("write", Reason::ProtectedPath),
+                _ => error.into(),
+            })?;
+            request.permit.made(&reached.real);
+            return Ok((file, reached.real));
         }
+        Ok((reached.dir.open(name, OpenHow { flags, mode })?, reached.real))
     }
 
     pub(super) fn handle(&self, request: &Request, syscall: &'static str) -> Result<Handle, HostcallError> {

@@ -28,10 +28,9 @@ impl Inner {
         // Nothing is cut off: permission bits.
         let mode = (params::whole_or_none(request, "mode")?.unwrap_or(0o777) & 0o777) as u32;
         if !params::flag(request, "recursive")? {
-            let made = self.reach_to_write(request, "path").and_then(|reached| match &reached.name {
-                Some(name) => Ok(reached.dir.mkdir(name, mode)?),
-                None => Err(code(EEXIST).into()),
-            });
+            let made = self
+                .reach(request, "path", Access::Make, Last::Keep)
+                .and_then(|reached| make_folder(&request.permit, &reached, mode));
             made.map_err(|failure| failure.at(&at))?;
             return Ok(Output::empty());
         }
@@ -54,17 +53,16 @@ impl Inner {
         let mut first = None;
         // Each round makes a folder or learns of one more that is missing above.
         while let Some(next) = missing.last().copied() {
-            let made = self.walk(permit, next, Access::Write, Last::Follow).and_then(|reached| match &reached.name {
-                None => Ok(false),
-                Some(name) => match reached.dir.mkdir(name, mode) {
+            let made = self.walk(permit, next, Access::Make, Last::Follow).and_then(|reached| {
+                match make_folder(permit, &reached, mode) {
                     Ok(()) => Ok(true),
-                    Err(error) if error.raw_os_error() == Some(EEXIST) => match reached.lstat()?.kind() {
+                    Err(Failure::Io(error)) if error.raw_os_error() == Some(EEXIST) => match reached.lstat()?.kind() {
                         Kind::Dir => Ok(false),
                         _ if next == path => Err(code(EEXIST).into()),
                         _ => Err(code(ENOTDIR).into()),
                     },
-                    Err(error) => Err(error.into()),
-                },
+                    Err(failure) => Err(failure),
+                }
             });
             match made {
                 Ok(made) => {
@@ -92,8 +90,8 @@ impl Inner {
             let path = format!("{prefix}{}", self.system.random_name());
             let absolute = request.permit.places().node_path(&path)?;
             let made = self
-                .walk(&request.permit, &absolute, Access::Write, Last::Keep)
-                .and_then(|reached| Ok(reached.dir.mkdir(reached.named()?, 0o700)?));
+                .walk(&request.permit, &absolute, Access::Make, Last::Keep)
+                .and_then(|reached| make_folder(&request.permit, &reached, 0o700));
             match made {
                 Ok(()) => return Ok(Output::new(json!({ "path": path }))),
                 Err(Failure::Io(error)) if error.raw_os_error() == Some(EEXIST) => {}
@@ -246,6 +244,16 @@ impl<'a> Place<'a> {
     fn of(reached: &'a Reached) -> Result<Self, Failure> {
         Ok(Self { dir: &*reached.dir, name: reached.named()?, real: reached.real.clone() })
     }
+}
+
+/// Makes one folder. A root exists.
+fn make_folder(permit: &Permit, reached: &Reached, mode: u32) -> Result<(), Failure> {
+    let Some(name) = &reached.name else { return Err(code(EEXIST).into()) };
+    reached.dir.mkdir(name, mode)?;
+    if permit.only_new(&reached.real) {
+        permit.made(&reached.real);
+    }
+    Ok(())
 }
 
 fn allowed(request: &Request, access: Access, path: &Path) -> Result<(), Failure> {

@@ -109,13 +109,18 @@ impl Case<'_> {
             return Err(Refusal { reason: Reason::Policy, rule: Rule::DenyList });
         }
         let package_root = self.profile.package_root.as_deref();
-        let protection = self.inner.places.protection(path, package_root);
+        let mut protection = self.inner.places.protection(path, package_root);
+        if protection == Protection::All && path.starts_with(self.inner.places.sessions()) {
+            protection = self.session_protection(access, path);
+        }
         match (protection, access) {
-            (Protection::All, _) | (Protection::Write, Access::Write) if guard::is_up("gate.protected") => {
+            (Protection::All, _) | (Protection::Write, Access::Write | Access::Make)
+                if guard::is_up("gate.protected") =>
+            {
                 Err(Refusal { reason: Reason::ProtectedPath, rule: Rule::Protected })
             }
             (_, Access::Read | Access::Look) if self.inner.places.reads_freely(path, package_root) => Ok(Allowed::Free),
-            (Protection::RunsLater, Access::Write) if guard::is_up("gate.runs-later") => self
+            (Protection::RunsLater, Access::Write | Access::Make) if guard::is_up("gate.runs-later") => self
                 .by_grant(access.capability(), |scope| scope.names_path(path))
                 .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::RunsLater }),
             (_, Access::Look) => {

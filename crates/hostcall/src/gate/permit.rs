@@ -8,7 +8,7 @@ use crate::places::Places;
 use crate::policy::Mode;
 use crate::scope::CompiledScope;
 use crate::vocabulary::PLAIN_ENV;
-use pijs_protocol::ExtensionId;
+use pijs_protocol::{ExtensionId, guard};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,6 +50,19 @@ impl Permit {
             return Ok(());
         }
         self.check(self.case().path(access, path), |scope| scope.path(path))
+    }
+
+    /// Whether at a place that is open for [`Access::Make`] nothing may be touched that is there already. Who makes
+    /// something there does it exclusively, and says so with [`Permit::made`].
+    pub fn only_new(&self, path: &Path) -> bool {
+        path.starts_with(self.places().sessions())
+            && self.path(Access::Write, path).is_err()
+            && guard::is_up("gate.only-new")
+    }
+
+    /// Notes that something was made where nothing was.
+    pub fn made(&self, path: &Path) {
+        self.gate.inner.sessions.note_made(&self.profile.extension, path);
     }
 
     /// Notes that the content of a file is read, by the name it really has: a link may have another.

@@ -1,0 +1,97 @@
+//! Which of pi's session files an extension may touch.
+//!
+//! `sessions` in the agent folder holds what was said in other sessions, and is closed. Sub-agents keep their sessions there
+//! too, as under pi, so this much of it is open:
+//!
+//! | place | open for |
+//! |---|---|
+//! | `PROJECT/NAME.jsonl`, the session of now | reading: its entries are known to every extension |
+//! | `PROJECT/NAME/`, the folder of its name | what `read` and `write` allow elsewhere in the agent folder |
+//! | what an extension itself made in this session | the same, for that extension |
+//! | anything else in `PROJECT/` | making what is not there, with `session.inject`: the next session may begin with it |
+//!
+//! Nothing that was there before is read, replaced, moved or removed.
+
+use super::case::Case;
+use crate::derive::Access;
+use crate::places::Protection;
+use pijs_protocol::{ExtensionId, guard};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The file of the session as it is now; `None` for one without a file.
+pub type CurrentSession = dyn Fn() -> Option<PathBuf> + Send + Sync;
+
+/// Files and folders that one extension may make among the sessions; what lies in a folder it made does not count.
+const MOST_MADE: usize = 4096;
+
+/// Where sessions of this project lie, and what was made there.
+#[derive(Default)]
+pub(super) struct Sessions {
+    /// The project's folder, and who knows the file of now.
+    known: Option<(PathBuf, Arc<CurrentSession>)>,
+    made: Mutex<BTreeMap<ExtensionId, BTreeSet<PathBuf>>>,
+}
+
+impl Sessions {
+    pub(super) fn new(folder: PathBuf, current: Arc<CurrentSession>) -> Self {
+        Self { known: Some((folder, current)), made: Mutex::default() }
+    }
+
+    /// Notes what an extension made where nothing was. The folders of the sessions themselves are nobody's.
+    pub(super) fn note_made(&self, extension: &ExtensionId, path: &Path) {
+        if self.known.as_ref().is_none_or(|(folder, _)| folder.starts_with(path)) {
+            return;
+        }
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.entry(extension.clone()).or_default().insert(path.to_owned());
+    }
+
+    fn has_made(&self, extension: &ExtensionId, path: &Path) -> bool {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.get(extension).is_some_and(|made| path.ancestors().any(|part| made.contains(part)))
+    }
+
+    fn may_make_more(&self, extension: &ExtensionId) -> bool {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.get(extension).is_none_or(|made| made.len() < MOST_MADE)
+    }
+}
+
+impl Case<'_> {
+    /// What stands above every grant at a place inside `sessions`.
+    pub(super) fn session_protection(&self, access: Access, path: &Path) -> Protection {
+        let sessions = &self.inner.sessions;
+        let Some((folder, current)) = &sessions.known else { return Protection::All };
+        let root = self.inner.places.sessions();
+        let extension = &self.profile.extension;
+        // One that lies right in the root, or is named otherwise, has no folder of its own.
+        let current = current().filter(|file| {
+            let is_below = file.parent().is_some_and(|folder| folder != root && folder.starts_with(&root));
+            is_below && file.extension().is_some_and(|ending| ending == "jsonl")
+        });
+        if let Some(file) = &current {
+            if path == file {
+                return Protection::Write;
+            }
+            if path.starts_with(file.with_extension("")) {
+                return Protection::None;
+            }
+        }
+        if sessions.has_made(extension, path) {
+            return Protection::None;
+        }
+        let is_above = folder.starts_with(path) || current.is_some_and(|file| file.starts_with(path));
+        let may_make = || {
+            let is_inside = folder.starts_with(&root) && *folder != root && path.starts_with(folder);
+            let injects = self.by_grant("session.inject", |_| true).is_ok() || !guard::is_up("gate.sessions");
+            (is_above || is_inside) && injects && sessions.may_make_more(extension)
+        };
+        match access {
+            Access::Look if is_above => Protection::None,
+            Access::Make if may_make() => Protection::None,
+            _ => Protection::All,
+        }
+    }
+}
