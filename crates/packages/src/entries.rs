@@ -16,8 +16,21 @@ use std::path::{Component, Path, PathBuf};
 const MAX_WALK: usize = 10_000;
 const MAX_WALK_DEPTH: usize = 16;
 
-/// The entries of an installed or local package: none when it brings other things only. `IN_MANIFEST` says what was looked
-/// for when it brings nothing.
+/// What an install says of a package that brings nothing.
+pub(crate) const NOTHING: &str = "pi loads nothing of it: its package.json has no \"pi\", and there are no extensions/, skills/, prompts/ or themes/ in it; a file of it that is an extension can be named with -e";
+
+/// Whether a package without a word to pi brings nothing that pi would load.
+pub(crate) fn brings_nothing(root: &Path) -> Result<bool> {
+    let is_silent = Manifest::read(root)?.is_none_or(|manifest| manifest.pi.is_none());
+    Ok(is_silent && package_entries(root, false)?.is_empty() && !has_resources(root))
+}
+
+fn has_resources(root: &Path) -> bool {
+    Kind::ALL.iter().any(|kind| root.join(kind.key()).is_dir())
+}
+
+/// The entries of an installed or local package: none when it brings other things only, or an installed one brings nothing
+/// and says nothing. `IN_MANIFEST` says what was looked for when it should bring something.
 pub(crate) fn package_entries(root: &Path, local: bool) -> Result<Vec<PathBuf>> {
     let manifest = Manifest::read(root)?;
     let declared = manifest.as_ref().and_then(|manifest| manifest.pi.as_ref());
@@ -26,10 +39,10 @@ pub(crate) fn package_entries(root: &Path, local: bool) -> Result<Vec<PathBuf>> 
         Some(_) => declared_entries(root, listed)?,
         None => auto_dir(&root.join("extensions"))?,
     };
-    let others = Kind::ALL.iter().any(|kind| match declared {
-        Some(pi) => pi.list(kind.key()).is_some_and(|list| !list.is_empty()),
-        None => root.join(kind.key()).is_dir(),
-    });
+    let others = match declared {
+        Some(pi) => Kind::ALL.iter().any(|kind| pi.list(kind.key()).is_some_and(|list| !list.is_empty())),
+        None => has_resources(root),
+    };
     if entries.is_empty() && declared.is_none() && !others && local {
         let main = manifest.as_ref().and_then(|manifest| manifest.main.clone());
         let candidates = ["index.ts", "index.js"].map(str::to_owned).into_iter().chain(main);
@@ -48,10 +61,8 @@ pub(crate) fn package_entries(root: &Path, local: bool) -> Result<Vec<PathBuf>> 
                 "no extensions in it: looked for \"pi.extensions\" in package.json, extensions/*.ts, extensions/*.js, extensions/*/index.ts, index.ts, index.js and \"main\"",
                 "add {\"pi\": {\"extensions\": [\"./FILE.ts\"]}} to its package.json",
             ),
-            None => (
-                "no extensions in it: looked for \"pi.extensions\" in package.json, extensions/*.ts, extensions/*.js and extensions/*/index.ts, and for skills/, prompts/ and themes/",
-                "it may be no pi package; check the name",
-            ),
+            // pi installs it and loads nothing of it.
+            None => return Ok(entries),
         };
         return Err(PackageError::new(InstallCode::Manifest, root.display().to_string(), why).help(help));
     }

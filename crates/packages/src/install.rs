@@ -447,6 +447,9 @@ impl Installer {
             crate::entries::package_entries(staged.package(), false).map_err(|error| at_package(error, source))?;
         let input = BuildInput { id: id.clone(), root: staged.package().to_path_buf(), entries };
         warnings.extend(staged.warnings.iter().cloned());
+        if crate::entries::brings_nothing(staged.package()).map_err(|error| at_package(error, source))? {
+            warnings.push(format!("{source}: {}", crate::entries::NOTHING));
+        }
         warnings.extend(self.built(&input)?);
 
         let place = Store::place_of(root, source);

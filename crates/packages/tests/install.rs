@@ -297,7 +297,6 @@ async fn a_tarball_that_is_not_what_the_registry_said_is_refused() {
         (files(&hidden, &[index]), InstallCode::Manifest),
         (files(&good, &[index, ("node_modules/typebox/index.js", "")]), InstallCode::Manifest),
         (files(&good, &[index, ("node_modules/left/index.js", "")]), InstallCode::Manifest),
-        (files(&json!({"name": "odd", "version": "1.0.0"}), &[index]), InstallCode::Manifest),
         (
             files(&json!({"name": "odd", "version": "1.0.0", "pi": {"extensions": ["../../x.ts"]}}), &[index]),
             InstallCode::Manifest,
@@ -312,6 +311,19 @@ async fn a_tarball_that_is_not_what_the_registry_said_is_refused() {
         registry.publish_tarball(&good, &tarball, |_| {});
         refused(&home, &home.installer(&registry), "odd", code).await;
     }
+}
+
+#[tokio::test]
+async fn a_package_that_says_nothing_to_pi_is_installed_and_loads_nothing() {
+    let (home, registry) = (Home::new(), Registry::start());
+    registry.publish(json!({"name": "silent", "version": "1.0.0", "main": "index.js"}), &[("index.js", "")]);
+    let installed = home.installer(&registry).install("silent", Scope::User).await.expect("installed");
+    assert!(installed.entries.is_empty());
+    assert!(installed.warnings.iter().any(|warning| warning.contains("pi loads nothing of it")), "{installed:?}");
+    let resource = json!({"name": "skilled", "version": "1.0.0"});
+    registry.publish(resource, &[("skills/a/SKILL.md", "---\nname: a\ndescription: b\n---\n")]);
+    let installed = home.installer(&registry).install("skilled", Scope::User).await.expect("installed");
+    assert_eq!(installed.warnings, Vec::<String>::new());
 }
 
 #[tokio::test]
