@@ -20,9 +20,6 @@ pub struct Fixture {
     /// Why not all of it can be had here; empty otherwise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Part of the message with which `pi install` refuses it; empty for one that installs.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub refused: String,
     /// What is granted at install: all that is asked for (`--yes`). Capabilities, in the order of the question.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<String>,
