@@ -54,7 +54,9 @@ impl Agent {
         let cancel = run.child_token();
         self.renew_login().await;
         let provider = self.provider();
-        let outgoing = self.outgoing(&*provider).await?;
+        let Some(outgoing) = self.outgoing(&*provider, run).await? else {
+            return self.never_sent(Partial::new(provider.model(), self.now())).await.map(Attempt::Reply);
+        };
         let mut partial = Partial::new(provider.model(), self.now());
         let mut started = false;
         let mut stream = provider.send(outgoing, cancel.clone());
@@ -65,6 +67,10 @@ impl Agent {
             let event = match event {
                 Ok(event) => event,
                 Err(error) => break Err(error),
+            };
+            let (event, told) = match event {
+                ProviderEvent::Untold(event) => (*event, false),
+                event => (event, started),
             };
             let (source, index, chunk) = match event {
                 ProviderEvent::Retrying { attempt, max_attempts, delay, reason } => {
@@ -80,14 +86,24 @@ impl Agent {
                             .with("headers", serde_json::to_value(&headers).expect("string keys"))
                     })
                     .await;
-                    self.start_message(&partial, &mut started).await?;
+                    continue;
+                }
+                ProviderEvent::Begun => {
+                    if !std::mem::replace(&mut started, true) {
+                        let message = Message::Assistant(partial.message.clone());
+                        self.emit(AgentEvent::MessageStart { message: &message }).await?;
+                    }
                     continue;
                 }
                 ProviderEvent::Text(chunk) => (StreamSource::Text, 0, chunk),
                 ProviderEvent::Thinking(chunk) => (StreamSource::Thinking, 0, chunk),
                 ProviderEvent::ToolCall { index, id, name, arguments } => {
+                    if !partial.knows_call(index) {
+                        let steps = partial.close();
+                        self.show(&partial, started, &steps).await?;
+                    }
                     match partial.begin_call(index, id, name) {
-                        Ok(steps) => self.show(&partial, &steps).await?,
+                        Ok(steps) => self.show(&partial, told, &steps).await?,
                         Err(error) => break Err(error),
                     }
                     (StreamSource::Tool, index, arguments)
@@ -102,7 +118,7 @@ impl Agent {
                 }
                 ProviderEvent::BlockEnd => {
                     let steps = partial.close();
-                    self.show(&partial, &steps).await?;
+                    self.show(&partial, told, &steps).await?;
                     continue;
                 }
                 ProviderEvent::Usage(usage) => {
@@ -110,6 +126,7 @@ impl Agent {
                     continue;
                 }
                 ProviderEvent::Done(stop) => break Ok(stop),
+                ProviderEvent::Untold(_) => unreachable!("only a piece stands in it"),
             };
             if chunk.is_empty() {
                 continue;
@@ -140,22 +157,39 @@ impl Agent {
                 StreamSource::Thinking => partial.push_thinking(chunk),
                 StreamSource::Tool => partial.push_arguments(index, chunk),
             };
-            self.show(&partial, &steps).await?;
+            self.show(&partial, told, &steps).await?;
         };
         drop(stream);
-        self.start_message(&partial, &mut started).await?;
-        self.finish(partial, ending).await.map(Attempt::Reply)
+        let reply = self.finish(partial, started, ending).await?;
+        if !started {
+            let message = Message::Assistant(reply.message.clone());
+            self.emit(AgentEvent::MessageStart { message: &message }).await?;
+        }
+        Ok(Attempt::Reply(reply))
+    }
+
+    /// What stands in for the reply to a request that an abort came before.
+    async fn never_sent(&self, partial: Partial) -> Result<Reply, AgentError> {
+        let mut message = partial.message;
+        message.stop_reason = StopReason::Error;
+        message.error_message = Some("This operation was aborted".to_owned());
+        self.emit(AgentEvent::MessageStart { message: &Message::Assistant(message.clone()) }).await?;
+        let error = ProviderError::new(ErrorKind::Cancelled, "the run was aborted before the request");
+        Ok(Reply { message, bad_arguments: BTreeMap::new(), error: Some(error) })
     }
 
     /// Body and headers of the request, after `context`, `before_provider_request` and
-    /// `before_provider_headers`.
-    async fn outgoing(&self, provider: &dyn Provider) -> Result<Outgoing, AgentError> {
+    /// `before_provider_headers`; `None` when the run was aborted before them.
+    async fn outgoing(&self, provider: &dyn Provider, run: &CancellationToken) -> Result<Option<Outgoing>, AgentError> {
         let mut messages = self.messages()?;
         if self.extensions.has_handlers("context") {
             messages = self.context(messages).await;
         }
         if self.extensions.has_handlers("context_with_system") {
             messages = self.changed("context_with_system", &messages).await.unwrap_or(messages);
+        }
+        if run.is_cancelled() {
+            return Ok(None);
         }
         let told = transcript::held(&messages).unwrap_or_default();
         let forced = self.run_prompt.borrow().as_ref().and_then(|options| options.force_system_prompt.clone());
@@ -173,7 +207,7 @@ impl Agent {
             payload = self.transform_payload(payload).await;
         }
         let headers = self.transform_headers(provider.headers()).await;
-        Ok(Outgoing { payload, headers })
+        Ok(Some(Outgoing { payload, headers }))
     }
 
     /// `context`: handlers see what was said. What they leave is headed by what the model was told so far, unless it is
@@ -269,12 +303,13 @@ impl Agent {
     async fn finish(
         &self,
         mut partial: Partial,
+        started: bool,
         ending: Result<StopReason, ProviderError>,
     ) -> Result<Reply, AgentError> {
         let (message, bad_arguments, error) = match ending {
             Ok(stop) => {
                 let (steps, bad) = partial.finish();
-                self.show(&partial, &steps).await?;
+                self.show(&partial, started, &steps).await?;
                 let mut message = partial.message;
                 message.stop_reason = stop;
                 (message, bad, None)
@@ -292,15 +327,9 @@ impl Agent {
         Ok(Reply { message, bad_arguments, error })
     }
 
-    async fn start_message(&self, partial: &Partial, started: &mut bool) -> Result<(), AgentError> {
-        if !std::mem::replace(started, true) {
-            self.emit(AgentEvent::MessageStart { message: &Message::Assistant(partial.message.clone()) }).await?;
-        }
-        Ok(())
-    }
-
-    async fn show(&self, partial: &Partial, steps: &[Step]) -> Result<(), AgentError> {
-        for step in steps {
+    /// Tells what has grown; of a reply that did not begin nobody hears before its end.
+    async fn show(&self, partial: &Partial, told: bool, steps: &[Step]) -> Result<(), AgentError> {
+        for step in steps.iter().filter(|_| told) {
             self.emit(AgentEvent::MessageUpdate { message: &partial.message, update: partial.update(step) }).await?;
         }
         Ok(())

@@ -68,6 +68,8 @@ struct Inner {
     ending: bool,
     /// Messages that were sent for a queue and are not in it yet.
     arriving: usize,
+    /// Events that somebody caused by the way and whose handlers have not all run.
+    telling: usize,
     /// The queues as front ends know them.
     told: RefCell<(Vec<String>, Vec<String>)>,
     on_shutdown: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -141,6 +143,7 @@ impl AgentControl {
             on_shutdown: None,
             ending: false,
             arriving: 0,
+            telling: 0,
             told: RefCell::default(),
             led: Led::default(),
             known: None,
@@ -193,7 +196,7 @@ impl AgentControl {
             event = event.with("name", name);
         }
         self.send(Work::Notice("session_info_changed", notice));
-        self.send(Work::Emit(event));
+        self.tell(event);
         Ok(())
     }
 
@@ -266,7 +269,7 @@ impl AgentControl {
             self.append(Body::ThinkingLevelChange { thinking_level: level.clone() })?;
             self.send(Work::Notice("thinking_level_changed", json!({"level": level})));
             let event = Event::new("thinking_level_select").with("level", level).with("previousLevel", previous);
-            self.send(Work::Emit(event));
+            self.tell(event);
         }
         Ok(())
     }
@@ -322,6 +325,13 @@ impl AgentControl {
     }
 
     /// Gives the agent something to do.
+    /// Tells extensions of something beside whatever else goes on.
+    fn tell(&self, event: Event) {
+        let mut inner = self.lock();
+        inner.telling += 1;
+        let _ = inner.work.send(Work::Emit(event));
+    }
+
     pub(crate) fn send(&self, work: Work) {
         // Without an agent, or after it, nobody is left to be told.
         let _ = self.lock().work.send(work);

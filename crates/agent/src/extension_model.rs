@@ -178,6 +178,8 @@ fn context_value(payload: &Value, timestamp: u64) -> Value {
 struct Reading {
     /// Calls by content index, and whether any of their arguments were passed on.
     calls: BTreeMap<u64, bool>,
+    /// Whether any piece of the reply came before its end.
+    is_streamed: bool,
 }
 
 impl Reading {
@@ -185,17 +187,25 @@ impl Reading {
         let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let index = event.get("contentIndex").and_then(Value::as_u64).unwrap_or(0);
         let number = u32::try_from(index).unwrap_or(u32::MAX);
-        match event.get("type").and_then(Value::as_str).unwrap_or_default() {
+        let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+        self.is_streamed |= ["text_", "thinking_", "toolcall_"].iter().any(|part| kind.starts_with(part));
+        match kind {
+            "start" => vec![Ok(ProviderEvent::Begun)],
             "text_delta" => vec![Ok(ProviderEvent::Text(text("delta")))],
             "thinking_delta" => vec![Ok(ProviderEvent::Thinking(text("delta")))],
             "thinking_end" => signature(event).into_iter().map(Ok).chain([Ok(ProviderEvent::BlockEnd)]).collect(),
             "text_end" => vec![Ok(ProviderEvent::BlockEnd)],
-            "toolcall_start" | "toolcall_delta" | "toolcall_end" => self.call(event, index, number),
+            "toolcall_start" | "toolcall_delta" => self.call(event, index, number),
+            "toolcall_end" => {
+                self.call(event, index, number).into_iter().chain([Ok(ProviderEvent::BlockEnd)]).collect()
+            }
             "done" => {
                 let message = event.get("message").cloned().unwrap_or_default();
                 let stop = event.get("reason").or_else(|| message.get("stopReason")).cloned().unwrap_or_default();
                 let stop = serde_json::from_value(stop).unwrap_or(StopReason::Stop);
-                usage(&message).into_iter().map(Ok).chain([Ok(ProviderEvent::Done(stop))]).collect()
+                let whole = if self.is_streamed { Vec::new() } else { pieces(&message) };
+                let end = usage(&message).into_iter().chain([ProviderEvent::Done(stop)]);
+                whole.into_iter().chain(end).map(Ok).collect()
             }
             "error" => {
                 let message = event.get("error").cloned().unwrap_or_default();
@@ -211,10 +221,8 @@ impl Reading {
 
     /// A call begins when its name is known; one without deltas gives its arguments at the end.
     fn call(&mut self, event: &Value, index: u64, number: u32) -> Vec<Result<ProviderEvent, ProviderError>> {
-        let block =
-            event.get("toolCall").cloned().or_else(|| event.pointer(&format!("/partial/content/{index}")).cloned());
-        let member =
-            |key: &str| block.as_ref().and_then(|block| block.get(key)).and_then(Value::as_str).map(str::to_owned);
+        let block = event.get("toolCall").or_else(|| event.get("block"));
+        let member = |key: &str| block.and_then(|block| block.get(key)).and_then(Value::as_str).map(str::to_owned);
         let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
         let known = self.calls.contains_key(&index);
         let mut arguments = match kind {
@@ -222,8 +230,7 @@ impl Reading {
             _ => String::new(),
         };
         if kind == "toolcall_end" && !self.calls.get(&index).copied().unwrap_or(false) {
-            arguments =
-                block.as_ref().and_then(|block| block.get("arguments")).map(Value::to_string).unwrap_or_default();
+            arguments = block.and_then(|block| block.get("arguments")).map(Value::to_string).unwrap_or_default();
         }
         let passed = self.calls.entry(index).or_insert(false);
         *passed |= !arguments.is_empty();
@@ -231,8 +238,31 @@ impl Reading {
         if known && arguments.is_empty() {
             return Vec::new();
         }
-        vec![Ok(ProviderEvent::ToolCall { index: number, id, name, arguments })]
+        let call = ProviderEvent::ToolCall { index: number, id, name, arguments };
+        vec![Ok(if kind == "toolcall_end" { ProviderEvent::Untold(Box::new(call)) } else { call })]
     }
+}
+
+/// A reply that comes whole, in the pieces of one that streams.
+fn pieces(message: &Value) -> Vec<ProviderEvent> {
+    let blocks = message.get("content").cloned().and_then(|content| serde_json::from_value::<Vec<Block>>(content).ok());
+    let mut pieces = Vec::new();
+    for (index, block) in (0..).zip(blocks.unwrap_or_default()) {
+        match block {
+            Block::Text(block) => pieces.push(ProviderEvent::Text(block.text)),
+            Block::Thinking(block) => {
+                pieces.push(ProviderEvent::Thinking(block.thinking));
+                pieces.extend(block.thinking_signature.map(ProviderEvent::ThinkingSignature));
+            }
+            Block::ToolCall(call) => {
+                let (id, name, arguments) = (Some(call.id), Some(call.name), call.arguments.to_string());
+                pieces.push(ProviderEvent::ToolCall { index, id, name, arguments });
+            }
+            _ => continue,
+        }
+        pieces.push(ProviderEvent::BlockEnd);
+    }
+    pieces.into_iter().map(|piece| ProviderEvent::Untold(Box::new(piece))).collect()
 }
 
 fn signature(event: &Value) -> Option<ProviderEvent> {

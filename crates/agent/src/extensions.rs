@@ -99,6 +99,11 @@ pub trait Extensions {
         std::future::ready(()).boxed_local()
     }
 
+    /// Waits until no extension has anything to do, and those who wait for one have gone on.
+    fn at_rest(&self) -> LocalBoxFuture<'_, ()> {
+        std::future::ready(()).boxed_local()
+    }
+
     /// Waits until what the extension does right now is over, up to where it waits itself.
     fn turn_over<'a>(&'a self, _extension: &'a ExtensionId) -> LocalBoxFuture<'a, ()> {
         async {}.boxed_local()

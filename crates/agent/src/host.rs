@@ -384,6 +384,10 @@ impl Extensions for HostExtensions {
         .boxed_local()
     }
 
+    fn at_rest(&self) -> LocalBoxFuture<'_, ()> {
+        self.host.at_rest().boxed_local()
+    }
+
     fn turn_over<'a>(&'a self, extension: &'a ExtensionId) -> LocalBoxFuture<'a, ()> {
         self.host.turn_over(extension).boxed_local()
     }

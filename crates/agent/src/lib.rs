@@ -62,6 +62,7 @@ mod room;
 mod run;
 pub mod session;
 pub mod settings;
+mod starts;
 mod summary;
 pub mod system;
 pub mod system_prompt;

@@ -69,7 +69,11 @@ pub(crate) async fn collect(
     listener: &dyn Listener,
 ) -> Result<StopReason, ProviderError> {
     while let Some(event) = stream.next().await {
-        let steps = match event? {
+        let (event, told) = match event? {
+            ProviderEvent::Untold(event) => (*event, false),
+            event => (event, true),
+        };
+        let steps = match event {
             ProviderEvent::Text(chunk) => partial.push_text(chunk),
             ProviderEvent::Thinking(chunk) => partial.push_thinking(chunk),
             ProviderEvent::ToolCall { index, id, name, arguments } => {
@@ -95,10 +99,11 @@ pub(crate) async fn collect(
                 continue;
             }
             ProviderEvent::Done(stop) => return Ok(stop),
-            ProviderEvent::Retrying { .. } => continue,
+            ProviderEvent::Untold(_) => unreachable!("only a piece stands in it"),
+            ProviderEvent::Retrying { .. } | ProviderEvent::Begun => continue,
         };
         // A provider may begin a block with nothing in it.
-        let told = steps.iter().filter(|step| !matches!(step, Step::Delta(_, chunk) if chunk.is_empty()));
+        let told = steps.iter().filter(|step| told && !matches!(step, Step::Delta(_, chunk) if chunk.is_empty()));
         told.for_each(|step| listener.step(partial, step));
     }
     Err(ProviderError::new(ErrorKind::Network, "the reply ended before it was complete"))

@@ -186,7 +186,7 @@ impl Partial {
                     .expect("fewer calls than candidates")
             }
         };
-        let mut steps = self.end_open();
+        let mut steps = self.close();
         let block = self.message.content.len();
         let call =
             ToolCall { id, name: name.unwrap_or_default(), arguments: Value::Object(Map::new()), extra: Map::new() };
@@ -210,14 +210,9 @@ impl Partial {
         vec![Step::Delta(call.block, chunk)]
     }
 
-    /// Ends the open text or thinking block.
+    /// Ends what is open: a text or thinking block, or tool calls.
     pub(crate) fn close(&mut self) -> Vec<Step> {
-        self.open.take().map(Step::End).into_iter().collect()
-    }
-
-    /// Ends what another block follows: the open text or thinking block, and the latest tool call.
-    fn end_open(&mut self) -> Vec<Step> {
-        let mut steps = self.close();
+        let mut steps: Vec<Step> = self.open.take().map(Step::End).into_iter().collect();
         for call in self.calls.iter_mut().filter(|call| !call.is_ended) {
             call.is_ended = true;
             // Arguments that are not complete yet come with the whole message.
@@ -277,12 +272,17 @@ impl Partial {
         if let Some(at) = open {
             return (at, Vec::with_capacity(1));
         }
-        let mut steps = self.end_open();
+        let mut steps = self.close();
         let at = self.message.content.len();
         self.message.content.push(block());
         self.open = Some(at);
         steps.push(Step::Start(at));
         (at, steps)
+    }
+
+    /// Whether a tool call has begun.
+    pub(crate) fn knows_call(&self, index: u32) -> bool {
+        self.call(index).is_some()
     }
 
     fn call(&self, index: u32) -> Option<&Call> {

@@ -246,18 +246,16 @@ impl Agent {
             self.control.sync_session()?;
             let Batch { results, entries, terminate } = self.run_tools(run, assistant, &reply.bad_arguments).await?;
             let goes_on = self.end_turn(index, &message, reply_entry, &results, entries).await?;
-            if run.cancel.is_cancelled() {
-                return Ok(Ending::Aborted);
-            }
             self.arrivals().await;
             incoming = self.steering();
             let more = !results.is_empty() && !terminate;
             if !more && incoming.is_empty() {
                 incoming = self.follow_up();
                 if incoming.is_empty() && !goes_on {
-                    return Ok(Ending::Done);
+                    return Ok(if run.cancel.is_cancelled() { Ending::Aborted } else { Ending::Done });
                 }
             }
+            // After an abort the next turn begins, too, and ends where it would ask the model: what waits is said.
         }
         Ok(Ending::TooManyTurns(self.options.max_turns))
     }

@@ -16,11 +16,12 @@ use crate::provider::Model;
 use crate::room::bytes_of;
 use crate::run::{Run, may_call_tools};
 use crate::session::EntryId;
+use crate::starts::{Start, Starts};
 use crate::tools::{About, Around, Builtin, Tool, ToolOutput, edit, validate};
 use futures_util::future::{join, join_all};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// What the calls of a reply came to.
@@ -41,6 +42,7 @@ fn cut_short(tool: &str) -> String {
 }
 
 /// A call after the checks.
+#[expect(clippy::large_enum_variant, reason = "one value per call")]
 enum Prepared {
     Run { tool: Tool, input: Value },
     Done(Finished),
@@ -49,34 +51,34 @@ enum Prepared {
 /// What the handlers of `tool_call` made of a call.
 enum Intercepted {
     Passed(Value),
-    Blocked { input: Value, reason: String, thrown: bool },
+    Blocked { input: Value, reason: String, thrown: bool, terminate: bool },
 }
 
 /// A result on its way to the model.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Finished {
     content: Value,
     details: Option<Value>,
-    usage: Option<Value>,
     is_error: bool,
     terminate: bool,
+    usage: Option<Value>,
+    /// What else the tool returned, `terminate` among it.
+    rest: Map<String, Value>,
 }
 
 impl Finished {
     fn failed(message: impl Into<String>) -> Self {
         let content = json!([Block::text(message)]);
-        Self { content, details: Some(json!({})), usage: None, is_error: true, terminate: false }
+        Self { content, details: Some(json!({})), is_error: true, ..Self::default() }
     }
 
     fn to_value(&self) -> Value {
-        let mut value = json!({"content": self.content});
-        if let Some(details) = &self.details {
-            value["details"] = details.clone();
-        }
-        if let Some(usage) = &self.usage {
-            value["usage"] = usage.clone();
-        }
-        value
+        let known =
+            [("content", Some(&self.content)), ("details", self.details.as_ref()), ("usage", self.usage.as_ref())];
+        let mut members: Map<String, Value> =
+            known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.clone()))).collect();
+        members.extend(self.rest.clone());
+        Value::Object(members)
     }
 }
 
@@ -114,7 +116,10 @@ impl Agent {
         }
         for call in &calls {
             let result = match self.prepare(call, bad_arguments, &cancel).await? {
-                Prepared::Run { tool, input } => self.complete(call, tool, input, &cancel).await?,
+                Prepared::Run { tool, input } => {
+                    let executed = self.execute(call, tool, input.clone(), &cancel).await?;
+                    self.complete(call, input, executed).await?
+                }
                 Prepared::Done(result) => {
                     self.ended(call, &result).await?;
                     result
@@ -136,8 +141,7 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> Result<Vec<(&'a ToolCall, Finished)>, AgentError> {
         let mut finished: Vec<(&ToolCall, Option<Finished>)> = Vec::new();
-        let mut running = Vec::new();
-        let mut earlier = None;
+        let mut prepared = Vec::new();
         for call in calls {
             match self.prepare(call, bad_arguments, cancel).await? {
                 Prepared::Done(result) => {
@@ -145,8 +149,7 @@ impl Agent {
                     finished.push((call, Some(result)));
                 }
                 Prepared::Run { tool, input } => {
-                    let (begun, later) = oneshot::channel();
-                    running.push(self.in_turn(call, tool, input, cancel, earlier.replace(later), begun));
+                    prepared.push((*call, tool, input));
                     finished.push((call, None));
                 }
             }
@@ -154,6 +157,11 @@ impl Agent {
                 break;
             }
         }
+        let starts = Starts::new(prepared.len());
+        let running = prepared
+            .into_iter()
+            .enumerate()
+            .map(|(place, (call, tool, input))| self.in_turn(call, tool, input, cancel, starts.of(place)));
         let mut results = join_all(running).await.into_iter();
         let whole = |(call, result)| match result {
             Some(result) => Ok((call, result)),
@@ -163,21 +171,18 @@ impl Agent {
     }
 
     /// Begins once the call before has begun: what that one does at once, such as aborting the run, comes first, as on
-    /// pi's one thread.
+    /// pi's one thread. What follows the call waits until all have begun.
     async fn in_turn(
         &self,
         call: &ToolCall,
         tool: Tool,
         input: Value,
         cancel: &CancellationToken,
-        earlier: Option<oneshot::Receiver<()>>,
-        begun: oneshot::Sender<()>,
+        start: Start<'_>,
     ) -> Result<Finished, AgentError> {
-        if let Some(earlier) = earlier {
-            // One that failed before it began tells nobody.
-            let _ = earlier.await;
-        }
+        start.turn().await;
         if cancel.is_cancelled() {
+            start.begun();
             let result = Finished::failed("Operation aborted");
             self.ended(call, &result).await?;
             return Ok(result);
@@ -186,10 +191,16 @@ impl Agent {
             if let Tool::Extension(_) = &tool {
                 self.extensions.begun(&call.name).await;
             }
-            let _ = begun.send(());
+            self.asked_for().await;
+            start.begun();
         };
-        let (result, ()) = join(self.complete(call, tool.clone(), input, cancel), beginning).await;
-        result
+        let executing = async {
+            let executed = self.execute(call, tool.clone(), input.clone(), cancel).await;
+            start.ended().await;
+            executed
+        };
+        let (executed, ()) = join(executing, beginning).await;
+        self.complete(call, input, executed?).await
     }
 
     /// A result is a message of the conversation.
@@ -268,10 +279,17 @@ impl Agent {
                 self.front_end.borrow_mut().tool_checked(call, &ToolCheck::Runs { input: &input })?;
                 input
             }
-            Intercepted::Blocked { input, reason, thrown } => {
+            Intercepted::Blocked { input, reason, thrown, terminate } => {
                 let check = ToolCheck::Blocked { input: &input, reason: &reason, thrown };
                 self.front_end.borrow_mut().tool_checked(call, &check)?;
-                return Ok(Prepared::Done(Finished::failed(reason)));
+                let aborted = cancel.is_cancelled() && !thrown;
+                let reason = if aborted { "Operation aborted".to_owned() } else { reason };
+                let mut result = Finished::failed(reason);
+                if terminate && !aborted {
+                    result.terminate = true;
+                    result.rest.insert("terminate".to_owned(), json!(true));
+                }
+                return Ok(Prepared::Done(result));
             }
         };
         if cancel.is_cancelled() {
@@ -294,7 +312,8 @@ impl Agent {
         if outcome.field("block").is_some_and(|block| *block == Value::Bool(true)) {
             let reason = outcome.field("reason").and_then(Value::as_str).filter(|reason| !reason.is_empty());
             let reason = reason.unwrap_or("Tool execution was blocked").to_owned();
-            return Intercepted::Blocked { input: left, reason, thrown: outcome.thrown };
+            let terminate = outcome.field("terminate").is_some_and(|terminate| *terminate == Value::Bool(true));
+            return Intercepted::Blocked { input: left, reason, thrown: outcome.thrown, terminate };
         }
         Intercepted::Passed(left)
     }
@@ -304,25 +323,30 @@ impl Agent {
         if let Tool::Builtin(..) = tool {
             for (extension, asks) in self.control.led_by() {
                 if let Err(reason) = self.extensions.vouch(&extension, tool.name(), &input, asks).await {
-                    return Intercepted::Blocked { input, reason, thrown: false };
+                    return Intercepted::Blocked { input, reason, thrown: false, terminate: false };
                 }
             }
         }
         Intercepted::Passed(input)
     }
 
-    /// Steps seven to ten.
-    async fn complete(
-        &self,
-        call: &ToolCall,
-        tool: Tool,
-        input: Value,
-        cancel: &CancellationToken,
-    ) -> Result<Finished, AgentError> {
-        let executed = self.execute(call, tool, input.clone(), cancel).await?;
+    /// What follows a call that has run: its handlers, and its end.
+    async fn complete(&self, call: &ToolCall, input: Value, executed: Finished) -> Result<Finished, AgentError> {
+        self.asked_for().await;
+        tokio::select! {
+            biased;
+            // Handlers that take their time hold up nothing.
+            () = self.control.all_told() => {}
+            () = self.extensions.at_rest() => {}
+        }
         let result = self.review(call, input, executed).await;
         self.ended(call, &result).await?;
         Ok(result)
+    }
+
+    /// Lets what the tool asked for by the way begin: it comes before what follows.
+    async fn asked_for(&self) {
+        tokio::task::yield_now().await;
     }
 
     /// What a built-in tool is told of the session.
@@ -380,8 +404,9 @@ impl Agent {
             outcome => outcome,
         };
         Ok(match outcome {
-            Ok(ToolOutput { content, details, usage, terminate }) => {
-                Finished { content, details, usage, is_error: false, terminate }
+            Ok(ToolOutput { content, details, terminate, usage, rest }) => {
+                let usage = usage.filter(|usage| !usage.is_null());
+                Finished { content, details, is_error: false, terminate, usage, rest }
             }
             Err(message) => Finished::failed(message),
         })

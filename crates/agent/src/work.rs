@@ -108,6 +108,7 @@ impl Agent {
                 if self.extensions.has_handlers(event.name) {
                     self.extensions.emit(event).await;
                 }
+                self.control.told();
             }
             Work::Shown(message) => {
                 self.keep(self.show_only(&AgentEvent::MessageStart { message: &message }));

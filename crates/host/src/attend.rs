@@ -82,6 +82,11 @@ impl Bell {
         true
     }
 
+    /// Whether the realm waits for such a call.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.shared().is_asking
+    }
+
     /// The answer, if it is there.
     pub(crate) fn answer(&self) -> Option<HostResult> {
         let mut shared = self.shared();

@@ -14,6 +14,7 @@ use crate::report::ReportKind;
 use pijs_protocol::message::{ErrorReport, EventHook, EventResult, Message};
 use pijs_protocol::{EntryIndex, EventId, Handle, Termination};
 use serde_json::{Map, Value};
+use std::cell::Cell;
 use std::path::{Component, Path};
 use std::rc::Rc;
 use tokio::sync::oneshot;
@@ -57,6 +58,7 @@ impl Host {
 
     async fn go_round(&self, event: &Event, targets: Vec<Target>) -> Outcome {
         let mut round = Round::new(event);
+        let _under_way = UnderWay::begin(&self.0.rounds);
         for target in targets {
             let slot = &target.slot;
             let result = match self.call_handler(event, &round, &target).await {
@@ -68,6 +70,7 @@ impl Host {
             let EventResult { error, .. } = &result;
             let located = error.clone().map(|error| self.located(slot, error));
             let result = EventResult { error: located, ..result };
+            self.let_others_run().await;
             let path = slot.cell.borrow().path(Some(target.entry));
             let taken = match self.refused(&round, &target, &result) {
                 None => {
@@ -159,6 +162,22 @@ impl Host {
         self.notify_driver();
         // Whatever ends the realm answers first, so the sender is never just dropped.
         Some(receiver.await.unwrap_or_else(|_| Err(dropped())))
+    }
+}
+
+/// An event that goes round.
+struct UnderWay<'a>(&'a Cell<usize>);
+
+impl<'a> UnderWay<'a> {
+    fn begin(rounds: &'a Cell<usize>) -> Self {
+        rounds.set(rounds.get() + 1);
+        Self(rounds)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 

@@ -112,6 +112,8 @@ pub(crate) struct Extension {
     pub(crate) seen_state: u64,
     /// Asynchronous hostcalls that have not ended.
     pub(crate) open_calls: usize,
+    /// Macrotasks that have run.
+    pub(crate) turns_over: usize,
     /// What it has had reported in this turn of the agent.
     pub(crate) reported: Reported,
     /// Those of the open calls that listen.
@@ -182,6 +184,7 @@ impl Extension {
             pending: Pending::default(),
             seen_state: 0,
             open_calls: 0,
+            turns_over: 0,
             reported: Reported::default(),
             listening: Listening::new(),
             lull: Lull::default(),

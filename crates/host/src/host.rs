@@ -100,6 +100,8 @@ pub(crate) struct Core {
     pub(crate) verdict_time: Cell<crate::stream::VerdictTime>,
     /// Asynchronous hostcalls whose last answer has not been taken in.
     open_calls: Cell<usize>,
+    /// Events that go round.
+    pub(crate) rounds: Cell<usize>,
     /// `session_start` has been emitted: a restarted extension is told, too.
     pub(crate) session_started: Cell<bool>,
     /// Definitions of tools that are known.
@@ -175,6 +177,7 @@ impl Host {
             active_signal: RefCell::default(),
             verdict_time: Cell::default(),
             open_calls: Cell::default(),
+            rounds: Cell::default(),
             pins: RefCell::default(),
             session_started: Cell::new(false),
             epoch: Cell::new(0),

@@ -144,13 +144,28 @@ impl AgentControl {
         self.0.quieter.notify_waiters();
     }
 
+    /// An event that was caused by the way has been told.
+    pub(crate) fn told(&self) {
+        self.lock().telling -= 1;
+        self.0.quieter.notify_waiters();
+    }
+
     /// Waits until no message is on its way to a queue.
-    pub(crate) async fn all_arrived(&self) {
+    pub async fn all_arrived(&self) {
+        self.until(|inner| inner.arriving == 0).await;
+    }
+
+    /// The same, and until extensions have been told what was caused by the way.
+    pub(crate) async fn all_told(&self) {
+        self.until(|inner| inner.arriving == 0 && inner.telling == 0).await;
+    }
+
+    async fn until(&self, is_so: impl Fn(&Inner) -> bool) {
         loop {
             let quieter = self.0.quieter.notified();
             tokio::pin!(quieter);
             quieter.as_mut().enable();
-            if self.lock().arriving == 0 {
+            if is_so(&self.lock()) {
                 return;
             }
             quieter.await;

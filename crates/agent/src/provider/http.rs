@@ -194,6 +194,7 @@ impl Endpoint {
                 yield Err(error);
                 return;
             }
+            yield Ok(ProviderEvent::Begun);
             let body = endpoint.body(response).boxed();
             let mut events = sse::events(body, endpoint.options.sse);
             let mut out = Vec::new();

@@ -5,7 +5,7 @@
 //! extensions may rewrite the body in between (`before_provider_request`).
 //!
 //! What always holds of a stream: any number of [`ProviderEvent::Retrying`] come first, then one
-//! [`ProviderEvent::Response`]; the last one is [`ProviderEvent::Done`] or an error; after either it ends. Text in deltas is well formed (halves
+//! [`ProviderEvent::Response`] and [`ProviderEvent::Begun`]; the last one is [`ProviderEvent::Done`] or an error; after either it ends. Text in deltas is well formed (halves
 //! of surrogate pairs are joined first). **Dropping the stream drops the connection at once.**
 //! Cancelling the token ends it with [`ErrorKind::Cancelled`].
 //!
@@ -186,6 +186,8 @@ pub enum ProviderEvent {
         /// Header names in lower case.
         headers: BTreeMap<String, String>,
     },
+    /// The reply begins. Without it the message is told when it is complete.
+    Begun,
     /// Prose. Continues the current text block, or begins one.
     Text(String),
     /// Reasoning. Continues the current thinking block, or begins one.
@@ -210,8 +212,10 @@ pub enum ProviderEvent {
         /// Base64.
         signature: String,
     },
-    /// The current text or thinking block is complete: what follows begins another.
+    /// The current block is complete: what follows begins another.
     BlockEnd,
+    /// The same as the event in it, but a piece of which nobody but rules hears: the reply came without pieces.
+    Untold(Box<ProviderEvent>),
     /// Counts so far; a later one replaces an earlier one.
     Usage(Usage),
     /// The reply is complete.

@@ -119,6 +119,7 @@ impl Provider for Script {
                 return;
             };
             yield Ok(ProviderEvent::Response { status: 200, headers: BTreeMap::new() });
+            yield Ok(ProviderEvent::Begun);
             let mut text = Joiner::default();
             let mut thinking = Joiner::default();
             let mut calls: Vec<(String, Joiner)> = Vec::new();
@@ -181,15 +182,15 @@ mod tests {
         let text = "{\"events\":[{\"text\":\"a\\ud83d\"},{\"text\":\"\\ude00\"}]}\n\n{\"events\":[{\"tool_call\":{\"id\":\"x\",\"name\":\"ls\",\"arguments\":\"{\"}},{\"tool_call\":{\"id\":\"x\",\"name\":\"ls\",\"arguments\":\"}\"}}]}\n";
         let script = Script::parse("s", text, Ambient::system()).unwrap();
         let first = run(&script).await;
-        assert_eq!(first[1], Ok(ProviderEvent::Text("a".to_owned())));
-        assert_eq!(first[2], Ok(ProviderEvent::Text("😀".to_owned())));
-        assert_eq!(first[3], Ok(ProviderEvent::Done(StopReason::Stop)));
+        assert_eq!(first[2], Ok(ProviderEvent::Text("a".to_owned())));
+        assert_eq!(first[3], Ok(ProviderEvent::Text("😀".to_owned())));
+        assert_eq!(first[4], Ok(ProviderEvent::Done(StopReason::Stop)));
         let second = run(&script).await;
         assert_eq!(
-            second[2],
+            second[3],
             Ok(ProviderEvent::ToolCall { index: 0, id: None, name: None, arguments: "}".to_owned() })
         );
-        assert_eq!(second[3], Ok(ProviderEvent::Done(StopReason::ToolUse)));
+        assert_eq!(second[4], Ok(ProviderEvent::Done(StopReason::ToolUse)));
         let third = run(&script).await;
         let error = third[0].as_ref().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Script);

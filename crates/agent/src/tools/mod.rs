@@ -24,7 +24,7 @@ use crate::system::ToolSystem;
 use crate::words::Words;
 use pijs_connectors::fs::error_words;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -185,15 +185,17 @@ pub struct ToolOutput {
     pub content: Value,
     /// For people and extensions.
     pub details: Option<Value>,
-    /// What it used of models, as an extension says.
-    pub usage: Option<Value>,
     /// Whether the run may end.
     pub terminate: bool,
+    /// What models that the tool asked cost, in pi's form.
+    pub usage: Option<Value>,
+    /// Other members, which only `tool_execution_end` shows.
+    pub rest: Map<String, Value>,
 }
 
 impl ToolOutput {
     fn text(text: impl Into<String>) -> Self {
-        Self { content: json!([Block::text(text)]), details: None, usage: None, terminate: false }
+        Self { content: json!([Block::text(text)]), details: None, terminate: false, usage: None, rest: Map::new() }
     }
 
     fn with_details(mut self, details: Value) -> Self {
@@ -451,9 +453,9 @@ fn extension_output(value: Value) -> Result<ToolOutput, String> {
         return Err("The tool returned no result object".to_owned());
     };
     let terminate = members.get("terminate").is_some_and(|value| *value == Value::Bool(true));
-    let content = members.remove("content").unwrap_or_else(|| json!([]));
-    let usage = members.remove("usage").filter(|usage| !usage.is_null());
-    Ok(ToolOutput { content, details: members.remove("details"), usage, terminate })
+    let content = members.shift_remove("content").unwrap_or_else(|| json!([]));
+    let (details, usage) = (members.shift_remove("details"), members.shift_remove("usage"));
+    Ok(ToolOutput { content, details, terminate, usage, rest: members })
 }
 
 #[cfg(test)]

@@ -198,8 +198,8 @@ impl Provider for ScriptedModel {
                 }
             }
             let chunk = script.lock().chunk;
-            yield Ok(ProviderEvent::Usage(usage(&reply.usage)));
-            for event in events(&reply, chunk) {
+            let begins = [ProviderEvent::Usage(usage(&reply.usage)), ProviderEvent::Begun];
+            for event in begins.into_iter().chain(events(&reply, chunk)) {
                 // As between two pieces that arrive one after the other.
                 tokio::task::yield_now().await;
                 if cancel.is_cancelled() {
@@ -226,7 +226,6 @@ fn events(reply: &WholeReply, chunk: usize) -> Vec<ProviderEvent> {
                     let (id, name) = if at == 0 { (call.id.clone(), Some(call.name.clone())) } else { (None, None) };
                     events.push(ProviderEvent::ToolCall { index, id, name, arguments });
                 }
-                continue;
             }
         }
         events.push(ProviderEvent::BlockEnd);

@@ -26,16 +26,30 @@ impl Driver {
         let in_background = step.get("async") == Some(&Value::Bool(true));
         let driver = Rc::clone(self);
         self.background.set(self.background.get() + 1);
-        let running = tokio::task::spawn_local(async move {
+        let mut playing = Box::pin(async move {
             if let Err(error) = driver.play(&kind, &value, &step, inside).await {
                 driver.trace.record("step_error", json!({"error": first_line(&error)}));
             }
             driver.background.set(driver.background.get() - 1);
         });
+        // A step begins at once, like a function that is called, and goes on when others have had their turn.
+        let is_over = futures_util::poll!(playing.as_mut()).is_ready();
+        let running = tokio::task::spawn_local(async move {
+            if !is_over {
+                playing.await;
+            }
+        });
         if in_background || (inside && starts_a_run) {
-            // What it does at once comes before the next step, as on pi's one thread.
-            tokio::task::yield_now().await;
+            // What the extension does at once comes before the next step.
             let _ = tokio::time::timeout(self.scenario.limit(), self.host.next_turn_over()).await;
+            if inside {
+                // A message is on its way no longer than its handlers take their time.
+                tokio::select! {
+                    biased;
+                    () = self.control.all_arrived() => {}
+                    () = self.host.at_rest() => {}
+                }
+            }
             return;
         }
         // It goes on, but nobody waits for it any more.

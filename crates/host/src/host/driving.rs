@@ -93,6 +93,21 @@ impl Host {
         self.until_none(|slot| is_behind(slot) && slot.package.id() == extension).await;
     }
 
+    /// Waits until no extension has anything to run, and those who waited for one have gone on.
+    pub async fn at_rest(&self) {
+        let is_at_rest = || !self.slots().iter().any(|slot| computes(&slot.cell.borrow()));
+        loop {
+            self.until_none(computes).await;
+            // A handler's answer passes through those who wait inside one another.
+            for _ in 0..16 {
+                tokio::task::yield_now().await;
+            }
+            if is_at_rest() {
+                return;
+            }
+        }
+    }
+
     /// Waits until one extension has run something, or none has anything to run.
     pub async fn next_turn_over(&self) {
         let over = self.0.turn_over.notified();
@@ -100,6 +115,41 @@ impl Host {
         over.as_mut().enable();
         if self.slots().iter().any(|slot| is_behind(&slot.cell.borrow())) {
             over.await;
+        }
+    }
+
+    /// Lets go on what waits between two handlers of an event, as on pi's one thread. Where several events go round,
+    /// what was sent to extensions up to now has run: the first handlers of all come before the second ones.
+    pub(crate) async fn let_others_run(&self) {
+        tokio::task::yield_now().await;
+        if self.0.rounds.get() < 2 {
+            return;
+        }
+        // Counted once, so that one that always finds something to do holds up nobody.
+        let turns_of = |slot: &Rc<Slot>| {
+            let extension = slot.cell.borrow();
+            let queued = extension.ticks.queued() + usize::from(extension.running.is_some());
+            (Rc::clone(slot), extension.turns_over + queued)
+        };
+        let wanted: Vec<(Rc<Slot>, usize)> = self.slots().iter().map(turns_of).collect();
+        let lags = |(slot, turns): &(Rc<Slot>, usize)| {
+            let extension = slot.cell.borrow();
+            computes(&extension) && extension.turns_over < *turns
+        };
+        let mut waited = false;
+        loop {
+            let over = self.0.turn_over.notified();
+            tokio::pin!(over);
+            over.as_mut().enable();
+            if !wanted.iter().any(lags) {
+                break;
+            }
+            over.await;
+            waited = true;
+        }
+        if waited {
+            // The one whose turn was the last has just yielded: all go on together.
+            tokio::task::yield_now().await;
         }
     }
 
@@ -240,6 +290,7 @@ impl Host {
             extension.lull.turns();
         }
         let is_over = extension.running.is_none();
+        extension.turns_over += usize::from(is_over);
         drop(extension);
         if is_over {
             self.0.turn_over.notify_waiters();
@@ -307,6 +358,11 @@ async fn sleep(timer: &dyn Timer, pause: Option<Duration>) {
         Some(pause) => timer.sleep(pause).await,
         None => std::future::pending().await,
     }
+}
+
+/// Whether it has something to do and does not wait for an answer of ours, which may take a person.
+fn computes(extension: &Extension) -> bool {
+    is_behind(extension) && !(extension.running.is_some() && extension.bell.is_asking())
 }
 
 /// Whether something that was sent to it has not run.
