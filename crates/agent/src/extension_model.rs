@@ -176,8 +176,8 @@ fn context_value(payload: &Value, timestamp: u64) -> Value {
 /// Reads pi's `AssistantMessageEvent`s.
 #[derive(Default)]
 struct Reading {
-    /// Calls by content index, and whether any of their arguments were passed on.
-    calls: BTreeMap<u64, bool>,
+    /// Calls by content index.
+    calls: BTreeMap<u64, Call>,
     /// Whether any piece of the reply came before its end.
     is_streamed: bool,
 }
@@ -219,28 +219,40 @@ impl Reading {
         }
     }
 
-    /// A call begins when its name is known; one without deltas gives its arguments at the end.
+    /// A call begins when its name is known, what came of its arguments until then with it; one without deltas gives
+    /// them at the end.
     fn call(&mut self, event: &Value, index: u64, number: u32) -> Vec<Result<ProviderEvent, ProviderError>> {
         let block = event.get("toolCall").or_else(|| event.get("block"));
         let member = |key: &str| block.and_then(|block| block.get(key)).and_then(Value::as_str).map(str::to_owned);
         let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
-        let known = self.calls.contains_key(&index);
-        let mut arguments = match kind {
-            "toolcall_delta" => event.get("delta").and_then(Value::as_str).unwrap_or_default().to_owned(),
-            _ => String::new(),
-        };
-        if kind == "toolcall_end" && !self.calls.get(&index).copied().unwrap_or(false) {
-            arguments = block.and_then(|block| block.get("arguments")).map(Value::to_string).unwrap_or_default();
+        let call = self.calls.entry(index).or_default();
+        if kind == "toolcall_delta" {
+            call.arguments.push_str(event.get("delta").and_then(Value::as_str).unwrap_or_default());
+        } else if kind == "toolcall_end" && !call.is_passed && call.arguments.is_empty() {
+            let arguments = block.and_then(|block| block.get("arguments"));
+            call.arguments = arguments.map(Value::to_string).unwrap_or_default();
         }
-        let passed = self.calls.entry(index).or_insert(false);
-        *passed |= !arguments.is_empty();
-        let (id, name) = if known { (None, None) } else { (member("id"), member("name")) };
-        if known && arguments.is_empty() {
+        let (id, name) = if call.is_begun { (None, None) } else { (member("id"), member("name")) };
+        call.is_begun |= name.is_some() || kind == "toolcall_end";
+        let begins = name.is_some();
+        if !call.is_begun || (!begins && call.arguments.is_empty()) {
             return Vec::new();
         }
+        call.is_passed |= !call.arguments.is_empty();
+        let arguments = std::mem::take(&mut call.arguments);
         let call = ProviderEvent::ToolCall { index: number, id, name, arguments };
         vec![Ok(if kind == "toolcall_end" { ProviderEvent::Untold(Box::new(call)) } else { call })]
     }
+}
+
+/// A call that is being told.
+#[derive(Default)]
+struct Call {
+    is_begun: bool,
+    /// Arguments that were not passed on yet.
+    arguments: String,
+    /// Whether any were.
+    is_passed: bool,
 }
 
 /// A reply that comes whole, in the pieces of one that streams.
@@ -275,4 +287,49 @@ fn signature(event: &Value) -> Option<ProviderEvent> {
 fn usage(message: &Value) -> Option<ProviderEvent> {
     let usage: Usage = serde_json::from_value(message.get("usage")?.clone()).ok()?;
     Some(ProviderEvent::Usage(usage))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_call_has_its_name_whenever_that_comes() {
+        let block = json!({"type": "toolCall", "id": "c1", "name": "look", "arguments": {}});
+        let end = json!({"type": "toolCall", "id": "c1", "name": "look", "arguments": {"a": 1}});
+        let event = |kind: &str, more: Value| {
+            let mut event = json!({"type": kind, "contentIndex": 0});
+            event.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            event
+        };
+        for events in [
+            vec![event("toolcall_start", json!({"block": block})), event("toolcall_end", json!({"toolCall": end}))],
+            vec![event("toolcall_start", json!({})), event("toolcall_end", json!({"toolCall": end}))],
+            vec![
+                event("toolcall_start", json!({})),
+                event("toolcall_delta", json!({"delta": "{\"a\":"})),
+                event("toolcall_delta", json!({"delta": "1}", "block": block})),
+                event("toolcall_end", json!({"toolCall": end})),
+            ],
+        ] {
+            let mut reading = Reading::default();
+            let (mut names, mut given) = (Vec::new(), String::new());
+            for read in events.iter().flat_map(|event| reading.read(event)) {
+                let read = match read.expect("a call") {
+                    ProviderEvent::BlockEnd => continue,
+                    ProviderEvent::Untold(last) => *last,
+                    read => read,
+                };
+                let ProviderEvent::ToolCall { id, name, arguments, .. } = read else { panic!("a call") };
+                names.extend(name.map(|name| (id.unwrap_or_default(), name)));
+                given.push_str(&arguments);
+            }
+            assert_eq!(
+                (names, given.as_str()),
+                (vec![("c1".to_owned(), "look".to_owned())], "{\"a\":1}"),
+                "{events:?}"
+            );
+        }
+    }
 }
