@@ -21,7 +21,7 @@ use crate::resources::{ResourcePlaces, Resources};
 use crate::settings::Settings;
 use crate::system::ToolSystem;
 use crate::system_prompt::PromptOptions;
-use crate::tools::{Tool, ToolSet};
+use crate::tools::{Tool, ToolChoice, ToolSet};
 use crate::verdicts::{VerdictCaps, VerdictTotals, Verdicts};
 use crate::words::Words;
 use crate::work::Inbox;
@@ -37,10 +37,12 @@ use std::sync::Arc;
 pub struct AgentOptions {
     /// Working directory of the session: where tools work.
     pub cwd: PathBuf,
-    /// Replaces the built-in system prompt.
+    /// Replaces the built-in system prompt, and `SYSTEM.md`.
     pub system_prompt: Option<String>,
-    /// Names of the tools the model may call; `None`: read, bash, edit, write and all of extensions.
-    pub tools: Option<Vec<String>>,
+    /// What follows the system prompt in place of `APPEND_SYSTEM.md`; `None`: what that file says.
+    pub append_system_prompt: Option<String>,
+    /// Which tools there are, and which of them are active.
+    pub tools: ToolChoice,
     /// `print`, `json` or `rpc`, for `ctx.mode`.
     pub mode: String,
     /// Whether somebody answers dialogs, for `ctx.hasUI`.
@@ -281,7 +283,7 @@ impl Agent {
                 ("cwd", json!(self.options.cwd)),
                 ("mode", json!(self.options.mode)),
                 ("hasUI", json!(self.options.has_ui)),
-                ("projectTrusted", json!(self.places.borrow().trusted)),
+                ("projectTrusted", json!(self.places.borrow().told_trusted)),
             ];
             for (key, value) in facts {
                 self.control.publish(key, value);
@@ -307,7 +309,7 @@ impl Agent {
         }
         *self.resources.borrow_mut() = resources;
         self.take_offers();
-        if self.options.tools.is_none() {
+        if self.options.tools == ToolChoice::default() {
             self.restore_tools();
         }
         self.publish_tools();
@@ -357,13 +359,7 @@ impl Agent {
         }
         let all = self.tools.borrow().all(&*self.extensions).iter().map(Tool::info).collect();
         self.control.publish_tools(all, self.tools.borrow().active_names(&*self.extensions));
-        let base = PromptOptions::new(
-            &self.options.cwd,
-            self.options.system_prompt.clone(),
-            &self.tools.borrow(),
-            &self.resources.borrow(),
-            &*self.extensions,
-        );
+        let base = PromptOptions::new(&self.options, &self.tools.borrow(), &self.resources.borrow(), &*self.extensions);
         if *self.base_prompt.borrow() != base {
             self.control.publish("systemPromptOptions", serde_json::to_value(&base).expect("string keys"));
             *self.base_prompt.borrow_mut() = base;

@@ -24,6 +24,19 @@ impl Agent {
         if found.is_empty() { self.places.borrow().themes() } else { found }
     }
 
+    /// What was read beside extensions: the kind of each, and where it is.
+    pub fn resource_files(&self) -> Vec<(&'static str, String)> {
+        let resources = self.resources.borrow();
+        let context = resources.context_files.iter().map(|file| ("context", file.path.clone()));
+        let skills = resources.skills.iter().map(|skill| ("skill", skill.file_path.clone()));
+        let prompts = resources
+            .prompts
+            .iter()
+            .map(|prompt| ("prompt", prompt.source_info["path"].as_str().unwrap_or(&prompt.name).to_owned()));
+        let themes = resources.themes.iter().map(|theme| ("theme", theme.display().to_string()));
+        context.chain(skills).chain(prompts).chain(themes).collect()
+    }
+
     /// Changes to the next model that can be used. `None` when there is no other.
     ///
     /// # Errors

@@ -7,9 +7,11 @@
 //! What needs the agent's thread (a run, an event for extensions, another session) is sent to it as
 //! [`Work`](crate::work::Work) and carried out by [`crate::Agent::attend`].
 
+mod prompts;
 mod queues;
 mod shown;
 
+pub use prompts::UiPrompt;
 pub use queues::{DeliverAs, Pending};
 
 use crate::ambient::Ambient;
@@ -46,6 +48,8 @@ struct Shared {
     inner: Mutex<Inner>,
     /// Told when a run or a summary has ended.
     quieter: Notify,
+    /// What a person is asked.
+    prompts: Mutex<prompts::Prompts>,
 }
 
 struct Inner {
@@ -148,7 +152,13 @@ impl AgentControl {
             led: Led::default(),
             known: None,
         };
-        let control = Self(Arc::new(Shared { state, ambient, inner: Mutex::new(inner), quieter: Notify::new() }));
+        let control = Self(Arc::new(Shared {
+            state,
+            ambient,
+            inner: Mutex::new(inner),
+            quieter: Notify::new(),
+            prompts: Mutex::default(),
+        }));
         let mut inner = control.lock();
         control.show_entries(&mut inner);
         control.publish_session(&inner);

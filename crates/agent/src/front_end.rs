@@ -1,7 +1,7 @@
 //! Where events go: json lines, or the final text.
 
 use crate::events::AgentEvent;
-use crate::message::{Message, StopReason, ToolCall};
+use crate::message::ToolCall;
 use serde_json::Value;
 use std::io::{self, Write};
 
@@ -58,49 +58,6 @@ impl<W: Write> FrontEnd for JsonFrontEnd<W> {
         let mut line = event.to_json();
         line.push('\n');
         self.out.write_all(line.as_bytes())?;
-        self.out.flush()
-    }
-}
-
-/// Text mode: the text of the last assistant message, once, when the run has ended, as `pi -p` does.
-///
-/// What goes wrong is not printed here: the caller reads it from the run's outcome.
-#[derive(Debug)]
-pub struct TextFrontEnd<W> {
-    out: W,
-    for_terminal: bool,
-}
-
-impl<W: Write> TextFrontEnd<W> {
-    /// Writes to `out`, every byte as the model sent it: a program reads.
-    pub fn new(out: W) -> Self {
-        Self { out, for_terminal: false }
-    }
-
-    /// Writes to `out`, which is a terminal: what it would act on or hide is left out.
-    pub fn for_terminal(out: W) -> Self {
-        Self { out, for_terminal: true }
-    }
-}
-
-impl<W: Write> FrontEnd for TextFrontEnd<W> {
-    fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()> {
-        let AgentEvent::AgentEnd { messages } = event else { return Ok(()) };
-        let last = messages.iter().rev().find_map(|message| match message {
-            Message::Assistant(message) => Some(message),
-            _ => None,
-        });
-        let Some(last) = last.filter(|last| !matches!(last.stop_reason, StopReason::Error | StopReason::Aborted))
-        else {
-            return Ok(());
-        };
-        for text in last.content.iter().filter_map(|block| block.as_text()) {
-            if self.for_terminal {
-                writeln!(self.out, "{}", pijs_terminal::within(text, pijs_terminal::Limits::unbounded()))?;
-            } else {
-                writeln!(self.out, "{text}")?;
-            }
-        }
         self.out.flush()
     }
 }

@@ -82,13 +82,13 @@ mod testing;
 pub use actions::{NavigateOptions, Navigation};
 pub use agent::{Agent, AgentError, AgentOptions, Ending, InputSource, Outcome};
 pub use ambient::{Ambient, Clock, Randomness, Sleeper, Wait, iso};
-pub use control::{AgentControl, ControlError, DeliverAs, Pending, VERDICT_TYPE};
+pub use control::{AgentControl, ControlError, DeliverAs, Pending, UiPrompt, VERDICT_TYPE};
 pub use events::{AgentEvent, Update, UpdateKind, VerdictAction, VerdictEvent};
 pub use extensions::{
     Abort, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, NoExtensions, NoState, StateSink,
     StreamFate, ToolFate, ToolRun,
 };
-pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, TextFrontEnd, ToolCheck};
+pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, ToolCheck};
 pub use replace::Forked;
 pub use room::SESSION_BYTES;
 pub use user_bash::BashResult;

@@ -49,6 +49,7 @@ impl Agent {
 
     async fn load_again(&self, in_session: bool) {
         self.front_end.borrow_mut().unloading();
+        self.control.forget_prompts();
         for (path, message) in self.extensions.reload(in_session).await {
             self.extensions.report(&path, "load", &message);
         }

@@ -65,14 +65,16 @@ pub struct Problem {
 /// Where resources are.
 #[derive(Debug, Clone, Default)]
 pub struct ResourcePlaces {
-    /// The user's pi folder, for context files and `APPEND_SYSTEM.md`; `None`: nothing of the user's is read.
+    /// The user's pi folder, for context files, `SYSTEM.md` and `APPEND_SYSTEM.md`; `None`: nothing of the user's is read.
     pub agent_dir: Option<PathBuf>,
-    /// The project, for context files; `None`: nothing of the project's is read.
+    /// The project, for context files and, where it is trusted, its `.pi`; `None`: nothing of the project's is read.
     pub project: Option<PathBuf>,
     /// Whether context files are read.
     pub context_files: bool,
     /// Whether the project's own `.pi` counts: the folder is trusted.
     pub trusted: bool,
+    /// What extensions are told of that: a folder that brings nothing to be trusted counts as trusted.
+    pub told_trusted: bool,
     /// Folders, settings and packages that are searched; `None`: none is.
     pub found_by: Option<(DiscoverOptions, ResourceOptions)>,
 }
@@ -94,8 +96,10 @@ pub struct Resources {
     pub prompts: Vec<PromptTemplate>,
     /// From the user's to the nearest.
     pub context_files: Vec<ContextFile>,
+    /// Text of `SYSTEM.md`, in place of the built-in prompt.
+    pub system_prompt: Option<String>,
     /// Text of `APPEND_SYSTEM.md`.
-    pub appended_prompt: String,
+    pub appended_prompt: Option<String>,
     /// Theme files, in the order they were found.
     pub themes: Vec<PathBuf>,
     /// What was left out.
@@ -118,9 +122,8 @@ impl Resources {
             }
             found.themes = files.themes.into_iter().map(|theme| theme.path).collect();
         }
-        if let Some(agent_dir) = &places.agent_dir {
-            found.appended_prompt = fs::read_to_string(agent_dir.join("APPEND_SYSTEM.md")).unwrap_or_default();
-        }
+        found.system_prompt = prompt_file(places, "SYSTEM.md");
+        found.appended_prompt = prompt_file(places, "APPEND_SYSTEM.md");
         if places.context_files {
             let (context_files, problems) = context_files(places);
             found.context_files = context_files;
@@ -259,6 +262,15 @@ fn without_dots(path: &Path) -> PathBuf {
 
 fn same_place(a: &Path, b: &Path) -> bool {
     a == b || matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+/// The project's own, where it is trusted; or the user's.
+fn prompt_file(places: &ResourcePlaces, name: &str) -> Option<String> {
+    let project = places.project.as_ref().filter(|_| places.trusted).map(|project| project.join(".pi"));
+    let folders = project.into_iter().chain(places.agent_dir.clone());
+    let text =
+        folders.map(|folder| folder.join(name)).find(|path| path.exists()).map(|path| read_context(&path))?.ok()?;
+    Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }
 
 /// The user's, then those of the folders above the project, the outermost first; and what is wrong with some.

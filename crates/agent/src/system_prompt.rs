@@ -16,6 +16,7 @@
 //! </cwd>
 //! ```
 
+use crate::agent::AgentOptions;
 use crate::extensions::Extensions;
 use crate::resources::{ContextFile, Resources, Skill};
 use crate::tools::{Tool, ToolSet};
@@ -23,7 +24,6 @@ use crate::words::Words;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// What a system prompt is built from; pi's `BuildSystemPromptOptions`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -58,8 +58,7 @@ pub struct PromptOptions {
 impl PromptOptions {
     /// What a session has: the base of every run.
     pub(crate) fn new(
-        cwd: &Path,
-        custom_prompt: Option<String>,
+        asked: &AgentOptions,
         tools: &ToolSet,
         resources: &Resources,
         extensions: &dyn Extensions,
@@ -71,16 +70,19 @@ impl PromptOptions {
             let lines = distinct(tool.prompt_guidelines().iter().map(String::as_str));
             (!lines.is_empty()).then(|| (tool.name().to_owned(), lines))
         };
+        // What was asked for counts, even when it is nothing; files come after it.
+        let custom = asked.system_prompt.clone().or_else(|| resources.system_prompt.clone());
+        let appended = asked.append_system_prompt.clone().or_else(|| resources.appended_prompt.clone());
         Self {
-            custom_prompt,
+            custom_prompt: custom.filter(|text| !text.is_empty()),
             force_system_prompt: None,
             selected_tools: tools.active_names(extensions),
             tool_snippets: all.iter().filter_map(snippet).collect(),
             tool_guidelines: all.iter().filter_map(bullets).collect(),
             prompt_guidelines: Vec::new(),
-            append_system_prompt: resources.appended_prompt.clone(),
+            append_system_prompt: appended.unwrap_or_default(),
             sections: Map::new(),
-            cwd: cwd.display().to_string(),
+            cwd: asked.cwd.display().to_string(),
             context_files: resources.context_files.clone(),
             skills: resources.skills.clone(),
         }

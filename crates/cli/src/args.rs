@@ -1,12 +1,16 @@
 //! What users type.
 //!
 //! Options that clap does not know are flags of extensions (`pi.registerFlag`); they are taken out
-//! before parsing, by pi's rule, and checked once the extensions have registered theirs.
+//! before parsing ([`flags`]), and checked once the extensions have registered theirs.
+
+mod flags;
+
+pub(crate) use flags::{ExtensionFlag, split_extension_flags};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pijs_agent::tools::ToolChoice;
 use pijs_host::PiProfile;
 use pijs_packages::ResourceOptions;
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Runs pi extensions without Node: fast to start, contained, and able to stop a reply that breaks a rule.
@@ -14,6 +18,7 @@ use std::path::PathBuf;
 #[command(
     name = "pi",
     version,
+    disable_version_flag = true,
     args_conflicts_with_subcommands = true,
     max_term_width = 100,
     after_help = "\
@@ -24,6 +29,9 @@ Examples:
   pi -p 'say hello' --model script:reply.jsonl     run a recorded model
   pi -p 'fix it' --model anthropic/claude-sonnet-4-5 --mode json
   git diff | pi 'review this' --model openai/gpt-5.5:high
+  pi @notes.md @shot.png 'what is missing?'        files come before the first message
+  pi 'read package.json' 'which of them is old?'   one after the other
+  pi --tools read,grep,find,ls -p 'review src/'    nothing can be changed
   pi --list-models sonnet                          what there is a key for
 
 Keys: --api-key, then auth.json and models.json in ~/.pi/agent (a key, $NAME or !command), then the
@@ -46,8 +54,9 @@ pub(crate) struct RunArgs {
     /// Answer one prompt and exit
     #[arg(short, long)]
     pub(crate) print: bool,
-    /// What to ask; several words are joined by blanks
-    pub(crate) prompt: Vec<String>,
+    /// What to ask, one message after the other; @FILE puts a file before the first one
+    #[arg(value_name = "@FILE|MESSAGE")]
+    pub(crate) messages: Vec<String>,
     /// Which model answers: PROVIDER/ID, an id or a part of one, or script:FILE for a recorded reply
     #[arg(long, value_name = "PROVIDER/ID[:THINKING]")]
     pub(crate) model: Option<String>,
@@ -58,7 +67,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "LEVEL")]
     pub(crate) thinking: Option<String>,
     /// Key for the model's provider, for this run; others see it in the list of processes
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub(crate) api_key: Option<String>,
     /// Models that Ctrl+P goes through: names or patterns, with commas between them
     #[arg(long, value_name = "PATTERNS")]
@@ -95,21 +104,120 @@ pub(crate) struct RunArgs {
     /// Let extensions run under --policy strict although this system cannot seal them
     #[arg(long)]
     pub(crate) accept_unsealed: bool,
-    /// Go on with the latest session of this folder
-    #[arg(short, long = "continue", conflicts_with_all = ["session", "no_session"])]
-    pub(crate) continue_session: bool,
-    /// Go on with this session file, or create it
-    #[arg(long, value_name = "FILE", conflicts_with = "no_session")]
-    pub(crate) session: Option<PathBuf>,
-    /// Keep the session in memory
-    #[arg(long)]
-    pub(crate) no_session: bool,
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+    #[command(flatten)]
+    pub(crate) tools: ToolArgs,
     /// Address of the model's API, for compatible endpoints
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
-    /// Text that replaces the built-in system prompt
-    #[arg(long, value_name = "TEXT")]
+    /// Text, or a file of it, that replaces the built-in system prompt
+    #[arg(long, value_name = "TEXT|FILE", allow_hyphen_values = true)]
     pub(crate) system_prompt: Option<String>,
+    /// Text, or a file of it, that follows the system prompt; repeatable
+    #[arg(long, value_name = "TEXT|FILE", allow_hyphen_values = true)]
+    pub(crate) append_system_prompt: Vec<String>,
+    /// Let this folder's own .pi settings and extensions count, this time
+    #[arg(short, long, overrides_with = "no_approve")]
+    pub(crate) approve: bool,
+    /// Leave them out, this time (also: -na)
+    #[arg(long)]
+    pub(crate) no_approve: bool,
+    /// Fetch nothing at the start, as with PI_OFFLINE=1
+    #[arg(long)]
+    pub(crate) offline: bool,
+    /// Say at the start what was loaded
+    #[arg(long)]
+    pub(crate) verbose: bool,
+    /// Theme of the terminal, this time
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
+    pub(crate) use_theme: Option<String>,
+    /// Write a session's file as HTML, and end; the message names another file: .html, .md, .jsonl
+    #[arg(long, value_name = "SESSION.jsonl")]
+    pub(crate) export: Option<PathBuf>,
+    /// There is one way to use the terminal: the whole of it
+    #[arg(long, value_name = "MODE", hide = true)]
+    pub(crate) tui_mode: Option<String>,
+    /// Print the version
+    #[arg(short = 'v', short_alias = 'V', long, action = clap::ArgAction::Version)]
+    pub(crate) version: (),
+}
+
+impl RunArgs {
+    /// Files that stand before the first message.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &str> {
+        self.messages.iter().filter_map(|word| word.strip_prefix('@'))
+    }
+
+    /// What is said, one after the other.
+    pub(crate) fn said(&self) -> impl Iterator<Item = &str> {
+        self.messages.iter().map(String::as_str).filter(|word| !word.starts_with('@'))
+    }
+
+    /// What a person said of this folder for this run.
+    pub(crate) fn trust(&self) -> Option<bool> {
+        (self.approve || self.no_approve).then_some(self.approve)
+    }
+}
+
+/// Where the conversation is kept.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Sessions")]
+pub(crate) struct SessionArgs {
+    /// Go on with the latest session of this folder
+    #[arg(short, long = "continue", conflicts_with = "no_session")]
+    pub(crate) continue_session: bool,
+    /// Choose a session of this folder first
+    #[arg(short, long, conflicts_with = "no_session")]
+    pub(crate) resume: bool,
+    /// Go on with a session: its file, which is created if it is missing, or its id or the first characters of it
+    #[arg(long, value_name = "FILE|ID", conflicts_with = "no_session", allow_hyphen_values = true)]
+    pub(crate) session: Option<String>,
+    /// Go on with this folder's session of exactly this id, or begin it
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    pub(crate) session_id: Option<String>,
+    /// Begin a session with a copy of another one
+    #[arg(long, value_name = "FILE|ID", allow_hyphen_values = true)]
+    pub(crate) fork: Option<String>,
+    /// Where sessions are kept and looked for
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
+    pub(crate) session_dir: Option<String>,
+    /// Keep the session in memory
+    #[arg(long)]
+    pub(crate) no_session: bool,
+    /// What the session is called
+    #[arg(short, long, value_name = "NAME", allow_hyphen_values = true)]
+    pub(crate) name: Option<String>,
+}
+
+/// Which tools there are.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Tools")]
+pub(crate) struct ToolArgs {
+    /// Only these tools, built-in or of extensions, with commas between them
+    #[arg(short, long, value_name = "NAMES", allow_hyphen_values = true)]
+    pub(crate) tools: Option<String>,
+    /// All but these (also: -xt)
+    #[arg(long, value_name = "NAMES", allow_hyphen_values = true)]
+    pub(crate) exclude_tools: Option<String>,
+    /// No tools (also: -nt)
+    #[arg(long)]
+    pub(crate) no_tools: bool,
+    /// No built-in tools, until somebody chooses them (also: -nbt)
+    #[arg(long)]
+    pub(crate) no_builtin_tools: bool,
+}
+
+impl ToolArgs {
+    /// What they come to; `usual` are the built-in tools that settings have active.
+    pub(crate) fn choice(&self, usual: Option<Vec<String>>) -> ToolChoice {
+        let names = |list: &String| -> Vec<String> {
+            list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        };
+        let only = self.tools.as_ref().map(names).or_else(|| self.no_tools.then(Vec::new));
+        let builtin = if self.no_builtin_tools { Some(Vec::new()) } else { usual };
+        ToolChoice { only, without: self.exclude_tools.as_ref().map(names).unwrap_or_default(), builtin }
+    }
 }
 
 /// What is read beside extensions.
@@ -224,6 +332,18 @@ pub(crate) enum Command {
         /// No longer
         #[arg(long)]
         remove: bool,
+    },
+    /// pi's list of what packages bring is not here
+    #[command(hide = true)]
+    Config {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
+    /// Keys are not printed from here
+    #[command(hide = true)]
+    Auth {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
     },
     /// Watch a rule abort and retry a streaming reply; needs no network, no key, no set-up
     Demo {
@@ -439,134 +559,4 @@ pub(crate) struct SnapshotArgs {
     /// Which pi they meet: 0.87 or 0.73
     #[arg(long, value_name = "VERSION", default_value_t)]
     pub(crate) profile: PiProfile,
-}
-
-/// A flag for an extension: `--name`, `--name=value` or `--name value`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ExtensionFlag {
-    pub(crate) name: String,
-    pub(crate) value: Option<String>,
-}
-
-/// pi's options with one dash and two letters, which the parser of options cannot know.
-const SHORT: [(&str, &str); 4] = [
-    ("-ne", "--no-extensions"),
-    ("-ns", "--no-skills"),
-    ("-np", "--no-prompt-templates"),
-    ("-nc", "--no-context-files"),
-];
-
-/// Splits the command line into what clap knows and flags for extensions.
-///
-/// pi's rule: an unknown `--name` takes the next word as its value unless that starts with `-` or `@`.
-/// After a subcommand nothing is taken out, so that clap reports the mistake.
-pub(crate) fn split_extension_flags(argv: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<ExtensionFlag>) {
-    let command = <Cli as clap::CommandFactory>::command();
-    let takes_value = |long: &str| {
-        command.get_arguments().find(|arg| arg.get_long() == Some(long)).map(|arg| arg.get_action().takes_values())
-    };
-    let is_subcommand = |word: &str| command.find_subcommand(word).is_some();
-
-    let mut known = Vec::new();
-    let mut flags = Vec::new();
-    let mut words = argv.into_iter().peekable();
-    known.extend(words.next());
-    let mut positional_seen = false;
-    while let Some(word) = words.next() {
-        let Some(text) = word.to_str() else {
-            known.push(word);
-            continue;
-        };
-        if let Some((_, long)) = SHORT.iter().find(|(short, _)| *short == text) {
-            known.push(long.into());
-        } else if text == "--" || (!positional_seen && is_subcommand(text)) {
-            known.push(word);
-            known.extend(words);
-            break;
-        } else if let Some(long) = text.strip_prefix("--") {
-            let (name, inline) = match long.split_once('=') {
-                Some((name, value)) => (name, Some(value.to_owned())),
-                None => (long, None),
-            };
-            match takes_value(name) {
-                _ if name == "help" || name == "version" => known.push(word),
-                Some(takes) => {
-                    let wants_next = takes && inline.is_none();
-                    known.push(word);
-                    if wants_next {
-                        known.extend(words.next());
-                    }
-                }
-                None => {
-                    let name = name.to_owned();
-                    let value = inline.or_else(|| {
-                        words
-                            .next_if(|next| next.to_str().is_some_and(|next| !next.starts_with(['-', '@'])))
-                            .and_then(|next| next.into_string().ok())
-                    });
-                    flags.push(ExtensionFlag { name, value });
-                }
-            }
-        } else if text == "-e" {
-            known.push(word);
-            known.extend(words.next());
-        } else {
-            positional_seen |= !text.starts_with('-');
-            known.push(word);
-        }
-    }
-    (known, flags)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn split(line: &str) -> (Vec<String>, Vec<ExtensionFlag>) {
-        let (known, flags) = split_extension_flags(line.split(' ').map(OsString::from));
-        (known.into_iter().map(|word| word.into_string().expect("made from UTF-8")).collect(), flags)
-    }
-
-    fn flag(name: &str, value: Option<&str>) -> ExtensionFlag {
-        ExtensionFlag { name: name.into(), value: value.map(str::to_owned) }
-    }
-
-    #[test]
-    fn the_command_line_is_well_formed() {
-        <Cli as clap::CommandFactory>::command().debug_assert();
-    }
-
-    #[test]
-    fn unknown_long_options_are_flags_of_extensions() {
-        let (known, flags) = split("pi -p x --plan --depth 3 --level=high --model script:a");
-        assert_eq!(known.join(" "), "pi -p x --model script:a");
-        assert_eq!(flags, [flag("plan", None), flag("depth", Some("3")), flag("level", Some("high"))]);
-    }
-
-    #[test]
-    fn values_of_known_options_are_left_alone() {
-        let (known, flags) = split("pi --model --odd -e --file -p hello");
-        assert_eq!(known.join(" "), "pi --model --odd -e --file -p hello");
-        assert_eq!(flags, []);
-    }
-
-    #[test]
-    fn a_flag_does_not_swallow_an_option_or_a_file_reference() {
-        let (known, flags) = split("pi --plan -p --fast @notes.md");
-        assert_eq!(known.join(" "), "pi -p @notes.md");
-        assert_eq!(flags, [flag("plan", None), flag("fast", None)]);
-    }
-
-    #[test]
-    fn subcommands_keep_their_own_mistakes() {
-        let (known, flags) = split("pi install --nonsense x");
-        assert_eq!(known.join(" "), "pi install --nonsense x");
-        assert_eq!(flags, []);
-    }
-
-    #[test]
-    fn two_letter_short_form_of_no_extensions() {
-        let (known, _) = split("pi -ne -p x");
-        assert_eq!(known.join(" "), "pi --no-extensions -p x");
-    }
 }

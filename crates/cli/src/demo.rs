@@ -10,6 +10,7 @@ use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::output::stdout;
 use crate::packages;
+use crate::said::Said;
 use crate::session::{self, Setup};
 use pijs_agent::message::Message;
 use pijs_agent::{AgentEvent, FrontEnd, UpdateKind};
@@ -70,7 +71,7 @@ pub(crate) async fn run(environment: &Environment, as_json: bool) -> Result<()> 
     )
     .await?;
     let host = session.host.clone();
-    host.run(session.run(PROMPT)).await?;
+    host.run(session.run(Said::once(PROMPT), false)).await?;
     session.finish();
 
     let story = Story::of(&seen, &ledger.lines(), session.host.verdict_time())?;

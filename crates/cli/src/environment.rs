@@ -17,6 +17,8 @@ pub(crate) struct Environment {
     pub(crate) stderr_is_terminal: bool,
     pub(crate) stdin_is_terminal: bool,
     pub(crate) stdout_is_terminal: bool,
+    /// What the command line says of the trust in this folder.
+    pub(crate) trusts: Option<bool>,
 }
 
 /// Has programs and extensions that start `pi` find one: this one, after all others.
@@ -61,7 +63,17 @@ impl Environment {
             stderr_is_terminal: std::io::stderr().is_terminal(),
             stdin_is_terminal: std::io::stdin().is_terminal(),
             stdout_is_terminal: std::io::stdout().is_terminal(),
+            trusts: None,
         })
+    }
+
+    /// A path as a person gives it: from home, or seen from the working folder.
+    pub(crate) fn path(&self, given: &str) -> PathBuf {
+        match given.strip_prefix('~') {
+            Some("") => self.dirs.home.clone(),
+            Some(rest) if rest.starts_with('/') => self.dirs.home.join(rest.trim_start_matches('/')),
+            _ => self.dirs.cwd.join(given),
+        }
     }
 
     /// A variable that is set to something.

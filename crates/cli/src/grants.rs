@@ -181,7 +181,7 @@ pub(crate) fn agent_settings_of(environment: &Environment, provider: ProviderOpt
     agent_settings(SessionSettings { provider, ..SessionSettings::default() }, &given)
 }
 
-/// pi's settings `compaction` and `retry`, over `base`.
+/// pi's settings `compaction`, `retry`, `steeringMode` and `followUpMode`, over `base`.
 pub(crate) fn agent_settings(base: SessionSettings, given: &serde_json::Map<String, Value>) -> SessionSettings {
     let of = |group: &str, key: &str| given.get(group).and_then(|group| group.get(key));
     let number = |group: &str, key: &str| of(group, key).and_then(Value::as_u64);
@@ -200,6 +200,9 @@ pub(crate) fn agent_settings(base: SessionSettings, given: &serde_json::Map<Stri
     let most = number("retry", "maxRetries").and_then(|most| u32::try_from(most).ok());
     retry.max_retries = most.unwrap_or(retry.max_retries);
     retry.max_delay_ms = number("retry", "maxAgentDelayMs").unwrap_or(retry.max_delay_ms);
+    let takes_all = |key: &str| given.get(key).and_then(Value::as_str).map(|mode| mode == "all");
+    settings.steer_all = takes_all("steeringMode").unwrap_or(settings.steer_all);
+    settings.follow_up_all = takes_all("followUpMode").unwrap_or(settings.follow_up_all);
     settings
 }
 

@@ -4,6 +4,7 @@
 
 #![warn(missing_docs)]
 
+mod announced;
 mod applicant;
 mod args;
 mod compile;
@@ -11,11 +12,13 @@ mod consent;
 mod demo;
 mod drive;
 mod environment;
+mod export;
 mod facts;
 mod failure;
 mod grant_commands;
 mod grant_file;
 mod grants;
+mod help;
 mod isolation;
 mod keys;
 mod ledger;
@@ -23,13 +26,17 @@ mod limits;
 mod loading;
 mod models;
 mod normalise;
+mod opening;
 mod output;
 mod packages;
-mod piped;
 mod preconditions;
+mod print;
+mod prompt_text;
 mod renderers;
 mod rpc;
+mod said;
 mod session;
+mod settings;
 mod snapshot;
 mod stage;
 mod supply;
@@ -62,7 +69,9 @@ pub fn main() -> ExitCode {
         return ExitCode::from(failure.exit as u8);
     }
     let (argv, flags) = args::split_extension_flags(std::env::args_os());
-    let cli = match Cli::try_parse_from(argv) {
+    let wants_help = help::asked_for(&argv);
+    let helps = wants_help.is_some();
+    let cli = match Cli::try_parse_from(wants_help.unwrap_or(argv)) {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
@@ -73,7 +82,7 @@ pub fn main() -> ExitCode {
         .with_writer(|| output::Stderr)
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("PI_LOG").unwrap_or_else(|_| "error".into()))
         .init();
-    match run(cli, flags) {
+    match run(cli, flags, helps) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output::stderr(&failure.to_string());
@@ -82,8 +91,12 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli, flags: Vec<ExtensionFlag>) -> Result<()> {
-    let environment = Environment::capture()?;
+fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
+    let mut environment = Environment::capture()?;
+    environment.trusts = cli.run.trust();
+    if cli.run.offline {
+        environment.variables.insert("PI_OFFLINE".to_owned(), "1".to_owned());
+    }
     // A trace keeps the order in which things were asked for: one thread does everything.
     let mut runtime = match cli.command {
         Some(Command::Ext(ExtCommand::Drive(_))) => tokio::runtime::Builder::new_current_thread(),
@@ -101,7 +114,8 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>) -> Result<()> {
     let local = tokio::task::LocalSet::new();
     let result = local.block_on(&runtime, async {
         match cli.command {
-            None => session::print(&environment, cli.run, flags).await,
+            None if helps => help::print(&environment, cli.run, flags).await,
+            None => print::run(&environment, cli.run, flags).await,
             Some(Command::Install(args)) => packages::install(&environment, &args).await,
             Some(Command::Update(args)) => packages::update(&environment, &args).await,
             Some(Command::Remove(args)) => packages::remove(&environment, &args),
@@ -119,6 +133,8 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>) -> Result<()> {
             Some(Command::Ext(ExtCommand::Limits { json })) => limits::print(&environment, json),
             Some(Command::Ext(ExtCommand::Drive(args))) => drive::print(&environment, &args).await,
             Some(Command::Ext(ExtCommand::Snapshot(args))) => snapshot::print(&environment, &args).await,
+            Some(Command::Config { .. }) => Err(help::no_config()),
+            Some(Command::Auth { .. }) => Err(help::no_auth()),
             Some(Command::Demo { json }) => demo::run(&environment, json).await,
         }
     });

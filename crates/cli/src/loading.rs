@@ -147,9 +147,6 @@ async fn load(
             .unwrap_or_default();
         return Err(Failure::failed(clean(&format!("Failed to load extension \"{path}\": {}{place}", error.message))));
     }
-    for conflict in &report.conflicts {
-        stderr(&format!("warning: {}", clean(conflict)));
-    }
     Ok(())
 }
 

@@ -7,7 +7,6 @@ use crate::args::RunArgs;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
 use crate::output::{clean, stderr, stdout};
-use crate::trust::Trust;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use pijs_agent::auth::file::AuthFile;
@@ -89,14 +88,7 @@ struct Settings {
 impl Settings {
     /// The user's, and over them those of a folder that is trusted.
     fn read(environment: &Environment) -> Result<Self> {
-        let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
-        let project = trusted.then(|| environment.dirs.cwd.join(".pi/settings.json"));
-        let mut all = serde_json::Map::new();
-        for path in [environment.dirs.agent_dir.join("settings.json")].into_iter().chain(project) {
-            // What is wrong with the file was said when the policy was read.
-            let text = std::fs::read_to_string(path).unwrap_or_default();
-            all.extend(serde_json::from_str::<serde_json::Map<String, Value>>(&text).unwrap_or_default());
-        }
+        let all = crate::settings::merged(environment);
         // One setting of another form does not take the others with it.
         let text = |key: &str| all.get(key).and_then(Value::as_str).map(str::to_owned);
         Ok(Self {
@@ -122,7 +114,7 @@ pub(crate) struct Choice {
 impl Choice {
     /// A model that needs no choice.
     pub(crate) fn ready(args: &RunArgs, model: Model) -> Result<Self> {
-        let thinking = level(args)?.unwrap_or(THINKING).to_owned();
+        let thinking = level(args).unwrap_or(THINKING).to_owned();
         Ok(Self { model, thinking, scope: Vec::new(), session_first: false })
     }
 
@@ -133,12 +125,14 @@ impl Choice {
 }
 
 /// `--thinking`.
-fn level(args: &RunArgs) -> Result<Option<&str>> {
-    match args.thinking.as_deref() {
-        Some(level) if !is_level(level) => Err(Failure::usage(format!("{level:?} is no thinking level"))
-            .help(format!("write one of: {}", THINKING_LEVELS.join(", ")))),
-        level => Ok(level),
+fn level(args: &RunArgs) -> Option<&str> {
+    let level = args.thinking.as_deref()?;
+    if !is_level(level) {
+        let levels = THINKING_LEVELS.join(", ");
+        stderr(&clean(&format!("warning: Invalid thinking level {level:?}. Valid values: {levels}")));
+        return None;
     }
+    Some(level)
 }
 
 /// Chooses the model of a session, with pi's precedence: the command line, the patterns, the session's own, the
@@ -152,7 +146,7 @@ pub(crate) fn choose(
     stays: bool,
 ) -> Result<Choice> {
     let settings = Settings::read(environment)?;
-    let level = level(args)?.map(str::to_owned);
+    let level = level(args).map(str::to_owned);
     let (scope, warnings) = scope(args, &settings, models);
     let named = match &args.model {
         Some(name) => Some(named(args, name, models)?),

@@ -13,6 +13,16 @@ pub(crate) fn stdout(line: &str) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
+/// What a model said, on stdout: all of it.
+pub(crate) fn reply(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let text = match out.is_terminal() {
+        true => pijs_terminal::within(text, pijs_terminal::Limits::unbounded()),
+        false => text.to_owned(),
+    };
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
 /// A message for people on stderr, made harmless.
 pub(crate) fn stderr(line: &str) {
     match &*DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) {

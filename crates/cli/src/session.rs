@@ -1,9 +1,10 @@
-//! Puts a session together; `pi -p` then asks the model and ends.
+//! Puts a session together.
 //!
 //! The order: find extensions, compile them, make the gate and the host, load, open the model, run.
 //! Whatever goes wrong before the model is asked ends the run with one message.
 
-use crate::args::{ExtensionFlag, Isolation, Mode, RunArgs};
+use crate::announced::Announced;
+use crate::args::{ExtensionFlag, Mode, RunArgs, SessionArgs};
 use crate::compile::Compiler;
 use crate::environment::Environment;
 use crate::facts::facts;
@@ -14,31 +15,30 @@ use crate::isolation;
 use crate::ledger;
 use crate::loading::{Desk, ToolPins, discover, load_all, places, provenance, set_flags};
 use crate::models::{self, Choice, HOW};
+use crate::opening;
 use crate::output::{clean, indented, stderr};
-use crate::piped::{answers_one, prompt};
+use crate::prompt_text::{appended, text_or_file, usual_tools};
 use crate::supply::Supplier;
 use crate::system::{SystemTimer, WatchThread};
 use crate::terminal::{self, Terminal};
-use crate::trust::Trust;
+use crate::trust::{self, Trust};
 use crate::unanswered::Unanswered;
 use pijs_agent::host::HostExtensions;
 use pijs_agent::models::Models;
-use pijs_agent::provider::{self, ErrorKind, Model, Provider, ProviderOptions, Unopened};
+use pijs_agent::provider::{self, ErrorKind, Provider, ProviderOptions, Unopened};
 use pijs_agent::resources::ResourcePlaces;
-use pijs_agent::session::Session;
 use pijs_agent::settings::Settings;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
 use pijs_agent::{
-    Agent, AgentControl, AgentError, AgentOptions, Ambient, ControlError, Ending, Extensions, FrontEnd, JsonFrontEnd,
-    NoFrontEnd, Outcome, StateSink, TextFrontEnd,
+    Agent, AgentControl, AgentError, AgentOptions, Ambient, ControlError, Extensions, FrontEnd, NoFrontEnd, StateSink,
 };
 use pijs_connectors::exec::{self, ExecConnector, ExecOptions, OwnShell};
 use pijs_connectors::fs::FsConnector;
 use pijs_connectors::http::HttpOptions;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
-use pijs_host::{Host, HostOptions, Observer, ReadableState, Report, ReportKind, Reports};
+use pijs_host::{FlagInfo, Host, HostOptions, Observer, ReadableState, Report, ReportKind, Reports};
 use pijs_hostcall::ledger::Redactor;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Mode as GateMode, Places, Prompter, Timer};
@@ -46,7 +46,7 @@ use pijs_protocol::guard;
 use pijs_protocol::wire::Limits;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -91,44 +91,6 @@ pub(crate) struct Partner {
 /// Wraps what the session publishes its state to.
 pub(crate) type Between = Box<dyn FnOnce(Arc<dyn StateSink>) -> Arc<dyn StateSink>>;
 
-/// `pi -p PROMPT`.
-pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
-    check_usage(environment, &args)?;
-    if args.list_models.is_some() {
-        return list_models(environment, args, flags).await;
-    }
-    if args.mode == Mode::Rpc {
-        return crate::rpc::serve(environment, args, flags).await;
-    }
-    if !answers_one(environment, &args) {
-        return crate::tui::serve(environment, args, flags).await;
-    }
-    let prompt = prompt(environment, &args).await?;
-    let front_end: Box<dyn FrontEnd> = match args.mode {
-        Mode::Json => Box::new(JsonFrontEnd::new(std::io::stdout())),
-        Mode::Text | Mode::Rpc if std::io::IsTerminal::is_terminal(&std::io::stdout()) => {
-            Box::new(TextFrontEnd::for_terminal(std::io::stdout()))
-        }
-        Mode::Text | Mode::Rpc => Box::new(TextFrontEnd::new(std::io::stdout())),
-    };
-    let session = assemble(environment, Setup { args, flags, front_end, ledger: None, partner: None }).await?;
-    let control = session.agent.control().clone();
-    let mut stops = Stops::listen()?;
-    let interrupted = async {
-        stops.next().await;
-        control.abort();
-        // A second one does not wait for the run to wind down.
-        stops.next().await;
-    };
-    let host = session.host.clone();
-    let result = tokio::select! {
-        result = host.run(session.run(&prompt)) => result,
-        () = interrupted => Err(Failure::interrupted()),
-    };
-    session.finish();
-    result
-}
-
 /// What asks the program to end: Ctrl-C, a service that stops, a terminal that is closed.
 pub(crate) struct Stops {
     signals: [tokio::signal::unix::Signal; 3],
@@ -154,9 +116,9 @@ impl Stops {
 }
 
 /// `pi --list-models`: extensions are loaded for what they register.
-async fn list_models(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
+pub(crate) async fn list_models(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     let search = args.list_models.clone().unwrap_or_default();
-    let args = RunArgs { no_session: true, ..args };
+    let args = RunArgs { session: SessionArgs { no_session: true, ..SessionArgs::default() }, ..args };
     let front_end = Box::new(NoFrontEnd);
     let loaded = loaded(environment, Setup { args, flags, front_end, ledger: None, partner: None }).await?;
     let (models, wrong) = loaded.models();
@@ -171,14 +133,17 @@ async fn list_models(environment: &Environment, args: RunArgs, flags: Vec<Extens
     Ok(())
 }
 
-fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
-    if !args.print && args.mode == Mode::Json && args.prompt.is_empty() && environment.stdin_is_terminal {
-        return Err(Failure::usage("--mode json needs a prompt").help("answer one with: pi -p 'PROMPT' --mode json"));
-    }
-    if args.isolation == Isolation::Process && !cfg!(target_os = "linux") {
-        return Err(Failure::usage("--isolation process needs Linux").help("use --isolation thread, the default here"));
-    }
-    Ok(())
+/// The flags that extensions register, for `pi --help`.
+pub(crate) async fn registered_flags(
+    environment: &Environment,
+    args: RunArgs,
+    flags: Vec<ExtensionFlag>,
+) -> Result<Vec<FlagInfo>> {
+    let args = RunArgs { session: SessionArgs { no_session: true, ..SessionArgs::default() }, ..args };
+    let front_end = Box::new(NoFrontEnd);
+    let loaded = loaded(environment, Setup { args, flags, front_end, ledger: None, partner: None }).await?;
+    let _ = loaded.ledger.close();
+    Ok(loaded.host.flags())
 }
 
 /// A session before its model is chosen: extensions have loaded.
@@ -248,7 +213,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let discovery = discover(environment, &args)?;
     let timer = Arc::new(SystemTimer::new());
     let state = ReadableState::default();
-    let session = open_session(environment, &args, &ambient)?;
+    let session = opening::open(environment, &args.session, &ambient)?;
     let session_id = session.header().id.clone();
     let left = session.left_with().map_err(|error| Failure::failed(error.to_string()))?.model;
     let published: Arc<dyn StateSink> = Arc::new(state.clone());
@@ -349,8 +314,9 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     let agent = Agent::new(
         AgentOptions {
             cwd: environment.dirs.cwd.clone(),
-            system_prompt: args.system_prompt.clone(),
-            tools: None,
+            system_prompt: args.system_prompt.as_deref().map(|text| text_or_file(environment, text)).transpose()?,
+            append_system_prompt: appended(environment, &args)?,
+            tools: args.tools.choice(usual_tools(environment)),
             mode: mode.to_owned(),
             has_ui: loaded.has_ui,
             caps: Default::default(),
@@ -384,29 +350,13 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         project: Some(environment.dirs.cwd.clone()),
         context_files,
         trusted,
+        told_trusted: environment.trusts.unwrap_or_else(|| trusted || !trust::is_asked_for(environment)),
         found_by: Some((places(environment, &args, trusted), args.resources.options())),
     });
     Ok(Assembled { host, agent, ledger, cwd: environment.dirs.cwd.clone(), reports: loaded.reports, pins })
 }
 
 impl Assembled {
-    /// Opens the session, answers the prompt, closes the session.
-    pub(crate) async fn run(&self, prompt: &str) -> Result<()> {
-        let outcome = self
-            .agent
-            .attend(async {
-                self.start().await?;
-                let outcome = self.agent.prompt(prompt).await;
-                self.keep_tools();
-                self.agent.shutdown("quit").await;
-                outcome
-            })
-            .await;
-        // What nobody waits for (a log line, an event on the bus) still happens.
-        let _ = tokio::time::timeout(WIND_DOWN, self.host.quiet()).await;
-        judge(outcome.map_err(broken)?, self.agent.control().model())
-    }
-
     /// Opens the session; what extensions say of their tools is settled before the model hears it.
     pub(crate) async fn start(&self) -> Result<(), AgentError> {
         self.agent.start("startup").await?;
@@ -449,31 +399,6 @@ pub(crate) fn broken(error: AgentError) -> Failure {
     }
 }
 
-/// What a run comes to; `model` is the one that was asked.
-fn judge(outcome: Outcome, model: Option<Model>) -> Result<()> {
-    match outcome.ending {
-        Ending::Done | Ending::Handled => Ok(()),
-        Ending::Stopped { extension } => {
-            stderr(&format!("{}: stopped the reply", clean(&extension)));
-            Ok(())
-        }
-        Ending::CommandFailed(message) => Err(Failure::failed(clean(&message))),
-        Ending::Aborted => Err(Failure::interrupted()),
-        Ending::Failed(error) => {
-            let failure = Failure::failed(clean(&error.to_string()));
-            Err(match error.kind() {
-                ErrorKind::Auth => {
-                    failure.help(format!("check {}, and --base-url", models::places_of_key(model.as_ref())))
-                }
-                _ => failure,
-            })
-        }
-        Ending::TooManyTurns(turns) => {
-            Err(Failure::failed(format!("the model was still calling tools after {turns} turns")))
-        }
-    }
-}
-
 /// What stands between extensions and their user.
 struct Door<'a> {
     decided: &'a Decided,
@@ -500,7 +425,7 @@ fn dispatcher(
     let ui: Arc<dyn UiPort> = match partner {
         Some(partner) => {
             gate = gate.prompter(Arc::clone(&partner.prompter)).block_on(Arc::new(terminal::block_on));
-            Arc::clone(&partner.ui)
+            Arc::new(Announced::new(Arc::clone(&partner.ui), control.clone()))
         }
         None => {
             if environment.stdin_is_terminal && environment.stderr_is_terminal {
@@ -577,41 +502,6 @@ fn provider_options(environment: &Environment, args: &RunArgs) -> ProviderOption
     };
     options.http.proxy = key("HTTPS_PROXY").or_else(|| key("https_proxy"));
     options
-}
-
-fn open_session(environment: &Environment, args: &RunArgs, ambient: &Ambient) -> Result<Session> {
-    let cwd = &environment.dirs.cwd;
-    let folder = session_folder(environment, cwd);
-    let opened = if args.no_session {
-        Ok(Session::in_memory(cwd, ambient.clone()))
-    } else if let Some(file) = &args.session {
-        Session::open(&cwd.join(file), cwd, ambient.clone())
-    } else if args.continue_session {
-        Session::open_latest(&folder, cwd, ambient.clone())
-            .map(|latest| latest.unwrap_or_else(|| Session::create_in(&folder, cwd, ambient.clone())))
-    } else {
-        Ok(Session::create_in(&folder, cwd, ambient.clone()))
-    };
-    let session = opened.map_err(|error| Failure::failed(error.to_string()))?;
-    for notice in session.notices() {
-        stderr(&clean(&format!("warning: {notice}")));
-    }
-    Ok(session)
-}
-
-/// pi's folder for the sessions of a working folder.
-fn session_folder(environment: &Environment, cwd: &Path) -> PathBuf {
-    if let Some(folder) = environment.variable("PI_CODING_AGENT_SESSION_DIR") {
-        return cwd.join(folder);
-    }
-    let name: String = cwd
-        .display()
-        .to_string()
-        .trim_start_matches('/')
-        .chars()
-        .map(|c| if matches!(c, '/' | '\\' | ':') { '-' } else { c })
-        .collect();
-    environment.dirs.agent_dir.join("sessions").join(format!("--{name}--"))
 }
 
 /// A report on stderr, one line, without the secrets that pi knows: what an extension prints ends up in logs of others.

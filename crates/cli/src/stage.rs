@@ -100,6 +100,7 @@ pub(crate) fn surroundings(environment: &Environment, base: &Path) -> Result<Env
         stderr_is_terminal: false,
         stdin_is_terminal: false,
         stdout_is_terminal: false,
+        trusts: None,
     })
 }
 

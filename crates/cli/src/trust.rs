@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Trust {
     path: PathBuf,
     folders: BTreeSet<PathBuf>,
+    /// `--approve` and `--no-approve`.
+    this_run: Option<bool>,
 }
 
 impl Trust {
@@ -25,11 +27,11 @@ impl Trust {
             Err(error) if is_missing(&error) => BTreeSet::new(),
             Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
         };
-        Ok(Self { path, folders })
+        Ok(Self { path, folders, this_run: environment.trusts })
     }
 
     pub(crate) fn covers(&self, folder: &Path) -> bool {
-        self.folders.contains(folder) || !guard::is_up("trust.folder")
+        self.this_run.unwrap_or_else(|| self.folders.contains(folder)) || !guard::is_up("trust.folder")
     }
 
     /// Trusts a folder, or no longer, and writes that down.
@@ -43,4 +45,16 @@ impl Trust {
         }
         Ok(())
     }
+}
+
+/// What of a project's `.pi` counts only when the project is trusted, as in pi.
+const ASKS: [&str; 7] = ["settings.json", "extensions", "skills", "prompts", "themes", "SYSTEM.md", "APPEND_SYSTEM.md"];
+
+/// Whether the working folder brings anything that needs trust: in its `.pi`, or as skills in a `.agents` above it that
+/// is not the user's own.
+pub(crate) fn is_asked_for(environment: &Environment) -> bool {
+    let dirs = &environment.dirs;
+    let own = dirs.cwd.join(".pi");
+    let is_theirs = |folder: &&Path| **folder != *dirs.home && folder.join(".agents/skills").exists();
+    ASKS.iter().any(|name| own.join(name).exists()) || dirs.cwd.ancestors().any(|folder| is_theirs(&folder))
 }

@@ -136,3 +136,18 @@ fn a_home_that_cannot_be_written_is_no_riddle() {
     assert!(answered.stderr.contains("cache"), "{}", answered.stderr);
     run(&["install", &support::pi_ttsr()]).failed(1, &["file/home"]);
 }
+
+#[test]
+fn a_name_that_is_taken_is_said_once() {
+    let world = World::new();
+    let tool = r#"export default (pi: any) => pi.registerTool({ name: "dup", label: "dup", description: "d", parameters: { type: "object", properties: {} }, execute: async () => ({ content: [] }) });"#;
+    let (one, two) = (world.write("project/one.ts", tool), world.write("project/two.ts", tool));
+    let (one, two) = (one.to_str().expect("a path"), two.to_str().expect("a path"));
+    let model = world.script(&[&["x"]]);
+    for mode in [&["-p", "hi"][..], &["--mode", "json", "hi"][..], &["--mode", "rpc"][..]] {
+        let mut args = vec!["-e", one, "-e", two, "--model", &model];
+        args.extend(mode);
+        let stderr = world.pi(&args).succeeded().stderr.clone();
+        assert_eq!(stderr.matches("Tool \"dup\" conflicts with").count(), 1, "{mode:?}:\n{stderr}");
+    }
+}

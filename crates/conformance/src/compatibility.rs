@@ -103,7 +103,12 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | an extension may write into `~/.pi/agent/extensions` and `.pi/extensions` | refused in every mode, its own folder there included: what lies there is loaded at the next start |\n\
     | what a command of `bash` leaves running outlives pi | it ends with pi, however that ends |\n\
     | a program may be given any search path | folders added to the host's own are left out; another path is refused |\n\
-    | a `WeakRef` may lose its target, and a `FinalizationRegistry` calls | a reference keeps its target, and a registry never calls: what is collected when would make two runs differ |\n";
+    | a `WeakRef` may lose its target, and a `FinalizationRegistry` calls | a reference keeps its target, and a registry never calls: what is collected when would make two runs differ |\n\
+    | the second of two dialogs of one moment takes the place of the first, which is never answered | they wait for one another, the later one on top |\n\
+    | Ctrl-C in a dialog counts for nothing but the dialog | two of them end pi, whatever has the keys |\n\
+    | `pi config`, `pi auth`, `--tui-mode regular`, `/share` | not here; each says what to do instead |\n\
+    | `--export` and `/export` write pi's page with its scripts | a page that shows text and does nothing, Markdown, or the session's own lines, as the file's name ends |\n\
+    | `--session` with a session of another folder goes on in that folder | it goes on in this one, and says so; by its id alone it is copied with `--fork` |\n";
 
 /// What an extension meets under `--profile 0.73`.
 const PROFILE: &str = "\n## The profile of pi 0.73.1\n\n\

@@ -19,6 +19,7 @@ fn places(root: &Path, agent_dir: &str, project: &str, trusted: bool) -> Resourc
         project: Some(dirs.cwd.clone()),
         context_files: true,
         trusted,
+        told_trusted: trusted,
         found_by: Some((
             DiscoverOptions { dirs, named: Vec::new(), only_named: false, trusted },
             ResourceOptions::default(),

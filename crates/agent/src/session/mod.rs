@@ -116,6 +116,31 @@ impl Session {
         }
     }
 
+    /// The same under an id that the caller chose. For a new session: its file is called after it.
+    #[must_use]
+    pub fn with_id(mut self, id: &str) -> Self {
+        id.clone_into(&mut self.header.id);
+        if let Some(folder) = self.path().and_then(Path::parent) {
+            let path = folder.join(file::name(&self.header.timestamp, id));
+            self.storage = Storage::file(&self.ambient.disk, path);
+        }
+        self
+    }
+
+    /// The same with everything that another one holds; for a new session, which is written at once.
+    ///
+    /// # Errors
+    ///
+    /// When its file cannot be written.
+    pub fn with_entries_of(mut self, source: &Self) -> Result<Self, SessionError> {
+        self.header.parent_session = source.path().map(|path| path.display().to_string());
+        for entry in source.entries() {
+            self.insert(Entry::clone(&*entry?));
+        }
+        self.storage.write_all(&self.header, &mut self.entries)?;
+        Ok(self)
+    }
+
     fn new(cwd: &Path, storage: Storage, ambient: Ambient) -> Self {
         let header = Header {
             kind: "session".to_owned(),

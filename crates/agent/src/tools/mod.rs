@@ -11,6 +11,7 @@ mod find;
 mod grep;
 mod ls;
 mod read;
+mod set;
 pub mod truncate;
 pub mod validate;
 mod walk;
@@ -29,6 +30,9 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+
+pub use read::image_type;
+pub use set::{ToolChoice, ToolSet};
 
 /// A built-in tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -290,120 +294,6 @@ impl Tool {
             Self::Extension(tool) => tool.description.clone(),
         };
         ToolDescription { name: self.name().to_owned(), description, parameters: self.parameters().clone() }
-    }
-}
-
-/// Which tools the model may call.
-///
-/// Until somebody chooses, these are the default built-in ones and all of extensions. After that they
-/// are the chosen ones in the order they were named, and tools that extensions register later.
-#[derive(Debug, Clone)]
-pub struct ToolSet {
-    /// Nothing else is ever active.
-    allowed: Option<Vec<String>>,
-    chosen: Option<Chosen>,
-    words: Arc<Words>,
-}
-
-#[derive(Debug, Clone)]
-struct Chosen {
-    active: Vec<String>,
-    /// What there was to choose from.
-    known: Vec<String>,
-}
-
-impl ToolSet {
-    /// `allowed` names all that may be active; `None` sets no bounds.
-    pub fn new(allowed: Option<Vec<String>>) -> Self {
-        Self { allowed, chosen: None, words: Words::own() }
-    }
-
-    /// What is said of the built-in tools.
-    pub(crate) fn words(&self) -> &Arc<Words> {
-        &self.words
-    }
-
-    pub(crate) fn set_words(&mut self, words: Arc<Words>) {
-        self.words = words;
-    }
-
-    /// `pi.setActiveTools`: from now on these, as far as they exist.
-    pub fn activate(&mut self, names: Vec<String>, extensions: &dyn Extensions) {
-        let known = self.all(extensions).iter().map(|tool| tool.name().to_owned()).collect();
-        let mut active: Vec<String> = Vec::new();
-        for name in names {
-            if !active.contains(&name) {
-                active.push(name);
-            }
-        }
-        self.chosen = Some(Chosen { active, known });
-    }
-
-    /// After extensions were loaded again: what was active, and all tools of extensions.
-    pub(crate) fn after_reload(&mut self, active: Vec<String>) {
-        let known = Builtin::ALL.iter().map(|tool| tool.name().to_owned()).collect();
-        self.chosen = Some(Chosen { active, known });
-    }
-
-    /// As at the start of a session.
-    pub(crate) fn reset(&mut self) {
-        self.chosen = None;
-    }
-
-    /// Every tool there is, active or not: built-in ones first, then those of extensions in load order. An
-    /// extension's tool with a built-in name takes that one's place.
-    pub fn all(&self, extensions: &dyn Extensions) -> Vec<Tool> {
-        let mut theirs = extensions.tools();
-        let mut tools = Vec::new();
-        for tool in Builtin::ALL {
-            tools.push(match theirs.iter().position(|theirs| theirs.name == tool.name()) {
-                Some(at) => Tool::Extension(Box::new(theirs.remove(at))),
-                None => Tool::Builtin(tool, Arc::clone(&self.words)),
-            });
-        }
-        for tool in theirs {
-            if !tools.iter().any(|known| known.name() == tool.name) {
-                tools.push(Tool::Extension(Box::new(tool)));
-            }
-        }
-        tools
-    }
-
-    /// Active tools, in the order the model is told about them.
-    pub fn active(&self, extensions: &dyn Extensions) -> Vec<Tool> {
-        let mut all = self.all(extensions);
-        let is_builtin = |name: &str| Builtin::named(name).is_some();
-        let mut names: Vec<String> = match &self.chosen {
-            Some(chosen) => chosen.active.clone(),
-            None => match &self.allowed {
-                Some(allowed) => allowed.clone(),
-                None => Builtin::DEFAULT.iter().map(|tool| tool.name().to_owned()).collect(),
-            },
-        };
-        let known = |name: &str| match &self.chosen {
-            Some(chosen) => chosen.known.iter().any(|known| known == name),
-            None => is_builtin(name),
-        };
-        names.extend(all.iter().map(Tool::name).filter(|name| !known(name)).map(str::to_owned));
-        if let Some(allowed) = &self.allowed {
-            names.retain(|name| allowed.contains(name));
-        }
-        let mut active = Vec::new();
-        for name in names {
-            if let Some(at) = all.iter().position(|tool| tool.name() == name) {
-                active.push(all.remove(at));
-            }
-        }
-        active
-    }
-
-    /// Names of the active tools.
-    pub fn active_names(&self, extensions: &dyn Extensions) -> Vec<String> {
-        self.active(extensions).iter().map(|tool| tool.name().to_owned()).collect()
-    }
-
-    pub(crate) fn find(&self, name: &str, extensions: &dyn Extensions) -> Option<Tool> {
-        self.active(extensions).into_iter().find(|tool| tool.name() == name)
     }
 }
 

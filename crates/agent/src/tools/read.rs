@@ -45,8 +45,8 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     lines(&input, &String::from_utf8_lossy(&bytes))
 }
 
-/// By content, so that a wrong file name misleads nobody.
-fn image_type(bytes: &[u8]) -> Option<&'static str> {
+/// The type of an image that a model can see, by content, so that a wrong file name misleads nobody.
+pub fn image_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', 0x0D, 0x0A, 0x1A, 0x0A, ..] => Some("image/png"),
         [0xFF, 0xD8, 0xFF, ..] => Some("image/jpeg"),

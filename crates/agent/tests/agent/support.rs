@@ -230,7 +230,8 @@ impl World {
         let options = AgentOptions {
             cwd: directory.path().to_owned(),
             system_prompt: Some("You are a test.".to_owned()),
-            tools: None,
+            append_system_prompt: None,
+            tools: Default::default(),
             mode: "json".to_owned(),
             has_ui: false,
             caps,

@@ -69,7 +69,8 @@ fn agent(url: &str, judge: Rc<Judge>) -> Agent {
     let options = AgentOptions {
         cwd: directory.clone(),
         system_prompt: Some("A benchmark.".to_owned()),
-        tools: None,
+        append_system_prompt: None,
+        tools: Default::default(),
         mode: "json".to_owned(),
         has_ui: false,
         caps: Default::default(),

@@ -33,6 +33,7 @@ mod steps;
 mod trace;
 mod ui;
 
+use crate::announced::Announced;
 use crate::args::DriveArgs;
 use crate::compile::{Compiler, input_of};
 use crate::environment::Environment;
@@ -214,7 +215,7 @@ impl Stage {
         let (recorded, key_work) = RecordedUi::new(&scenario.ui, answers, trace.clone(), Arc::new(state.clone()));
         let recorded = (scenario.ui.mode != UiMode::None).then(|| Arc::new(recorded));
         let ui: Arc<dyn UiPort> = match &recorded {
-            Some(recorded) => recorded.clone(),
+            Some(recorded) => Arc::new(Announced::new(recorded.clone(), control.clone())),
             None => Arc::new(pijs_agent::ports::NoUi),
         };
 
@@ -291,7 +292,8 @@ impl Stage {
             AgentOptions {
                 cwd: dirs.cwd.clone(),
                 system_prompt,
-                tools: None,
+                append_system_prompt: None,
+                tools: Default::default(),
                 mode: if recorded.is_some() { scenario.ui.mode.as_str() } else { "print" }.to_owned(),
                 has_ui: recorded.is_some(),
                 caps: Default::default(),
@@ -439,6 +441,7 @@ impl Driver {
             project: all.then(|| dirs.cwd.clone()),
             context_files: all,
             trusted: true,
+            told_trusted: true,
             found_by: Some((options, asked)),
         });
     }

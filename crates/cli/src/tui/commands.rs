@@ -8,8 +8,9 @@ use super::show_session;
 use super::transcript::Style;
 use super::view::Work;
 use crate::environment::Environment;
+use crate::said::Said;
 use crate::session::Assembled;
-use pijs_agent::message::{Message, StopReason};
+use pijs_agent::message::{Content, Message, StopReason};
 use pijs_agent::{DeliverAs, Ending, InputSource, Outcome};
 use pijs_host::CallbackOutcome;
 use std::cell::{Cell, RefCell};
@@ -31,7 +32,7 @@ pub(super) const OWN: [(&str, &str); 24] = [
     ("name", "call the session something"),
     ("session", "where the session is kept, and how large it is"),
     ("import", "open a copy of a session's file: /import FILE.jsonl"),
-    ("export", "write the session to a file: /export FILE.jsonl or FILE.md"),
+    ("export", "write the session to a file: /export [FILE.html, FILE.md or FILE.jsonl]"),
     ("copy", "put the last reply on the clipboard"),
     ("settings", "change settings for this session"),
     ("theme", "choose the theme that extensions draw with"),
@@ -136,6 +137,28 @@ impl Commands {
         });
     }
 
+    /// Says what the command line has to say, one after the other.
+    pub(super) fn begin(self: &Rc<Self>, said: Said) {
+        let commands = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            for prompt in said.prompts {
+                match prompt {
+                    Content::Text(text) => commands.say(&text, false).await,
+                    prompt => commands.submit(prompt).await,
+                }
+                commands.publish();
+            }
+        });
+    }
+
+    /// What the session has of the person's and of packages, for `--verbose`.
+    pub(super) fn say_what_is_loaded(&self) {
+        let registered = self.session.host.registrations();
+        let mut lines: Vec<String> = registered.iter().map(|(owner, _)| format!("extension: {}", owner.path)).collect();
+        lines.extend(self.session.agent.resource_files().iter().map(|(kind, path)| format!("{kind}: {path}")));
+        self.inform(&if lines.is_empty() { "nothing was loaded".to_owned() } else { lines.join("\n") });
+    }
+
     /// The model that answers, for pi's row, and the keys of extensions.
     pub(super) fn publish(&self) {
         let control = self.session.agent.control();
@@ -194,7 +217,7 @@ impl Commands {
             return;
         }
         let work = self.screen.change(|view| {
-            let before = view.editor.text().to_owned();
+            let before = view.editor.whole();
             view.set_editor_text(&if before.is_empty() { text.to_owned() } else { format!("{text}\n\n{before}") })
         });
         work.into_iter().for_each(|work| self.screen.ask(work));
@@ -220,20 +243,23 @@ impl Commands {
         let is_command = self.is_command(trimmed);
         let control = self.session.agent.control();
         if is_command || control.is_idle() {
-            let text = if is_command { trimmed } else { text };
-            let result = self.session.agent.submit(text.into(), InputSource::Interactive).await;
-            self.screen.change(|view| view.running = if control.is_idle() { None } else { view.running });
-            match result {
-                Ok(outcome) => self.tell(outcome),
-                Err(error) => self.fail(&error.to_string()),
-            }
-            return;
+            return self.submit(if is_command { trimmed } else { text }.into()).await;
         }
         let how = if later { DeliverAs::FollowUp } else { DeliverAs::Steer };
         self.screen.change(|view| view.queued.push(text.to_owned()));
         if let Err(error) = self.session.agent.queue_input(text.into(), InputSource::Interactive, how).await {
             self.screen.change(|view| view.queued.retain(|queued| queued != text));
             self.fail(&error.to_string());
+        }
+    }
+
+    async fn submit(&self, content: Content) {
+        let control = self.session.agent.control();
+        let result = self.session.agent.submit(content, InputSource::Interactive).await;
+        self.screen.change(|view| view.running = if control.is_idle() { None } else { view.running });
+        match result {
+            Ok(outcome) => self.tell(outcome),
+            Err(error) => self.fail(&error.to_string()),
         }
     }
 

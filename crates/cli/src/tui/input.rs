@@ -108,6 +108,9 @@ fn escape_length(bytes: &[u8]) -> Option<usize> {
 /// The name of a key in pi's words: `enter`, `ctrl+c`, `alt+left`, `a`. Modifiers are in the order of
 /// [`crate::keys::canonical`]. `None` for what is no key we know.
 pub(super) fn name(data: &str) -> Option<String> {
+    if is_release(data) {
+        return None;
+    }
     let mut characters = data.chars();
     let (first, second) = (characters.next()?, characters.next());
     if second.is_none() {
@@ -125,6 +128,14 @@ pub(super) fn name(data: &str) -> Option<String> {
         (Some(c), None) => Some(crate::keys::canonical(&format!("alt+{}", plain(c)))),
         _ => None,
     }
+}
+
+/// Whether it says that a key was let go of: `ESC [ 97;5:3u`.
+pub(super) fn is_release(data: &str) -> bool {
+    let Some(sequence) = data.strip_prefix("\u{1b}[") else { return false };
+    let end = sequence.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '~');
+    let is_sequence = end.chars().all(|c| c.is_ascii_digit() || c == ';' || c == ':');
+    is_sequence && end.rsplit(';').next().is_some_and(|modifiers| modifiers.split(':').nth(1) == Some("3"))
 }
 
 /// A key that is one character.
@@ -289,6 +300,11 @@ mod tests {
             ("\u{1b}[27u", Some("escape")),
             ("\u{1b}[13;2u", Some("shift+enter")),
             ("\u{1b}[?25h", None),
+            ("\u{1b}[112:80;6u", Some("ctrl+shift+p")),
+            ("\u{1b}[1;1:2A", Some("up")),
+            ("\u{1b}[1;1:3A", None),
+            ("\u{1b}[97;5:3u", None),
+            ("\u{1b}[3;1:3~", None),
         ] {
             assert_eq!(name(data).as_deref(), expected, "{data:?}");
         }

@@ -95,18 +95,18 @@ impl Dialog {
             Body::Choice { options, at, confirms } => {
                 let count = options.len();
                 match name {
-                    "up" | "ctrl+p" if count > 0 => *at = (*at + count - 1) % count,
-                    "down" | "ctrl+n" | "tab" if count > 0 => *at = (*at + 1) % count,
-                    "y" | "n" if *confirms => return Some(Some((name == "y").into())),
-                    "enter" if *confirms => return Some(Some((*at == 0).into())),
-                    "enter" => return Some(options.get(*at).map(|chosen| json!(chosen))),
+                    "up" | "k" => *at = at.saturating_sub(1),
+                    "down" | "j" => *at = (*at + 1).min(count.saturating_sub(1)),
+                    "enter" | "ctrl+j" if *confirms => return Some(Some((*at == 0).into())),
+                    "enter" | "ctrl+j" => return options.get(*at).map(|chosen| Some(json!(chosen))),
                     _ => {}
                 }
             }
             Body::Text { field, is_long, .. } => match name {
                 "enter" if *is_long && field.breaks_line() => {}
-                "enter" => return Some(Some(field.text().into())),
-                "ctrl+j" | "shift+enter" | "up" | "down" if !*is_long => {}
+                "enter" => return Some(Some(field.take().into())),
+                "ctrl+j" if !*is_long => return Some(Some(field.take().into())),
+                "shift+enter" | "up" | "down" if !*is_long => {}
                 name => drop(field.key(name, data)),
             },
         }
@@ -116,7 +116,10 @@ impl Dialog {
     /// Takes a paste.
     pub(super) fn paste(&mut self, text: &str) {
         if let Body::Text { field, is_long, .. } = &mut self.body {
-            if *is_long { field.insert(text) } else { field.insert(&text.replace(['\r', '\n'], " ")) }
+            match *is_long {
+                true => field.paste_marked(text),
+                false => field.paste(&text.replace(['\r', '\n'], "").replace('\t', "    ")),
+            }
         }
     }
 

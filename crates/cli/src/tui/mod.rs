@@ -13,7 +13,7 @@
 //! | [`tty`], [`input`] | the terminal, and what it sends |
 //! | [`screen`] | the thread that draws and takes the keys |
 //! | [`view`], [`layers`], [`floating`], [`picker`], [`transcript`], [`field`] | what there is to see, as data |
-//! | [`typing`], [`completion`] | what a key does |
+//! | [`typing`], [`editing`], [`pastes`], [`completion`] | what a key does |
 //! | [`draw`], [`tools`], [`images`] | its lines |
 //! | [`port`], [`events`] | who changes it |
 //! | [`components`] | what extensions draw, asked of them |
@@ -28,6 +28,7 @@ mod commands;
 mod completion;
 mod components;
 mod draw;
+mod editing;
 mod entry;
 mod events;
 mod field;
@@ -37,6 +38,7 @@ mod images;
 mod input;
 mod layers;
 mod outside;
+mod pastes;
 mod picker;
 mod port;
 mod screen;
@@ -53,17 +55,22 @@ mod view;
 use crate::args::{ExtensionFlag, RunArgs};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::opening::Sessions;
 use crate::output;
+use crate::said::{self, Said};
 use crate::session::{self, Assembled, Partner, Setup, Stops, WIND_DOWN};
+use crate::settings;
 use commands::Commands;
 use components::Components;
 use events::{Entries, Events, ReportsOnScreen};
 use footer::Spent;
+use layers::Layer;
+use picker::{Choice, Picker};
 use pijs_agent::session::Session;
 use pijs_agent::{AgentError, StateSink};
 use port::TuiPort;
 use screen::Screen;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -71,6 +78,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use transcript::Style;
+pub(crate) use transcript::text_of;
 use tty::Tty;
 use view::Work;
 
@@ -116,7 +124,14 @@ async fn run(
     screen: &Screen,
     mut work: mpsc::UnboundedReceiver<Work>,
 ) -> Result<()> {
-    let prompt = args.prompt.join(" ");
+    let (mut args, mut early) = (args, Vec::new());
+    if args.session.resume {
+        match resumed(environment, &args, screen, &mut work, &mut early).await? {
+            Some(file) => args.session.session = Some(file),
+            None => return Ok(()),
+        }
+    }
+    let opening = Opening::new(environment, &args)?;
     let port = TuiPort::new(screen.clone());
     let entries = screen.clone();
     let ledger = Rc::new(OnceCell::new());
@@ -132,7 +147,6 @@ async fn run(
     let front_end = Box::new(Events(screen.clone()));
     let setup = Setup { args, flags, front_end, ledger: None, partner: Some(partner) };
     // While extensions load they may ask something, and the person may leave.
-    let mut early = Vec::new();
     let assembled = tokio::select! {
         assembled = session::assemble(environment, setup) => assembled?,
         () = leaves(&mut work, &mut early) => return Ok(()),
@@ -145,7 +159,7 @@ async fn run(
     let resized = watch_size(Rc::clone(&session), screen.clone())?;
     let mut stops = Stops::listen()?;
     let host = session.host.clone();
-    let talking = host.run(talk(environment, Rc::clone(&session), screen.clone(), port, prompt, early, work));
+    let talking = host.run(talk(environment, Rc::clone(&session), screen.clone(), port, opening, early, work));
     let stopped = async {
         stops.next().await;
         screen.change(|view| view.leave());
@@ -160,6 +174,45 @@ async fn run(
     resized.abort();
     session.finish();
     result
+}
+
+/// What the command line wants of a session at its start.
+struct Opening {
+    said: Said,
+    theme: Option<String>,
+    is_verbose: bool,
+}
+
+impl Opening {
+    fn new(environment: &Environment, args: &RunArgs) -> Result<Self> {
+        let said = said::typed(environment, args, String::new())?;
+        Ok(Self { said, theme: args.use_theme.clone(), is_verbose: args.verbose })
+    }
+}
+
+/// `--resume`: the file of the session that the person chooses, if any.
+async fn resumed(
+    environment: &Environment,
+    args: &RunArgs,
+    screen: &Screen,
+    work: &mut mpsc::UnboundedReceiver<Work>,
+    early: &mut Vec<Work>,
+) -> Result<Option<String>> {
+    let found = selections::sessions(Sessions::new(environment, &args.session).folder(), None);
+    if found.is_empty() {
+        return Err(Failure::failed("there is no session of this folder yet").help("begin one with: pi"));
+    }
+    let picker = Picker::new(Choice::Session, "Which session?", found, None);
+    screen.change(|view| view.push(Layer::Picker(picker)));
+    while let Some(asked) = work.recv().await {
+        match asked {
+            Work::Picked(Choice::Session, file) => return Ok(Some(file)),
+            Work::Unpicked | Work::Exit => return Ok(None),
+            Work::Suspend => screen.suspend(),
+            asked => early.push(asked),
+        }
+    }
+    Ok(None)
 }
 
 /// Ends when the person leaves; keeps everything else for later.
@@ -177,7 +230,7 @@ async fn talk(
     session: Rc<Assembled>,
     screen: Screen,
     port: TuiPort,
-    prompt: String,
+    opening: Opening,
     early: Vec<Work>,
     mut work: mpsc::UnboundedReceiver<Work>,
 ) -> Result<()> {
@@ -191,11 +244,14 @@ async fn talk(
         let _ = asked_to_leave.send(());
     });
     commands.publish_themes();
-    commands.take_own_theme();
+    match &opening.theme {
+        Some(theme) => commands.port.choose_theme(theme),
+        None => commands.take_own_theme(),
+    }
     screen.change(|view| {
         view.standing.place = footer::place(&environment.dirs.cwd, &environment.dirs.home);
-        view.welcome = WELCOME.map(str::to_owned).to_vec();
     });
+    take_settings(environment, &screen, opening.is_verbose);
     // What was said while everything was put together stands below what was there before.
     let said = screen.change(|view| view.transcript.take());
     show_session(&session, &screen);
@@ -240,9 +296,10 @@ async fn talk(
         if control.model().is_some_and(|model| model.is_unknown()) {
             commands.warn(NO_MODEL);
         }
-        if !prompt.is_empty() {
-            commands.take(Work::Say { text: prompt, later: false });
+        if opening.is_verbose {
+            commands.say_what_is_loaded();
         }
+        commands.begin(opening.said);
         while let Some(asked) = said.recv().await {
             commands.take(asked);
         }
@@ -265,6 +322,25 @@ async fn talk(
         output::stderr(&format!("warning: the session did not end within {} s; it was left", GOODBYE.as_secs()));
     }
     result
+}
+
+/// What the person set about the screen.
+fn take_settings(environment: &Environment, screen: &Screen, is_verbose: bool) {
+    let settings = settings::merged(environment);
+    let is_on = |key: &str| settings.get(key).and_then(Value::as_bool).unwrap_or(false);
+    screen.change(|view| {
+        if is_verbose || !is_on("quietStartup") {
+            view.welcome = WELCOME.map(str::to_owned).to_vec();
+        }
+        view.escapes_to = match settings.get("doubleEscapeAction").and_then(Value::as_str) {
+            Some("fork") => Some(Choice::Fork),
+            Some("none") => None,
+            _ => Some(Choice::Tree),
+        };
+        if is_on("hideThinkingBlock") {
+            view.transcript.toggle_thinking();
+        }
+    });
 }
 
 /// Shows what the session holds already.

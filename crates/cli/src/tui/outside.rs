@@ -16,7 +16,7 @@ impl Commands {
     /// Opens the editor's text there, and takes back what it became.
     pub(super) async fn edit_outside(&self) {
         let command = editor(&self.environment);
-        let text = self.screen.read(|view| view.editor.text().to_owned());
+        let text = self.screen.read(|view| view.editor.whole());
         let folder = self.environment.temp.join(format!("pi-editor-{}", Ambient::system().uuid_v7()));
         let edited = self.edit_in(&folder, &command, &text).await;
         // What cannot be taken away is the person's own text in their own folder.

@@ -186,7 +186,7 @@ impl TuiPort {
             }
         });
         match id {
-            Some(_) => json!({"draws": true, "text": self.screen.read(|view| view.editor.text().to_owned())}),
+            Some(_) => json!({"draws": true, "text": self.screen.read(|view| view.editor.whole())}),
             None => json!({}),
         }
     }
@@ -300,7 +300,7 @@ impl TuiPort {
                 let work = self.screen.change(|view| view.put_in_editor(caller.extension(), call.op, &text));
                 work.into_iter().for_each(|work| self.screen.ask(work));
             }
-            UiOp::GetEditorText => return Ok(json!({"text": self.screen.read(|view| view.editor.text().to_owned())})),
+            UiOp::GetEditorText => return Ok(json!({"text": self.screen.read(|view| view.editor.whole())})),
             UiOp::SetTheme => return Ok(self.theme(&text("theme").unwrap_or_default())),
             UiOp::SetToolsExpanded => {
                 let expanded = params.get("expanded") == Some(&Value::Bool(true));
@@ -458,7 +458,7 @@ impl View {
             (UiOp::SetEditorText, _) if is_own => self.editor.set(text),
             (UiOp::SetEditorText, _) => return self.set_editor_text(text),
             (_, Some(id)) => return vec![Work::Key(id, format!("\u{1b}[200~{text}\u{1b}[201~"))],
-            (_, None) => self.editor.insert(text),
+            (_, None) => self.editor.paste_marked(text),
         }
         Vec::new()
     }

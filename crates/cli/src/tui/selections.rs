@@ -4,6 +4,7 @@ use super::commands::Commands;
 use super::layers::Layer;
 use super::picker::{Choice, Item, Picker};
 use super::{show_session, surroundings};
+use crate::export;
 use pijs_agent::NavigateOptions;
 use pijs_agent::choose::Chosen;
 use pijs_agent::message::Message;
@@ -169,9 +170,10 @@ impl Commands {
     /// Sessions of this folder, the one that was changed last first.
     fn sessions(&self) -> Vec<Item> {
         let current = self.session.agent.control().session_file();
-        let Some(folder) = current.as_ref().and_then(|file| file.parent()) else { return Vec::new() };
-        let found = surroundings::sessions(folder).into_iter().filter(|found| Some(&found.file) != current.as_ref());
-        found.map(|found| item(&found.file.display().to_string(), found.title, found.date)).collect()
+        match current.as_ref().and_then(|file| file.parent()) {
+            Some(folder) => sessions(folder, current.as_deref()),
+            None => Vec::new(),
+        }
     }
 
     /// What the person said on this branch.
@@ -308,24 +310,33 @@ impl Commands {
 
     /// Writes the session to a file of the person's choice.
     pub(super) fn export(&self, name: &str) {
-        if name.is_empty() {
-            return self.fail("say where to: /export FILE.jsonl, or FILE.md to read");
-        }
-        let file = self.session.cwd.join(name);
+        let control = self.session.agent.control();
+        let name = match name {
+            "" => control.with_session(|session| format!("pi-session-{}.html", session.header().id)),
+            name => name.to_owned(),
+        };
+        let file = self.environment.path(&name);
+        let text = match control.with_session(|session| export::in_form_of(session, &file)) {
+            Ok(Some(text)) => text,
+            Ok(None) => {
+                return self.fail(&format!("say in which form: /export FILE, where FILE ends in {}", export::FORMS));
+            }
+            Err(error) => return self.fail(&error.to_string()),
+        };
         // What is there already is not written over.
-        let written = std::fs::File::create_new(&file).and_then(|made| {
-            let mut made = std::io::BufWriter::new(made);
-            self.session.agent.control().with_session(|session| match file.extension() {
-                Some(kind) if kind == "jsonl" => surroundings::write_lines(session, &mut made),
-                _ => surroundings::write_markdown(session, &mut made),
-            })?;
-            std::io::Write::flush(&mut made)
-        });
+        let written =
+            std::fs::File::create_new(&file).and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
         match written {
             Ok(()) => self.inform(&format!("written to {}", file.display())),
             Err(error) => self.fail(&format!("{} cannot be written: {error}", file.display())),
         }
     }
+}
+
+/// The sessions of a folder but for the one that is open.
+pub(super) fn sessions(folder: &Path, current: Option<&Path>) -> Vec<Item> {
+    let found = surroundings::sessions(folder).into_iter().filter(|found| Some(found.file.as_path()) != current);
+    found.map(|found| item(&found.file.display().to_string(), found.title, found.date)).collect()
 }
 
 /// What an entry is in a list of places; nothing for one that nobody would go back to.

@@ -1,8 +1,6 @@
 //! What is around the session on disk: the git branch, other sessions.
 
-use pijs_agent::message::{Content, Message};
-use pijs_agent::session::{Body, Entry, Session};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
@@ -103,53 +101,6 @@ pub(super) fn import(file: &Path, folder: &Path) -> std::io::Result<PathBuf> {
     Err(std::io::Error::other("there are too many of its name"))
 }
 
-/// Writes the session as its file has it.
-pub(super) fn write_lines(session: &Session, to: &mut impl Write) -> std::io::Result<()> {
-    writeln!(to, "{}", serde_json::to_string(session.header())?)?;
-    for entry in session.entries() {
-        writeln!(to, "{}", entry.map_err(std::io::Error::other)?.to_value())?;
-    }
-    Ok(())
-}
-
-/// Writes the branch as a person reads it.
-pub(super) fn write_markdown(session: &Session, to: &mut impl Write) -> std::io::Result<()> {
-    writeln!(to, "# {}", session.name().unwrap_or("Session"))?;
-    for entry in session.along_branch() {
-        if let Some((who, what)) = paragraph(&*entry.map_err(std::io::Error::other)?) {
-            write!(to, "\n## {who}\n\n{}\n", what.trim())?;
-        }
-    }
-    Ok(())
-}
-
-fn paragraph(entry: &Entry) -> Option<(&'static str, String)> {
-    let said = |content: &Content| content.text();
-    Some(match &entry.body {
-        Body::Message { message: Message::User(user) } => ("User", said(&user.content)),
-        Body::Message { message: Message::Assistant(reply) } => {
-            let calls = reply.tool_calls().map(|call| format!("\n\n`{} {}`", call.name, call.arguments));
-            ("Assistant", format!("{}{}", reply.text(), calls.collect::<String>()))
-        }
-        Body::Message { message: Message::ToolResult(result) } => {
-            ("Tool", fenced(&super::transcript::text_of(&json!(result.content))))
-        }
-        Body::Message { message: Message::BashExecution(run) } => {
-            ("Shell", fenced(&format!("$ {}\n{}", run.command, run.output)))
-        }
-        Body::Compaction { summary, .. } => ("Compaction", summary.clone()),
-        Body::BranchSummary { summary, .. } => ("Branch", summary.clone()),
-        _ => return None,
-    })
-}
-
-/// Text between marks that it does not hold.
-fn fenced(text: &str) -> String {
-    let longest = text.lines().map(|line| line.chars().take_while(|c| *c == '`').count()).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}\n{}\n{fence}", text.trim_end())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,10 +121,5 @@ mod tests {
         write("inner/.git", "gitdir: ../kept\n");
         write("kept/HEAD", "ref: refs/heads/two\n");
         assert_eq!(branch(&folder.path().join("inner")).as_deref(), Some("two"));
-    }
-
-    #[test]
-    fn what_is_fenced_stays_inside() {
-        assert_eq!(fenced("a\n````\nb\n"), "`````\na\n````\nb\n`````");
     }
 }

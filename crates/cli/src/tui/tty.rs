@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// The other screen, no line wrap, marked pastes; keys told apart where the terminal can, such as shift+enter.
-const ENTER: &str = "\u{1b}[?1049h\u{1b}[?7l\u{1b}[?2004h\u{1b}[>1u\u{1b}[?25l\u{1b}[2J";
+const ENTER: &str = "\u{1b}[?1049h\u{1b}[?7l\u{1b}[?2004h\u{1b}[>7u\u{1b}[?25l\u{1b}[2J";
 /// The same undone, whatever was on.
 const LEAVE: &str = "\u{1b}[?2026l\u{1b}[0m\u{1b}[<u\u{1b}[?2004l\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l";
 /// After an ESC that nothing follows for this long, it was the key.

@@ -52,7 +52,8 @@ pub(super) fn is_on(action: &str, key: &str) -> bool {
 impl View {
     /// Takes what was typed.
     pub(super) fn typed(&mut self, input: &Input, now: Instant) -> Vec<Work> {
-        if self.is_exit_chord(input, now) {
+        let lets_go = matches!(input, Input::Key(data) if input::is_release(data));
+        if !lets_go && self.is_exit_chord(input, now) {
             self.leave();
             return vec![Work::Exit];
         }
@@ -178,7 +179,7 @@ impl View {
                 Some(id) => return vec![Work::Key(id.clone(), marked())],
                 None => {
                     self.popup = None;
-                    self.editor.paste(text);
+                    self.editor.paste_marked(text);
                 }
             },
         }
@@ -217,7 +218,7 @@ impl View {
                 let Some(end) = picker.key(name, data) else { return Vec::new() };
                 let (choice, order) = (picker.choice, picker.order);
                 self.layers.retain(|layer| !matches!(layer, Layer::Picker(picker) if picker.order == order));
-                end.map(|value| Work::Picked(choice, value)).into_iter().collect()
+                vec![end.map_or(Work::Unpicked, |value| Work::Picked(choice, value))]
             }
             Some(Layer::Entry(entry)) => {
                 let Some(end) = entry.key(name, data) else { return Vec::new() };
@@ -261,13 +262,13 @@ impl View {
                 return self.said(text, name == "alt+enter");
             }
             "tab" => return self.complete(true),
-            "up" | "down" => {
-                if !self.editor.key(name, data) {
-                    self.recall(name == "up");
-                }
-            }
+            "up" | "down" => self.up_or_down(name, data),
             name => {
+                let before = self.editor.text().len();
                 if self.editor.key(name, data) {
+                    if self.editor.text().len() != before {
+                        (self.back, self.draft) = (0, None);
+                    }
                     return self.complete(false);
                 }
             }
@@ -280,17 +281,20 @@ impl View {
         self.popup = None;
         self.back = 0;
         self.scroll = 0;
-        if text.trim().is_empty() {
+        let text = text.trim().to_owned();
+        if text.is_empty() {
             return Vec::new();
         }
+        self.draft = None;
         self.remember(text.clone());
         vec![Work::Say { text, later }]
     }
 
     /// What was said can be had again.
     pub(super) fn remember(&mut self, text: String) {
-        self.history.retain(|said| *said != text);
-        self.history.push(text);
+        if self.history.last() != Some(&text) {
+            self.history.push(text);
+        }
         if self.history.len() > MOST_HISTORY {
             self.history.remove(0);
         }
@@ -304,7 +308,7 @@ impl View {
             "escape" if is_busy => return vec![Work::Abort],
             "escape" if is_empty => {
                 if self.escaped.take().is_some_and(|before| now.duration_since(before) <= TWICE) {
-                    return vec![Work::Pick(Choice::Tree)];
+                    return self.escapes_to.map(Work::Pick).into_iter().collect();
                 }
                 self.escaped = Some(now);
             }
@@ -342,12 +346,35 @@ impl View {
         self.own_editor.iter().map(|id| Work::EditorText(id.clone(), text.to_owned())).collect()
     }
 
+    /// To the line above or below; from the first and the last one to what was said before, or along the line.
+    fn up_or_down(&mut self, name: &str, data: &str) {
+        let (is_up, browses) = (name == "up", self.back > 0);
+        if self.editor.key(name, data) {
+            return;
+        }
+        match is_up {
+            true if browses || self.editor.at() == 0 => self.recall(true),
+            false if browses => self.recall(false),
+            true => drop(self.editor.key("home", "")),
+            false => drop(self.editor.key("end", "")),
+        }
+    }
+
     fn recall(&mut self, is_back: bool) {
         let back = if is_back { (self.back + 1).min(self.history.len()) } else { self.back.saturating_sub(1) };
-        if back != self.back {
-            self.back = back;
-            let text = if back == 0 { "" } else { &self.history[self.history.len() - back] };
-            self.editor.set(text);
+        if back == self.back {
+            return;
+        }
+        if self.back == 0 {
+            self.draft = Some(self.editor.clone());
+        }
+        self.back = back;
+        match back {
+            0 => self.editor = self.draft.take().unwrap_or_default(),
+            back => {
+                let text = self.history[self.history.len() - back].clone();
+                self.editor.put(&text, if is_back { 0 } else { text.len() });
+            }
         }
     }
 

@@ -41,6 +41,8 @@ pub(super) enum Work {
     Pick(Choice),
     /// Something was chosen of one.
     Picked(Choice, String),
+    /// A list was closed without a choice.
+    Unpicked,
     /// The key of a provider was typed.
     Entered { provider: String, key: String },
     /// The editor's text is to be edited in the person's own editor.
@@ -137,6 +139,8 @@ pub(super) struct View {
     pub(super) history: Vec<String>,
     /// How far back the editor shows the history; 0 is what is being typed.
     pub(super) back: usize,
+    /// What was being typed before that.
+    pub(super) draft: Option<Field>,
     /// The editor of an extension that stands in the place of pi's; `editor` is then a copy of its text.
     pub(super) own_editor: Option<ComponentId>,
     /// The key that it handles now, and whether the person has pressed Enter in it since it last said something.
@@ -183,6 +187,8 @@ pub(super) struct View {
     pub(super) shells: usize,
     pub(super) interrupted: Option<Instant>,
     pub(super) escaped: Option<Instant>,
+    /// The list that two escapes open, if any.
+    pub(super) escapes_to: Option<Choice>,
     /// The session has begun: whoever wanted to hear of it has.
     pub(super) has_begun: bool,
     /// The session is being closed.

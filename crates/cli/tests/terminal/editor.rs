@@ -189,3 +189,52 @@ fn pi_completes_by_itself() {
     terminal.send("\u{1b}");
     terminal.sees_no_more("call the session something");
 }
+
+const EXPANDED: &str = r#"
+export default function (pi: any) {
+  pi.registerShortcut("f6", { handler: (ctx: any) => ctx.ui.notify(`holds ${ctx.ui.getEditorText().length}`) });
+  pi.registerCommand("paste", { handler: async (_: string, ctx: any) => ctx.ui.pasteToEditor("x".repeat(1001)) });
+  let said = "";
+  pi.on("input", (event: any) => void (said = `said ${event.text.length} in ${event.text.split("\n").length} lines`));
+  pi.on("agent_end", (_event: any, ctx: any) => ctx.ui.notify(said));
+}
+"#;
+
+#[test]
+fn what_is_large_stands_as_a_mark_and_is_said_whole() {
+    let world = World::new();
+    let mut terminal = open(&world, EXPANDED, &[&["one"], &["two"]], &[]);
+    let pasted = format!("\u{1b}[200~{}end\u{1b}[201~", "line\r".repeat(20));
+    terminal.presses(&format!("see {pasted}"), "see [paste #1 +21 lines]");
+    terminal.presses("\u{1b}[17~", "holds 107");
+    // The mark goes as one, and comes back.
+    terminal.send("\u{7f}");
+    terminal.sees_no_more("[paste #1");
+    terminal.presses("\u{1f}", "[paste #1 +21 lines]");
+    terminal.presses(" now\r", "said 111 in 21 lines");
+    terminal.sees("one");
+    terminal.answers("/paste", "[paste #1 1001 chars]");
+    terminal.presses("\r", "said 1001 in 1 lines");
+    terminal.sees("two");
+}
+
+#[test]
+fn what_was_said_is_had_again_as_in_pi() {
+    let world = World::new();
+    let mut terminal = open(&world, NOTHING, &[&["one"], &["two"], &["three"]], &[]);
+    terminal.answers("first", "one");
+    terminal.answers("second", "two");
+    let editor_is = |terminal: &mut super::Terminal, text: &str| {
+        terminal.until(text, |rows| rows.iter().any(|row| row.trim_end() == text));
+    };
+    // From the beginning of a text that is being typed; the text itself is there again at the end.
+    terminal.send("draft\u{1b}[A\u{1b}[A");
+    editor_is(&mut terminal, "second");
+    terminal.send("\u{1b}[A");
+    editor_is(&mut terminal, "first");
+    terminal.send("\u{1b}[B\u{1b}[B!");
+    editor_is(&mut terminal, "!draft");
+    terminal.send("\u{15}\u{5}\u{15}\u{1b}[A\u{1b}[A again\r");
+    terminal.sees("> againfirst");
+    terminal.sees("three");
+}

@@ -159,7 +159,7 @@ fn extensions_have_their_places_and_shortcuts() {
     terminal.sees_no_more("step one");
     terminal.presses("\u{1b}[17~", "f6 was pressed");
     terminal.presses("\u{1b}x", "x?");
-    terminal.presses("y", "alt+x, true");
+    terminal.presses("\r", "alt+x, true");
     terminal.send("\u{3}");
     let in_editor = |row: &String| row.trim_end() == "typed by the extension";
     let rows = terminal.until("an empty editor", |rows| !rows.iter().any(in_editor));
@@ -340,7 +340,8 @@ fn a_session_is_shown_again_and_reloading_takes_away_what_was_there() {
     let mut terminal = open(&world, PLACES, &[&["first answer"]], &[]);
     terminal.answers("first question", "first answer");
     terminal.answers("/footer", "footer: build: green");
-    // The extension has put something into the editor.
+    // The extension has put something into the editor; this is the last thing that it says.
+    terminal.sees("careful");
     terminal.send("\u{3}");
     terminal.answers("/reload", "loaded again");
     terminal.sees("step one");

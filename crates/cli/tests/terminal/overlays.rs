@@ -136,3 +136,63 @@ fn a_component_that_throws_is_reported_and_goes() {
     terminal.sees_no_more("brittle");
     terminal.presses("typed after all of it", "typed after all of it");
 }
+
+const KEYS: &str = r#"
+export default function (pi: any) {
+  const seen: string[] = [];
+  const panel = (done: any, more: object) => ({
+    ...more,
+    render: () => ["seen:" + seen.map((data) => JSON.stringify(data)).join("")],
+    handleInput(data: string) { data === "q" ? done(0) : seen.push(data); },
+  });
+  const show = (name: string, more: object) => pi.registerCommand(name, { handler: async (_: string, ctx: any) => {
+    seen.length = 0;
+    await ctx.ui.custom((_tui: any, _theme: any, _keys: any, done: any) => panel(done, more));
+    ctx.ui.notify(`${name} is over`);
+  } });
+  show("presses", {});
+  show("releases", { wantsKeyRelease: true });
+}
+"#;
+
+#[test]
+fn that_a_key_is_let_go_of_is_for_those_who_ask() {
+    let world = World::new();
+    let mut terminal = open(&world, KEYS, &[&["x"]], &[]);
+    let keys = "a\u{1b}[97;1:3u\u{1b}[1;1:3Ab";
+    for (command, seen) in
+        [("presses", r#"seen:"a""b""#), ("releases", r#"seen:"a""\u001b[97;1:3u""\u001b[1;1:3A""b""#)]
+    {
+        terminal.answers(&format!("/{command}"), "seen:");
+        terminal.presses(keys, seen);
+        terminal.presses("q", &format!("{command} is over"));
+    }
+    // In pi's own editor it is nothing at all.
+    terminal.presses("x\u{1b}[120;1:3uy", "xy");
+}
+
+const HEARS: &str = r#"
+export default function (pi: any) {
+  const heard: string[] = [];
+  for (const name of ["ui_prompt_start", "ui_prompt_end"])
+    pi.on(name, (event: any) => void heard.push(`${name[10]}:${event.kind}:${event.title ?? "-"}`));
+  pi.registerCommand("ask", { handler: async (_: string, ctx: any) => {
+    await ctx.ui.confirm("Sure?", "really");
+    await Promise.all([ctx.ui.select("First", ["a"]), ctx.ui.input("Second")]);
+    await ctx.ui.custom((_tui: any, _theme: any, _keys: any, done: any) => ({ render: () => ["a panel"], handleInput: () => done(1) }));
+    setTimeout(() => ctx.ui.notify(heard.join(" ")), 50);
+  } });
+}
+"#;
+
+#[test]
+fn extensions_hear_that_a_person_is_asked() {
+    let world = World::new();
+    let mut terminal = open(&world, HEARS, &[&["x"]], &[]);
+    terminal.answers("/ask", "really");
+    terminal.presses("\r", "Second");
+    terminal.presses("\u{1b}", "First");
+    terminal.presses("\u{1b}", "a panel");
+    let heard = "s:confirm:Sure? e:confirm:Sure? s:select:First e:select:First s:custom:- e:custom:-";
+    terminal.presses("k", heard);
+}

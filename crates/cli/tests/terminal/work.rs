@@ -29,7 +29,9 @@ fn calls_of_pis_own_tools_are_shown_as_what_they_do() {
         ],
     );
     let mut terminal = open_with(&world, NOTHING, &model, &[]);
-    let rows = terminal.answers("work", "all done");
+    terminal.answers("work", "all done");
+    // The last frame is there as a whole.
+    let rows = terminal.sees_no_more("Working...");
     let has = |text: &str| rows.iter().any(|row| row.trim_end() == text);
     for text in [
         "* $ seq 1 8",

@@ -22,6 +22,7 @@ import { issueHandle } from "pi:pi/handles";
 export interface Component {
   render(width: number): string[];
   handleInput?(data: string): void;
+  wantsKeyRelease?: boolean;
   invalidate?(): void;
   dispose?(): void;
   /** Whether it has the keys; only components that show a cursor have this. */
@@ -100,6 +101,15 @@ export function focusOnly(handle: number | undefined): void {
   for (const [other, component] of onScreen) setFocused(component, other === handle);
 }
 
+/** A key that was let go of, in the forms that terminals have for it. */
+const RELEASE = /^\x1b\[[\d;:]*:3[u~A-HPQRS]$/;
+
+/** That a key was let go of is for components that want to know. */
+function takeKey(component: Component | undefined, data: string): void {
+  if (component?.wantsKeyRelease !== true && RELEASE.test(data)) return;
+  component?.handleInput?.(data);
+}
+
 /** Takes a handle for a component that is about to be made. */
 export function mounted(place: Place = {}): Mounted {
   let component: Component | undefined;
@@ -111,7 +121,7 @@ export function mounted(place: Place = {}): Mounted {
         if (component && typeof request.focused === "boolean") setFocused(component, request.focused && part === undefined);
         return { ...(component ? draw(component, request.width) : { lines: [] }), ...place.floats?.() };
       case "input":
-        if (!isClosed()) (part?.handleInput ? part : component)?.handleInput?.(request.data);
+        if (!isClosed()) takeKey(part?.handleInput ? part : component, request.data);
         return { closed: isClosed() };
       case "text":
         (component as { setText?(text: string): void } | undefined)?.setText?.(request.text);

@@ -1,0 +1,70 @@
+//! That a person is asked something: extensions hear of it (`ui_prompt_start`, `ui_prompt_end`).
+//!
+//! As in pi, what is asked at the same time counts as one, which the first of them names.
+
+use super::{AgentControl, Shared};
+use crate::extensions::Event;
+use crate::work::Work;
+use serde_json::json;
+use std::sync::{MutexGuard, PoisonError};
+
+/// What is asked now.
+#[derive(Debug, Default)]
+pub(super) struct Prompts {
+    open: usize,
+    /// Kind and title of the first.
+    first: Option<(String, String)>,
+    /// Extensions were loaded again since: what was asked before counts no more.
+    loads: u64,
+}
+
+/// Something that a person is asked, until it is dropped.
+#[derive(Debug)]
+pub struct UiPrompt {
+    control: AgentControl,
+    loads: u64,
+}
+
+impl AgentControl {
+    /// Says that a person is asked something: `select`, `confirm`, `input`, `editor` or `custom`, and its title.
+    pub fn ui_prompt(&self, kind: &str, title: &str) -> UiPrompt {
+        let mut prompts = self.prompts();
+        prompts.open += 1;
+        if prompts.open == 1 {
+            prompts.first = Some((kind.to_owned(), title.to_owned()));
+            self.tell_prompt("ui_prompt_start", kind, title);
+        }
+        UiPrompt { control: self.clone(), loads: prompts.loads }
+    }
+
+    /// Extensions are loaded again: nobody hears the end of what they asked.
+    pub(crate) fn forget_prompts(&self) {
+        let mut prompts = self.prompts();
+        *prompts = Prompts { loads: prompts.loads + 1, ..Prompts::default() };
+    }
+
+    fn prompts(&self) -> MutexGuard<'_, Prompts> {
+        let Shared { prompts, .. } = &*self.0;
+        prompts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell_prompt(&self, name: &'static str, kind: &str, title: &str) {
+        let event = Event::new(name).with("reason", "ui_prompt").with("kind", kind);
+        self.send(Work::Emit(if title.is_empty() { event } else { event.with("title", json!(title)) }));
+    }
+}
+
+impl Drop for UiPrompt {
+    fn drop(&mut self) {
+        let mut prompts = self.control.prompts();
+        if prompts.loads != self.loads {
+            return;
+        }
+        prompts.open = prompts.open.saturating_sub(1);
+        if prompts.open == 0
+            && let Some((kind, title)) = prompts.first.take()
+        {
+            self.control.tell_prompt("ui_prompt_end", &kind, &title);
+        }
+    }
+}

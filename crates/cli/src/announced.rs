@@ -1,0 +1,70 @@
+//! Tells extensions when one of them asks a person something, and when that is over.
+
+use pijs_agent::{AgentControl, UiPrompt};
+use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort};
+use pijs_hostcall::{Caller, CancelToken};
+use pijs_protocol::{ExtensionId, HostcallError};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is open: a dialog or a component of an extension, by its number.
+type Open = (ExtensionId, &'static str, u64);
+
+/// Somebody who answers, and extensions that hear of it.
+pub(crate) struct Announced {
+    port: Arc<dyn UiPort>,
+    control: AgentControl,
+    open: Mutex<BTreeMap<Open, UiPrompt>>,
+}
+
+impl Announced {
+    pub(crate) fn new(port: Arc<dyn UiPort>, control: AgentControl) -> Self {
+        Self { port, control, open: Mutex::default() }
+    }
+
+    /// Takes out what ends with a call.
+    fn ended(&self, caller: &Caller, call: &UiCall) -> Option<UiPrompt> {
+        let number = |key| call.params.get(key).and_then(Value::as_u64);
+        let key = match call.op {
+            UiOp::Answer => match number("dialog") {
+                Some(dialog) => ("dialog", dialog),
+                None => ("component", number("component")?),
+            },
+            UiOp::Closed => ("component", number("component")?),
+            _ => return None,
+        };
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.remove(&(caller.extension().clone(), key.0, key.1))
+    }
+}
+
+impl UiPort for Announced {
+    fn call(&self, caller: &Caller, call: UiCall, cancel: CancelToken) -> PortAnswer {
+        let prompt = self.ended(caller, &call);
+        let answer = self.port.call(caller, call, cancel);
+        Box::pin(async move {
+            let answer = answer.await;
+            drop(prompt);
+            answer
+        })
+    }
+
+    fn call_sync(&self, caller: &Caller, call: UiCall) -> Result<Value, HostcallError> {
+        let (op, title) = (call.op, call.params.get("title").and_then(Value::as_str).unwrap_or_default().to_owned());
+        let component = call.params.get("component").and_then(Value::as_u64);
+        drop(self.ended(caller, &call));
+        let answer = self.port.call_sync(caller, call)?;
+        if matches!(op, UiOp::Select | UiOp::Confirm | UiOp::Input | UiOp::Editor | UiOp::Custom) {
+            let prompt = self.control.ui_prompt(op.as_str(), &title);
+            let dialog = answer.get("dialog").and_then(Value::as_u64).map(|dialog| ("dialog", dialog));
+            let drawn = component.filter(|_| answer.get("draws") == Some(&Value::Bool(true)));
+            // One that was answered at once is over.
+            if let Some((kind, number)) = dialog.or(drawn.map(|component| ("component", component))) {
+                let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+                open.insert((caller.extension().clone(), kind, number), prompt);
+            }
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,143 @@
+//! `pi --export SESSION.jsonl [FILE]`, and the forms a session is written in: as its file has it, for people, as a page.
+
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::output::{clean, stdout};
+use pijs_agent::Ambient;
+use pijs_agent::message::{Content, Message};
+use pijs_agent::session::{Body, Entry, Session, SessionError};
+use serde_json::Value;
+use std::path::Path;
+
+/// The forms, by the ending of the file's name.
+pub(crate) const FORMS: &str = ".html, .md or .jsonl";
+
+/// Writes a session's file in another form.
+pub(crate) fn write(environment: &Environment, source: &Path, to: &[String]) -> Result<()> {
+    let source = environment.path(&source.display().to_string());
+    if !source.is_file() {
+        return Err(Failure::failed(format!("File not found: {}", source.display())));
+    }
+    let session = Session::open(&source, &environment.dirs.cwd, Ambient::system())
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let to = match to {
+        [] => environment.dirs.cwd.join(format!("pi-session-{stem}.html")),
+        [to] => environment.path(to),
+        _ => return Err(Failure::usage("--export writes one file").help("pi --export SESSION.jsonl FILE.html")),
+    };
+    let text = in_form_of(&session, &to).map_err(|error| Failure::failed(error.to_string()))?.ok_or_else(|| {
+        Failure::usage(format!("{}: this form is not known", to.display()))
+            .help(format!("name a file that ends in {FORMS}"))
+    })?;
+    std::fs::write(&to, text)
+        .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", to.display())))?;
+    stdout(&clean(&format!("Exported to: {}", to.display())));
+    Ok(())
+}
+
+/// The session in the form that the file's name asks for.
+pub(crate) fn in_form_of(session: &Session, file: &Path) -> Result<Option<String>, SessionError> {
+    Ok(match file.extension().and_then(|form| form.to_str()) {
+        Some("jsonl") => Some(as_lines(session)?),
+        Some("md") => Some(as_markdown(session)?),
+        Some("html") => Some(as_page(session)?),
+        _ => None,
+    })
+}
+
+/// The session as its file has it.
+fn as_lines(session: &Session) -> Result<String, SessionError> {
+    let mut lines = serde_json::to_string(session.header()).unwrap_or_default() + "\n";
+    for entry in session.entries() {
+        lines.push_str(&format!("{}\n", entry?.to_value()));
+    }
+    Ok(lines)
+}
+
+/// The branch as a person reads it.
+fn as_markdown(session: &Session) -> Result<String, SessionError> {
+    let name = session.name().unwrap_or("Session");
+    let mut text = format!("# {name}\n");
+    for entry in session.along_branch() {
+        let Some(said) = paragraph(&*entry?) else { continue };
+        let what = if said.is_plain { fenced(&said.what) } else { said.what };
+        text.push_str(&format!("\n## {}\n\n{}\n", said.who, what.trim()));
+    }
+    Ok(text)
+}
+
+/// The branch as a page that shows text and does nothing.
+fn as_page(session: &Session) -> Result<String, SessionError> {
+    let name = escaped(session.name().unwrap_or("Session"));
+    let mut page = format!(
+        "<!doctype html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n<title>{name}</title>\n{STYLE}\n</head>\n<body>\n<h1>{name}</h1>\n"
+    );
+    for entry in session.along_branch() {
+        let Some(said) = paragraph(&*entry?) else { continue };
+        let class = if said.is_plain { "plain" } else { "text" };
+        page.push_str(&format!("<h2>{}</h2>\n<pre class=\"{class}\">{}</pre>\n", said.who, escaped(said.what.trim())));
+    }
+    Ok(page + "</body>\n</html>\n")
+}
+
+const STYLE: &str = "<style>body{max-width:60em;margin:2em auto;font-family:sans-serif}pre{white-space:pre-wrap}.text{font-family:inherit}.plain{background:#f4f4f4;padding:.6em}</style>";
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// What somebody said.
+struct Paragraph {
+    who: &'static str,
+    what: String,
+    /// The output of something, not prose.
+    is_plain: bool,
+}
+
+fn paragraph(entry: &Entry) -> Option<Paragraph> {
+    let said = |content: &Content| content.text();
+    let (who, what, is_plain) = match &entry.body {
+        Body::Message { message: Message::User(user) } => ("User", said(&user.content), false),
+        Body::Message { message: Message::Assistant(reply) } => {
+            let calls = reply.tool_calls().map(|call| format!("\n\n`{} {}`", call.name, call.arguments));
+            ("Assistant", format!("{}{}", reply.text(), calls.collect::<String>()), false)
+        }
+        Body::Message { message: Message::ToolResult(result) } => {
+            let blocks: Value = serde_json::to_value(&result.content).unwrap_or_default();
+            ("Tool", crate::tui::text_of(&blocks), true)
+        }
+        Body::Message { message: Message::BashExecution(run) } => {
+            ("Shell", format!("$ {}\n{}", run.command, run.output), true)
+        }
+        Body::Compaction { summary, .. } => ("Compaction", summary.clone(), false),
+        Body::BranchSummary { summary, .. } => ("Branch", summary.clone(), false),
+        _ => return None,
+    };
+    Some(Paragraph { who, what, is_plain })
+}
+
+/// Text between marks that it does not hold.
+fn fenced(text: &str) -> String {
+    let longest = text.lines().map(|line| line.chars().take_while(|c| *c == '`').count()).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{}\n{fence}", text.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_fenced_stays_inside() {
+        assert_eq!(fenced("a\n````\nb\n"), "`````\na\n````\nb\n`````");
+    }
+
+    #[test]
+    fn a_page_shows_what_was_said_and_does_nothing() {
+        let mut session = Session::in_memory(Path::new("/w"), Ambient::system());
+        session.append(Body::SessionInfo { name: Some("a <b>".to_owned()) }).expect("in memory");
+        let page = as_page(&session).expect("in memory");
+        assert!(page.contains("<h1>a &lt;b&gt;</h1>") && !page.contains("<b>"), "{page}");
+    }
+}

@@ -1,0 +1,57 @@
+//! `pi --help` with the flags that extensions register, and commands of pi that are not here.
+
+use crate::args::{Cli, ExtensionFlag, RunArgs};
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::output::{clean, stdout};
+use crate::session;
+use clap::CommandFactory;
+use std::ffi::OsString;
+
+/// Where the text of pi's own options ends.
+const COLUMN: usize = 30;
+
+/// The command line without the wish for help, when it is about `pi` itself and not about one of its commands.
+pub(crate) fn asked_for(argv: &[OsString]) -> Option<Vec<OsString>> {
+    let command = Cli::command();
+    let is_help = |word: &OsString| word == "--help" || word == "-h";
+    let words = || argv.iter().skip(1).take_while(|word| *word != "--");
+    let names_command = words()
+        .next()
+        .and_then(|word| word.to_str())
+        .is_some_and(|word| command.find_subcommand(word).is_some() || word == "help");
+    if names_command || !words().any(is_help) {
+        return None;
+    }
+    Some(argv.iter().filter(|word| !is_help(word)).cloned().collect())
+}
+
+/// Prints the options. What extensions add is asked of them, as in pi; those that cannot be loaded add nothing.
+pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
+    let mut text = Cli::command().max_term_width(100).render_help().to_string();
+    let registered = session::registered_flags(environment, args, flags).await.unwrap_or_default();
+    if !registered.is_empty() {
+        text.push_str("\nOptions of extensions:\n");
+    }
+    for flag in registered {
+        let value = if flag.spec.flag_type == "string" { " <value>" } else { "" };
+        let what = flag.spec.description.unwrap_or_else(|| format!("Registered by {}", flag.owner.path));
+        let name = format!("  --{}{value}", flag.spec.name);
+        text.push_str(&clean(&format!("{name:<COLUMN$}{what}\n")));
+    }
+    stdout(text.trim_end());
+    Ok(())
+}
+
+/// `pi config`
+pub(crate) fn no_config() -> Failure {
+    Failure::usage("pi config is not here: there is no list to switch what packages bring").help(
+        "write the package in settings.json as {\"source\": \"npm:NAME\", \"extensions\": [\"-path\"]}, or leave it out with: pi remove",
+    )
+}
+
+/// `pi auth ...`
+pub(crate) fn no_auth() -> Failure {
+    Failure::usage("pi auth is not here: keys are never printed")
+        .help("pi --list-models shows which providers have a key; /login in a session stores one in auth.json")
+}

@@ -1,0 +1,148 @@
+//! `pi` from its arguments on: what cannot be, which way of working, and the answer of `pi -p`.
+
+use crate::args::{ExtensionFlag, Isolation, Mode, RunArgs};
+use crate::environment::Environment;
+use crate::export;
+use crate::failure::{Failure, Result};
+use crate::models;
+use crate::output::{clean, reply, stderr};
+use crate::said::{self, Said, answers_one};
+use crate::session::{Assembled, Setup, Stops, WIND_DOWN, assemble, broken, list_models};
+use pijs_agent::message::{Block, Message, StopReason};
+use pijs_agent::provider::{ErrorKind, Model};
+use pijs_agent::{AgentError, Ending, FrontEnd, InputSource, JsonFrontEnd, NoFrontEnd, Outcome};
+
+/// `pi ...`, whatever is asked for.
+pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
+    check_usage(environment, &args)?;
+    if let Some(file) = &args.export {
+        return export::write(environment, file, &args.messages);
+    }
+    if args.list_models.is_some() {
+        return list_models(environment, args, flags).await;
+    }
+    if args.mode == Mode::Rpc {
+        return crate::rpc::serve(environment, args, flags).await;
+    }
+    if !answers_one(environment, &args) {
+        return crate::tui::serve(environment, args, flags).await;
+    }
+    let said = said::piped(environment, &args).await?;
+    let is_text = args.mode != Mode::Json;
+    let front_end: Box<dyn FrontEnd> =
+        if is_text { Box::new(NoFrontEnd) } else { Box::new(JsonFrontEnd::new(std::io::stdout())) };
+    let session = assemble(environment, Setup { args, flags, front_end, ledger: None, partner: None }).await?;
+    let control = session.agent.control().clone();
+    let mut stops = Stops::listen()?;
+    let interrupted = async {
+        stops.next().await;
+        control.abort();
+        // A second one does not wait for the run to wind down.
+        stops.next().await;
+    };
+    let host = session.host.clone();
+    let result = tokio::select! {
+        result = host.run(session.run(said, is_text)) => result,
+        () = interrupted => Err(Failure::interrupted()),
+    };
+    session.finish();
+    result
+}
+
+fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
+    let one = answers_one(environment, args);
+    if args.mode == Mode::Rpc && args.files().next().is_some() {
+        return Err(Failure::usage("@file arguments are not supported in RPC mode")
+            .help("read the file yourself and send its text with the command prompt"));
+    }
+    if args.session.resume && (one || args.mode == Mode::Rpc) {
+        return Err(Failure::usage("--resume needs a terminal to choose at")
+            .help("go on with the latest session with --continue, or with one by --session FILE|ID"));
+    }
+    if args.tui_mode.as_ref().is_some_and(|mode| mode != "fullscreen") {
+        return Err(Failure::usage("--tui-mode: there is one way to use the terminal here, fullscreen")
+            .help("leave the option out"));
+    }
+    if !args.print && args.mode == Mode::Json && args.messages.is_empty() && environment.stdin_is_terminal {
+        return Err(Failure::usage("--mode json needs a prompt").help("answer one with: pi -p 'PROMPT' --mode json"));
+    }
+    if args.isolation == Isolation::Process && !cfg!(target_os = "linux") {
+        return Err(Failure::usage("--isolation process needs Linux").help("use --isolation thread, the default here"));
+    }
+    Ok(())
+}
+
+impl Assembled {
+    /// Opens the session, answers the prompt, closes the session.
+    pub(crate) async fn run(&self, said: Said, is_text: bool) -> Result<()> {
+        let outcome = self
+            .agent
+            .attend(async {
+                self.start().await?;
+                let outcome = self.ask_all(said).await;
+                if is_text {
+                    self.show_last();
+                }
+                self.keep_tools();
+                self.agent.shutdown("quit").await;
+                outcome
+            })
+            .await;
+        // What nobody waits for (a log line, an event on the bus) still happens.
+        let _ = tokio::time::timeout(WIND_DOWN, self.host.quiet()).await;
+        match outcome.map_err(broken)? {
+            Some(outcome) => judge(outcome, self.agent.control().model()),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks one thing after the other. What came of the last one counts; after an interruption nothing is asked.
+    async fn ask_all(&self, said: Said) -> Result<Option<Outcome>, AgentError> {
+        let mut last = None;
+        for prompt in said.prompts {
+            let outcome = self.agent.submit(prompt, InputSource::Interactive).await?;
+            let is_over = matches!(outcome.ending, Ending::Aborted);
+            last = Some(outcome);
+            if is_over {
+                break;
+            }
+        }
+        Ok(last)
+    }
+
+    /// The text of the last reply on stdout, when it is whole and nothing was said since.
+    fn show_last(&self) {
+        let Ok(messages) = self.agent.messages() else { return };
+        let last = messages.iter().rev().find(|message| !matches!(message, Message::Custom(_)));
+        let Some(Message::Assistant(last)) = last else { return };
+        if matches!(last.stop_reason, StopReason::Error | StopReason::Aborted) {
+            return;
+        }
+        last.content.iter().filter_map(Block::as_text).for_each(reply);
+    }
+}
+
+/// What a run comes to; `model` is the one that was asked.
+fn judge(outcome: Outcome, model: Option<Model>) -> Result<()> {
+    match outcome.ending {
+        Ending::Done | Ending::Handled => Ok(()),
+        Ending::Stopped { extension } => {
+            stderr(&format!("{}: stopped the reply", clean(&extension)));
+            Ok(())
+        }
+        Ending::CommandFailed(message) => Err(Failure::failed(clean(&message))),
+        Ending::Aborted => Err(Failure::interrupted()),
+        Ending::Failed(error) => {
+            let failure = Failure::failed(clean(&error.to_string()));
+            Err(match error.kind() {
+                ErrorKind::Auth => {
+                    failure.help(format!("check {}, and --base-url", models::places_of_key(model.as_ref())))
+                }
+                _ => failure,
+            })
+        }
+        Ending::TooManyTurns(turns) => {
+            Err(Failure::failed(format!("the model was still calling tools after {turns} turns")))
+        }
+    }
+}

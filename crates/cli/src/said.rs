@@ -1,0 +1,103 @@
+//! What the command line says to the model: what is piped in, then files (`@notes.md`, `@shot.png`), then the messages.
+//!
+//! As in pi: pipe, files and the first message are one prompt; every further message is one of its own.
+
+use crate::args::{Mode, RunArgs};
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use base64::Engine as _;
+use pijs_agent::message::{Block, Content};
+use pijs_agent::tools::image_type;
+use std::io::Read;
+
+/// Longest prompt that is read from the standard input.
+const LONGEST_PROMPT: u64 = 16 << 20;
+
+/// The prompts of a command line, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) prompts: Vec<Content>,
+}
+
+impl Said {
+    /// One thing.
+    pub(crate) fn once(prompt: &str) -> Self {
+        Self { prompts: vec![prompt.into()] }
+    }
+}
+
+/// Whether one prompt is answered: when that is asked for, and where nobody sits in front of a terminal, as in pi.
+pub(crate) fn answers_one(environment: &Environment, args: &RunArgs) -> bool {
+    args.print || args.mode == Mode::Json || !environment.stdin_is_terminal || !environment.stdout_is_terminal
+}
+
+/// What is asked without a person: what was piped in counts as well.
+pub(crate) async fn piped(environment: &Environment, args: &RunArgs) -> Result<Said> {
+    if environment.stdin_is_terminal {
+        return typed(environment, args, String::new());
+    }
+    let read = tokio::task::spawn_blocking(|| {
+        let mut piped = Vec::new();
+        std::io::stdin().lock().take(LONGEST_PROMPT + 1).read_to_end(&mut piped).map(|_| piped)
+    });
+    let failed = |error: std::io::Error| Failure::failed(format!("the standard input cannot be read: {error}"));
+    let piped = read.await.map_err(|error| failed(error.into()))?.map_err(failed)?;
+    if piped.len() as u64 > LONGEST_PROMPT {
+        return Err(Failure::failed("the standard input is longer than a prompt may be").help("name a file instead"));
+    }
+    let said = typed(environment, args, String::from_utf8_lossy(&piped).trim().to_owned())?;
+    if said.prompts.is_empty() && !args.print {
+        return Err(Failure::usage("input and output are no terminal").help(
+            "answer one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or drive a session with: pi --mode rpc",
+        ));
+    }
+    Ok(said)
+}
+
+/// Files and messages of the command line, behind `before`.
+pub(crate) fn typed(environment: &Environment, args: &RunArgs, before: String) -> Result<Said> {
+    let (mut first, mut images) = (before, Vec::new());
+    for file in args.files() {
+        attach(environment, file, &mut first, &mut images)?;
+    }
+    let mut messages = args.said();
+    first.push_str(messages.next().unwrap_or_default());
+    let mut prompts = Vec::new();
+    if !images.is_empty() {
+        let text = std::iter::once(Block::text(first));
+        prompts.push(text.chain(images).collect::<Vec<Block>>().into());
+    } else if !first.is_empty() {
+        prompts.push(Content::Text(first));
+    }
+    prompts.extend(messages.map(Content::from));
+    Ok(Said { prompts })
+}
+
+/// Puts a file into the prompt: its text, or its picture and a mark where it stands. An empty one says nothing.
+fn attach(environment: &Environment, file: &str, text: &mut String, images: &mut Vec<Block>) -> Result<()> {
+    let path = environment.path(file);
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Failure::failed(format!("File not found: {}", path.display())));
+        }
+        Err(error) => return Err(Failure::failed(format!("Could not read file {}: {error}", path.display()))),
+    };
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let name = path.display();
+    match image_type(&bytes) {
+        Some(mime_type) => {
+            let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+            images.push(Block::Image { data, mime_type: mime_type.to_owned() });
+            text.push_str(&format!("<file name=\"{name}\"></file>\n"));
+        }
+        None => {
+            let content = String::from_utf8_lossy(&bytes);
+            let content = content.strip_prefix('\u{feff}').unwrap_or(&content);
+            text.push_str(&format!("<file name=\"{name}\">\n{content}\n</file>\n"));
+        }
+    }
+    Ok(())
+}
