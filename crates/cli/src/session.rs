@@ -238,7 +238,9 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let grant_file = GrantFile::new(environment, timer.clone());
     let book = grant_file.read()?;
     let answers = Arc::new(Answers::new(grant_file));
-    let door = Door { decided: &decided, answers: Arc::clone(&answers), at_terminal, partner: partner.as_ref() };
+    let sessions = opening::Sessions::new(environment, &args.session).folder().to_owned();
+    let door =
+        Door { sessions, decided: &decided, answers: Arc::clone(&answers), at_terminal, partner: partner.as_ref() };
     let (dispatcher, tool_requests) = dispatcher(environment, door, &ledger, &control, timer.clone());
     let dispatcher = Arc::new(dispatcher);
 
@@ -401,6 +403,8 @@ pub(crate) fn broken(error: AgentError) -> Failure {
 
 /// What stands between extensions and their user.
 struct Door<'a> {
+    /// Where sessions of the project lie.
+    sessions: PathBuf,
     decided: &'a Decided,
     answers: Arc<Answers>,
     at_terminal: bool,
@@ -409,7 +413,7 @@ struct Door<'a> {
 
 fn dispatcher(
     environment: &Environment,
-    Door { decided, answers, at_terminal, partner }: Door<'_>,
+    Door { sessions, decided, answers, at_terminal, partner }: Door<'_>,
     ledger: &Ledger,
     control: &AgentControl,
     timer: Arc<dyn Timer>,
@@ -421,7 +425,7 @@ fn dispatcher(
     let mut gate = Gate::builder(decided.policy.clone(), places)
         .memory(answers)
         .variables(environment.variables.keys().cloned())
-        .sessions(session_folder(environment, &dirs.cwd), Arc::new(move || current.session_file()));
+        .sessions(sessions, Arc::new(move || current.session_file()));
     let ui: Arc<dyn UiPort> = match partner {
         Some(partner) => {
             gate = gate.prompter(Arc::clone(&partner.prompter)).block_on(Arc::new(terminal::block_on));
