@@ -334,14 +334,14 @@ impl AgentControl {
         result
     }
 
-    /// Gives the agent something to do.
     /// Tells extensions of something beside whatever else goes on.
-    fn tell(&self, event: Event) {
+    pub(crate) fn tell(&self, event: Event) {
         let mut inner = self.lock();
         inner.telling += 1;
         let _ = inner.work.send(Work::Emit(event));
     }
 
+    /// Gives the agent something to do.
     pub(crate) fn send(&self, work: Work) {
         // Without an agent, or after it, nobody is left to be told.
         let _ = self.lock().work.send(work);

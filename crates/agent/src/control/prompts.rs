@@ -4,7 +4,6 @@
 
 use super::{AgentControl, Shared};
 use crate::extensions::Event;
-use crate::work::Work;
 use serde_json::json;
 use std::sync::{MutexGuard, PoisonError};
 
@@ -50,7 +49,7 @@ impl AgentControl {
 
     fn tell_prompt(&self, name: &'static str, kind: &str, title: &str) {
         let event = Event::new(name).with("reason", "ui_prompt").with("kind", kind);
-        self.send(Work::Emit(if title.is_empty() { event } else { event.with("title", json!(title)) }));
+        self.tell(if title.is_empty() { event } else { event.with("title", json!(title)) });
     }
 }
 
