@@ -11,7 +11,7 @@ fn is_as_it_was(mut terminal: Terminal, before: &str, case: &str) {
     assert_eq!(terminal.line_modes(), before, "{case}: raw mode is over");
     assert_eq!(terminal.screen_modes(), [false; 3], "{case}: other screen, hidden cursor, marked pastes");
     let count = |sequence: &str| bytes.matches(sequence).count();
-    assert_eq!(count("\u{1b}[>1u"), count("\u{1b}[<u"), "{case}: keys are told as before");
+    assert_eq!(count("\u{1b}[>7u"), count("\u{1b}[<u"), "{case}: keys are told as before");
     assert!(bytes.rfind("\u{1b}[?7h") > bytes.rfind("\u{1b}[?7l"), "{case}: lines wrap");
 }
 
