@@ -158,7 +158,7 @@ impl Sessions {
         let usual = file::directory(&dirs.agent_dir, &dirs.cwd);
         let asked = args.session_dir.clone().filter(|folder| !folder.is_empty());
         let asked = asked.or_else(|| environment.variable("PI_CODING_AGENT_SESSION_DIR").map(str::to_owned));
-        let asked = asked.or_else(|| settings::merged(environment).get("sessionDir")?.as_str().map(str::to_owned));
+        let asked = asked.or_else(|| settings::session_dir(environment));
         let folder = match asked {
             Some(folder) => environment.path(&folder),
             None => usual.clone(),

@@ -3,17 +3,38 @@
 use crate::environment::Environment;
 use crate::trust::Trust;
 use serde_json::{Map, Value};
+use std::path::{Component, Path};
 
 /// The user's settings, and over them those of a folder that is trusted. What is wrong with a file was said when the
 /// policy was read.
 pub(crate) fn merged(environment: &Environment) -> Map<String, Value> {
-    let dirs = &environment.dirs;
-    let is_trusted = Trust::read(environment).is_ok_and(|trust| trust.covers(&dirs.cwd));
-    let project = is_trusted.then(|| dirs.cwd.join(".pi/settings.json"));
-    let mut all = Map::new();
-    for path in [dirs.agent_dir.join("settings.json")].into_iter().chain(project) {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        all.extend(serde_json::from_str::<Map<String, Value>>(&text).unwrap_or_default());
-    }
+    let mut all = of_user(environment);
+    all.extend(of_project(environment));
     all
+}
+
+/// Where sessions go, as the settings say. A folder may keep those about it, and not send them elsewhere, however much
+/// it is trusted: they hold what the user said.
+pub(crate) fn session_dir(environment: &Environment) -> Option<String> {
+    let said = |settings: Map<String, Value>| settings.get("sessionDir")?.as_str().map(str::to_owned);
+    let stays = |folder: &String| {
+        Path::new(folder).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+            && !folder.starts_with('~')
+    };
+    said(of_project(environment)).filter(stays).or_else(|| said(of_user(environment)))
+}
+
+fn of_user(environment: &Environment) -> Map<String, Value> {
+    read(&environment.dirs.agent_dir.join("settings.json"))
+}
+
+fn of_project(environment: &Environment) -> Map<String, Value> {
+    let cwd = &environment.dirs.cwd;
+    let is_trusted = Trust::read(environment).is_ok_and(|trust| trust.covers(cwd));
+    if is_trusted { read(&cwd.join(".pi/settings.json")) } else { Map::new() }
+}
+
+fn read(path: &Path) -> Map<String, Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
 }

@@ -33,7 +33,9 @@ export function attemptSync(name: string, work: () => unknown): void {
  * (`EACCES` is then `errno`).
  */
 export function told(error: any): Record<string, unknown> {
-  const inner = isTaxonomy(error) ? error : isTaxonomy(error?.cause) ? error.cause : undefined;
+  let inner = error;
+  for (let depth = 0; depth < 4 && inner && !isTaxonomy(inner); depth++) inner = inner.cause;
+  if (!isTaxonomy(inner)) inner = undefined;
   return {
     name: String(error?.name ?? typeof error),
     message: String(error?.message ?? error).slice(0, 300),
