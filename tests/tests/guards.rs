@@ -4,6 +4,8 @@
 //! Has a `main` of its own: scenarios run in processes of their own, and one of them has a worker that is none.
 
 mod long;
+#[path = "../../crates/hostcall/tests/still/mod.rs"]
+mod still;
 mod walls;
 
 use futures_util::future::BoxFuture;
@@ -13,14 +15,14 @@ use pijs_agent::{AgentControl, Ambient, NoState};
 use pijs_connectors::ports::{SessionCall, SessionOp, SessionPort};
 use pijs_hostcall::{
     Caller, ChunkSink, Connector, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Output, Places, Policy,
-    Profile, Quotas, Request, Timer,
+    Profile, Quotas, Request,
 };
-use pijs_protocol::{Capability, HostCall, HostcallError, Now, guard};
+use pijs_protocol::{Capability, HostCall, HostcallError, guard};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
-use std::time::Duration;
+use still::Still;
 
 /// Name, guard, and whether the host holds out.
 type Scenario = (&'static str, &'static str, fn() -> bool);
@@ -87,19 +89,6 @@ fn expect(scenario: &str, down: Option<&str>, wanted: u8) -> Result<(), Failed> 
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Err(format!("{scenario}: {}, expected exit status {wanted}\n{said}", output.status).into())
-}
-
-/// A clock that stands still.
-struct Still;
-
-impl Timer for Still {
-    fn now(&self) -> Now {
-        Now { epoch_ms: 1_700_000_000_000, elapsed_us: 1 }
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
-    }
 }
 
 /// Answers what is synchronous, and nothing else.

@@ -241,7 +241,8 @@ fn unsafe_words(package: &Package) -> Result<Vec<Violation>> {
 /// Whether a line opens something unsafe. Comments and strings do not count, nor do names such as `unsafe_code`.
 pub fn says_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
-    let openings = ["{", "fn ", "impl ", "extern ", "trait "].map(|what| format!("unsafe {what}"));
+    const KEYWORD: &str = "unsafe";
+    let openings = ["{", "fn ", "impl ", "extern ", "trait "].map(|what| [KEYWORD, what].join(" "));
     openings.iter().map(String::as_str).chain([concat!("#[", "unsafe(")]).any(|word| {
         code.match_indices(word).any(|(at, _)| {
             let before = &code[..at];

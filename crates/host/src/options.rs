@@ -34,22 +34,6 @@ pub trait OpenRealm {
     fn expect(&self, _realms: usize) {}
 }
 
-impl OpenRealm for Box<dyn OpenRealm> {
-    fn open(
-        &self,
-        options: &RealmOptions,
-        modules: Vec<Arc<Verified>>,
-        now: Now,
-        host: &mut dyn SyncHost,
-    ) -> Result<OpenedRealm, OpenError> {
-        (**self).open(options, modules, now, host)
-    }
-
-    fn expect(&self, realms: usize) {
-        (**self).expect(realms);
-    }
-}
-
 /// A realm that is ready for deliveries.
 pub struct OpenedRealm {
     /// The realm.
@@ -249,8 +233,8 @@ impl HostBuilder {
 
     /// Where realms come from; [`InThread`] unless told otherwise.
     #[must_use]
-    pub fn realms(mut self, opener: impl OpenRealm + 'static) -> Self {
-        self.opener = Box::new(opener);
+    pub fn realms(mut self, opener: Box<dyn OpenRealm>) -> Self {
+        self.opener = opener;
         self
     }
 

@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// The script of which extensions are told that pi runs it, as in the pi that is one program. Nothing lies there, and
 /// nobody is asked about those who look.
-pub const OWN_SCRIPT: &str = "/$bunfs/root/pi";
+pub const OWN_SCRIPT: &str = concat!("/$bunfs", "/root", "/pi");
 
 /// Longest path that is looked at.
 const LONGEST_PATH: usize = 4096;

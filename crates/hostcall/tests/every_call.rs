@@ -1,19 +1,21 @@
 //! Every hostcall there is passes the gate and the ledger: what the vocabulary names is tried, method by method and op by
 //! op, by an extension that holds nothing, under the strict policy.
 
+mod still;
+
 use pijs_hostcall::vocabulary::{
     CAPABILITIES, EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FREE, FS_OPS, HTTP_OPS_ON_A_REQUEST, METHODS,
     NET_OPS_ON_A_CONNECTION, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
 };
 use pijs_hostcall::{
     BoxFuture, Caller, ChunkSink, Connector, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Output, Places,
-    Policy, Profile, Request, Subject, Timer, derive,
+    Policy, Profile, Request, Subject, derive,
 };
-use pijs_protocol::{Capability, ErrorCode, HostCall, HostResult, HostcallError, Now};
+use pijs_protocol::{Capability, ErrorCode, HostCall, HostResult, HostcallError};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use still::Still;
 
 /// Ops of a method; `None` is a call without one.
 fn ops(method: &str) -> Vec<Option<&'static str>> {
@@ -77,18 +79,6 @@ impl Connector for Probe {
     fn call_sync(&self, _: &Request) -> Result<Output, HostcallError> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(Output::empty())
-    }
-}
-
-struct Still;
-
-impl Timer for Still {
-    fn now(&self) -> Now {
-        Now { epoch_ms: 1_700_000_000_000, elapsed_us: 1 }
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
     }
 }
 

@@ -1,16 +1,18 @@
 //! Runs `fixtures/hostcalls/*.toml`: request, grants and mode against the expected decision.
 
-use pijs_hostcall::connector::Timer;
+mod still;
+
+use pijs_hostcall::places::OWN_SCRIPT;
 use pijs_hostcall::{
     BoxFuture, Caller, ChunkSink, Connector, Dispatcher, Gate, Grant, Ledger, LedgerOptions, MemorySink, Mode, Output,
     Places, Policy, Profile, Request,
 };
-use pijs_protocol::{Capability, HostCall, HostcallError, Now};
+use pijs_protocol::{Capability, HostCall, HostcallError};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use still::Still;
 
 #[derive(Deserialize)]
 struct Fixture {
@@ -47,18 +49,6 @@ impl Connector for Nothing {
 
     fn call_sync(&self, _request: &Request) -> Result<Output, HostcallError> {
         Ok(Output::empty())
-    }
-}
-
-struct Still;
-
-impl Timer for Still {
-    fn now(&self) -> Now {
-        Now::default()
-    }
-
-    fn sleep(&self, _duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
     }
 }
 
@@ -103,7 +93,7 @@ fn every_case_is_decided_as_written() {
     let mut cases = 0;
     for entry in std::fs::read_dir(&folder).expect("the fixtures are there") {
         let path = entry.expect("the folder can be listed").path();
-        let text = std::fs::read_to_string(&path).expect("a fixture is text");
+        let text = std::fs::read_to_string(&path).expect("a fixture is text").replace("{{own script}}", OWN_SCRIPT);
         let fixture: Fixture = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         for case in &fixture.case {
             cases += 1;

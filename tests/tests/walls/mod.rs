@@ -9,6 +9,7 @@ use pijs_hostcall::{
 };
 use pijs_protocol::{Capability, HostCall};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,20 +33,25 @@ pub(crate) fn a_mounted_file_system_is_not_entered() -> bool {
     open(Mounts::Stay) == Some(Some(rustix::io::Errno::XDEV.raw_os_error()))
 }
 
+/// A host that allows everything in a folder, and can do nothing but open files.
+fn files_of(project: &Path) -> Dispatcher {
+    use pijs_connectors::{fs::FsConnector, system::OsFileSystem};
+    let places = Places::new(project, "/home/me", "/home/me/.pi/agent", "/tmp");
+    let gate = Gate::builder(Policy { mode: Mode::Permissive, ..Policy::default() }, places).build();
+    let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
+    let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
+    Dispatcher::builder(gate, ledger, Arc::new(super::Still)).connector("fs", files).build()
+}
+
 /// Q14: an extension that opens file after file leaves most of them to everybody else.
 pub(crate) fn files_of_one_leave_room_for_others() -> bool {
-    use pijs_connectors::{fs::FsConnector, system::OsFileSystem};
     use rustix::process::{Resource, Rlimit, setrlimit};
     const LIMIT: u64 = 64;
     let folder = tempfile::tempdir().expect("a folder");
     let project = folder.path().canonicalize().expect("it is there");
     std::fs::write(project.join("f"), "").expect("a file");
     setrlimit(Resource::Nofile, Rlimit { current: Some(LIMIT), maximum: Some(LIMIT) }).expect("a lower limit");
-    let places = Places::new(&project, "/home/me", "/home/me/.pi/agent", "/tmp");
-    let gate = Gate::builder(Policy { mode: Mode::Permissive, ..Policy::default() }, places).build();
-    let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
-    let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
-    let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(super::Still)).connector("fs", files).build();
+    let dispatcher = files_of(&project);
     let caller = Caller::new(Arc::new(Profile::new("path:/x")));
     let open = |number| {
         let Value::Object(params) = json!({ "op": "open", "path": "f", "flags": "r" }) else {
@@ -66,7 +72,6 @@ pub(crate) fn files_of_one_leave_room_for_others() -> bool {
 
 /// D05: an extension that reads file after file and takes no answer does not fill the host's memory with them.
 pub(crate) fn what_nobody_takes_is_not_read() -> bool {
-    use pijs_connectors::{fs::FsConnector, system::OsFileSystem};
     use std::sync::mpsc;
     const FILES: usize = 24;
     const SIZE: u64 = 32 << 20;
@@ -76,11 +81,7 @@ pub(crate) fn what_nobody_takes_is_not_read() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let project = folder.path().canonicalize().expect("it is there");
     std::fs::File::create(project.join("f")).and_then(|file| file.set_len(SIZE)).expect("a file");
-    let places = Places::new(&project, "/home/me", "/home/me/.pi/agent", "/tmp");
-    let gate = Gate::builder(Policy { mode: Mode::Permissive, ..Policy::default() }, places).build();
-    let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
-    let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
-    let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(super::Still)).connector("fs", files).build();
+    let dispatcher = files_of(&project);
     let caller = Caller::new(Arc::new(Profile::new("path:/x")));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     let (answers, answered) = mpsc::channel();

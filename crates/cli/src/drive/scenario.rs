@@ -176,7 +176,7 @@ impl Reply {
     }
 }
 
-/// A stub server.
+/// A server on loopback that answers as the scenario says.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Server {
     #[serde(default)]

@@ -273,7 +273,7 @@ impl World {
         }
         let one = |id: &str, reasons: bool| json!({ "id": id, "name": id, "reasoning": reasons, "contextWindow": 128_000, "maxTokens": 16_384 });
         let provider = json!({
-            "baseUrl": format!("http://{}/v1", model.address), "api": "openai-completions", "apiKey": "stub",
+            "baseUrl": format!("http://{}/v1", model.address), "api": "openai-completions", "apiKey": "local",
             "models": [one("one", false), one("two", true)],
         });
         let models = json!({ "providers": { "local": provider } });

@@ -84,7 +84,8 @@ impl Inner {
 
     pub(super) fn mkdtemp(&self, request: &Request) -> Result<Output, HostcallError> {
         let prefix = params::text(request, "prefix")?;
-        let shown = format!("{prefix}XXXXXX");
+        // As in Node's messages, where the random part is not chosen yet.
+        let shown = format!("{prefix}{}", "X".repeat(6));
         let at = At::path("mkdtemp", &shown);
         for _ in 0..MOST_TRIES {
             let path = format!("{prefix}{}", self.system.random_name());

@@ -77,13 +77,11 @@ class TracingChannel {
     return PARTS.filter((part) => subscribers[part]).map((part) => this[part].unsubscribe(subscribers[part]!)).every(Boolean);
   }
 
-  traceSync<T>(body: (...args: any[]) => T, context: any = {}, self?: unknown, ...args: unknown[]): T {
-    if (!this.hasSubscribers) return Reflect.apply(body, self, args);
+  /** What is traced, from its start to the end of its synchronous part. */
+  #begun<T>(context: any, work: () => T): T {
     return this.start.runStores(context, () => {
       try {
-        const result = Reflect.apply(body, self, args);
-        context.result = result;
-        return result;
+        return work();
       } catch (error) {
         context.error = error;
         this.error.publish(context);
@@ -92,6 +90,11 @@ class TracingChannel {
         this.end.publish(context);
       }
     });
+  }
+
+  traceSync<T>(body: (...args: any[]) => T, context: any = {}, self?: unknown, ...args: unknown[]): T {
+    if (!this.hasSubscribers) return Reflect.apply(body, self, args);
+    return this.#begun(context, () => (context.result = Reflect.apply(body, self, args)));
   }
 
   tracePromise(body: (...args: any[]) => any, context: any = {}, self?: unknown, ...args: unknown[]): Promise<any> {
@@ -104,17 +107,7 @@ class TracingChannel {
       if (key === "error") throw value;
       return value;
     };
-    return this.start.runStores(context, () => {
-      try {
-        return Promise.resolve(Reflect.apply(body, self, args)).then((value) => settled("result", value), (error) => settled("error", error));
-      } catch (error) {
-        context.error = error;
-        this.error.publish(context);
-        throw error;
-      } finally {
-        this.end.publish(context);
-      }
-    });
+    return this.#begun(context, () => Promise.resolve(Reflect.apply(body, self, args)).then((value) => settled("result", value), (error) => settled("error", error)));
   }
 
   /** The callback is the argument at `position`, the last one without it. */
@@ -136,17 +129,7 @@ class TracingChannel {
         }
       });
     });
-    return this.start.runStores(context, () => {
-      try {
-        return Reflect.apply(body, self, args);
-      } catch (error) {
-        context.error = error;
-        this.error.publish(context);
-        throw error;
-      } finally {
-        this.end.publish(context);
-      }
-    });
+    return this.#begun(context, () => Reflect.apply(body, self, args));
   }
 }
 export function tracingChannel(of: string | Record<Part, Channel>): TracingChannel {

@@ -90,7 +90,7 @@ impl Lab {
     }
 
     pub(crate) fn with(options: HostOptions, grants: &[&'static str]) -> Self {
-        Self::over(options, grants, crate::wire::Checked(InThread))
+        Self::over(options, grants, crate::wire::Checked::new(InThread))
     }
 
     pub(crate) fn over(options: HostOptions, grants: &[&'static str], realms: impl OpenRealm + 'static) -> Self {
@@ -128,7 +128,7 @@ impl Lab {
         let host = Host::builder(host_modules(), Arc::new(dispatcher.build()), timer)
             .options(options)
             .state(state)
-            .realms(realms)
+            .realms(Box::new(realms))
             .watchdog(watchdog)
             .build();
         let reports = host.reports();

@@ -2,96 +2,36 @@
 //! for, of whom it asked it, once; what is no answer ends the realm, and nobody else notices.
 
 use crate::lab::Lab;
-use pijs_artifact::Verified;
-use pijs_host::{HostOptions, InThread, OpenError, OpenRealm, OpenedRealm, ReportKind, Signal, ToolOutcome};
-use pijs_protocol::wire::{RealmOptions, Task};
-use pijs_protocol::{Delivery, ExtensionId, Message, Now, Seq, StreamDelta, SyncReply, Termination, Usage, Yield};
-use pijs_realm::{Patience, Progress, Realm, SyncHost};
+use crate::wire::Checked;
+use pijs_host::{HostOptions, InThread, ReportKind, Signal, ToolOutcome};
+use pijs_protocol::wire::Task;
+use pijs_protocol::{Delivery, ExtensionId, Message, Termination, Usage, Yield};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 const LIAR: &str = "path:liar";
 /// The bus channel on which it is told what to say: `{messages, usage?}`.
 const SAY: &str = "say";
 
-struct Liars;
-
-impl OpenRealm for Liars {
-    fn open(
-        &self,
-        options: &RealmOptions,
-        modules: Vec<Arc<Verified>>,
-        now: Now,
-        host: &mut dyn SyncHost,
-    ) -> Result<OpenedRealm, OpenError> {
-        let opened = InThread.open(options, modules, now, host)?;
-        if options.extension.as_str() != LIAR {
-            return Ok(opened);
-        }
-        Ok(OpenedRealm { realm: Box::new(Liar(opened.realm)), ..opened })
+fn lie(extension: &ExtensionId, delivery: &Delivery, done: &mut Yield) {
+    let lie = match &delivery.task {
+        Task::Message(Message::BusEvent(event)) if event.channel == SAY && extension.as_str() == LIAR => &event.data,
+        _ => return,
+    };
+    let messages: Vec<Message> = serde_json::from_value(lie["messages"].clone()).expect("well-formed lies");
+    done.messages.extend(messages);
+    if lie.get("usage").is_some() {
+        done.usage = Usage {
+            jobs: u32::MAX,
+            fuel: u64::MAX,
+            clock_reads: u32::MAX,
+            random_draws: u32::MAX,
+            heap_bytes: u64::MAX,
+        };
     }
 }
 
-struct Liar(Box<dyn Realm>);
-
-impl Realm for Liar {
-    fn start(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Progress {
-        let lie = match &delivery.task {
-            Task::Message(Message::BusEvent(event)) if event.channel == SAY => event.data.clone(),
-            _ => return self.0.start(delivery, host),
-        };
-        let mut progress = self.0.start(delivery, host);
-        if let Progress::Yielded(done) = &mut progress {
-            let messages: Vec<Message> = serde_json::from_value(lie["messages"].clone()).expect("well-formed lies");
-            done.messages.extend(messages);
-            if lie.get("usage").is_some() {
-                done.usage = Usage {
-                    jobs: u32::MAX,
-                    fuel: u64::MAX,
-                    clock_reads: u32::MAX,
-                    random_draws: u32::MAX,
-                    heap_bytes: u64::MAX,
-                };
-            }
-        }
-        progress
-    }
-
-    fn resume(&mut self, host: &mut dyn SyncHost, patience: Patience) -> Progress {
-        self.0.resume(host, patience)
-    }
-
-    fn stream(
-        &mut self,
-        seq: Seq,
-        now: Now,
-        delta: &StreamDelta,
-        host: &mut dyn SyncHost,
-    ) -> Result<Yield, Termination> {
-        self.0.stream(seq, now, delta, host)
-    }
-
-    fn answer(&mut self, reply: SyncReply) {
-        self.0.answer(reply);
-    }
-
-    fn interrupt(&self) {
-        self.0.interrupt();
-    }
-
-    fn pulse(&mut self) -> Option<Termination> {
-        self.0.pulse()
-    }
-
-    #[cfg(target_os = "linux")]
-    fn attention(&self) -> Option<pijs_realm::Attention> {
-        self.0.attention()
-    }
-
-    #[cfg(target_os = "linux")]
-    fn death(&self) -> Option<std::os::fd::OwnedFd> {
-        self.0.death()
-    }
+fn lab_of_liars(grants: &[&'static str]) -> Lab {
+    Lab::over(HostOptions::default(), grants, Checked::and_then(InThread, lie))
 }
 
 fn message(kind: &str, payload: Value) -> Value {
@@ -133,7 +73,7 @@ fn what_only_the_host_says_ends_the_realm_that_says_it() {
         ("register", json!({ "entry": 99, "registrations": [{ "kind": "handler", "event": "input", "handle": 1 }] })),
     ];
     for (kind, payload) in cases {
-        let lab = Lab::over(HostOptions::default(), &["exec"], Liars);
+        let lab = lab_of_liars(&["exec"]);
         lab.run(async {
             both(&lab).await;
             // What it asks for in the same breath is void.
@@ -157,7 +97,7 @@ async fn answers_still(lab: &Lab) {
 
 #[test]
 fn nobody_answers_for_somebody_else_or_what_was_not_asked() {
-    let lab = Lab::over(HostOptions::default(), &["exec"], Liars);
+    let lab = lab_of_liars(&["exec"]);
     lab.run(async {
         both(&lab).await;
         let signal = Signal::new();
@@ -199,7 +139,7 @@ fn nobody_answers_for_somebody_else_or_what_was_not_asked() {
 
 #[test]
 fn a_hostcall_is_taken_at_its_word_in_nothing() {
-    let lab = Lab::over(HostOptions::default(), &["session"], Liars);
+    let lab = lab_of_liars(&["session"]);
     lab.run(async {
         both(&lab).await;
         let call = |id: &str, capability: &str, method: &str, params: Value| {
@@ -235,7 +175,7 @@ fn a_hostcall_is_taken_at_its_word_in_nothing() {
 
 #[test]
 fn what_it_claims_to_have_used_and_armed_and_said_is_limited_here() {
-    let lab = Lab::over(HostOptions::default(), &["exec"], Liars);
+    let lab = lab_of_liars(&["exec"]);
     lab.run(async {
         both(&lab).await;
         let timers = (0..12_000).map(|timer| {
@@ -256,7 +196,7 @@ fn what_it_claims_to_have_used_and_armed_and_said_is_limited_here() {
 
 #[test]
 fn a_name_that_is_taken_later_is_not_taken_over() {
-    let lab = Lab::over(HostOptions::default(), &["exec"], Liars);
+    let lab = lab_of_liars(&["exec"]);
     lab.run(async {
         both(&lab).await;
         let tool = |name: &str| json!({ "kind": "tool", "name": name, "handle": 1, "description": "mine" });

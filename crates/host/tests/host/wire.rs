@@ -5,7 +5,9 @@ use jsonschema::Validator;
 use pijs_artifact::Verified;
 use pijs_host::{InThread, OpenError, OpenRealm, OpenedRealm};
 use pijs_protocol::wire::{RealmOptions, Task};
-use pijs_protocol::{Delivery, Envelope, HostCall, Message, Now, Seq, StreamDelta, SyncReply, Termination, Yield};
+use pijs_protocol::{
+    Delivery, Envelope, ExtensionId, HostCall, Message, Now, Seq, StreamDelta, SyncReply, Termination, Yield,
+};
 use pijs_realm::{Patience, Progress, Realm, SyncHost};
 use serde::Serialize;
 use serde_json::Value;
@@ -38,8 +40,25 @@ fn check_yield(done: &Yield) {
     }
 }
 
+/// Changes what a realm says at the end of a turn, after that was checked.
+pub(crate) type Meddle = fn(&ExtensionId, &Delivery, &mut Yield);
+
 /// Realms whose wire is checked.
-pub(crate) struct Checked<O = InThread>(pub(crate) O);
+pub(crate) struct Checked<O = InThread> {
+    opener: O,
+    meddle: Meddle,
+}
+
+impl<O> Checked<O> {
+    pub(crate) fn new(opener: O) -> Self {
+        Self::and_then(opener, |_, _, _| ())
+    }
+
+    /// Realms in which somebody else has the last word.
+    pub(crate) fn and_then(opener: O, meddle: Meddle) -> Self {
+        Self { opener, meddle }
+    }
+}
 
 impl<O: OpenRealm> OpenRealm for Checked<O> {
     fn open(
@@ -49,13 +68,18 @@ impl<O: OpenRealm> OpenRealm for Checked<O> {
         now: Now,
         host: &mut dyn SyncHost,
     ) -> Result<OpenedRealm, OpenError> {
-        let opened = self.0.open(options, modules, now, &mut CheckedHost(host))?;
+        let opened = self.opener.open(options, modules, now, &mut CheckedHost(host))?;
         check_yield(&opened.booted);
-        Ok(OpenedRealm { realm: Box::new(CheckedRealm(opened.realm)), ..opened })
+        let (extension, meddle) = (options.extension.clone(), self.meddle);
+        Ok(OpenedRealm { realm: Box::new(CheckedRealm { realm: opened.realm, extension, meddle }), ..opened })
     }
 }
 
-struct CheckedRealm(Box<dyn Realm>);
+struct CheckedRealm {
+    realm: Box<dyn Realm>,
+    extension: ExtensionId,
+    meddle: Meddle,
+}
 
 impl CheckedRealm {
     fn checked(progress: Progress) -> Progress {
@@ -72,11 +96,15 @@ impl Realm for CheckedRealm {
         if let Task::Message(message) = &delivery.task {
             check(&MESSAGE, &Envelope::from(message.clone()));
         }
-        Self::checked(self.0.start(delivery, &mut CheckedHost(host)))
+        let mut progress = Self::checked(self.realm.start(delivery.clone(), &mut CheckedHost(host)));
+        if let Progress::Yielded(done) = &mut progress {
+            (self.meddle)(&self.extension, &delivery, done);
+        }
+        progress
     }
 
     fn resume(&mut self, host: &mut dyn SyncHost, patience: Patience) -> Progress {
-        Self::checked(self.0.resume(&mut CheckedHost(host), patience))
+        Self::checked(self.realm.resume(&mut CheckedHost(host), patience))
     }
 
     fn stream(
@@ -87,32 +115,32 @@ impl Realm for CheckedRealm {
         host: &mut dyn SyncHost,
     ) -> Result<Yield, Termination> {
         check(&DELIVERY, &Delivery { seq, now, task: Task::Stream(delta.clone()), state: None });
-        let done = self.0.stream(seq, now, delta, &mut CheckedHost(host))?;
+        let done = self.realm.stream(seq, now, delta, &mut CheckedHost(host))?;
         check_yield(&done);
         Ok(done)
     }
 
     fn answer(&mut self, reply: SyncReply) {
         check(&SYNC_REPLY, &reply);
-        self.0.answer(reply);
+        self.realm.answer(reply);
     }
 
     fn interrupt(&self) {
-        self.0.interrupt();
+        self.realm.interrupt();
     }
 
     fn pulse(&mut self) -> Option<Termination> {
-        self.0.pulse()
+        self.realm.pulse()
     }
 
     #[cfg(target_os = "linux")]
     fn attention(&self) -> Option<pijs_realm::Attention> {
-        self.0.attention()
+        self.realm.attention()
     }
 
     #[cfg(target_os = "linux")]
     fn death(&self) -> Option<std::os::fd::OwnedFd> {
-        self.0.death()
+        self.realm.death()
     }
 }
 

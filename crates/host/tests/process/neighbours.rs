@@ -45,7 +45,7 @@ pub(crate) fn lab(turn: Duration) -> Lab {
     let limits = Limits { fuel: u64::MAX, stream_fuel: u64::MAX, ..Limits::default() };
     let process = ProcessOptions { turn, ..ProcessOptions::default() };
     let options = HostOptions { limits, ..HostOptions::default() };
-    Lab::watched(options, &["verdict", "exec"], Checked(InProcess::new(process)), Impatient)
+    Lab::watched(options, &["verdict", "exec"], Checked::new(InProcess::new(process)), Impatient)
 }
 
 /// Ends every verdict after a while of real time: the lab's clock stands still meanwhile.

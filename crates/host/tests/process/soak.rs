@@ -105,7 +105,7 @@ impl Soak {
         let process = ProcessOptions { turn: Duration::from_secs(600), ..ProcessOptions::default() };
         let host = Host::builder(host_modules(), Arc::new(dispatcher), timer)
             .options(HostOptions::default())
-            .realms(InProcess::new(process))
+            .realms(Box::new(InProcess::new(process)))
             .build();
         let reports = host.reports();
         Self {

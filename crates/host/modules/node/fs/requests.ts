@@ -386,7 +386,8 @@ export function mkdtemp(prefix: unknown, options?: Encoding): Request<any> {
   return {
     op: "mkdtemp",
     params: { prefix: start },
-    path: `${start}XXXXXX`,
+    // As in Node's messages, where the random part is not chosen yet.
+    path: start + "X".repeat(6),
     write: true,
     value: (answer) => name(answer.output.path, encodingOf(options, "utf8")),
   };
