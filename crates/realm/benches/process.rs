@@ -1,6 +1,6 @@
-//! What a sealed process costs: until it is ready, per delta, and in memory while it waits.
+//! What a sealed process costs: until it is ready, per delta and per hostcall, and in memory while it waits.
 //!
-//! `cargo bench -p pijs-realm` prints percentiles, the same delta through a thread realm beside them.
+//! `cargo bench -p pijs-realm` prints percentiles, the same through a thread realm beside them.
 
 #![expect(clippy::print_stdout, reason = "a benchmark's output")]
 
@@ -8,13 +8,20 @@
 #[expect(dead_code, reason = "shared with the tests, which use all of it")]
 mod support;
 
-use pijs_protocol::{Now, Seq};
-use pijs_realm::{ProcessOptions, ProcessRealm, Realm, ThreadRealm};
+use pijs_protocol::{HostCall, HostResult, Now, Seq, SyncReply};
+use pijs_realm::{Patience, ProcessOptions, ProcessRealm, Progress, Realm, SyncHost, ThreadRealm};
+use serde_json::json;
 use std::time::{Duration, Instant};
-use support::{NoHost, delta, host_modules, options};
+use support::{NoHost, deliver, delta, host_modules, options};
 
 /// Deltas per sample series.
 const DELTAS: u64 = 100_000;
+
+/// Hostcalls.
+const ASKS: u64 = 20_000;
+
+/// Workers that hear the same reply.
+const SEVERAL: usize = 8;
 
 /// Workers started.
 const WORKERS: usize = 100;
@@ -41,19 +48,64 @@ fn main() {
     drop(idle);
 
     let mut process = open();
-    report("delta, sealed process", &mut deltas(&mut process), [50, 99]);
+    report("delta, sealed process", &mut deltas(&mut process, Duration::ZERO), [50, 99]);
+    report("the same, a delta each 5 ms", &mut deltas(&mut process, Duration::from_millis(5)), [50, 99]);
+    report("turn with a synchronous hostcall, sealed process", &mut asks(&mut process), [50, 99]);
+    let mut several: Vec<_> = (0..SEVERAL).map(|_| open()).collect();
+    report(&format!("a delta to each of {SEVERAL} processes"), &mut in_turn(&mut several), [50, 99]);
     let mut thread = ThreadRealm::open(&options(), modules.to_vec()).expect("a realm");
-    report("delta, thread", &mut deltas(&mut thread), [50, 99]);
+    report("delta, thread", &mut deltas(&mut thread, Duration::ZERO), [50, 99]);
+    report("turn with a synchronous hostcall, thread", &mut asks(&mut thread), [50, 99]);
 }
 
-fn deltas(realm: &mut dyn Realm) -> Vec<Duration> {
+/// Answers at once, with what it was given.
+struct Mirror;
+
+impl SyncHost for Mirror {
+    fn call(&mut self, call: HostCall) -> SyncReply {
+        let result = HostResult::ok_with_bytes(call.call_id, json!({}), call.bytes);
+        SyncReply { result, now: Now::default(), state: None }
+    }
+}
+
+/// A delivery, a synchronous hostcall in it, and its end.
+fn asks(realm: &mut dyn Realm) -> Vec<Duration> {
+    let sample = |seq| {
+        let begin = Instant::now();
+        let mut progress = realm.start(deliver(seq, "ask", json!(null)), &mut Mirror);
+        while progress == Progress::Running {
+            progress = realm.resume(&mut Mirror, Patience::AtMost(Duration::from_millis(50)));
+        }
+        assert!(matches!(progress, Progress::Yielded(_)), "{progress:?}");
+        begin.elapsed()
+    };
+    (1..=ASKS).map(sample).collect()
+}
+
+/// Deltas that all of them hear, one after the other.
+fn in_turn(realms: &mut [ProcessRealm]) -> Vec<Duration> {
     let delta = delta("eight by");
     let sample = |seq| {
+        let begin = Instant::now();
+        for realm in &mut *realms {
+            realm.stream(Seq(seq), Now::default(), &delta, &mut NoHost).expect("it lives");
+        }
+        begin.elapsed()
+    };
+    (1..=ASKS).map(sample).collect()
+}
+
+/// Deltas, and a pause before each.
+fn deltas(realm: &mut dyn Realm, pause: Duration) -> Vec<Duration> {
+    let delta = delta("eight by");
+    let sample = |seq| {
+        std::thread::sleep(pause);
         let begin = Instant::now();
         realm.stream(Seq(seq), Now::default(), &delta, &mut NoHost).expect("it lives");
         begin.elapsed()
     };
-    (1..=DELTAS).map(sample).collect()
+    let count = if pause.is_zero() { DELTAS } else { DELTAS / 100 };
+    (1..=count).map(sample).collect()
 }
 
 fn report(what: &str, samples: &mut [Duration], percentiles: [usize; 2]) {

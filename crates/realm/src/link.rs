@@ -4,16 +4,24 @@
 //! and [`Link::flush`] send without waiting, and [`Link::receive`] looks without waiting when asked to.
 //! Where it does wait, a host's socket has a short time-out, and [`Link`] asks the caller at each whether
 //! to go on; a worker's has none.
+//!
+//! Being woken takes longer than most turns do. While the other side answers quickly, a reader therefore looks again
+//! and again before it goes to sleep, and stops that as soon as it was in vain.
 
 use crate::frame::{FrameError, MAX_FRAME, PREFIX, frame_length};
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 /// What is read at a time while no longer frame is under way.
 const READ: usize = 64 << 10;
 
 /// Buffers that grew beyond this for one frame are given back after it.
 const KEEP: usize = 1 << 20;
+
+/// An answer within this is a quick one, and for this long the next is looked for without sleeping: a few times of what
+/// being woken takes on a virtual machine.
+const QUICK: Duration = Duration::from_micros(100);
 
 /// A stream socket.
 pub(crate) trait Pipe {
@@ -49,11 +57,17 @@ pub(crate) struct Link<P> {
     outbox: Vec<u8>,
     /// How much of `outbox` has been sent.
     sent: usize,
+    /// Whether the other side can run while this one looks.
+    has_cores: bool,
+    /// Whether the last answer was a quick one.
+    is_quick: bool,
 }
 
 impl<P: Pipe> Link<P> {
     pub(crate) fn new(pipe: P) -> Self {
-        Self { pipe, inbox: vec![0; READ], begin: 0, end: 0, outbox: Vec::new(), sent: 0 }
+        let has_cores = has_cores();
+        let inbox = vec![0; READ];
+        Self { pipe, inbox, begin: 0, end: 0, outbox: Vec::new(), sent: 0, has_cores, is_quick: false }
     }
 
     /// Whether bytes have arrived that belong to no frame handed out.
@@ -66,7 +80,8 @@ impl<P: Pipe> Link<P> {
         if self.has_unread() {
             return Ok(true);
         }
-        match self.fill(0, Wait::Never, &mut || ControlFlow::Break(())) {
+        self.make_room(0);
+        match self.read(Wait::Never, &mut || ControlFlow::Break(())) {
             Ok(()) => Ok(true),
             Err(LinkError::GaveUp) => Ok(false),
             Err(error) => Err(error),
@@ -98,6 +113,23 @@ impl<P: Pipe> Link<P> {
         wait: Wait,
         go_on: &mut impl FnMut() -> ControlFlow<()>,
     ) -> Result<(), LinkError> {
+        self.make_room(length);
+        let begin = Instant::now();
+        if self.is_quick {
+            let mut while_quick =
+                || if begin.elapsed() < QUICK { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+            match self.read(Wait::Never, &mut while_quick) {
+                Err(LinkError::GaveUp) => {}
+                other => return other,
+            }
+        }
+        let read = self.read(wait, go_on);
+        self.is_quick = self.has_cores && read.is_ok() && begin.elapsed() < QUICK;
+        read
+    }
+
+    /// Room for what is read next, of a frame of this length when that is known.
+    fn make_room(&mut self, length: usize) {
         if self.begin == self.end {
             (self.begin, self.end) = (0, 0);
             if self.inbox.len() > KEEP {
@@ -113,6 +145,9 @@ impl<P: Pipe> Link<P> {
             let room = (self.inbox.len() * 2).min((PREFIX + length).max(READ)).min(PREFIX + MAX_FRAME);
             self.inbox.resize(room, 0);
         }
+    }
+
+    fn read(&mut self, wait: Wait, go_on: &mut impl FnMut() -> ControlFlow<()>) -> Result<(), LinkError> {
         loop {
             match self.pipe.read(&mut self.inbox[self.end..], wait) {
                 Ok(0) => return Err(LinkError::Closed),
@@ -154,6 +189,14 @@ impl<P: Pipe> Link<P> {
         }
         Ok(())
     }
+}
+
+/// Whether two processes can run at once.
+fn has_cores() -> bool {
+    #[cfg(target_os = "linux")]
+    return rustix::thread::sched_getaffinity(None).is_ok_and(|cores| cores.count() > 1);
+    #[cfg(not(target_os = "linux"))]
+    return false;
 }
 
 /// Whether a failed read or write is tried again.
@@ -203,6 +246,19 @@ mod tests {
             let count = bytes.len().min(3);
             self.written.borrow_mut().extend_from_slice(&bytes[..count]);
             Ok(count)
+        }
+    }
+
+    /// Never has anything to say.
+    struct Silent;
+
+    impl Pipe for Silent {
+        fn read(&self, _: &mut [u8], _: Wait) -> io::Result<usize> {
+            Err(ErrorKind::WouldBlock.into())
+        }
+
+        fn write(&self, bytes: &[u8], _: Wait) -> io::Result<usize> {
+            Ok(bytes.len())
         }
     }
 
@@ -258,7 +314,7 @@ mod tests {
     fn a_timeout_asks_the_caller() {
         let timeout = || Err(io::Error::from(ErrorKind::WouldBlock));
         let script = script([timeout(), Ok(framed(b"x")), timeout()]);
-        let mut link = Link::new(&script);
+        let mut link = Link { has_cores: false, ..Link::new(&script) };
         let mut asked = 0;
         let go_on = || {
             asked += 1;
@@ -267,6 +323,23 @@ mod tests {
         assert_eq!(link.receive(Wait::ToTimeout, go_on).expect("a frame"), b"x");
         assert_eq!(asked, 1);
         assert!(matches!(link.receive(Wait::ToTimeout, || ControlFlow::Break(())), Err(LinkError::GaveUp)));
+    }
+
+    #[test]
+    fn after_a_quick_answer_the_next_is_looked_for_and_the_caller_is_asked_only_in_the_end() {
+        let not_yet = || Err(io::Error::from(ErrorKind::WouldBlock));
+        let script = script([not_yet(), not_yet(), Ok(framed(b"x"))]);
+        let mut link = Link { has_cores: true, is_quick: true, ..Link::new(&script) };
+        assert_eq!(link.receive(Wait::ToTimeout, never).expect("a frame"), b"x");
+
+        let mut link = Link { has_cores: true, is_quick: true, ..Link::new(Silent) };
+        let asked = Cell::new(0);
+        let give_up = || {
+            asked.set(asked.get() + 1);
+            ControlFlow::Break(())
+        };
+        assert!(matches!(link.receive(Wait::ToTimeout, give_up), Err(LinkError::GaveUp)));
+        assert_eq!((asked.get(), link.is_quick), (1, false), "looking was in vain");
     }
 
     #[test]

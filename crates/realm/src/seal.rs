@@ -188,6 +188,8 @@ mod linux {
         let mut rules: BTreeMap<i64, Vec<SeccompRule>> = CALLS.iter().map(|call| (*call, Vec::new())).collect();
         let socket_only = || SeccompRule::new(vec![equal(0, SOCKET)?]);
         rules.insert(libc::SYS_read, vec![socket_only()?]);
+        // A read that does not wait.
+        rules.insert(libc::SYS_recvfrom, vec![socket_only()?]);
         rules.insert(libc::SYS_write, vec![socket_only()?]);
         // Memory, but neither files nor anything that could be jumped into.
         rules.insert(libc::SYS_mmap, vec![SeccompRule::new(vec![not_executable(2)?, equal(4, NO_FILE)?])?]);

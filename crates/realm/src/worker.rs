@@ -44,6 +44,7 @@ mod linux {
     use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
     use pijs_protocol::wire::RealmOptions;
     use pijs_protocol::{HostCall, HostResult, HostcallError, Now, SyncReply, Termination, Yield, guard};
+    use rustix::net::RecvFlags;
     use rustix::process::{Signal, set_parent_process_death_signal};
     use std::collections::BTreeMap;
     use std::io;
@@ -67,8 +68,11 @@ mod linux {
     struct Stdin(io::Stdin);
 
     impl Pipe for Stdin {
-        fn read(&self, buffer: &mut [u8], _: Wait) -> io::Result<usize> {
-            Ok(rustix::io::read(self.0.as_fd(), buffer)?)
+        fn read(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
+            Ok(match wait {
+                Wait::ToTimeout => rustix::io::read(self.0.as_fd(), buffer)?,
+                Wait::Never => rustix::net::recv(self.0.as_fd(), buffer, RecvFlags::DONTWAIT)?.0,
+            })
         }
 
         fn write(&self, bytes: &[u8], _: Wait) -> io::Result<usize> {

@@ -5,6 +5,7 @@
 use pijs_engine::hooks;
 use pijs_realm::seal::{self, Walls};
 use rustix::fs::MemfdFlags;
+use rustix::net::{RecvFlags, recv};
 use rustix::process::{Pid, PidfdFlags};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -47,6 +48,8 @@ impl Wall {
 struct Facts {
     parent: Pid,
     open: File,
+    /// Not the worker's own, and something has been said on it.
+    socket: UnixStream,
 }
 
 pub(crate) const ALL: &[Attempt] = &[
@@ -57,6 +60,11 @@ pub(crate) const ALL: &[Attempt] = &[
         name: "read_an_open_file",
         held_by: &[Seccomp],
         deed: |facts| { &facts.open }.read(&mut [0; 1]).map(drop),
+    },
+    Attempt {
+        name: "listen_on_another_socket",
+        held_by: &[Seccomp],
+        deed: |facts| Ok(recv(&facts.socket, &mut [0; 1], RecvFlags::DONTWAIT).map(drop)?),
     },
     Attempt {
         name: "open_a_tcp_socket",
@@ -146,7 +154,9 @@ pub(crate) fn enter() {
     }
     let own = ALL.iter().find(|attempt| attempt.name == name);
     let parent = rustix::process::getppid().expect("a parent");
-    let facts = Facts { parent, open: File::open("/etc/passwd").expect("readable before the seal") };
+    let (mut speaker, socket) = UnixStream::pair().expect("sockets");
+    speaker.write_all(b"x").expect("room for a byte");
+    let facts = Facts { parent, open: File::open("/etc/passwd").expect("readable before the seal"), socket };
     let walls = match mode.as_str() {
         SEALED => Walls { limits: true, landlock: true, seccomp: true },
         OPEN => Walls::NONE,
@@ -156,6 +166,8 @@ pub(crate) fn enter() {
     assert_eq!(sealed.holds(), walls.seccomp);
     assert_eq!(sealed.landlock == seal::Landlock::None, !walls.landlock);
     // What a worker may do: use its socket.
+    let heard = recv(io::stdin(), &mut [0; 1], RecvFlags::DONTWAIT);
+    assert_eq!(heard.err(), Some(rustix::io::Errno::AGAIN), "nothing has been said");
     rustix::io::write(io::stdin().as_fd(), b"here").expect("the socket stays open");
     let done = match own {
         Some(attempt) => (attempt.deed)(&facts),
