@@ -43,6 +43,8 @@ pub enum Code {
     Worker,
     /// `import()` of something that is not a literal.
     DynamicImport,
+    /// A change of the prototype of one of pi's classes.
+    Patch,
     /// A package that is not installed.
     Unresolved,
     /// A name that the imported module does not export.
@@ -67,6 +69,7 @@ impl Code {
         Code::Native,
         Code::Worker,
         Code::DynamicImport,
+        Code::Patch,
         Code::Unresolved,
         Code::MissingExport,
         Code::HiddenText,
@@ -89,6 +92,7 @@ impl Code {
             Code::Native => "BD_NATIVE",
             Code::Worker => "BD_WORKER",
             Code::DynamicImport => "BD_DYNAMIC_IMPORT",
+            Code::Patch => "BD_PATCH",
             Code::Unresolved => "BD_UNRESOLVED",
             Code::MissingExport => "BD_MISSING_EXPORT",
             Code::HiddenText => "BD_HIDDEN_TEXT",
@@ -101,9 +105,8 @@ impl Code {
             Code::Syntax | Code::Resolve | Code::Escape | Code::Limit => Severity::Error,
             Code::Entry | Code::Read | Code::Link | Code::Emit => Severity::Error,
             Code::Eval | Code::WebAssembly | Code::Native | Code::Worker => Severity::Blocked,
-            Code::DynamicImport | Code::Unresolved | Code::MissingExport | Code::HiddenText | Code::Cache => {
-                Severity::Warning
-            }
+            Code::DynamicImport | Code::Patch | Code::Unresolved => Severity::Warning,
+            Code::MissingExport | Code::HiddenText | Code::Cache => Severity::Warning,
         }
     }
 }

@@ -89,7 +89,7 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | pi | here |\n|---|---|\n\
     | a name conflict ends the program | it is reported and the session lives |\n\
     | any extension that fails to load ends the program | one that is installed is reported at the terminal and over RPC, and the session lives; one named by `-e` ends the program, as does any under `pi -p` |\n\
-    | extensions share one process and its objects | each package has a realm of its own; what crosses is copied |\n\
+    | extensions share one process and its objects | each package has a realm of its own; what crosses is copied; a prototype of pi's that one changes is changed for that package, which `extc check` says (`BD_PATCH`) |\n\
     | extensions may do whatever the user may | files outside, programs, servers and variables need a grant |\n\
     | a search upwards finds what lies above the project | it ends at the project, as at the top of the file system |\n\
     | `AGENTS.md` is read wherever it leads | one that is a link out of the project counts once the folder is trusted; one of more than 1 MiB is left out; both are said |\n\

@@ -61,6 +61,19 @@ impl Findings<'_> {
         );
     }
 
+    /// A prototype of one of pi's classes that is changed.
+    pub(super) fn patch(&mut self, class: &str, at: (usize, usize)) {
+        let message = format!(
+            "what is changed of `{class}.prototype` counts for objects that this package makes; the host's own are not made of it"
+        );
+        self.push(
+            Diagnostic::new(Code::Patch, message).help(
+                "give pi what it asks for instead: `renderCall` and `renderResult` of a tool, `registerMessageRenderer`, `setEditorComponent`",
+            ),
+            at,
+        );
+    }
+
     /// One finding per file that lists what is hidden in it.
     pub(super) fn hidden_text(&mut self) {
         let mut points = BTreeSet::new();

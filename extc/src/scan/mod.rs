@@ -21,6 +21,7 @@ mod findings;
 mod growing;
 mod helpers;
 mod offers;
+mod patches;
 mod pi;
 mod uses;
 mod walk;

@@ -4,7 +4,7 @@ use super::bindings::{Binding, Bindings, Text, export_name, member_name, propert
 use super::findings::Findings;
 use super::growing::{self, Growing};
 use super::uses::Uses;
-use super::{Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, awaits, calls, helpers, offers, pi};
+use super::{Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, awaits, calls, helpers, offers, patches, pi};
 use crate::parse::Parsed;
 use crate::rewrite::{Location, computed_import, location};
 use std::collections::HashSet;
@@ -39,6 +39,10 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         };
         walker.findings.hidden_text();
         parsed.program.visit_with(&mut walker);
+        for patch in patches::patches(&parsed, &names.bindings) {
+            let at = walker.at(patch.span);
+            walker.findings.patch(&patch.class, at);
+        }
         let Walker { imports, mut uses, mut edits, findings, .. } = walker;
         uses.makes_own_tools =
             imports.iter().flat_map(|site| &site.names).any(|imported| pi::makes_own_tool(&imported.name));

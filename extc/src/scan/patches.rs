@@ -1,0 +1,150 @@
+//! Prototypes of pi's classes that a module changes.
+//!
+//! Under pi such a change is seen everywhere, since extensions share its objects. Here the host draws what is its own, so
+//! the change reaches only the objects that this package makes.
+//!
+//! ```text
+//! ToolExecutionComponent.prototype.render = compact;          changed
+//! const rows = UserMessageComponent.prototype as unknown as Rows;
+//! rows.render = compact;                                      changed
+//! install(CustomEditor.prototype);                            handed on
+//! CustomEditor.prototype.handleInput.call(editor, key);       only read
+//! ```
+
+use super::bindings::{Binding, Bindings, member_name};
+use super::walk::plain;
+use crate::parse::Parsed;
+use std::collections::{HashMap, HashSet};
+use swc_core::common::{Span, Spanned};
+use swc_core::ecma::ast::*;
+use swc_core::ecma::visit::{Visit, VisitWith};
+
+/// pi's packages, under either scope.
+const PACKAGES: &[&str] = &["pi-agent-core", "pi-ai", "pi-coding-agent", "pi-tui"];
+
+/// Functions of `Object` and `Reflect` that change what they are given first.
+const CHANGING: &[&str] = &["assign", "defineProperties", "defineProperty", "deleteProperty", "set", "setPrototypeOf"];
+
+/// One class, and where its prototype is changed first.
+#[derive(Debug)]
+pub(super) struct Patch {
+    pub(super) class: String,
+    pub(super) span: Span,
+}
+
+/// The classes of pi whose prototypes a module changes, each once, in the order of the source.
+pub(super) fn patches(parsed: &Parsed, bindings: &Bindings) -> Vec<Patch> {
+    let mut names = Prototypes { bindings, held: HashMap::new() };
+    parsed.program.visit_with(&mut names);
+    let mut finder = Finder { names: &names, seen: HashSet::new(), found: Vec::new() };
+    parsed.program.visit_with(&mut finder);
+    finder.found
+}
+
+/// Names that hold a prototype; looked up only.
+struct Prototypes<'a> {
+    bindings: &'a Bindings,
+    held: HashMap<Id, String>,
+}
+
+impl Prototypes<'_> {
+    /// The class of pi whose prototype an expression is.
+    fn class(&self, expr: &Expr) -> Option<String> {
+        match plain(expr) {
+            Expr::Ident(ident) => self.held.get(&ident.to_id()).cloned(),
+            Expr::Member(member) if member_name(&member.prop).as_deref() == Some("prototype") => {
+                match self.bindings.resolve(plain(&member.obj))? {
+                    Binding::Member(module, class) if is_pi(&module) => Some(class),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// The class whose prototype a target of an assignment or `delete` is a member of.
+    fn owner(&self, expr: &Expr) -> Option<String> {
+        match plain(expr) {
+            Expr::Member(member) => self.class(&member.obj),
+            _ => None,
+        }
+    }
+}
+
+impl Visit for Prototypes<'_> {
+    fn visit_var_declarator(&mut self, declarator: &VarDeclarator) {
+        if let (Pat::Ident(name), Some(init)) = (&declarator.name, &declarator.init)
+            && let Some(class) = self.class(init)
+        {
+            self.held.insert(name.to_id(), class);
+        }
+        declarator.visit_children_with(self);
+    }
+
+    fn visit_ts_type(&mut self, _: &TsType) {}
+}
+
+struct Finder<'a> {
+    names: &'a Prototypes<'a>,
+    seen: HashSet<String>,
+    found: Vec<Patch>,
+}
+
+impl Finder<'_> {
+    fn see(&mut self, class: Option<String>, span: Span) {
+        if let Some(class) = class
+            && self.seen.insert(class.clone())
+        {
+            self.found.push(Patch { class, span });
+        }
+    }
+}
+
+impl Visit for Finder<'_> {
+    fn visit_assign_expr(&mut self, assign: &AssignExpr) {
+        if let AssignTarget::Simple(target) = &assign.left {
+            let class = match target {
+                SimpleAssignTarget::Member(member) => self.names.class(&member.obj),
+                SimpleAssignTarget::Paren(inner) => self.names.owner(&inner.expr),
+                SimpleAssignTarget::TsAs(cast) => self.names.owner(&cast.expr),
+                _ => None,
+            };
+            self.see(class, target.span());
+        }
+        assign.visit_children_with(self);
+    }
+
+    fn visit_unary_expr(&mut self, unary: &UnaryExpr) {
+        if unary.op == UnaryOp::Delete {
+            self.see(self.names.owner(&unary.arg), unary.span);
+        }
+        unary.visit_children_with(self);
+    }
+
+    fn visit_call_expr(&mut self, call: &CallExpr) {
+        if let Callee::Expr(callee) = &call.callee {
+            let of_language = method_of(callee, &["Object", "Reflect"]);
+            for argument in &call.args {
+                let changes = of_language.as_deref().is_none_or(|method| CHANGING.contains(&method));
+                if changes {
+                    self.see(self.names.class(&argument.expr), argument.expr.span());
+                }
+            }
+        }
+        call.visit_children_with(self);
+    }
+
+    fn visit_ts_type(&mut self, _: &TsType) {}
+}
+
+fn is_pi(module: &str) -> bool {
+    let Some((scope, name)) = module.split_once('/') else { return false };
+    matches!(scope, "@earendil-works" | "@mariozechner") && PACKAGES.contains(&name)
+}
+
+/// `keys` of `Object.keys`, for a name in `objects`.
+fn method_of(callee: &Expr, objects: &[&str]) -> Option<String> {
+    let Expr::Member(member) = plain(callee) else { return None };
+    let Expr::Ident(object) = plain(&member.obj) else { return None };
+    objects.contains(&&*object.sym).then(|| member_name(&member.prop)).flatten()
+}
