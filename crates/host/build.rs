@@ -2,8 +2,10 @@
 //!
 //! Each `index.txt` below `modules/` lists `specifier path`, one module a line, the path relative to
 //! the index. The result is one sorted table, so that the host module set is the same whatever
-//! order the indexes are found in.
+//! order the indexes are found in. Beside it goes one digest of them all: a program that starts need not read
+//! a megabyte of them to know which set it has.
 
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,18 +35,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     let mut table = String::from("&[\n");
+    let mut digest = Sha256::new();
     for (specifier, file) in &modules {
         println!("cargo::rerun-if-changed={}", file.display());
-        let shown = Path::new("modules").join(file.strip_prefix(&root)?);
+        let shown = Path::new("modules").join(file.strip_prefix(&root)?).to_string_lossy().replace('\\', "/");
         writeln!(
             table,
-            "    HostModule {{ specifier: {specifier:?}, path: {:?}, source: include_str!({:?}) }},",
-            shown.to_string_lossy().replace('\\', "/"),
-            file,
+            "    HostModule {{ specifier: {specifier:?}, path: {shown:?}, source: include_str!({file:?}) }},",
         )?;
+        for field in [specifier.as_bytes(), shown.as_bytes(), &fs::read(file)?] {
+            digest.update((field.len() as u64).to_le_bytes());
+            digest.update(field);
+        }
     }
     table.push(']');
-    fs::write(PathBuf::from(env::var("OUT_DIR")?).join("modules.rs"), table)?;
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("modules.rs"), table)?;
+    fs::write(out.join("digest.rs"), format!("{:?}", <[u8; 32]>::from(digest.finalize())))?;
     Ok(())
 }
 

@@ -29,18 +29,15 @@ pub struct HostSource<'a> {
     pub path: &'a str,
 }
 
-/// Compiles the host module set that this program embeds (`pijs_host::MODULES`).
+/// Compiles the host module set that this program embeds (`pijs_host::MODULES`), without its sources, which are two thirds
+/// of it: every start reads it and holds it to its MAC.
 ///
 /// # Errors
 ///
 /// A module that does not parse or compile. That is a mistake of this program, not of an extension,
 /// and the tests of the modules show it; the diagnostic names file and line.
 pub fn host_modules(cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure> {
-    let modules: Vec<HostSource<'_>> = pijs_host::MODULES
-        .iter()
-        .map(|module| HostSource { specifier: module.specifier, source: module.source, path: module.path })
-        .collect();
-    compile_host_modules(&modules, cache)
+    compile_once(&embedded(), &embedded_key(), cache)
 }
 
 /// Compiles any set of host modules: what [`host_modules`] does, for tests of single modules.
@@ -49,14 +46,17 @@ pub fn host_modules(cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure
 ///
 /// As [`host_modules`].
 pub fn compile_host_modules(modules: &[HostSource<'_>], cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure> {
-    let key = key(modules);
-    if let Some(hit) = cache.and_then(|cache| cache.load(&key, HOST_MODULES_ID)) {
+    compile_once(modules, &key(modules), cache)
+}
+
+fn compile_once(modules: &[HostSource<'_>], key: &Key, cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure> {
+    if let Some(hit) = cache.and_then(|cache| cache.load(key, HOST_MODULES_ID)) {
         return Ok(Arc::new(hit.artifact));
     }
-    let artifact = with_large_stack(|| compile(modules, &key))??;
+    let artifact = with_large_stack(|| compile(modules, key))??.into_code();
     if let Some(cache) = cache {
         // A set that could not be stored is compiled again next time; nothing else follows from it.
-        let _ = cache.store(&key, HOST_MODULES_ID, &pijs_artifact::encode(&artifact));
+        let _ = cache.store(key, HOST_MODULES_ID, &pijs_artifact::encode(&artifact));
     }
     Ok(Arc::new(Verified::compiled_here(artifact)))
 }
@@ -103,6 +103,23 @@ fn compile(modules: &[HostSource<'_>], key: &Key) -> Result<Artifact, BuildFailu
         },
         modules: stripped,
     })
+}
+
+/// The set that this program embeds.
+pub(crate) fn embedded() -> Vec<HostSource<'static>> {
+    let source = |module: &pijs_host::HostModule| HostSource {
+        specifier: module.specifier,
+        source: module.source,
+        path: module.path,
+    };
+    pijs_host::MODULES.iter().map(source).collect()
+}
+
+/// Changes whenever a module of the embedded set does.
+pub(crate) fn embedded_key() -> Key {
+    let mut key = Key::builder("embedded host modules");
+    key.field(&pijs_host::MODULES_DIGEST);
+    key.finish()
 }
 
 /// Changes whenever a module of the set does.

@@ -11,10 +11,11 @@
 //! One spelling is one module instance in the realm, so that a class is the same class whichever
 //! name it was imported by.
 
-use crate::host::HostSource;
+use crate::host::{HostSource, embedded, embedded_key};
 use crate::limits::Limits;
 use crate::parse::parse;
 use crate::supply::Supply;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use swc_core::ecma::ast::{
@@ -157,8 +158,8 @@ pub struct HostInterface {
 
 #[derive(Debug)]
 struct HostModule {
-    path: String,
-    source: String,
+    path: Cow<'static, str>,
+    source: Cow<'static, str>,
     exports: OnceLock<Option<Exports>>,
 }
 
@@ -177,14 +178,17 @@ impl HostInterface {
         static EMBEDDED: OnceLock<HostInterface> = OnceLock::new();
         EMBEDDED
             .get_or_init(|| {
-                let modules: Vec<_> = pijs_host::MODULES
-                    .iter()
-                    .map(|module| HostSource { specifier: module.specifier, source: module.source, path: module.path })
-                    .collect();
-                let own = Self::new(&modules);
                 let mut key = crate::cache::Key::builder("host modules and supply");
-                key.field(&own.fingerprint).field(Supply::fingerprint());
-                Self { supply: Some(Supply::pinned()), fingerprint: key.finish().bytes(), ..own }
+                key.field(&embedded_key().bytes()).field(Supply::fingerprint());
+                let modules = embedded().into_iter().map(|module| {
+                    let HostSource { specifier, path, source } = module;
+                    (specifier.to_owned(), HostModule::new(path.into(), source.into()))
+                });
+                Self {
+                    modules: Arc::new(modules.collect()),
+                    supply: Some(Supply::pinned()),
+                    fingerprint: key.finish().bytes(),
+                }
             })
             .clone()
     }
@@ -195,11 +199,7 @@ impl HostInterface {
         let modules = modules
             .iter()
             .map(|module| {
-                let value = HostModule {
-                    path: module.path.to_owned(),
-                    source: module.source.to_owned(),
-                    exports: OnceLock::new(),
-                };
+                let value = HostModule::new(module.path.to_owned().into(), module.source.to_owned().into());
                 (module.specifier.to_owned(), value)
             })
             .collect();
@@ -268,6 +268,10 @@ fn star_target(target: &str) -> String {
 }
 
 impl HostModule {
+    fn new(path: Cow<'static, str>, source: Cow<'static, str>) -> Self {
+        Self { path, source, exports: OnceLock::new() }
+    }
+
     /// `None` if it cannot be said: the module does not parse, or assigns `module.exports`.
     fn exports(&self) -> Option<&Exports> {
         self.exports

@@ -36,6 +36,18 @@ pub struct Artifact {
     pub modules: Vec<Module>,
 }
 
+impl Artifact {
+    /// Without sources and their maps: what an engine loads, and nothing for people.
+    #[must_use]
+    pub fn into_code(mut self) -> Self {
+        for module in &mut self.modules {
+            module.source = String::new();
+            module.source_map = None;
+        }
+        self
+    }
+}
+
 /// One linked module of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {

@@ -64,7 +64,7 @@ pub use bulk::{ANSWER_BYTES, REGISTRATION_BYTES, RETRY_BYTES};
 pub use events::Event;
 pub use flood::ReportBudget;
 pub use host::Host;
-pub use modules::{HostModule, MODULES};
+pub use modules::{HostModule, MODULES, MODULES_DIGEST};
 pub use options::{
     HostBuilder, HostOptions, InThread, OpenError, OpenRealm, OpenedRealm, VerdictBudget, Watch, Watchdog,
 };

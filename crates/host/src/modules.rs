@@ -14,5 +14,26 @@ pub struct HostModule {
     pub source: &'static str,
 }
 
+/// SHA-256 of [`MODULES`]: specifier, path and source of each, every one after its length as a little-endian `u64`.
+pub const MODULES_DIGEST: [u8; 32] = include!(concat!(env!("OUT_DIR"), "/digest.rs"));
+
 /// Every host module, sorted by specifier.
 pub const MODULES: &[HostModule] = include!(concat!(env!("OUT_DIR"), "/modules.rs"));
+
+#[cfg(test)]
+mod tests {
+    use super::{MODULES, MODULES_DIGEST};
+    use sha2::{Digest, Sha256};
+
+    #[test]
+    fn the_digest_is_that_of_every_module() {
+        let mut digest = Sha256::new();
+        for module in MODULES {
+            for field in [module.specifier, module.path, module.source] {
+                digest.update((field.len() as u64).to_le_bytes());
+                digest.update(field);
+            }
+        }
+        assert_eq!(MODULES_DIGEST, <[u8; 32]>::from(digest.finalize()));
+    }
+}

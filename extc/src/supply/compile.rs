@@ -37,13 +37,14 @@ impl Unit {
     }
 
     /// Compiles the unit from a folder whose `node_modules` holds its packages. The caller has checked
-    /// each against its digest; entry files are written beside them.
+    /// each against its digest; entry files are written beside them. Sources are left out, as in
+    /// [`host_modules`](crate::host_modules).
     ///
     /// # Errors
     ///
     /// A package that is not there, or that does not hold what the lock file says.
     pub fn compile(&self, folder: &Path, cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure> {
-        let artifact = with_large_stack(|| self.link(folder))??;
+        let artifact = with_large_stack(|| self.link(folder))??.into_code();
         if let Some(cache) = cache {
             // A unit that could not be stored is compiled again next time; nothing else follows from it.
             let _ = cache.store(&self.key(), &self.id(), &encode(&artifact));
@@ -245,15 +246,20 @@ mod tests {
         ("value.js", "import { Kind } from './kind.js';\nexport const check = (x) => x instanceof Kind;\n"),
     ];
 
-    fn compile(names: &str) -> Result<Arc<Verified>, BuildFailure> {
+    /// With its sources, to see what came of them.
+    fn compile(names: &str) -> Result<Artifact, BuildFailure> {
         let (supply, folder) = unit(names, FILES);
-        supply.units().next().expect("one unit").compile(folder.path(), None)
+        link(&supply, folder.path())
+    }
+
+    fn link(supply: &Supply, folder: &Path) -> Result<Artifact, BuildFailure> {
+        with_large_stack(|| supply.units().next().expect("one unit").link(folder))?
     }
 
     #[test]
     fn modules_of_a_unit_share_their_classes_in_one_chunk() {
         let compiled = compile(r#"["Kind", "default"]"#).unwrap_or_else(|failure| panic!("{failure}"));
-        let modules = &compiled.artifact().modules;
+        let modules = &compiled.modules;
         let defining: Vec<&str> = modules
             .iter()
             .filter(|module| module.source.contains("class"))
@@ -264,11 +270,11 @@ mod tests {
             assert!(modules.iter().any(|module| module.specifier == specifier), "{specifier}");
         }
         assert!(modules.iter().all(|module| module.bytecode.is_some()));
-        assert!(compiled.artifact().metadata.host_imports.contains_key("node:path"));
+        assert!(compiled.metadata.host_imports.contains_key("node:path"));
     }
 
     /// A package that takes `name` from a file in whose place a host module stands, and a word of a far one.
-    fn replaced(name: &str) -> Result<Arc<Verified>, BuildFailure> {
+    fn replaced(name: &str) -> Result<Artifact, BuildFailure> {
         let text = r#"{"version": 1, "units": {"typebox": {
             "packages": {"kind": {"version": "1.0.0", "integrity": "sha512-", "licence": "MIT"}},
             "modules": {"typebox": {"from": "kind/index.js", "names": ["Kind", "other"]}},
@@ -286,13 +292,13 @@ mod tests {
         fs::write(package.join("other.js"), "import { existsSync } from 'fs';\nexport const other = existsSync;\n")
             .expect("written");
         fs::write(package.join("keys.js"), format!("export const {name} = readTheKeys();\n")).expect("written");
-        supply.units().next().expect("one unit").compile(folder.path(), None)
+        link(&supply, folder.path())
     }
 
     #[test]
     fn a_replaced_file_leads_to_the_host_and_is_not_read() {
         let compiled = replaced("join").unwrap_or_else(|failure| panic!("{failure}"));
-        let artifact = compiled.artifact();
+        let artifact = compiled;
         assert!(artifact.modules.iter().all(|module| !module.source.contains("readTheKeys")));
         // The last two are one import, which leads elsewhere in one file.
         for host in ["node:path", "node:os", "node:url", "node:fs"] {
@@ -311,7 +317,7 @@ mod tests {
         let names = r#"["Kind"]"#;
         let once = compile(names).unwrap_or_else(|failure| panic!("{failure}"));
         let again = compile(names).unwrap_or_else(|failure| panic!("{failure}"));
-        assert_eq!(encode(once.artifact()), encode(again.artifact()));
+        assert_eq!(encode(&once), encode(&again));
     }
 
     #[test]

@@ -7,9 +7,12 @@
 use pijs_artifact::Verified;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Modules are small and many.
+const AT_ONCE: usize = 256 << 10;
 
 /// Memories with the code of one artifact each, kept as long as this.
 #[derive(Debug, Default)]
@@ -39,10 +42,11 @@ impl Shelf {
 
 fn written(artifact: &Verified) -> io::Result<OwnedFd> {
     let memory = memfd_create("pijs-modules", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    let mut file = File::from(memory);
+    let mut writer = BufWriter::with_capacity(AT_ONCE, File::from(memory));
     for module in &artifact.artifact().modules {
-        file.write_all(module.bytecode.as_deref().unwrap_or_default())?;
+        writer.write_all(module.bytecode.as_deref().unwrap_or_default())?;
     }
+    let file = writer.into_inner()?;
     fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     Ok(file.into())
 }
