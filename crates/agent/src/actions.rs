@@ -10,7 +10,7 @@ use crate::message::{Content, Message};
 use crate::models::{self, Opening};
 use crate::provider::{ErrorKind, Model, Provider, ProviderError};
 use crate::session::{Body, Entry, EntryId, SessionError};
-use crate::summary;
+use crate::summary::{self, Written};
 use pijs_connectors::ports::{SessionCall, SessionOp, unsupported};
 use pijs_protocol::{ErrorCode, HostcallError};
 use serde_json::{Map, Value, json};
@@ -264,8 +264,9 @@ impl Agent {
         let from_extension = theirs.is_some();
         let summary = match theirs {
             Some(theirs) => {
+                let given = |key: &str| theirs.get(key).filter(|value| !value.is_null()).cloned();
                 let text = theirs.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned();
-                Some((text, theirs.get("details").filter(|details| !details.is_null()).cloned()))
+                Some((text, summary::rest(given("details"), given("usage"), from_extension)))
             }
             None if options.summarize && !left.is_empty() => {
                 let instructions = options.custom_instructions.as_deref();
@@ -273,8 +274,9 @@ impl Agent {
                 if cancel.is_cancelled() {
                     return Ok(Navigation { cancelled: true, ..Navigation::default() });
                 }
-                let (text, details) = written?;
-                Some((text, Some(details)))
+                let (Written { text, usage }, details) = written?;
+                let usage = usage.map(|usage| json!(usage));
+                Some((text, summary::rest(Some(details), usage, from_extension)))
             }
             None => None,
         };
@@ -287,10 +289,8 @@ impl Agent {
         };
         let written = |error: SessionError| error.to_string();
         let summary_id = self.control.change_session(|session| match summary {
-            Some((text, details)) => {
-                let entry =
-                    session.branch_with_summary(new_leaf.as_ref(), text, summary::rest(details, from_extension));
-                entry.map(|entry| Some(entry.id.clone()))
+            Some((text, rest)) => {
+                session.branch_with_summary(new_leaf.as_ref(), text, rest).map(|entry| Some(entry.id.clone()))
             }
             None => {
                 session.go_to(new_leaf.as_ref());

@@ -11,9 +11,9 @@ use crate::beginning::Beginning;
 use crate::choose::Chosen;
 use crate::control::{AgentControl, ControlError, DeliverAs};
 use crate::events::AgentEvent;
-use crate::extensions::{CommandFate, Event, Extensions};
+use crate::extensions::{Event, Extensions};
 use crate::front_end::FrontEnd;
-use crate::message::{AssistantMessage, Block, Content, CustomMessage, Message, UserMessage};
+use crate::message::{AssistantMessage, Content, Message};
 use crate::models::Models;
 use crate::provider::{Provider, ProviderError};
 use crate::replace::Held;
@@ -174,7 +174,7 @@ pub enum InputSource {
 }
 
 impl InputSource {
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Interactive => "interactive",
             Self::Rpc => "rpc",
@@ -371,7 +371,7 @@ impl Agent {
         self.publish_usage();
     }
 
-    fn publish_prompt(&self) {
+    pub(crate) fn publish_prompt(&self) {
         self.control.publish("systemPrompt", json!(self.system_prompt()));
     }
 
@@ -410,11 +410,23 @@ impl Agent {
         source: InputSource,
         deliver_as: Option<DeliverAs>,
     ) -> Result<Outcome, AgentError> {
+        self.prompt_accepted(content, source, deliver_as, |_| {}).await
+    }
+
+    /// The same. `accepted` is told once nothing refuses it any more: it is queued, or handled, or its run begins. For a
+    /// command that is its end, and what it threw.
+    pub async fn prompt_accepted(
+        &self,
+        content: Content,
+        source: InputSource,
+        deliver_as: Option<DeliverAs>,
+        accepted: impl FnOnce(Option<&str>),
+    ) -> Result<Outcome, AgentError> {
         self.attend(async {
             self.triggered.set(0);
             self.control.person_spoke();
             self.last.take();
-            let outcome = self.ask(content, source, deliver_as, true).await?;
+            let outcome = self.ask(content, source, deliver_as, true, accepted).await?;
             if deliver_as.is_some() && !self.control.is_idle() {
                 // It is queued: whoever began the run waits for it.
                 return Ok(outcome);
@@ -461,189 +473,6 @@ impl Agent {
             Some(error) => Err(error),
             None => Ok(self.last.take()),
         }
-    }
-
-    async fn command(&self, text: &str) -> Option<CommandFate> {
-        let line = text.strip_prefix('/')?;
-        let (name, args) = line.split_once(' ').unwrap_or((line, ""));
-        if !self.extensions.has_command(name) {
-            return None;
-        }
-        Some(self.extensions.run_command(name, args).await)
-    }
-
-    /// Command, `input`, templates, `before_agent_start`, run. With `expand` commands and templates count.
-    pub(crate) async fn ask(
-        &self,
-        content: Content,
-        source: InputSource,
-        deliver_as: Option<DeliverAs>,
-        expand: bool,
-    ) -> Result<Outcome, AgentError> {
-        if expand && let Some(fate) = self.command(&content.text()).await {
-            return Ok(match fate {
-                CommandFate::Done => self.outcome(Ending::Handled, None),
-                CommandFate::Threw(message) => self.outcome(Ending::CommandFailed(message), None),
-            });
-        }
-        let Some(content) = self.listened(content, source, deliver_as, expand).await? else {
-            return Ok(self.outcome(Ending::Handled, None));
-        };
-        if !self.control.is_idle() {
-            let Some(deliver_as) = deliver_as else {
-                let message = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message.";
-                return Err(ControlError::Refused(message.to_owned()).into());
-            };
-            self.control.queue_input(content, deliver_as);
-            return Ok(self.outcome(Ending::Handled, None));
-        }
-        self.begin(&content).await
-    }
-
-    /// What handlers of `input` and templates leave, unless nothing can be said now.
-    pub(crate) async fn listened(
-        &self,
-        content: Content,
-        source: InputSource,
-        deliver_as: Option<DeliverAs>,
-        expand: bool,
-    ) -> Result<Option<Content>, AgentError> {
-        if self.control.is_summarising() {
-            let message =
-                "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry.";
-            return Err(ControlError::Refused(message.to_owned()).into());
-        }
-        Ok(self.take_in(content, source, deliver_as, expand).await)
-    }
-
-    /// A run that answers this.
-    pub(crate) async fn begin(&self, content: &Content) -> Result<Outcome, AgentError> {
-        self.control.expect_model()?;
-        self.control.flush_after_run()?;
-        self.control.flush_after_turn()?;
-        self.publish_tools();
-        self.compact_before_prompt().await?;
-        let added = self.before_agent_start(content).await;
-        let mut messages = vec![Message::User(UserMessage { content: content.blocks().into(), timestamp: self.now() })];
-        messages.extend(self.control.take_next_turn().into_iter().map(Message::Custom));
-        messages.extend(added);
-        if let Some(update) = self.prompt_update() {
-            messages.insert(0, update);
-        }
-        self.run(messages).await
-    }
-
-    /// What handlers of `input` and templates leave; `None` when a handler took it.
-    async fn take_in(
-        &self,
-        content: Content,
-        source: InputSource,
-        deliver_as: Option<DeliverAs>,
-        expand: bool,
-    ) -> Option<Content> {
-        let behavior = deliver_as.filter(|_| !self.control.is_idle());
-        let content = self.input(content, source, behavior).await?;
-        if !expand {
-            return Some(content);
-        }
-        let text = content.text();
-        let expanded = match self.resources.borrow().expand(&text) {
-            Ok(expanded) => expanded,
-            Err(problem) => {
-                self.extensions.report(&problem.path.display().to_string(), "skill_expansion", &problem.message);
-                return Some(content);
-            }
-        };
-        if expanded == text {
-            return Some(content);
-        }
-        let mut blocks = vec![Block::text(expanded)];
-        blocks.extend(images(&content));
-        Some(blocks.into())
-    }
-
-    /// What the handlers of `input` leave; `None` when one took it.
-    async fn input(&self, content: Content, source: InputSource, behavior: Option<DeliverAs>) -> Option<Content> {
-        if !self.extensions.has_handlers("input") {
-            return Some(content);
-        }
-        let images = images(&content);
-        let mut event = Event::new("input").with("text", content.text()).with("source", source.as_str());
-        if !images.is_empty() {
-            event = event.with("images", json!(images));
-        }
-        if let Some(behavior) = behavior {
-            event = event.with("streamingBehavior", behavior.as_str());
-        }
-        let outcome = self.extensions.emit(event).await;
-        match outcome.field("action").and_then(Value::as_str) {
-            Some("handled") => None,
-            Some("transform") => {
-                let text = outcome.field("text").and_then(Value::as_str).unwrap_or_default();
-                let replaced = outcome.field("images").cloned().map(serde_json::from_value::<Vec<Block>>);
-                let mut blocks = vec![Block::text(text)];
-                blocks.extend(match replaced {
-                    Some(Ok(images)) => images,
-                    _ => images,
-                });
-                Some(blocks.into())
-            }
-            _ => Some(content),
-        }
-    }
-
-    /// Messages that handlers add; what they make of the prompt holds for this run.
-    async fn before_agent_start(&self, content: &Content) -> Vec<Message> {
-        let base = self.base_prompt.borrow().clone();
-        let mut messages = Vec::new();
-        let mut options = base.clone();
-        if self.extensions.has_handlers("before_agent_start") {
-            let mut event = Event::new("before_agent_start")
-                .with("prompt", content.text())
-                .with("systemPrompt", base.render(&self.words()))
-                .with("systemPromptOptions", serde_json::to_value(&base).expect("string keys"));
-            let images = images(content);
-            if !images.is_empty() {
-                event = event.with("images", json!(images));
-            }
-            let outcome = self.extensions.emit(event).await;
-            for author in &outcome.authors {
-                self.control.note_message(author, false, true);
-            }
-            let changed = outcome.payload.get("systemPromptOptions").cloned();
-            if let Some(Ok(changed)) = changed.map(serde_json::from_value::<PromptOptions>) {
-                options = changed;
-            }
-            // An empty prompt means: back to the base.
-            let forced = outcome.field("systemPrompt").and_then(Value::as_str).filter(|text| !text.is_empty());
-            if let Some(forced) = forced {
-                options.force_system_prompt = Some(forced.to_owned());
-            }
-            let added = outcome.field("messages").and_then(Value::as_array).cloned().unwrap_or_default();
-            messages.extend(added.into_iter().filter_map(|message| self.custom(message)));
-        }
-        if options.selected_tools == base.selected_tools {
-            // A handler may have called `setActiveTools`, which counts unless the options say otherwise.
-            self.publish_tools();
-            options.selected_tools.clone_from(&self.base_prompt.borrow().selected_tools);
-        } else {
-            self.tools.borrow_mut().activate(options.selected_tools.clone(), &*self.extensions);
-            self.publish_tools();
-        }
-        *self.run_prompt.borrow_mut() = Some(options);
-        self.publish_prompt();
-        messages
-    }
-
-    /// A message draft of an extension, `{customType, content, display, details?}`.
-    fn custom(&self, draft: Value) -> Option<Message> {
-        let mut draft = draft;
-        if draft.get("content").is_none_or(Value::is_null) {
-            draft.as_object_mut()?.insert("content".to_owned(), json!([]));
-        }
-        let mut message: CustomMessage = serde_json::from_value(draft).ok()?;
-        message.timestamp = self.now();
-        (message.custom_type != crate::control::VERDICT_TYPE).then_some(Message::Custom(message))
     }
 
     pub(crate) fn outcome(&self, ending: Ending, message: Option<AssistantMessage>) -> Outcome {
@@ -707,8 +536,4 @@ impl Agent {
     pub(crate) fn now(&self) -> u64 {
         self.options.ambient.clock.epoch_ms()
     }
-}
-
-fn images(content: &Content) -> Vec<Block> {
-    content.blocks().into_iter().filter(|block| matches!(block, Block::Image { .. })).collect()
 }

@@ -12,6 +12,7 @@ use crate::extensions::Event;
 use crate::message::{Content, Message, ToolResultMessage};
 use crate::provider::RequestMessage;
 use crate::session::{Body, EntryId, Session, refs};
+use crate::summary::Summary;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -26,7 +27,7 @@ enum Draft {
     #[serde(rename_all = "camelCase")]
     ContextEdit { target_id: EntryId, replacement: Value },
     #[serde(rename_all = "camelCase")]
-    Compaction { summary: String, first_kept_entry_id: Option<EntryId>, details: Option<Value> },
+    Compaction { summary: String, first_kept_entry_id: Option<EntryId>, details: Option<Value>, usage: Option<Value> },
 }
 
 impl Agent {
@@ -127,14 +128,12 @@ impl Agent {
                 return Ok(Err(format!("Entry {target_id} not found")));
             }
             Draft::ContextEdit { target_id, replacement } => Body::ContextEdit { target_id, replacement },
-            Draft::Compaction { summary, first_kept_entry_id, details } => {
+            Draft::Compaction { summary, first_kept_entry_id, details, usage } => {
                 let seen = self.control.with_session(Session::seen)?;
                 let branch = refs(&seen);
-                let tokens = crate::tokens::of_conversation(&context::projection(&branch), &branch);
-                return self
-                    .control
-                    .append_compaction(summary, first_kept_entry_id, tokens, details, true)
-                    .map(|_| Ok(()));
+                let tokens_before = crate::tokens::of_conversation(&context::projection(&branch), &branch);
+                let summary = Summary { text: summary, details, usage, first_kept: first_kept_entry_id, tokens_before };
+                return self.control.append_compaction(summary, true).map(|_| Ok(()));
             }
         };
         self.control.append(body).map(|_| Ok(()))

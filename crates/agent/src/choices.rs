@@ -5,9 +5,9 @@ use crate::agent::Agent;
 use crate::choose::Chosen;
 use crate::context;
 use crate::control::ControlError;
-use crate::message::Message;
+use crate::message::{Message, StopReason};
 use crate::provider::Model;
-use crate::session::{Body, Session, refs};
+use crate::session::{Session, refs};
 use crate::settings::Settings;
 use std::path::PathBuf;
 
@@ -122,17 +122,14 @@ impl Agent {
     ///
     /// As [`Agent::messages`].
     pub fn last_reply(&self) -> Result<Option<String>, ControlError> {
-        self.control.with_session(|session| {
-            for entry in session.along_branch().rev() {
-                if let Body::Message { message: Message::Assistant(reply) } = &entry?.body {
-                    let text = reply.text();
-                    if !text.is_empty() {
-                        return Ok(Some(text));
-                    }
-                }
-            }
-            Ok(None)
-        })
+        let messages = self.messages()?;
+        let last = messages.iter().rev().find_map(|message| match message {
+            // An abort before the first word leaves nothing said.
+            Message::Assistant(reply) if reply.stop_reason == StopReason::Aborted && reply.content.is_empty() => None,
+            Message::Assistant(reply) => Some(reply),
+            _ => None,
+        });
+        Ok(last.map(|reply| reply.text().trim().to_owned()).filter(|text| !text.is_empty()))
     }
 
     /// Does not wait for the next attempt after a failure: the run ends.

@@ -13,7 +13,7 @@ use crate::extensions::Event;
 use crate::message::{AssistantMessage, Message};
 use crate::session::{Body, Entry, EntryId, Session, refs};
 use crate::settings::CompactionSettings;
-use crate::summary::{FileOps, Summary};
+use crate::summary::{FileOps, Summary, Written};
 use crate::tokens;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -260,10 +260,12 @@ impl Agent {
             theirs = outcome.field("compaction").filter(|compaction| compaction.is_object()).cloned();
         }
         *from_extension = theirs.is_some();
+        let given = |theirs: &Value, key: &str| theirs.get(key).filter(|value| !value.is_null()).cloned();
         let summary = match theirs {
             Some(theirs) => Summary {
                 text: theirs.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned(),
-                details: theirs.get("details").filter(|details| !details.is_null()).cloned(),
+                details: given(&theirs, "details"),
+                usage: given(&theirs, "usage"),
                 first_kept: theirs.get("firstKeptEntryId").and_then(Value::as_str).map(|id| EntryId(id.to_owned())),
                 tokens_before: theirs.get("tokensBefore").and_then(Value::as_u64).unwrap_or(preparation.tokens_before),
             },
@@ -272,12 +274,10 @@ impl Agent {
         if cancel.is_cancelled() {
             return Err("Compaction cancelled".to_owned());
         }
-        let Summary { text, details, first_kept, tokens_before } = summary;
-        let id = self
-            .control
-            .append_compaction(text.clone(), first_kept.clone(), tokens_before, details.clone(), *from_extension)
-            .map_err(|error| error.to_string())?;
+        let id = self.control.append_compaction(summary.clone(), *from_extension).map_err(|error| error.to_string())?;
         self.publish_usage();
+        let left = self.messages().map_err(|error| error.to_string())?;
+        let tokens_after: u64 = left.iter().map(tokens::estimate).sum();
         let entry = self.control.with_session(|session| session.entry(&id)).map_err(|error| error.to_string())?;
         let entry = entry.map(|entry| entry.to_value());
         let from_extension = *from_extension;
@@ -289,9 +289,17 @@ impl Agent {
                 .with("willRetry", will_retry)
         })
         .await;
-        let mut result = json!({"summary": text, "firstKeptEntryId": first_kept, "tokensBefore": tokens_before});
-        if let Some(details) = details {
-            result["details"] = details;
+        let Summary { text, details, usage, first_kept, tokens_before } = summary;
+        let mut result = json!({"summary": text});
+        let more = [
+            ("firstKeptEntryId", first_kept.map(|id| json!(id))),
+            ("tokensBefore", Some(json!(tokens_before))),
+            ("estimatedTokensAfter", Some(json!(tokens_after))),
+            ("usage", usage),
+            ("details", details),
+        ];
+        for (key, value) in more.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+            result[key] = value;
         }
         Ok(result)
     }
@@ -304,21 +312,24 @@ impl Agent {
     ) -> Result<Summary, String> {
         let reserve = preparation.settings.reserve_tokens;
         let previous = preparation.previous_summary.as_deref();
-        let mut text = match (preparation.to_summarize.is_empty(), previous) {
-            (true, Some(previous)) => previous.to_owned(),
-            (true, None) => "No prior history.".to_owned(),
+        let unasked = |text: &str| Written { text: text.to_owned(), usage: None };
+        let Written { mut text, mut usage } = match (preparation.to_summarize.is_empty(), previous) {
+            (true, Some(previous)) => unasked(previous),
+            (true, None) => unasked("No prior history."),
             (false, previous) => {
                 self.summary_of(&preparation.to_summarize, previous, instructions, reserve, cancel).await?
             }
         };
         if !preparation.turn_prefix.is_empty() {
             let prefix = self.summary_of_turn(&preparation.turn_prefix, reserve, cancel).await?;
-            text.push_str(&format!("\n\n---\n\n**Turn Context (split turn):**\n\n{prefix}"));
+            text.push_str(&format!("\n\n---\n\n**Turn Context (split turn):**\n\n{}", prefix.text));
+            usage = usage.into_iter().chain(prefix.usage).reduce(|one, other| one + other);
         }
         text.push_str(&preparation.files.tags());
         Ok(Summary {
             text,
             details: Some(preparation.files.details()),
+            usage: usage.map(|usage| json!(usage)),
             first_kept: Some(preparation.first_kept.clone()),
             tokens_before: preparation.tokens_before,
         })

@@ -22,6 +22,7 @@ use crate::message::{Message, SystemMessage};
 use crate::provider::Model;
 use crate::room::{Held, bytes_of};
 use crate::session::{Body, Entry, EntryId, Session, SessionError, refs};
+use crate::summary::Summary;
 use crate::transcript;
 use crate::work::{Inbox, Work};
 use queues::Queues;
@@ -32,7 +33,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// Custom type of what a verdict injects. Reserved: its role may be `system`.
@@ -347,6 +348,14 @@ impl AgentControl {
         let _ = self.lock().work.send(work);
     }
 
+    /// Waits until front ends have been told what happened up to now.
+    pub async fn caught_up(&self) {
+        let (asker, reached) = oneshot::channel();
+        self.send(Work::Reached(asker));
+        // An agent that is gone tells nobody.
+        let _ = reached.await;
+    }
+
     pub(crate) fn take_inbox(&self) -> Option<Inbox> {
         self.lock().inbox.take()
     }
@@ -470,23 +479,20 @@ impl AgentControl {
     }
 
     /// A compaction. Without an entry to keep it keeps none before itself.
-    pub(crate) fn append_compaction(
-        &self,
-        summary: String,
-        first_kept: Option<EntryId>,
-        tokens_before: u64,
-        details: Option<Value>,
-        from_hook: bool,
-    ) -> Result<EntryId, ControlError> {
-        let mut extra = crate::summary::rest(details, from_hook);
+    pub(crate) fn append_compaction(&self, summary: Summary, from_hook: bool) -> Result<EntryId, ControlError> {
+        let Summary { text, details, usage, first_kept, tokens_before } = summary;
+        let mut extra = crate::summary::rest(details, usage, from_hook);
         let seen = self.with_session(Session::seen)?;
         if let Some(told) = transcript::holds(&context::told(&refs(&seen))) {
             let told = SystemMessage { timestamp: self.0.ambient.clock.epoch_ms(), ..told };
             extra.insert("systemMessage".to_owned(), Message::System(told).to_value());
         }
-        // An entry that is not there means the same as the compaction's own name: nothing before it.
-        let first_kept_entry_id = first_kept.unwrap_or_else(|| EntryId(String::new()));
-        self.append(Body::Compaction { summary, first_kept_entry_id, tokens_before, extra })
+        self.appended(|session| {
+            session.append_named(|own| {
+                let first_kept_entry_id = first_kept.unwrap_or_else(|| own.clone());
+                Body::Compaction { summary: text, first_kept_entry_id, tokens_before, extra }
+            })
+        })
     }
 
     pub(crate) fn append_message(&self, message: &Message) -> Result<EntryId, ControlError> {

@@ -183,7 +183,12 @@ struct Reading {
 }
 
 impl Reading {
+    /// What an event says, after what was counted up to then.
     fn read(&mut self, event: &Value) -> Vec<Result<ProviderEvent, ProviderError>> {
+        usage(event).map(Ok).into_iter().chain(self.read_kind(event)).collect()
+    }
+
+    fn read_kind(&mut self, event: &Value) -> Vec<Result<ProviderEvent, ProviderError>> {
         let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let index = event.get("contentIndex").and_then(Value::as_u64).unwrap_or(0);
         let number = u32::try_from(index).unwrap_or(u32::MAX);
@@ -213,7 +218,7 @@ impl Reading {
                     message.get("errorMessage").and_then(Value::as_str).unwrap_or("the provider failed").to_owned();
                 let aborted = event.get("reason").and_then(Value::as_str) == Some("aborted");
                 let kind = if aborted { ErrorKind::Cancelled } else { ErrorKind::Provider };
-                vec![Err(ProviderError::new(kind, said))]
+                usage(&message).map(Ok).into_iter().chain([Err(ProviderError::new(kind, said))]).collect()
             }
             _ => Vec::new(),
         }

@@ -175,8 +175,8 @@ pub struct EventOutcome {
     pub payload: Map<String, Value>,
     /// The combined answer.
     pub answer: Option<Value>,
-    /// Whether a handler threw where that is the answer (`tool_call`).
-    pub thrown: bool,
+    /// What a handler threw, where that is the answer (`tool_call`, `user_bash`).
+    pub thrown: Option<String>,
     /// Extensions whose answers put messages into the conversation.
     pub authors: Vec<String>,
 }

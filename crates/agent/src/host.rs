@@ -133,7 +133,7 @@ impl Extensions for HostExtensions {
             EventOutcome {
                 payload: outcome.payload,
                 answer: outcome.answer,
-                thrown: outcome.thrown.is_some(),
+                thrown: outcome.thrown.map(|error| error.message),
                 authors: outcome.authors.iter().map(ToString::to_string).collect(),
             }
         }

@@ -31,6 +31,7 @@ mod actions;
 mod agent;
 mod ambient;
 mod ask_model;
+mod asking;
 mod attempt;
 pub mod auth;
 mod beginning;

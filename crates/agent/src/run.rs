@@ -324,7 +324,9 @@ impl Agent {
 
     /// A message that is complete when it begins.
     async fn say(&self, run: &mut Run, message: Message) -> Result<(), AgentError> {
-        self.control.said(&message);
+        if self.control.said(&message) {
+            self.control.caught_up().await;
+        }
         self.emit(AgentEvent::MessageStart { message: &message }).await?;
         run.messages.push(self.end_message(message).await?);
         Ok(())

@@ -5,7 +5,7 @@
 
 use crate::agent::Agent;
 use crate::context;
-use crate::message::{AssistantMessage, Block, Message, StopReason};
+use crate::message::{AssistantMessage, Block, Message, StopReason, Usage};
 use crate::provider::{Request, RequestMessage};
 use crate::session::{Body, Entry, EntryId};
 use crate::tokens;
@@ -30,11 +30,21 @@ const BRANCH_TOKENS: u64 = 4096;
 const DEFAULT_WINDOW: u64 = 128_000;
 
 /// A summary and where it belongs.
+#[derive(Debug, Clone)]
 pub(crate) struct Summary {
     pub(crate) text: String,
     pub(crate) details: Option<Value>,
+    /// What writing it used of a model.
+    pub(crate) usage: Option<Value>,
     pub(crate) first_kept: Option<EntryId>,
     pub(crate) tokens_before: u64,
+}
+
+/// What a model wrote, and what that used; nothing where none was asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Written {
+    pub(crate) text: String,
+    pub(crate) usage: Option<Usage>,
 }
 
 /// Files that tool calls named.
@@ -175,7 +185,7 @@ impl Agent {
         instructions: Option<&str>,
         reserve_tokens: u64,
         cancel: &CancellationToken,
-    ) -> Result<String, String> {
+    ) -> Result<Written, String> {
         let mut prompt = format!("<conversation>\n{}\n</conversation>\n\n", quoted(messages));
         if let Some(previous) = previous {
             prompt.push_str(&format!("<previous-summary>\n{previous}\n</previous-summary>\n\n{UPDATE}\n\n"));
@@ -193,19 +203,19 @@ impl Agent {
         messages: &[Message],
         reserve_tokens: u64,
         cancel: &CancellationToken,
-    ) -> Result<String, String> {
+    ) -> Result<Written, String> {
         let prompt = format!("<conversation>\n{}\n</conversation>\n\n{TURN}", quoted(messages));
         self.asked("Turn prefix summarization", prompt, reserve_tokens / 2, cancel).await
     }
 
-    /// The summary of a branch: text and details.
+    /// The summary of a branch and its details.
     pub(crate) async fn summary_of_branch(
         &self,
         entries: &[Arc<Entry>],
         instructions: Option<&str>,
         replace: bool,
         cancel: &CancellationToken,
-    ) -> Result<(String, Value), String> {
+    ) -> Result<(Written, Value), String> {
         let window = self.control.model().and_then(|model| model.context_window()).unwrap_or(DEFAULT_WINDOW);
         let budget = window.saturating_sub(self.settings.borrow().compaction.reserve_tokens);
         let mut files = FileOps::default();
@@ -226,7 +236,8 @@ impl Agent {
         }
         messages.reverse();
         if messages.is_empty() {
-            return Ok(("No content to summarize".to_owned(), files.details()));
+            let written = Written { text: "No content to summarize".to_owned(), usage: None };
+            return Ok((written, files.details()));
         }
         let instructions = instructions.filter(|text| !text.is_empty());
         let asked = match instructions {
@@ -235,8 +246,8 @@ impl Agent {
             None => format!("{BRANCH} {FORM}"),
         };
         let prompt = format!("<conversation>\n{}\n</conversation>\n\n{asked}", quoted(&messages));
-        let text = self.asked("Branch summarization", prompt, BRANCH_TOKENS, cancel).await?;
-        Ok((format!("{BRANCH_HEAD}{text}{}", files.tags()), files.details()))
+        let Written { text, usage } = self.asked("Branch summarization", prompt, BRANCH_TOKENS, cancel).await?;
+        Ok((Written { text: format!("{BRANCH_HEAD}{text}{}", files.tags()), usage }, files.details()))
     }
 
     async fn asked(
@@ -245,7 +256,7 @@ impl Agent {
         prompt: String,
         max_tokens: u64,
         cancel: &CancellationToken,
-    ) -> Result<String, String> {
+    ) -> Result<Written, String> {
         let provider = self.provider();
         let limit = provider.model().max_tokens().map_or(max_tokens, |limit| limit.min(max_tokens));
         let request = Request {
@@ -258,7 +269,8 @@ impl Agent {
         };
         let reply = self.ask_once(&*provider, &request, cancel.clone()).await;
         usable(what, &reply)?;
-        Ok(reply.content.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n"))
+        let text = reply.content.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n");
+        Ok(Written { text, usage: Some(reply.usage) })
     }
 }
 
@@ -277,12 +289,11 @@ fn usable(what: &str, reply: &AssistantMessage) -> Result<(), String> {
     }
 }
 
-/// `details` and `fromHook` of an entry's rest, for those who build one.
-pub(crate) fn rest(details: Option<Value>, from_hook: bool) -> Map<String, Value> {
+/// `details`, `usage` and `fromHook` of an entry's rest, for those who build one.
+pub(crate) fn rest(details: Option<Value>, usage: Option<Value>, from_hook: bool) -> Map<String, Value> {
     let mut rest = Map::new();
-    if let Some(details) = details {
-        rest.insert("details".to_owned(), details);
-    }
+    let known = [("details", details), ("usage", usage)];
+    rest.extend(known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
     rest.insert("fromHook".to_owned(), from_hook.into());
     rest
 }

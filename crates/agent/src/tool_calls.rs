@@ -37,7 +37,7 @@ pub(crate) struct Batch {
 /// What the model is told of a call in a reply that the token limit ended: nobody knows whether its arguments are whole.
 fn cut_short(tool: &str) -> String {
     format!(
-        "{tool} was not run: the reply ended at its token limit, so the arguments may lack their end. Call it again."
+        "Tool call \"{tool}\" was not executed: the response hit the output token limit, so its arguments may be truncated. Re-issue the tool call with complete arguments."
     )
 }
 
@@ -313,7 +313,7 @@ impl Agent {
             let reason = outcome.field("reason").and_then(Value::as_str).filter(|reason| !reason.is_empty());
             let reason = reason.unwrap_or("Tool execution was blocked").to_owned();
             let terminate = outcome.field("terminate").is_some_and(|terminate| *terminate == Value::Bool(true));
-            return Intercepted::Blocked { input: left, reason, thrown: outcome.thrown, terminate };
+            return Intercepted::Blocked { input: left, reason, thrown: outcome.thrown.is_some(), terminate };
         }
         Intercepted::Passed(left)
     }

@@ -69,8 +69,8 @@ impl Agent {
                     .with("excludeFromContext", exclude)
                     .with("cwd", self.options.cwd.display().to_string());
                 let outcome = self.extensions.emit(event).await;
-                if outcome.thrown {
-                    return Err("a handler of user_bash failed; the command was not run".to_owned());
+                if let Some(error) = outcome.thrown {
+                    return Err(error);
                 }
                 answer = outcome.answer.unwrap_or_default();
             }

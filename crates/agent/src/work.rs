@@ -45,6 +45,8 @@ pub(crate) enum Work {
     Shown(Message),
     /// Front ends are told something that extensions do not hear.
     Notice(&'static str, Value),
+    /// What came before has begun.
+    Reached(oneshot::Sender<()>),
 }
 
 /// Puts the inbox back, also when the future that attends is dropped.
@@ -111,9 +113,12 @@ impl Agent {
                 self.control.told();
             }
             Work::Shown(message) => {
+                self.publish_usage();
                 self.keep(self.show_only(&AgentEvent::MessageStart { message: &message }));
                 self.keep(self.show_only(&AgentEvent::MessageEnd { message: &message }));
             }
+            // Whoever asked may be gone.
+            Work::Reached(asker) => drop(asker.send(())),
             Work::Notice(name, payload) => self.keep(self.show_only(&AgentEvent::Notice { name, payload: &payload })),
         }
     }
@@ -134,7 +139,7 @@ impl Agent {
             self.triggered.set(self.triggered.get() + 1);
             match pending {
                 Pending::User(content, expand) => {
-                    self.ask(content, InputSource::Extension, None, expand).await.map(Some)
+                    self.ask(content, InputSource::Extension, None, expand, |_| {}).await.map(Some)
                 }
                 Pending::Custom(message) => self.run(vec![Message::Custom(message)]).await.map(Some),
             }
@@ -152,7 +157,7 @@ impl Agent {
 
     async fn queue(&self, content: Content, deliver_as: DeliverAs, expand: bool) {
         let done = match expand {
-            true => self.ask(content, InputSource::Extension, Some(deliver_as), expand).await.map(drop),
+            true => self.ask(content, InputSource::Extension, Some(deliver_as), expand, |_| {}).await.map(drop),
             false => self.deliver(content, deliver_as).await,
         };
         if let Err(error) = done {
@@ -178,7 +183,7 @@ impl Agent {
         }
         self.control.arrived();
         match taken? {
-            Some(content) => self.begin(&content).await.map(drop),
+            Some(content) => self.begin(&content, || {}).await.map(drop),
             None => Ok(()),
         }
     }

@@ -3,14 +3,9 @@
 mod support;
 
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::io::Write;
 use support::World;
-
-/// How long a record may take: a ceiling, not a measurement.
-const PATIENCE: Duration = Duration::from_secs(60);
+use support::client::Client;
 
 const EXTENSION: &str = r#"
 export default function (pi: any) {
@@ -50,103 +45,20 @@ export default function (pi: any) {
 }
 "#;
 
-struct Client {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    records: Receiver<Value>,
-    next: u32,
+fn start(world: &World, model: &str) -> Client {
+    start_with(world, model, &["--no-session"])
 }
 
-impl Client {
-    fn start(world: &World, model: &str) -> Self {
-        Self::start_with(world, model, &["--no-session"])
-    }
-
-    fn start_with(world: &World, model: &str, options: &[&str]) -> Self {
-        let extension = world.write("project/ext.ts", EXTENSION);
-        let extension = extension.display().to_string();
-        let mut child = world
-            .command(&[&["--mode", "rpc", "-ne", "-e", &extension, "--model", model], options].concat())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("pi starts");
-        let (sender, records) = channel();
-        let stdout = BufReader::new(child.stdout.take().expect("piped"));
-        std::thread::spawn(move || {
-            for line in stdout.split(b'\n') {
-                let line = line.expect("stdout can be read");
-                let record = serde_json::from_slice(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-                if sender.send(record).is_err() {
-                    return;
-                }
-            }
-        });
-        let stdin = child.stdin.take();
-        Self { child, stdin, records, next: 0 }
-    }
-
-    fn write(&mut self, record: &Value) {
-        let stdin = self.stdin.as_mut().expect("the input is open");
-        stdin.write_all(format!("{record}\n").as_bytes()).expect("pi reads");
-        stdin.flush().expect("pi reads");
-    }
-
-    /// Sends a command and gives its id.
-    fn send(&mut self, mut command: Value) -> String {
-        self.next += 1;
-        let id = format!("req-{}", self.next);
-        command["id"] = id.clone().into();
-        self.write(&command);
-        id
-    }
-
-    /// Reads up to the record that fits; the ones before it come along.
-    #[track_caller]
-    fn until(&self, fits: impl Fn(&Value) -> bool) -> (Vec<Value>, Value) {
-        let mut before = Vec::new();
-        loop {
-            let record =
-                self.records.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{error}; so far: {before:#?}"));
-            if fits(&record) {
-                return (before, record);
-            }
-            before.push(record);
-        }
-    }
-
-    #[track_caller]
-    fn response(&self, id: &str) -> Value {
-        self.until(|record| record["type"] == "response" && record["id"] == id).1
-    }
-
-    #[track_caller]
-    fn call(&mut self, command: Value) -> Value {
-        let id = self.send(command);
-        self.response(&id)
-    }
-
-    #[track_caller]
-    fn request(&self, method: &str) -> Value {
-        self.until(|record| record["type"] == "extension_ui_request" && record["method"] == method).1
-    }
-
-    /// Ends the input and waits for the end of the program.
-    #[track_caller]
-    fn end(mut self) -> i32 {
-        drop(self.stdin.take());
-        // Its output ends with it, at the latest after what it does at the end.
-        while self.records.recv_timeout(PATIENCE).is_ok() {}
-        self.child.wait().expect("pi ends").code().expect("no signal")
-    }
+fn start_with(world: &World, model: &str, options: &[&str]) -> Client {
+    let extension = world.write("project/ext.ts", EXTENSION).display().to_string();
+    Client::start(world, &[&["-ne", "-e", &extension, "--model", model], options].concat())
 }
 
 #[test]
 fn a_prompt_is_accepted_streamed_as_deltas_and_settled() {
     let world = World::new();
     let model = world.script(&[&["Hel", "lo"]]);
-    let mut client = Client::start(&world, &model);
+    let mut client = start(&world, &model);
     let id = client.send(json!({"type": "prompt", "message": "hi\u{2028}there"}));
     let (before, response) = client.until(|record| record["id"] == id.as_str());
     assert_eq!(response, json!({"id": id, "type": "response", "command": "prompt", "success": true}));
@@ -181,7 +93,7 @@ fn a_prompt_is_accepted_streamed_as_deltas_and_settled() {
 fn dialogs_go_to_the_client_and_their_answers_to_the_extension() {
     let world = World::new();
     let model = world.script(&[]);
-    let mut client = Client::start(&world, &model);
+    let mut client = start(&world, &model);
     let (before, _) = client.until(|record| record["method"] == "setStatus");
     let shown: Vec<_> = before.iter().map(|record| (&record["method"], &record["widgetKey"])).collect();
     assert_eq!(shown, [(&json!("setTitle"), &Value::Null), (&json!("setWidget"), &json!("w"))], "no component");
@@ -217,7 +129,7 @@ fn dialogs_go_to_the_client_and_their_answers_to_the_extension() {
 fn what_is_wrong_with_a_command_is_its_response() {
     let world = World::new();
     let model = world.script(&[&["one"], &["two"]]);
-    let mut client = Client::start(&world, &model);
+    let mut client = start(&world, &model);
     client.write(&json!("no object"));
     client.until(|record| record["success"] == false && record.get("id").is_none());
     client.stdin.as_mut().expect("open").write_all(b"{not json}\r\n\r\n").expect("pi reads");
@@ -251,7 +163,7 @@ fn what_is_wrong_with_a_command_is_its_response() {
 fn a_run_of_an_extension_and_the_tree_of_entries_are_seen() {
     let world = World::new();
     let model = world.script(&[&["answer"]]);
-    let mut client = Client::start(&world, &model);
+    let mut client = start(&world, &model);
     client.send(json!({"type": "prompt", "message": "/later"}));
     let (events, _) = client.until(|record| record["type"] == "agent_settled");
     let said = events.iter().find(|event| event["message"]["role"] == "user").expect("the extension's message");
@@ -275,7 +187,7 @@ fn a_run_of_an_extension_and_the_tree_of_entries_are_seen() {
 fn model_queues_and_shell_are_changed_as_the_document_says() {
     let world = World::new();
     let model = world.script(&[&["one"]]);
-    let mut client = Client::start(&world, &model);
+    let mut client = start(&world, &model);
     let state = client.call(json!({"type": "get_state"}))["data"].clone();
     for member in ["model", "thinkingLevel", "isStreaming", "isCompacting", "sessionId", "messageCount"] {
         assert!(state.get(member).is_some(), "{member}: {state}");
@@ -337,7 +249,7 @@ fn model_queues_and_shell_are_changed_as_the_document_says() {
 fn sessions_are_begun_forked_cloned_switched_and_exported() {
     let world = World::new();
     let model = world.script(&[&["<answer>"]]);
-    let mut client = Client::start_with(&world, &model, &[]);
+    let mut client = start_with(&world, &model, &[]);
     client.send(json!({"type": "prompt", "message": "first"}));
     client.until(|record| record["type"] == "agent_settled");
     let state = |client: &mut Client| client.call(json!({"type": "get_state"}))["data"].clone();

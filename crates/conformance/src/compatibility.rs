@@ -108,7 +108,9 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | Ctrl-C in a dialog counts for nothing but the dialog | two of them end pi, whatever has the keys |\n\
     | `pi config`, `pi auth`, `--tui-mode regular`, `/share` | not here; each says what to do instead |\n\
     | `--export` and `/export` write pi's page with its scripts | a page that shows text and does nothing, Markdown, or the session's own lines, as the file's name ends |\n\
-    | `--session` with a session of another folder goes on in that folder | it goes on in this one, and says so; by its id alone it is copied with `--fork` |\n";
+    | `--session` with a session of another folder goes on in that folder | it goes on in this one, and says so; by its id alone it is copied with `--fork` |\n\
+    | an RPC command that lacks a member, or has one of another type, is done with `undefined` or answered with a JavaScript error | the response says which member has to be what |\n\
+    | `/llama`, a command of pi's own for a local server of models | not here; `--base-url` reaches such a server |\n";
 
 /// What an extension meets under `--profile 0.73`.
 const PROFILE: &str = "\n## The profile of pi 0.73.1\n\n\

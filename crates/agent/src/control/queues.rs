@@ -226,13 +226,15 @@ impl AgentControl {
         self.lock().queues.texts()
     }
 
-    /// Takes all waiting messages away and gives their texts, as [`AgentControl::waiting`] does.
+    /// Takes all waiting messages away and gives their texts, as [`AgentControl::waiting`] does. Front ends are told, also
+    /// where nothing waited.
     pub fn clear_waiting(&self) -> (Vec<String>, Vec<String>) {
         let texts = self.waiting();
         let mut inner = self.lock();
         inner.queues.steering.clear();
         inner.queues.follow_up.clear();
-        self.publish_pending(&inner);
+        inner.queues.taken.clear();
+        self.publish_waiting(&inner, true);
         texts
     }
 
@@ -269,14 +271,15 @@ impl AgentControl {
         message
     }
 
-    /// A message of a person begins: it waits no longer.
-    pub(crate) fn said(&self, message: &Message) {
-        let Message::User(message) = message else { return };
+    /// A message of a person begins: it waits no longer. Answers whether it did.
+    pub(crate) fn said(&self, message: &Message) -> bool {
+        let Message::User(message) = message else { return false };
         let text = message.content.text();
         let mut inner = self.lock();
-        let Some(at) = inner.queues.taken.iter().position(|(_, known)| *known == text) else { return };
+        let Some(at) = inner.queues.taken.iter().position(|(_, known)| *known == text) else { return false };
         inner.queues.taken.remove(at);
         self.publish_pending(&inner);
+        true
     }
 
     /// What was taken and never said waits for nothing: the run is over.
@@ -308,10 +311,14 @@ impl AgentControl {
     }
 
     pub(super) fn publish_pending(&self, inner: &Inner) {
+        self.publish_waiting(inner, false);
+    }
+
+    fn publish_waiting(&self, inner: &Inner, always: bool) {
         self.0.state.set("hasPendingMessages", inner.queues.waiting().into());
         let waiting = inner.queues.texts();
         let mut told = inner.told.borrow_mut();
-        if *told != waiting {
+        if always || *told != waiting {
             let payload = json!({"steering": waiting.0, "followUp": waiting.1});
             // Without an agent nobody is left to be told.
             let _ = inner.work.send(Work::Notice("queue_update", payload));

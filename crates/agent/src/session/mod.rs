@@ -256,7 +256,14 @@ impl Session {
 
     /// Appends an entry below the leaf and writes it when it is time.
     pub fn append(&mut self, body: Body) -> Result<Arc<Entry>, SessionError> {
-        let entry = Entry { id: self.fresh_id(), parent: self.leaf.clone(), timestamp: self.ambient.now_iso(), body };
+        self.append_named(|_| body)
+    }
+
+    /// The same for an entry that names itself.
+    pub(crate) fn append_named(&mut self, body: impl FnOnce(&EntryId) -> Body) -> Result<Arc<Entry>, SessionError> {
+        let id = self.fresh_id();
+        let body = body(&id);
+        let entry = Entry { id, parent: self.leaf.clone(), timestamp: self.ambient.now_iso(), body };
         let entry = self.insert(entry);
         self.storage.appended(&self.header, &mut self.entries)?;
         Ok(entry)

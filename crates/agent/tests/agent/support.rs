@@ -57,7 +57,7 @@ impl Fake {
         let handler = move |event: &Event| EventOutcome {
             payload: event.payload.clone(),
             answer: handler(event),
-            thrown: false,
+            thrown: None,
             authors: Vec::new(),
         };
         self.handlers.insert(event, Box::new(handler));

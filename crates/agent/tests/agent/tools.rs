@@ -96,7 +96,7 @@ async fn arguments_that_were_cut_off_never_reach_handler_or_tool() {
     let world = World::new(&fixture("truncated-call.jsonl"), fake);
     world.agent.prompt("go").await.unwrap();
     let results = results(&world);
-    assert!(results[0].2 && results[0].1.contains("was not run"), "{results:?}");
+    assert!(results[0].2 && results[0].1.contains("was not executed"), "{results:?}");
 }
 
 #[tokio::test]

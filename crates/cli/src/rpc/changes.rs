@@ -70,16 +70,18 @@ impl Commands {
                 Ok(path) => cancelled(agent.switch_session(Path::new(path)).await),
                 Err(message) => Err(message),
             },
-            "fork" => match text("entryId") {
-                Ok(entry) => agent.fork(entry, false).await.map_err(|error| error.to_string()).map(|forked| {
-                    let mut data = json!({"cancelled": forked.cancelled});
-                    if let Some(text) = forked.selected_text {
-                        data["text"] = json!(text);
-                    }
-                    Some(data)
-                }),
-                Err(message) => Err(message),
-            },
+            // No name is one of no entry.
+            "fork" => {
+                agent.fork(text("entryId").unwrap_or_default(), false).await.map_err(|error| error.to_string()).map(
+                    |forked| {
+                        let mut data = json!({"cancelled": forked.cancelled});
+                        if let Some(text) = forked.selected_text {
+                            data["text"] = json!(text);
+                        }
+                        Some(data)
+                    },
+                )
+            }
             "clone" => match self.control().with_session(|session| session.leaf().cloned()) {
                 Some(leaf) => cancelled(agent.fork(&leaf.0, true).await.map(|forked| forked.cancelled)),
                 None => Err("Cannot clone session: no current entry selected".to_owned()),

@@ -1,11 +1,12 @@
 //! What a client can ask for.
 
+use super::stats::stats;
 use super::wire::Wire;
 use crate::session::Assembled;
 use pijs_agent::message::{Block, Content, Message};
 use pijs_agent::session::{Body, Entry, EntryId, Session};
-use pijs_agent::{AgentControl, ControlError, DeliverAs, Ending, InputSource};
-use serde_json::{Map, Value, json};
+use pijs_agent::{AgentControl, ControlError, DeliverAs, InputSource};
+use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -16,8 +17,6 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Commands {
     pub(super) session: Rc<Assembled>,
     pub(super) wire: Wire,
-    /// Prompts that are being answered.
-    pub(super) running: Cell<usize>,
     /// Shell commands that run.
     pub(super) shells: RefCell<Vec<CancellationToken>>,
 }
@@ -29,8 +28,10 @@ impl Commands {
     /// Handles one record and responds to it.
     pub(super) async fn handle(self: Rc<Self>, record: Value) {
         let id = record.get("id").cloned();
-        let Some(kind) = record.get("type").and_then(Value::as_str).map(str::to_owned) else {
-            self.wire.respond(id.as_ref(), "unknown", Err("Unknown command: undefined".to_owned()));
+        let given = record.get("type");
+        let Some(kind) = given.and_then(Value::as_str).map(str::to_owned) else {
+            let named = given.map_or_else(|| "undefined".to_owned(), Value::to_string);
+            self.wire.respond_to(id.as_ref(), given, Err(format!("Unknown command: {named}")));
             return;
         };
         let answer = match kind.as_str() {
@@ -42,6 +43,8 @@ impl Commands {
                 None => self.answer(other, &record).await,
             },
         };
+        // What it led to at once is said before it is answered.
+        self.control().caught_up().await;
         self.wire.respond(id.as_ref(), &kind, answer);
     }
 
@@ -71,7 +74,7 @@ impl Commands {
                 let messages = self.session.agent.messages().map_err(|error| error.to_string())?;
                 Ok(Some(json!({"messages": messages.iter().map(Message::to_value).collect::<Vec<_>>()})))
             }
-            "get_entries" => self.entries(record.get("since").and_then(Value::as_str)),
+            "get_entries" => self.entries(record.get("since")),
             "get_tree" => control.with_session(|session| {
                 if depth(session) > DEEPEST_TREE {
                     return Err(format!(
@@ -84,9 +87,12 @@ impl Commands {
             "get_fork_messages" => self.fork_messages().map(|said| Some(json!({"messages": said}))),
             "get_last_assistant_text" => {
                 let text = self.session.agent.last_reply().map_err(|error| error.to_string())?;
-                Ok(Some(json!({"text": text})))
+                Ok(Some(text.map_or_else(|| json!({}), |text| json!({"text": text}))))
             }
-            "get_session_stats" => self.stats().map(Some),
+            "get_session_stats" => {
+                let usage = self.session.host.state().get("contextUsage");
+                control.with_session(|session| stats(session, usage)).map(Some)
+            }
             "get_commands" => {
                 let commands = self.session.host.state().get("commands").unwrap_or_else(|| json!([]));
                 Ok(Some(json!({"commands": commands})))
@@ -103,52 +109,36 @@ impl Commands {
         }
     }
 
+    /// Responds once nothing refuses the prompt any more, or with what does; then it is answered to its end, and what
+    /// extensions ask for meanwhile.
     async fn prompt(&self, id: Option<&Value>, record: &Value) {
-        let accept = |outcome: Answer| self.wire.respond(id, "prompt", outcome);
+        let respond = |outcome: Answer| self.wire.respond(id, "prompt", outcome);
         let Some(text) = record["message"].as_str() else {
-            return accept(Err("prompt: message must be a text".to_owned()));
+            return respond(Err("prompt: message must be a text".to_owned()));
         };
-        let control = self.control();
-        let content = content(record);
-        if self.is_command(text) {
-            self.run(content).await;
-            return accept(Ok(None));
-        }
-        if control.is_idle() && self.running.get() == 0 {
-            accept(Ok(None));
-            return self.run(content).await;
-        }
-        let how = match record["streamingBehavior"].as_str() {
-            Some("steer") => Some(DeliverAs::Steer),
+        let deliver_as = match record["streamingBehavior"].as_str() {
+            None | Some("") => None,
             Some("followUp") => Some(DeliverAs::FollowUp),
-            _ => None,
+            Some(_) => Some(DeliverAs::Steer),
         };
-        accept(match how {
-            None => Err(
-                "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
-                    .to_owned(),
-            ),
-            how => control.send_user_message(content, how, true).map(|()| None).map_err(|error| error.to_string()),
-        });
-    }
-
-    /// Answers a prompt to its end, and what extensions ask for meanwhile.
-    async fn run(&self, content: Content) {
-        self.running.set(self.running.get() + 1);
-        let command = content.text().split(' ').next().unwrap_or_default().replacen('/', "command:", 1);
-        let outcome = self.session.agent.submit(content, InputSource::Rpc).await;
-        self.running.set(self.running.get() - 1);
-        match outcome {
-            Ok(outcome) => {
-                if let Ending::CommandFailed(error) = outcome.ending {
-                    let record = json!({
-                        "type": "extension_error", "extensionPath": command, "event": "command", "error": error,
-                    });
-                    // A client that is gone hears of nothing.
-                    let _ = self.wire.send(&record);
-                }
+        let is_accepted = Cell::new(false);
+        let accepted = |thrown: Option<&str>| {
+            if let Some(error) = thrown {
+                let command = text.split(' ').next().unwrap_or_default().replacen('/', "command:", 1);
+                let record = json!({
+                    "type": "extension_error", "extensionPath": command, "event": "command", "error": error,
+                });
+                // A client that is gone hears of nothing.
+                let _ = self.wire.send(&record);
             }
-            Err(error) => crate::output::stderr(&crate::output::clean(&error.to_string())),
+            is_accepted.set(true);
+            respond(Ok(None));
+        };
+        let agent = &self.session.agent;
+        match agent.prompt_accepted(content(record), InputSource::Rpc, deliver_as, accepted).await {
+            Ok(_) => {}
+            Err(error) if is_accepted.get() => crate::output::stderr(&crate::output::clean(&error.to_string())),
+            Err(error) => respond(Err(error.to_string())),
         }
     }
 
@@ -159,12 +149,6 @@ impl Commands {
 
     pub(super) fn control(&self) -> &AgentControl {
         self.session.agent.control()
-    }
-
-    fn is_command(&self, text: &str) -> bool {
-        let Some(line) = text.strip_prefix('/') else { return false };
-        let name = line.split(' ').next().unwrap_or_default();
-        self.session.host.commands().iter().any(|command| command.invocation == name)
     }
 
     fn state(&self) -> Result<Value, ControlError> {
@@ -189,14 +173,15 @@ impl Commands {
         Ok(members)
     }
 
-    fn entries(&self, since: Option<&str>) -> Answer {
+    fn entries(&self, since: Option<&Value>) -> Answer {
         self.control().with_session(|session| {
             let from = match since {
                 None => 0,
-                Some(since) => {
-                    let at = session.place(&EntryId(since.to_owned()));
+                Some(Value::String(since)) => {
+                    let at = session.place(&EntryId(since.clone()));
                     at.ok_or_else(|| format!("Entry not found: {since}"))? + 1
                 }
+                Some(since) => return Err(format!("Entry not found: {since}")),
             };
             let shown = session.entries_from(from).map(|entry| entry.map(|entry| entry.to_value()));
             let shown = shown.collect::<Result<Vec<Value>, _>>().map_err(|error| error.to_string())?;
@@ -207,69 +192,16 @@ impl Commands {
     fn fork_messages(&self) -> Result<Vec<Value>, String> {
         self.control().with_session(|session| {
             let mut said = Vec::new();
-            for entry in session.along_branch() {
+            for entry in session.entries() {
                 let entry = entry.map_err(|error| error.to_string())?;
-                if let Body::Message { message: Message::User(user) } = &entry.body {
-                    said.push(json!({"entryId": entry.id, "text": user.content.text()}));
+                let Body::Message { message: Message::User(user) } = &entry.body else { continue };
+                let text: String = user.content.blocks().iter().filter_map(Block::as_text).collect();
+                if !text.is_empty() {
+                    said.push(json!({"entryId": entry.id, "text": text}));
                 }
             }
             Ok(said)
         })
-    }
-
-    fn stats(&self) -> Result<Value, String> {
-        let (file, id) =
-            self.control().with_session(|session| (session.path().map(ToOwned::to_owned), session.header().id.clone()));
-        let mut roles: BTreeMap<String, usize> = BTreeMap::new();
-        let mut tokens: BTreeMap<&str, u64> = BTreeMap::new();
-        let (mut calls, mut cost) = (0, 0.0);
-        self.control().with_session(|session| {
-            for entry in session.along_branch() {
-                let entry = entry.map_err(|error| error.to_string())?;
-                let role = match &entry.body {
-                    Body::Message { message } => message.role(),
-                    Body::CustomMessage { .. } => "custom",
-                    _ => continue,
-                };
-                *roles.entry(role.to_owned()).or_default() += 1;
-                // What tools used themselves was paid for, too.
-                if let Body::Message { message: Message::ToolResult(result) } = &entry.body
-                    && let Some(usage) = &result.usage
-                {
-                    for key in ["input", "output", "cacheRead", "cacheWrite"] {
-                        *tokens.entry(key).or_default() += usage[key].as_u64().unwrap_or(0);
-                    }
-                    cost += usage["cost"]["total"].as_f64().unwrap_or(0.0);
-                }
-                let Body::Message { message: Message::Assistant(reply) } = &entry.body else { continue };
-                calls += reply.tool_calls().count();
-                let usage = &reply.usage;
-                for (key, count) in [
-                    ("input", usage.input),
-                    ("output", usage.output),
-                    ("cacheRead", usage.cache_read),
-                    ("cacheWrite", usage.cache_write),
-                ] {
-                    *tokens.entry(key).or_default() += count;
-                }
-                cost += usage.cost.total;
-            }
-            Ok::<(), String>(())
-        })?;
-        let of = |role: &str| roles.get(role).copied().unwrap_or(0);
-        let total: u64 = tokens.values().sum();
-        let mut tokens: Map<String, Value> =
-            tokens.into_iter().map(|(key, count)| (key.to_owned(), count.into())).collect();
-        tokens.insert("total".to_owned(), total.into());
-        let mut stats = json!({
-            "sessionFile": file, "sessionId": id, "userMessages": of("user"), "assistantMessages": of("assistant"),
-            "toolCalls": calls, "toolResults": of("toolResult"), "totalMessages": roles.values().sum::<usize>(), "tokens": tokens,
-            "cost": cost, "contextUsage": self.session.host.state().get("contextUsage"),
-        });
-        if let Value::Object(members) = &mut stats {
-            members.retain(|_, value| !value.is_null());
-        }
-        Ok(stats)
     }
 }
 

@@ -14,6 +14,7 @@
 mod changes;
 mod commands;
 mod page;
+mod stats;
 mod ui;
 mod wire;
 
@@ -73,8 +74,7 @@ async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedRec
         started = session.start() => started.map_err(broken)?,
         () = stops.next() => return Err(Failure::interrupted()),
     };
-    let commands =
-        Rc::new(Commands { session: Rc::clone(&session), wire, running: Cell::new(0), shells: RefCell::default() });
+    let commands = Rc::new(Commands { session: Rc::clone(&session), wire, shells: RefCell::default() });
     let control = session.agent.control().clone();
     // What extensions ask for while no command is on is carried out here.
     session

@@ -27,12 +27,22 @@ impl Wire {
 
     /// The response to a command: with data, or with what went wrong.
     pub(super) fn respond(&self, id: Option<&Value>, command: &str, outcome: Result<Option<Value>, String>) {
+        self.respond_to(id, Some(&command.into()), outcome);
+    }
+
+    /// The same where the command is no text, or absent.
+    pub(super) fn respond_to(
+        &self,
+        id: Option<&Value>,
+        command: Option<&Value>,
+        outcome: Result<Option<Value>, String>,
+    ) {
         let mut record = Map::new();
         if let Some(id) = id {
             record.insert("id".to_owned(), id.clone());
         }
         record.insert("type".to_owned(), "response".into());
-        record.insert("command".to_owned(), command.into());
+        record.extend(command.map(|command| ("command".to_owned(), command.clone())));
         record.insert("success".to_owned(), outcome.is_ok().into());
         match outcome {
             Ok(None) => {}

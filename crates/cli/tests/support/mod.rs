@@ -3,6 +3,8 @@
 
 #![expect(dead_code, reason = "each test binary uses a part of this")]
 
+pub(crate) mod client;
+
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::fs;

@@ -16,6 +16,9 @@ export const handlersCanBeRemoved = !isLegacy;
 /** Whether what is registered is looked at: a tool's schema, a flag's default. */
 export const checksRegistrations = !isLegacy;
 
+/** Whether an answer to `user_bash` has to decide what becomes of the command. */
+export const checksBashAnswers = !isLegacy;
+
 /** Whether listeners of the bus can all be forgotten by `pi.events.clear`. */
 export const busCanBeCleared = isLegacy;
 

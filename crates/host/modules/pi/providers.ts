@@ -168,16 +168,20 @@ function streamThrough(config: Config) {
       },
     };
     const events = await config.streamSimple(model, context, settings);
+    let counted: string | undefined;
     for await (const event of events) {
       // Only what is new crosses: the host keeps the rest itself.
-      this.update(withoutPartial(event));
+      const usage = JSON.stringify(event?.partial?.usage);
+      this.update(withoutPartial(event, usage !== counted));
+      counted = usage;
     }
   };
 }
 
-function withoutPartial(event: any): unknown {
+function withoutPartial(event: any, counts: boolean): unknown {
   if (typeof event !== "object" || event === null) return event;
   const { partial, ...rest } = event;
+  if (counts) rest.usage = partial?.usage;
   const block = partial?.content?.[event.contentIndex];
   const wanted = event.type?.startsWith("toolcall_") || event.type === "thinking_end";
   if (wanted && block !== undefined) rest.block = block;

@@ -17,6 +17,7 @@ import { createCommandContext, createContext, withSystemPrompt } from "pi:pi/ctx
 import { Entry } from "pi:pi/entry";
 import { errorReport, sendError } from "pi:pi/errors";
 import { byHandle, withHandles } from "pi:pi/handles";
+import { checksBashAnswers } from "pi:pi/profile";
 import { updater } from "pi:pi/providers";
 import { abortSignal, signalOf } from "pi:pi/signals";
 import { retire } from "pi:pi/stale";
@@ -98,6 +99,28 @@ function revive(value: any): any {
   return isSignal ? signalOf(value.$signal) : value;
 }
 
+const NO_BASH_ANSWER =
+  "Invalid user_bash handler result: return undefined for local execution or exactly one valid { operations } or { result } object";
+
+/** Whether this says what becomes of a command: how it is run elsewhere, or what came of it, and not both. */
+function decidesBash(value: any): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const { operations, result } = value;
+  if ((operations === undefined) === (result === undefined)) return false;
+  if (operations !== undefined) return typeof operations?.exec === "function";
+  const isOptional = (member: unknown, type: string) => member === undefined || typeof member === type;
+  return (
+    typeof result === "object" &&
+    result !== null &&
+    typeof result.output === "string" &&
+    "exitCode" in result &&
+    isOptional(result.exitCode, "number") &&
+    typeof result.cancelled === "boolean" &&
+    typeof result.truncated === "boolean" &&
+    isOptional(result.fullOutputPath, "string")
+  );
+}
+
 /** An answer of a `user_bash` handler: its functions as handles, `exec` as one that says what it prints. */
 function withOperations(value: any, entry: number): unknown {
   const exec = value?.operations?.exec;
@@ -139,21 +162,25 @@ function eventHook(payload: {
   const answer = (members: object) => {
     send({ type: "event_result", payload: { event_id: payload.event_id, changed: changed(), ...members } });
   };
+  const failed = (error: unknown) => {
+    const report = errorReport(error, payload.event, payload.entry);
+    try {
+      answer({ error: report });
+    } catch {
+      // The changed members are what cannot be sent.
+      send({ type: "event_result", payload: { event_id: payload.event_id, error: report } });
+    }
+  };
   settle(
     () => byHandle(payload.handle)(event, context),
     (value) => {
       if (value === undefined) answer({});
-      else answer({ value: payload.event === "user_bash" ? withOperations(value, payload.entry) : value });
+      else if (payload.event !== "user_bash") answer({ value });
+      else if (!checksBashAnswers && !value) answer({});
+      else if (checksBashAnswers && !decidesBash(value)) failed(new Error(NO_BASH_ANSWER));
+      else answer({ value: withOperations(value, payload.entry) });
     },
-    (error) => {
-      const report = errorReport(error, payload.event, payload.entry);
-      try {
-        answer({ error: report });
-      } catch {
-        // The changed members are what cannot be sent.
-        send({ type: "event_result", payload: { event_id: payload.event_id, error: report } });
-      }
-    },
+    failed,
   );
 }
 

@@ -1,0 +1,63 @@
+//! What a session came to so far: how many messages of which kind, and what models used. All of it counts, branches that were
+//! left and what a summary replaced included.
+
+use pijs_agent::message::{Message, Usage};
+use pijs_agent::session::{Body, Session};
+use serde_json::{Map, Value, json};
+
+/// `get_session_stats`; `context_usage` is what the model sees now.
+pub(super) fn stats(session: &Session, context_usage: Option<Value>) -> Result<Value, String> {
+    let (mut users, mut replies, mut results, mut all, mut calls) = (0, 0, 0, 0, 0);
+    let mut used = Usage::default();
+    for entry in session.entries() {
+        let entry = entry.map_err(|error| error.to_string())?;
+        let message = match &entry.body {
+            Body::Message { message } => message,
+            Body::Compaction { extra, .. } | Body::BranchSummary { extra, .. } => {
+                used = used + read(extra.get("usage"));
+                continue;
+            }
+            Body::Other(members) if members.get("type").is_some_and(|kind| kind == "usage") => {
+                used = used + read(members.get("usage"));
+                continue;
+            }
+            _ => continue,
+        };
+        all += 1;
+        match message {
+            Message::User(_) => users += 1,
+            Message::ToolResult(result) => {
+                results += 1;
+                // What a tool asked models for was paid for, too.
+                used = used + read(result.usage.as_ref());
+            }
+            Message::Assistant(reply) => {
+                replies += 1;
+                calls += reply.tool_calls().count();
+                used = used + reply.usage;
+            }
+            _ => {}
+        }
+    }
+    let mut stats = Map::new();
+    if let Some(file) = session.path() {
+        stats.insert("sessionFile".to_owned(), json!(file));
+    }
+    let counted = json!({
+        "sessionId": session.header().id, "userMessages": users, "assistantMessages": replies, "toolCalls": calls,
+        "toolResults": results, "totalMessages": all,
+        "tokens": {
+            "input": used.input, "output": used.output, "cacheRead": used.cache_read, "cacheWrite": used.cache_write,
+            "total": used.input + used.output + used.cache_read + used.cache_write,
+        },
+        "cost": used.cost.total,
+    });
+    stats.extend(counted.as_object().cloned().into_iter().flatten());
+    stats.extend(context_usage.filter(|usage| !usage.is_null()).map(|usage| ("contextUsage".to_owned(), usage)));
+    Ok(Value::Object(stats))
+}
+
+/// What is written down of a usage; nothing where it cannot be read.
+fn read(usage: Option<&Value>) -> Usage {
+    usage.and_then(|usage| serde_json::from_value(usage.clone()).ok()).unwrap_or_default()
+}

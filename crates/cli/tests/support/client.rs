@@ -1,0 +1,114 @@
+//! A client of `pi --mode rpc` over pipes.
+
+use super::World;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// How long a record may take: a ceiling, not a measurement.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A client that writes commands and reads records.
+pub(crate) struct Client {
+    pub(crate) child: Child,
+    pub(crate) stdin: Option<ChildStdin>,
+    pub(crate) records: Receiver<Value>,
+    next: u32,
+}
+
+impl Client {
+    /// `pi --mode rpc` with these options, in the project of a world.
+    pub(crate) fn start(world: &World, options: &[&str]) -> Self {
+        let mut child = world
+            .command(&[&["--mode", "rpc"], options].concat())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("pi starts");
+        let (sender, records) = channel();
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        std::thread::spawn(move || {
+            for line in stdout.split(b'\n') {
+                let line = line.expect("stdout can be read");
+                let record = serde_json::from_slice(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+                if sender.send(record).is_err() {
+                    return;
+                }
+            }
+        });
+        let stdin = child.stdin.take();
+        Self { child, stdin, records, next: 0 }
+    }
+
+    pub(crate) fn write(&mut self, record: &Value) {
+        self.write_line(&record.to_string());
+    }
+
+    pub(crate) fn write_line(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("the input is open");
+        stdin.write_all(format!("{line}\n").as_bytes()).expect("pi reads");
+        stdin.flush().expect("pi reads");
+    }
+
+    /// Sends a command and gives its id.
+    pub(crate) fn send(&mut self, mut command: Value) -> String {
+        self.next += 1;
+        let id = format!("req-{}", self.next);
+        command["id"] = id.clone().into();
+        self.write(&command);
+        id
+    }
+
+    /// Reads up to the record that fits; the ones before it come along.
+    #[track_caller]
+    pub(crate) fn until(&self, fits: impl Fn(&Value) -> bool) -> (Vec<Value>, Value) {
+        let mut before = Vec::new();
+        loop {
+            let record =
+                self.records.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{error}; so far: {before:#?}"));
+            if fits(&record) {
+                return (before, record);
+            }
+            before.push(record);
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn response(&self, id: &str) -> Value {
+        self.until(|record| record["type"] == "response" && record["id"] == id).1
+    }
+
+    #[track_caller]
+    pub(crate) fn call(&mut self, command: Value) -> Value {
+        let id = self.send(command);
+        self.response(&id)
+    }
+
+    #[track_caller]
+    pub(crate) fn request(&self, method: &str) -> Value {
+        self.until(|record| record["type"] == "extension_ui_request" && record["method"] == method).1
+    }
+
+    /// What is still said once the input has ended, up to the end of the program.
+    pub(crate) fn rest(mut self) -> Vec<Value> {
+        drop(self.stdin.take());
+        let mut rest = Vec::new();
+        while let Ok(record) = self.records.recv_timeout(PATIENCE) {
+            rest.push(record);
+        }
+        assert!(self.child.wait().expect("pi ends").success());
+        rest
+    }
+
+    /// Ends the input and waits for the end of the program.
+    #[track_caller]
+    pub(crate) fn end(mut self) -> i32 {
+        drop(self.stdin.take());
+        // Its output ends with it, at the latest after what it does at the end.
+        while self.records.recv_timeout(PATIENCE).is_ok() {}
+        self.child.wait().expect("pi ends").code().expect("no signal")
+    }
+}
