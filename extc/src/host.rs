@@ -5,6 +5,7 @@
 //! this program only, so a cache hit is the rule.
 
 use crate::cache::{Cache, Key};
+use crate::carried;
 use crate::diagnostics::{BuildFailure, Code, Diagnostic};
 use crate::emit::compile_modules;
 use crate::limits::{Limits, with_large_stack};
@@ -37,7 +38,11 @@ pub struct HostSource<'a> {
 /// A module that does not parse or compile. That is a mistake of this program, not of an extension,
 /// and the tests of the modules show it; the diagnostic names file and line.
 pub fn host_modules(cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure> {
-    compile_once(&embedded(), &embedded_key(), cache)
+    let key = embedded_key();
+    match carried::artifact(&key) {
+        Some(carried) => Ok(carried),
+        None => compile_once(&embedded(), &key, cache),
+    }
 }
 
 /// Compiles any set of host modules: what [`host_modules`] does, for tests of single modules.

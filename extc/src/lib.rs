@@ -17,6 +17,7 @@
 //! | `emit` | chunks to bytecode |
 //! | `build` | the pipeline |
 //! | `cache`, `record` | finished artifacts, and how a hit is found without linking |
+//! | `carried` | what a release has inside |
 //! | `host`, `strip` | the host module set |
 //! | `supply` | npm packages that stand beside it, fetched when an extension imports them |
 //! | `maps` | from a position in a chunk to the author's file |
@@ -28,6 +29,7 @@
 
 mod build;
 mod cache;
+pub mod carried;
 pub mod cli;
 mod diagnostics;
 mod emit;

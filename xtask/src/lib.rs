@@ -3,6 +3,7 @@
 pub mod codegen;
 pub mod nightly;
 pub mod notice;
+pub mod release;
 pub mod rules;
 
 use std::path::PathBuf;

@@ -5,6 +5,7 @@
 //! | `deps` | checks the directions between crates and the rules on foreign ones ([`xtask::rules`]) |
 //! | `conformance` | builds `pi` and compares it with the real one (package `pijs-conformance`) |
 //! | `codegen` | writes `schema/` from the types and the notice of supplied packages ([`xtask::codegen`]); with `--check` only compares |
+//! | `release` | builds `pi` and `extc` with everything inside that pi supplies ([`xtask::release`]) |
 //! | `nightly` | runs the long forms of tests ([`xtask::nightly`]); with names only those |
 //!
 //! The tests of this package run the same checks, so `cargo test --workspace` holds them too.
@@ -36,6 +37,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Build `pi` and `extc` with everything inside that pi supplies to extensions: their first start is offline and quick.
+    Release,
     /// Run the long forms of the tests that CI runs short.
     Nightly {
         /// Which; all without a name.
@@ -59,6 +62,11 @@ fn main() -> Result<()> {
         }
         Task::Nightly { names } => xtask::nightly::run(&names)?,
         Task::Conformance { arguments } => conformance(&arguments)?,
+        Task::Release => {
+            for path in xtask::release::build()? {
+                println!("{}", path.display());
+            }
+        }
         Task::Codegen { check: true } => xtask::codegen::check()?,
         Task::Codegen { check: false } => {
             for path in xtask::codegen::write()? {

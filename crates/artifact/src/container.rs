@@ -124,16 +124,21 @@ pub fn encode(artifact: &Artifact) -> Vec<u8> {
 /// In this order: wrong magic or format, then a section that is cut off, malformed or does not match
 /// its digest. The engine build is not compared here; [`Verified::check`](crate::Verified::check) does.
 pub fn decode(bytes: &[u8]) -> Result<Artifact, ArtifactError> {
-    read(bytes, Digests::Compared)
+    read(bytes, Digests::Compared, Bytes::copy_from_slice)
 }
 
 /// Reads an artifact whose bytes were authenticated a moment ago: the MAC covers each of them, so that digests over the same
 /// bytes would say nothing more. Starting would pay for them twice over.
 pub(crate) fn decode_vouched(bytes: &[u8]) -> Result<Artifact, ArtifactError> {
-    read(bytes, Digests::VouchedFor)
+    read(bytes, Digests::VouchedFor, Bytes::copy_from_slice)
 }
 
-fn read(bytes: &[u8], digests: Digests) -> Result<Artifact, ArtifactError> {
+/// Reads an artifact that is part of the program; its bytecode stays where it is.
+pub(crate) fn decode_carried(bytes: &'static [u8]) -> Result<Artifact, ArtifactError> {
+    read(bytes, Digests::VouchedFor, Bytes::from_static)
+}
+
+fn read<'a>(bytes: &'a [u8], digests: Digests, code: impl Fn(&'a [u8]) -> Bytes) -> Result<Artifact, ArtifactError> {
     let mut reader = Reader { rest: bytes, digests };
     let engine = reader.header()?;
     let metadata: ArtifactMetadata = parse(Tag::Metadata, reader.section(Tag::Metadata)?)?;
@@ -148,7 +153,7 @@ fn read(bytes: &[u8], digests: Digests) -> Result<Artifact, ArtifactError> {
             specifier: text(Tag::Specifier, reader.section(Tag::Specifier)?)?,
             source: text(Tag::Source, reader.section(Tag::Source)?)?,
             source_map: reader.optional(Tag::SourceMap)?.map(|map| text(Tag::SourceMap, map)).transpose()?,
-            bytecode: reader.optional(Tag::Bytecode)?.map(Bytes::copy_from_slice),
+            bytecode: reader.optional(Tag::Bytecode)?.map(&code),
         });
     }
     let content = &bytes[..bytes.len() - reader.rest.len()];

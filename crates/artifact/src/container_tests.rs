@@ -177,6 +177,23 @@ fn a_module_without_bytecode_is_not_loadable() {
 }
 
 #[test]
+fn what_a_program_carries_needs_no_mac_but_its_engine_and_its_code() {
+    let carried = |artifact: &Artifact| -> &'static [u8] { encode(artifact).leak() };
+    let bytes = carried(&sample().into_code());
+    let verified = Verified::carried(bytes, &engine()).unwrap();
+    assert_eq!(*verified.artifact(), sample().into_code());
+    let code = verified.artifact().modules[0].bytecode.clone().unwrap();
+    assert!(bytes.as_ptr_range().contains(&code.as_ptr()), "it stays where it is");
+
+    let newer = EngineBuild { bytecode: 29, ..engine() };
+    assert!(Verified::carried(bytes, &newer).unwrap_err().is_other_engine());
+    let mut without = sample();
+    without.modules[1].bytecode = None;
+    assert!(Verified::carried(carried(&without), &engine()).is_err());
+    assert!(Verified::carried(&bytes[..bytes.len() - 1], &engine()).is_err());
+}
+
+#[test]
 fn a_key_does_not_show_in_debug_output() {
     assert_eq!(format!("{:?}", key()), "InstallKey(..)");
 }

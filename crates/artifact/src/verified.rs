@@ -1,6 +1,6 @@
 //! The one type an engine loads bytecode from.
 
-use crate::container::{Artifact, decode_vouched, read_header};
+use crate::container::{Artifact, decode_carried, decode_vouched, read_header};
 use crate::error::{ArtifactError, Kind};
 use crate::mac::{InstallKey, Mac, verifies};
 use pijs_protocol::artifact::EngineBuild;
@@ -34,21 +34,21 @@ impl Verified {
         engine: &EngineBuild,
         id: &str,
     ) -> Result<Verified, ArtifactError> {
-        let found = read_header(bytes)?;
-        if found != *engine && guard::is_up("artifact.engine") {
-            return Err(ArtifactError::new(Kind::Engine {
-                expected: Box::new(engine.clone()),
-                found: Box::new(found),
-            }));
-        }
+        of_engine(bytes, engine)?;
         if !verifies(key, mac, bytes, engine, id) && guard::is_up("artifact.mac") {
             return Err(ArtifactError::new(Kind::Mac { id: id.to_owned() }));
         }
-        let artifact = decode_vouched(bytes)?;
-        if let Some(module) = artifact.modules.iter().find(|module| module.bytecode.is_none()) {
-            return Err(ArtifactError::new(Kind::NoBytecode { specifier: module.specifier.clone() }));
-        }
-        Ok(Verified { artifact })
+        compiled(decode_vouched(bytes)?)
+    }
+
+    /// Reads an artifact that is part of this program: whoever could change it could change the program.
+    ///
+    /// # Errors
+    ///
+    /// As [`Verified::check`], without the MAC.
+    pub fn carried(bytes: &'static [u8], engine: &EngineBuild) -> Result<Verified, ArtifactError> {
+        of_engine(bytes, engine)?;
+        compiled(decode_carried(bytes)?)
     }
 
     /// Vouches for bytecode that this process compiled a moment ago and that never left its memory.
@@ -68,5 +68,21 @@ impl Verified {
     /// The content.
     pub fn artifact(&self) -> &Artifact {
         &self.artifact
+    }
+}
+
+/// Bytecode of another engine build is no bytecode.
+fn of_engine(bytes: &[u8], engine: &EngineBuild) -> Result<(), ArtifactError> {
+    let found = read_header(bytes)?;
+    if found != *engine && guard::is_up("artifact.engine") {
+        return Err(ArtifactError::new(Kind::Engine { expected: Box::new(engine.clone()), found: Box::new(found) }));
+    }
+    Ok(())
+}
+
+fn compiled(artifact: Artifact) -> Result<Verified, ArtifactError> {
+    match artifact.modules.iter().find(|module| module.bytecode.is_none()) {
+        Some(module) => Err(ArtifactError::new(Kind::NoBytecode { specifier: module.specifier.clone() })),
+        None => Ok(Verified { artifact }),
     }
 }

@@ -434,6 +434,12 @@ pub(crate) enum ExtCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Fetch and compile now what extensions may import of pi and its packages, so that nothing has to be fetched later
+    Supply {
+        /// Write the licences of these packages to a file
+        #[arg(long, value_name = "FILE")]
+        licences: Option<PathBuf>,
+    },
     /// Everything about one extension: registrations, capabilities, limits
     Show {
         /// Name, source or path

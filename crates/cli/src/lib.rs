@@ -40,6 +40,7 @@ mod settings;
 mod snapshot;
 mod stage;
 mod supply;
+mod supply_command;
 mod system;
 mod terminal;
 mod trust;
@@ -131,6 +132,9 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
             Some(Command::Ext(ExtCommand::Grants(args))) => grant_commands::grants(&environment, &args),
             Some(Command::Ext(ExtCommand::Explain(args))) => grant_commands::explain(&environment, &args),
             Some(Command::Ext(ExtCommand::Limits { json })) => limits::print(&environment, json),
+            Some(Command::Ext(ExtCommand::Supply { licences })) => {
+                supply_command::print(&environment, licences.as_deref()).await
+            }
             Some(Command::Ext(ExtCommand::Drive(args))) => drive::print(&environment, &args).await,
             Some(Command::Ext(ExtCommand::Snapshot(args))) => snapshot::print(&environment, &args).await,
             Some(Command::Config { .. }) => Err(help::no_config()),

@@ -6,7 +6,7 @@
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use pijs_artifact::Verified;
-use pijs_extc::{Cache, Pinned, Supply, Unit};
+use pijs_extc::{Cache, Pinned, Supply, Unit, carried};
 use pijs_packages::{Depot, PinnedPackage};
 use pijs_protocol::artifact::ArtifactMetadata;
 use std::cell::RefCell;
@@ -66,12 +66,12 @@ impl Supplier {
         Ok(supplied)
     }
 
-    /// One unit: from this run, from the cache, or fetched and compiled.
-    async fn unit(&self, unit: &Unit) -> Result<Arc<Verified>> {
+    /// One unit: from this run, from this program, from the cache, or fetched and compiled.
+    pub(crate) async fn unit(&self, unit: &Unit) -> Result<Arc<Verified>> {
         if let Some(ready) = self.ready.borrow().get(unit.name()) {
             return Ok(Arc::clone(ready));
         }
-        let artifact = match self.cache.as_ref().and_then(|cache| unit.cached(cache)) {
+        let artifact = match unit.ready(self.cache.as_ref()) {
             Some(cached) => cached,
             None => self.build(unit).await?,
         };
@@ -92,6 +92,7 @@ impl Supplier {
         })?;
         let kept = self.kept().unwrap_or_else(|| folder.path().join("tarballs"));
         let depot = Depot::open(&kept, self.environment.npm_config(self.registry.as_deref())?)?;
+        let depot = depot.carrying(carried::packages());
         let named = |packages: &[&PinnedPackage]| {
             let names: Vec<_> =
                 packages.iter().map(|package| format!("{}@{}", package.name, package.version)).collect();
@@ -99,7 +100,10 @@ impl Supplier {
         };
         let absent: Vec<&PinnedPackage> = packages.iter().filter(|package| !depot.holds(package)).collect();
         if !self.fetches && !absent.is_empty() {
-            return Err(Failure::failed(format!("{} would have to be fetched", named(&absent))));
+            let failure = Failure::failed(format!("{} would have to be fetched", named(&absent)));
+            return Err(
+                failure.help("run `pi ext supply` once where the npm registry can be reached, without PI_OFFLINE")
+            );
         }
         depot.unpack(packages, folder.path()).await.map_err(|error| {
             Failure::failed(error.to_string()).help(format!(
@@ -109,6 +113,11 @@ impl Supplier {
             ))
         })?;
         Ok(folder)
+    }
+
+    /// Packages below `node_modules` of a fresh folder.
+    pub(crate) async fn unpacked_all(&self, packages: impl Iterator<Item = Pinned<'_>>) -> Result<tempfile::TempDir> {
+        self.unpacked(&packages.map(pinned).collect::<Vec<_>>()).await
     }
 
     /// Puts files and folders of one package into a new folder, which appears with all of them.

@@ -62,3 +62,14 @@ fn where_pis_package_cannot_be_had_our_own_words_stand_in_for_its() {
         assert!(said.stderr.contains("You are a coding agent."), "{}", said.stderr);
     }
 }
+
+#[test]
+fn what_is_supplied_and_cannot_be_fetched_is_named() {
+    let world = World::new();
+    let mut command = world.command(&["ext", "supply"]);
+    command.env("XDG_CACHE_HOME", world.path().join("cache")).env("PI_OFFLINE", "1");
+    let said = support::run(command);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(said.stderr.contains("@earendil-works/pi-agent-core@"), "{}", said.stderr);
+    assert!(said.stderr.contains("run `pi ext supply` once"), "{}", said.stderr);
+}

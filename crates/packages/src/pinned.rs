@@ -17,6 +17,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use pijs_durable::{Disk, Replace};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -53,6 +54,8 @@ pub struct Depot {
     dir: PathBuf,
     registry: Registry,
     limits: Limits,
+    /// Tarballs that need not be fetched, by their file names.
+    carried: BTreeMap<&'static str, &'static [u8]>,
 }
 
 impl Depot {
@@ -63,7 +66,15 @@ impl Depot {
     /// `io` when there is no https client.
     pub fn open(dir: impl Into<PathBuf>, npm: NpmConfig) -> Result<Self> {
         let limits = Limits::default();
-        Ok(Self { dir: dir.into(), registry: Registry::new(npm, limits.clone())?, limits })
+        let registry = Registry::new(npm, limits.clone())?;
+        Ok(Self { dir: dir.into(), registry, limits, carried: BTreeMap::new() })
+    }
+
+    /// Takes these tarballs from memory, by the names that they would have in the folder. They are checked as any other.
+    #[must_use]
+    pub fn carrying(mut self, tarballs: impl IntoIterator<Item = (&'static str, &'static [u8])>) -> Self {
+        self.carried.extend(tarballs);
+        self
     }
 
     /// Puts packages below `folder` as `node_modules/NAME`, from here or from their registry.
@@ -89,12 +100,9 @@ impl Depot {
 
     /// Whether a package lies here, so that unpacking it needs no network.
     pub fn holds(&self, package: &PinnedPackage) -> bool {
-        let name = PackageName::parse(&package.name);
-        name.is_ok_and(|name| self.file(&name, &package.version).is_file())
-    }
-
-    fn file(&self, name: &PackageName, version: &str) -> PathBuf {
-        self.dir.join(format!("{}@{version}.tgz", name.as_str().replace('/', "+")))
+        let Ok(name) = PackageName::parse(&package.name) else { return false };
+        let file = file_name(&name, &package.version);
+        self.carried.contains_key(file.as_str()) || self.dir.join(file).is_file()
     }
 
     /// The checked bytes of a package, from here or from its registry.
@@ -108,7 +116,13 @@ impl Depot {
         let version = nodejs_semver::Version::parse(&package.version).map_err(|_| {
             PackageError::new(InstallCode::Manifest, subject(package), "a pinned package has an exact version")
         })?;
-        let file = self.file(&name, &version.to_string());
+        let file_name = file_name(&name, &version.to_string());
+        if let Some(carried) = self.carried.get(file_name.as_str())
+            && integrity::verify(&subject(package), carried, Some(&package.integrity)).is_ok()
+        {
+            return Ok(carried.to_vec());
+        }
+        let file = self.dir.join(file_name);
         if let Some(kept) = read_bounded(&file, self.limits.compressed)
             && integrity::verify(&subject(package), &kept, Some(&package.integrity)).is_ok()
         {
@@ -127,6 +141,10 @@ impl Depot {
         disk.private_dir(&self.dir)?;
         disk.replace(file, bytes, Replace::DERIVED)
     }
+}
+
+fn file_name(name: &PackageName, version: &str) -> String {
+    format!("{}@{version}.tgz", name.as_str().replace('/', "+"))
 }
 
 fn subject(package: &PinnedPackage) -> String {

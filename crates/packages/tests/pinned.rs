@@ -41,6 +41,25 @@ async fn a_package_is_fetched_once_and_unpacked_each_time() {
 }
 
 #[tokio::test]
+async fn a_carried_tarball_is_not_fetched_and_is_checked_like_any_other() {
+    let registry = Registry::start();
+    let pinned = [publish(&registry, "@scope/scoped")];
+    let kept = tempfile::tempdir().expect("a folder");
+    let tarball: &'static [u8] =
+        Depot::open(kept.path(), npm(&registry)).expect("a depot").tarball(&pinned[0]).await.expect("fetched").leak();
+    for (carried, requests) in [(tarball, 1), (&tarball[1..], 2)] {
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        let depot = Depot::open(elsewhere.path(), npm(&registry)).expect("a depot");
+        let depot = depot.carrying([("@scope+scoped@1.2.3.tgz", carried)]);
+        assert!(depot.holds(&pinned[0]));
+        let folder = tempfile::tempdir().expect("a folder");
+        depot.unpack(&pinned, folder.path()).await.expect("carried, or fetched");
+        assert_eq!(text(folder.path(), "@scope/scoped"), "export const a = 1;\n");
+        assert_eq!(registry.requests().len(), requests, "{:?}", registry.requests());
+    }
+}
+
+#[tokio::test]
 async fn a_kept_tarball_that_was_changed_is_fetched_again() {
     let registry = Registry::start();
     let pinned = [publish(&registry, "plain")];

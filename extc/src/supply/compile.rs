@@ -12,6 +12,7 @@
 use super::{Offer, Unit, lacks};
 use crate::build::name_of;
 use crate::cache::{Cache, Key};
+use crate::carried;
 use crate::diagnostics::{BuildFailure, Code, Diagnostic, Severity};
 use crate::emit::compile_modules;
 use crate::imports::{HostImports, exported_names, facades, host_imports};
@@ -31,9 +32,10 @@ use std::sync::Arc;
 const ENTRIES: &str = "entries";
 
 impl Unit {
-    /// The compiled unit, if the cache has it: nothing has to be fetched then.
-    pub fn cached(&self, cache: &Cache) -> Option<Arc<Verified>> {
-        cache.load(&self.key(), &self.id()).map(|hit| Arc::new(hit.artifact))
+    /// The compiled unit, if this program carries it or the cache has it: nothing has to be fetched then.
+    pub fn ready(&self, cache: Option<&Cache>) -> Option<Arc<Verified>> {
+        let key = self.key();
+        carried::artifact(&key).or_else(|| Some(Arc::new(cache?.load(&key, &self.id())?.artifact)))
     }
 
     /// Compiles the unit from a folder whose `node_modules` holds its packages. The caller has checked

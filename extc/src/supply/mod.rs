@@ -28,8 +28,10 @@
 mod compile;
 
 use crate::cache::{Cache, Key};
+use crate::carried;
 use crate::diagnostics::{BuildFailure, Code, Diagnostic};
 use serde::Deserialize;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::OnceLock;
@@ -152,9 +154,11 @@ impl Supply {
         self.units.get(name)
     }
 
-    /// What `program` made of the supplied packages the last time it ran, as [`keep_made`](Self::keep_made) kept it.
-    pub fn made(cache: &Cache, program: &str) -> Option<Vec<u8>> {
-        cache.load_data(&Self::key_of(program), MADE)
+    /// What `program` made of the supplied packages the last time it ran, as [`keep_made`](Self::keep_made) kept it, or
+    /// as this program carries it.
+    pub fn made(cache: Option<&Cache>, program: &str) -> Option<Cow<'static, [u8]>> {
+        let key = Self::key_of(program);
+        carried::data(&key).map(Cow::Borrowed).or_else(|| cache?.load_data(&key, MADE).map(Cow::Owned))
     }
 
     /// Keeps what `program` made of the supplied packages, until the program or the lock file changes.
@@ -247,14 +251,14 @@ mod tests {
     fn what_was_made_is_found_by_its_program_and_only_as_it_was_kept() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(dir.path(), pijs_artifact::InstallKey::from_bytes([7; 32]));
-        assert_eq!(Supply::made(&cache, "p"), None);
+        assert_eq!(Supply::made(Some(&cache), "p"), None);
         Supply::keep_made(&cache, "p", b"words").unwrap();
-        assert_eq!(Supply::made(&cache, "p").as_deref(), Some(&b"words"[..]));
-        assert_eq!(Supply::made(&cache, "another"), None);
+        assert_eq!(Supply::made(Some(&cache), "p").as_deref(), Some(&b"words"[..]));
+        assert_eq!(Supply::made(Some(&cache), "another"), None);
         let kept = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
         let data = kept.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "data")).unwrap();
         std::fs::write(data, b"swords").unwrap();
-        assert_eq!(Supply::made(&cache, "p"), None, "what somebody else wrote is not ours");
+        assert_eq!(Supply::made(Some(&cache), "p"), None, "what somebody else wrote is not ours");
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub(crate) async fn of_start(environment: &Environment, compiler: &Compiler) -> 
     }
     // Where nothing can be kept, every start would have to fetch and compile.
     let Some(cache) = compiler.cache() else { return Words::own() };
-    if environment.stderr_is_terminal && environment.variable(OFFLINE).is_none() {
+    if environment.stderr_is_terminal && !is_offline(environment) {
         stderr("fetching pi's own package for its prompt; this happens once");
     }
     match made(environment, compiler, &cache).await {
@@ -96,18 +96,23 @@ pub(crate) async fn of_start(environment: &Environment, compiler: &Compiler) -> 
     }
 }
 
+/// Whether the user wants nothing to be fetched.
+pub(crate) fn is_offline(environment: &Environment) -> bool {
+    environment.variable(OFFLINE).is_some()
+}
+
 /// The words that are known without asking anybody: this program's own if they are wanted, else what was kept.
 fn kept(environment: &Environment, compiler: &Compiler) -> Option<Arc<Words>> {
     if environment.variable(WHICH) == Some(OWN) {
         return Some(Words::own());
     }
-    let kept = Supply::made(&compiler.cache()?, COLLECT)?;
+    let kept = Supply::made(compiler.cache().as_ref(), COLLECT)?;
     Words::read(&kept).ok().map(Arc::new)
 }
 
 /// Runs pi's code and keeps what it says; `None` when nothing may be fetched for it.
 async fn made(environment: &Environment, compiler: &Compiler, cache: &Cache) -> Result<Option<Words>> {
-    let is_offline = environment.variable(OFFLINE).is_some();
+    let is_offline = is_offline(environment);
     let answered = match collected(environment, compiler, is_offline).await {
         Err(_) if is_offline => return Ok(None),
         answered => answered?,

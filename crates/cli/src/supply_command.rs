@@ -1,0 +1,71 @@
+//! `pi ext supply`: everything that extensions may import of pi and its packages, fetched and compiled at once.
+
+use crate::compile::Compiler;
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::output::{clean, stdout};
+use crate::supply::Supplier;
+use crate::words;
+use pijs_extc::{Pinned, Supply, Unit};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// How the file with a package's licence may begin, in capitals.
+const LICENCE_FILES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "NOTICE"];
+
+/// Makes everything ready and says so, one line a unit; with `licences` also writes their texts.
+pub(crate) async fn print(environment: &Environment, licences: Option<&Path>) -> Result<()> {
+    let compiler = Compiler::new();
+    let Some(cache) = compiler.cache() else {
+        return Err(Failure::failed("there is no cache to put it in").help("set XDG_CACHE_HOME to a folder of yours"));
+    };
+    compiler.host_modules()?;
+    let supplier = Supplier::new(environment, Some(cache)).offline(words::is_offline(environment));
+    for unit in Supply::pinned().units() {
+        supplier.unit(unit).await?;
+        let packages: Vec<String> =
+            unit.packages().map(|package| format!("{}@{}", package.name, package.version)).collect();
+        stdout(&format!("{:<18} {}", unit.name(), packages.join(", ")));
+    }
+    words::of_start(environment, &compiler).await;
+    if let Some(file) = licences {
+        let texts = licences_of(&supplier).await?;
+        std::fs::write(file, texts).map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
+        stdout(&format!("licences: {}", clean(&file.display().to_string())));
+    }
+    Ok(())
+}
+
+/// The licences of all supplied packages, by name.
+async fn licences_of(supplier: &Supplier) -> Result<String> {
+    let units = Supply::pinned().units().flat_map(Unit::packages);
+    let packages: BTreeMap<&str, Pinned<'_>> = units.map(|package| (package.name, package)).collect();
+    let folder = supplier.unpacked_all(packages.values().copied()).await?;
+    let mut texts = String::new();
+    for (name, package) in packages {
+        let _ = writeln!(texts, "{name} {} ({})\n", package.version, package.licence);
+        let found = licence_files(&folder.path().join("node_modules").join(name))
+            .map_err(|error| Failure::failed(format!("the files of {name}: {error}")))?;
+        if found.is_empty() {
+            let _ = writeln!(texts, "The package has no file with its licence; its package.json names it.");
+        }
+        for text in found {
+            let _ = writeln!(texts, "{}", text.trim());
+        }
+        texts.push('\n');
+    }
+    Ok(texts)
+}
+
+fn licence_files(folder: &Path) -> std::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if LICENCE_FILES.iter().any(|begin| name.to_uppercase().starts_with(begin)) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    names.iter().map(|name| std::fs::read_to_string(folder.join(name))).collect()
+}

@@ -1,0 +1,59 @@
+//! What a release carries inside: compiled host modules and supplied packages, so that a first start neither fetches nor compiles.
+//!
+//! `cargo xtask release` fills a cache, and `build.rs` makes its files part of the program; a development build carries
+//! nothing. Names are those of the [cache](crate::Cache): a key covers everything that an artifact was made from, so that what
+//! was carried from other sources is never found. Its bytes are the program's own and need no MAC.
+
+use crate::cache::Key;
+use pijs_artifact::Verified;
+use std::sync::Arc;
+
+/// File name and content of everything that is carried.
+const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/carried.rs"));
+
+/// The compiled artifact of a key.
+pub(crate) fn artifact(key: &Key) -> Option<Arc<Verified>> {
+    read(file(FILES, &format!("{}.artifact", key.hex()))?)
+}
+
+/// Data of a key.
+pub(crate) fn data(key: &Key) -> Option<&'static [u8]> {
+    file(FILES, &format!("{}.data", key.hex()))
+}
+
+/// The tarballs that are carried, by the names that they have beside the cache: `NAME@VERSION.tgz`, `+` for `/`.
+pub fn packages() -> impl Iterator<Item = (&'static str, &'static [u8])> {
+    FILES.iter().copied().filter(|(name, _)| name.ends_with(".tgz"))
+}
+
+fn file(files: &[(&str, &'static [u8])], wanted: &str) -> Option<&'static [u8]> {
+    files.iter().find(|(name, _)| *name == wanted).map(|(_, bytes)| *bytes)
+}
+
+/// A program whose own parts cannot be read compiles them again.
+fn read(bytes: &'static [u8]) -> Option<Arc<Verified>> {
+    let read = Verified::carried(bytes, &pijs_engine::engine_build());
+    read.inspect_err(|error| tracing::warn!(%error, "what this program carries is of no use; compiling it"))
+        .ok()
+        .map(Arc::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_found_by_its_whole_name() {
+        let files: &[(&str, &'static [u8])] = &[("ab.artifact", b"code"), ("ab.data", b"words")];
+        assert_eq!(file(files, "ab.data"), Some(&b"words"[..]));
+        assert_eq!(file(files, "b.data"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_as_if_it_were_not_there() {
+        let artifact = crate::host_modules(None).unwrap_or_else(|failure| panic!("{failure}"));
+        let bytes: &'static [u8] = pijs_artifact::encode(artifact.artifact()).leak();
+        assert_eq!(read(bytes).map(|read| read.artifact().clone()), Some(artifact.artifact().clone()));
+        assert!(read(&bytes[..bytes.len() / 2]).is_none());
+    }
+}

@@ -1,0 +1,67 @@
+//! A release of `pi`: one program that neither fetches nor compiles what pi supplies to extensions.
+//!
+//! ```text
+//! cargo build --release            pi without anything inside
+//! pi ext supply                    fetches the pinned packages, compiles them and the host modules, into a cache of its own
+//! cargo build --release            pi and extc again, with that cache inside (PIJS_CARRIED, see extc/build.rs)
+//! pi ext supply, PI_OFFLINE        the proof: with an empty home and no network everything is there
+//! ```
+
+use anyhow::{Context, Result, bail};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The file of the licences under which the supplied packages are.
+const LICENCES: &str = "LICENCES-supplied.txt";
+
+/// Builds a release and answers its files.
+///
+/// Fails when `cargo` does, when the packages cannot be fetched, and when the program that was built still has to fetch something.
+pub fn build() -> Result<Vec<PathBuf>> {
+    let target = PathBuf::from(cargo_metadata::MetadataCommand::new().no_deps().exec()?.target_directory);
+    let folder = target.join("release");
+    let (pi, extc, licences) = (folder.join(exe("pi")), folder.join(exe("extc")), folder.join(LICENCES));
+    let caches = target.join("carried");
+    if caches.exists() {
+        fs::remove_dir_all(&caches).with_context(|| format!("emptying {}", caches.display()))?;
+    }
+    cargo(&["--package", "pijs-cli", "--bin", "pi"], None)?;
+    // With this user's home: it says which registry to ask.
+    run(Command::new(&pi).args(["ext", "supply", "--licences"]).arg(&licences).env("XDG_CACHE_HOME", &caches))?;
+    let carried = caches.join("pijs");
+    cargo(&["--package", "pijs-cli", "--package", "pijs-extc", "--bin", "pi", "--bin", "extc"], Some(&carried))?;
+    is_whole(&pi, &caches.join("empty"))?;
+    Ok(vec![pi, extc, licences])
+}
+
+/// Fails when a program that starts in an empty home still has to fetch or to compile something.
+fn is_whole(pi: &Path, home: &Path) -> Result<()> {
+    let cache = home.join("cache");
+    fs::create_dir_all(&cache)?;
+    let mut command = Command::new(pi);
+    command.args(["ext", "supply"]).current_dir(home);
+    run(command.env("HOME", home).env("XDG_CACHE_HOME", &cache).env("PI_OFFLINE", "1"))
+        .context("the release would have to fetch something")?;
+    let compiled = cache.join("pijs/artifacts");
+    if compiled.exists() && fs::read_dir(&compiled)?.next().is_some() {
+        bail!("the release compiled something that it was to carry: see {}", compiled.display());
+    }
+    Ok(())
+}
+
+fn exe(name: &str) -> String {
+    format!("{name}{}", std::env::consts::EXE_SUFFIX)
+}
+
+fn cargo(arguments: &[&str], carried: Option<&Path>) -> Result<()> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["build", "--release", "--locked"]).args(arguments);
+    run(command.env("PIJS_CARRIED", carried.map_or(OsStr::new(""), Path::as_os_str)))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("starting {command:?}"))?;
+    if status.success() { Ok(()) } else { bail!("{command:?}: {status}") }
+}
