@@ -21,20 +21,27 @@ pub(crate) fn figures() -> Vec<Figure> {
     let world = World::with_source(SOURCE);
     let node = Some(peers::HOSTCALL_NODE);
     let rust = Some(peers::HOSTCALL_RUST);
-    vec![
-        Figure {
-            work: "hostcall, gated and in the ledger, synchronous",
-            samples: measure(&world, "sync"),
-            peer: node,
-            target: Some((1.6e3, None)),
-        },
-        Figure {
-            work: "hostcall, gated and in the ledger, awaited",
-            samples: measure(&world, "awaited"),
-            peer: rust,
-            target: Some((3e3, None)),
-        },
-    ]
+    let figure = |work, world: &World, command, peer, target| Figure {
+        work,
+        samples: measure(world, command),
+        peer,
+        target: Some(target),
+    };
+    let thread = [
+        figure("hostcall, gated and in the ledger, synchronous", &world, "sync", node, (1.6e3, None)),
+        figure("hostcall, gated and in the ledger, awaited", &world, "awaited", rust, (3e3, None)),
+    ];
+    #[cfg(target_os = "linux")]
+    let sealed = {
+        let world = World::sealed(SOURCE);
+        [
+            figure("the same, sealed process, synchronous", &world, "sync", node, (15e3, Some(100e3))),
+            figure("the same, sealed process, awaited", &world, "awaited", rust, (15e3, Some(100e3))),
+        ]
+    };
+    #[cfg(not(target_os = "linux"))]
+    let sealed = [];
+    thread.into_iter().chain(sealed).collect()
 }
 
 fn measure(world: &World, command: &str) -> Samples {

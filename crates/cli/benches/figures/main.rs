@@ -40,6 +40,7 @@ const PARTS: &[Part] = &[
 ];
 
 fn main() {
+    pijs_realm::worker::enter();
     // cargo passes `--bench`; what is no option is a word to look for.
     let words: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     table::head();

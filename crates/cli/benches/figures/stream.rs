@@ -14,28 +14,28 @@ const DELTAS: usize = 4096;
 const REPLIES: u32 = 50;
 
 pub(crate) fn figures() -> Vec<Figure> {
-    vec![no_op(), nobody()]
+    let thread =
+        no_op("stream_text, no-op handler, host to realm and back", &World::with_source(NO_OP), (1e3, Some(5e3)));
+    #[cfg(target_os = "linux")]
+    let sealed = [no_op("the same, sealed process", &World::sealed(NO_OP), (6e3, Some(50e3)))];
+    #[cfg(not(target_os = "linux"))]
+    let sealed = [];
+    [thread].into_iter().chain(sealed).chain([nobody()]).collect()
 }
 
-fn no_op() -> Figure {
-    let world = World::with_source(NO_OP);
+fn no_op(work: &'static str, world: &World, target: (f64, Option<f64>)) -> Figure {
     let mut times = Vec::new();
     for reply in 0..=REPLIES {
         let delta = text(reply, "8 bytes ");
         for _ in 0..DELTAS {
-            let took = time(|| assert!(goes_on(&world, black_box(&delta))));
+            let took = time(|| assert!(goes_on(world, black_box(&delta))));
             // The first reply warms the caches up.
             if reply > 0 {
                 times.push(nanoseconds(took));
             }
         }
     }
-    Figure {
-        work: "stream_text, no-op handler, host to realm and back",
-        samples: Samples::of(times),
-        peer: None,
-        target: Some((1e3, Some(5e3))),
-    }
+    Figure { work, samples: Samples::of(times), peer: None, target: Some(target) }
 }
 
 fn nobody() -> Figure {

@@ -6,7 +6,7 @@ use pijs_artifact::Verified;
 use pijs_connectors::Connectors;
 use pijs_connectors::system::OsFileSystem;
 use pijs_extc::{HostSource, compile_host_modules};
-use pijs_host::{Entry, Event, Host, Package};
+use pijs_host::{Entry, Event, Host, InThread, OpenRealm, Package};
 use pijs_hostcall::{
     BoxFuture, ChunkSink, Connector, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, LedgerSink, Output,
     Places, Policy, Profile, Request,
@@ -29,18 +29,32 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Loads one module of JavaScript as an extension.
+    /// Loads one module of JavaScript as an extension, in the host's thread.
     pub(crate) fn with_source(source: &str) -> Self {
+        Self::of_source(source, Box::new(InThread))
+    }
+
+    /// Loads one module of JavaScript as an extension, in a sealed process.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn sealed(source: &str) -> Self {
+        Self::of_source(source, Box::new(pijs_host::InProcess::new(pijs_realm::ProcessOptions::default())))
+    }
+
+    fn of_source(source: &str, realms: Box<dyn OpenRealm>) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let source = HostSource { specifier: "main", source, path: "main.js" };
         let artifact = compile_host_modules(&[source], None).expect("it compiles");
         let mut package = Package::new(Profile::new("path:bench"), artifact);
         package.entries = vec![Entry { module: "main".into(), path: "main.js".into() }];
-        Self::load(directory, package)
+        Self::load_in(directory, package, realms)
     }
 
-    /// Loads a package with `directory` as the project.
+    /// Loads a package with `directory` as the project, in the host's thread.
     pub(crate) fn load(directory: TempDir, package: Package) -> Self {
+        Self::load_in(directory, package, Box::new(InThread))
+    }
+
+    fn load_in(directory: TempDir, package: Package, realms: Box<dyn OpenRealm>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let root = directory.path().canonicalize().expect("it exists");
@@ -62,6 +76,7 @@ impl World {
             .connector("session", Arc::new(Nothing))
             .build();
         let host = Host::builder(host_modules(), Arc::new(dispatcher), timer)
+            .realms(realms)
             .watchdog(WatchThread::start().expect("a thread"))
             .fact("homedir", home.display().to_string())
             .build();
