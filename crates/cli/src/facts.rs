@@ -24,6 +24,7 @@ pub(crate) fn facts(environment: &Environment) -> Map<String, Value> {
         other => other,
     };
     let members = json!({
+        "exec_path": node(environment),
         "cwd": environment.dirs.cwd,
         "homedir": environment.dirs.home,
         "tmpdir": environment.temp,
@@ -36,7 +37,29 @@ pub(crate) fn facts(environment: &Environment) -> Map<String, Value> {
         "pijs": env!("CARGO_PKG_VERSION"),
     });
     match members {
-        Value::Object(members) => members,
+        Value::Object(mut members) => {
+            members.extend(owner());
+            members
+        }
         _ => unreachable!("written as an object"),
     }
+}
+
+/// The Node that programs find, which stands for the one that runs pi: extensions start scripts with it.
+pub(crate) fn node(environment: &Environment) -> Option<String> {
+    let path = environment.variable("PATH")?;
+    let found = std::env::split_paths(path).map(|folder| folder.join("node")).find(|file| file.is_file())?;
+    Some(found.display().to_string())
+}
+
+/// Who runs pi: whose files are one's own is told by it.
+#[cfg(unix)]
+fn owner() -> Vec<(String, Value)> {
+    let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    vec![("uid".to_owned(), user.into()), ("gid".to_owned(), group.into())]
+}
+
+#[cfg(not(unix))]
+fn owner() -> Vec<(String, Value)> {
+    Vec::new()
 }

@@ -15,7 +15,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -467,7 +467,9 @@ fn network_words(error: &std::io::Error) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether an address is neither public nor named by the user.
+/// Whether an address is neither public nor named by the user, and nothing of the extension's own listens there.
 fn is_blocked(permit: &Permit, address: IpAddr, port: u16) -> bool {
-    !address::is_public(address) && !permit.names_address(address, port)
+    !address::is_public(address)
+        && !permit.names_address(address, port)
+        && !permit.is_own_server(SocketAddr::new(address, port))
 }

@@ -12,6 +12,7 @@ use crate::http::is_public;
 use crate::params;
 use pijs_hostcall::connector::cancelled;
 use pijs_hostcall::derive::net_host;
+use pijs_hostcall::gate::Listening;
 use pijs_hostcall::places::normal;
 use pijs_hostcall::{Access, BoxFuture, ChunkSink, Connector, Output, Reason, Request};
 use pijs_protocol::guard;
@@ -44,14 +45,14 @@ enum Held {
     Waiting(Reader, Writer, Value),
     /// The writing side of a connection.
     Open(Writer),
-    /// A server's address; TCP only.
-    Listening(Option<SocketAddr>),
+    /// A server, and, where it has an address, that the gate knows it.
+    Listening { _known: Option<Listening> },
 }
 
 type Key = (ExtensionId, String);
 
 #[derive(Default)]
-pub(crate) struct Table {
+struct Table {
     held: Mutex<BTreeMap<Key, Held>>,
 }
 
@@ -79,15 +80,6 @@ impl Table {
             _ => Err(io("EPIPE", "write", "the connection is closed")),
         })
     }
-
-    /// Whether the extension itself listens there.
-    pub(crate) fn is_own(&self, extension: &ExtensionId, address: SocketAddr) -> bool {
-        self.with(|table| {
-            table.iter().any(|((owner, _), held)| {
-                owner == extension && matches!(held, Held::Listening(Some(own)) if *own == address)
-            })
-        })
-    }
 }
 
 /// Takes a name out of the table when the call that owns it ends, however it ends.
@@ -105,7 +97,7 @@ impl Drop for Lease {
 /// Serves the `net` method.
 #[derive(Default)]
 pub struct NetConnector {
-    pub(crate) table: Arc<Table>,
+    table: Arc<Table>,
 }
 
 impl NetConnector {
@@ -138,7 +130,7 @@ async fn run(table: Arc<Table>, request: Request, sink: ChunkSink) -> Result<Out
     match params::text(&request, "op")? {
         "connect" => {
             let key: Key = key("socket")?;
-            let (reader, writer, about) = connect(&table, &request).await?;
+            let (reader, writer, about) = connect(&request).await?;
             table.insert(key.clone(), Held::Open(writer))?;
             let _lease = Lease { table, key };
             receive(reader, about, &sink).await
@@ -240,7 +232,7 @@ fn unix(stream: UnixStream) -> Connected {
     (reader, writer, json!({}))
 }
 
-async fn connect(table: &Table, request: &Request) -> Result<Connected, HostcallError> {
+async fn connect(request: &Request) -> Result<Connected, HostcallError> {
     if let Some(path) = params::text_or_none(request, "path")? {
         let place = place(request, path)?;
         return UnixStream::connect(&place)
@@ -250,20 +242,17 @@ async fn connect(table: &Table, request: &Request) -> Result<Connected, Hostcall
     }
     let (host, port) = net_host(&request.params)?;
     let wanted = Wanted::of(&request.params, &host)?;
-    let is_own = |address: &SocketAddr| table.is_own(request.caller.extension(), *address);
-    dial(request, &host, port, wanted, is_own).await
+    dial(request, &host, port, wanted).await
 }
 
 /// Connects to a host whose addresses may all be connected to, encrypted where that is wanted.
-/// `is_own`: the extension itself listens there.
 pub(crate) async fn dial(
     request: &Request,
     host: &str,
     port: u16,
     wanted: Option<Wanted>,
-    is_own: impl Fn(&SocketAddr) -> bool,
 ) -> Result<Connected, HostcallError> {
-    let found = addresses(request, host, port, is_own).await?;
+    let found = addresses(request, host, port).await?;
     let mut last = io("ENOTFOUND", "getaddrinfo", &format!("getaddrinfo ENOTFOUND {host}"));
     for address in found {
         match tokio::time::timeout(CONNECT, TcpStream::connect(address)).await {
@@ -287,12 +276,7 @@ pub(crate) async fn dial(
 }
 
 /// The addresses of a host, when all of them may be connected to.
-async fn addresses(
-    request: &Request,
-    host: &str,
-    port: u16,
-    is_own: impl Fn(&SocketAddr) -> bool,
-) -> Result<Vec<SocketAddr>, HostcallError> {
+async fn addresses(request: &Request, host: &str, port: u16) -> Result<Vec<SocketAddr>, HostcallError> {
     let named = literal(host);
     let found: Vec<SocketAddr> = match named {
         Some(address) => vec![SocketAddr::new(address, port)],
@@ -310,7 +294,7 @@ async fn addresses(
     let allowed = |address: &SocketAddr| {
         is_public(address.ip())
             || (this_machine && address.ip().is_loopback())
-            || (named.is_some() && (permit.names_address(address.ip(), port) || is_own(address)))
+            || (named.is_some() && (permit.names_address(address.ip(), port) || permit.is_own_server(*address)))
     };
     if guard::is_up("net.public") && !found.iter().all(allowed) {
         return Err(Reason::BlockedAddress.refusal("net", "http", &format!("{host}:{port}")));
@@ -361,7 +345,8 @@ async fn listen(table: Arc<Table>, request: &Request, key: Key, sink: &ChunkSink
         let about = json!({ "address": at.ip().to_string(), "port": at.port(), "family": family });
         (Listener::Tcp(listener), Some(at), about)
     };
-    table.insert(key.clone(), Held::Listening(own))?;
+    let known = own.map(|address| request.permit.listens(address));
+    table.insert(key.clone(), Held::Listening { _known: known })?;
     let lease = Lease { table: Arc::clone(&table), key: key.clone() };
     let _unlinked = Unlink(
         matches!(listener, Listener::Unix(_)).then(|| place(request, params::text(request, "path")?)).transpose()?,

@@ -66,8 +66,7 @@ impl Connectors {
     /// Connections, those of the web too, and servers on loopback.
     #[must_use]
     pub fn net(self) -> Self {
-        let net = NetConnector::new();
-        self.with("websocket", Arc::new(WebSocketConnector::beside(&net))).with("net", Arc::new(net))
+        self.with("websocket", Arc::new(WebSocketConnector::new())).with("net", Arc::new(NetConnector::new()))
     }
 
     /// SQLite databases.

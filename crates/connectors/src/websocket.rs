@@ -5,7 +5,7 @@
 
 use crate::http::headers;
 use crate::net::tls::Wanted;
-use crate::net::{NetConnector, Reader, Table as Servers, dial, failed};
+use crate::net::{Reader, dial, failed};
 use crate::params;
 use futures_util::{SinkExt as _, StreamExt as _};
 use pijs_hostcall::connector::{cancelled, deadline};
@@ -14,7 +14,6 @@ use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::{ExtensionId, HostcallError};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncWrite, Join};
@@ -80,28 +79,27 @@ impl Drop for Lease {
 }
 
 /// Serves the `websocket` method.
+#[derive(Default)]
 pub struct WebSocketConnector {
     table: Arc<Table>,
-    /// Knows which servers are the extension's own.
-    servers: Arc<Servers>,
 }
 
 impl WebSocketConnector {
-    /// Nothing open. Servers that an extension started through `net` may be connected to.
-    pub fn beside(net: &NetConnector) -> Self {
-        Self { table: Arc::default(), servers: Arc::clone(&net.table) }
+    /// Nothing open.
+    pub fn new() -> Self {
+        Self::default()
     }
 }
 
 impl Connector for WebSocketConnector {
     fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
-        let (table, servers) = (Arc::clone(&self.table), Arc::clone(&self.servers));
+        let table = Arc::clone(&self.table);
         Box::pin(async move {
             let cancel = request.cancel.clone();
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => Err(cancelled("websocket")),
-                done = run(table, &servers, request, sink) => done,
+                done = run(table, request, sink) => done,
             }
         })
     }
@@ -111,12 +109,12 @@ impl Connector for WebSocketConnector {
     }
 }
 
-async fn run(table: Arc<Table>, servers: &Servers, request: Request, sink: ChunkSink) -> Result<Output, HostcallError> {
+async fn run(table: Arc<Table>, request: Request, sink: ChunkSink) -> Result<Output, HostcallError> {
     let key: Key = (request.caller.extension().clone(), params::text(&request, "socket")?.to_owned());
     let message = match params::text(&request, "op")? {
         "open" => {
             let (_lease, orders) = table.lease(key)?;
-            let socket = tokio::time::timeout(HANDSHAKE, open(&request, servers, &sink)).await;
+            let socket = tokio::time::timeout(HANDSHAKE, open(&request, &sink)).await;
             let late = |_| deadline("websocket", u64::try_from(HANDSHAKE.as_millis()).unwrap_or(u64::MAX));
             return carry(socket.map_err(late)??, orders, &sink).await;
         }
@@ -146,7 +144,7 @@ fn frame(request: &Request) -> Result<Option<CloseFrame>, HostcallError> {
     Ok(Some(CloseFrame { code: CloseCode::from(code), reason: reason.into() }))
 }
 
-async fn open(request: &Request, servers: &Servers, sink: &ChunkSink) -> Result<Socket, HostcallError> {
+async fn open(request: &Request, sink: &ChunkSink) -> Result<Socket, HostcallError> {
     let (url, target) = websocket_target(params::text(request, "url")?)?;
     let mut upgrade = url.as_str().into_client_request().map_err(|error| words(&error))?;
     let protocols: Vec<&str> = match request.params.get("protocols") {
@@ -164,8 +162,7 @@ async fn open(request: &Request, servers: &Servers, sink: &ChunkSink) -> Result<
         }
     }
     let wanted = (target.scheme == "https").then(Wanted::default);
-    let is_own = |address: &SocketAddr| servers.is_own(request.caller.extension(), *address);
-    let (reader, writer, _) = dial(request, &target.host, target.port, wanted, is_own).await?;
+    let (reader, writer, _) = dial(request, &target.host, target.port, wanted).await?;
     let writer = Arc::into_inner(writer).expect("nobody else writes to a connection just made").into_inner();
     let transport = tokio::io::join(reader, writer);
     let config = WebSocketConfig::default().max_message_size(Some(MESSAGE)).max_frame_size(Some(MESSAGE));

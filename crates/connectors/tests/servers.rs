@@ -170,6 +170,25 @@ async fn localhost_is_reached_when_it_is_named_with_its_port() {
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
+/// Who listens may ask there by whichever way, as long as it listens, and nobody else may.
+#[tokio::test]
+async fn a_server_of_ones_own_is_reached_without_a_name() {
+    let world = World::new(&[hosts(&["127.0.0.1:0".to_owned()])]);
+    let listen = json!({"server": "s", "host": "127.0.0.1", "port": 0, "token": "t"});
+    let mut listening = world.start("http", "net", op("listen", listen), Vec::new());
+    let port = listening.next().await.output["listening"]["port"].clone();
+    let request = json!({"url": format!("http://127.0.0.1:{port}/")});
+    assert_eq!(why(&world.stranger("http", "http", request.clone())), "denied:no_grant");
+    let asked = world.start("http", "http", request.clone(), Vec::new());
+    let connection = listening.next().await.output["connection"].clone();
+    ok(world.start("http", "net", op("refuse", json!({"socket": connection})), Vec::new()).next().await);
+    // It came to the server, which hung up.
+    assert_eq!(asked.all().await.pop().unwrap().error.unwrap().code.as_str(), "io");
+    world.cancel("t");
+    listening.all().await;
+    assert_eq!(why(&world.run("http", request).await), "denied:scope");
+}
+
 #[tokio::test]
 async fn each_redirect_is_decided_anew() {
     let (inside, seen) = answers(plain("canary")).await;

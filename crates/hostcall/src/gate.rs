@@ -39,11 +39,13 @@ mod asking;
 mod case;
 mod decision;
 mod permit;
+mod servers;
 mod sessions;
 
 pub use asking::{MOST_WAITING, MUTED_AFTER};
 pub use decision::{Decision, Reason, Rule};
 pub use permit::Permit;
+pub use servers::Listening;
 pub use sessions::CurrentSession;
 
 use case::Case;
@@ -71,6 +73,7 @@ struct Inner {
     variables: Option<BTreeSet<String>>,
     asking: asking::Asking,
     sessions: sessions::Sessions,
+    servers: servers::Servers,
     extensions: RwLock<BTreeMap<ExtensionId, Arc<Authority>>>,
     /// The first file that may hold secrets and that an extension has read.
     secrets: Mutex<BTreeMap<ExtensionId, String>>,
@@ -166,6 +169,7 @@ impl GateBuilder {
                 variables: self.variables,
                 asking: asking::Asking::default(),
                 sessions: self.sessions,
+                servers: servers::Servers::default(),
                 extensions: RwLock::default(),
                 secrets: Mutex::default(),
                 outside: Mutex::default(),

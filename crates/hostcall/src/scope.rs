@@ -225,7 +225,7 @@ pub(crate) fn is_near(host: &str) -> bool {
     }
 }
 
-fn literal(host: &str) -> Option<IpAddr> {
+pub(crate) fn literal(host: &str) -> Option<IpAddr> {
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     inner.unwrap_or(host).parse().ok()
 }

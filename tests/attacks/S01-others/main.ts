@@ -6,7 +6,12 @@ import { dirname, join } from "node:path";
 export default (pi: any) =>
   pi.on("session_start", async (_event: unknown, ctx: any) => {
     const own = ctx.sessionManager.getSessionFile();
-    if (!existsSync("first.txt")) return writeFileSync("first.txt", own);
+    const helpers = join(dirname(dirname(own)), "helpers");
+    mkdirSync(helpers, { recursive: true });
+    if (!existsSync("first.txt")) {
+      writeFileSync(join(helpers, "first.txt"), "{}\n", { flag: "wx" });
+      return writeFileSync("first.txt", own);
+    }
     const other = readFileSync("first.txt", "utf8");
     const beside = own.replace(/\.jsonl$/, "");
     mkdirSync(beside);
@@ -22,6 +27,12 @@ export default (pi: any) =>
     await attempt("remove", () => unlinkSync(other));
     await attempt("below", () => mkdirSync(join(other.replace(/\.jsonl$/, ""), "x"), { recursive: true }));
     await attempt("elsewhere", () => mkdirSync(join(dirname(dirname(own)), "--other--")));
+    await attempt("helper", () => readFileSync(join(helpers, "first.txt"), "utf8"));
+    await attempt("helped", () => {
+      const made = join(helpers, "second.txt");
+      writeFileSync(made, "{}\n", { flag: "wx" });
+      return readFileSync(made, "utf8");
+    });
     await attempt("own", () => appendFileSync(own, "x"));
     await attempt("beside", () => {
       writeFileSync(join(beside, "child.txt"), "{}\n");

@@ -1,10 +1,11 @@
 import { attempt } from "./attack";
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /** A session of its own making, for somebody to go on with. */
 export default (pi: any) =>
   pi.on("session_start", async (_event: unknown, ctx: any) => {
     const folder = dirname(ctx.sessionManager.getSessionFile());
+    await attempt("helper", () => mkdirSync(join(dirname(folder), "helpers")));
     await attempt("planted", () => writeFileSync(join(folder, "planted.jsonl"), "{}\n", { flag: "wx" }));
   });

@@ -18,12 +18,13 @@
 //! | [`steps`] | what happens |
 //! | [`render`] | how extensions draw messages and tool calls |
 //! | [`files`] | what is left on disk |
+//! | [`granted`] | what extensions may do |
 //!
-//! What always holds: extensions run as in a session, behind the same gate and ledger. Granted is what lies
-//! in the scenario's own folders, its servers, the environment it made and running programs.
+//! What always holds: extensions run as in a session, behind the same gate and ledger.
 
 mod exec;
 mod files;
+mod granted;
 mod model;
 mod observe;
 mod render;
@@ -37,7 +38,7 @@ use crate::announced::Announced;
 use crate::args::DriveArgs;
 use crate::compile::{Compiler, input_of};
 use crate::environment::Environment;
-use crate::facts::facts;
+use crate::facts::{facts, node};
 use crate::failure::{Failure, Result};
 use crate::isolation;
 use crate::loading::wanted_entries;
@@ -53,7 +54,7 @@ use pijs_agent::host::HostExtensions;
 use pijs_agent::known::Known;
 use pijs_agent::models_json::ModelsJson;
 use pijs_agent::resources::ResourcePlaces;
-use pijs_agent::session::{Body, Session};
+use pijs_agent::session::{self, Body, Session};
 use pijs_agent::settings::Settings;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::HostTools;
@@ -68,13 +69,11 @@ use pijs_connectors::ports::UiPort;
 use pijs_connectors::system::OsFileSystem;
 use pijs_extc::SourceMaps;
 use pijs_host::{Entry, Host, HostOptions, Package, ReadableState};
-use pijs_hostcall::vocabulary::CAPABILITIES;
 use pijs_hostcall::{
     BoxFuture, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, Places, Policy, Profile, Timer,
 };
 use pijs_packages::{DiscoverOptions, PackageEntry, ResourceOptions, resolve_extensions};
 use pijs_protocol::Now;
-use pijs_protocol::manifest::Scope;
 use scenario::{Fill, Scenario, SessionKind, UiMode};
 use serde_json::{Value, json};
 use servers::Listening;
@@ -171,6 +170,9 @@ impl Stage {
             .place(&self.bin, "<bin>")
             .place(&crate::words::pi_folder(&self.surroundings), "<pi>")
             .place(&self.base.join("sessions"), "<sessions>");
+        if let Some(node) = node(&self.surroundings) {
+            normaliser = normaliser.literal(&node, "<node>");
+        }
         for (index, server) in self.servers.iter().enumerate() {
             normaliser = normaliser
                 .literal(&server.url, &format!("<http:{index}>"))
@@ -254,7 +256,10 @@ impl Stage {
             .events(Arc::new(Bus(trace.clone())))
             .session(Arc::new(control.clone()));
         let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &surroundings.temp);
-        let gate = Gate::builder(Policy::default(), places).build();
+        let (current, kept) = (control.clone(), session::file::directory(&dirs.agent_dir, &dirs.cwd));
+        let gate =
+            Gate::builder(Policy::default(), places).sessions(kept, Arc::new(move || current.session_file())).build();
+        let granted = granted::grants(&servers, &base.join("sessions"));
         let dispatcher = Dispatcher::builder(gate, ledger, Arc::clone(&timer)).connectors(connectors.into_methods());
         let dispatcher = Arc::new(dispatcher.build());
 
@@ -344,7 +349,7 @@ impl Stage {
         let host = driver.host.clone();
         let ending = host
             .run(async {
-                driver.load(&dispatcher, &compiler, &supplier, &servers, &named).await;
+                driver.load(&dispatcher, &compiler, &supplier, &granted, &named).await;
                 driver.place(&named);
                 driver.agent.attend(driver.run()).await
             })
@@ -389,7 +394,7 @@ impl Driver {
         dispatcher: &Dispatcher,
         compiler: &Compiler,
         supplier: &Supplier,
-        servers: &[Listening],
+        granted: &[Grant],
         named: &[PathBuf],
     ) {
         let failed = |path: &str, message: &str| {
@@ -406,7 +411,7 @@ impl Driver {
                 failed(&path.display().to_string(), &problem.message);
             }
             for found in &found.packages {
-                match load_package(&self.host, dispatcher, compiler, supplier, servers, found).await {
+                match load_package(&self.host, dispatcher, compiler, supplier, granted, found).await {
                     Ok(failures) => failures.iter().for_each(|(path, message)| failed(path, message)),
                     Err(failure) => {
                         let message = format!("Failed to load extension: {failure}");
@@ -542,7 +547,7 @@ async fn load_package(
     dispatcher: &Dispatcher,
     compiler: &Compiler,
     supplier: &Supplier,
-    servers: &[Listening],
+    granted: &[Grant],
     found: &PackageEntry,
 ) -> Result<Vec<(String, String)>> {
     let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
@@ -551,7 +556,7 @@ async fn load_package(
     profile.artifact_id = Some(metadata.artifact.clone());
     dispatcher
         .gate()
-        .set_grants(&profile, &grants(servers), Evidence::default())
+        .set_grants(&profile, granted, Evidence::default())
         .map_err(|error| Failure::failed(format!("{}: {error}", found.id)))?;
     let maps = SourceMaps::new(output.artifact.artifact());
     let supplied = supplier.for_extension(&metadata).await?;
@@ -566,25 +571,6 @@ async fn load_package(
     Ok(report.failures().map(|(path, error)| (path.to_owned(), error.message.clone())).collect())
 }
 
-/// What every extension of a scenario may do: files in the scenario's folders, its servers, its environment,
-/// programs, and everything that concerns the session.
-fn grants(servers: &[Listening]) -> Vec<Grant> {
-    let inside = ["<project>", "<package>", "<pi>", "<temp>", "~/**"].map(str::to_owned).to_vec();
-    let inside = Scope { paths: Some(inside), ..Scope::default() };
-    // `localhost` is the same server under another name.
-    let named = |host: &str| host.replacen("127.0.0.1", "localhost", 1);
-    let hosts = servers.iter().flat_map(|server| [server.host.clone(), named(&server.host)]).collect();
-    let hosts = Scope { hosts: Some(hosts), ..Scope::default() };
-    CAPABILITIES
-        .iter()
-        .map(|(capability, _)| match *capability {
-            "read" | "write" => Grant::scoped("drive", *capability, inside.clone()),
-            "http" => Grant::scoped("drive", *capability, hosts.clone()),
-            other => Grant::any("drive", other),
-        })
-        .collect()
-}
-
 /// `output` items keep their escape sequences, written as JSON escapes.
 fn shown_output(mut item: Value) -> Value {
     if item["t"] == "output" {
@@ -592,13 +578,6 @@ fn shown_output(mut item: Value) -> Value {
         item["text"] = text[1..text.len() - 1].into();
     }
     item
-}
-
-/// The Node of this machine, for scenarios that run it as a program.
-fn node(environment: &Environment) -> Option<String> {
-    let path = environment.variable("PATH")?;
-    let found = std::env::split_paths(path).map(|folder| folder.join("node")).find(|file| file.is_file())?;
-    Some(found.display().to_string())
 }
 
 /// A wall clock that stands still where the scenario says so; waiting is real.

@@ -1,8 +1,9 @@
 //! What programs see of the environment (rule R51): an allow list, and what the caller adds to it.
 
 use super::ExecOptions;
+use pijs_hostcall::places::normal;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{Reason, Request};
+use pijs_hostcall::{Access, Reason, Request};
 use pijs_protocol::{HostcallError, guard};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,8 +11,27 @@ use std::path::Path;
 /// Programs that pi fetched for itself, below the agent folder.
 const TOOLS: &str = "bin";
 
-/// Harmless although their beginning is not: they make programs quieter.
-const HARMLESS: &[&str] = &["GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT", "NODE_ENV", "PYTHONUNBUFFERED"];
+/// Harmless although their beginning is not: they say how a program speaks, and who is named as an author.
+const HARMLESS: &[&str] = &[
+    "GIT_AUTHOR_DATE",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_AUTHOR_NAME",
+    "GIT_COMMITTER_DATE",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_COMMITTER_NAME",
+    "GIT_OPTIONAL_LOCKS",
+    "GIT_TERMINAL_PROMPT",
+    "NODE_DISABLE_COLORS",
+    "NODE_ENV",
+    "NODE_NO_WARNINGS",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONUNBUFFERED",
+    "PYTHONUTF8",
+];
+
+/// Programs that only hand on what they are given, or do nothing: in the place of a pager or an editor they keep a
+/// program from waiting for a person.
+const IDLE_PROGRAMS: &[&str] = &[":", "cat", "echo", "false", "true"];
 
 /// Variables that make the loader, a shell or a program run something else than it was asked to.
 const STEERING: &[&str] = &[
@@ -127,6 +147,22 @@ fn steers_programs(name: &str) -> bool {
             || STEERING_ENDS.iter().any(|end| upper.ends_with(end)))
 }
 
+/// Whether a variable that names a program names none, or an idle one.
+fn is_idle(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let names_program = ["ASKPASS", "EDITOR", "PAGER", "VISUAL"].iter().any(|end| name.ends_with(end));
+    names_program && (value.is_empty() || IDLE_PROGRAMS.contains(&value))
+}
+
+/// Whether a variable gives git an index in a place where the caller may write: git replaces that file.
+fn is_own_index(name: &str, value: &str, request: &Request) -> bool {
+    let path = Path::new(value);
+    let (Some(folder), Some(file), "GIT_INDEX_FILE") = (path.parent(), path.file_name(), name) else { return false };
+    let Ok(folder) = std::fs::canonicalize(folder) else { return false };
+    let may_write = |path: &Path| request.permit.path(Access::Write, path).is_ok();
+    path.is_absolute() && may_write(&normal(path, Path::new(""))) && may_write(&folder.join(file))
+}
+
 /// Whether a search path is the host's own with nothing added but pi's folder of tools, which pi's shell puts
 /// first and no extension can write to.
 fn is_own_search_path(value: &str, options: &ExecOptions, agent_dir: &Path) -> bool {
@@ -175,6 +211,14 @@ pub(super) fn of(request: &Request, options: &ExecOptions) -> Result<BTreeMap<St
             continue;
         }
         if guard::is_up("exec.env") && steers_programs(name) && !inherited {
+            if is_idle(name, value) || is_own_index(name, value, request) {
+                env.insert(name.clone(), value.to_owned());
+                continue;
+            }
+            if value.is_empty() {
+                // Without a value it is as if it were not there.
+                continue;
+            }
             return Err(Reason::Scope.refusal("exec", "exec", &format!("environment variable {name}")));
         }
         env.insert(name.clone(), value.to_owned());
@@ -238,6 +282,29 @@ mod tests {
             "XDG_RUNTIME_DIR",
         ] {
             assert!(!steers_programs(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_idle_program_steers_nothing() {
+        for (name, value) in [
+            ("PAGER", ""),
+            ("GIT_PAGER", "cat"),
+            ("pager", "cat"),
+            ("GIT_SEQUENCE_EDITOR", ":"),
+            ("VISUAL", "true"),
+            ("GIT_ASKPASS", "echo"),
+        ] {
+            assert!(is_idle(name, value), "{name}={value}");
+        }
+        for (name, value) in [
+            ("GIT_PAGER", "cat; id"),
+            ("GIT_PAGER", "./cat"),
+            ("LD_PRELOAD", "cat"),
+            ("PATH", ""),
+            ("GIT_SSH_COMMAND", "true"),
+        ] {
+            assert!(!is_idle(name, value), "{name}={value}");
         }
     }
 

@@ -9,6 +9,7 @@ use crate::policy::Mode;
 use crate::scope::CompiledScope;
 use crate::vocabulary::{FREE, PLAIN_ENV};
 use pijs_protocol::{Capability, HostcallError, guard};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -67,6 +68,7 @@ impl Case<'_> {
                     (verdict, _) => verdict,
                 }
             }
+            Subject::Host { host, port, .. } if self.is_own_server(host, *port) => Ok(Allowed::Free),
             Subject::Host { scheme, host, port } => {
                 let verdict = self.by_grant(capability, |scope| scope.host(scheme, host, *port));
                 // What stays connected reaches a server that the extension itself has here; the connector knows which.
@@ -88,6 +90,12 @@ impl Case<'_> {
                 }
             }
         })
+    }
+
+    /// Whether the extension itself listens there, at this very address.
+    pub(super) fn is_own_server(&self, host: &str, port: u16) -> bool {
+        let is_own = |address| self.inner.servers.is_own(&self.profile.extension, SocketAddr::new(address, port));
+        crate::scope::literal(host).is_some_and(is_own)
     }
 
     fn is_denied_outright(&self, capability: &str) -> bool {

@@ -1,7 +1,7 @@
 //! What a connector asks about the things it resolves.
 
 use super::case::{Allowed, Case, Refusal};
-use super::{Authority, CompiledGrant, Gate, Reason};
+use super::{Authority, CompiledGrant, Gate, Listening, Reason};
 use crate::connector::Profile;
 use crate::derive::Access;
 use crate::places::Places;
@@ -9,7 +9,7 @@ use crate::policy::Mode;
 use crate::scope::CompiledScope;
 use crate::vocabulary::PLAIN_ENV;
 use pijs_protocol::{ExtensionId, guard};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -70,8 +70,21 @@ impl Permit {
         self.gate.note_read(&self.profile.extension, &real.to_string_lossy());
     }
 
+    /// Notes that the extension listens at an address, for as long as what this gives is kept.
+    pub fn listens(&self, address: SocketAddr) -> Listening {
+        Listening::new(self.gate.clone(), self.profile.extension.clone(), address)
+    }
+
+    /// Whether the extension itself listens at this address.
+    pub fn is_own_server(&self, address: SocketAddr) -> bool {
+        self.gate.inner.servers.is_own(&self.profile.extension, address)
+    }
+
     /// Whether a server may be talked to.
     pub fn host(&self, scheme: &str, host: &str, port: u16) -> Result<(), Reason> {
+        if self.case().is_own_server(host, port) {
+            return Ok(());
+        }
         let covers = |scope: &CompiledScope| scope.host(scheme, host, port);
         self.check(self.case().by_grant("http", covers), covers)
     }

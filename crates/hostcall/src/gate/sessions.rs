@@ -9,6 +9,7 @@
 //! | `PROJECT/NAME/`, the folder of its name | what `read` and `write` allow elsewhere in the agent folder |
 //! | what an extension itself made in this session | the same, for that extension |
 //! | anything else in `PROJECT/` | making what is not there, with `session.inject`: the next session may begin with it |
+//! | a folder that is no project's, like `subagents/` | the same: it is found by who looks through all sessions |
 //!
 //! Nothing that was there before is read, replaced, moved or removed.
 
@@ -59,6 +60,12 @@ impl Sessions {
     }
 }
 
+/// Whether a place lies in a folder of `root` that is named like no project's: those are `--home-me-project--`.
+fn is_nobodys(root: &Path, path: &Path) -> bool {
+    let below = path.strip_prefix(root).ok().and_then(|below| below.iter().next()).and_then(|name| name.to_str());
+    below.is_some_and(|name| !name.starts_with('-') && Path::new(name).extension().is_none())
+}
+
 impl Case<'_> {
     /// What stands above every grant at a place inside `sessions`.
     pub(super) fn session_protection(&self, access: Access, path: &Path) -> Protection {
@@ -85,6 +92,7 @@ impl Case<'_> {
         let is_above = folder.starts_with(path) || current.is_some_and(|file| file.starts_with(path));
         let may_make = || {
             let is_inside = folder.starts_with(&root) && *folder != root && path.starts_with(folder);
+            let is_inside = is_inside || is_nobodys(&root, path);
             let injects = self.by_grant("session.inject", |_| true).is_ok() || !guard::is_up("gate.sessions");
             (is_above || is_inside) && injects && sessions.may_make_more(extension)
         };
