@@ -83,3 +83,18 @@ fn a_scenario_that_cannot_be_read_is_named() {
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("no/such/scenario.json"), "{stderr}");
 }
+
+#[test]
+fn providers_look_up_their_models() {
+    as_in_pi("model-lists");
+}
+
+#[test]
+fn a_server_of_ones_own_is_reached_by_every_way() {
+    as_in_pi("own-server");
+}
+
+#[test]
+fn variables_that_steer_nothing_reach_programs() {
+    as_in_pi("idle-environment");
+}

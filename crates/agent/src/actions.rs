@@ -7,6 +7,7 @@ use crate::agent::{Agent, AgentError};
 use crate::control::ControlError;
 use crate::extensions::Event;
 use crate::message::{Content, Message};
+use crate::model_lists::Look;
 use crate::models::{self, Opening};
 use crate::provider::{ErrorKind, Model, Provider, ProviderError};
 use crate::session::{Body, Entry, EntryId, SessionError};
@@ -94,7 +95,11 @@ impl Agent {
             }
             SessionOp::RefreshProviders => {
                 self.take_offers();
-                Ok(json!({}))
+                let errors = match Look::asked(params) {
+                    Some(look) => self.look(look).await,
+                    None => Default::default(),
+                };
+                Ok(json!({ "errors": errors }))
             }
             other => Err(unsupported("session", other.as_str(), "it has no asynchronous form")),
         }

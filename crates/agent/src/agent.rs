@@ -14,6 +14,7 @@ use crate::events::AgentEvent;
 use crate::extensions::{Event, Extensions};
 use crate::front_end::FrontEnd;
 use crate::message::{AssistantMessage, Content, Message};
+use crate::model_lists::Look;
 use crate::models::Models;
 use crate::provider::{Provider, ProviderError};
 use crate::replace::Held;
@@ -94,6 +95,8 @@ pub struct Agent {
     pub(crate) keeps_model: Cell<bool>,
     /// A session whose `session_start` is still to come.
     pub(crate) held: RefCell<Option<Held>>,
+    /// Whether providers of extensions look up their models with the network.
+    pub(crate) model_network: Cell<bool>,
     attempts: Cell<u32>,
 }
 
@@ -221,6 +224,7 @@ impl Agent {
             retry_stop: tokio::sync::Notify::default(),
             triggered_run: tokio::sync::Mutex::default(),
             triggered: Cell::new(0),
+            model_network: Cell::new(false),
             initial: RefCell::default(),
             scope: RefCell::default(),
             front_end: RefCell::new(front_end),
@@ -309,6 +313,7 @@ impl Agent {
         }
         *self.resources.borrow_mut() = resources;
         self.take_offers();
+        self.look(Look { network: Some(false), ..Look::default() }).await;
         if self.options.tools == ToolChoice::default() {
             self.restore_tools();
         }

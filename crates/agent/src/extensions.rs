@@ -68,6 +68,10 @@ pub trait Extensions {
     ) -> LocalBoxFuture<'a, Result<Credentials, String>> {
         async { Ok(Credentials::default()) }.boxed_local()
     }
+    /// Has a provider look up its models; what it offers is changed then. What the extension throws is an error.
+    fn look_up_models<'a>(&'a self, _provider: &'a str, _how: Value) -> LocalBoxFuture<'a, Result<(), String>> {
+        async { Ok(()) }.boxed_local()
+    }
     /// Has a provider's own stream function answer.
     fn stream_model<'a>(&'a self, call: ModelCall<'a>) -> LocalBoxFuture<'a, Result<(), String>> {
         async move { Err(format!("the provider {} has no stream function", call.provider)) }.boxed_local()

@@ -42,6 +42,8 @@ struct Handles {
     credentials: Option<Handle>,
     stream: Option<Handle>,
     reply: Option<Handle>,
+    /// `refreshModels`, which its configuration names.
+    looks_up: Option<Handle>,
 }
 
 impl HostExtensions {
@@ -71,8 +73,9 @@ impl HostExtensions {
     /// Who registered a provider, the last one of its name.
     fn provider(&self, name: &str) -> Option<(Owner, Handles)> {
         self.host.providers().into_iter().rev().find_map(|(owner, registration)| match registration {
-            Registration::Provider { name: known, credentials, stream, reply, .. } if known == name => {
-                Some((owner, Handles { credentials, stream, reply }))
+            Registration::Provider { name: known, credentials, stream, reply, config, .. } if known == name => {
+                let looks_up = crate::model_lists::looks_up(&config);
+                Some((owner, Handles { credentials, stream, reply, looks_up }))
             }
             _ => None,
         })
@@ -274,6 +277,17 @@ impl Extensions for HostExtensions {
             let headers = value.get("headers").cloned().and_then(|headers| serde_json::from_value(headers).ok());
             let key = value.get("apiKey").and_then(Value::as_str).filter(|key| !key.is_empty()).map(str::to_owned);
             Ok(Credentials { key, headers: headers.unwrap_or_default(), ..Credentials::default() })
+        }
+        .boxed_local()
+    }
+
+    fn look_up_models<'a>(&'a self, provider: &'a str, how: Value) -> LocalBoxFuture<'a, Result<(), String>> {
+        async move {
+            let Some((owner, Handles { looks_up: Some(handle), .. })) = self.provider(provider) else {
+                return Ok(());
+            };
+            let answer = self.host.call_back(&owner.extension, owner.entry, handle, vec![how]).await;
+            returned(provider, answer).map(|_| ())
         }
         .boxed_local()
     }

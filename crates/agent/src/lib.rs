@@ -49,6 +49,7 @@ mod front_end;
 pub mod host;
 pub mod known;
 pub mod message;
+mod model_lists;
 pub mod models;
 pub mod models_json;
 mod one_reply;

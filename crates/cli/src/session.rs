@@ -340,6 +340,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     );
     agent.set_words(crate::words::of_session(environment, &loaded.compiler, &choice.model).await);
     agent.set_settings(settings);
+    agent.set_model_network(environment.variable("PI_OFFLINE").is_none());
     agent.begin_with(choice.model, &choice.thinking, choice.session_first);
     if args.thinking.is_some() {
         agent.insist_on_thinking();
@@ -366,6 +367,12 @@ impl Assembled {
         let agreed = self.host.settle_tools().await;
         self.pins.first.borrow_mut().extend(agreed);
         Ok(())
+    }
+
+    /// Has extensions look up the models of their providers, while the session goes on.
+    pub(crate) fn look_up_models(self: &Rc<Self>) {
+        let session = Rc::clone(self);
+        tokio::task::spawn_local(async move { session.agent.look_up_models().await });
     }
 
     /// Keeps what the tools of extensions said in their first session, and what was agreed to in this one.

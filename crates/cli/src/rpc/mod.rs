@@ -74,6 +74,7 @@ async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedRec
         started = session.start() => started.map_err(broken)?,
         () = stops.next() => return Err(Failure::interrupted()),
     };
+    session.look_up_models();
     let commands = Rc::new(Commands { session: Rc::clone(&session), wire, shells: RefCell::default() });
     let control = session.agent.control().clone();
     // What extensions ask for while no command is on is carried out here.

@@ -290,6 +290,7 @@ async fn talk(
     let mut said = said;
     let conversation = session.agent.attend(async {
         session.start().await?;
+        session.look_up_models();
         // Extensions may have named some.
         commands.publish_themes();
         commands.publish();

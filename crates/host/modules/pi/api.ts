@@ -13,7 +13,7 @@ import type { Entry } from "pi:pi/entry";
 import { sendError } from "pi:pi/errors";
 import { issueHandle } from "pi:pi/handles";
 import { busCanBeCleared, checksRegistrations, handlersCanBeRemoved, ofThisPi } from "pi:pi/profile";
-import { forget, providerSpecOf } from "pi:pi/providers";
+import { forget, offerProvider } from "pi:pi/providers";
 import { asRenderer, asToolFunction } from "pi:pi/renderers";
 import { sessionManager } from "pi:pi/session";
 import { addStreamHandler, removeStreamHandler } from "pi:pi/stream";
@@ -132,8 +132,8 @@ export function createApi(entry: Entry, ctx: object): object {
     /** Offers a model provider, or a native one: an object with `id`, `models` and functions. Its functions stay here. */
     registerProvider(name: string | Record<string, any>, config: Record<string, any> = {}): void {
       entry.assertUsable();
-      entry.register(providerSpecOf(name, config));
-      refreshProviders(entry);
+      offerProvider(name, config, (spec) => entry.register(spec));
+      refreshProviders(entry, typeof name === "string" ? name : String(name?.id));
     },
 
     unregisterProvider(name: string): void {
@@ -264,10 +264,10 @@ export function createApi(entry: Entry, ctx: object): object {
   return Object.assign(ofThisPi("pi", api), { registerSlashCommand: api.registerCommand });
 }
 
-/** Has the session look at what is offered now. While the factory runs it will do so anyway. */
-function refreshProviders(entry: Entry): void {
+/** Has the session look at what is offered now, and a provider for its models. While the factory runs it will do so anyway. */
+function refreshProviders(entry: Entry, look?: string): void {
   if (entry.state === "loading") return;
-  call("session", "session", { op: "refresh_providers" }).then(undefined, () => {});
+  call("session", "session", { op: "refresh_providers", ...(look !== undefined && { look: [look] }) }).then(undefined, () => {});
 }
 
 /** Sends something into the conversation; a failure is an error of the extension, as under pi. */

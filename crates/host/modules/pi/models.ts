@@ -14,7 +14,7 @@ import { KEY_NAME, complete, stream } from "pi:pi/asking";
 import type { Model } from "pi:pi/asking";
 import { ofThisPi } from "pi:pi/profile";
 import { sessionRuntimeOf } from "pi:pi/session-runtime";
-import { configOf, forget, localModels, nativeOf, providerSpecOf } from "pi:pi/providers";
+import { configOf, forget, localModels, nativeOf, offerProvider } from "pi:pi/providers";
 
 export { KEY_NAME };
 export type { Model };
@@ -89,6 +89,24 @@ function isConfigured(provider: string): boolean {
   return catalogue().providers[provider]?.configured ?? localModels().some((model) => model.provider === provider);
 }
 
+interface RefreshOptions {
+  allowNetwork?: boolean;
+  providers?: readonly string[];
+  force?: boolean;
+  signal?: { aborted: boolean };
+}
+
+/** Has providers look up their models, of other extensions, too. What a provider throws is among the errors. */
+export async function refreshAll({ allowNetwork, providers, force, signal }: RefreshOptions = {}): Promise<object> {
+  if (signal?.aborted) return { aborted: true, errors: new Map() };
+  const params = { op: "refresh_providers", look: providers ? [...providers] : true, allowNetwork, force };
+  const { errors } = (await call("session", "session", plain(params))).output as { errors?: Record<string, string> };
+  const thrown = Object.entries(errors ?? {}).map(([name, message]) => [name, new Error(message)] as const);
+  return { aborted: signal?.aborted ?? false, errors: new Map(thrown) };
+}
+
+const plain = (value: object): Record<string, unknown> => JSON.parse(JSON.stringify(value));
+
 const registry = {
   getAll: (): Model[] => all(),
   getAvailable: (): Model[] => modelsOf(providers().filter(isConfigured)),
@@ -115,7 +133,7 @@ const registry = {
   },
   isUsingOAuth: (model: Model): boolean => catalogue().providers[model.provider]?.oauth ?? false,
   getError: (): string | undefined => catalogue().error,
-  refresh: async (): Promise<object> => ({ models: all(), errors: [] }),
+  refresh: refreshAll,
 
   stream,
   streamSimple: stream,
@@ -135,7 +153,9 @@ export function modelRegistryOf(entry: number) {
   const own = {
     ...registry,
     registerProvider(provider: string | Record<string, any>, config: Record<string, any> = {}): void {
-      register(providerSpecOf(provider, config));
+      offerProvider(provider, config, register);
+      const look = [typeof provider === "string" ? provider : String(provider?.id)];
+      call("session", "session", { op: "refresh_providers", look }).then(undefined, () => {});
     },
     unregisterProvider(provider: string): void {
       forget(String(provider));

@@ -10,6 +10,7 @@
 import { facts, send } from "pi:engine";
 import { call, callSync } from "pi:hostcall";
 import { issueHandle, withHandles } from "pi:pi/handles";
+import { refreshThrough } from "pi:pi/refreshing";
 import type { AbortSignal } from "pi:web/abort";
 
 type Config = Record<string, any>;
@@ -35,20 +36,30 @@ const natives = new Map<string, object>();
 export const configOf = (name: string): Config | undefined => (natives.has(name) ? undefined : registered.get(name));
 export const nativeOf = (name: string): object | undefined => natives.get(name);
 
-/** What goes to the host for a provider in either form: a name and its configuration, or a native one. */
-export function providerSpecOf(provider: string | Config, config: Config): { kind: string } {
+/** Sends what a provider is now. */
+type Offer = (spec: { kind: string }) => void;
+
+/** Offers a provider in either form, now and whenever its list changes: a name and its configuration, or a native one. */
+export function offerProvider(provider: string | Config, config: Config, offer: Offer): void {
   if (typeof provider === "string") {
     natives.delete(provider);
-    return providerSpec(provider, config);
+    offer(providerSpec(provider, config, offer));
+    return;
   }
   const name = String(provider?.id);
   natives.set(name, provider);
-  return providerSpec(name, nativeConfig(provider));
+  offer(providerSpec(name, nativeConfig(provider), offer));
+}
+
+/** The list of a native provider as it is now. */
+function nativeModels(provider: Config): any {
+  if (typeof provider.getModels === "function") return provider.getModels();
+  return typeof provider.models === "function" ? provider.models() : provider.models;
 }
 
 /** A native provider of pi-ai, as far as it can be one here: its models, its key, its stream function. */
 function nativeConfig(provider: Config): Config {
-  const models = typeof provider.models === "function" ? provider.models() : provider.models;
+  const models = nativeModels(provider);
   const streamSimple = provider.streamSimple ?? provider.api?.streamSimple;
   return {
     name: provider.name,
@@ -57,6 +68,15 @@ function nativeConfig(provider: Config): Config {
     api: (typeof provider.api === "string" ? provider.api : models?.[0]?.api) ?? String(provider.id),
     models,
     ...(typeof streamSimple === "function" ? { streamSimple: streamSimple.bind(provider.api ?? provider) } : {}),
+    ...(typeof provider.refreshModels === "function" ? { refreshModels: looksUp(provider) } : {}),
+  };
+}
+
+/** A native provider keeps its list itself. */
+function looksUp(provider: Config): (context: object) => Promise<unknown> {
+  return async (context) => {
+    await provider.refreshModels(context);
+    return nativeModels(provider);
   };
 }
 
@@ -77,14 +97,14 @@ const reply = issueHandle((number: number, answer: unknown) => {
 });
 
 /** What goes to the host for a provider. */
-export function providerSpec(name: string, config: Config): { kind: string } {
+function providerSpec(name: string, config: Config, offer: Offer): { kind: string } {
   const known = registered.get(name);
   const merged = { ...known, ...Object.fromEntries(Object.entries(config).filter(([, value]) => value !== undefined)) };
   registered.set(name, merged);
   const spec: Config = {
     kind: "provider",
     name,
-    config: withHandles(config),
+    config: withHandles(shown(name, merged, offer)),
     configured: isConfigured(merged),
     credentials: issueHandle((model?: { headers?: Record<string, string> }) => credentials(merged, model?.headers)),
   };
@@ -93,6 +113,24 @@ export function providerSpec(name: string, config: Config): { kind: string } {
     spec.reply = reply;
   }
   return spec as { kind: string };
+}
+
+/** A configuration as the host gets it: what it calls itself is wrapped. */
+function shown(name: string, config: Config, offer: Offer): Config {
+  if (typeof config.refreshModels !== "function") return config;
+  const refreshModels = refreshThrough({
+    provider: name,
+    run: (context) => config.refreshModels(context),
+    async credential() {
+      const { apiKey } = (await credentials(config)) as { apiKey?: string };
+      return apiKey === undefined ? undefined : { type: "api_key", key: apiKey };
+    },
+    put(models) {
+      // Withdrawn or registered anew meanwhile: then the list is of something that is gone.
+      if (registered.get(name)?.refreshModels === config.refreshModels && Array.isArray(models)) offer(providerSpec(name, { models }, offer));
+    },
+  });
+  return { ...config, refreshModels };
 }
 
 /** A variable that a key names: `$NAME` or `${NAME}`, or an upper-case name as pi 0.73 took it. */

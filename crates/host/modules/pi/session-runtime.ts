@@ -49,7 +49,7 @@ export function sessionRuntimeOf(registry: Registry): object {
     getCompatibilityRequestConfig: (model: Model): object => ({ headers: model.headers, authHeader: false }),
     isUsingOAuth: (): boolean => false,
     isUsingSubscription: (): boolean => false,
-    refresh: async (): Promise<object> => ({ aborted: false, errors: new Map() }),
+    refresh: (options?: object): Promise<object> => registry.refresh(options),
     registerProvider,
     registerNativeProvider: (provider: object): void => registerProvider(provider),
     unregisterProvider,
