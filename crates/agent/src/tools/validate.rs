@@ -11,7 +11,7 @@ const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 
 /// The arguments as the tool takes them, or what the model is told.
 pub fn arguments(tool: &str, schema: &Value, arguments: &Value) -> Result<Value, String> {
-    let validator = jsonschema::validator_for(schema)
+    let validator = validator(schema)
         .map_err(|error| format!("The parameters of tool \"{tool}\" are no valid JSON Schema: {error}"))?;
     let mut given = arguments.clone();
     drop_nulls(schema, &mut given);
@@ -30,6 +30,17 @@ pub fn arguments(tool: &str, schema: &Value, arguments: &Value) -> Result<Value,
     let problems: Vec<String> = problems.into_iter().map(|problem| format!("  - {problem}")).collect();
     let received = serde_json::to_string_pretty(arguments).expect("JSON has only string keys");
     Err(format!("Validation failed for tool \"{tool}\":\n{}\n\nReceived arguments:\n{received}", problems.join("\n")))
+}
+
+/// A validator that minds formats, as typebox does; `url` is one of its own.
+pub(super) fn validator(schema: &Value) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
+    let is_url = |text: &str| url::Url::parse(text).is_ok();
+    jsonschema::options().should_validate_formats(true).with_format("url", is_url).build(schema)
+}
+
+/// Whether a value fits; it does where the schema is none.
+pub(super) fn fits(schema: &Value, value: &Value) -> bool {
+    validator(schema).map_or(true, |validator| validator.is_valid(value))
 }
 
 /// Models write `null` for what they leave out: an optional member that takes none is dropped.
@@ -52,11 +63,7 @@ fn drop_nulls(schema: &Value, value: &mut Value) {
             for (name, property) in properties {
                 let is_required = required.is_some_and(|all| all.iter().any(|one| one == name));
                 let Some(member) = members.get_mut(name) else { continue };
-                if member.is_null()
-                    && !is_required
-                    && property.get("$ref").is_none()
-                    && !jsonschema::is_valid(property, &Value::Null)
-                {
+                if member.is_null() && !is_required && property.get("$ref").is_none() && !fits(property, &Value::Null) {
                     members.shift_remove(name);
                 } else {
                     drop_nulls(property, member);
@@ -82,8 +89,8 @@ fn coerce(schema: &Value, value: Value) -> Value {
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
     };
-    let fits = |kind: &&str| jsonschema::is_valid(&json!({"type": *kind}), &value);
-    if kinds.len() < 2 || !kinds.iter().any(fits) {
+    let is_already = |kind: &&str| jsonschema::is_valid(&json!({"type": *kind}), &value);
+    if kinds.len() < 2 || !kinds.iter().any(is_already) {
         value = kinds.iter().find_map(|kind| primitive(kind, &value)).unwrap_or(value);
     }
     match value {
@@ -105,11 +112,11 @@ fn coerce(schema: &Value, value: Value) -> Value {
 }
 
 fn coerce_to_one(options: &[Value], value: Value) -> Value {
-    if options.iter().any(|option| jsonschema::is_valid(option, &value)) {
+    if options.iter().any(|option| fits(option, &value)) {
         return value;
     }
     let candidates = options.iter().map(|option| (option, coerce(option, value.clone())));
-    let fitting = candidates.into_iter().find(|(option, coerced)| jsonschema::is_valid(option, coerced));
+    let fitting = candidates.into_iter().find(|(option, coerced)| fits(option, coerced));
     fitting.map_or(value, |(_, coerced)| coerced)
 }
 
