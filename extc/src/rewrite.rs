@@ -65,7 +65,7 @@ pub(crate) fn rewrite(
     }
     let inside = |at: usize| edits.iter().any(|edit| edit.start < at && at < edit.end);
     let mut text = MagicString::new(source);
-    let offset = |at: usize| u32::try_from(at).expect("a source file has at most 4 MB");
+    let offset = |at: usize| u32::try_from(at).expect("a source file has at most 12 MB");
     for edit in edits {
         text.update(offset(edit.start), offset(edit.end), edit.text.clone())
             .expect("the scan's edits are inside the text and do not overlap");

@@ -148,7 +148,9 @@ impl SourceTree {
         let bytes = self.read_bounded(root, relative).map_err(|error| {
             if error.kind() == io::ErrorKind::FileTooLarge {
                 let message = format!("larger than {} MB", self.limits.file_bytes >> 20);
-                Diagnostic::new(Code::Limit, message).help("load data with `fs.readFileSync` instead of importing it")
+                Diagnostic::new(Code::Limit, message).help(
+                    "load data with `fs.readFileSync` instead of importing it; of a library, import a smaller part",
+                )
             } else {
                 Diagnostic::new(Code::Read, format!("cannot be read: {error}"))
             }

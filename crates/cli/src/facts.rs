@@ -25,6 +25,7 @@ pub(crate) fn facts(environment: &Environment) -> Map<String, Value> {
     };
     let members = json!({
         "exec_path": node(environment),
+        "os": system(),
         "cwd": environment.dirs.cwd,
         "homedir": environment.dirs.home,
         "tmpdir": environment.temp,
@@ -43,6 +44,15 @@ pub(crate) fn facts(environment: &Environment) -> Map<String, Value> {
         }
         _ => unreachable!("written as an object"),
     }
+}
+
+/// How the system names its version, where it says so in a file.
+fn system() -> Value {
+    let told = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
+        Some(text.trim_end().to_owned())
+    };
+    json!({ "release": told("osrelease"), "version": told("version") })
 }
 
 /// The Node that programs find, which stands for the one that runs pi: extensions start scripts with it.
