@@ -13,6 +13,7 @@ use crate::session::Assembled;
 use pijs_agent::message::{Content, Message, StopReason};
 use pijs_agent::{DeliverAs, Ending, InputSource, Outcome};
 use pijs_host::CallbackOutcome;
+use pijs_protocol::ExtensionId;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -110,8 +111,8 @@ impl Commands {
         let commands = Rc::clone(self);
         tokio::task::spawn_local(async move {
             match work {
-                Work::Say { text, later } => {
-                    commands.say(&text, later).await;
+                Work::Say { text, later, by } => {
+                    commands.say(&text, later, by).await;
                     // Extensions may have been loaded anew.
                     commands.publish();
                 }
@@ -143,7 +144,7 @@ impl Commands {
         tokio::task::spawn_local(async move {
             for prompt in said.prompts {
                 match prompt {
-                    Content::Text(text) => commands.say(&text, false).await,
+                    Content::Text(text) => commands.say(&text, false, None).await,
                     prompt => commands.submit(prompt).await,
                 }
                 commands.publish();
@@ -223,9 +224,15 @@ impl Commands {
         work.into_iter().for_each(|work| self.screen.ask(work));
     }
 
-    async fn say(&self, text: &str, later: bool) {
+    async fn say(&self, text: &str, later: bool, by: Option<ExtensionId>) {
         let trimmed = text.trim();
         if let Some(command) = trimmed.strip_prefix('!') {
+            if let Some(by) = by {
+                let plain = command.strip_prefix('!').unwrap_or(command).trim();
+                if !self.session.host.lets_run(&by, plain).await {
+                    return self.inform(&format!("not run: {by} wrote this command"));
+                }
+            }
             return self.bash(command).await;
         }
         if let Some(line) = trimmed.strip_prefix('/') {

@@ -245,7 +245,15 @@ impl View {
             && self.is_about(request)
         {
             let before: usize = lines[..line].iter().map(|line| line.len() + 1).sum();
+            let begins = |text: &str| text.trim_start().chars().next().filter(|first| matches!(first, '!' | '/'));
+            let was = begins(self.editor.text());
             self.editor.put(&lines.join("\n"), before + byte_of(lines[line], col));
+            // Keys wait while it is put in: what was typed ahead is not the Enter of a command that nobody typed.
+            if was != begins(self.editor.text())
+                && let Some(provider) = self.providers.last()
+            {
+                self.note_put(&provider.id.0.clone());
+            }
         }
     }
 }

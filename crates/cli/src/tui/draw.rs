@@ -29,7 +29,14 @@ pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<Work>) {
             asked.since.get_or_insert(now);
             asked.lines(columns, room.max(1))
         }
-        None => lower(view, columns, room, now, &mut work),
+        None => {
+            if view.focus().is_none()
+                && let Some(put) = &mut view.put
+            {
+                put.since.get_or_insert(now);
+            }
+            lower(view, columns, room, now, &mut work)
+        }
     };
     let lower: Vec<String> = lower.into_iter().take(room).collect();
     let mut middle = middle(view, columns, now);

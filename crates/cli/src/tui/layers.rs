@@ -189,7 +189,7 @@ pub(super) fn rule(words: &str, columns: usize) -> String {
 }
 
 /// Keys that come sooner were typed before the question could be read.
-const DEAD_TIME: Duration = Duration::from_millis(300);
+pub(super) const DEAD_TIME: Duration = Duration::from_millis(300);
 /// Refusals in a row from which on muting is offered.
 const OFFER_MUTE: u32 = 3;
 

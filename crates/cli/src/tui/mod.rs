@@ -41,6 +41,7 @@ mod outside;
 mod pastes;
 mod picker;
 mod port;
+mod put;
 mod screen;
 mod selections;
 mod suggestions;

@@ -214,8 +214,9 @@ impl TuiPort {
                 }
                 _ => {
                     let is_meant = std::mem::take(&mut view.may_submit) || !guard::is_up("tui.editor-submit");
-                    is_meant
-                        .then(|| view.said(text("text").to_owned(), params.get("later") == Some(&Value::Bool(true))))
+                    is_meant.then(|| {
+                        view.said(text("text").to_owned(), params.get("later") == Some(&Value::Bool(true)), None)
+                    })
                 }
             }
         });
@@ -454,6 +455,7 @@ impl View {
         let is_own = self.own_editor.as_ref().is_some_and(|editor| editor.0 == *extension);
         let other = self.own_editor.clone().filter(|_| !is_own);
         self.popup = None;
+        self.note_put(extension);
         match (op, other) {
             (UiOp::SetEditorText, _) if is_own => self.editor.set(text),
             (UiOp::SetEditorText, _) => return self.set_editor_text(text),

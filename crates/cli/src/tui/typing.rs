@@ -15,7 +15,7 @@ use super::layers::{ComponentId, Layer};
 use super::picker::Choice;
 use super::transcript::Style;
 use super::view::{View, Work};
-use pijs_protocol::guard;
+use pijs_protocol::{ExtensionId, guard};
 use std::time::{Duration, Instant};
 
 /// Two Ctrl-C within this time end the program.
@@ -250,6 +250,9 @@ impl View {
 
     /// A key for pi's own editor.
     fn own_key(&mut self, name: &str, data: &str, now: Instant) -> Vec<Work> {
+        if self.editor.text().is_empty() {
+            self.put = None;
+        }
         if let Some(work) = self.popup_key(name) {
             return work;
         }
@@ -258,8 +261,9 @@ impl View {
             name if ACTIONS.iter().any(|(_, key)| *key == name) => return self.act(name, now),
             "enter" if self.editor.breaks_line() => {}
             "enter" | "alt+enter" => {
+                let Some(by) = self.says(now) else { return Vec::new() };
                 let text = self.editor.take();
-                return self.said(text, name == "alt+enter");
+                return self.said(text, name == "alt+enter", by);
             }
             "tab" => return self.complete(true),
             "up" | "down" => self.up_or_down(name, data),
@@ -276,8 +280,8 @@ impl View {
         Vec::new()
     }
 
-    /// Something is said, by the person or by an editor that stands in for pi's.
-    pub(super) fn said(&mut self, text: String, later: bool) -> Vec<Work> {
+    /// Something is said, by the person or by an editor that stands in for pi's; `by` wrote it where the person did not.
+    pub(super) fn said(&mut self, text: String, later: bool, by: Option<ExtensionId>) -> Vec<Work> {
         self.popup = None;
         self.back = 0;
         self.scroll = 0;
@@ -287,7 +291,7 @@ impl View {
         }
         self.draft = None;
         self.remember(text.clone());
-        vec![Work::Say { text, later }]
+        vec![Work::Say { text, later, by }]
     }
 
     /// What was said can be had again.

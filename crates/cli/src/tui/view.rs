@@ -11,6 +11,7 @@ use super::footer::Standing;
 use super::input::Input;
 use super::layers::{Asked, ComponentId, Layer};
 use super::picker::Choice;
+use super::put::Put;
 use super::transcript::{Style, Transcript};
 use pijs_protocol::ExtensionId;
 use serde_json::Value;
@@ -21,8 +22,8 @@ use tokio::sync::oneshot;
 /// Work for the thread that the session lives on.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Work {
-    /// The person said something, or wants to say it when the run is over.
-    Say { text: String, later: bool },
+    /// The person said something, or wants to say it when the run is over; `by` wrote it.
+    Say { text: String, later: bool, by: Option<ExtensionId> },
     /// The run is to stop.
     Abort,
     /// A key that an extension has a shortcut on.
@@ -136,6 +137,8 @@ pub(super) struct View {
     /// Results are shown whole.
     pub(super) expanded: bool,
     pub(super) editor: Field,
+    /// Whose the text in it is, when an extension wrote it.
+    pub(super) put: Option<Put>,
     pub(super) history: Vec<String>,
     /// How far back the editor shows the history; 0 is what is being typed.
     pub(super) back: usize,

@@ -214,7 +214,7 @@ fn what_is_large_stands_as_a_mark_and_is_said_whole() {
     terminal.presses(" now\r", "said 111 in 21 lines");
     terminal.sees("one");
     terminal.answers("/paste", "[paste #1 1001 chars]");
-    terminal.presses("\r", "said 1001 in 1 lines");
+    terminal.insists("\r", "said 1001 in 1 lines");
     terminal.sees("two");
 }
 

@@ -190,6 +190,20 @@ impl Terminal {
         self.until(text, |rows| rows.iter().any(|row| row.contains(text)))
     }
 
+    /// Presses keys until `text` is in some row: some count once what an extension shows could be read.
+    #[track_caller]
+    pub(crate) fn insists(&mut self, keys: &str, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            self.send(keys);
+            let shown = self.within(Duration::from_millis(500), |rows| rows.iter().any(|row| row.contains(text)));
+            if shown.is_some() {
+                return;
+            }
+        }
+        panic!("{text} did not come:\n{}", rows_of(&self.seen()).join("\n"));
+    }
+
     /// Waits until `text` is in no row.
     #[track_caller]
     pub(crate) fn sees_no_more(&self, text: &str) -> Vec<String> {

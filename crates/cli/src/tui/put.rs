@@ -1,0 +1,64 @@
+//! Text that an extension has put into the editor.
+//!
+//! What stands there when Enter is pressed is said in the person's place, and a line that begins with `!` is run. So
+//! Enter counts once the text could be read, like an answer to a question: an extension that listens to keys would else
+//! exchange the text with the very key. Of a long text only the end is seen, so a command that an extension wrote is
+//! judged as its own before it runs.
+
+use super::layers::DEAD_TIME;
+use super::transcript::Style;
+use super::view::View;
+use pijs_protocol::{ExtensionId, guard};
+use std::time::Instant;
+
+/// Who wrote what is in the editor.
+#[derive(Debug)]
+pub(super) struct Put {
+    by: ExtensionId,
+    /// Since when it can be read.
+    pub(super) since: Option<Instant>,
+}
+
+impl View {
+    /// The text is an extension's from now on, until it is said or nothing is left of it.
+    pub(super) fn note_put(&mut self, extension: &ExtensionId) {
+        self.put = Some(Put { by: extension.clone(), since: None });
+    }
+
+    /// Whether Enter says what is in the editor: `None` for not yet, and whose text it is.
+    pub(super) fn says(&mut self, now: Instant) -> Option<Option<ExtensionId>> {
+        let Some(put) = self.put.as_ref().filter(|_| guard::is_up("tui.put-text")) else { return Some(None) };
+        if put.since.is_none_or(|since| now.duration_since(since) < DEAD_TIME) {
+            let words = format!("{} has just changed the text; press Enter again to say it", put.by);
+            self.say(Style::Warning, &words);
+            return None;
+        }
+        Some(self.put.take().map(|put| put.by))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::input::Input;
+    use super::super::view::Work;
+    use super::*;
+
+    #[test]
+    fn a_text_that_was_exchanged_with_the_key_is_not_said() {
+        let mut view = View { size: (80, 24), ..View::default() };
+        let start = Instant::now();
+        let enter = |view: &mut View, at: Instant| match view.typed(&Input::Key("\r".to_owned()), at).as_slice() {
+            [] => None,
+            [Work::Say { text, by, .. }] => Some((text.clone(), by.as_ref().map(ToString::to_string))),
+            other => panic!("{other:?}"),
+        };
+        view.editor.set("theirs");
+        view.note_put(&ExtensionId::new("x"));
+        assert_eq!(enter(&mut view, start), None, "nobody could read it");
+        view.put.as_mut().unwrap().since = Some(start);
+        assert_eq!(enter(&mut view, start + DEAD_TIME / 2), None);
+        assert_eq!(enter(&mut view, start + DEAD_TIME), Some(("theirs".to_owned(), Some("x".to_owned()))));
+        view.editor.set("mine");
+        assert_eq!(enter(&mut view, start + DEAD_TIME), Some(("mine".to_owned(), None)));
+    }
+}
