@@ -215,7 +215,7 @@ impl Spec {
                 "exec: the command is empty, or an argument contains a null byte",
             ));
         }
-        let env = environment::of(request, options)?;
+        let mut env = environment::of(request, options)?;
         let (cwd, folder) = match folder(request)? {
             Ok(found) => found,
             Err(error) => return Ok(Self { command, start: Err(error) }),
@@ -224,6 +224,7 @@ impl Spec {
             None => Err(io::ErrorKind::NotFound.into()),
             Some(program) => {
                 let name = command.clone();
+                environment::add_for(&program, &mut env);
                 Ok(Start { program, name, args, env, folder: Arc::new(folder), cwd, has_stdin, is_own: false })
             }
         };

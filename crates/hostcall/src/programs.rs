@@ -75,8 +75,8 @@ impl WithOptions {
             Some(long) => {
                 let Some(given) = arg.strip_prefix("--") else { return false };
                 let given = given.split('=').next().unwrap_or(given);
-                // An abbreviation of one letter is not one that these programs take.
-                given.len() > 1 && long.starts_with(given)
+                // Abbreviations as short as one letter are taken: `git ls-remote --u=evil`.
+                !given.is_empty() && long.starts_with(given)
             }
             None if option.len() == 2 => {
                 let letter = option.as_bytes()[1];
@@ -218,8 +218,12 @@ const WITH_OPTIONS: &[WithOptions] = &[
             "--exec",
             "--exec-path",
             "--open-files-in-pager",
+            // What is written with them can be git's own configuration, which names programs.
+            "--output",
             "--receive-pack",
+            "--separate-git-dir",
             "--template",
+            "--unsafe-paths",
             "--upload-pack",
             "-O",
         ],
@@ -247,7 +251,12 @@ const WITH_OPTIONS: &[WithOptions] = &[
         ],
         prefixes: &[],
     },
-    WithOptions { name: "ssh", commands: None, options: &["-o", "-F", "-D", "-L", "-R", "-W", "-J"], prefixes: &[] },
+    WithOptions {
+        name: "ssh",
+        commands: None,
+        options: &["-o", "-D", "-E", "-F", "-I", "-J", "-L", "-R", "-W"],
+        prefixes: &[],
+    },
     NODE,
     WithOptions { name: "bun", ..NODE },
     PYTHON,
@@ -256,7 +265,7 @@ const WITH_OPTIONS: &[WithOptions] = &[
     WithOptions { name: "curl", commands: None, options: &["--config", "-K"], prefixes: &[] },
     WithOptions { name: "rg", commands: None, options: &["--pre", "--hostname-bin"], prefixes: &[] },
     WithOptions { name: "fd", commands: None, options: &["--exec", "--exec-batch", "-x", "-X"], prefixes: &[] },
-    WithOptions { name: "sort", commands: None, options: &["--compress-program"], prefixes: &[] },
+    WithOptions { name: "sort", commands: None, options: &["--compress-program", "--output", "-o"], prefixes: &[] },
     WithOptions {
         name: "cargo",
         commands: Some(&["--version", "metadata", "tree", "locate-project", "version"]),
@@ -321,6 +330,7 @@ mod tests {
             "git rev-parse --show-toplevel",
             "git diff --cached",
             "git log -S word",
+            "git diff --output-indicator-new=> x",
             "git commit -m fix:a::b",
             "git cherry-pick -x abc",
             "find . -name *.ts -print",
@@ -348,6 +358,12 @@ mod tests {
             "git rebase -x evil",
             "git log --exec evil",
             "git grep -Oevil x",
+            "git ls-remote --u=evil .",
+            "git push --e=evil .",
+            "git log -1 --format=evil --output=.git/config",
+            "git init --separate-git-dir=x y",
+            "git apply --unsafe-paths --directory=/home/me x",
+            "ssh -I evil.so host",
             "git submodule foreach evil",
             "find . -exec evil ;",
             "find . -delete",

@@ -1,7 +1,9 @@
 //! What programs see of the environment (rule R51): an allow list, and what the caller adds to it.
 
 use super::ExecOptions;
+use super::program::Program;
 use pijs_hostcall::places::normal;
+use pijs_hostcall::programs::name_of;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{Access, Reason, Request};
 use pijs_protocol::{HostcallError, guard};
@@ -35,29 +37,43 @@ const IDLE_PROGRAMS: &[&str] = &[":", "cat", "echo", "false", "true"];
 
 /// Variables that make the loader, a shell or a program run something else than it was asked to.
 const STEERING: &[&str] = &[
+    "ANSIBLE_CONFIG",
+    "AR",
+    "AS",
     "BASHOPTS",
     "BASH_ENV",
     "BROWSER",
     "CARGO",
     "CARGO_BUILD_RUSTC",
+    "CARGO_ENCODED_RUSTFLAGS",
     "CARGO_HOME",
     "CC",
     "CDPATH",
     "CLASSPATH",
+    "COREPACK_HOME",
+    "CPP",
+    "CURL_HOME",
     "CXX",
     "EDITOR",
     "EMACSLOADPATH",
     "ENV",
+    "ERL_FLAGS",
+    "ERL_LIBS",
     "EXINIT",
     "GCONV_PATH",
     "GLOBIGNORE",
     "GNUMAKEFLAGS",
+    "GOENV",
+    "GOFLAGS",
+    "GOTOOLCHAIN",
+    "HGEDITOR",
     "HGRCPATH",
     "HOME",
     "HOSTALIASES",
     "IFS",
     "INPUTRC",
     "KRB5_CONFIG",
+    "LD",
     "LESS",
     "LESSCLOSE",
     "LESSKEY",
@@ -74,23 +90,37 @@ const STEERING: &[&str] = &[
     "PATH",
     "PHPRC",
     "PHP_INI_SCAN_DIR",
+    "PIP_CONFIG_FILE",
     "PROMPT_COMMAND",
     "PS4",
+    "PSQLRC",
     "RIPGREP_CONFIG_PATH",
     "RUSTC",
     "RUSTDOC",
+    "RUSTDOCFLAGS",
+    "RUSTFLAGS",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "SCREENRC",
     "SHELL",
     "SHELLOPTS",
+    "SSH_SK_HELPER",
+    "SSH_SK_PROVIDER",
+    "SVN_SSH",
     "SYSTEMD_LESS",
     "TERMCAP",
     "TERMINFO",
     "TERMINFO_DIRS",
+    "TF_CLI_CONFIG_FILE",
     "VIMINIT",
     "VISUAL",
+    "WGETRC",
     "XDG_CONFIG_DIRS",
     "XDG_CONFIG_HOME",
     "XDG_DATA_DIRS",
     "XDG_DATA_HOME",
+    "YARN_RC_FILENAME",
+    "YARN_YARN_PATH",
     "ZDOTDIR",
 ];
 
@@ -232,6 +262,19 @@ pub(super) fn of(request: &Request, options: &ExecOptions) -> Result<BTreeMap<St
     Ok(env)
 }
 
+/// Tells git to take a folder for a repository only where it is called `.git`, or named. Any other that looks like one
+/// counts for it, too, with a configuration that says which programs run, and whoever may write can make one.
+pub(super) fn add_for(program: &Program, env: &mut BTreeMap<String, String>) {
+    let is_git = |path: &Path| path.file_name().is_some_and(|name| name_of(&name.to_string_lossy()) == "git");
+    if !(is_git(&program.file) || is_git(&program.found)) || !guard::is_up("exec.bare-repository") {
+        return;
+    }
+    let count = env.get("GIT_CONFIG_COUNT").and_then(|count| count.parse::<u32>().ok()).unwrap_or(0);
+    env.insert("GIT_CONFIG_COUNT".to_owned(), (count + 1).to_string());
+    env.insert(format!("GIT_CONFIG_KEY_{count}"), "safe.bareRepository".to_owned());
+    env.insert(format!("GIT_CONFIG_VALUE_{count}"), "explicit".to_owned());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,6 +310,9 @@ mod tests {
             "FZF_DEFAULT_COMMAND",
             "RSYNC_RSH",
             "SUDO_ASKPASS",
+            "GOFLAGS",
+            "CURL_HOME",
+            "SSH_SK_PROVIDER",
         ] {
             assert!(steers_programs(name), "{name}");
         }
