@@ -54,7 +54,7 @@ impl Agent {
                 if !self.models.borrow().is_available(&model) {
                     return Ok(json!({"ok": false}));
                 }
-                self.set_model(&model).await.map_err(refused)?;
+                self.change_model(&model, "set", true).await.map_err(refused)?;
                 Ok(json!({"ok": true}))
             }
             SessionOp::Compact => {
@@ -159,16 +159,22 @@ impl Agent {
     ///
     /// In pi's words, when its provider has no key or nobody offers it.
     pub async fn set_model(&self, model: &Model) -> Result<(), String> {
-        self.change_model(model, "set").await
+        self.change_model(model, "set", false).await
     }
 
     /// The same; `source` is `set` or `cycle`.
-    pub(crate) async fn change_model(&self, model: &Model, source: &'static str) -> Result<(), String> {
+    pub(crate) async fn change_model(
+        &self,
+        model: &Model,
+        source: &'static str,
+        by_extension: bool,
+    ) -> Result<(), String> {
         let provider = self.open_model(model).await.map_err(|error| error.to_string())?;
         let previous = self.control.model();
         let model = self.models.borrow().find(&model.provider, &model.id).unwrap_or_else(|| provider.model().clone());
         let level = self.control.thinking();
         self.put_provider(provider);
+        self.models.borrow_mut().chose(by_extension);
         self.control.take_model(model.clone());
         let body = Body::ModelChange { provider: model.provider.clone(), model_id: model.id.clone() };
         self.control.append(body).map_err(|error| error.to_string())?;

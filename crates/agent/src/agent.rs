@@ -11,7 +11,7 @@ use crate::beginning::Beginning;
 use crate::choose::Chosen;
 use crate::control::{AgentControl, ControlError, DeliverAs};
 use crate::events::AgentEvent;
-use crate::extensions::{Event, Extensions};
+use crate::extensions::{Event, EventOutcome, Extensions};
 use crate::front_end::FrontEnd;
 use crate::message::{AssistantMessage, Content, Message};
 use crate::model_lists::Look;
@@ -26,7 +26,7 @@ use crate::tools::{Tool, ToolChoice, ToolSet};
 use crate::verdicts::{VerdictCaps, VerdictTotals, Verdicts};
 use crate::words::Words;
 use crate::work::Inbox;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::path::PathBuf;
@@ -496,7 +496,7 @@ impl Agent {
     }
 
     /// Tells extensions; the event as their handlers leave it, if somebody listened.
-    async fn emit_to_extensions(&self, event: &AgentEvent<'_>) -> Option<Map<String, Value>> {
+    async fn emit_to_extensions(&self, event: &AgentEvent<'_>) -> Option<EventOutcome> {
         let name = event.extension_event().filter(|name| self.extensions.has_handlers(name))?;
         let mut payload = event.payload();
         if !self.extensions.profile().hears_system_messages() {
@@ -508,22 +508,21 @@ impl Agent {
                 messages.retain(|message| !is_system(message));
             }
         }
-        let outcome = self.extensions.emit(Event { name, payload, cancel: None }).await;
-        outcome.answer.and_then(|answer| answer.as_object().cloned())
+        Some(self.extensions.emit(Event { name, payload, cancel: None }).await)
     }
 
-    /// `message_end`: handlers may replace the message before anybody keeps or shows it.
-    pub(crate) async fn end_message(&self, message: Message) -> Result<Message, AgentError> {
-        let answer = self.emit_to_extensions(&AgentEvent::MessageEnd { message: &message }).await;
-        let replaced = answer
-            .and_then(|mut answer| answer.remove("message"))
-            .and_then(|replaced| serde_json::from_value::<Message>(replaced).ok())
+    /// `message_end`: handlers may replace the message before anybody keeps or shows it. With it come those that did.
+    pub(crate) async fn end_message(&self, message: Message) -> Result<(Message, Vec<String>), AgentError> {
+        let outcome = self.emit_to_extensions(&AgentEvent::MessageEnd { message: &message }).await.unwrap_or_default();
+        let replaced = outcome
+            .field("message")
+            .and_then(|replaced| serde_json::from_value::<Message>(replaced.clone()).ok())
             .filter(|replaced| replaced.role() == message.role());
         let message = replaced.unwrap_or(message);
         self.show_only(&AgentEvent::MessageEnd { message: &message })?;
         self.control.append_message(&message)?;
         self.publish_usage();
-        Ok(message)
+        Ok((message, outcome.authors))
     }
 
     /// An event whose answer nobody uses; built only when somebody listens.

@@ -12,6 +12,7 @@ use crate::provider::Model;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use pijs_host::PiProfile;
+use pijs_hostcall::Behind;
 use pijs_protocol::StreamSource;
 use pijs_protocol::stream::Injection;
 use pijs_protocol::{ExtensionId, StreamDelta};
@@ -36,14 +37,14 @@ pub trait Extensions {
     }
     /// Runs a tool.
     fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate>;
-    /// Whether the model may call one of pi's own tools in a turn that a message of this extension led to; with `asks` a
-    /// person may be asked. The error is for the model.
+    /// Whether the model may call one of pi's own tools although this extension is behind the call. The error is for the
+    /// model.
     fn vouch<'a>(
         &'a self,
         _extension: &'a str,
         _tool: &'a str,
         _input: &'a Value,
-        _asks: bool,
+        _behind: Behind,
     ) -> LocalBoxFuture<'a, Result<(), String>> {
         async { Ok(()) }.boxed_local()
     }

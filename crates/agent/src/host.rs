@@ -13,6 +13,7 @@ use pijs_host::{
     CallbackOutcome, CommandOutcome, Host, Owner, Package, PiProfile, ReadableState, Signal, StreamOutcome, ToolInfo,
     ToolOutcome,
 };
+use pijs_hostcall::Behind;
 use pijs_protocol::registration::{Registration, ToolSpec};
 use pijs_protocol::wire::EntriesDelta;
 use pijs_protocol::{EntryIndex, ExtensionId, Handle, StreamDelta, StreamSource};
@@ -219,9 +220,9 @@ impl Extensions for HostExtensions {
         extension: &'a str,
         tool: &'a str,
         input: &'a Value,
-        asks: bool,
+        behind: Behind,
     ) -> LocalBoxFuture<'a, Result<(), String>> {
-        async move { self.host.vouch(&ExtensionId::new(extension), tool, input, asks).await }.boxed_local()
+        async move { self.host.vouch(&ExtensionId::new(extension), tool, input, behind).await }.boxed_local()
     }
 
     fn has_command(&self, name: &str) -> bool {
@@ -255,9 +256,14 @@ impl Extensions for HostExtensions {
 
     fn offers(&self) -> Vec<Offer> {
         let offer = |(owner, registration): (Owner, Registration)| match registration {
-            Registration::Provider { name, config, configured, stream, .. } => {
-                Some(Offer { name, path: owner.path, config, streams: stream.is_some(), configured })
-            }
+            Registration::Provider { name, config, configured, stream, .. } => Some(Offer {
+                name,
+                path: owner.path,
+                extension: owner.extension.to_string(),
+                config,
+                streams: stream.is_some(),
+                configured,
+            }),
             _ => None,
         };
         self.host.providers().into_iter().filter_map(offer).collect()

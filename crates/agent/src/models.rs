@@ -26,6 +26,8 @@ pub struct Offer {
     pub name: String,
     /// The extension's file, for messages.
     pub path: String,
+    /// Whose it is.
+    pub extension: String,
     /// pi's `ProviderConfig`, functions as `{"$handle": n}`.
     pub config: Value,
     /// Whether it has a stream function of its own.
@@ -70,6 +72,10 @@ pub struct Models {
     ready: Vec<Arc<dyn Provider>>,
     offers: Vec<Offer>,
     known: Option<Known>,
+    /// An extension chose the model that is in use.
+    is_imposed: bool,
+    /// Who offered a provider since a person chose a model, also when it is taken back.
+    offered: BTreeMap<String, String>,
 }
 
 impl Models {
@@ -94,6 +100,7 @@ impl Models {
     pub fn set_offers(&mut self, offers: Vec<Offer>) -> Vec<(String, String)> {
         let mut wrong = Vec::new();
         self.offers.clear();
+        self.offered.extend(offers.iter().map(|offer| (offer.name.clone(), offer.extension.clone())));
         for offer in offers {
             match check(&offer, &self.base(&offer.name)) {
                 Ok(()) => self.merge(offer),
@@ -113,6 +120,22 @@ impl Models {
         config.extend(offer.config.as_object().cloned().unwrap_or_default());
         let (streams, configured) = (known.streams || offer.streams, known.configured || offer.configured);
         *known = Offer { config: Value::Object(config), streams, configured, ..offer };
+    }
+
+    /// Notes who chose the model that is in use.
+    pub(crate) fn chose(&mut self, by_extension: bool) {
+        self.is_imposed = by_extension;
+        if !by_extension {
+            self.offered = self.offers.iter().map(|offer| (offer.name.clone(), offer.extension.clone())).collect();
+        }
+    }
+
+    /// The extension that a reply of this provider is of, where no person chose that it should answer: it chose the model
+    /// itself, or has taken the name of one that is known without it.
+    pub(crate) fn uninvited(&self, provider: &str) -> Option<&str> {
+        let extension = self.offered.get(provider)?;
+        let is_taken = || !self.base(provider).is_empty() || self.ready_of(provider).next().is_some();
+        (self.is_imposed || is_taken()).then_some(extension.as_str())
     }
 
     fn offer(&self, provider: &str) -> Option<&Offer> {
@@ -397,7 +420,7 @@ mod tests {
 
     fn offer(name: &str, config: Value) -> Offer {
         let configured = config.get("apiKey").is_some();
-        Offer { name: name.into(), path: "x.ts".into(), config, streams: false, configured }
+        Offer { name: name.into(), path: "x.ts".into(), extension: "x".into(), config, streams: false, configured }
     }
 
     fn models(offers: Vec<Offer>) -> (Models, Vec<(String, String)>) {
@@ -473,6 +496,20 @@ mod tests {
             json!({"displayName": "OpenAI", "configured": false, "registered": false})
         );
         assert!(state.to_string().len() < 20_000, "every realm gets it");
+    }
+
+    #[test]
+    fn a_reply_is_of_the_extension_that_nobody_chose() {
+        let own = json!({"baseUrl": "http://x", "apiKey": "k", "api": "openai-completions", "models": [{"id": "m"}]});
+        let (mut models, _) = models(vec![offer("own", own), offer("script", json!({"baseUrl": "http://z"}))]);
+        assert_eq!(models.uninvited("own"), None, "a person chose it");
+        assert_eq!(models.uninvited("script"), Some("x"), "a person chose what was there before");
+        models.chose(true);
+        models.set_offers(Vec::new());
+        assert_eq!(models.uninvited("own"), Some("x"), "also when it is gone");
+        assert_eq!(models.uninvited("other"), None);
+        models.chose(false);
+        assert_eq!(models.uninvited("script"), None);
     }
 
     #[test]

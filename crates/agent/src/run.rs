@@ -14,7 +14,7 @@ use crate::compaction::AfterCompaction;
 use crate::control::{ControlError, VERDICT_TYPE};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
-use crate::message::{AssistantMessage, Content, CustomMessage, Message, StopReason};
+use crate::message::{AssistantMessage, Content, CustomMessage, Message, StopReason, ToolCall};
 use crate::provider::{ErrorKind, ProviderError};
 use crate::tool_calls::Batch;
 use crate::verdicts::Injected;
@@ -232,7 +232,8 @@ impl Agent {
                 ControlFlow::Break(ending) => return Ok(ending),
             };
             let error = reply.error;
-            let message = self.end_message(Message::Assistant(reply.message)).await?;
+            let wanted: Vec<ToolCall> = reply.message.tool_calls().cloned().collect();
+            let (message, authors) = self.end_message(Message::Assistant(reply.message)).await?;
             let reply_entry = self.control.with_session(|session| session.leaf().cloned());
             run.messages.push(message.clone());
             let Message::Assistant(assistant) = &message else { unreachable!("message_end keeps the role") };
@@ -244,7 +245,8 @@ impl Agent {
             }
             // What a tool does cannot be undone: the request for it is on the disk first.
             self.control.sync_session()?;
-            let Batch { results, entries, terminate } = self.run_tools(run, assistant, &reply.bad_arguments).await?;
+            let Batch { results, entries, terminate } =
+                self.run_tools(run, assistant, &reply.bad_arguments, (&wanted, authors)).await?;
             let goes_on = self.end_turn(index, &message, reply_entry, &results, entries).await?;
             self.arrivals().await;
             incoming = self.steering();
@@ -328,7 +330,7 @@ impl Agent {
             self.control.caught_up().await;
         }
         self.emit(AgentEvent::MessageStart { message: &message }).await?;
-        run.messages.push(self.end_message(message).await?);
+        run.messages.push(self.end_message(message).await?.0);
         Ok(())
     }
 }

@@ -19,6 +19,7 @@ use crate::session::EntryId;
 use crate::starts::{Start, Starts};
 use crate::tools::{About, Around, Builtin, Tool, ToolOutput, edit, validate};
 use futures_util::future::{join, join_all};
+use pijs_hostcall::Behind;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
@@ -41,6 +42,17 @@ fn cut_short(tool: &str) -> String {
     )
 }
 
+/// The reply that calls tools.
+struct Replied<'a> {
+    /// What is wrong with arguments, by call.
+    bad_arguments: &'a BTreeMap<String, String>,
+    /// The extension whose own it is.
+    by: Option<String>,
+    /// What the model called, and the extensions that replaced the reply.
+    wanted: &'a [ToolCall],
+    authors: Vec<String>,
+}
+
 /// A call after the checks.
 #[expect(clippy::large_enum_variant, reason = "one value per call")]
 enum Prepared {
@@ -50,8 +62,17 @@ enum Prepared {
 
 /// What the handlers of `tool_call` made of a call.
 enum Intercepted {
-    Passed(Value),
-    Blocked { input: Value, reason: String, thrown: bool, terminate: bool },
+    /// With the extensions that changed the input.
+    Passed {
+        input: Value,
+        authors: Vec<String>,
+    },
+    Blocked {
+        input: Value,
+        reason: String,
+        thrown: bool,
+        terminate: bool,
+    },
 }
 
 /// A result on its way to the model.
@@ -89,6 +110,7 @@ impl Agent {
         run: &mut Run,
         message: &AssistantMessage,
         bad_arguments: &BTreeMap<String, String>,
+        (wanted, authors): (&[ToolCall], Vec<String>),
     ) -> Result<Batch, AgentError> {
         let calls: Vec<&ToolCall> = message.tool_calls().collect();
         let mut batch = Batch::default();
@@ -96,6 +118,8 @@ impl Agent {
             return Ok(batch);
         }
         let cancel = run.cancel.clone();
+        let by = self.models.borrow().uninvited(&message.provider).map(str::to_owned);
+        let reply = Replied { bad_arguments, by, wanted, authors };
         if message.stop_reason == StopReason::Length {
             for call in &calls {
                 self.started(call).await?;
@@ -109,13 +133,13 @@ impl Agent {
             .iter()
             .any(|call| self.tools.borrow().find(&call.name, &*self.extensions).is_some_and(|tool| tool.sequential()));
         if !sequential {
-            for (call, result) in self.side_by_side(&calls, bad_arguments, &cancel).await? {
+            for (call, result) in self.side_by_side(&calls, &reply, &cancel).await? {
                 self.tell(run, &mut batch, call, result).await?;
             }
             return Ok(batch);
         }
         for call in &calls {
-            let result = match self.prepare(call, bad_arguments, &cancel).await? {
+            let result = match self.prepare(call, &reply, &cancel).await? {
                 Prepared::Run { tool, input } => {
                     let executed = self.execute(call, tool, input.clone(), &cancel).await?;
                     self.complete(call, input, executed).await?
@@ -137,13 +161,13 @@ impl Agent {
     async fn side_by_side<'a>(
         &self,
         calls: &[&'a ToolCall],
-        bad_arguments: &BTreeMap<String, String>,
+        reply: &Replied<'_>,
         cancel: &CancellationToken,
     ) -> Result<Vec<(&'a ToolCall, Finished)>, AgentError> {
         let mut finished: Vec<(&ToolCall, Option<Finished>)> = Vec::new();
         let mut prepared = Vec::new();
         for call in calls {
-            match self.prepare(call, bad_arguments, cancel).await? {
+            match self.prepare(call, reply, cancel).await? {
                 Prepared::Done(result) => {
                     self.ended(call, &result).await?;
                     finished.push((call, Some(result)));
@@ -214,7 +238,7 @@ impl Agent {
         batch.terminate = (batch.results.is_empty() || batch.terminate) && result.terminate;
         let message = Message::ToolResult(self.result_message(call, result));
         self.emit(AgentEvent::MessageStart { message: &message }).await?;
-        let message = self.end_message(message).await?;
+        let (message, _) = self.end_message(message).await?;
         batch.entries.extend(self.control.with_session(|session| session.leaf().cloned()));
         run.messages.push(message.clone());
         if let Message::ToolResult(result) = message {
@@ -246,11 +270,11 @@ impl Agent {
     async fn prepare(
         &self,
         call: &ToolCall,
-        bad_arguments: &BTreeMap<String, String>,
+        reply: &Replied<'_>,
         cancel: &CancellationToken,
     ) -> Result<Prepared, AgentError> {
         self.started(call).await?;
-        if let Some(problem) = bad_arguments.get(&call.id) {
+        if let Some(problem) = reply.bad_arguments.get(&call.id) {
             let message = format!("The arguments of tool \"{}\" cannot be read: {problem}. It was not run.", call.name);
             return Ok(Prepared::Done(Finished::failed(message)));
         }
@@ -271,11 +295,11 @@ impl Agent {
             Err(message) => return Ok(Prepared::Done(Finished::failed(message))),
         };
         let intercepted = match self.intercept(call, input).await {
-            Intercepted::Passed(input) => self.vouched(&tool, input).await,
+            Intercepted::Passed { input, authors } => self.vouched(&tool, call, input, &authors, reply).await,
             blocked => blocked,
         };
         let input = match intercepted {
-            Intercepted::Passed(input) => {
+            Intercepted::Passed { input, .. } => {
                 self.front_end.borrow_mut().tool_checked(call, &ToolCheck::Runs { input: &input })?;
                 input
             }
@@ -301,7 +325,7 @@ impl Agent {
     /// `tool_call`: the input as handlers left it, or why the call is blocked.
     async fn intercept(&self, call: &ToolCall, input: Value) -> Intercepted {
         if !self.extensions.has_handlers("tool_call") {
-            return Intercepted::Passed(input);
+            return Intercepted::Passed { input, authors: Vec::new() };
         }
         let event = Event::new("tool_call")
             .with("toolName", call.name.as_str())
@@ -315,19 +339,32 @@ impl Agent {
             let terminate = outcome.field("terminate").is_some_and(|terminate| *terminate == Value::Bool(true));
             return Intercepted::Blocked { input: left, reason, thrown: outcome.thrown.is_some(), terminate };
         }
-        Intercepted::Passed(left)
+        Intercepted::Passed { input: left, authors: outcome.authors }
     }
 
-    /// After a message of an extension pi's own tools do only what that extension may do, or a person lets it.
-    async fn vouched(&self, tool: &Tool, input: Value) -> Intercepted {
+    /// Where an extension is behind a call pi's own tools do only what that extension may do, or a person lets it.
+    async fn vouched(
+        &self,
+        tool: &Tool,
+        call: &ToolCall,
+        input: Value,
+        authors: &[String],
+        reply: &Replied<'_>,
+    ) -> Intercepted {
         if let Tool::Builtin(..) = tool {
-            for (extension, asks) in self.control.led_by() {
-                if let Err(reason) = self.extensions.vouch(&extension, tool.name(), &input, asks).await {
+            let led = self.control.led_by().into_iter().map(|(extension, asks)| (extension, Behind::Message { asks }));
+            let changed = authors.iter().map(|extension| (extension.clone(), Behind::Call("tool.modify")));
+            let is_wanted = |wanted: &ToolCall| wanted.name == call.name && wanted.arguments == call.arguments;
+            let replaced: &[String] = if reply.wanted.iter().any(is_wanted) { &[] } else { &reply.authors };
+            let put_in = replaced.iter().map(|extension| (extension.clone(), Behind::Call("context.modify")));
+            let own = reply.by.iter().map(|extension| (extension.clone(), Behind::Reply));
+            for (extension, behind) in led.chain(changed).chain(put_in).chain(own) {
+                if let Err(reason) = self.extensions.vouch(&extension, tool.name(), &input, behind).await {
                     return Intercepted::Blocked { input, reason, thrown: false, terminate: false };
                 }
             }
         }
-        Intercepted::Passed(input)
+        Intercepted::Passed { input, authors: Vec::new() }
     }
 
     /// What follows a call that has run: its handlers, and its end.

@@ -18,7 +18,7 @@ pub struct Outcome {
     pub stopped: bool,
     /// For events whose handlers' errors reach the caller (`tool_call`, `user_bash`): what was thrown.
     pub thrown: Option<ErrorReport>,
-    /// Whose answers put messages into the conversation, in the order of the round.
+    /// Whose answers put words before the model or in its place, in the order of the round.
     pub authors: Vec<ExtensionId>,
 }
 

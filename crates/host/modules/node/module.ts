@@ -39,6 +39,8 @@ export function createRequire(from: string | { href: string }): Require {
   const origin = typeof from === "string" ? from : from.href;
   const load = (specifier: string): any => {
     checkString("id", specifier);
+    // Modules of the host are its own, as they are for `import`.
+    if (specifier.startsWith("pi:")) throw notFound(specifier, origin);
     let namespace: any;
     try {
       namespace = importSync(isBuiltin(specifier) && !specifier.startsWith("node:") ? `node:${specifier}` : specifier);

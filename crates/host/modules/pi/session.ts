@@ -108,9 +108,17 @@ function projected(): projection.Projection {
   };
 }
 
+/** What an entry needs: to say what the model is told of others' words, or of its prompt, is more than to speak. */
+function neededFor(entry: any): string {
+  if (entry.type === "compaction" || entry.type === "branch_summary") return "compaction";
+  if (entry.type === "context_edit") return "context.modify";
+  return entry.type === "message" && entry.message?.role === "system" ? "prompt.modify" : "session.inject";
+}
+
 /** Appends an entry below the leaf and returns its id. */
 function append(entry: Record<string, unknown>): string {
-  return callSync("session", "session.inject", { op: "append", entry: JSON.parse(JSON.stringify(entry)) }).output.id;
+  const plain = JSON.parse(JSON.stringify(entry));
+  return callSync("session", neededFor(plain), { op: "append", entry: plain }).output.id;
 }
 
 function setLeaf(entryId: string | null): void {

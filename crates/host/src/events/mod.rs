@@ -135,9 +135,9 @@ impl Round {
         needs::of(self.rule, &self.payload, result)
     }
 
-    /// Notes whose result comes next, when it puts a message into the conversation.
+    /// Notes whose result comes next, when it puts words into the conversation.
     pub(crate) fn note_author(&mut self, extension: &ExtensionId, result: &EventResult) {
-        if needs::injects(self.rule, result) && !self.authors.contains(extension) {
+        if needs::speaks(self.rule, result) && !self.authors.contains(extension) {
             self.authors.push(extension.clone());
         }
     }

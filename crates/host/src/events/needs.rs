@@ -14,6 +14,9 @@ pub(super) fn of(rule: &Rule, payload: &Map<String, Value>, result: &EventResult
     match rule.name {
         "turn_end" | "agent_before_settle" => value.map(|value| at_boundary(payload, value)).unwrap_or_default(),
         "session_before_tree" => value.map(before_tree).unwrap_or_default(),
+        "message_end" if payload.get("message").is_some_and(|message| message["role"] == "system") => {
+            value.filter(|value| value.is_object()).map(|_| "prompt.modify").into_iter().collect()
+        }
         _ => {
             let says_nothing = result.changed.is_empty()
                 && result.error.is_none()
@@ -23,11 +26,15 @@ pub(super) fn of(rule: &Rule, payload: &Map<String, Value>, result: &EventResult
     }
 }
 
-/// Whether the answer puts a message of the extension into the conversation.
-pub(super) fn injects(rule: &Rule, result: &EventResult) -> bool {
+/// Whether the answer puts words of the extension before the model, or in the place of the model's: a message, or another
+/// input of a tool call.
+pub(super) fn speaks(rule: &Rule, result: &EventResult) -> bool {
+    if rule.name == "tool_call" {
+        return result.changed.contains_key("input");
+    }
     let Some(value) = &result.value else { return false };
     match rule.name {
-        "before_agent_start" => value.get("message").is_some_and(Value::is_object),
+        "before_agent_start" | "message_end" => value.get("message").is_some_and(Value::is_object),
         "turn_end" | "agent_before_settle" => {
             let entries = value.get("entries").and_then(Value::as_array);
             entries
