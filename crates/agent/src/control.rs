@@ -25,13 +25,14 @@ use crate::session::{Body, Entry, EntryId, Session, SessionError, refs};
 use crate::summary::Summary;
 use crate::transcript;
 use crate::work::{Inbox, Work};
+use pijs_hostcall::gate::SessionFiles;
 use queues::Queues;
 use serde_json::{Value, json};
 use shown::{MOST_SHOWN, Shown};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -55,6 +56,8 @@ struct Shared {
 
 struct Inner {
     session: Session,
+    /// Files of the sessions before it in this run.
+    before: Vec<PathBuf>,
     held: Held,
     shown: Shown,
     queues: Queues,
@@ -135,6 +138,7 @@ impl AgentControl {
         let (work, inbox) = mpsc::unbounded_channel();
         let inner = Inner {
             session,
+            before: Vec::new(),
             held: Held::default(),
             shown: Shown::default(),
             queues: Queues::default(),
@@ -315,6 +319,7 @@ impl AgentControl {
         inner.led = Led::default();
         inner.tools = Tools::default();
         let old = std::mem::replace(&mut inner.session, session);
+        inner.before.extend(old.path().map(ToOwned::to_owned));
         self.show_entries(&mut inner);
         self.publish_session(&inner);
         self.publish_pending(&inner);
@@ -553,6 +558,16 @@ impl AgentControl {
     }
 }
 
+impl SessionFiles for AgentControl {
+    fn now(&self) -> Option<PathBuf> {
+        self.session_file()
+    }
+
+    fn was(&self, file: &Path) -> bool {
+        self.lock().before.iter().any(|known| known == file)
+    }
+}
+
 impl fmt::Debug for AgentControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AgentControl").field("idle", &self.is_idle()).finish_non_exhaustive()
@@ -564,7 +579,6 @@ mod tests {
     use super::*;
     use crate::extensions::NoState;
     use crate::testing;
-    use std::path::Path;
 
     #[test]
     fn a_label_needs_its_entry() {

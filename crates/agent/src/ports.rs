@@ -95,6 +95,14 @@ impl SessionPort for AgentControl {
                         format!("the custom type {VERDICT_TYPE:?} is reserved"),
                     ));
                 }
+                let body = match body {
+                    // What the model is told of its prompt is not an extension's to say.
+                    Body::Compaction { summary, first_kept_entry_id, tokens_before, mut extra } => {
+                        extra.shift_remove("systemMessage");
+                        Body::Compaction { summary, first_kept_entry_id, tokens_before, extra }
+                    }
+                    other => other,
+                };
                 let speaks = matches!(body, Body::CustomMessage { .. } | Body::Message { .. });
                 let id = self.append(body).map_err(refused)?;
                 if speaks {

@@ -428,11 +428,10 @@ fn dispatcher(
     let dirs = &environment.dirs;
     let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &environment.temp);
     let terminal = Terminal::default();
-    let current = control.clone();
     let mut gate = Gate::builder(decided.policy.clone(), places)
         .memory(answers)
         .variables(environment.variables.keys().cloned())
-        .sessions(sessions, Arc::new(move || current.session_file()));
+        .sessions(sessions, Arc::new(control.clone()));
     let ui: Arc<dyn UiPort> = match partner {
         Some(partner) => {
             gate = gate.prompter(Arc::clone(&partner.prompter)).block_on(Arc::new(terminal::block_on));

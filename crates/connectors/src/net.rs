@@ -6,6 +6,7 @@
 //! a path and is one awaited call too. Names are resolved once; every address of the answer must be public
 //! or named by the user, literally and with its port, as for `http`. With `tls` the connection is encrypted.
 
+mod place;
 pub(crate) mod tls;
 
 use crate::http::is_public;
@@ -13,14 +14,13 @@ use crate::params;
 use pijs_hostcall::connector::cancelled;
 use pijs_hostcall::derive::net_host;
 use pijs_hostcall::gate::Listening;
-use pijs_hostcall::places::normal;
 use pijs_hostcall::{Access, BoxFuture, ChunkSink, Connector, Output, Reason, Request};
 use pijs_protocol::guard;
 use pijs_protocol::{ExtensionId, HostcallError};
+use place::Place;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tls::Wanted;
@@ -234,11 +234,8 @@ fn unix(stream: UnixStream) -> Connected {
 
 async fn connect(request: &Request) -> Result<Connected, HostcallError> {
     if let Some(path) = params::text_or_none(request, "path")? {
-        let place = place(request, path)?;
-        return UnixStream::connect(&place)
-            .await
-            .map(unix)
-            .map_err(|error| failed(&error, "connect").with("path", path));
+        let place = Place::of(request, path, Access::Speak)?;
+        return place.connect().await.map(unix).map_err(|error| failed(&error, "connect").with("path", path));
     }
     let (host, port) = net_host(&request.params)?;
     let wanted = Wanted::of(&request.params, &host)?;
@@ -302,35 +299,16 @@ async fn addresses(request: &Request, host: &str, port: u16) -> Result<Vec<Socke
     Ok(found)
 }
 
-/// Where a socket's path really leads, if the permit allows writing there.
-fn place(request: &Request, path: &str) -> Result<PathBuf, HostcallError> {
-    let named = normal(&request.permit.places().project, Path::new(path));
-    let denied = |reason: Reason| reason.refusal("net", "write", path);
-    request.permit.path(Access::Write, &named).map_err(denied)?;
-    let name = named.file_name().ok_or_else(|| HostcallError::invalid("path", "net: the path names no socket"))?;
-    let folder = std::fs::canonicalize(named.parent().unwrap_or(&named))
-        .map_err(|error| failed(&error, "connect").with("path", path))?;
-    let mut real = folder.join(name);
-    // A link at the end leads elsewhere: where it leads is decided, too.
-    if let Ok(followed) = std::fs::canonicalize(&real) {
-        real = followed;
-    }
-    if guard::is_up("net.place") {
-        request.permit.path(Access::Write, &real).map_err(denied)?;
-    }
-    Ok(real)
-}
-
 enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 async fn listen(table: Arc<Table>, request: &Request, key: Key, sink: &ChunkSink) -> Result<Output, HostcallError> {
-    let (listener, own, about) = if let Some(path) = params::text_or_none(request, "path")? {
-        let place = place(request, path)?;
-        let listener = UnixListener::bind(&place).map_err(|error| failed(&error, "listen").with("path", path))?;
-        (Listener::Unix(listener), None, json!({ "path": path }))
+    let (listener, own, about, _bound) = if let Some(path) = params::text_or_none(request, "path")? {
+        let place = Place::of(request, path, Access::Write)?;
+        let (listener, bound) = place.bind(request).map_err(|error| failed(&error, "listen").with("path", path))?;
+        (Listener::Unix(listener), None, json!({ "path": path }), Some(bound))
     } else {
         let (host, port) = net_host(&request.params)?;
         let address = literal(&host).filter(|address| address.is_loopback() || !guard::is_up("net.loopback"));
@@ -343,14 +321,11 @@ async fn listen(table: Arc<Table>, request: &Request, key: Key, sink: &ChunkSink
         let at = listener.local_addr().map_err(|error| failed(&error, "listen"))?;
         let family = if at.is_ipv4() { "IPv4" } else { "IPv6" };
         let about = json!({ "address": at.ip().to_string(), "port": at.port(), "family": family });
-        (Listener::Tcp(listener), Some(at), about)
+        (Listener::Tcp(listener), Some(at), about, None)
     };
     let known = own.map(|address| request.permit.listens(address));
     table.insert(key.clone(), Held::Listening { _known: known })?;
     let lease = Lease { table: Arc::clone(&table), key: key.clone() };
-    let _unlinked = Unlink(
-        matches!(listener, Listener::Unix(_)).then(|| place(request, params::text(request, "path")?)).transpose()?,
-    );
     sink.send(Output::new(json!({ "listening": about })))?;
     for number in 1_u64.. {
         let (reader, writer, about) = match &listener {
@@ -364,17 +339,6 @@ async fn listen(table: Arc<Table>, request: &Request, key: Key, sink: &ChunkSink
         }
     }
     Ok(Output::empty())
-}
-
-/// Removes the socket of a server in the file system when it stops listening, as Node does.
-struct Unlink(Option<PathBuf>);
-
-impl Drop for Unlink {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            let _ = std::fs::remove_file(path);
-        }
-    }
 }
 
 /// The address that a host is, if it is one.

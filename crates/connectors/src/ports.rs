@@ -22,7 +22,7 @@
 //! }
 //! ```
 
-use pijs_hostcall::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Permit, Request};
+use pijs_hostcall::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Permit, Reason, Request};
 use pijs_protocol::{ErrorCode, HostcallError};
 use serde_json::{Map, Value};
 use std::marker::PhantomData;
@@ -376,8 +376,26 @@ fn members(request: &Request) -> Map<String, Value> {
 
 impl FromRequest for SessionCall {
     fn from_request(request: &Request) -> Result<Self, HostcallError> {
-        Ok(Self { op: op(request, SessionOp::parse)?, params: members(request) })
+        let op = op(request, SessionOp::parse)?;
+        if op == SessionOp::SwitchSession {
+            may_switch(request)?;
+        }
+        Ok(Self { op, params: members(request) })
     }
+}
+
+/// Whether the session may become that of the file that is named, and of where its folder really is. A link in the file's
+/// own place is not opened by whoever opens sessions.
+fn may_switch(request: &Request) -> Result<(), HostcallError> {
+    let path = crate::params::text(request, "path")?;
+    let named = request.permit.places().node_path(path)?;
+    let denied = |reason: Reason| reason.refusal("session", "session.control", path);
+    request.permit.session(&named).map_err(denied)?;
+    let folders = named.ancestors().skip(1);
+    let found =
+        { folders }.find_map(|folder| Some((std::fs::canonicalize(folder).ok()?, named.strip_prefix(folder).ok()?)));
+    let real = found.map_or_else(|| named.clone(), |(folder, rest)| folder.join(rest));
+    if real == named { Ok(()) } else { request.permit.session(&real).map_err(denied) }
 }
 
 impl FromRequest for UiCall {

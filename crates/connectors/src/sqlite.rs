@@ -10,7 +10,7 @@ use pijs_hostcall::connector::{bytes_index, bytes_ref, cancelled, deadline};
 use pijs_hostcall::places::normal;
 use pijs_hostcall::{Access, BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::guard;
-use pijs_protocol::{ErrorCode, ExtensionId, HostcallError};
+use pijs_protocol::{ExtensionId, HostcallError};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::{ToSqlOutput, Value as SqlValue, ValueRef};
@@ -52,14 +52,11 @@ impl SqliteConnector {
 }
 
 impl Connector for SqliteConnector {
-    fn call(&self, request: Request, _: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
-        let open = Arc::clone(&self.open);
-        Box::pin(async move {
-            let done = tokio::task::spawn_blocking(move || run(&open, &request)).await;
-            done.unwrap_or_else(|error| {
-                Err(HostcallError::new(ErrorCode::Internal, format!("sqlite: {error}")).with("reason", "invariant"))
-            })
-        })
+    /// There is no asynchronous form: a statement takes a thread for as long as it runs, and a realm that waits for one has
+    /// no second. Others need threads, too.
+    fn call(&self, _: Request, _: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        let message = "sqlite has no asynchronous form; use the synchronous one";
+        Box::pin(std::future::ready(Err(HostcallError::invalid("sync", message))))
     }
 
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {

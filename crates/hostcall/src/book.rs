@@ -216,6 +216,7 @@ impl Record {
                 capability: answer.capability.clone(),
                 methods: answer.methods.clone(),
                 scope: answer.scope.clone(),
+                unasked: answer.by == By::Unattended,
             })
             .collect()
     }

@@ -193,6 +193,20 @@ pub enum During {
     Model,
 }
 
+/// How an extension comes to the hands of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behind {
+    /// A message of it led to the turn; whether a person may be asked.
+    Message {
+        /// Whether a person may be asked.
+        asks: bool,
+    },
+    /// It changed what a tool is called with, or called it in the model's place, by this capability.
+    Call(&'static str),
+    /// The reply is its own: it brought the model, and no person chose that one.
+    Reply,
+}
+
 /// Time and waiting, owned by the driver.
 pub trait Timer: Send + Sync {
     /// The time now: wall clock for display, monotonic microseconds for durations.

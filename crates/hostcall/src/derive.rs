@@ -92,6 +92,8 @@ pub enum Access {
     Look,
     /// Content, names or attributes change.
     Write,
+    /// Whoever listens at a socket there is spoken to.
+    Speak,
     /// Something is made: a folder, or a file when there is none. Changes what is there only where [`Access::Write`] is
     /// allowed, too; whoever does it sees to that ([`Permit::only_new`](crate::Permit::only_new)).
     Make,
@@ -102,13 +104,13 @@ impl Access {
     pub fn capability(self) -> &'static str {
         match self {
             Self::Read | Self::Look => "read",
-            Self::Write | Self::Make => "write",
+            Self::Write | Self::Speak | Self::Make => "write",
         }
     }
 
     /// Whether anything changes.
     pub fn changes(self) -> bool {
-        matches!(self, Self::Write | Self::Make)
+        matches!(self, Self::Write | Self::Speak | Self::Make)
     }
 }
 
@@ -231,7 +233,8 @@ fn net(params: &Map<String, Value>) -> Derived<'_> {
         return Err(unknown_op("net", op));
     }
     if let Some(path) = params.get("path").and_then(Value::as_str) {
-        return Ok(("write", Subject::Paths(PathUse { access: Access::Write, path, form: PathForm::Node }, None)));
+        let access = if op == "connect" { Access::Speak } else { Access::Write };
+        return Ok(("write", Subject::Paths(PathUse { access, path, form: PathForm::Node }, None)));
     }
     let (host, port) = net_host(params)?;
     Ok(("http", Subject::Host { scheme: "tcp", host, port }))
@@ -558,8 +561,21 @@ fn tool(params: &Map<String, Value>) -> Derived<'_> {
 fn session(params: &Map<String, Value>) -> Result<&'static str, HostcallError> {
     let op = text("session", params, "op")?;
     match SESSION_OPS.iter().find(|(name, _)| *name == op) {
+        Some(("append", capability)) => Ok(appended(params.get("entry")).unwrap_or(capability)),
         Some((_, capability)) => Ok(capability),
         None => Err(unknown_op("session", op)),
+    }
+}
+
+/// What an entry needs that is more than a message: it says what the model is told of others' words, or of its prompt.
+fn appended(entry: Option<&Value>) -> Option<&'static str> {
+    let entry = entry?;
+    match entry.get("type")?.as_str()? {
+        _ if !pijs_protocol::guard::is_up("gate.entries") => None,
+        "compaction" | "branch_summary" => Some("compaction"),
+        "context_edit" => Some("context.modify"),
+        "message" if entry.get("message")?.get("role")? == "system" => Some("prompt.modify"),
+        _ => None,
     }
 }
 

@@ -41,12 +41,13 @@ mod decision;
 mod permit;
 mod servers;
 mod sessions;
+mod sockets;
 
 pub use asking::{MOST_WAITING, MUTED_AFTER};
 pub use decision::{Decision, Reason, Rule};
 pub use permit::Permit;
 pub use servers::Listening;
-pub use sessions::CurrentSession;
+pub use sessions::SessionFiles;
 
 use case::Case;
 
@@ -74,6 +75,7 @@ struct Inner {
     asking: asking::Asking,
     sessions: sessions::Sessions,
     servers: servers::Servers,
+    sockets: sockets::Sockets,
     extensions: RwLock<BTreeMap<ExtensionId, Arc<Authority>>>,
     /// The first file that may hold secrets and that an extension has read.
     secrets: Mutex<BTreeMap<ExtensionId, String>>,
@@ -98,6 +100,7 @@ struct CompiledGrant {
     capability: Capability,
     methods: Option<Vec<String>>,
     scope: CompiledScope,
+    unasked: bool,
 }
 
 /// Builds a [`Gate`].
@@ -113,10 +116,10 @@ pub struct GateBuilder {
 }
 
 impl GateBuilder {
-    /// Where sessions of the project lie, and who knows the file of the one that runs. Without it all of them are closed.
+    /// Where sessions of the project lie, and who knows the files of this one. Without it all of them are closed.
     #[must_use]
-    pub fn sessions(mut self, folder: impl Into<PathBuf>, current: Arc<CurrentSession>) -> Self {
-        self.sessions = sessions::Sessions::new(folder.into(), current);
+    pub fn sessions(mut self, folder: impl Into<PathBuf>, files: Arc<dyn SessionFiles>) -> Self {
+        self.sessions = sessions::Sessions::new(folder.into(), files);
         self
     }
 
@@ -170,6 +173,7 @@ impl GateBuilder {
                 asking: asking::Asking::default(),
                 sessions: self.sessions,
                 servers: servers::Servers::default(),
+                sockets: sockets::Sockets::default(),
                 extensions: RwLock::default(),
                 secrets: Mutex::default(),
                 outside: Mutex::default(),
@@ -244,6 +248,7 @@ impl Gate {
             id: grant.id.as_str().into(),
             capability: grant.capability.clone(),
             methods: grant.methods.clone(),
+            unasked: grant.unasked,
             scope: CompiledScope::compile(scope.as_ref(), &self.inner.places, package_root)?,
         })
     }
@@ -319,6 +324,14 @@ impl Gate {
             Ok(Judgement::Settled(decision)) | Ok(Judgement::Ask(_, decision)) => decision,
             Err(error) => unreachable!("a subject without a path has no malformed path: {error}"),
         }
+    }
+
+    /// Whether an extension holds a capability that is no hostcall, and nobody was asked about it.
+    pub fn holds_unasked(&self, profile: &Profile, capability: &str) -> bool {
+        let authority = self.authority(profile);
+        let of_it = |grant: &&CompiledGrant| grant.capability.as_str() == capability;
+        let mut held = authority.grants.iter().chain(&authority.defaults).filter(of_it).peekable();
+        held.peek().is_some() && held.all(|grant| grant.unasked)
     }
 
     /// The first request to a server after a file was read that may hold secrets needs a person, also with a grant for

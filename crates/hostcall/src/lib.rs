@@ -52,7 +52,9 @@ mod flight;
 mod quota;
 mod untaken;
 
-pub use connector::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, During, Output, Profile, Request, Timer};
+pub use connector::{
+    Behind, BoxFuture, Caller, CancelToken, ChunkSink, Connector, During, Output, Profile, Request, Timer,
+};
 pub use derive::{Access, Required, Subject, derive};
 pub use dispatch::{Dispatcher, DispatcherBuilder};
 pub use gate::{Decision, Gate, GateBuilder, Judgement, Permit, Reason, Rule};

@@ -125,6 +125,26 @@ impl Places {
         found
     }
 
+    /// Whether something protected would lie below `path` if a folder or a link were there: the names that it brings along
+    /// are nobody's to decide one by one, since they can change until it is in its place.
+    pub fn is_above_protected(&self, path: &Path) -> bool {
+        let begins = |names: &[&OsStr], table: &[(&str, Protection)]| {
+            let leads = |pattern: &str| {
+                let mut wanted = pattern.split('/');
+                let fits = names.iter().all(|name| wanted.next().is_some_and(|want| name.eq_ignore_ascii_case(want)));
+                fits && wanted.next().is_some()
+            };
+            table.iter().any(|(pattern, _)| leads(pattern))
+        };
+        let inside = |folder: &Path, table| {
+            under(folder, path).is_some() || under(path, folder).is_some_and(|rest| begins(&rest, table))
+        };
+        let names: Vec<&OsStr> = path.iter().collect();
+        self.pi_folders.iter().any(|folder| inside(folder, PI_FOLDER))
+            || inside(&self.home, HOME)
+            || (0..names.len()).any(|at| begins(&names[at..], ANYWHERE))
+    }
+
     fn protected(&self, path: &Path) -> Protection {
         for folder in SYSTEM {
             if path.starts_with(folder) {
@@ -145,14 +165,17 @@ impl Places {
                 return found;
             }
         }
+        let mut worst = Protection::None;
         if let Some(rest) = under(path, &self.home) {
-            let found = look_up(&rest, HOME);
-            if found != Protection::None {
-                return found;
+            match look_up(&rest, HOME) {
+                Protection::None => {}
+                // Whoever works on such files does so in their folder.
+                Protection::RunsLater if path.starts_with(&self.project) => {}
+                Protection::RunsLater => worst = Protection::RunsLater,
+                stronger => return stronger,
             }
         }
         let names: Vec<&OsStr> = path.iter().collect();
-        let mut worst = Protection::None;
         for at in 0..names.len() {
             match look_up(&names[at..], ANYWHERE) {
                 Protection::None => {}
@@ -322,11 +345,35 @@ const HOME: &[(&str, Protection)] = &[
     (".pypirc", Protection::All),
     (".cargo/credentials", Protection::All),
     (".cargo/credentials.toml", Protection::All),
+    (".password-store", Protection::All),
+    (".local/share/keyrings", Protection::All),
+    (".mozilla", Protection::All),
+    (".config/BraveSoftware", Protection::All),
+    (".config/chromium", Protection::All),
+    (".config/google-chrome", Protection::All),
+    (".config/op", Protection::All),
+    (".config/rclone", Protection::All),
+    (".pgpass", Protection::All),
+    (".my.cnf", Protection::All),
+    (".vault-token", Protection::All),
+    (".terraform.d/credentials.tfrc.json", Protection::All),
     (".bashrc", Protection::Write),
+    (".bash_aliases", Protection::Write),
+    (".bash_completion", Protection::Write),
     (".bash_login", Protection::Write),
     (".bash_logout", Protection::Write),
     (".bash_profile", Protection::Write),
+    (".cshrc", Protection::Write),
+    (".kshrc", Protection::Write),
+    (".login", Protection::Write),
+    (".mkshrc", Protection::Write),
+    (".pam_environment", Protection::Write),
     (".profile", Protection::Write),
+    (".tcshrc", Protection::Write),
+    (".xinitrc", Protection::Write),
+    (".xprofile", Protection::Write),
+    (".xsession", Protection::Write),
+    (".xsessionrc", Protection::Write),
     (".zlogin", Protection::Write),
     (".zlogout", Protection::Write),
     (".zprofile", Protection::Write),
@@ -334,9 +381,34 @@ const HOME: &[(&str, Protection)] = &[
     (".zshrc", Protection::Write),
     (".config/fish", Protection::Write),
     (".config/autostart", Protection::Write),
+    (".config/environment.d", Protection::Write),
     (".config/systemd", Protection::Write),
+    (".config/zsh", Protection::Write),
+    (".local/share/systemd", Protection::Write),
     (".config/git", Protection::Write),
     (".gitconfig", Protection::Write),
+    // What a shell finds by its name, and what programs read and run when they begin.
+    (".local/bin", Protection::RunsLater),
+    (".cargo/bin", Protection::RunsLater),
+    (".cargo/config", Protection::RunsLater),
+    (".cargo/config.toml", Protection::RunsLater),
+    (".cargo/env", Protection::RunsLater),
+    (".config/direnv", Protection::RunsLater),
+    (".config/emacs", Protection::RunsLater),
+    (".config/nvim", Protection::RunsLater),
+    (".config/tmux", Protection::RunsLater),
+    (".curlrc", Protection::RunsLater),
+    (".emacs", Protection::RunsLater),
+    (".emacs.d", Protection::RunsLater),
+    (".gdbinit", Protection::RunsLater),
+    (".inputrc", Protection::RunsLater),
+    (".local/share/applications", Protection::RunsLater),
+    (".psqlrc", Protection::RunsLater),
+    (".sqliterc", Protection::RunsLater),
+    (".tmux.conf", Protection::RunsLater),
+    (".vim", Protection::RunsLater),
+    (".vimrc", Protection::RunsLater),
+    (".wgetrc", Protection::RunsLater),
 ];
 
 /// In any folder: what tools run or obey when they pass by.
@@ -376,6 +448,38 @@ mod tests {
     }
 
     #[test]
+    fn what_runs_later_in_the_home_is_named_unless_it_is_what_is_worked_on() {
+        let file = Path::new("/home/me/.config/nvim/init.lua");
+        assert_eq!(places().protection(file, None), Protection::RunsLater);
+        let at_home = Places::new("/home/me/.config/nvim", "/home/me", "/home/me/.pi/agent", "/tmp");
+        assert_eq!(at_home.protection(file, None), Protection::None);
+        assert_eq!(at_home.protection(Path::new("/home/me/.config/nvim/.git/config"), None), Protection::Write);
+    }
+
+    #[test]
+    fn a_folder_brings_protected_names_to_their_place() {
+        let places = places();
+        for above in [
+            "/projects/app/.pi",
+            "/projects/app/.PI",
+            "/projects/app",
+            "/home/me/.pi/agent",
+            "/home/me/.config",
+            "/home/me/.cargo",
+            "/projects/app/x/.vscode",
+            "/projects/app/.github",
+            "/",
+        ] {
+            assert!(places.is_above_protected(Path::new(above)), "{above}");
+        }
+        for elsewhere in
+            ["/projects/app/src", "/projects/app/src/.pi", "/home/me/.config/x", "/home/me/.pi/agent/x", "/tmp"]
+        {
+            assert!(!places.is_above_protected(Path::new(elsewhere)), "{elsewhere}");
+        }
+    }
+
+    #[test]
     fn protected_places_do_not_depend_on_letter_case() {
         let places = places();
         for path in [
@@ -391,6 +495,7 @@ mod tests {
             "/projects/app/sub/.git/config",
             "/projects/app/.pi/settings.json",
             "/home/me/.pi/agent/bin/rg",
+            "/home/me/.bash_aliases",
         ] {
             assert_eq!(places.protection(Path::new(path), None), Protection::Write, "{path}");
         }

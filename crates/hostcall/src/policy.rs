@@ -43,12 +43,15 @@ pub struct Grant {
     /// Where; absent means anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
+    /// Nobody was asked: the file was named with `-e`, or the package installed where nobody could answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unasked: bool,
 }
 
 impl Grant {
     /// A grant without restriction.
     pub fn any(id: impl Into<String>, capability: impl Into<String>) -> Self {
-        Self { id: id.into(), capability: Capability::new(capability), methods: None, scope: None }
+        Self { id: id.into(), capability: Capability::new(capability), methods: None, scope: None, unasked: false }
     }
 
     /// A grant with a scope.
@@ -67,7 +70,7 @@ impl Grant {
             }
             other => other.clone(),
         };
-        Self { id: id.into(), capability: request.capability.clone(), methods: request.methods.clone(), scope }
+        Self { scope, methods: request.methods.clone(), ..Self::any(id, request.capability.as_str()) }
     }
 
     /// The scope as the gate uses it: one that is there but has no list for this capability covers nothing.
@@ -97,7 +100,8 @@ impl Grant {
             names.push("tool.shadow");
         }
         names.retain(|name| crate::vocabulary::MODEL_FACING.contains(name));
-        names.into_iter().map(|name| Self::any(format!("-e:{name}"), name)).collect()
+        let unasked = |name| Self { unasked: true, ..Self::any(format!("-e:{name}"), name) };
+        names.into_iter().map(unasked).collect()
     }
 }
 

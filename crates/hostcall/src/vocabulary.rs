@@ -268,6 +268,7 @@ pub const HTTP_OPS_ON_A_REQUEST: &[&str] = &["finish", "send"];
 
 /// Ops of `session`, with the capability each needs.
 pub const SESSION_OPS: &[(&str, &str)] = &[
+    // An entry that is more than a message needs `compaction`, `context.modify` or `prompt.modify`.
     ("append", "session.inject"),
     ("append_entry", "session"),
     ("set_label", "session"),

@@ -256,9 +256,8 @@ impl Stage {
             .events(Arc::new(Bus(trace.clone())))
             .session(Arc::new(control.clone()));
         let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &surroundings.temp);
-        let (current, kept) = (control.clone(), session::file::directory(&dirs.agent_dir, &dirs.cwd));
-        let gate =
-            Gate::builder(Policy::default(), places).sessions(kept, Arc::new(move || current.session_file())).build();
+        let kept = session::file::directory(&dirs.agent_dir, &dirs.cwd);
+        let gate = Gate::builder(Policy::default(), places).sessions(kept, Arc::new(control.clone())).build();
         let granted = granted::grants(&servers, &base.join("sessions"));
         let dispatcher = Dispatcher::builder(gate, ledger, Arc::clone(&timer)).connectors(connectors.into_methods());
         let dispatcher = Arc::new(dispatcher.build());

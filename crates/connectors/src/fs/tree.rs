@@ -6,8 +6,8 @@ use super::error::{At, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EPERM, Failure, 
 use super::walk::{Last, Reached};
 use crate::params;
 use crate::system::{Dir, Kind};
-use pijs_hostcall::{Access, Output, Permit, Request};
-use pijs_protocol::HostcallError;
+use pijs_hostcall::{Access, Output, Permit, Reason, Request};
+use pijs_protocol::{HostcallError, guard};
 use serde_json::json;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -144,9 +144,14 @@ impl Inner {
         let done = self.reach_to_write(request, "from").and_then(|from| {
             let to = self.reach_to_write(request, "to")?;
             let (from_name, to_name) = (from.named()?, to.named()?);
-            if from.dir.lstat(from_name)?.kind() == Kind::Dir {
-                // A folder takes what is in it along: nothing protected may ride.
-                check_tree(&*from.dir.child(from_name)?, &from.real, request, 0)?;
+            match from.dir.lstat(from_name)?.kind() {
+                Kind::Dir => {
+                    // A folder takes what is in it along: nothing protected may ride.
+                    check_tree(&*from.dir.child(from_name)?, &from.real, request, 0)?;
+                    brings(request, &to.real)?;
+                }
+                Kind::Symlink => brings(request, &to.real)?,
+                _ => {}
             }
             Ok(from.dir.rename(from_name, &*to.dir, to_name)?)
         });
@@ -177,6 +182,7 @@ impl Inner {
             let names = pijs_hostcall::places::normal(folder, Path::new(target));
             let reading = request.permit.path(Access::Read, &names);
             reading.map_err(|reason| Failure::Denied("read", reason))?;
+            brings(request, &reached.real)?;
             Ok(reached.dir.symlink(Path::new(target), reached.named()?)?)
         });
         done.map_err(|failure| failure.at(&at))?;
@@ -261,6 +267,14 @@ fn allowed(request: &Request, access: Access, path: &Path) -> Result<(), Failure
     request.permit.path(access, path).map_err(|reason| Failure::Denied(access.capability(), reason))
 }
 
+/// A folder or a link at `to` must bring nothing protected to its place: an `extensions` that becomes `.pi/extensions`.
+fn brings(request: &Request, to: &Path) -> Result<(), Failure> {
+    if request.permit.places().is_above_protected(to) && guard::is_up("gate.brought") {
+        return Err(Failure::Denied("write", Reason::ProtectedPath));
+    }
+    Ok(())
+}
+
 fn deeper(request: &Request, depth: usize) -> Result<(), Failure> {
     if request.cancel.is_cancelled() {
         return Err(std::io::Error::from(std::io::ErrorKind::Interrupted).into());
@@ -340,6 +354,7 @@ fn copy_tree(
                 let target = from.dir.readlink(from.name)?;
                 let folder = to.real.parent().unwrap_or(&to.real);
                 allowed(request, Access::Read, &pijs_hostcall::places::normal(folder, &target))?;
+                brings(request, &to.real)?;
                 return Ok(to.dir.symlink(&target, to.name)?);
             }
             copy(from.dir, from.name, to.dir, to.name, true, request)

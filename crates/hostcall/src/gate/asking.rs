@@ -301,7 +301,7 @@ impl Gate {
             }
             ExactScope::Other(scope) => CompiledScope::compile(Some(&scope), &self.inner.places, None).ok()?,
         };
-        Some(CompiledGrant { id, capability: capability.into(), methods: None, scope })
+        Some(CompiledGrant { id, capability: capability.into(), methods: None, scope, unasked: false })
     }
 
     fn exact_scope(&self, required: &Required<'_>) -> ExactScope {

@@ -122,15 +122,21 @@ impl Case<'_> {
             protection = self.session_protection(access, path);
         }
         match (protection, access) {
-            (Protection::All, _) | (Protection::Write, Access::Write | Access::Make)
+            (Protection::All, _) | (Protection::Write, Access::Write | Access::Speak | Access::Make)
                 if guard::is_up("gate.protected") =>
             {
                 Err(Refusal { reason: Reason::ProtectedPath, rule: Rule::Protected })
             }
             (_, Access::Read | Access::Look) if self.inner.places.reads_freely(path, package_root) => Ok(Allowed::Free),
-            (Protection::RunsLater, Access::Write | Access::Make) if guard::is_up("gate.runs-later") => self
+            (_, Access::Speak) if !self.speaks_freely(path) && guard::is_up("gate.socket") => self
                 .by_grant(access.capability(), |scope| scope.names_path(path))
-                .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::RunsLater }),
+                .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::OutOfScope }),
+            (Protection::RunsLater, Access::Write | Access::Speak | Access::Make)
+                if guard::is_up("gate.runs-later") =>
+            {
+                self.by_grant(access.capability(), |scope| scope.names_path(path))
+                    .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::RunsLater })
+            }
             (_, Access::Look) => {
                 self.by_grant("read", |scope| scope.path(path)).or_else(|no| self.program(path).ok_or(no))
             }

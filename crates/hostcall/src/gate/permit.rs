@@ -60,9 +60,26 @@ impl Permit {
             && guard::is_up("gate.only-new")
     }
 
+    /// Whether the session may become that of a file. What is in it every extension sees, and what is said from then on is
+    /// written there: it was the session's before, or its name says that it is one and its content may be read and written.
+    pub fn session(&self, file: &Path) -> Result<(), Reason> {
+        if self.gate.inner.sessions.is_known(file) || !guard::is_up("gate.switch") {
+            return Ok(());
+        }
+        if file.extension().is_none_or(|ending| ending != "jsonl") {
+            return Err(Reason::Scope);
+        }
+        self.path(Access::Read, file).and_then(|()| self.path(Access::Write, file))
+    }
+
     /// Notes that something was made where nothing was.
     pub fn made(&self, path: &Path) {
         self.gate.inner.sessions.note_made(&self.profile.extension, path);
+    }
+
+    /// Notes whether the extension listens at a socket in the file system.
+    pub fn note_socket(&self, path: &Path, listens: bool) {
+        self.gate.inner.sockets.note(&self.profile.extension, path, listens);
     }
 
     /// Notes that the content of a file is read, by the name it really has: a link may have another.

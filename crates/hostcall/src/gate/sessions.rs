@@ -12,6 +12,9 @@
 //! | a folder that is no project's, like `subagents/` | the same: it is found by who looks through all sessions |
 //!
 //! Nothing that was there before is read, replaced, moved or removed.
+//!
+//! The session itself becomes that of another file ([`Permit::session`](super::Permit::session)) where that file was the
+//! session's in this run, or is called `NAME.jsonl` and may be read and written anyway.
 
 use super::case::Case;
 use crate::derive::Access;
@@ -21,8 +24,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The file of the session as it is now; `None` for one without a file.
-pub type CurrentSession = dyn Fn() -> Option<PathBuf> + Send + Sync;
+/// Who knows the files of the session.
+pub trait SessionFiles: Send + Sync {
+    /// The file of the session as it is now; `None` for one without a file.
+    fn now(&self) -> Option<PathBuf>;
+    /// Whether a file was the session's earlier in this run.
+    fn was(&self, file: &Path) -> bool;
+}
 
 /// Files and folders that one extension may make among the sessions; what lies in a folder it made does not count.
 const MOST_MADE: usize = 4096;
@@ -30,14 +38,19 @@ const MOST_MADE: usize = 4096;
 /// Where sessions of this project lie, and what was made there.
 #[derive(Default)]
 pub(super) struct Sessions {
-    /// The project's folder, and who knows the file of now.
-    known: Option<(PathBuf, Arc<CurrentSession>)>,
+    /// The project's folder, and who knows the files.
+    known: Option<(PathBuf, Arc<dyn SessionFiles>)>,
     made: Mutex<BTreeMap<ExtensionId, BTreeSet<PathBuf>>>,
 }
 
 impl Sessions {
-    pub(super) fn new(folder: PathBuf, current: Arc<CurrentSession>) -> Self {
-        Self { known: Some((folder, current)), made: Mutex::default() }
+    pub(super) fn new(folder: PathBuf, files: Arc<dyn SessionFiles>) -> Self {
+        Self { known: Some((folder, files)), made: Mutex::default() }
+    }
+
+    /// Whether a file is or was the session's in this run.
+    pub(super) fn is_known(&self, file: &Path) -> bool {
+        self.known.as_ref().is_some_and(|(_, files)| files.was(file) || files.now().as_deref() == Some(file))
     }
 
     /// Notes what an extension made where nothing was. The folders of the sessions themselves are nobody's.
@@ -70,11 +83,11 @@ impl Case<'_> {
     /// What stands above every grant at a place inside `sessions`.
     pub(super) fn session_protection(&self, access: Access, path: &Path) -> Protection {
         let sessions = &self.inner.sessions;
-        let Some((folder, current)) = &sessions.known else { return Protection::All };
+        let Some((folder, files)) = &sessions.known else { return Protection::All };
         let root = self.inner.places.sessions();
         let extension = &self.profile.extension;
         // One that lies right in the root, or is named otherwise, has no folder of its own.
-        let current = current().filter(|file| {
+        let current = files.now().filter(|file| {
             let is_below = file.parent().is_some_and(|folder| folder != root && folder.starts_with(&root));
             is_below && file.extension().is_some_and(|ending| ending == "jsonl")
         });

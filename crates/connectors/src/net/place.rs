@@ -1,0 +1,100 @@
+//! Sockets in the file system: a name in an open folder.
+//!
+//! The folder is opened without following anything, after the permit said yes to where it really is; the socket is then
+//! reached, made and removed through that folder, whatever becomes of the path meanwhile (on Linux, where an open folder
+//! has a path of its own).
+
+use super::failed;
+use pijs_hostcall::places::normal;
+use pijs_hostcall::{Access, Permit, Reason, Request};
+use pijs_protocol::{HostcallError, guard};
+use rustix::fs::{AtFlags, OFlags};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _};
+use std::path::{Path, PathBuf};
+use tokio::net::{UnixListener, UnixStream};
+
+/// Where a socket is, or will be.
+pub(super) struct Place {
+    folder: File,
+    name: OsString,
+    /// Its whole name, free of links.
+    real: PathBuf,
+}
+
+/// A socket that is listened at: removed with it.
+pub(super) struct Bound {
+    place: Place,
+    /// Device and inode: something else that took the name stays.
+    identity: Option<(rustix::fs::Dev, u64)>,
+    permit: Permit,
+}
+
+impl Place {
+    /// Where a path really leads, if the permit allows it there.
+    pub(super) fn of(request: &Request, path: &str, access: Access) -> Result<Self, HostcallError> {
+        let named = normal(&request.permit.places().project, Path::new(path));
+        let denied = |reason: Reason| reason.refusal("net", "write", path);
+        let missing = |error: io::Error| failed(&error, "connect").with("path", path);
+        request.permit.path(access, &named).map_err(denied)?;
+        let name = named.file_name().ok_or_else(|| HostcallError::invalid("path", "net: the path names no socket"))?;
+        let folder = std::fs::canonicalize(named.parent().unwrap_or(&named)).map_err(missing)?;
+        let mut real = folder.join(name);
+        // A link at the end leads elsewhere: where it leads is decided, too.
+        if let Ok(followed) = std::fs::canonicalize(&real) {
+            real = followed;
+        }
+        if guard::is_up("net.place") {
+            request.permit.path(access, &real).map_err(denied)?;
+        }
+        let folder = crate::system::open_folder(real.parent().unwrap_or(&real)).map_err(missing)?;
+        let name = real.file_name().unwrap_or(name).to_owned();
+        Ok(Self { folder, name, real })
+    }
+
+    /// The socket as it is connected to: what is there now, never where it points.
+    pub(super) async fn connect(&self) -> io::Result<UnixStream> {
+        if !is_held() {
+            return UnixStream::connect(&self.real).await;
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let socket = rustix::fs::openat(&self.folder, &self.name, flags, rustix::fs::Mode::empty())?;
+        UnixStream::connect(of_descriptor(&socket)).await
+    }
+
+    /// Makes it and listens.
+    pub(super) fn bind(self, request: &Request) -> io::Result<(UnixListener, Bound)> {
+        let at = if is_held() { of_descriptor(&self.folder).join(&self.name) } else { self.real.clone() };
+        let listener = UnixListener::bind(at)?;
+        request.permit.note_socket(&self.real, true);
+        let identity = self.identity();
+        Ok((listener, Bound { identity, place: self, permit: request.permit.clone() }))
+    }
+
+    fn identity(&self) -> Option<(rustix::fs::Dev, u64)> {
+        let stat = rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some((stat.st_dev, stat.st_ino))
+    }
+}
+
+/// Whether an open folder has a path by which it stays what it is.
+fn is_held() -> bool {
+    cfg!(target_os = "linux") && guard::is_up("net.held")
+}
+
+fn of_descriptor(open: &impl AsFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", open.as_fd().as_raw_fd()))
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        self.permit.note_socket(&self.place.real, false);
+        if !guard::is_up("net.held") {
+            let _ = std::fs::remove_file(&self.place.real);
+        } else if self.identity.is_some() && self.place.identity() == self.identity {
+            let _ = rustix::fs::unlinkat(&self.place.folder, &self.place.name, AtFlags::empty());
+        }
+    }
+}
