@@ -8,8 +8,8 @@ use crate::cache::Key;
 use pijs_artifact::Verified;
 use std::sync::Arc;
 
-/// File name and content of everything that is carried.
-const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/carried.rs"));
+/// File name and content of everything that is carried. No `const`: of that each use would be a copy of megabytes.
+static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/carried.rs"));
 
 /// The compiled artifact of a key.
 pub(crate) fn artifact(key: &Key) -> Option<Arc<Verified>> {
