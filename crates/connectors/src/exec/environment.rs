@@ -13,7 +13,8 @@ use std::path::Path;
 /// Programs that pi fetched for itself, below the agent folder.
 const TOOLS: &str = "bin";
 
-/// Harmless although their beginning is not: they say how a program speaks, and who is named as an author.
+/// Harmless although their beginning is not: they say how a program speaks and reads its arguments, who is named as an
+/// author, and that less configuration counts.
 const HARMLESS: &[&str] = &[
     "GIT_AUTHOR_DATE",
     "GIT_AUTHOR_EMAIL",
@@ -21,8 +22,12 @@ const HARMLESS: &[&str] = &[
     "GIT_COMMITTER_DATE",
     "GIT_COMMITTER_EMAIL",
     "GIT_COMMITTER_NAME",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_MERGE_AUTOEDIT",
     "GIT_OPTIONAL_LOCKS",
     "GIT_TERMINAL_PROMPT",
+    "GIT_TEST_DISALLOW_ABBREVIATED_OPTIONS",
     "NODE_DISABLE_COLORS",
     "NODE_ENV",
     "NODE_NO_WARNINGS",
