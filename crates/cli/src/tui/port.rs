@@ -21,6 +21,9 @@ use tokio::sync::oneshot;
 const MOST_LINES: usize = 1_000;
 /// Frames of a working indicator.
 const MOST_FRAMES: usize = 100;
+/// Longest notice, and longest line or name of anything else that stays: more than a screen is wide.
+const LONGEST_NOTICE: usize = 64 << 10;
+const LONGEST_LINE: usize = 16 << 10;
 
 /// The person at the terminal.
 #[derive(Clone)]
@@ -117,8 +120,9 @@ impl TuiPort {
             }
             match op {
                 UiOp::SetWidget => {
-                    let lines =
-                        params.get("content").and_then(Value::as_array).map(|lines| Content::Lines(texts(lines)));
+                    let lines = params.get("content").and_then(Value::as_array).map(|lines| {
+                        Content::Lines(texts(lines).iter().map(|line| clipped(line, LONGEST_LINE).to_owned()).collect())
+                    });
                     let content = component.clone().map(Content::Component).or(lines);
                     let placement = params.get("options").and_then(|options| options["placement"].as_str());
                     view.set_widget(extension, text("key").to_owned(), content, placement == Some("belowEditor"));
@@ -260,6 +264,7 @@ impl TuiPort {
         let extension = || caller.extension().clone();
         let params = &call.params;
         let text = |key: &str| params.get(key).and_then(Value::as_str).map(str::to_owned);
+        let brief = |key: &str| Some(clipped(params.get(key)?.as_str()?, LONGEST_LINE).to_owned());
         match call.op {
             UiOp::Notify => {
                 let style = match params.get("type").and_then(Value::as_str) {
@@ -268,18 +273,15 @@ impl TuiPort {
                     _ => Style::Info,
                 };
                 let message = text("message").unwrap_or_default();
-                self.screen.change(|view| view.say(style, &crate::output::indented(&message)));
+                self.screen.change(|view| view.say(style, &crate::output::indented(clipped(&message, LONGEST_NOTICE))));
             }
             UiOp::SetStatus => {
-                let key = (extension(), text("key").unwrap_or_default());
-                self.screen.change(|view| match text("text") {
-                    Some(text) => drop(view.statuses.insert(key, text)),
-                    None => drop(view.statuses.remove(&key)),
-                });
+                let key = (extension(), brief("key").unwrap_or_default());
+                self.screen.change(|view| view.set_status(key, brief("text")));
                 self.publish_footer();
             }
-            UiOp::SetTitle => self.screen.change(|view| view.title = text("title")),
-            UiOp::SetWorkingMessage => self.screen.change(|view| view.working.message = text("message")),
+            UiOp::SetTitle => self.screen.change(|view| view.title = brief("title")),
+            UiOp::SetWorkingMessage => self.screen.change(|view| view.working.message = brief("message")),
             UiOp::SetWorkingVisible => {
                 let is_visible = params.get("visible") != Some(&Value::Bool(false));
                 self.screen.change(|view| view.working.is_visible = is_visible);
@@ -492,6 +494,11 @@ fn handle_of(caller: &Caller, params: &Map<String, Value>, key: &str) -> Option<
 /// What pi-tui's components put before their cursor; they draw one as well.
 const CURSOR_MARKER: &str = "\u{1b}_pi:c\u{7}";
 
+/// The beginning of a text that is kept while it is shown: what nobody could read takes no memory of the host.
+fn clipped(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or(text)
+}
+
 /// Lines as texts; of very many, the first.
 pub(super) fn texts(lines: &[Value]) -> Vec<String> {
     let text = |line: &Value| line.as_str().unwrap_or_default().replace(CURSOR_MARKER, "");
@@ -502,5 +509,16 @@ async fn after(timeout: Option<Duration>) {
     match timeout {
         Some(timeout) => tokio::time::sleep(timeout).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_on_the_screen_is_clipped_between_characters() {
+        assert_eq!(clipped("äöü", 3), "ä");
+        assert_eq!(clipped("short", 100), "short");
     }
 }

@@ -70,6 +70,8 @@ pub(super) enum Work {
     Suspend,
 }
 
+/// Widgets, and texts of its state, that one extension has at a time.
+const MOST_KEPT: usize = 64;
 /// Lines of a widget that is given as text.
 const WIDGET_LINES: usize = 10;
 
@@ -297,6 +299,9 @@ impl View {
             self.components.remove(id);
         }
         let Some(mut content) = content else { return };
+        if old.is_none() && self.widgets.iter().filter(|widget| widget.extension == extension).count() >= MOST_KEPT {
+            return;
+        }
         if let Content::Lines(lines) = &mut content
             && lines.len() > WIDGET_LINES
         {
@@ -305,6 +310,15 @@ impl View {
         }
         let at = old.map_or(self.widgets.len(), |(at, _)| at);
         self.widgets.insert(at, Widget { extension, key, content, is_below });
+    }
+
+    /// What an extension says of its state under a key; no more than a screen can show.
+    pub(super) fn set_status(&mut self, key: (ExtensionId, String), text: Option<String>) {
+        let Some(text) = text else { return drop(self.statuses.remove(&key)) };
+        let kept = self.statuses.keys().filter(|(extension, _)| *extension == key.0).count();
+        if kept < MOST_KEPT || self.statuses.contains_key(&key) {
+            self.statuses.insert(key, text);
+        }
     }
 
     /// The session is to end: nobody answers any more.
@@ -323,5 +337,26 @@ impl View {
     /// An empty screen.
     pub(super) fn new(size: (usize, usize)) -> Self {
         Self { size, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_extension_keeps_no_more_than_can_be_shown() {
+        let (mut view, extension) = (View::default(), ExtensionId::new("x"));
+        for number in 0..1_000 {
+            let key = number.to_string();
+            view.set_status((extension.clone(), key.clone()), Some(key.clone()));
+            view.set_widget(extension.clone(), key, Some(Content::Lines(vec!["w".to_owned()])), false);
+        }
+        assert_eq!((view.statuses.len(), view.widgets.len()), (MOST_KEPT, MOST_KEPT));
+        view.set_status((extension.clone(), "0".to_owned()), Some("new".to_owned()));
+        assert_eq!(view.statuses[&(extension.clone(), "0".to_owned())], "new");
+        view.set_status((extension.clone(), "0".to_owned()), None);
+        view.set_status((ExtensionId::new("y"), "0".to_owned()), Some("other".to_owned()));
+        assert_eq!(view.statuses.len(), MOST_KEPT);
     }
 }
