@@ -30,6 +30,21 @@ fn what_a_tool_does_by_the_way_comes_before_what_follows_it() {
 }
 
 #[test]
+fn what_handlers_tools_and_commands_throw_is_told_where_pi_tells_it() {
+    as_in_pi("throws");
+}
+
+#[test]
+fn each_handler_of_a_boundary_sees_the_conversation_with_what_was_drafted() {
+    as_in_pi("boundaries");
+}
+
+#[test]
+fn messages_of_a_beginning_go_with_its_first_request_and_commands_wait_for_turns() {
+    as_in_pi("waiting");
+}
+
+#[test]
 fn replies_of_an_extension_s_provider_come_in_any_form() {
     as_in_pi("provider");
 }

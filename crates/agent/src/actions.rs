@@ -62,7 +62,7 @@ impl Agent {
                 self.compact(instructions).await.map_err(refused)
             }
             SessionOp::WaitForIdle => {
-                self.control.settled().await;
+                self.control.resting().await;
                 Ok(json!({}))
             }
             SessionOp::NavigateTree => {

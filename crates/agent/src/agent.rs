@@ -93,6 +93,8 @@ pub struct Agent {
     pub(crate) front_end: RefCell<Box<dyn FrontEnd>>,
     /// Whether a session's own model counts before the one the agent was made with.
     pub(crate) keeps_model: Cell<bool>,
+    /// Whether the model it was made with counts before that of any session.
+    pub(crate) insists_on_model: Cell<bool>,
     /// A session whose `session_start` is still to come.
     pub(crate) held: RefCell<Option<Held>>,
     /// Whether providers of extensions look up their models with the network.
@@ -229,6 +231,7 @@ impl Agent {
             scope: RefCell::default(),
             front_end: RefCell::new(front_end),
             keeps_model: Cell::new(false),
+            insists_on_model: Cell::new(false),
             held: RefCell::default(),
             attempts: Cell::new(0),
         }

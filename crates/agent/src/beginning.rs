@@ -35,6 +35,11 @@ impl Agent {
         }
     }
 
+    /// Says that the model counts before that of every session that is opened later: a person named it.
+    pub fn insist_on_model(&self) {
+        self.insists_on_model.set(true);
+    }
+
     /// Says which thinking level new sessions begin with.
     pub fn set_initial_thinking(&self, level: &str) {
         self.begin_with(self.provider().model().clone(), level, self.keeps_model.get());
@@ -79,7 +84,8 @@ impl Agent {
         let first = || Beginning { model: own, thinking: "off".to_owned(), insists: false };
         let initial = self.initial.borrow_mut().get_or_insert_with(first).clone();
         let left = self.control.with_session(|session| session.left_with()).map_err(ControlError::from)?;
-        let kept = left.model.as_ref().filter(|_| self.keeps_model.get());
+        let insists = self.insists_on_model.get();
+        let kept = left.model.as_ref().filter(|_| self.keeps_model.get() && !insists);
         let kept = kept.and_then(|(provider, id)| self.models.borrow().find(provider, id));
         let wanted = kept.unwrap_or(initial.model);
         let provider = match self.open_model(&wanted).await {
@@ -93,7 +99,9 @@ impl Agent {
         self.control.take_model(model.clone());
         let level = left.thinking.filter(|_| !initial.insists).unwrap_or(initial.thinking);
         let level = self.control.restore_thinking(&level);
-        if !model.is_unknown() && left.last_model != Some((model.provider.clone(), model.id.clone())) {
+        // A model that was named is nothing that a session which goes on was changed to.
+        let is_told = insists && self.messages().is_ok_and(|messages| !messages.is_empty());
+        if !model.is_unknown() && !is_told && left.last_model != Some((model.provider.clone(), model.id.clone())) {
             self.control.append(Body::ModelChange { provider: model.provider, model_id: model.id })?;
         }
         if left.last_thinking.as_ref() != Some(&level) && (left.last_thinking.is_none() || initial.insists) {

@@ -1,7 +1,7 @@
 //! The end of a turn and of a run, where handlers may append entries and have the model go on.
 //!
 //! `turn_end` and `agent_before_settle` answer `{entries?, continue?}`. Each handler sees what the ones
-//! before it drafted. Drafts become session entries once all have answered; `continue` counts only when
+//! before it drafted, and the conversation as it would stand. Drafts become session entries once all have answered; `continue` counts only when
 //! the conversation then ends with something that the model can answer.
 
 use crate::agent::{Agent, AgentError, Ending};
@@ -9,9 +9,8 @@ use crate::context;
 use crate::control::ControlError;
 use crate::events::AgentEvent;
 use crate::extensions::Event;
-use crate::message::{Content, Message, ToolResultMessage};
-use crate::provider::RequestMessage;
-use crate::session::{Body, EntryId, Session, refs};
+use crate::message::{Block, Content, Message, ToolResultMessage};
+use crate::session::{Body, Entry, EntryId, Session, refs};
 use crate::summary::Summary;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -28,6 +27,12 @@ enum Draft {
     ContextEdit { target_id: EntryId, replacement: Value },
     #[serde(rename_all = "camelCase")]
     Compaction { summary: String, first_kept_entry_id: Option<EntryId>, details: Option<Value>, usage: Option<Value> },
+    #[serde(other)]
+    Unknown,
+}
+
+fn invalid(message: &str) -> String {
+    format!("Invalid boundary entries: {message}")
 }
 
 impl Agent {
@@ -85,85 +90,126 @@ impl Agent {
     ) -> Result<bool, AgentError> {
         payload.insert("entries".to_owned(), json!([]));
         payload.insert("continue".to_owned(), json!(false));
-        payload.insert("context".to_owned(), self.preview()?);
+        payload.insert("context".to_owned(), self.preview(name, &[])?);
         payload.insert("outcome".to_owned(), json!(outcome));
-        let answered = self.extensions.emit(Event { name, payload, cancel: None }).await;
+        let mut drafted = Ok(Vec::new());
+        let mut between = |payload: &mut Map<String, Value>| -> Result<(), String> {
+            drafted = self.drafted(payload.get("entries"));
+            let entries = drafted.as_ref().map_err(Clone::clone)?;
+            let context = self.preview(name, entries).map_err(|error| error.to_string())?;
+            payload.insert("context".to_owned(), context);
+            Ok(())
+        };
+        let event = Event { name, payload, cancel: None };
+        let answered = self.extensions.emit_between(event, &mut between).await;
         for author in &answered.authors {
             self.control.note_message(author, false, true);
         }
-        let drafts = answered.field("entries").cloned().unwrap_or_else(|| json!([]));
-        let drafts: Vec<Draft> = match serde_json::from_value(drafts) {
-            Ok(drafts) => drafts,
-            Err(error) => {
-                self.extensions.report("<boundary>", name, &format!("Invalid boundary entries: {error}"));
-                return Ok(false);
-            }
-        };
-        for draft in drafts {
-            if let Err(message) = self.append_draft(draft)? {
-                self.extensions.report("<boundary>", name, &format!("Invalid boundary entries: {message}"));
-                return Ok(false);
-            }
+        let Ok(drafted) = drafted else { return Ok(false) };
+        for entry in drafted {
+            let id = self.control.append_drafted(entry)?;
+            let entry = self.control.with_session(|session| session.entry(&id)).map_err(ControlError::from)?;
+            let payload = json!({"entry": entry.map(|entry| entry.to_value())});
+            self.show_only(&AgentEvent::Notice { name: "entry_appended", payload: &payload })?;
         }
+        self.publish_usage();
         let wanted = answered.field("continue").and_then(Value::as_bool).unwrap_or(false);
-        if wanted && !self.can_continue() {
-            let message = "the run cannot continue: the conversation does not end with a message for the model";
-            self.extensions.report("<boundary>", name, message);
+        if wanted && self.preview(name, &[])?["canContinue"] != true {
+            let message = format!("{name} requested continuation without runnable model context");
+            self.extensions.report("<boundary>", name, &message);
             return Ok(false);
         }
         Ok(wanted)
     }
 
-    fn append_draft(&self, draft: Draft) -> Result<Result<(), String>, ControlError> {
-        let known = |id: &EntryId| self.control.with_session(|session| session.place(id).is_some());
-        let body = match draft {
+    /// The entries that drafts become, in the words of whoever drafted them when they cannot.
+    fn drafted(&self, drafts: Option<&Value>) -> Result<Vec<Entry>, String> {
+        let drafts = drafts.cloned().unwrap_or_else(|| json!([]));
+        let drafts: Vec<Draft> = serde_json::from_value(drafts).map_err(|error| invalid(&error.to_string()))?;
+        let mut entries = Vec::new();
+        for draft in drafts {
+            // Names for a look at what would be; the session gives others.
+            let id = EntryId(format!("{:08x}", u32::MAX - u32::try_from(entries.len()).unwrap_or(u32::MAX)));
+            let Some(body) = self.body_of(draft, &id, &entries).map_err(|error| invalid(&error))? else { continue };
+            entries.push(Entry { id, parent: None, timestamp: self.options.ambient.now_iso(), body });
+        }
+        Ok(entries)
+    }
+
+    /// What a draft becomes after those before it; nothing where its kind is not known.
+    fn body_of(&self, draft: Draft, own: &EntryId, before: &[Entry]) -> Result<Option<Body>, String> {
+        Ok(Some(match draft {
             Draft::Custom { custom_type, data } => Body::Custom { custom_type, data },
             Draft::CustomMessage { custom_type, .. } if custom_type == crate::control::VERDICT_TYPE => {
-                return Ok(Err(format!("the custom type {custom_type:?} is reserved")));
+                return Err(format!("the custom type {custom_type:?} is reserved"));
             }
             Draft::CustomMessage { custom_type, content, display, details } => {
                 Body::CustomMessage { custom_type, content, display, details }
             }
-            Draft::ContextEdit { target_id, .. } if !known(&target_id) => {
-                return Ok(Err(format!("Entry {target_id} not found")));
+            Draft::ContextEdit { target_id, replacement } => {
+                let replacement = self.replacement(&target_id, replacement)?;
+                Body::ContextEdit { target_id, replacement }
             }
-            Draft::ContextEdit { target_id, replacement } => Body::ContextEdit { target_id, replacement },
             Draft::Compaction { summary, first_kept_entry_id, details, usage } => {
-                let seen = self.control.with_session(Session::seen)?;
-                let branch = refs(&seen);
+                let seen = self.control.with_session(Session::seen).map_err(|error| error.to_string())?;
+                let branch: Vec<&Entry> = refs(&seen).into_iter().chain(before).collect();
                 let tokens_before = crate::tokens::of_conversation(&context::projection(&branch), &branch);
-                let summary = Summary { text: summary, details, usage, first_kept: first_kept_entry_id, tokens_before };
-                return self.control.append_compaction(summary, true).map(|_| Ok(()));
+                let first_kept = first_kept_entry_id.or_else(|| Some(own.clone()));
+                let summary = Summary { text: summary, details, usage, first_kept, tokens_before };
+                self.control.compaction(summary, true, &branch)
             }
-        };
-        self.control.append(body).map(|_| Ok(()))
+            Draft::Unknown => return Ok(None),
+        }))
     }
 
-    /// Whether the model could be asked now: the conversation ends with something it can answer.
-    fn can_continue(&self) -> bool {
-        let Ok(messages) = self.messages() else { return false };
-        let sent = context::request_messages(&messages);
-        matches!(sent.last(), Some(RequestMessage::User(_) | RequestMessage::ToolResult { .. }))
-            || !self.control.queued().is_empty()
+    /// What stands in the place of an entry's content.
+    fn replacement(&self, target: &EntryId, replacement: Value) -> Result<Value, String> {
+        let content = replacement.get("content");
+        if !replacement.is_null() && !content.is_some_and(|content| content.is_string() || content.is_array()) {
+            return Err("Context edit replacement must be null or contain string/array content".to_owned());
+        }
+        let (entry, is_on_branch) = self.control.with_session(|session| {
+            let on = session.leaf().and_then(|leaf| session.common_ancestor(leaf, target)).as_ref() == Some(target);
+            (session.entry(target), on)
+        });
+        let entry = entry.map_err(|error| error.to_string())?.ok_or_else(|| format!("Entry {target} not found"))?;
+        if !is_on_branch {
+            return Err(format!("Entry {target} is not on the active branch"));
+        }
+        match (&entry.body, content.and_then(Value::as_str)) {
+            (Body::Message { message: Message::Assistant(_) | Message::ToolResult(_) }, Some(text)) => {
+                Ok(json!({"content": [Block::text(text)]}))
+            }
+            (Body::Message { message: Message::User(_) | Message::Assistant(_) | Message::ToolResult(_) }, _)
+            | (Body::CustomMessage { .. }, _) => Ok(replacement),
+            _ => Err(format!("Entry {target} does not contribute editable model content")),
+        }
     }
 
-    /// The conversation as it stands, for handlers that decide whether it goes on.
-    fn preview(&self) -> Result<Value, ControlError> {
+    /// The conversation as it would stand with these entries, for handlers that decide whether it goes on.
+    fn preview(&self, boundary: &str, drafted: &[Entry]) -> Result<Value, ControlError> {
         let seen = self.control.with_session(Session::seen)?;
-        let branch = refs(&seen);
+        let branch: Vec<&Entry> = refs(&seen).into_iter().chain(drafted).collect();
         let projection = context::projection(&branch);
         let entries: Vec<Value> = projection
             .iter()
             .map(|projected| json!({"sourceEntry": projected.entry.to_value(), "messages": projected.messages}))
             .collect();
         let messages: Vec<Message> = projection.into_iter().flat_map(|projected| projected.messages).collect();
-        let sent: Vec<Value> = context::request_messages(&messages).iter().map(RequestMessage::to_value).collect();
+        let sent = context::for_models(&messages);
+        let is_said = |message: &Message| !matches!(message, Message::System(_));
+        let awaits_reply = sent.iter().any(is_said) && !matches!(sent.last(), Some(Message::Assistant(_)));
+        let (next, by_the_way) = {
+            let settings = self.settings.borrow();
+            self.control.next_queued(settings.steer_all, settings.follow_up_all)
+        };
+        let goes_on_with_queue = !next.is_empty() && (boundary == "turn_end" || !awaits_reply);
         Ok(json!({
             "contextEntries": entries,
             "contextMessages": messages,
             "llmMessages": sent,
-            "pendingMessages": self.control.queued(),
-            "canContinue": self.can_continue(),
+            "canContinue": awaits_reply || !by_the_way.is_empty() || goes_on_with_queue,
+            "pendingMessages": next.into_iter().chain(by_the_way).collect::<Vec<_>>(),
         }))
     }
 

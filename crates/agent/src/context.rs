@@ -182,13 +182,22 @@ pub(crate) fn request_messages(messages: &[Message]) -> Vec<RequestMessage> {
     out
 }
 
-/// The conversation in the roles that models know, complete.
+/// The conversation in the roles that models know, complete: without what they are told of prompt and tools, which a request
+/// has elsewhere.
 pub(crate) fn conversation(messages: &[Message]) -> Vec<Message> {
+    let sent = for_models(messages).into_iter();
+    sent.filter(|message| !matches!(message, Message::System(_))).collect()
+}
+
+/// The same with it.
+pub(crate) fn for_models(messages: &[Message]) -> Vec<Message> {
     let user = |content: Content, timestamp| Message::User(UserMessage { content, timestamp });
     messages
         .iter()
         .filter_map(|message| match message {
-            Message::User(_) | Message::Assistant(_) | Message::ToolResult(_) => Some(message.clone()),
+            Message::User(_) | Message::Assistant(_) | Message::ToolResult(_) | Message::System(_) => {
+                Some(message.clone())
+            }
             Message::Custom(custom) => Some(user(custom.content.blocks().into(), custom.timestamp)),
             Message::BashExecution(run) if run.exclude_from_context != Some(true) => {
                 Some(user(vec![Block::text(bash_text(run))].into(), run.timestamp))
@@ -197,7 +206,7 @@ pub(crate) fn conversation(messages: &[Message]) -> Vec<Message> {
                 let timestamp = value.get("timestamp").and_then(Value::as_u64).unwrap_or(0);
                 summary_text(value).map(|text| user(vec![Block::text(text)].into(), timestamp))
             }
-            Message::BashExecution(_) | Message::System(_) => None,
+            Message::BashExecution(_) => None,
         })
         .collect()
 }

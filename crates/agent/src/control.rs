@@ -393,15 +393,13 @@ impl AgentControl {
 
     /// Waits until [`AgentControl::is_settled`].
     pub async fn settled(&self) {
-        loop {
-            let quieter = self.0.quieter.notified();
-            tokio::pin!(quieter);
-            quieter.as_mut().enable();
-            if self.is_settled() {
-                return;
-            }
-            quieter.await;
-        }
+        self.until(|inner| inner.run.is_none() && inner.summaries.is_empty() && !inner.queues.has_runs()).await;
+    }
+
+    /// Waits until nothing is on. What a person is to have said has not begun while handlers of `input` hear of it; a message
+    /// that asks for a turn has.
+    pub(crate) async fn resting(&self) {
+        self.until(|inner| inner.run.is_none() && inner.summaries.is_empty() && !inner.queues.has_turns()).await;
     }
 
     /// Waits until no run is on.
@@ -485,19 +483,40 @@ impl AgentControl {
 
     /// A compaction. Without an entry to keep it keeps none before itself.
     pub(crate) fn append_compaction(&self, summary: Summary, from_hook: bool) -> Result<EntryId, ControlError> {
+        let seen = self.with_session(Session::seen)?;
+        self.appended(|session| {
+            session.append_named(|own| {
+                let first_kept = summary.first_kept.clone().or_else(|| Some(own.clone()));
+                self.compaction(Summary { first_kept, ..summary }, from_hook, &refs(&seen))
+            })
+        })
+    }
+
+    /// An entry that was drafted under another name.
+    pub(crate) fn append_drafted(&self, drafted: Entry) -> Result<EntryId, ControlError> {
+        let Entry { id, mut body, .. } = drafted;
+        self.appended(|session| {
+            session.append_named(|own| {
+                if let Body::Compaction { first_kept_entry_id, .. } = &mut body
+                    && *first_kept_entry_id == id
+                {
+                    first_kept_entry_id.clone_from(own);
+                }
+                body
+            })
+        })
+    }
+
+    /// What a compaction of a branch says, with what models were told of prompt and tools.
+    pub(crate) fn compaction(&self, summary: Summary, from_hook: bool, branch: &[&Entry]) -> Body {
         let Summary { text, details, usage, first_kept, tokens_before } = summary;
         let mut extra = crate::summary::rest(details, usage, from_hook);
-        let seen = self.with_session(Session::seen)?;
-        if let Some(told) = transcript::holds(&context::told(&refs(&seen))) {
+        if let Some(told) = transcript::holds(&context::told(branch)) {
             let told = SystemMessage { timestamp: self.0.ambient.clock.epoch_ms(), ..told };
             extra.insert("systemMessage".to_owned(), Message::System(told).to_value());
         }
-        self.appended(|session| {
-            session.append_named(|own| {
-                let first_kept_entry_id = first_kept.unwrap_or_else(|| own.clone());
-                Body::Compaction { summary: text, first_kept_entry_id, tokens_before, extra }
-            })
-        })
+        let first_kept_entry_id = first_kept.unwrap_or_else(|| EntryId(String::new()));
+        Body::Compaction { summary: text, first_kept_entry_id, tokens_before, extra }
     }
 
     pub(crate) fn append_message(&self, message: &Message) -> Result<EntryId, ControlError> {

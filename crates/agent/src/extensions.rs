@@ -11,7 +11,7 @@ use crate::models::{Credentials, Offer};
 use crate::provider::Model;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use pijs_host::PiProfile;
+use pijs_host::{Between, PiProfile};
 use pijs_hostcall::Behind;
 use pijs_protocol::StreamSource;
 use pijs_protocol::stream::Injection;
@@ -98,6 +98,21 @@ pub trait Extensions {
     /// ends. Answers which could not be loaded, and why. `in_session`: the session stays the same one.
     fn reload(&self, _in_session: bool) -> LocalBoxFuture<'_, Vec<(String, String)>> {
         async { Vec::new() }.boxed_local()
+    }
+    /// Tells handlers of whom each sees what those before it left: after each, `between` brings the event up to date. What it
+    /// refuses is reported as an error of that handler.
+    fn emit_between<'a>(&'a self, event: Event, between: &'a mut Between<'a>) -> LocalBoxFuture<'a, EventOutcome> {
+        async move {
+            let mut outcome = self.emit(event).await;
+            if let Some(Value::Object(answer)) = &outcome.answer {
+                outcome.payload.extend(answer.clone());
+            }
+            if let Err(message) = between(&mut outcome.payload) {
+                self.report("<boundary>", "boundary", &message);
+            }
+            outcome
+        }
+        .boxed_local()
     }
     /// Waits until the extension of a tool has done what it does at once when it is called.
     fn begun<'a>(&'a self, _tool: &'a str) -> LocalBoxFuture<'a, ()> {

@@ -10,8 +10,8 @@ use crate::queued::Queue;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use pijs_host::{
-    CallbackOutcome, CommandOutcome, Host, Owner, Package, PiProfile, ReadableState, Signal, StreamOutcome, ToolInfo,
-    ToolOutcome,
+    Between, CallbackOutcome, CommandOutcome, Host, Outcome, Owner, Package, PiProfile, ReadableState, Signal,
+    StreamOutcome, ToolInfo, ToolOutcome,
 };
 use pijs_hostcall::Behind;
 use pijs_protocol::registration::{Registration, ToolSpec};
@@ -83,6 +83,21 @@ impl HostExtensions {
     }
 }
 
+/// The event as the host tells it.
+fn emitted(event: Event) -> pijs_host::Event {
+    let told = pijs_host::Event::new(event.name);
+    event.payload.into_iter().fold(told, |told, (key, value)| told.with(&key, value))
+}
+
+fn told(outcome: Outcome) -> EventOutcome {
+    EventOutcome {
+        payload: outcome.payload,
+        answer: outcome.answer,
+        thrown: outcome.thrown.map(|error| error.message),
+        authors: outcome.authors.iter().map(ToString::to_string).collect(),
+    }
+}
+
 /// What a function of a provider returned.
 fn returned(provider: &str, answer: CallbackOutcome) -> Result<Value, String> {
     match answer {
@@ -99,11 +114,8 @@ impl Extensions for HostExtensions {
     }
 
     fn emit(&self, event: Event) -> LocalBoxFuture<'_, EventOutcome> {
-        let emitted = event
-            .payload
-            .into_iter()
-            .fold(pijs_host::Event::new(event.name), |event, (key, value)| event.with(&key, value));
-        let cancel = event.cancel;
+        let cancel = event.cancel.clone();
+        let emitted = emitted(event);
         let profile = self.host.profile();
         if profile.queues(emitted.name()) {
             self.queue.push(emitted);
@@ -134,14 +146,16 @@ impl Extensions for HostExtensions {
                     }
                 }
             };
-            EventOutcome {
-                payload: outcome.payload,
-                answer: outcome.answer,
-                thrown: outcome.thrown.map(|error| error.message),
-                authors: outcome.authors.iter().map(ToString::to_string).collect(),
-            }
+            told(outcome)
         }
         .boxed_local()
+    }
+
+    fn emit_between<'a>(&'a self, event: Event, between: &'a mut Between<'a>) -> LocalBoxFuture<'a, EventOutcome> {
+        if self.host.profile().queues(event.name) {
+            return self.emit(event);
+        }
+        async move { told(self.host.emit_between(emitted(event), between).await) }.boxed_local()
     }
 
     fn profile(&self) -> PiProfile {

@@ -206,9 +206,6 @@ impl Agent {
     async fn turns(&self, run: &mut Run, prompts: Vec<Message>) -> Result<Ending, AgentError> {
         self.emit(AgentEvent::AgentStart).await?;
         let mut incoming = prompts;
-        if !run.steered {
-            incoming.extend(self.steering());
-        }
         for index in 0..self.options.max_turns {
             if index > 0 {
                 self.compact_before_turn(&run.cancel).await?;
@@ -225,6 +222,17 @@ impl Agent {
             self.emit(AgentEvent::TurnStart { index, timestamp: self.now() }).await?;
             for message in std::mem::take(&mut incoming) {
                 self.say(run, message).await?;
+            }
+            if index == 0 && !run.steered {
+                // What was sent up to here goes with the first request.
+                self.arrivals().await;
+                let mut steering = self.steering();
+                if !steering.is_empty() {
+                    self.declare_tools(&mut steering);
+                }
+                for message in steering {
+                    self.say(run, message).await?;
+                }
             }
             self.verdicts.borrow_mut().begin_turn();
             let reply = match self.reply(run).await? {

@@ -109,18 +109,21 @@ pub(crate) struct Choice {
     pub(crate) scope: Vec<Chosen>,
     /// Whether a session that goes on keeps its own model.
     pub(crate) session_first: bool,
+    /// Whether a person named it: then no session's own counts.
+    pub(crate) is_named: bool,
 }
 
 impl Choice {
     /// A model that needs no choice.
     pub(crate) fn ready(args: &RunArgs, model: Model) -> Result<Self> {
         let thinking = level(args).unwrap_or(THINKING).to_owned();
-        Ok(Self { model, thinking, scope: Vec::new(), session_first: false })
+        Ok(Self { model, thinking, scope: Vec::new(), session_first: false, is_named: true })
     }
 
     /// No model: whoever stays chooses one later.
     fn none(session_first: bool) -> Self {
-        Self { model: Model::unknown(), thinking: "off".to_owned(), scope: Vec::new(), session_first }
+        let (model, thinking) = (Model::unknown(), "off".to_owned());
+        Self { model, thinking, scope: Vec::new(), session_first, is_named: false }
     }
 }
 
@@ -163,7 +166,8 @@ pub(crate) fn choose(
     let own = || models.find(&left.as_ref()?.0, &left.as_ref()?.1).filter(|model| models.is_available(model));
     let usable = || default().filter(|model| models.is_available(model));
     let plain = |model: Model| Chosen { model, thinking: None, warning: None };
-    let session_first = named.is_none() && left.is_some();
+    let is_named = named.is_some();
+    let session_first = !is_named && left.is_some();
     let chosen = named
         .or_else(in_scope)
         .or_else(|| own().or_else(usable).map(plain))
@@ -186,7 +190,7 @@ pub(crate) fn choose(
         return Err(no_key(&model));
     }
     let thinking = level.or(thinking).or(settings.default_thinking_level);
-    Ok(Choice { model, thinking: thinking.unwrap_or_else(|| THINKING.to_owned()), scope, session_first })
+    Ok(Choice { model, thinking: thinking.unwrap_or_else(|| THINKING.to_owned()), scope, session_first, is_named })
 }
 
 /// What `--models`, or the setting, lets the next-model key go through.

@@ -345,6 +345,9 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     if args.thinking.is_some() {
         agent.insist_on_thinking();
     }
+    if choice.is_named {
+        agent.insist_on_model();
+    }
     agent.set_scope(choice.scope);
     let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
     let context_files = !args.resources.no_context_files;

@@ -19,6 +19,9 @@ use std::path::{Component, Path};
 use std::rc::Rc;
 use tokio::sync::oneshot;
 
+/// Brings an event up to date between two handlers; an error is what is wrong with the answer of the one before.
+pub type Between<'a> = dyn FnMut(&mut Map<String, Value>) -> Result<(), String> + 'a;
+
 /// One handler, as it was registered when the event began.
 struct Target {
     slot: Rc<Slot>,
@@ -34,6 +37,12 @@ impl Host {
     /// Never fails: what a handler throws is reported ([`Host::reports`]) and the next one runs; for
     /// `tool_call` and `user_bash` it is in [`Outcome::thrown`] instead.
     pub async fn emit(&self, event: Event) -> Outcome {
+        self.emit_between(event, &mut |_| Ok(())).await
+    }
+
+    /// The same; after each handler `between` brings the event up to date for the next one. What it refuses is reported as
+    /// an error of the handler that answered last.
+    pub async fn emit_between(&self, event: Event, between: &mut Between<'_>) -> Outcome {
         if event.name() == "session_start" {
             self.0.session_started.set(true);
         }
@@ -43,20 +52,20 @@ impl Host {
             self.live(&slot).await;
         }
         if !self.profile().fires(event.name()) {
-            return self.go_round(&event, Vec::new()).await;
+            return self.go_round(&event, Vec::new(), between).await;
         }
         let event = event.trimmed(self.profile());
         let targets = self.live_slots().iter().flat_map(|slot| targets(slot, event.name())).collect();
-        self.go_round(&event, targets).await
+        self.go_round(&event, targets, between).await
     }
 
     /// Says an event to the handlers of one extension only.
     pub(crate) async fn emit_to(&self, slot: &Rc<Slot>, event: &Event) -> Outcome {
         let targets = targets(slot, event.name());
-        self.go_round(event, targets).await
+        self.go_round(event, targets, &mut |_| Ok(())).await
     }
 
-    async fn go_round(&self, event: &Event, targets: Vec<Target>) -> Outcome {
+    async fn go_round(&self, event: &Event, targets: Vec<Target>, between: &mut Between<'_>) -> Outcome {
         let mut round = Round::new(event);
         let _under_way = UnderWay::begin(&self.0.rounds);
         for target in targets {
@@ -91,6 +100,10 @@ impl Host {
                 self.report(slot, Some(target.entry), ReportKind::Error(error));
             }
             if let Some(message) = taken.complaint {
+                let error = plain_error(target.entry, event.name(), message);
+                self.report(slot, Some(target.entry), ReportKind::Error(error));
+            }
+            if let Err(message) = between(round.payload_mut()) {
                 let error = plain_error(target.entry, event.name(), message);
                 self.report(slot, Some(target.entry), ReportKind::Error(error));
             }

@@ -294,7 +294,14 @@ impl Host {
             stack: None,
             position: None,
         };
-        let report = Report { extension, path: path.to_owned(), kind: ReportKind::Error(error) };
+        self.tell(&Report { extension, path: path.to_owned(), kind: ReportKind::Error(error) });
+    }
+
+    /// Everybody who listens to reports hears of it.
+    fn tell(&self, report: &Report) {
+        if let Some(observer) = &self.0.observer {
+            observer.report(report);
+        }
         let mut subscriptions = self.0.subscriptions.borrow_mut();
         subscriptions.retain(Reports::is_wanted);
         for subscription in subscriptions.iter() {
@@ -456,17 +463,10 @@ impl Host {
             Report { extension: extension.package.id().clone(), path: extension.path(entry), kind }
         };
         tracing::debug!(%report, "extension report");
-        if let Some(observer) = &self.0.observer {
-            observer.report(&report);
-        }
         if let ReportKind::Error(error) = &report.kind {
             record::threw(&self.0, &slot.cell.borrow().caller, error);
         }
-        let mut subscriptions = self.0.subscriptions.borrow_mut();
-        subscriptions.retain(Reports::is_wanted);
-        for subscription in subscriptions.iter() {
-            subscription.push(report.clone());
-        }
+        self.tell(&report);
     }
 
     pub(crate) fn notify_driver(&self) {

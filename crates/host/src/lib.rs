@@ -61,6 +61,7 @@ mod taint;
 mod turn;
 
 pub use bulk::{ANSWER_BYTES, REGISTRATION_BYTES, RETRY_BYTES};
+pub use emit::Between;
 pub use events::Event;
 pub use flood::ReportBudget;
 pub use host::Host;

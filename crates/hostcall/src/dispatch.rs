@@ -190,7 +190,8 @@ impl Dispatcher {
     /// Whether a synchronous call may take longer than a look at a disk: a program runs, a server or a person is
     /// asked, time passes. A host with other things to do gives such a call a thread of its own.
     pub fn may_wait(&self, caller: &Caller, call: &HostCall) -> bool {
-        const PROMPT: [&str; 6] = ["fs", "session", "env", "log", "events", "tools"];
+        // What is shown is shown at once; a dialog's answer comes by another call.
+        const PROMPT: [&str; 7] = ["fs", "session", "env", "log", "events", "tools", "ui"];
         !PROMPT.contains(&call.method.as_str())
             || derive(&call.method, &call.params).is_ok_and(|required| {
                 matches!(self.inner.gate.judge(caller, &call.method, &required), Ok(Judgement::Ask(..)))

@@ -73,8 +73,11 @@ impl Played {
             return;
         }
         let expected = self.expected(name);
+        // Extensions of the folder can be named as examples: then what they threw names no place of a machine.
+        let folder = self.folder().display().to_string();
+        let options = [self.options, &["--examples", &folder]].concat();
         for isolation in ISOLATIONS {
-            let found = differences(&expected, &drive(&self.scenario(name), isolation, self.options));
+            let found = differences(&expected, &drive(&self.scenario(name), isolation, &options));
             assert!(found.is_empty(), "{name} in a {isolation}:\n{}", found.join("\n"));
         }
     }

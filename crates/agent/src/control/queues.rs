@@ -160,7 +160,7 @@ impl AgentControl {
         self.until(|inner| inner.arriving == 0 && inner.telling == 0).await;
     }
 
-    async fn until(&self, is_so: impl Fn(&Inner) -> bool) {
+    pub(super) async fn until(&self, is_so: impl Fn(&Inner) -> bool) {
         loop {
             let quieter = self.0.quieter.notified();
             tokio::pin!(quieter);
@@ -249,10 +249,16 @@ impl AgentControl {
         !inner.queues.steering.is_empty() || !inner.queues.follow_up.is_empty()
     }
 
-    /// What waits for the model, the next first.
-    pub(crate) fn queued(&self) -> Vec<Message> {
-        let inner = self.lock();
-        inner.queues.steering.iter().chain(&inner.queues.follow_up).cloned().collect()
+    /// What the next request would take of what waits, and what was said without a request of its own. The arguments say
+    /// whether all of a queue go at a time.
+    pub(crate) fn next_queued(&self, steer_all: bool, follow_up_all: bool) -> (Vec<Message>, Vec<Message>) {
+        let queues = &self.lock().queues;
+        let next = |queue: &VecDeque<Message>, all: bool| -> Vec<Message> {
+            queue.iter().take(if all { usize::MAX } else { 1 }).cloned().collect()
+        };
+        let steering = next(&queues.steering, steer_all);
+        let taken = if steering.is_empty() { next(&queues.follow_up, follow_up_all) } else { steering };
+        (taken, queues.after_turn.iter().cloned().map(Message::Custom).collect())
     }
 
     pub(crate) fn take_steering(&self) -> Option<Message> {
@@ -346,6 +352,11 @@ impl Queues {
         if let Some(Message::User(user)) = message {
             self.taken.push((how, user.content.text()));
         }
+    }
+
+    /// Whether a message waits that asked for a turn.
+    pub(super) fn has_turns(&self) -> bool {
+        self.runs.iter().any(|run| matches!(run, Pending::Custom(_)))
     }
 
     /// Whether a run waits to begin.

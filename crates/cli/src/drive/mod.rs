@@ -324,6 +324,7 @@ impl Stage {
         words.pi_folder = Some(crate::words::pi_folder(&surroundings).display().to_string());
         agent.set_words(Arc::new(words));
         agent.set_initial_thinking(scenario.thinking.as_deref().unwrap_or("off"));
+        agent.insist_on_model();
         let mut quiet = Settings::default();
         (quiet.compaction.enabled, quiet.retry.enabled) = (false, false);
         agent.set_settings(crate::grants::agent_settings(quiet, &scenario.settings));

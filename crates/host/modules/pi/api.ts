@@ -244,7 +244,7 @@ export function createApi(entry: Entry, ctx: object): object {
       },
       on(channel: string, listener: Callable): () => void {
         entry.assertUsable();
-        const stop = listen(channel, listener, entry.index);
+        const stop = listen(channel, listener);
         entry.onFailure(stop);
         return stop;
       },

@@ -11,13 +11,13 @@ import { console } from "pi:web/console";
 
 type Listener = (data: unknown) => unknown;
 
-const channels = new Map<string, Set<{ listener: Listener; entry: number | undefined }>>();
+const channels = new Map<string, Set<{ listener: Listener }>>();
 
 /** Listens to a channel and returns the function that stops it. */
-export function listen(channel: string, listener: Listener, entry?: number): () => void {
+export function listen(channel: string, listener: Listener): () => void {
   let listeners = channels.get(channel);
   if (!listeners) channels.set(channel, (listeners = new Set()));
-  const record = { listener, entry };
+  const record = { listener };
   listeners.add(record);
   return () => {
     listeners.delete(record);
@@ -51,11 +51,9 @@ function tellObserver(channel: string, data: unknown): void {
 export function deliver(channel: string, data: unknown): void {
   const listeners = channels.get(channel);
   if (!listeners) return;
-  for (const { listener, entry } of [...listeners]) {
-    const failed = (error: unknown) => {
-      console.error(`Event handler error (${channel}):`, error);
-      sendError(error, `events:${channel}`, entry);
-    };
+  for (const { listener } of [...listeners]) {
+    // pi writes it where a person looks, and tells nobody else.
+    const failed = (error: unknown) => console.error(`Event handler error (${channel}):`, error);
     try {
       const result = listener(data);
       if (result instanceof Promise) result.then(undefined, failed);

@@ -126,6 +126,10 @@ impl Round {
         &self.payload
     }
 
+    pub(crate) fn payload_mut(&mut self) -> &mut Map<String, Value> {
+        &mut self.payload
+    }
+
     pub(crate) fn mutable(&self) -> &'static [&'static str] {
         self.rule.mutable
     }
