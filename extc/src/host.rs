@@ -41,24 +41,30 @@ pub fn host_modules(cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure
     let key = embedded_key();
     match carried::artifact(&key) {
         Some(carried) => Ok(carried),
-        None => compile_once(&embedded(), &key, cache),
+        None => compile_once(&embedded(), &key, cache, Artifact::into_code),
     }
 }
 
-/// Compiles any set of host modules: what [`host_modules`] does, for tests of single modules.
+/// Compiles any set of modules as [`host_modules`] does, with their sources: for tests, which are told where something threw.
 ///
 /// # Errors
 ///
 /// As [`host_modules`].
 pub fn compile_host_modules(modules: &[HostSource<'_>], cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure> {
-    compile_once(modules, &key(modules), cache)
+    compile_once(modules, &key(modules), cache, |whole| whole)
 }
 
-fn compile_once(modules: &[HostSource<'_>], key: &Key, cache: Option<&Cache>) -> Result<Arc<Verified>, BuildFailure> {
+/// `kept` is what is kept of the set, here and in the cache.
+fn compile_once(
+    modules: &[HostSource<'_>],
+    key: &Key,
+    cache: Option<&Cache>,
+    kept: fn(Artifact) -> Artifact,
+) -> Result<Arc<Verified>, BuildFailure> {
     if let Some(hit) = cache.and_then(|cache| cache.load(key, HOST_MODULES_ID)) {
         return Ok(Arc::new(hit.artifact));
     }
-    let artifact = with_large_stack(|| compile(modules, key))??.into_code();
+    let artifact = kept(with_large_stack(|| compile(modules, key))??);
     if let Some(cache) = cache {
         // A set that could not be stored is compiled again next time; nothing else follows from it.
         let _ = cache.store(key, HOST_MODULES_ID, &pijs_artifact::encode(&artifact));
