@@ -98,3 +98,8 @@ fn a_server_of_ones_own_is_reached_by_every_way() {
 fn variables_that_steer_nothing_reach_programs() {
     as_in_pi("idle-environment");
 }
+
+#[test]
+fn how_full_the_context_is_is_known_from_the_first_event_on() {
+    as_in_pi("context-size");
+}

@@ -323,7 +323,10 @@ impl Agent {
         self.publish_tools();
         let header = self.control.with_session(|session| session.header().clone());
         self.show_only(&AgentEvent::Session(&header))?;
-        self.restore_model().await
+        self.restore_model().await?;
+        // Handlers of `session_start` draw it already.
+        self.publish_usage();
+        Ok(())
     }
 
     /// `session_start`, then `resources_discover`.
