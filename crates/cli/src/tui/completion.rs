@@ -249,10 +249,13 @@ impl View {
             let was = begins(self.editor.text());
             self.editor.put(&lines.join("\n"), before + byte_of(lines[line], col));
             // Keys wait while it is put in: what was typed ahead is not the Enter of a command that nobody typed.
-            if was != begins(self.editor.text())
-                && let Some(provider) = self.providers.last()
-            {
-                self.note_put(&provider.id.0.clone());
+            let is = begins(self.editor.text());
+            if let Some(by) = self.providers.last().map(|provider| provider.id.0.clone()) {
+                match is {
+                    _ if was != is => self.note_put(&by),
+                    Some('!') => self.note_continued(&by),
+                    _ => {}
+                }
             }
         }
     }
@@ -296,6 +299,27 @@ mod tests {
             assert_eq!(view.take_suggestions(request, &answer(prefix, &[value])), []);
             assert_eq!(view.editor.text(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_command_that_a_provider_made_is_read_before_it_runs() {
+        let extension = pijs_protocol::ExtensionId::new("x");
+        let changed = |text: &str, to: &str| {
+            let mut view = view(text);
+            view.providers.push(Provider { id: (extension.clone(), 1), triggers: Vec::new() });
+            let answer = json!({"lines": [to], "cursorLine": 0, "cursorCol": to.len()});
+            view.applied(&Request::new(text, text.len(), false), &answer);
+            assert_eq!(view.editor.text(), to);
+            view
+        };
+        let now = std::time::Instant::now();
+        for (text, to, by) in [("ls", "!evil", Some(&extension)), ("!ls", "!evil", None)] {
+            let mut view = changed(text, to);
+            assert_eq!(view.says(now), None, "nobody could read it");
+            view.put.as_mut().unwrap().since = Some(now);
+            assert_eq!(view.says(now + super::super::layers::DEAD_TIME), Some(by.cloned()));
+        }
+        assert_eq!(changed("see @a", "see @abc ").says(now), Some(None));
     }
 
     #[test]

@@ -17,12 +17,19 @@ pub(super) struct Put {
     by: ExtensionId,
     /// Since when it can be read.
     pub(super) since: Option<Instant>,
+    /// All of it is the extension's; else it went on with what the person wrote.
+    is_whole: bool,
 }
 
 impl View {
     /// The text is an extension's from now on, until it is said or nothing is left of it.
     pub(super) fn note_put(&mut self, extension: &ExtensionId) {
-        self.put = Some(Put { by: extension.clone(), since: None });
+        self.put = Some(Put { by: extension.clone(), since: None, is_whole: true });
+    }
+
+    /// The extension went on with what the person wrote.
+    pub(super) fn note_continued(&mut self, extension: &ExtensionId) {
+        self.put = Some(Put { by: extension.clone(), since: None, is_whole: false });
     }
 
     /// Whether Enter says what is in the editor: `None` for not yet, and whose text it is.
@@ -33,7 +40,7 @@ impl View {
             self.say(Style::Warning, &words);
             return None;
         }
-        Some(self.put.take().map(|put| put.by))
+        Some(self.put.take().filter(|put| put.is_whole).map(|put| put.by))
     }
 }
 
