@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 /// One package: what is installed, which answers are given, what is done with it, and what came of it in the real pi.
 ///
-/// `{{cwd}}`, `{{home}}`, `{{tmp}}`, `{{server:I}}` (its address with scheme) and `{{port:I}}` are replaced in `files`,
-/// `home`, `programs`, `env`, `servers`, `model`, `answers` and `steps`; elsewhere they stand for themselves.
+/// `{{cwd}}`, `{{home}}`, `{{tmp}}`, `{{owner}}` (`uid-1000`), `{{server:I}}` (its address with scheme) and `{{port:I}}`
+/// are replaced in `files`, `home`, `programs`, `env`, `servers`, `model`, `answers` and `steps`; elsewhere they stand for
+/// themselves.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fixture {

@@ -33,7 +33,7 @@ use serde_json::{Map, Value, json};
 use session::Session;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -255,7 +255,12 @@ impl World {
 
     fn places(&self) -> Vec<(String, String)> {
         let folders = ["cwd", "home", "tmp", "bin"].map(|name| (name, self.path(name)));
-        folders.map(|(name, path)| (format!("{{{{{name}}}}}"), path.display().to_string())).into()
+        let mut places: Vec<_> =
+            folders.map(|(name, path)| (format!("{{{{{name}}}}}"), path.display().to_string())).into();
+        // Folders of a user's own are named so in the temporary one, which all users share.
+        let owner = std::fs::metadata(self.path("cwd")).map(|folder| folder.uid());
+        places.extend(owner.ok().map(|uid| ("{{owner}}".to_owned(), format!("uid-{uid}"))));
+        places
     }
 
     fn fill(&self, fixture: &Fixture, model: &Server, registry: &Server) -> Result<()> {
