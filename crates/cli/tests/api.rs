@@ -271,7 +271,7 @@ fn exec_runs_only_what_was_granted_and_ends_in_time() {
 #[test]
 fn messages_are_delivered_as_asked() {
     let world = World::new();
-    let model = world.script(&[&["one"], &["two"], &["three"], &["four"]]);
+    let model = world.script(&[&["one"], &["two"], &["three"]]);
     let source = "export default (pi: any) => { let first = true;
       const draft = (content: string) => ({ customType: 'note', content, display: true });
       pi.on('session_start', () => {
@@ -298,18 +298,9 @@ fn messages_are_delivered_as_asked() {
             _ => None,
         })
         .collect();
-    let order = [
-        "at once",
-        "the prompt",
-        "with the prompt",
-        "one",
-        "steered",
-        "two",
-        "steered too",
-        "three",
-        "and last",
-        "four",
-    ];
+    // What is steered at the turn's start goes with its request, one message at a time (fixtures/ordered/waiting).
+    let order =
+        ["at once", "the prompt", "with the prompt", "steered", "one", "steered too", "two", "and last", "three"];
     assert_eq!(said, order);
 }
 
