@@ -6,6 +6,7 @@
  */
 
 import { AbortController } from "pi:web/abort";
+import { structuredClone } from "pi:web/clone";
 
 type Config = Record<string, any>;
 
