@@ -34,6 +34,7 @@ const SCENARIOS: &[Scenario] = &[
     ("a_session_is_filled_so_far", "session.room", a_session_is_filled_so_far),
     ("a_lock_has_one_holder", "durable.lock", walls::a_lock_has_one_holder),
     ("files_of_one_leave_room_for_others", "fs.handles", walls::files_of_one_leave_room_for_others),
+    ("watches_of_one_leave_room_for_others", "fs.watched", walls::watches_of_one_leave_room_for_others),
     ("what_nobody_takes_is_not_read", "quota.untaken", walls::what_nobody_takes_is_not_read),
     ("changed_bytecode_is_refused", "artifact.mac", walls::changed_bytecode_is_refused),
     ("bytecode_of_another_id_is_refused", "artifact.mac", walls::bytecode_of_another_id_is_refused),

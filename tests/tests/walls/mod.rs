@@ -70,6 +70,35 @@ pub(crate) fn files_of_one_leave_room_for_others() -> bool {
     opened as u64 <= LIMIT / 4
 }
 
+/// Q14: what an extension watches with all its folders leaves most of the process's files to everybody else.
+pub(crate) fn watches_of_one_leave_room_for_others() -> bool {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    use std::sync::mpsc;
+    const LIMIT: u64 = 256;
+    /// More than its share, and fewer than there are.
+    const FOLDERS: u64 = LIMIT / 4 + 36;
+    let folder = tempfile::tempdir().expect("a folder");
+    let project = folder.path().canonicalize().expect("it is there");
+    for number in 0..FOLDERS {
+        std::fs::create_dir(project.join(number.to_string())).expect("a folder");
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(LIMIT), maximum: Some(LIMIT) }).expect("a lower limit");
+    let dispatcher = files_of(&project);
+    let caller = Caller::new(Arc::new(Profile::new("path:/x")));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let (answers, answered) = mpsc::channel();
+    let watch = json!({ "op": "watch", "path": ".", "recursive": true });
+    let Value::Object(params) = watch else { unreachable!("an object") };
+    let call = HostCall { capability: Capability::new("read"), method: "fs".to_owned(), params, ..super::call(0, "") };
+    runtime.spawn(dispatcher.call(&caller, call, move |result| {
+        // A test that has seen enough no longer listens.
+        let _ = answers.send(result.is_error);
+    }));
+    // A watch that stands has no answer.
+    answered.recv_timeout(Duration::from_secs(10)).is_ok_and(|is_error| is_error)
+}
+
 /// D05: an extension that reads file after file and takes no answer does not fill the host's memory with them.
 pub(crate) fn what_nobody_takes_is_not_read() -> bool {
     use std::sync::mpsc;

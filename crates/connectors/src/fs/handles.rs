@@ -8,7 +8,7 @@ use crate::params;
 use crate::system::{File, OpenHow};
 use pijs_hostcall::derive::OpenFlags;
 use pijs_hostcall::{Access, Output, Reason, Request};
-use pijs_protocol::{HostcallError, guard};
+use pijs_protocol::{ExtensionId, HostcallError, guard};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,6 +29,62 @@ const LONGEST_READ: u64 = 64 << 20;
 #[derive(Default)]
 pub(super) struct Handles {
     open: BTreeMap<u32, Handle>,
+    /// Further files of the process that its watches hold.
+    watched: usize,
+}
+
+impl Handles {
+    fn held(&self) -> usize {
+        self.open.len() + self.watched
+    }
+}
+
+/// Files of the process that one watch holds; given back with it.
+pub(super) struct Share {
+    inner: Arc<Inner>,
+    extension: ExtensionId,
+    files: usize,
+}
+
+impl Share {
+    pub(super) fn new(inner: &Arc<Inner>, extension: &ExtensionId) -> Self {
+        Self { inner: Arc::clone(inner), extension: extension.clone(), files: 0 }
+    }
+
+    /// Takes one more, if one more is the extension's.
+    pub(super) fn take(&mut self) -> Result<(), Failure> {
+        let mut handles = self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = self.inner.system.open_files();
+        let all: usize = handles.values().map(Handles::held).sum();
+        let own = handles.entry(self.extension.clone()).or_default();
+        let full = own.held() >= limit / SHARE_OF_ONE || all >= limit / SHARE_OF_ALL;
+        if full && guard::is_up("fs.watched") {
+            return Err(code(EMFILE).into());
+        }
+        own.watched += 1;
+        self.files += 1;
+        Ok(())
+    }
+
+    /// Gives one back.
+    pub(super) fn give(&mut self) {
+        self.give_back(1);
+    }
+
+    fn give_back(&mut self, files: usize) {
+        let mut handles = self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        // An extension that ended has nothing any more.
+        if let Some(own) = handles.get_mut(&self.extension) {
+            own.watched = own.watched.saturating_sub(files);
+        }
+        self.files -= files;
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.give_back(self.files);
+    }
 }
 
 /// One open file.
@@ -54,7 +110,7 @@ impl Inner {
         let (file, real) = self.open_at(request, path, flags).map_err(|failure| failure.at(&at))?;
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = self.system.open_files();
-        let all: usize = handles.values().map(|handles| handles.open.len()).sum();
+        let all: usize = handles.values().map(Handles::held).sum();
         let handles = handles.entry(request.caller.extension().clone()).or_default();
         let full = handles.open.len() >= MOST_OPEN.min(limit / SHARE_OF_ONE) || all >= limit / SHARE_OF_ALL;
         if full && guard::is_up("fs.handles") {

@@ -2,6 +2,7 @@
 
 use super::Inner;
 use super::error::{At, EFBIG, Failure, code};
+use super::handles::Share;
 use super::walk::Last;
 use crate::params;
 use crate::system::{Change, Dir, Kind, WatchId, Watcher};
@@ -34,6 +35,8 @@ struct Watch {
     name: String,
     real: PathBuf,
     recursive: bool,
+    /// One file for the watch, and one for each folder.
+    share: Share,
 }
 
 impl Inner {
@@ -66,10 +69,12 @@ impl Inner {
         }
     }
 
-    fn begin_watch(&self, request: &Request) -> Result<Watch, HostcallError> {
+    fn begin_watch(self: &Arc<Self>, request: &Request) -> Result<Watch, HostcallError> {
         let path = params::text(request, "path")?;
         let recursive = params::flag(request, "recursive")?;
         let at = At::path("watch", path);
+        let mut share = Share::new(self, request.caller.extension());
+        share.take().and_then(|()| share.take()).map_err(|failure| failure.at(&at))?;
         let mut watcher = self.system.watcher().map_err(|error| match error.kind() {
             std::io::ErrorKind::Unsupported => HostcallError::invalid(
                 "unsupported",
@@ -89,7 +94,7 @@ impl Inner {
                 }
                 _ => watcher.add(&*reached.dir, Some(reached.named()?))?,
             };
-            Ok(Watch { watcher, folders, top, name, real: reached.real, recursive })
+            Ok(Watch { watcher, folders, top, name, real: reached.real, recursive, share })
         });
         let mut watch = begun.map_err(|failure| failure.at(&at))?;
         if recursive && let Some((dir, _)) = watch.folders.get(&watch.top).cloned() {
@@ -136,7 +141,14 @@ impl Watch {
         if self.folders.len() >= MOST_FOLDERS {
             return Err(code(EFBIG).into());
         }
-        let id = self.watcher.add(&*child, None)?;
+        self.share.take()?;
+        let id = match self.watcher.add(&*child, None) {
+            Ok(id) => id,
+            Err(error) => {
+                self.share.give();
+                return Err(error.into());
+            }
+        };
         self.folders.insert(id, (Arc::clone(&child), at.to_owned()));
         self.below(&child, at, depth + 1, request, seen)
     }
@@ -155,7 +167,11 @@ impl Watch {
             match change {
                 Change::Overflow => tell("overflow", ""),
                 Change::Gone(watch) if watch == self.top => over = true,
-                Change::Gone(watch) => drop(self.folders.remove(&watch)),
+                Change::Gone(watch) => {
+                    if self.folders.remove(&watch).is_some() {
+                        self.share.give();
+                    }
+                }
                 Change::At { watch, name, is_rename, is_new_folder } => {
                     let event = if is_rename { "rename" } else { "change" };
                     let Some((dir, at)) = self.folders.get(&watch).cloned() else {
