@@ -1,10 +1,12 @@
 //! What is done before a realm is wanted: processes that wait, and code that lies ready for all of them.
 
-use crate::support::{NoHost, channels, delivery, host_modules, options};
+use crate::run;
+use crate::support::{NoHost, channels, host_modules, options};
 use pijs_artifact::Verified;
 use pijs_protocol::Now;
-use pijs_realm::{ProcessOptions, ProcessRealm, Realm, Shelf, Spare};
+use pijs_realm::{ProcessOptions, ProcessRealm, Shelf, Spare};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -37,7 +39,7 @@ fn workers_read_from_a_shelf_that_nobody_can_change() {
     // The last brings other modules than those that lie there.
     for (modules, mapped) in [(&modules, true), (&modules, true), (&host_modules(), false)] {
         let mut realm = open(&process, modules);
-        assert_eq!(channels(&realm.start(delivery(1, "echo"), &mut NoHost)), ["bus_event"]);
+        assert_eq!(channels(&run(&mut realm, 1, "echo", Value::Null, &mut NoHost)), ["bus_event"]);
         assert!(!mapped || maps_the_shelf(&realm));
         assert_eq!(realm.standing().expect("the worker lives").open_files, 1, "the shelf's descriptor is closed");
     }
