@@ -275,7 +275,7 @@ impl Agent {
         let from_extension = theirs.is_some();
         let summary = match theirs {
             Some(theirs) => {
-                let given = |key: &str| theirs.get(key).filter(|value| !value.is_null()).cloned();
+                let given = |key: &str| summary::given(&theirs, key);
                 let text = theirs.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned();
                 Some((text, summary::rest(given("details"), given("usage"), from_extension)))
             }

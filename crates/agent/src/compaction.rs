@@ -13,7 +13,7 @@ use crate::extensions::Event;
 use crate::message::{AssistantMessage, Message};
 use crate::session::{Body, Entry, EntryId, Session, refs};
 use crate::settings::CompactionSettings;
-use crate::summary::{FileOps, Summary, Written};
+use crate::summary::{self, FileOps, Summary, Written};
 use crate::tokens;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -260,12 +260,11 @@ impl Agent {
             theirs = outcome.field("compaction").filter(|compaction| compaction.is_object()).cloned();
         }
         *from_extension = theirs.is_some();
-        let given = |theirs: &Value, key: &str| theirs.get(key).filter(|value| !value.is_null()).cloned();
         let summary = match theirs {
             Some(theirs) => Summary {
                 text: theirs.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned(),
-                details: given(&theirs, "details"),
-                usage: given(&theirs, "usage"),
+                details: summary::given(&theirs, "details"),
+                usage: summary::given(&theirs, "usage"),
                 first_kept: theirs.get("firstKeptEntryId").and_then(Value::as_str).map(|id| EntryId(id.to_owned())),
                 tokens_before: theirs.get("tokensBefore").and_then(Value::as_u64).unwrap_or(preparation.tokens_before),
             },

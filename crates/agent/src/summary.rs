@@ -289,6 +289,11 @@ fn usable(what: &str, reply: &AssistantMessage) -> Result<(), String> {
     }
 }
 
+/// What a handler gave beside the text of its summary; null is nothing.
+pub(crate) fn given(theirs: &Value, key: &str) -> Option<Value> {
+    theirs.get(key).filter(|value| !value.is_null()).cloned()
+}
+
 /// `details`, `usage` and `fromHook` of an entry's rest, for those who build one.
 pub(crate) fn rest(details: Option<Value>, usage: Option<Value>, from_hook: bool) -> Map<String, Value> {
     let mut rest = Map::new();

@@ -75,7 +75,6 @@ struct Inner {
     asking: asking::Asking,
     sessions: sessions::Sessions,
     servers: servers::Servers,
-    sockets: sockets::Sockets,
     extensions: RwLock<BTreeMap<ExtensionId, Arc<Authority>>>,
     /// The first file that may hold secrets and that an extension has read.
     secrets: Mutex<BTreeMap<ExtensionId, String>>,
@@ -173,7 +172,6 @@ impl GateBuilder {
                 asking: asking::Asking::default(),
                 sessions: self.sessions,
                 servers: servers::Servers::default(),
-                sockets: sockets::Sockets::default(),
                 extensions: RwLock::default(),
                 secrets: Mutex::default(),
                 outside: Mutex::default(),

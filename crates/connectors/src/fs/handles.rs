@@ -244,3 +244,30 @@ impl Inner {
         Ok(Output::new(Value::Object(Map::new())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::MemoryFileSystem;
+
+    #[test]
+    fn what_a_watch_held_is_given_back_when_it_ends() {
+        let system = Arc::new(MemoryFileSystem::new());
+        let inner = Arc::new(Inner { system, roots: Mutex::default(), handles: Mutex::default() });
+        let extension = ExtensionId::new("x");
+        let held = || inner.handles.lock().unwrap().get(&extension).map(Handles::held);
+        let (mut one, mut other) = (Share::new(&inner, &extension), Share::new(&inner, &extension));
+        for _ in 0..3 {
+            assert!(one.take().is_ok());
+        }
+        assert!(other.take().is_ok());
+        assert_eq!(held(), Some(4));
+        one.give();
+        assert_eq!(held(), Some(3));
+        drop(one);
+        assert_eq!(held(), Some(1));
+        inner.handles.lock().unwrap().remove(&extension);
+        drop(other);
+        assert_eq!(held(), None, "an extension that ended has nothing to give back");
+    }
+}

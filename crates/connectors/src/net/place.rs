@@ -5,8 +5,9 @@
 //! has a path of its own).
 
 use super::failed;
+use pijs_hostcall::gate::Listening;
 use pijs_hostcall::places::normal;
-use pijs_hostcall::{Access, Permit, Reason, Request};
+use pijs_hostcall::{Access, Reason, Request};
 use pijs_protocol::{HostcallError, guard};
 use rustix::fs::{AtFlags, OFlags};
 use std::ffi::OsString;
@@ -29,7 +30,7 @@ pub(super) struct Bound {
     place: Place,
     /// Device and inode: something else that took the name stays.
     identity: Option<(rustix::fs::Dev, u64)>,
-    permit: Permit,
+    _known: Listening,
 }
 
 impl Place {
@@ -68,9 +69,8 @@ impl Place {
     pub(super) fn bind(self, request: &Request) -> io::Result<(UnixListener, Bound)> {
         let at = if is_held() { of_descriptor(&self.folder).join(&self.name) } else { self.real.clone() };
         let listener = UnixListener::bind(at)?;
-        request.permit.note_socket(&self.real, true);
-        let identity = self.identity();
-        Ok((listener, Bound { identity, place: self, permit: request.permit.clone() }))
+        let _known = request.permit.listens_at(&self.real);
+        Ok((listener, Bound { identity: self.identity(), place: self, _known }))
     }
 
     fn identity(&self) -> Option<(rustix::fs::Dev, u64)> {
@@ -90,7 +90,6 @@ fn of_descriptor(open: &impl AsFd) -> PathBuf {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        self.permit.note_socket(&self.place.real, false);
         if !guard::is_up("net.held") {
             let _ = std::fs::remove_file(&self.place.real);
         } else if self.identity.is_some() && self.place.identity() == self.identity {

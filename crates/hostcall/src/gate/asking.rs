@@ -326,7 +326,7 @@ impl Gate {
         ExactScope::Other(scope)
     }
 
-    /// The question about a call that was denied for now.
+    /// What a person is asked about a call that no grant covers.
     pub(super) fn question(
         &self,
         caller: &Caller,

@@ -1,5 +1,6 @@
 //! One call against the list of the gate.
 
+use super::servers::Place;
 use super::{Authority, CompiledGrant, Decision, Inner, Reason, Rule};
 use crate::connector::Profile;
 use crate::derive::{Access, PathUse, Required, Subject};
@@ -94,7 +95,8 @@ impl Case<'_> {
 
     /// Whether the extension itself listens there, at this very address.
     pub(super) fn is_own_server(&self, host: &str, port: u16) -> bool {
-        let is_own = |address| self.inner.servers.is_own(&self.profile.extension, SocketAddr::new(address, port));
+        let place = |address| Place::Address(SocketAddr::new(address, port));
+        let is_own = |address| self.inner.servers.is_own(&self.profile.extension, place(address));
         crate::scope::literal(host).is_some_and(is_own)
     }
 

@@ -1,6 +1,7 @@
 //! What a connector asks about the things it resolves.
 
 use super::case::{Allowed, Case, Refusal};
+use super::servers::Place;
 use super::{Authority, CompiledGrant, Gate, Listening, Reason};
 use crate::connector::Profile;
 use crate::derive::Access;
@@ -77,9 +78,9 @@ impl Permit {
         self.gate.inner.sessions.note_made(&self.profile.extension, path);
     }
 
-    /// Notes whether the extension listens at a socket in the file system.
-    pub fn note_socket(&self, path: &Path, listens: bool) {
-        self.gate.inner.sockets.note(&self.profile.extension, path, listens);
+    /// Notes that the extension listens at a socket in the file system, for as long as what this gives is kept.
+    pub fn listens_at(&self, socket: &Path) -> Listening {
+        Listening::new(self.gate.clone(), self.profile.extension.clone(), Place::Socket(socket.to_owned()))
     }
 
     /// Notes that the content of a file is read, by the name it really has: a link may have another.
@@ -89,12 +90,12 @@ impl Permit {
 
     /// Notes that the extension listens at an address, for as long as what this gives is kept.
     pub fn listens(&self, address: SocketAddr) -> Listening {
-        Listening::new(self.gate.clone(), self.profile.extension.clone(), address)
+        Listening::new(self.gate.clone(), self.profile.extension.clone(), Place::Address(address))
     }
 
     /// Whether the extension itself listens at this address.
     pub fn is_own_server(&self, address: SocketAddr) -> bool {
-        self.gate.inner.servers.is_own(&self.profile.extension, address)
+        self.gate.inner.servers.is_own(&self.profile.extension, Place::Address(address))
     }
 
     /// Whether a server may be talked to.

@@ -4,34 +4,43 @@ use super::Gate;
 use pijs_protocol::ExtensionId;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// The addresses that are listened at now. The system gives each to one socket at a time.
+/// What can be listened at.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    Address(SocketAddr),
+    /// A socket in the file system, by its name without links.
+    Socket(PathBuf),
+}
+
+/// The places that are listened at now. The system gives each to one socket at a time.
 #[derive(Default)]
 pub(super) struct Servers {
-    open: Mutex<BTreeSet<(ExtensionId, SocketAddr)>>,
+    open: Mutex<BTreeSet<(ExtensionId, Place)>>,
 }
 
 impl Servers {
-    fn with<T>(&self, work: impl FnOnce(&mut BTreeSet<(ExtensionId, SocketAddr)>) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut BTreeSet<(ExtensionId, Place)>) -> T) -> T {
         work(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn is_own(&self, extension: &ExtensionId, address: SocketAddr) -> bool {
-        self.with(|open| open.contains(&(extension.clone(), address)))
+    pub(super) fn is_own(&self, extension: &ExtensionId, place: Place) -> bool {
+        self.with(|open| open.contains(&(extension.clone(), place)))
     }
 }
 
-/// An extension listens at an address, for as long as this is kept.
+/// An extension listens at a place, for as long as this is kept.
 #[must_use]
 pub struct Listening {
     gate: Gate,
-    key: (ExtensionId, SocketAddr),
+    key: (ExtensionId, Place),
 }
 
 impl Listening {
-    pub(super) fn new(gate: Gate, extension: ExtensionId, address: SocketAddr) -> Self {
-        let key = (extension, address);
+    pub(super) fn new(gate: Gate, extension: ExtensionId, place: Place) -> Self {
+        let key = (extension, place);
         gate.inner.servers.with(|open| open.insert(key.clone()));
         Self { gate, key }
     }
