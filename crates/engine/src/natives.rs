@@ -35,7 +35,7 @@ const EXPORTS: &[(&str, Native)] = &[
     ("misbehave", crate::hooks::misbehave),
     ("nextCallId", |call| values::string_to_js(call.ctx(), call.shared().next_call_id().as_str())),
     ("parseUrl", url::parse),
-    ("prefilter", text::prefilter),
+    ("prefilters", text::prefilters),
     ("promiseState", promise_state),
     ("random", |call| Ok(Value::new_float(call.ctx().clone(), call.shared().random()))),
     ("send", hostcall::send),

@@ -5,9 +5,10 @@
 //! realm's decoders, which are `encoding_rs`'s.
 
 use crate::natives::{self, Call};
-use pijs_prefilter::Prefilter;
-use rquickjs::{Exception, Result, TypedArray, Value};
-use std::cell::Cell;
+use pijs_prefilter::{Group, Prefilter};
+use rquickjs::{Exception, IntoJs as _, Object, Result, TypedArray, Value};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// The text, if it holds no lone surrogate.
 pub(crate) fn strict(string: &rquickjs::String<'_>) -> Option<String> {
@@ -92,32 +93,43 @@ fn decode_with<'js>(
     Ok(rquickjs::String::from_str(ctx.clone(), &text)?.into_value())
 }
 
-/// `prefilter(source, flags)`: whether an expression may match a text that grows, as a function of the next piece and
-/// whether that begins a text; `undefined` when only the expression itself can tell.
-pub(crate) fn prefilter<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
-    let Some(filter) = Prefilter::new(&call.text(0)?, &call.text(1)?) else {
-        return Ok(Value::new_undefined(call.ctx().clone()));
-    };
-    let reading = Cell::new(Some(filter.start()));
-    natives::closure(call.ctx(), "mayMatch", move |call| {
-        if call.flag(1) {
-            reading.set(Some(filter.start()));
-        }
-        // A half of a character is not text: from there on the expression is asked.
+/// `prefilters()`: automata that read one text which grows. Three functions over the same group: `add(source, flags)`
+/// gives the number of a new one, or `undefined` when only the expression itself can tell; `begin()` begins a text;
+/// `read(piece)` reads on, and gives the numbers of those that cannot say *no*, or `undefined` when all do.
+pub(crate) fn prefilters<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let ctx = call.ctx();
+    let group = Rc::new(RefCell::new(Group::default()));
+    let functions = Object::new(ctx.clone())?;
+    let add = Rc::clone(&group);
+    functions.set(
+        "add",
+        natives::closure(ctx, "add", move |call| {
+            let filter = Prefilter::new(&call.text(0)?, &call.text(1)?);
+            let number = filter.and_then(|filter| add.borrow_mut().add(filter));
+            number.into_js(call.ctx())
+        })?,
+    )?;
+    let begin = Rc::clone(&group);
+    functions.set(
+        "begin",
+        natives::closure(ctx, "begin", move |call| {
+            begin.borrow_mut().begin();
+            Ok(Value::new_undefined(call.ctx().clone()))
+        })?,
+    )?;
+    let read = move |call: &Call<'_, 'js>| {
+        let mut group = group.borrow_mut();
         let piece = call.arg(0).as_string().and_then(strict);
-        let answer = match (reading.get(), piece) {
-            (Some(mut state), Some(piece)) => {
-                let may_match = filter.may_match(&mut state, &piece);
-                reading.set(Some(state));
-                may_match
-            }
-            _ => {
-                reading.set(None);
-                true
-            }
-        };
-        Ok(Value::new_bool(call.ctx().clone(), answer))
-    })
+        // A half of a character is not text: from there on the expressions are asked.
+        let piece = piece.unwrap_or_else(|| {
+            group.give_up();
+            String::new()
+        });
+        let numbers: Vec<usize> = group.may_match(&piece).collect();
+        if numbers.is_empty() { Ok(Value::new_undefined(call.ctx().clone())) } else { numbers.into_js(call.ctx()) }
+    };
+    functions.set("read", natives::closure(ctx, "read", read)?)?;
+    Ok(functions.into_value())
 }
 
 fn name_of(encoding: &'static encoding_rs::Encoding) -> String {

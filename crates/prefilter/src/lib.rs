@@ -14,7 +14,10 @@
 //! assert!(filter.may_match(&mut reading, "g("));
 //! ```
 
+mod group;
 mod translate;
+
+pub use group::Group;
 
 use regex_automata::dfa::{Automaton, StartKind, dense};
 use regex_automata::nfa::thompson::{self, WhichCaptures};

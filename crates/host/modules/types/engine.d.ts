@@ -42,8 +42,15 @@ declare module "pi:engine" {
   /** `undefined` when the input is no URL. */
   export function parseUrl(input: string, base?: string): UrlParts | undefined;
   export function setUrlPart(href: string, part: string, value: string): UrlParts | undefined;
-  /** Whether an expression may match a text that grows; `undefined` when only the expression itself can tell. */
-  export function prefilter(source: string, flags: string): ((piece: string, isNew: boolean) => boolean) | undefined;
+  /** Automata that read one text which grows. */
+  export function prefilters(): Prefilters;
+  export interface Prefilters {
+    /** Adds one, which reads from the next text on: its number, or `undefined` when only the expression itself can tell. */
+    add(source: string, flags: string): number | undefined;
+    begin(): void;
+    /** Reads the next piece: the numbers of those whose expression may match what was read; `undefined` for none. */
+    read(piece: string): number[] | undefined;
+  }
   export function promiseState(promise: Promise<unknown>): { state: "pending" | "fulfilled" | "rejected"; value: unknown };
   export function enqueueJob(job: () => void): void;
   /** Calls it once, when the microtask queue is empty; the latest one counts. */

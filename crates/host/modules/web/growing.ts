@@ -14,20 +14,27 @@
  *
  * `narrow` leaves out lines that are known not to match; the author's own code runs over the rest, so the answer is
  * that of the original. Known is a line that the expression itself refused when it was complete, or that an automaton
- * with a carried state (`prefilter` of the engine) cannot match. Wherever something is not as the language ships it (a patched method,
- * a getter, an expression with the flag `g` or `y`), nothing is left out.
+ * with a carried state (`prefilters` of the engine) cannot match: all automata of a text read a piece in one call.
+ * Wherever something is not as the language ships it (a patched method, a getter, an expression with the flag `g` or `y`),
+ * nothing is left out.
+ *
+ * What runs for each question counts: there are as many as deltas times rules, and the engine has no JIT. Hence the one
+ * call for all automata, what was made for one delta is kept until the next, and members are private to the compiler
+ * alone: `#` takes four times as long, and no extension gets hold of these objects.
  */
 
-import { prefilter } from "pi:engine";
+import { prefilters } from "pi:engine";
 import { defineHidden } from "pi:web/lazy";
 
 type Method = "some" | "find" | "filter";
-type Filter = (text: string, isNew: boolean) => boolean;
 
-const { split, startsWith, indexOf, slice } = String.prototype;
+const StringPrototype = String.prototype;
+const ArrayPrototype = Array.prototype;
+const { split, indexOf, slice } = StringPrototype;
 const { test, exec } = RegExp.prototype;
-const { some, find, filter } = Array.prototype;
+const { some, find, filter, includes } = ArrayPrototype;
 const METHODS: Record<Method, unknown> = { some, find, filter };
+const { split: splitSymbol } = Symbol;
 const describe = Object.getOwnPropertyDescriptor;
 const reader = (name: "global" | "sticky" | "source" | "flags") => describe(RegExp.prototype, name)!.get!;
 const readers = { global: reader("global"), sticky: reader("sticky"), source: reader("source"), flags: reader("flags") };
@@ -37,134 +44,222 @@ const call = Reflect.apply;
 const TEXTS = 4;
 /** A longer text is no reply, and would be kept here with all its lines. */
 const LONGEST = 256 * 1024;
-/** Expressions that are made anew for every call must not pile up. */
+/** Expressions that are watched: those that are made anew for every call must not pile up. */
 const EXPRESSIONS = 2000;
 /** How often an expression is asked before an automaton is made of it: that takes as long as some hundred questions. */
 const WORTH_AN_AUTOMATON = 64;
 
-/** What one expression makes of one line, or of a whole text, that grows. */
-class Watch {
-  readonly #pattern: RegExp;
-  #filter: Filter | undefined;
-  #asked = 0;
-  #fed = 0;
-  #may = true;
+/** What is known of one expression and the lines of a text, or the text as a whole. */
+class Question {
+  readonly pattern: RegExp;
+  asked = 0;
+  /** That of its automaton; `undefined` while the expression itself is asked. */
+  number: number | undefined;
+  /** Complete lines that were looked at. */
+  seen = 0;
+  /** Complete lines that its automaton did not rule out, and that were not looked at. */
+  suspects: string[] = [];
+  /** Complete lines that match. */
+  kept: string[] = [];
 
   constructor(pattern: RegExp) {
-    this.#pattern = pattern;
+    this.pattern = pattern;
   }
 
-  /** Whether the text, of which an earlier part was seen, may match. */
-  may(text: string): boolean {
-    if (this.#asked < WORTH_AN_AUTOMATON && ++this.#asked === WORTH_AN_AUTOMATON) {
-      this.#filter = prefilter(call(readers.source, this.#pattern, []), call(readers.flags, this.#pattern, []));
-      this.#fed = 0;
-    }
-    // A line that is complete may be shorter than it was: the beginning of the separator was taken for a part of it.
-    if (text.length < this.#fed) this.#fed = 0;
-    if (this.#filter !== undefined && (text.length > this.#fed || this.#fed === 0)) {
-      this.#may = this.#filter(call(slice, text, [this.#fed]), this.#fed === 0);
-      this.#fed = text.length;
-    }
-    return this.#may;
-  }
-
-  /** Whether it does match. */
   matches(text: string): boolean {
-    return this.may(text) && call(test, this.#pattern, [text]);
+    return call(test, this.pattern, [text]);
   }
 
-  /** The next text is another one. */
-  restart(): void {
-    this.#fed = 0;
+  look(line: string): void {
+    if (this.matches(line)) this.kept.push(line);
   }
 }
 
-/** Watches by their expression; `undefined` for one that remembers where it was, and so does not always say the same. */
-class Watches<T> {
-  #known = new Map<RegExp, T | undefined>();
-  readonly #make: (watch: Watch) => T;
+/** Where an expression was found, and what is known of it. */
+interface Asked {
+  holder: unknown;
+  path: string;
+  question: Question;
+}
 
-  constructor(make: (watch: Watch) => T) {
-    this.#make = make;
+/** A text that grows, or the line that it ends with, as the automata of the questions about it read it. */
+class Reading {
+  private text = "";
+  /** How much of it the automata have read; `undefined` before it begins. */
+  private read: number | undefined;
+  private readonly automata = prefilters();
+  /** The questions by the numbers of their automata. */
+  private readonly members: Question[] = [];
+  /** The numbers of those that cannot be ruled out. */
+  private suspected: number[] | undefined;
+  /** `undefined` stands for an expression that remembers where it was, and so does not always say the same. */
+  private readonly questions = new Map<RegExp, Question | undefined>();
+  /** What was asked about one delta, in order: most likely the same is asked about the next. */
+  private readonly asked: Asked[] = [];
+  private next = 0;
+
+  /** The text is this one now, which continues what it was. */
+  grow(text: string): void {
+    this.text = text;
+    if (this.members.length > 0) this.catchUp();
   }
 
-  of(pattern: RegExp): T | undefined {
-    const known = this.#known.get(pattern);
-    if (known !== undefined || this.#known.has(pattern)) return known;
-    if (this.#known.size === EXPRESSIONS) this.forget();
+  private catchUp(): void {
+    // A line that is complete may be shorter than it was: the beginning of the separator was taken for a part of it.
+    if (this.read === undefined || this.text.length < this.read) {
+      this.automata.begin();
+      this.read = 0;
+    }
+    this.suspected = this.automata.read(call(slice, this.text, [this.read]));
+    this.read = this.text.length;
+  }
+
+  /** The next text is another one. */
+  end(): void {
+    this.text = "";
+    this.read = undefined;
+  }
+
+  /** Gives the text to those whose expression may match it. */
+  suspect(): void {
+    if (this.suspected === undefined) return;
+    for (let index = 0; index < this.suspected.length; index++) {
+      this.members[this.suspected[index]!]!.suspects.push(this.text);
+    }
+  }
+
+  /** Whether the text may match. */
+  may(question: Question): boolean {
+    const { number } = question;
+    if (number !== undefined) return this.suspected !== undefined && call(includes, this.suspected, [number]);
+    if (question.asked < WORTH_AN_AUTOMATON && ++question.asked === WORTH_AN_AUTOMATON) this.join(question);
+    return true;
+  }
+
+  private join(question: Question): void {
+    const { pattern } = question;
+    question.number = this.automata.add(call(readers.source, pattern, []), call(readers.flags, pattern, []));
+    if (question.number === undefined) return;
+    this.members.push(question);
+    this.read = undefined;
+    this.catchUp();
+  }
+
+  /** The text of a delta is complete: what was asked about it will be asked again, in the same order. */
+  nextRound(): void {
+    this.next = 0;
+  }
+
+  /** The question of the expression at the end of a path; `undefined` where nothing can be known of it. */
+  question(holder: any, path: string): Question | undefined {
+    const asked = this.asked[this.next];
+    if (asked !== undefined && asked.holder === holder && asked.path === path) {
+      // It was a plain property when it was first asked for.
+      const { question } = asked;
+      if ((path === "" ? holder : holder[path]) === question.pattern && isAsShipped(question.pattern)) {
+        this.next++;
+        return question;
+      }
+    }
+    const pattern = expression(holder, path);
+    const question = pattern && this.questionOf(pattern);
+    if (question !== undefined && this.next < EXPRESSIONS && keysOf(path).length < 2) {
+      this.asked[this.next++] = { holder, path, question };
+    }
+    return question;
+  }
+
+  private questionOf(pattern: RegExp): Question | undefined {
+    const known = this.questions.get(pattern);
+    if (known !== undefined || this.questions.has(pattern)) return known;
+    if (this.questions.size === EXPRESSIONS) return undefined;
     const remembers = call(readers.global, pattern, []) || call(readers.sticky, pattern, []);
-    const made = remembers ? undefined : this.#make(new Watch(pattern));
-    this.#known.set(pattern, made);
+    const made = remembers ? undefined : new Question(pattern);
+    this.questions.set(pattern, made);
     return made;
-  }
-
-  forget(): void {
-    this.#known.clear();
   }
 }
 
 /** The lines of a growing text. */
 class Lines {
-  readonly separator: string;
-  /** How often it grew. */
-  age = 0;
+  private readonly separator: string;
   /** Lines before the current one. */
-  #complete: string[] = [];
-  #current = "";
-  #start = 0;
+  private readonly complete: string[] = [];
+  private current = "";
+  private start = 0;
   /** Where a separator may begin. */
-  #from = 0;
-  readonly watches = new Watches((watch) => ({ watch, seen: 0, kept: [] as string[] }));
+  private from = 0;
+  private readonly reading = new Reading();
+  private present: Split | undefined;
 
   constructor(separator: string) {
     this.separator = separator;
   }
 
   grow(text: string): void {
-    this.age++;
+    this.present = undefined;
+    this.reading.nextRound();
     for (;;) {
-      const end = call(indexOf, text, [this.separator, this.#from]);
+      const end = call(indexOf, text, [this.separator, this.from]);
       if (end < 0) break;
-      this.#complete.push(call(slice, text, [this.#start, end]));
-      this.#start = this.#from = end + this.separator.length;
+      const line = call(slice, text, [this.start, end]);
+      this.complete.push(line);
+      this.reading.grow(line);
+      this.reading.suspect();
+      this.reading.end();
+      this.start = this.from = end + this.separator.length;
     }
-    this.#from = Math.max(this.#start, text.length - this.separator.length + 1);
-    this.#current = call(slice, text, [this.#start]);
+    this.from = Math.max(this.start, text.length - this.separator.length + 1);
+    this.current = call(slice, text, [this.start]);
+    this.reading.grow(this.current);
   }
 
-  /** The lines that may match, in order. */
-  narrowed(pattern: RegExp): string[] | undefined {
-    const known = this.watches.of(pattern);
-    if (known === undefined) return undefined;
-    const { watch, kept } = known;
-    for (; known.seen < this.#complete.length; known.seen++) {
-      const line = this.#complete[known.seen]!;
-      if (watch.matches(line)) kept.push(line);
-      watch.restart();
+  /** What stands for the array of them. */
+  split(text: string): Split {
+    return (this.present ??= new Split(text, this.separator, this));
+  }
+
+  /** From here on nothing is known of them. */
+  forget(): void {
+    this.present = undefined;
+  }
+
+  /**
+   * The lines that may match the expression at the end of a path, in order; `undefined` where all have to be asked, as
+   * those of a text that has grown since it was split.
+   */
+  narrowed(split: Split, holder: any, path: string): string[] | undefined {
+    const question = split === this.present ? this.reading.question(holder, path) : undefined;
+    if (question === undefined) return undefined;
+    const { kept, suspects } = question;
+    if (question.number === undefined) {
+      for (; question.seen < this.complete.length; question.seen++) question.look(this.complete[question.seen]!);
+    } else if (suspects.length > 0) {
+      question.suspects = [];
+      for (let index = 0; index < suspects.length; index++) question.look(suspects[index]!);
     }
-    return watch.may(this.#current) ? [...kept, this.#current] : kept;
+    return this.reading.may(question) ? [...kept, this.current] : kept;
   }
 }
 
 /** The lines of a text as it was at one moment: what stands for the array that `split` returns. */
 class Split {
-  readonly #text: string;
-  readonly #lines: Lines;
-  readonly #age: number;
+  readonly text: string;
+  readonly separator: string;
+  private readonly lines: Lines;
 
-  constructor(text: string, lines: Lines) {
-    this.#text = text;
-    this.#lines = lines;
-    this.#age = lines.age;
+  constructor(text: string, separator: string, lines: Lines) {
+    this.text = text;
+    this.separator = separator;
+    this.lines = lines;
   }
 
-  narrowed(pattern: RegExp): string[] | undefined {
-    return this.#age === this.#lines.age ? this.#lines.narrowed(pattern) : undefined;
+  narrowed(holder: unknown, path: string): string[] {
+    return this.lines.narrowed(this, holder, path) ?? this.all();
   }
 
   all(): string[] {
-    return call(split, this.#text, [this.#lines.separator]);
+    return call(split, this.text, [this.separator]);
   }
 }
 
@@ -172,8 +267,8 @@ class Split {
 class Growing {
   text: string;
   hasGrown = false;
-  #lines = new Map<string, Lines>();
-  #watches = new Watches((watch) => watch);
+  private readonly bySeparator = new Map<string, Lines>();
+  private readonly reading = new Reading();
 
   constructor(text: string) {
     this.text = text;
@@ -182,46 +277,64 @@ class Growing {
   grow(text: string): void {
     this.text = text;
     this.hasGrown = true;
-    for (const lines of this.#lines.values()) lines.grow(text);
+    this.reading.nextRound();
+    this.reading.grow(text);
+    for (const lines of this.bySeparator.values()) lines.grow(text);
   }
 
   lines(separator: string): Lines {
-    let lines = this.#lines.get(separator);
+    let lines = this.bySeparator.get(separator);
     if (lines === undefined) {
       lines = new Lines(separator);
       lines.grow(this.text);
-      this.#lines.set(separator, lines);
+      this.bySeparator.set(separator, lines);
     }
     return lines;
   }
 
-  /** Whether the whole of it matches; `undefined` when the expression has to be asked. */
-  matches(pattern: RegExp): boolean | undefined {
-    return this.#watches.of(pattern)?.matches(this.text);
+  forget(): void {
+    for (const lines of this.bySeparator.values()) lines.forget();
   }
 
-  forget(): void {
-    this.#watches.forget();
-    for (const lines of this.#lines.values()) lines.watches.forget();
+  /** Whether the whole of it matches; `undefined` when the expression has to be asked. */
+  matches(holder: unknown, path: string): boolean | undefined {
+    const question = this.reading.question(holder, path);
+    return question && this.reading.may(question) && question.matches(this.text);
   }
 }
 
 /** The one that grew last comes first. */
 let texts: Growing[] = [];
+/** The last lines that were asked for: one rule after the other asks for the same. */
+let latest: Split | undefined;
 
 /** The growing text that this one is now; `undefined` for one that does not continue another. */
 function growing(text: string): Growing | undefined {
   if (text.length > LONGEST) return undefined;
-  let found = texts[0];
-  if (found?.text !== text) {
-    // Every text begins with the empty one, so that says nothing.
-    const known = texts.find((other) => other.text !== "" && call(startsWith, text, [other.text]));
-    if (known !== undefined && known.text !== text) known.grow(text);
-    const latest = known ?? new Growing(text);
-    texts = [latest, ...texts.filter((other) => other !== latest)].slice(0, TEXTS);
-    found = latest;
+  const first = texts[0];
+  if (first !== undefined && first.text === text) return first.hasGrown ? first : undefined;
+  let at = 0;
+  while (at < texts.length && !continues(text, texts[at]!.text)) at++;
+  const known = texts[at];
+  if (known !== undefined && known.text !== text) {
+    known.grow(text);
+    latest = undefined;
   }
+  const found = known ?? new Growing(text);
+  const kept = [found];
+  for (let index = 0; index < texts.length; index++) {
+    if (index === at) continue;
+    if (kept.length < TEXTS) kept.push(texts[index]!);
+    else texts[index]!.forget();
+  }
+  texts = kept;
   return found.hasGrown ? found : undefined;
+}
+
+/** Whether a text begins with an earlier one. Every text begins with the empty one, so that says nothing. */
+function continues(text: string, earlier: string): boolean {
+  // A piece that is compared as a whole: the engine's own `startsWith` goes character by character, slowly.
+  return earlier !== "" && text.length >= earlier.length && call(slice, text, [0, earlier.length]) === earlier;
 }
 
 const paths = new Map<string, string[]>();
@@ -235,14 +348,14 @@ function keysOf(path: string): string[] {
 /** The expression at the end of a path of plain properties, if it is as the language ships it. */
 function expression(holder: any, path: string): RegExp | undefined {
   let value = holder;
-  for (const key of keysOf(path)) {
+  const keys = keysOf(path);
+  for (let index = 0; index < keys.length; index++) {
     if (typeof value !== "object" || value === null) return undefined;
-    const property = describe(value, key);
+    const property = describe(value, keys[index]!);
     if (property === undefined || !("value" in property)) return undefined;
     value = property.value;
   }
-  const isPlain = isRegExp(value) && value.test === test && value.exec === exec && typeof value.lastIndex === "number";
-  return isPlain ? value : undefined;
+  return isRegExp(value) && isAsShipped(value) ? value : undefined;
 }
 
 function isRegExp(value: any): value is RegExp {
@@ -250,7 +363,12 @@ function isRegExp(value: any): value is RegExp {
   return value instanceof RegExp && Object.hasOwn(value, "lastIndex");
 }
 
-const isSplitPlain = () => String.prototype.split === split && (String.prototype as any)[Symbol.split] === undefined;
+/** Whether `test` does with this expression what the language says. */
+function isAsShipped(pattern: RegExp): boolean {
+  return pattern.test === test && pattern.exec === exec && typeof pattern.lastIndex === "number";
+}
+
+const isSplitPlain = () => StringPrototype.split === split && (StringPrototype as any)[splitSymbol] === undefined;
 
 const literals = new Map<string, RegExp>();
 
@@ -265,21 +383,23 @@ export const __pi_growing = Object.freeze({
 
   /** `text.split(separator)`, whose lines are made when they are asked for. The separator is not empty. */
   split(text: any, separator: string): unknown {
-    const known = typeof text === "string" && isSplitPlain() ? growing(text) : undefined;
-    return known === undefined ? text.split(separator) : new Split(text, known.lines(separator));
+    if (isSplitPlain() && typeof text === "string") {
+      if (latest !== undefined && latest.text === text && latest.separator === separator) return latest;
+      const known = growing(text);
+      if (known !== undefined) return (latest = known.lines(separator).split(text));
+    }
+    return text.split(separator);
   },
 
   /** What `lines[method]((line) => expression.test(line))` has to look at. */
   narrow(lines: unknown, method: Method, holder: unknown, path: string): unknown {
     if (!(lines instanceof Split)) return lines;
-    const found = Array.prototype[method] === METHODS[method] ? expression(holder, path) : undefined;
-    return (found && lines.narrowed(found)) ?? lines.all();
+    return ArrayPrototype[method] === METHODS[method] ? lines.narrowed(holder, path) : lines.all();
   },
 
   /** `expression.test(text)`. */
   test(holder: any, path: string, text: any): unknown {
-    const found = typeof text === "string" ? expression(holder, path) : undefined;
-    const answer = found && growing(text)?.matches(found);
+    const answer = typeof text === "string" ? growing(text)?.matches(holder, path) : undefined;
     if (answer !== undefined) return answer;
     let receiver = holder;
     for (const key of keysOf(path)) receiver = receiver[key];
@@ -287,11 +407,15 @@ export const __pi_growing = Object.freeze({
   },
 });
 
-// An expression can be given another source, and then everything known of it is void.
 const { compile } = RegExp.prototype;
 defineHidden(RegExp.prototype, {
   compile(this: RegExp, pattern: string, flags?: string): unknown {
-    texts.forEach((known) => known.forget());
-    return call(compile, this, [pattern, flags as string]);
+    try {
+      return call(compile, this, [pattern, flags as string]);
+    } finally {
+      for (let index = 0; index < texts.length; index++) texts[index]!.forget();
+      texts = [];
+      latest = undefined;
+    }
   },
 });

@@ -1,0 +1,61 @@
+//! Several automata that read one text.
+
+use crate::{Prefilter, Reading};
+
+/// Bytes of all automata of a group: one more than that is not taken.
+const MAX_GROUP: usize = 8 << 20;
+
+/// Automata that read the same text, piece by piece.
+///
+/// ```
+/// use pijs_prefilter::{Group, Prefilter};
+///
+/// let mut group = Group::default();
+/// group.add(Prefilter::new("abc", "").expect("it is simple enough"));
+/// group.add(Prefilter::new("bcd", "").expect("it is simple enough"));
+/// group.begin();
+/// assert_eq!(group.may_match("ab").count(), 0);
+/// assert_eq!(group.may_match("c").collect::<Vec<_>>(), [0]);
+/// assert_eq!(group.may_match("d").collect::<Vec<_>>(), [0, 1]);
+/// ```
+#[derive(Debug, Default)]
+pub struct Group {
+    members: Vec<(Prefilter, Reading)>,
+    bytes: usize,
+}
+
+impl Group {
+    /// Adds an automaton, which reads from the next text on, and gives its number, counted from 0; `None` when the
+    /// group takes up too much memory with it.
+    pub fn add(&mut self, filter: Prefilter) -> Option<usize> {
+        self.bytes += filter.automaton.memory_usage();
+        if self.bytes > MAX_GROUP {
+            return None;
+        }
+        let reading = filter.start();
+        self.members.push((filter, reading));
+        Some(self.members.len() - 1)
+    }
+
+    /// Begins a text.
+    pub fn begin(&mut self) {
+        for (filter, reading) in &mut self.members {
+            *reading = filter.start();
+        }
+    }
+
+    /// What comes next cannot be read: until the next text begins, each may match.
+    pub fn give_up(&mut self) {
+        for (_, reading) in &mut self.members {
+            reading.has_matched = true;
+        }
+    }
+
+    /// Reads the next piece of the text: the numbers of those whose expression may match somewhere in all of it.
+    pub fn may_match(&mut self, piece: &str) -> impl Iterator<Item = usize> {
+        let read = |(number, (filter, reading)): (usize, &mut (Prefilter, Reading))| {
+            filter.may_match(reading, piece).then_some(number)
+        };
+        self.members.iter_mut().enumerate().filter_map(read)
+    }
+}
