@@ -103,3 +103,28 @@ fn variables_that_steer_nothing_reach_programs() {
 fn how_full_the_context_is_is_known_from_the_first_event_on() {
     as_in_pi("context-size");
 }
+
+#[test]
+fn tools_that_come_and_are_chosen_are_there_at_once_and_count_from_the_next_turn() {
+    let moments = ["a-command", "a-call", "a-tool", "taken-away", "tool-result", "message-end", "turn-end"];
+    for moment in moments {
+        as_in_pi(&format!("tools-chosen-{moment}"));
+    }
+}
+
+#[test]
+fn tools_that_are_chosen_before_a_request_may_be_called_in_answer_to_it() {
+    for moment in ["input", "before-agent-start", "agent-start", "turn-start", "context"] {
+        as_in_pi(&format!("tools-chosen-{moment}"));
+    }
+}
+
+#[test]
+fn flags_have_their_defaults_and_then_what_the_command_line_says() {
+    as_in_pi("flags");
+}
+
+#[test]
+fn ways_through_the_tree_of_a_session_lead_where_pis_do() {
+    as_in_pi("tree");
+}

@@ -37,7 +37,7 @@ pub struct NavigateOptions {
     /// What the summary should pay attention to.
     pub custom_instructions: Option<String>,
     /// Whether those are all there is to say to the model.
-    pub replace_instructions: bool,
+    pub replace_instructions: Option<bool>,
     /// A label for the summary, or for the target.
     pub label: Option<String>,
 }
@@ -71,7 +71,7 @@ impl Agent {
                 let options = NavigateOptions {
                     summarize: is("summarize"),
                     custom_instructions: text("customInstructions"),
-                    replace_instructions: is("replaceInstructions"),
+                    replace_instructions: option(params, "replaceInstructions").and_then(Value::as_bool),
                     label: text("label"),
                 };
                 let done = self.navigate_tree(required(params, "targetId")?, options).await.map_err(refused)?;
@@ -252,11 +252,15 @@ impl Agent {
             let mut preparation = json!({
                 "targetId": target.id, "oldLeafId": old_leaf, "commonAncestorId": common,
                 "entriesToSummarize": entries, "userWantsSummary": options.summarize,
-                "replaceInstructions": options.replace_instructions,
             });
-            for (key, value) in [("customInstructions", &options.custom_instructions), ("label", &options.label)] {
+            let given = [
+                ("customInstructions", options.custom_instructions.as_ref().map(|text| json!(text))),
+                ("replaceInstructions", options.replace_instructions.map(Value::Bool)),
+                ("label", options.label.as_ref().map(|text| json!(text))),
+            ];
+            for (key, value) in given {
                 if let Some(value) = value {
-                    preparation[key] = json!(value);
+                    preparation[key] = value;
                 }
             }
             let event = Event::new("session_before_tree").with("preparation", preparation).with_signal(cancel.clone());
@@ -269,7 +273,7 @@ impl Agent {
             options.custom_instructions = text("customInstructions").or(options.custom_instructions);
             options.label = text("label").or(options.label);
             if let Some(replace) = outcome.field("replaceInstructions").and_then(Value::as_bool) {
-                options.replace_instructions = replace;
+                options.replace_instructions = Some(replace);
             }
         }
         let from_extension = theirs.is_some();
@@ -281,7 +285,8 @@ impl Agent {
             }
             None if options.summarize && !left.is_empty() => {
                 let instructions = options.custom_instructions.as_deref();
-                let written = self.summary_of_branch(&left, instructions, options.replace_instructions, cancel).await;
+                let replace = options.replace_instructions.unwrap_or_default();
+                let written = self.summary_of_branch(&left, instructions, replace, cancel).await;
                 if cancel.is_cancelled() {
                     return Ok(Navigation { cancelled: true, ..Navigation::default() });
                 }

@@ -9,7 +9,7 @@
 use crate::ambient::Ambient;
 use crate::beginning::Beginning;
 use crate::choose::Chosen;
-use crate::control::{AgentControl, ControlError, DeliverAs};
+use crate::control::{AgentControl, ControlError, DeliverAs, ToolPrompt};
 use crate::events::AgentEvent;
 use crate::extensions::{Event, EventOutcome, Extensions};
 use crate::front_end::FrontEnd;
@@ -369,12 +369,11 @@ impl Agent {
             self.tools.borrow_mut().activate(names, &*self.extensions);
         }
         let all = self.tools.borrow().all(&*self.extensions).iter().map(Tool::info).collect();
-        self.control.publish_tools(all, self.tools.borrow().active_names(&*self.extensions));
         let base = PromptOptions::new(&self.options, &self.tools.borrow(), &self.resources.borrow(), &*self.extensions);
-        if *self.base_prompt.borrow() != base {
-            self.control.publish("systemPromptOptions", serde_json::to_value(&base).expect("string keys"));
-            *self.base_prompt.borrow_mut() = base;
-        }
+        let of_run = self.run_prompt.borrow().is_some();
+        let prompt = ToolPrompt { options: base.clone(), words: self.words(), of_run };
+        self.control.publish_tools(all, base.selected_tools.clone(), prompt);
+        *self.base_prompt.borrow_mut() = base;
         let mut commands = self.extensions.commands();
         commands.extend(self.resources.borrow().commands());
         self.control.publish("commands", json!(commands));

@@ -225,5 +225,8 @@ impl Agent {
                 options.tool_guidelines.entry(name.clone()).or_insert_with(|| bullets.clone());
             }
         }
+        drop(base);
+        // What a context says of the prompt keeps step with what the provider sees.
+        self.publish_prompt();
     }
 }

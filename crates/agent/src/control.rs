@@ -10,9 +10,11 @@
 mod prompts;
 mod queues;
 mod shown;
+mod tools;
 
 pub use prompts::UiPrompt;
 pub use queues::{DeliverAs, Pending};
+pub(crate) use tools::ToolPrompt;
 
 use crate::ambient::Ambient;
 use crate::context;
@@ -36,6 +38,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use tools::Tools;
 
 /// Custom type of what a verdict injects. Reserved: its role may be `system`.
 pub const VERDICT_TYPE: &str = "stream_verdict";
@@ -93,15 +96,6 @@ struct Led {
     now: BTreeMap<String, bool>,
     /// With what a person says next.
     next: BTreeMap<String, bool>,
-}
-
-/// What extensions are told about tools.
-#[derive(Default)]
-struct Tools {
-    all: Vec<Value>,
-    active: Vec<String>,
-    /// `setActiveTools` since the agent last looked.
-    wanted: Option<Vec<String>>,
 }
 
 /// Why a message was not taken.
@@ -422,38 +416,6 @@ impl AgentControl {
             return Err(ControlError::Refused(format!("Entry {entry} not found")));
         }
         self.append(Body::Label { target_id, label }).map(|_| ())
-    }
-
-    /// `setActiveTools`, from the next prompt on. Names of no tool are left out.
-    pub fn set_active_tools(&self, names: &[String]) {
-        let mut inner = self.lock();
-        let known = |name: &String| inner.tools.all.iter().any(|tool| tool["name"] == name.as_str());
-        let active: Vec<String> = names.iter().filter(|name| known(name)).cloned().collect();
-        inner.tools.wanted = Some(active.clone());
-        inner.tools.active = active;
-        self.0.state.set("activeTools", json!(inner.tools.active));
-    }
-
-    /// All tools as `{name, description, parameters, sourceInfo}`, and the names of the active ones.
-    pub fn tools(&self) -> (Vec<Value>, Vec<String>) {
-        let tools = &self.lock().tools;
-        (tools.all.clone(), tools.active.clone())
-    }
-
-    pub(crate) fn take_active_tools(&self) -> Option<Vec<String>> {
-        self.lock().tools.wanted.take()
-    }
-
-    pub(crate) fn publish_tools(&self, all: Vec<Value>, active: Vec<String>) {
-        let mut inner = self.lock();
-        if inner.tools.all != all {
-            self.0.state.set("tools", json!(all));
-            inner.tools.all = all;
-        }
-        if inner.tools.active != active {
-            self.0.state.set("activeTools", json!(active));
-            inner.tools.active = active;
-        }
     }
 
     /// Whether the turns of the run are over and only its end is told.

@@ -36,6 +36,8 @@ pub(crate) struct Run {
     reply: Option<AssistantMessage>,
     /// Whether its first messages were taken from those that steer: it takes no further ones for the first turn.
     steered: bool,
+    /// Names of the tools that calls of this turn find: those that were active when its request was made.
+    pub(crate) callable: Vec<String>,
 }
 
 /// What a loop begins with.
@@ -83,7 +85,8 @@ impl Agent {
                 self.refresh_run_prompt();
             }
             let Beginning { messages, steered } = std::mem::take(&mut beginning);
-            let mut run = Run { cancel: cancel.clone(), messages: Vec::new(), reply: None, steered };
+            let mut run =
+                Run { cancel: cancel.clone(), messages: Vec::new(), reply: None, steered, callable: Vec::new() };
             let ending = self.one_loop(&mut run, messages).await?;
             if cancel.is_cancelled() || matches!(ending, Ending::Stopped { .. } | Ending::TooManyTurns(_)) {
                 return Ok((ending, run.reply));
@@ -204,7 +207,6 @@ impl Agent {
     }
 
     async fn turns(&self, run: &mut Run, prompts: Vec<Message>) -> Result<Ending, AgentError> {
-        self.emit(AgentEvent::AgentStart).await?;
         let mut incoming = prompts;
         for index in 0..self.options.max_turns {
             if index > 0 {
@@ -218,7 +220,11 @@ impl Agent {
                     incoming.insert(0, update);
                 }
             }
-            self.declare_tools(&mut incoming);
+            let loadout = self.active_tools();
+            self.declare_tools(&loadout, &mut incoming);
+            if index == 0 {
+                self.emit(AgentEvent::AgentStart).await?;
+            }
             self.emit(AgentEvent::TurnStart { index, timestamp: self.now() }).await?;
             for message in std::mem::take(&mut incoming) {
                 self.say(run, message).await?;
@@ -228,12 +234,15 @@ impl Agent {
                 self.arrivals().await;
                 let mut steering = self.steering();
                 if !steering.is_empty() {
-                    self.declare_tools(&mut steering);
+                    self.declare_tools(&loadout, &mut steering);
                 }
                 for message in steering {
                     self.say(run, message).await?;
                 }
             }
+            // What was chosen up to here may be called, though the model was told of the tools before.
+            self.publish_tools();
+            run.callable = self.active_tools().iter().map(|tool| tool.name().to_owned()).collect();
             self.verdicts.borrow_mut().begin_turn();
             let reply = match self.reply(run).await? {
                 ControlFlow::Continue(reply) => reply,

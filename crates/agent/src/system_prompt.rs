@@ -23,7 +23,6 @@ use crate::tools::{Tool, ToolSet};
 use crate::words::Words;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 
 /// What a system prompt is built from; pi's `BuildSystemPromptOptions`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -37,10 +36,10 @@ pub struct PromptOptions {
     pub force_system_prompt: Option<String>,
     /// Names of the active tools.
     pub selected_tools: Vec<String>,
-    /// One line a tool, of all tools.
-    pub tool_snippets: BTreeMap<String, String>,
-    /// Bullets a tool, of all tools.
-    pub tool_guidelines: BTreeMap<String, Vec<String>>,
+    /// One line a tool, of all tools in their order.
+    pub tool_snippets: Map<String, Value>,
+    /// Bullets a tool, of all tools in their order.
+    pub tool_guidelines: Map<String, Value>,
     /// Further bullets.
     pub prompt_guidelines: Vec<String>,
     /// After our own words.
@@ -65,10 +64,10 @@ impl PromptOptions {
     ) -> Self {
         let all = tools.all(extensions);
         let snippet =
-            |tool: &Tool| Some((tool.name().to_owned(), tool.prompt_snippet().filter(|text| !text.is_empty())?));
+            |tool: &Tool| Some((tool.name().to_owned(), tool.prompt_snippet().filter(|text| !text.is_empty())?.into()));
         let bullets = |tool: &Tool| {
             let lines = distinct(tool.prompt_guidelines().iter().map(String::as_str));
-            (!lines.is_empty()).then(|| (tool.name().to_owned(), lines))
+            (!lines.is_empty()).then(|| (tool.name().to_owned(), lines.into()))
         };
         // What was asked for counts, even when it is nothing; files come after it.
         let custom = asked.system_prompt.clone().or_else(|| resources.system_prompt.clone());
@@ -134,7 +133,8 @@ impl PromptOptions {
     }
 
     fn tools(&self, words: &Words) -> String {
-        let shown = |name: &String| self.tool_snippets.get(name).filter(|snippet| !snippet.is_empty());
+        let snippet = |name: &String| self.tool_snippets.get(name).and_then(Value::as_str);
+        let shown = |name: &String| snippet(name).filter(|snippet| !snippet.is_empty());
         let line = |name: &String| shown(name).map(|snippet| format!("- {name}: {snippet}"));
         let lines: Vec<String> = self.selected_tools.iter().filter_map(line).collect();
         let list = &words.tool_list;
@@ -144,9 +144,11 @@ impl PromptOptions {
 
     fn rules(&self, words: &Words) -> String {
         let around = words.rules(&self.selected_tools);
-        let of_tools = self.selected_tools.iter().filter_map(|name| self.tool_guidelines.get(name)).flatten();
-        let all = around.first.iter().chain(of_tools).chain(&self.prompt_guidelines).chain(&around.last);
-        distinct(all.map(String::as_str)).iter().map(|rule| format!("- {rule}")).collect::<Vec<_>>().join("\n")
+        let bullets = |name: &String| self.tool_guidelines.get(name).and_then(Value::as_array);
+        let of_tools = self.selected_tools.iter().filter_map(bullets).flatten().filter_map(Value::as_str);
+        let further = self.prompt_guidelines.iter().chain(&around.last).map(String::as_str);
+        let all = around.first.iter().map(String::as_str).chain(of_tools).chain(further);
+        distinct(all).iter().map(|rule| format!("- {rule}")).collect::<Vec<_>>().join("\n")
     }
 
     /// The list of skills, when some tool can read them.
@@ -226,9 +228,9 @@ mod tests {
     fn guidelines_of_inactive_tools_are_left_out_and_bullets_stand_once() {
         let options = PromptOptions {
             selected_tools: vec!["a".into()],
-            tool_guidelines: BTreeMap::from([
-                ("a".into(), vec!["one".into(), "two".into()]),
-                ("b".into(), vec!["three".into()]),
+            tool_guidelines: Map::from_iter([
+                ("a".to_owned(), json!(["one", "two"])),
+                ("b".to_owned(), json!(["three"])),
             ]),
             prompt_guidelines: vec!["one".into()],
             ..PromptOptions::default()

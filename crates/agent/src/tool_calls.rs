@@ -51,6 +51,8 @@ struct Replied<'a> {
     /// What the model called, and the extensions that replaced the reply.
     wanted: &'a [ToolCall],
     authors: Vec<String>,
+    /// Names of the tools that it may call.
+    callable: Vec<String>,
 }
 
 /// A call after the checks.
@@ -119,7 +121,7 @@ impl Agent {
         }
         let cancel = run.cancel.clone();
         let by = self.models.borrow().uninvited(&message.provider).map(str::to_owned);
-        let reply = Replied { bad_arguments, by, wanted, authors };
+        let reply = Replied { bad_arguments, by, wanted, authors, callable: run.callable.clone() };
         if message.stop_reason == StopReason::Length {
             for call in &calls {
                 self.started(call).await?;
@@ -129,9 +131,8 @@ impl Agent {
             }
             return Ok(batch);
         }
-        let sequential = calls
-            .iter()
-            .any(|call| self.tools.borrow().find(&call.name, &*self.extensions).is_some_and(|tool| tool.sequential()));
+        let sequential =
+            calls.iter().any(|call| self.callable(&call.name, &reply).is_some_and(|tool| tool.sequential()));
         if !sequential {
             for (call, result) in self.side_by_side(&calls, &reply, &cancel).await? {
                 self.tell(run, &mut batch, call, result).await?;
@@ -266,6 +267,12 @@ impl Agent {
         .await
     }
 
+    /// The tool of this name, if the reply may call it. What is chosen while it is answered counts from the next turn on.
+    fn callable(&self, name: &str, reply: &Replied<'_>) -> Option<Tool> {
+        let is_callable = reply.callable.iter().any(|callable| callable == name);
+        is_callable.then(|| self.tools.borrow().find(name, &*self.extensions)).flatten()
+    }
+
     /// Steps one to six of a call.
     async fn prepare(
         &self,
@@ -278,7 +285,7 @@ impl Agent {
             let message = format!("The arguments of tool \"{}\" cannot be read: {problem}. It was not run.", call.name);
             return Ok(Prepared::Done(Finished::failed(message)));
         }
-        let found = self.tools.borrow().find(&call.name, &*self.extensions);
+        let found = self.callable(&call.name, reply);
         let Some(tool) = found else {
             return Ok(Prepared::Done(Finished::failed(format!("Tool {} not found", call.name))));
         };

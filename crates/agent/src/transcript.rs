@@ -116,9 +116,8 @@ impl Agent {
     }
 
     /// Tells of tools that came or went, before or with the messages that go in next.
-    pub(crate) fn declare_tools(&self, incoming: &mut Vec<Message>) {
+    pub(crate) fn declare_tools(&self, active: &[Tool], incoming: &mut Vec<Message>) {
         let has = self.told().map(|told| told.tools_added).unwrap_or_default();
-        let active = self.tools.borrow().active(&*self.extensions);
         let (come, gone) = changed_tools(&has, active.iter().map(Tool::declaration).collect());
         if come.is_empty() && gone.is_empty() {
             return;
@@ -132,6 +131,11 @@ impl Agent {
         });
         let told = last.expect("there is one since the line before");
         (told.tools_added, told.tools_removed) = (come, gone);
+    }
+
+    /// Tools that the model may call, as they are chosen now.
+    pub(crate) fn active_tools(&self) -> Vec<Tool> {
+        self.tools.borrow().active(&*self.extensions)
     }
 
     /// Makes those tools active that the session was left with, if it says which.

@@ -192,20 +192,35 @@ pub(crate) fn wanted_entries(found: &PackageEntry) -> Vec<Entry> {
 
 /// Gives extensions the flags of the command line.
 pub(crate) fn set_flags(host: &Host, flags: Vec<ExtensionFlag>) -> Result<()> {
-    let registered = host.flags();
-    for flag in flags {
-        let Some(known) = registered.iter().find(|known| known.spec.name == flag.name) else {
-            return Err(Failure::failed(format!("Unknown option: --{}", clean(&flag.name)))
-                .help("pi --help lists the options; extensions may register more"));
-        };
-        let value = match (known.spec.flag_type.as_str(), flag.value) {
-            ("boolean", _) => Value::Bool(true),
-            (_, Some(value)) => Value::String(value),
-            (_, None) => {
-                return Err(Failure::failed(format!("Extension flag \"--{}\" requires a value", clean(&flag.name))));
-            }
-        };
-        host.set_flag(&flag.name, value);
+    let problems = give_flags(host, flags.into_iter().map(|flag| (flag.name, flag.value)));
+    match problems.last() {
+        None => Ok(()),
+        Some(last) => {
+            let failure = Failure::failed(clean(&problems.join("\n")));
+            let is_unknown = last.starts_with(UNKNOWN_OPTION);
+            let help = "pi --help lists the options; extensions may register more";
+            Err(if is_unknown { failure.help(help) } else { failure })
+        }
     }
-    Ok(())
+}
+
+/// How pi begins to say that nobody registered a flag.
+const UNKNOWN_OPTION: &str = "Unknown option";
+
+/// The same for flags from anywhere: those that fit count, and what is wrong with others is said in pi's words.
+pub(crate) fn give_flags(host: &Host, given: impl IntoIterator<Item = (String, Option<String>)>) -> Vec<String> {
+    let (mut problems, mut unknown) = (Vec::new(), Vec::new());
+    for (name, value) in given {
+        match (host.flag_type(&name).as_deref(), value) {
+            (None, _) => unknown.push(format!("--{name}")),
+            (Some("boolean"), _) => host.set_flag(&name, true),
+            (Some(_), Some(value)) => host.set_flag(&name, value),
+            (Some(_), None) => problems.push(format!("Extension flag \"--{name}\" requires a value")),
+        }
+    }
+    if !unknown.is_empty() {
+        let many = if unknown.len() == 1 { "" } else { "s" };
+        problems.push(format!("{UNKNOWN_OPTION}{many}: {}", unknown.join(", ")));
+    }
+    problems
 }

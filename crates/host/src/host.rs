@@ -245,6 +245,16 @@ impl Host {
         found
     }
 
+    /// The type of a flag's values: of two registrations the later one says it, as in pi.
+    pub fn flag_type(&self, name: &str) -> Option<String> {
+        let mut found = None;
+        self.each_live(|extension| {
+            let own = extension.registry.flags().filter(|(_, spec)| spec.name == name).last();
+            found = own.map(|(_, spec)| spec.flag_type.clone()).or(found.take());
+        });
+        found
+    }
+
     /// Shortcuts, renderers and providers in load order.
     pub fn other_registrations(&self) -> Vec<(Owner, Registration)> {
         let mut found = Vec::new();

@@ -147,7 +147,8 @@ impl ToolSet {
         self.active(extensions).iter().map(|tool| tool.name().to_owned()).collect()
     }
 
+    /// The tool of this name, active or not.
     pub(crate) fn find(&self, name: &str, extensions: &dyn Extensions) -> Option<Tool> {
-        self.active(extensions).into_iter().find(|tool| tool.name() == name)
+        self.all(extensions).into_iter().find(|tool| tool.name() == name)
     }
 }

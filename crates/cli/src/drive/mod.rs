@@ -41,7 +41,7 @@ use crate::environment::Environment;
 use crate::facts::{facts, node};
 use crate::failure::{Failure, Result};
 use crate::isolation;
-use crate::loading::wanted_entries;
+use crate::loading::{give_flags, wanted_entries};
 use crate::normalise::{Normaliser, Replacement};
 use crate::output::stdout;
 use crate::stage::{NoLedger, Roots, shown_entries, surroundings};
@@ -68,7 +68,7 @@ use pijs_connectors::log::LogConnector;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::system::OsFileSystem;
 use pijs_extc::SourceMaps;
-use pijs_host::{Entry, Host, HostOptions, Package, ReadableState};
+use pijs_host::{Entry, Host, HostOptions, Package, ReadableState, ReportKind};
 use pijs_hostcall::{
     BoxFuture, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, Places, Policy, Profile, Timer,
 };
@@ -400,6 +400,7 @@ impl Driver {
         let failed = |path: &str, message: &str| {
             self.trace.record("load_error", json!({"path": path, "error": trace::first_line(message)}));
         };
+        let reports = self.host.reports();
         for path in named {
             let found = resolve_extensions(&DiscoverOptions {
                 dirs: self.surroundings.dirs.clone(),
@@ -420,8 +421,14 @@ impl Driver {
                 }
             }
         }
-        for (name, value) in &self.scenario.flags {
-            self.host.set_flag(name, value.clone());
+        for report in reports.drain() {
+            if let ReportKind::Conflict { message } = &report.kind {
+                failed(&report.path, message);
+            }
+        }
+        let flags = self.scenario.flags.iter().map(|(name, value)| (name.clone(), value.as_str().map(str::to_owned)));
+        for message in give_flags(&self.host, flags) {
+            self.trace.record("diagnostic", json!({"level": "error", "message": message}));
         }
     }
 

@@ -237,7 +237,7 @@ impl Commands {
 
     async fn go_to(&self, entry: &str) {
         let options =
-            NavigateOptions { summarize: false, custom_instructions: None, replace_instructions: false, label: None };
+            NavigateOptions { summarize: false, custom_instructions: None, replace_instructions: None, label: None };
         match self.session.agent.navigate_tree(entry, options).await {
             Ok(moved) if moved.cancelled => self.inform("an extension cancelled it"),
             Ok(moved) => {

@@ -17,6 +17,7 @@ import { forget, offerProvider } from "pi:pi/providers";
 import { asRenderer, asToolFunction } from "pi:pi/renderers";
 import { sessionManager } from "pi:pi/session";
 import { addStreamHandler, removeStreamHandler } from "pi:pi/stream";
+import { activeTools, allTools, chooseTools, noteTool, sourceOf, type ToolInfo } from "pi:pi/tools";
 import { ui } from "pi:pi/ui";
 import type { AbortSignal } from "pi:web/abort";
 
@@ -64,7 +65,9 @@ export function createApi(entry: Entry, ctx: object): object {
 
     registerTool(tool: Record<string, any>): void {
       entry.assertUsable();
-      entry.register(toolSpec(tool, entry.path));
+      const spec = toolSpec(tool, entry.path);
+      entry.register(spec);
+      if (entry.state === "active") noteTool(toolInfo(spec, entry.path));
     },
 
     registerCommand(name: string, options: Record<string, any>): void {
@@ -87,7 +90,8 @@ export function createApi(entry: Entry, ctx: object): object {
       if (checksRegistrations && value !== undefined && typeof value !== options.type) {
         throw new Error(`Invalid default for flag "${name}": expected ${options.type}, got ${typeof value}`);
       }
-      entry.flags.set(name, value);
+      // The first default counts, whatever a later registration of the flag says.
+      entry.flags.set(name, entry.flags.get(name) ?? value);
       const spec: Record<string, unknown> = { kind: "flag", name: String(name), type: String(options.type) };
       if (value !== undefined) spec.default = value;
       if (typeof options.description === "string") spec.description = options.description;
@@ -98,7 +102,8 @@ export function createApi(entry: Entry, ctx: object): object {
     getFlag(name: string): boolean | string | undefined {
       entry.assertUsable();
       if (!entry.flags.has(name)) return undefined;
-      const values = state().set.flags;
+      // What the command line says is known once everything is loaded.
+      const values = entry.state === "loading" ? undefined : state().set.flags;
       return values && Object.hasOwn(values, name) ? values[name] : entry.flags.get(name);
     },
 
@@ -180,19 +185,23 @@ export function createApi(entry: Entry, ctx: object): object {
     /** Every tool, active or not. */
     getAllTools(): object[] {
       entry.assertReady();
-      return (state().set.tools ?? []).map((tool: object) => plain(tool) as object);
+      return allTools().map(({ name, description, parameters, promptGuidelines, sourceInfo }) => ({
+        ...(plain({ name, description, parameters }) as object),
+        promptGuidelines: plain(promptGuidelines),
+        sourceInfo: plain(sourceInfo),
+      }));
     },
 
     /** Names of the tools that the model may call. */
     getActiveTools(): string[] {
       entry.assertReady();
-      return [...(state().set.activeTools ?? [])];
+      return activeTools();
     },
 
-    /** Chooses the tools of the next prompt; names of no tool are ignored. */
+    /** Chooses the tools of the next turn; names of no tool are ignored. */
     setActiveTools(names: string[]): void {
       entry.assertReady();
-      callSync("session", "session.control", { op: "set_active_tools", names: Array.from(names, String) });
+      chooseTools(Array.from(names, String));
     },
 
     getSessionName(): string | undefined {
@@ -278,6 +287,11 @@ function inject(op: string, params: object, entry: number): void {
   } catch (error) {
     sendError(error, op, entry);
   }
+}
+
+function toolInfo(spec: Record<string, any>, path: string): ToolInfo {
+  const { name, description, parameters, prompt_guidelines: promptGuidelines } = spec;
+  return { name, description, parameters, promptGuidelines, sourceInfo: sourceOf(path) };
 }
 
 function toolSpec(tool: Record<string, any>, path: string): { kind: string } {

@@ -21,8 +21,8 @@ export interface SessionEntry {
 export interface TreeNode {
   entry: SessionEntry;
   children: TreeNode[];
-  label?: string;
-  labelTimestamp?: string;
+  label: string | undefined;
+  labelTimestamp: string | undefined;
 }
 
 /** The `session` member of the readable state: `{cwd, dir, id, file, header, leafId}`. */
@@ -153,13 +153,8 @@ export const sessionManager = {
   getTree(): TreeNode[] {
     const nodes = new Map<string, TreeNode>();
     for (const entry of entries()) {
-      const node: TreeNode = { entry, children: [] };
-      const label = labelOf(entry.id);
-      if (label) {
-        node.label = label.label;
-        node.labelTimestamp = label.timestamp;
-      }
-      nodes.set(entry.id, node);
+      const { label, timestamp: labelTimestamp } = labelOf(entry.id) ?? {};
+      nodes.set(entry.id, { entry, children: [], label, labelTimestamp });
     }
     const roots: TreeNode[] = [];
     for (const node of nodes.values()) {
