@@ -35,7 +35,13 @@ const SCENARIOS: &[Scenario] = &[
     ("a_lock_has_one_holder", "durable.lock", walls::a_lock_has_one_holder),
     ("files_of_one_leave_room_for_others", "fs.handles", walls::files_of_one_leave_room_for_others),
     ("watches_of_one_leave_room_for_others", "fs.watched", walls::watches_of_one_leave_room_for_others),
+    #[cfg(target_os = "linux")]
+    ("watches_of_one_share_an_instance", "fs.instances", walls::watches_of_one_share_an_instance),
     ("what_nobody_takes_is_not_read", "quota.untaken", walls::what_nobody_takes_is_not_read),
+    #[cfg(target_os = "linux")]
+    ("a_database_is_the_one_that_was_found", "sqlite.walls", walls::databases::a_database_is_the_one_that_was_found),
+    ("a_function_of_sql_is_not_waited_for", "sqlite.answered", walls::databases::a_function_of_sql_is_not_waited_for),
+    ("stuck_statements_are_limited", "sqlite.stuck", walls::databases::stuck_statements_are_limited),
     ("changed_bytecode_is_refused", "artifact.mac", walls::changed_bytecode_is_refused),
     ("bytecode_of_another_id_is_refused", "artifact.mac", walls::bytecode_of_another_id_is_refused),
     ("bytecode_of_another_engine_is_refused", "artifact.engine", walls::bytecode_of_another_engine_is_refused),

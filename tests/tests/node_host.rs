@@ -87,7 +87,7 @@ fn run(name: &str, source: &str) -> String {
         .exec(ExecOptions::new(env.clone()))
         .http(HttpOptions::default())
         .net()
-        .sqlite()
+        .sqlite(Arc::new(OsFileSystem::new()))
         .env(env)
         .log(ledger.clone(), timer.clone());
     let dispatcher = Dispatcher::builder(gate, ledger, timer.clone()).connectors(connectors.into_methods()).build();

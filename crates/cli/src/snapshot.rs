@@ -151,7 +151,7 @@ fn dispatcher(surroundings: &Environment, timer: Arc<SystemTimer>) -> Dispatcher
     let connectors = Connectors::new()
         .fs(Arc::new(OsFileSystem::new()))
         .exec(ExecOptions::new(child).supervised())
-        .sqlite()
+        .sqlite(Arc::new(OsFileSystem::new()))
         .env(surroundings.variables.clone())
         .log(ledger.clone(), timer.clone())
         .timer(timer.clone())

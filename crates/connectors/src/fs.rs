@@ -8,13 +8,13 @@
 //! Synchronous calls run here and now; asynchronous ones on a thread for blocking work. Open
 //! files belong to their extension and are closed when its realm ends.
 
-use crate::system::{Dir, FileSystem, Mounts};
+use crate::system::{Dir, FileSystem, Mounts, Watches};
 use pijs_hostcall::connector::cancelled;
-use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Permit, Request};
+use pijs_hostcall::{Access, BoxFuture, ChunkSink, Connector, Output, Permit, Request};
 use pijs_protocol::{ErrorCode, ExtensionId, HostcallError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 mod content;
 mod error;
@@ -29,6 +29,7 @@ pub use error::words as error_words;
 use handles::Handles;
 pub use permitted::PermittedFiles;
 use walk::Last;
+pub(crate) use walk::Reached;
 
 /// Serves the `fs` method.
 pub struct FsConnector {
@@ -40,12 +41,28 @@ struct Inner {
     /// Folders opened once, by the name the host gave them.
     roots: Mutex<BTreeMap<(PathBuf, Mounts), Arc<dyn Dir>>>,
     handles: Mutex<BTreeMap<ExtensionId, Handles>>,
+    watches: Mutex<BTreeMap<ExtensionId, Weak<dyn Watches>>>,
 }
 
 impl FsConnector {
     /// Serves the files of `system`.
     pub fn new(system: Arc<dyn FileSystem>) -> Self {
-        Self { inner: Arc::new(Inner { system, roots: Mutex::default(), handles: Mutex::default() }) }
+        let (roots, handles, watches) = Default::default();
+        Self { inner: Arc::new(Inner { system, roots, handles, watches }) }
+    }
+}
+
+impl FsConnector {
+    /// Walks to the absolute `path`, for a library that opens files by itself. `shown` is the path in errors.
+    pub(crate) fn find(
+        &self,
+        permit: &Permit,
+        path: &Path,
+        access: Access,
+        shown: &str,
+    ) -> Result<Reached, HostcallError> {
+        let reached = self.inner.walk(permit, path, access, Last::Follow);
+        reached.map_err(|failure| failure.at(&error::At::path("open", shown)))
     }
 }
 

@@ -69,10 +69,10 @@ impl Connectors {
         self.with("websocket", Arc::new(WebSocketConnector::new())).with("net", Arc::new(NetConnector::new()))
     }
 
-    /// SQLite databases.
+    /// SQLite databases among these files.
     #[must_use]
-    pub fn sqlite(self) -> Self {
-        self.with("sqlite", Arc::new(SqliteConnector::new()))
+    pub fn sqlite(self, system: Arc<dyn FileSystem>) -> Self {
+        self.with("sqlite", Arc::new(SqliteConnector::new(system)))
     }
 
     /// Environment variables; the values as the host read them at its start.

@@ -1,351 +1,170 @@
 //! SQLite databases: what `node:sqlite` does, with every file it opens decided by the gate.
 //!
-//! A database is opened by path once, after the permit said yes to where the path really leads; all later
-//! operations name it by number. SQL itself can reach other files, so an authorizer refuses what does: `ATTACH` and
-//! `VACUUM INTO` of a file, extensions, pragmas that name folders. Temporary tables stay in memory. A statement
-//! stops at the deadline of its call or when the call is cancelled.
+//! A database is opened once, after the permit said yes to where the path really leads ([`place`]); all later
+//! operations name it by number. SQLite opens its files by name, so each database has a thread of its own that can
+//! reach the decided file and what lies in its folder, and nothing else ([`worker`]). SQL itself can reach other files, too:
+//! an authorizer refuses what does ([`statement`]): `ATTACH` and `VACUUM INTO` of a file, extensions, pragmas that name
+//! folders. Temporary tables stay in memory.
+//!
+//! A statement stops at the deadline of its call or when the call is cancelled. A single function of SQL cannot be stopped; who
+//! called it is answered all the same, its database is given up, and an extension has few such threads.
 
+mod place;
+mod statement;
+mod worker;
+
+use crate::fs::FsConnector;
 use crate::params;
-use pijs_hostcall::connector::{bytes_index, bytes_ref, cancelled, deadline};
-use pijs_hostcall::places::normal;
-use pijs_hostcall::{Access, BoxFuture, ChunkSink, Connector, Output, Request};
-use pijs_protocol::guard;
-use pijs_protocol::{ExtensionId, HostcallError};
-use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
-use rusqlite::limits::Limit;
-use rusqlite::types::{ToSqlOutput, Value as SqlValue, ValueRef};
-use rusqlite::{Connection, OpenFlags, Statement};
-use serde_json::{Value, json};
+use crate::system::FileSystem;
+use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
+use pijs_protocol::{ExtensionId, HostcallError, guard};
+use place::Place;
+use serde_json::json;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use worker::Worker;
 
 /// Databases that one extension may hold open.
 const MAX_OPEN: usize = 64;
 
-/// Rows that one call gives at most.
-const MAX_ROWS: usize = 200_000;
-
-/// Longest text or blob, and the most bytes of one statement.
-const MAX_BYTES: i32 = 64 << 20;
+/// Threads of one extension that may be inside of a function nobody waits for any more.
+const MAX_STUCK: usize = 4;
 
 /// How long a statement runs when the call sets no limit.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Steps of SQLite's machine between two looks at the clock.
-const STEPS: i32 = 10_000;
-
-type Tables = Arc<Mutex<BTreeMap<(ExtensionId, u64), Arc<Mutex<Connection>>>>>;
-
 /// Serves the `sqlite` method.
-#[derive(Default)]
 pub struct SqliteConnector {
-    open: Tables,
+    files: FsConnector,
+    open: Mutex<BTreeMap<(ExtensionId, u64), Database>>,
+    /// Threads that were given up, for as long as they live; an extension that ended has them still.
+    stuck: Mutex<BTreeMap<ExtensionId, Vec<Weak<()>>>>,
+}
+
+/// What a number stands for.
+enum Database {
+    Open(Arc<Worker>),
+    /// A statement could not be stopped.
+    GivenUp,
+}
+
+impl Database {
+    fn close(self) {
+        if let Self::Open(worker) = self {
+            worker.close();
+        }
+    }
 }
 
 impl SqliteConnector {
-    /// Nothing open.
-    pub fn new() -> Self {
-        Self::default()
+    /// Nothing open; databases are files of `system`.
+    pub fn new(system: Arc<dyn FileSystem>) -> Self {
+        Self { files: FsConnector::new(system), open: Mutex::default(), stuck: Mutex::default() }
     }
 }
 
 impl Connector for SqliteConnector {
-    /// There is no asynchronous form: a statement takes a thread for as long as it runs, and a realm that waits for one has
-    /// no second. Others need threads, too.
+    /// There is no asynchronous form: a realm that waits for a statement has no second. Others need threads, too.
     fn call(&self, _: Request, _: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         let message = "sqlite has no asynchronous form; use the synchronous one";
         Box::pin(std::future::ready(Err(HostcallError::invalid("sync", message))))
     }
 
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
-        run(&self.open, request)
+        match params::text(request, "op")? {
+            "open" => self.open(request),
+            "close" => self.close(request),
+            _ => self.perform(request),
+        }
     }
 
     fn end_extension(&self, extension: &ExtensionId) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|(owner, _), _| owner != extension);
+        let mut table = self.table();
+        let ended: Table = std::mem::take(&mut *table);
+        let (ended, left) = ended.into_iter().partition(|((owner, _), _)| owner == extension);
+        *table = left;
+        drop(table);
+        let ended: Table = ended;
+        ended.into_values().for_each(Database::close);
     }
 }
 
-fn run(open: &Tables, request: &Request) -> Result<Output, HostcallError> {
-    let op = params::text(request, "op")?;
-    if op == "open" {
-        return open_database(open, request);
+type Table = BTreeMap<(ExtensionId, u64), Database>;
+
+impl SqliteConnector {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    let key = (request.caller.extension().clone(), params::whole(request, "db")?);
-    let mut table = open.lock().unwrap_or_else(PoisonError::into_inner);
-    if op == "close" {
-        return match table.remove(&key) {
-            Some(_) => Ok(Output::empty()),
-            None => Err(not_open()),
+
+    fn open(&self, request: &Request) -> Result<Output, HostcallError> {
+        let extension = request.caller.extension();
+        self.room(extension)?;
+        let path = params::text(request, "path")?;
+        let read_only = params::flag(request, "readOnly")?;
+        if self.table().keys().filter(|(owner, _)| owner == extension).count() >= MAX_OPEN {
+            return Err(HostcallError::io("EMFILE", "open", format!("sqlite: {MAX_OPEN} databases are open already")));
+        }
+        let place = match path {
+            ":memory:" => None,
+            path => Some(Place::find(&self.files, request, path, read_only)?),
         };
+        let worker = Worker::start(place, request)?;
+        let mut table = self.table();
+        let numbers = table.keys().filter(|(owner, _)| owner == extension).map(|(_, number)| number + 1);
+        let number = numbers.max().unwrap_or(1);
+        table.insert((extension.clone(), number), Database::Open(Arc::new(worker)));
+        Ok(Output::new(json!({"db": number})))
     }
-    let database = table.get(&key).cloned().ok_or_else(not_open)?;
-    drop(table);
-    let database = database.lock().unwrap_or_else(PoisonError::into_inner);
-    bound(&database, request);
-    let outcome = match op {
-        "exec" => database.execute_batch(params::text(request, "sql")?).map(|()| Output::empty()).map_err(Stop::Sql),
-        "prepare" => prepare(&database, params::text(request, "sql")?),
-        "run" => query(&database, request, 0).map(|_| {
-            Output::new(
-                json!({"changes": database.changes(), "lastInsertRowid": whole_to_json(database.last_insert_rowid())}),
-            )
-        }),
-        "all" => query(&database, request, MAX_ROWS),
-        "get" => query(&database, request, 1),
-        other => return Err(HostcallError::invalid("schema", format!("sqlite: unknown op {other:?}"))),
-    };
-    database.progress_handler(0, None::<fn() -> bool>);
-    outcome.map_err(|stop| match stop {
-        Stop::Call(error) => error,
-        Stop::Sql(error) => failure(request, &error),
-    })
+
+    fn close(&self, request: &Request) -> Result<Output, HostcallError> {
+        let key = (request.caller.extension().clone(), params::whole(request, "db")?);
+        let database = self.table().remove(&key).ok_or_else(not_open)?;
+        database.close();
+        Ok(Output::empty())
+    }
+
+    fn perform(&self, request: &Request) -> Result<Output, HostcallError> {
+        let key = (request.caller.extension().clone(), params::whole(request, "db")?);
+        let worker = match self.table().get(&key).ok_or_else(not_open)? {
+            Database::Open(worker) => Arc::clone(worker),
+            Database::GivenUp => return Err(given_up()),
+        };
+        self.room(&key.0)?;
+        worker.perform(request).unwrap_or_else(|unanswered| {
+            if let Some(database) = self.table().get_mut(&key) {
+                *database = Database::GivenUp;
+            }
+            let mut stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
+            stuck.entry(key.0).or_default().push(worker.life());
+            Err(unanswered)
+        })
+    }
+
+    /// Whether few enough threads of the extension are beyond its reach and ours.
+    fn room(&self, extension: &ExtensionId) -> Result<(), HostcallError> {
+        let mut all = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(stuck) = all.get_mut(extension) else { return Ok(()) };
+        stuck.retain(|life| life.strong_count() > 0);
+        if stuck.len() < MAX_STUCK || !guard::is_up("sqlite.stuck") {
+            return Ok(());
+        }
+        let message = format!("sqlite: {MAX_STUCK} statements of this extension run on that could not be stopped");
+        let error = HostcallError::denied("quota", message).with("quota", "stuck_statements").with("limit", MAX_STUCK);
+        Err(error.retryable())
+    }
+}
+
+/// How long a call may take.
+fn limit(request: &Request) -> Duration {
+    request.timeout_ms.map_or(DEADLINE, Duration::from_millis)
 }
 
 fn not_open() -> HostcallError {
     HostcallError::io("EBADF", "sqlite", "sqlite: the database is not open")
 }
 
-/// Ends statements at the deadline, or when nobody waits any more.
-fn bound(database: &Connection, request: &Request) {
-    let limit = request.timeout_ms.map_or(DEADLINE, Duration::from_millis);
-    let cancel = request.cancel.clone();
-    #[expect(clippy::disallowed_methods, reason = "a deadline of the host; the realm sees no time of it")]
-    let started = std::time::Instant::now();
-    let stop = move || started.elapsed() >= limit || cancel.is_cancelled();
-    database.progress_handler(STEPS, Some(stop));
-}
-
-fn open_database(open: &Tables, request: &Request) -> Result<Output, HostcallError> {
-    let path = params::text(request, "path")?;
-    let read_only = params::flag(request, "readOnly")?;
-    let extension = request.caller.extension();
-    let mut table = open.lock().unwrap_or_else(PoisonError::into_inner);
-    if table.keys().filter(|(owner, _)| owner == extension).count() >= MAX_OPEN {
-        return Err(HostcallError::io("EMFILE", "open", format!("sqlite: {MAX_OPEN} databases are open already")));
-    }
-    let database = if path == ":memory:" {
-        Connection::open_in_memory()
-    } else {
-        let file = place(request, path, read_only)?;
-        let mode = if read_only {
-            OpenFlags::SQLITE_OPEN_READ_ONLY
-        } else {
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE
-        };
-        // No URI: a path stays a path. No links: where it leads was decided.
-        Connection::open_with_flags(file, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW)
-    };
-    let database = database.map_err(|error| plain(&error))?;
-    guarded(&database, request).map_err(|error| plain(&error))?;
-    let number = table.keys().filter(|(owner, _)| owner == extension).map(|(_, number)| number + 1).max().unwrap_or(1);
-    table.insert((extension.clone(), number), Arc::new(Mutex::new(database)));
-    Ok(Output::new(json!({"db": number})))
-}
-
-/// Where a path really leads, if the permit allows it there, and its journals beside it.
-fn place(request: &Request, path: &str, read_only: bool) -> Result<PathBuf, HostcallError> {
-    let named = normal(&request.permit.places().project, Path::new(path));
-    let access = if read_only { Access::Read } else { Access::Write };
-    let denied = |reason: pijs_hostcall::Reason| reason.refusal("sqlite", access.capability(), path);
-    request.permit.path(access, &named).map_err(denied)?;
-    let missing = |error: std::io::Error| {
-        let (name, words) = crate::fs::error_words(&error);
-        HostcallError::io(name, "open", format!("sqlite: {words}, open '{path}'")).with("path", path)
-    };
-    let name = named.file_name().ok_or_else(|| HostcallError::invalid("path", "sqlite: the path names no file"))?;
-    let parent = named.parent().unwrap_or(&named);
-    let folder = std::fs::canonicalize(parent).map_err(missing)?;
-    let real = folder.join(name);
-    if guard::is_up("sqlite.place") {
-        request.permit.path(access, &real).map_err(denied)?;
-        for suffix in ["-journal", "-wal", "-shm"].iter().filter(|_| !read_only) {
-            let mut beside = real.clone().into_os_string();
-            beside.push(suffix);
-            request.permit.path(Access::Write, Path::new(&beside)).map_err(denied)?;
-        }
-    }
-    request.permit.reads_content(&real);
-    Ok(real)
-}
-
-/// Takes away what reaches beyond the database.
-fn guarded(database: &Connection, request: &Request) -> rusqlite::Result<()> {
-    database.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_BYTES)?;
-    database.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_BYTES)?;
-    database
-        .busy_timeout(Duration::from_millis(params::whole_or_none(request, "timeout").ok().flatten().unwrap_or(0)))?;
-    database.pragma_update(None, "temp_store", "MEMORY")?;
-    database.pragma_update(None, "mmap_size", 0)?;
-    database.pragma_update(None, "foreign_keys", !params::flag(request, "noForeignKeys").unwrap_or(false))?;
-    if guard::is_up("sqlite.authorizer") {
-        database.authorizer(Some(authorize));
-    }
-    Ok(())
-}
-
-fn authorize(context: AuthContext<'_>) -> Authorization {
-    match context.action {
-        // `VACUUM` attaches a temporary database without a name.
-        AuthAction::Attach { filename: "" | ":memory:" } => Authorization::Allow,
-        AuthAction::Attach { .. } => Authorization::Deny,
-        AuthAction::Pragma { pragma_name, pragma_value } => match pragma_name.to_ascii_lowercase().as_str() {
-            "temp_store_directory" | "data_store_directory" | "mmap_size" | "temp_store" if pragma_value.is_some() => {
-                Authorization::Deny
-            }
-            _ => Authorization::Allow,
-        },
-        AuthAction::Function { function_name } if function_name.eq_ignore_ascii_case("load_extension") => {
-            Authorization::Deny
-        }
-        _ => Authorization::Allow,
-    }
-}
-
-/// Why an operation stopped.
-enum Stop {
-    Sql(rusqlite::Error),
-    Call(HostcallError),
-}
-
-impl From<rusqlite::Error> for Stop {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sql(error)
-    }
-}
-
-impl From<HostcallError> for Stop {
-    fn from(error: HostcallError) -> Self {
-        Self::Call(error)
-    }
-}
-
-fn prepare(database: &Connection, sql: &str) -> Result<Output, Stop> {
-    let statement = database.prepare_cached(sql)?;
-    let names: Vec<Value> = (1..=statement.parameter_count())
-        .map(|index| statement.parameter_name(index).map_or(Value::Null, Value::from))
-        .collect();
-    Ok(Output::new(json!({
-        "columns": columns(&statement),
-        "parameters": names,
-        "readOnly": statement.readonly(),
-        "expanded": statement.expanded_sql(),
-    })))
-}
-
-fn columns(statement: &Statement<'_>) -> Value {
-    let columns = statement.columns();
-    columns.iter().map(|column| json!({"name": column.name(), "type": column.decl_type()})).collect()
-}
-
-/// Runs `sql` with `values` (by position, or by name as an object) and gives at most `rows` rows.
-fn query(database: &Connection, request: &Request, rows: usize) -> Result<Output, Stop> {
-    let mut statement = database.prepare_cached(params::text(request, "sql")?)?;
-    statement.clear_bindings();
-    bind(&mut statement, request)?;
-    let width = statement.column_count();
-    let mut output = Output::new(json!({"columns": columns(&statement)}));
-    let (mut list, mut attachments) = (Vec::new(), Vec::new());
-    let mut found = statement.raw_query();
-    while let Some(row) = found.next()? {
-        if list.len() == rows {
-            if rows == MAX_ROWS {
-                let message = format!("sqlite: more than {MAX_ROWS} rows; ask for them with LIMIT");
-                return Err(HostcallError::io("EFBIG", "sqlite", message).into());
-            }
-            // `run` goes through every row of a statement, `get` wants the first.
-            if rows == 1 {
-                break;
-            }
-            continue;
-        }
-        let cells = (0..width).map(|index| Ok(to_json(row.get_ref(index)?, &mut attachments)));
-        list.push(Value::Array(cells.collect::<rusqlite::Result<_>>()?));
-    }
-    if let Value::Object(members) = &mut output.value {
-        members.insert("rows".to_owned(), Value::Array(list));
-    }
-    output.bytes = attachments;
-    Ok(output)
-}
-
-fn bind(statement: &mut Statement<'_>, request: &Request) -> Result<(), Stop> {
-    let one = |value: &Value| -> Result<SqlValue, Stop> {
-        if let Some(bytes) = bytes_index(value).and_then(|index| request.bytes.get(index)) {
-            return Ok(SqlValue::Blob(bytes.clone()));
-        }
-        let wrong = || HostcallError::invalid("schema", "sqlite: a value is no null, number, text or bytes");
-        Ok(match value {
-            Value::Null => SqlValue::Null,
-            Value::String(text) => SqlValue::Text(text.clone()),
-            Value::Bool(flag) => SqlValue::Integer(i64::from(*flag)),
-            Value::Number(number) => number
-                .as_i64()
-                .map_or_else(|| number.as_f64().map_or(SqlValue::Null, SqlValue::Real), SqlValue::Integer),
-            Value::Object(members) => {
-                let text = members.get("$int").and_then(Value::as_str).ok_or_else(wrong)?;
-                SqlValue::Integer(text.parse().map_err(|_| wrong())?)
-            }
-            Value::Array(_) => return Err(wrong().into()),
-        })
-    };
-    if let Some(Value::Object(named)) = request.params.get("named") {
-        for (name, value) in named {
-            let Some(index) = statement.parameter_index(name)? else {
-                let message = format!("Unknown named parameter '{name}'");
-                return Err(HostcallError::invalid("parameter", message).into());
-            };
-            statement.raw_bind_parameter(index, ToSqlOutput::Owned(one(value)?))?;
-        }
-    }
-    let Some(Value::Array(values)) = request.params.get("values") else { return Ok(()) };
-    for (index, value) in values.iter().enumerate() {
-        statement.raw_bind_parameter(index + 1, ToSqlOutput::Owned(one(value)?))?;
-    }
-    Ok(())
-}
-
-fn to_json(value: ValueRef<'_>, attachments: &mut Vec<Vec<u8>>) -> Value {
-    match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(whole) => whole_to_json(whole),
-        ValueRef::Real(number) => json!({"$real": number}),
-        ValueRef::Text(text) => Value::String(String::from_utf8_lossy(text).into_owned()),
-        ValueRef::Blob(bytes) => {
-            attachments.push(bytes.to_vec());
-            bytes_ref(attachments.len() - 1)
-        }
-    }
-}
-
-/// A number, or `{"$int": text}` beyond what JavaScript's numbers hold exactly.
-fn whole_to_json(whole: i64) -> Value {
-    if whole.unsigned_abs() <= 9_007_199_254_740_991 { Value::from(whole) } else { json!({"$int": whole.to_string()}) }
-}
-
-/// SQLite's own words and codes; a stopped statement is the call's end instead.
-fn failure(request: &Request, error: &rusqlite::Error) -> HostcallError {
-    if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) {
-        return if request.cancel.is_cancelled() {
-            cancelled("sqlite")
-        } else {
-            let limit = request.timeout_ms.unwrap_or(u64::try_from(DEADLINE.as_millis()).unwrap_or(u64::MAX));
-            deadline("sqlite", limit)
-        };
-    }
-    plain(error)
-}
-
-fn plain(error: &rusqlite::Error) -> HostcallError {
-    let (code, message) = match error {
-        rusqlite::Error::SqliteFailure(inner, message) => {
-            (inner.extended_code, message.clone().unwrap_or_else(|| inner.to_string()))
-        }
-        rusqlite::Error::SqlInputError { error: inner, msg, .. } => (inner.extended_code, msg.clone()),
-        other => (1, other.to_string()),
-    };
-    HostcallError::io("EIO", "sqlite", message).with("sqlite", code)
+fn given_up() -> HostcallError {
+    let message = "sqlite: a statement of this database could not be stopped; close it and open it again";
+    HostcallError::io("EIO", "sqlite", message).with("sqlite", 9)
 }

@@ -23,6 +23,8 @@ mod os;
 pub use memory::MemoryFileSystem;
 pub use os::OsFileSystem;
 pub(crate) use os::open_folder;
+#[cfg(target_os = "linux")]
+pub(crate) use os::{Pinned, pin};
 
 /// Opens folders by absolute path: the only place where a path is resolved by the system.
 pub trait FileSystem: Send + Sync {
@@ -39,10 +41,10 @@ pub trait FileSystem: Send + Sync {
     /// Random letters for temporary names.
     fn random_name(&self) -> String;
 
-    /// Something that notices changes. Call it inside an asynchronous runtime.
+    /// Where watchers come from that share what the system has few of.
     ///
-    /// The default, for systems that cannot: [`io::ErrorKind::Unsupported`].
-    fn watcher(&self) -> io::Result<Box<dyn Watcher>> {
+    /// The default, for systems that cannot watch: [`io::ErrorKind::Unsupported`].
+    fn watches(&self) -> io::Result<Arc<dyn Watches>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
@@ -54,6 +56,12 @@ pub enum Mounts {
     Cross,
     /// Opening something there is `EXDEV`.
     Stay,
+}
+
+/// Makes watchers. What floods one of them can make the others lose changes, so those of different extensions have different ones.
+pub trait Watches: Send + Sync {
+    /// Something that notices changes. Call it inside an asynchronous runtime.
+    fn watcher(self: Arc<Self>) -> io::Result<Box<dyn Watcher>>;
 }
 
 /// Notices changes of files and folders.

@@ -146,6 +146,37 @@ mod unix {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
+    async fn watches_of_one_folder_are_told_each_for_itself() {
+        let world = World::new(&[writer()]);
+        let start = |path: &str, token: &str| {
+            world.start("read", "fs", op("watch", json!({"path": path, "token": token})), vec![])
+        };
+        let mut first = start("src", "first");
+        assert_eq!(event(&mut first).await, json!({"ready": true}));
+        std::fs::write(world.app().join("src/before"), "x").unwrap();
+        // What happened before is no news to who comes later, though the system has one queue for both.
+        std::fs::create_dir(world.app().join("tools")).unwrap();
+        let (mut second, mut other) = (start("src", "second"), start("tools", "other"));
+        assert_eq!(event(&mut second).await, json!({"ready": true}));
+        assert_eq!(event(&mut other).await, json!({"ready": true}));
+        for name in ["before", "after"] {
+            if name == "after" {
+                std::fs::write(world.app().join("src/after"), "x").unwrap();
+                assert_eq!(event(&mut second).await, json!({"event": "rename", "name": "after"}));
+            }
+            while event(&mut first).await != json!({"event": "rename", "name": name}) {}
+        }
+        // One that ends leaves the others what they watch.
+        world.cancel("first");
+        while !first.next().await.is_error {}
+        std::fs::write(world.app().join("src/last"), "x").unwrap();
+        while event(&mut second).await != json!({"event": "rename", "name": "last"}) {}
+        std::fs::write(world.app().join("tools/x"), "x").unwrap();
+        assert_eq!(event(&mut other).await, json!({"event": "rename", "name": "x"}));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
     async fn a_watch_of_a_file_ends_with_it_and_does_not_look_outside() {
         let world = World::new(&[writer()]);
         let mut call = world.start("read", "fs", op("watch", json!({"path": "src/a.txt"})), vec![]);

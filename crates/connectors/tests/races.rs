@@ -67,6 +67,7 @@ mod linux {
     struct Verb {
         name: &'static str,
         capability: &'static str,
+        method: &'static str,
         params: Value,
         restore: Restore,
     }
@@ -113,7 +114,41 @@ mod linux {
             ("cp from it", "write", json!({"op": "cp", "from": "d", "to": "copies", "recursive": true}), Nothing),
             ("cp into it", "write", json!({"op": "cp", "from": "src", "to": "d/n", "recursive": true}), New),
         ];
-        verbs.map(|(name, capability, params, restore)| Verb { name, capability, params, restore }).into()
+        let databases = [
+            ("sqlite", "read", json!({"op": "get", "readOnly": true, "sql": "SELECT v FROM t"}), Nothing),
+            (
+                "sqlite change",
+                "write",
+                json!({"op": "exec", "sql": "PRAGMA synchronous = 0; UPDATE t SET v = 'mine'"}),
+                Nothing,
+            ),
+        ];
+        let verb =
+            |method| move |(name, capability, params, restore)| Verb { name, capability, method, params, restore };
+        verbs.into_iter().map(verb("fs")).chain(databases.into_iter().map(verb("sqlite"))).collect()
+    }
+
+    /// Has a verb done once.
+    fn act(world: &World, verb: &Verb) -> HostResult {
+        if verb.method != "sqlite" {
+            return world.sync(verb.capability, verb.method, verb.params.clone());
+        }
+        let read_only = verb.params.get("readOnly").is_some();
+        let open = json!({"op": "open", "path": "d/db", "readOnly": read_only});
+        let opened = world.sync(verb.capability, "sqlite", open);
+        let Some(number) = opened.output.get("db").cloned() else { return opened };
+        let mut params = verb.params.clone();
+        params["db"] = number.clone();
+        let done = world.sync("read", "sqlite", params);
+        ok(world.sync("read", "sqlite", json!({"op": "close", "db": number})));
+        done
+    }
+
+    /// A database with one row.
+    fn database(file: &Path, text: &str) {
+        let database = rusqlite::Connection::open(file).unwrap();
+        database.execute("CREATE TABLE t (v)", ()).unwrap();
+        database.execute("INSERT INTO t VALUES (?)", [text]).unwrap();
     }
 
     pub(super) fn main() {
@@ -203,13 +238,15 @@ mod linux {
             std::fs::write(file, CANARY).unwrap();
         }
         std::os::unix::fs::symlink(CANARY, outside.join("l")).unwrap();
+        database(&app.join("d/db"), "mine");
+        database(&outside.join("db"), CANARY);
         let places = Folders { app: open(&app), d: open(&app.join("d")) };
         let before = snapshot(&outside);
         let attacker = Attacker::start(how, &app);
         let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
         let mut escaped = None;
         for round in 0..rounds {
-            let result = world.sync(verb.capability, "fs", verb.params.clone());
+            let result = act(&world, verb);
             if saw_canary(&world, &result) {
                 escaped = Some(format!("round {round}: {}", result.output));
                 break;

@@ -1,5 +1,7 @@
 //! Scenarios about locks, files, bytecode and trust: what is asked here, no session lets an attacker ask so plainly.
 
+pub(crate) mod databases;
+
 use pijs_artifact::{InstallKey, Verified, encode, sign};
 use pijs_durable::{Disk, Lock};
 use pijs_extc::{BuildOptions, BuildOutput, Input, build, host_modules};
@@ -97,6 +99,45 @@ pub(crate) fn watches_of_one_leave_room_for_others() -> bool {
     }));
     // A watch that stands has no answer.
     answered.recv_timeout(Duration::from_secs(10)).is_ok_and(|is_error| is_error)
+}
+
+/// Q14: however much an extension watches, it takes one instance of inotify from its user.
+#[cfg(target_os = "linux")]
+pub(crate) fn watches_of_one_share_an_instance() -> bool {
+    use std::sync::mpsc;
+    const WATCHES: usize = 12;
+    let folder = tempfile::tempdir().expect("a folder");
+    let project = folder.path().canonicalize().expect("it is there");
+    let dispatcher = files_of(&project);
+    let caller = Caller::new(Arc::new(Profile::new("path:/x")));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let (answers, answered) = mpsc::channel();
+    for number in 0..WATCHES {
+        std::fs::create_dir(project.join(number.to_string())).expect("a folder");
+        let watch = json!({ "op": "watch", "path": number.to_string() });
+        let Value::Object(params) = watch else { unreachable!("an object") };
+        let call = HostCall {
+            capability: Capability::new("read"),
+            method: "fs".to_owned(),
+            params,
+            ..super::call(number, "")
+        };
+        let answers = answers.clone();
+        runtime.spawn(dispatcher.call(&caller, call, move |result| {
+            // A test that has seen enough no longer listens.
+            let _ = answers.send(result.is_error);
+        }));
+        assert!(!answered.recv_timeout(Duration::from_secs(60)).expect("it stands"), "few watches are fine");
+    }
+    // What an instance watches, as the system tells it of each descriptor.
+    let watched = |entry: std::fs::DirEntry| {
+        let facts = std::fs::read_to_string(entry.path()).unwrap_or_default();
+        facts.lines().filter(|line| line.starts_with("inotify ")).count()
+    };
+    let most = std::fs::read_dir("/proc/self/fdinfo").expect("its own").flatten().map(watched).max();
+    assert_ne!(most, Some(0), "something is watched");
+    most == Some(WATCHES)
 }
 
 /// D05: an extension that reads file after file and takes no answer does not fill the host's memory with them.

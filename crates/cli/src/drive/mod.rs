@@ -249,7 +249,7 @@ impl Stage {
             .tools(Arc::new(control.clone()))
             .http(HttpOptions::default())
             .net()
-            .sqlite()
+            .sqlite(Arc::new(OsFileSystem::new()))
             .env(surroundings.variables.clone())
             .timer(Arc::clone(&timer))
             .ui(ui)
@@ -301,6 +301,7 @@ impl Stage {
                 mode: if recorded.is_some() { scenario.ui.mode.as_str() } else { "print" }.to_owned(),
                 has_ui: recorded.is_some(),
                 caps: Default::default(),
+                asks: Default::default(),
                 max_turns: 100,
                 system: Arc::new(
                     OsToolSystem::new(

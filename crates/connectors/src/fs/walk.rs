@@ -20,13 +20,13 @@ use std::sync::Arc;
 const MOST_LINKS: usize = 40;
 
 /// Where a walk arrived.
-pub(super) struct Reached {
+pub(crate) struct Reached {
     /// The folder that holds it, or the thing itself when `name` is absent.
-    pub(super) dir: Arc<dyn Dir>,
+    pub(crate) dir: Arc<dyn Dir>,
     /// Its name there; absent for a root.
-    pub(super) name: Option<OsString>,
+    pub(crate) name: Option<OsString>,
     /// Its whole name, free of links.
-    pub(super) real: PathBuf,
+    pub(crate) real: PathBuf,
 }
 
 /// What to do with a link at the end of the path.

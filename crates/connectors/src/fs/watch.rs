@@ -8,12 +8,12 @@ use crate::params;
 use crate::system::{Change, Dir, Kind, WatchId, Watcher};
 use pijs_hostcall::connector::cancelled;
 use pijs_hostcall::{Access, ChunkSink, Output, Request};
-use pijs_protocol::{ErrorCode, HostcallError};
+use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 /// Folders that one recursive watch looks at.
@@ -75,7 +75,7 @@ impl Inner {
         let at = At::path("watch", path);
         let mut share = Share::new(self, request.caller.extension());
         share.take().and_then(|()| share.take()).map_err(|failure| failure.at(&at))?;
-        let mut watcher = self.system.watcher().map_err(|error| match error.kind() {
+        let mut watcher = self.watcher(request.caller.extension()).map_err(|error| match error.kind() {
             std::io::ErrorKind::Unsupported => HostcallError::invalid(
                 "unsupported",
                 "fs.watch is not available on this system; poll with fs.stat or fs.watchFile instead",
@@ -101,6 +101,22 @@ impl Inner {
             watch.below(&dir, Path::new(""), 0, request, &mut Vec::new()).map_err(|failure| failure.at(&at))?;
         }
         Ok(watch)
+    }
+
+    /// One more watcher of an extension. All of them are one instance for the system, which gives a user few; another
+    /// extension has another, whose changes this one cannot drown.
+    fn watcher(&self, extension: &ExtensionId) -> std::io::Result<Box<dyn Watcher>> {
+        let mut all = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        // Gone with its last watcher.
+        all.retain(|_, watches| watches.strong_count() > 0);
+        if let Some(watches) = all.get(extension).and_then(Weak::upgrade)
+            && guard::is_up("fs.instances")
+        {
+            return watches.watcher();
+        }
+        let watches = self.system.watches()?;
+        all.insert(extension.clone(), Arc::downgrade(&watches));
+        watches.watcher()
     }
 }
 

@@ -2,18 +2,25 @@
 //!
 //! The kernel takes a path; it gets the one that `/proc` has for an open handle, so what is watched is what
 //! was opened, whatever its names are meanwhile.
+//!
+//! A user has few instances of inotify and many watches, so watchers share an [`Instance`]. The kernel knows a watch by
+//! what is watched: who watches the same folder has the same number, and each change goes to every watcher that asked for
+//! its number. Any watcher that is polled takes what the kernel has and gives each its part, all under one lock. Its task is
+//! woken by a descriptor of its own for the same instance, or by the watcher that took its changes.
 
 use super::os::{same_kind, single};
-use super::{Change, Dir, WatchId, Watcher};
+use super::{Change, Dir, WatchId, Watcher, Watches};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
 use tokio::io::unix::AsyncFd;
 
 /// What libuv asks for.
@@ -29,51 +36,128 @@ const WANTED: WatchFlags = WatchFlags::ATTRIB
 /// Bytes taken from the kernel at once.
 const BUFFER: usize = 32 << 10;
 
-pub(super) struct Inotify {
-    fd: AsyncFd<OwnedFd>,
+/// Changes kept for a watcher that does not come for them: as many as the kernel keeps by itself.
+const MOST_WAITING: usize = 16_384;
+
+/// Buffers taken at once, so that who changes files without end does not keep a thread busy without end.
+const AT_ONCE: usize = 16;
+
+/// One instance of inotify.
+pub(super) struct Instance {
+    fd: OwnedFd,
+    shared: Mutex<Shared>,
 }
 
-impl Inotify {
-    pub(super) fn new() -> io::Result<Self> {
-        let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        #[expect(
-            deprecated,
-            reason = "its replacement is unsafe, for types that may give out another descriptor; OwnedFd does not"
-        )]
-        let fd = AsyncFd::new(fd)?;
-        Ok(Self { fd })
+#[derive(Default)]
+struct Shared {
+    next: u64,
+    /// Changes by watcher, until it takes them.
+    waiting: BTreeMap<u64, Waiting>,
+    /// Who asked for what.
+    owners: BTreeMap<WatchId, BTreeSet<u64>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    changes: Vec<Change>,
+    /// Of a task that found none.
+    waker: Option<Waker>,
+}
+
+impl Shared {
+    fn tell(&mut self, watcher: u64, change: Change) {
+        let Some(waiting) = self.waiting.get_mut(&watcher) else { return };
+        if waiting.changes.len() < MOST_WAITING {
+            waiting.changes.push(change);
+        } else if waiting.changes.len() == MOST_WAITING {
+            waiting.changes.push(Change::Overflow);
+        }
+        if let Some(waker) = waiting.waker.take() {
+            waker.wake();
+        }
     }
 
-    fn read(&self) -> io::Result<Vec<Change>> {
+    fn tell_owners(&mut self, watch: WatchId, change: &Change) {
+        for owner in self.owners.get(&watch).cloned().unwrap_or_default() {
+            self.tell(owner, change.clone());
+        }
+    }
+}
+
+impl Instance {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { fd: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?, shared: Mutex::default() })
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives everybody what the kernel has; whether that was all of it.
+    fn distribute(&self, shared: &mut Shared) -> io::Result<bool> {
+        for _ in 0..AT_ONCE {
+            if self.distribute_some(shared)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn distribute_some(&self, shared: &mut Shared) -> io::Result<bool> {
         let mut buffer = [MaybeUninit::uninit(); BUFFER];
-        let mut reader = Reader::new(self.fd.get_ref(), &mut buffer);
-        let mut changes = Vec::new();
+        let mut reader = Reader::new(&self.fd, &mut buffer);
         loop {
             let event = match reader.next() {
                 Ok(event) => event,
-                Err(Errno::AGAIN) => break,
+                Err(Errno::AGAIN) => return Ok(true),
                 Err(error) => return Err(error.into()),
             };
             let (flags, watch) = (event.events(), WatchId(event.wd()));
             if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
-                changes.push(Change::Overflow);
+                let all: Vec<u64> = shared.waiting.keys().copied().collect();
+                all.into_iter().for_each(|watcher| shared.tell(watcher, Change::Overflow));
             } else if flags.contains(ReadFlags::IGNORED) {
-                changes.push(Change::Gone(watch));
+                shared.tell_owners(watch, &Change::Gone(watch));
+                shared.owners.remove(&watch);
             } else {
-                changes.push(Change::At {
+                let change = Change::At {
                     watch,
                     name: event.file_name().map(|name| OsString::from(OsStr::from_bytes(name.to_bytes()))),
                     is_rename: !(flags - (ReadFlags::ATTRIB | ReadFlags::MODIFY | ReadFlags::ISDIR)).is_empty(),
                     is_new_folder: flags.contains(ReadFlags::ISDIR)
                         && flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO),
-                });
+                };
+                shared.tell_owners(watch, &change);
             }
             if reader.is_buffer_empty() {
-                break;
+                return Ok(false);
             }
         }
-        Ok(changes)
     }
+}
+
+impl Watches for Instance {
+    fn watcher(self: Arc<Self>) -> io::Result<Box<dyn Watcher>> {
+        let fd = self.fd.try_clone()?;
+        #[expect(
+            deprecated,
+            reason = "its replacement is unsafe, for types that may give out another descriptor; OwnedFd does not"
+        )]
+        let fd = AsyncFd::new(fd)?;
+        let mut shared = self.shared();
+        let id = shared.next;
+        shared.next += 1;
+        shared.waiting.insert(id, Waiting::default());
+        drop(shared);
+        Ok(Box::new(Inotify { instance: self, fd, id }))
+    }
+}
+
+/// One watcher's part of an instance.
+struct Inotify {
+    instance: Arc<Instance>,
+    fd: AsyncFd<OwnedFd>,
+    id: u64,
 }
 
 impl Watcher for Inotify {
@@ -89,18 +173,49 @@ impl Watcher for Inotify {
             }
         };
         let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
-        Ok(WatchId(inotify::add_watch(self.fd.get_ref(), path.as_str(), WANTED)?))
+        let mut shared = self.instance.shared();
+        // What others were told of before is not news to this one.
+        self.instance.distribute(&mut shared)?;
+        let watch = WatchId(inotify::add_watch(&self.instance.fd, path.as_str(), WANTED)?);
+        shared.owners.entry(watch).or_default().insert(self.id);
+        Ok(watch)
     }
 
     fn poll_changes(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<Change>>> {
         loop {
-            let mut ready = ready!(self.fd.poll_read_ready(cx))?;
-            let changes = self.read()?;
-            if changes.is_empty() {
-                ready.clear_ready();
-            } else {
-                return Poll::Ready(Ok(changes));
+            {
+                let mut shared = self.instance.shared();
+                let is_all = self.instance.distribute(&mut shared)?;
+                let own = shared.waiting.entry(self.id).or_default();
+                if !own.changes.is_empty() {
+                    return Poll::Ready(Ok(std::mem::take(&mut own.changes)));
+                }
+                own.waker = Some(cx.waker().clone());
+                if !is_all {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
             }
+            ready!(self.fd.poll_read_ready(cx))?.clear_ready();
+        }
+    }
+}
+
+impl Drop for Inotify {
+    fn drop(&mut self) {
+        let mut shared = self.instance.shared();
+        shared.waiting.remove(&self.id);
+        let mut unwatched = Vec::new();
+        shared.owners.retain(|watch, owners| {
+            owners.remove(&self.id);
+            if owners.is_empty() {
+                unwatched.push(*watch);
+            }
+            !owners.is_empty()
+        });
+        for watch in unwatched {
+            // It may be gone already.
+            let _ = inotify::remove_watch(&self.instance.fd, watch.0);
         }
     }
 }

@@ -48,8 +48,8 @@ impl FileSystem for OsFileSystem {
     }
 
     #[cfg(target_os = "linux")]
-    fn watcher(&self) -> io::Result<Box<dyn super::Watcher>> {
-        Ok(Box::new(super::inotify::Inotify::new()?))
+    fn watches(&self) -> io::Result<Arc<dyn super::Watches>> {
+        Ok(Arc::new(super::inotify::Instance::new()?))
     }
 }
 
@@ -257,6 +257,23 @@ impl Dir for OsDir {
     fn as_any(&self) -> &dyn Any {
         self
     }
+}
+
+/// A file and its folder as they are now, whatever their names are later. Neither can be read or written through this, and
+/// closing it takes no locks away.
+#[cfg(target_os = "linux")]
+pub(crate) struct Pinned {
+    pub(crate) folder: OwnedFd,
+    pub(crate) file: OwnedFd,
+}
+
+/// Holds on to `name` in `dir`, which is a folder of the operating system.
+#[cfg(target_os = "linux")]
+pub(crate) fn pin(dir: &dyn Dir, name: &OsStr) -> io::Result<Pinned> {
+    let dir = same_kind(dir)?;
+    let file = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = fs::openat(&dir.fd, ".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    Ok(Pinned { folder, file: open_beneath(&dir.fd, Path::new(single(name)?), file, Mode::empty(), dir.mounts)? })
 }
 
 /// Opens a folder by an absolute name in which nothing is followed: what is opened has exactly that name.

@@ -1,0 +1,190 @@
+//! Where a database is, and what the threads that work on it can reach.
+//!
+//! The walk of the file verbs decides on one name in an open folder. SQLite opens that name again, by its whole path,
+//! and whatever has changed places meanwhile must not matter. On Linux, Landlock sees to it, thread by thread:
+//!
+//! | thread | can reach |
+//! |---|---|
+//! | the one that opens | the file that was decided on, whatever its name is now |
+//! | the one that works | that, and the folder it was found in, for the journals |
+//!
+//! A name that leads elsewhere by then leads nowhere. Journals are the rest: who moves the folder away and puts a link to
+//! a folder inside of it in its place has a file of the name `DATABASE-journal`, `-wal` or `-shm` made or removed there.
+
+use super::statement::plain;
+use crate::fs::FsConnector;
+use crate::system::{Dir, Kind, OpenHow};
+use pijs_hostcall::derive::OpenFlags;
+use pijs_hostcall::{Access, Reason, Request};
+use pijs_protocol::{HostcallError, guard};
+use rusqlite::{Connection, OpenFlags as How};
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Files that SQLite has beside a database that it writes to.
+const JOURNALS: [&str; 3] = ["-journal", "-wal", "-shm"];
+
+/// One file that the permit agreed to.
+pub(super) struct Place {
+    /// Its whole name, free of links.
+    real: PathBuf,
+    read_only: bool,
+    /// Whether journals may be made: a reader of a database in WAL mode does, too.
+    journals: bool,
+    #[cfg(target_os = "linux")]
+    pinned: crate::system::Pinned,
+}
+
+impl Place {
+    /// Walks to the file and makes it when it is missing and may be.
+    pub(super) fn find(
+        files: &FsConnector,
+        request: &Request,
+        path: &str,
+        read_only: bool,
+    ) -> Result<Self, HostcallError> {
+        let access = if read_only { Access::Read } else { Access::Write };
+        let denied = |reason: Reason| reason.refusal("sqlite", access.capability(), path);
+        let named = request.permit.places().node_path(path)?;
+        request.permit.path(access, &named).map_err(denied)?;
+        let found = files.find(&request.permit, &named, access, path)?;
+        let Some(name) = &found.name else { return Err(cannot_open()) };
+        let beside = |suffix: &&str| {
+            let mut name = found.real.clone().into_os_string();
+            name.push(suffix);
+            request.permit.path(Access::Write, Path::new(&name))
+        };
+        let journals = JOURNALS.iter().try_for_each(beside);
+        if !read_only && guard::is_up("sqlite.place") {
+            journals.map_err(denied)?;
+        }
+        request.permit.reads_content(&found.real);
+        let failed = |error: io::Error| {
+            let (name, words) = crate::fs::error_words(&error);
+            HostcallError::io(name, "open", format!("sqlite: {words}, open '{path}'")).with("path", path)
+        };
+        exists(&*found.dir, name, read_only).map_err(failed)?.then_some(()).ok_or_else(cannot_open)?;
+        Ok(Self {
+            read_only,
+            journals: journals.is_ok(),
+            #[cfg(target_os = "linux")]
+            pinned: crate::system::pin(&*found.dir, name).map_err(failed)?,
+            real: found.real,
+        })
+    }
+
+    /// Has SQLite open the file, and no other.
+    pub(super) fn open(&self) -> Result<Connection, HostcallError> {
+        let mode = if self.read_only { How::SQLITE_OPEN_READ_ONLY } else { How::SQLITE_OPEN_READ_WRITE };
+        // No URI: a path stays a path. No links: where it leads was decided.
+        let open = || {
+            let how = mode | How::SQLITE_OPEN_NO_MUTEX | How::SQLITE_OPEN_NOFOLLOW;
+            Connection::open_with_flags(&self.real, how).map_err(|error| plain(&error))
+        };
+        #[cfg(target_os = "linux")]
+        {
+            // What this thread may reach is less than what the one may that works.
+            std::thread::scope(|scope| {
+                let opener =
+                    scope.spawn(|| walls::restrict(&[walls::file(&self.pinned, self.read_only)]).and_then(|()| open()));
+                opener.join().unwrap_or_else(|_| Err(cannot_open()))
+            })
+        }
+        #[cfg(not(target_os = "linux"))]
+        open()
+    }
+
+    /// Leaves this thread the database at `place` with its journals; without one, nothing.
+    pub(super) fn confine(place: Option<Self>) -> Result<(), HostcallError> {
+        #[cfg(target_os = "linux")]
+        {
+            let rules = place.as_ref().map(|place| {
+                let file = walls::file(&place.pinned, place.read_only);
+                [file, walls::folder(&place.pinned, !place.journals)]
+            });
+            walls::restrict(rules.as_ref().map_or(&[], |rules| rules))
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            drop(place);
+            Ok(())
+        }
+    }
+}
+
+/// Whether a regular file is there, if need be a new one.
+fn exists(dir: &dyn Dir, name: &OsStr, read_only: bool) -> io::Result<bool> {
+    match dir.lstat(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !read_only => {
+            // Exclusive: closing a file takes away the locks that this process has on it, and SQLite has some.
+            let flags = OpenFlags { write: true, create: true, exclusive: true, ..OpenFlags::default() };
+            match dir.open(name, OpenHow { flags, mode: 0o644 }) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+                _ => Ok(dir.lstat(name)?.kind() == Kind::File),
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        stat => Ok(stat?.kind() == Kind::File),
+    }
+}
+
+/// What SQLite says when a file cannot be opened.
+fn cannot_open() -> HostcallError {
+    HostcallError::io("EIO", "open", "unable to open database file").with("sqlite", 14)
+}
+
+#[cfg(target_os = "linux")]
+mod walls {
+    use super::cannot_open;
+    use crate::system::Pinned;
+    use landlock::{
+        ABI, Access as _, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
+        RulesetError,
+    };
+    use pijs_protocol::{HostcallError, guard};
+    use std::os::fd::{AsFd as _, BorrowedFd};
+
+    /// An open file or folder, and what may be done with it.
+    pub(super) type Rule<'a> = (BorrowedFd<'a>, BitFlags<AccessFs>);
+
+    const WRITES: [AccessFs; 2] = [AccessFs::WriteFile, AccessFs::Truncate];
+
+    /// The database itself.
+    pub(super) fn file(pinned: &Pinned, read_only: bool) -> Rule<'_> {
+        let read = BitFlags::from(AccessFs::ReadFile);
+        (pinned.file.as_fd(), if read_only { read } else { WRITES.into_iter().fold(read, |all, one| all | one) })
+    }
+
+    /// Its folder.
+    pub(super) fn folder(pinned: &Pinned, read_only: bool) -> Rule<'_> {
+        let read = AccessFs::ReadFile | AccessFs::ReadDir;
+        let make = AccessFs::MakeReg | AccessFs::RemoveFile;
+        let all = WRITES.into_iter().fold(read | make, |all, one| all | one);
+        (pinned.folder.as_fd(), if read_only { read } else { all })
+    }
+
+    /// Takes from this thread every file that no rule names. Where the kernel cannot, nothing changes.
+    pub(super) fn restrict(rules: &[Rule<'_>]) -> Result<(), HostcallError> {
+        if !guard::is_up("sqlite.walls") {
+            return Ok(());
+        }
+        confine(rules).map_err(|error| {
+            let message = format!("sqlite: the database's thread cannot be restricted: {error}");
+            HostcallError { message, ..cannot_open() }
+        })
+    }
+
+    fn confine(rules: &[Rule<'_>]) -> Result<(), RulesetError> {
+        let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(ABI::V5))?.create()?;
+        for (place, access) in rules {
+            ruleset = ruleset.add_rule(PathBeneath::new(place, *access))?;
+        }
+        // Names of new journals are random.
+        if let Ok(random) = PathFd::new("/dev/urandom") {
+            ruleset = ruleset.add_rule(PathBeneath::new(random, AccessFs::ReadFile))?;
+        }
+        ruleset.restrict_self()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,233 @@
+//! What is done with one open database: its bounds, its statements, and values in either direction.
+
+use super::limit;
+use crate::params;
+use pijs_hostcall::connector::{bytes_index, bytes_ref, cancelled, deadline};
+use pijs_hostcall::{Output, Request};
+use pijs_protocol::{HostcallError, guard};
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
+use rusqlite::types::{ToSqlOutput, Value as SqlValue, ValueRef};
+use rusqlite::{Connection, Statement};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Rows that one call gives at most.
+const MAX_ROWS: usize = 200_000;
+
+/// Longest text or blob, and the most bytes of one statement.
+const MAX_BYTES: i32 = 64 << 20;
+
+/// Steps of SQLite's machine between two looks at the clock.
+const STEPS: i32 = 10_000;
+
+/// Runs one operation of a call.
+pub(super) fn perform(database: &Connection, request: &Request) -> Result<Output, HostcallError> {
+    bound(database, request);
+    let sql = params::text(request, "sql")?;
+    let outcome = match params::text(request, "op")? {
+        "exec" => database.execute_batch(sql).map(|()| Output::empty()).map_err(Stop::Sql),
+        "prepare" => prepare(database, sql),
+        "run" => query(database, request, 0).map(|_| {
+            Output::new(
+                json!({"changes": database.changes(), "lastInsertRowid": whole_to_json(database.last_insert_rowid())}),
+            )
+        }),
+        "all" => query(database, request, MAX_ROWS),
+        "get" => query(database, request, 1),
+        other => return Err(HostcallError::invalid("schema", format!("sqlite: unknown op {other:?}"))),
+    };
+    database.progress_handler(0, None::<fn() -> bool>);
+    outcome.map_err(|stop| match stop {
+        Stop::Call(error) => error,
+        Stop::Sql(error) => failure(request, &error),
+    })
+}
+
+/// Ends statements at the deadline, or when nobody waits any more.
+fn bound(database: &Connection, request: &Request) {
+    let limit = limit(request);
+    let cancel = request.cancel.clone();
+    #[expect(clippy::disallowed_methods, reason = "a deadline of the host; the realm sees no time of it")]
+    let started = std::time::Instant::now();
+    let stop = move || started.elapsed() >= limit || cancel.is_cancelled();
+    database.progress_handler(STEPS, Some(stop));
+}
+
+/// Takes away what reaches beyond the database.
+pub(super) fn guarded(database: &Connection, request: &Request) -> rusqlite::Result<()> {
+    database.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_BYTES)?;
+    database.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_BYTES)?;
+    database
+        .busy_timeout(Duration::from_millis(params::whole_or_none(request, "timeout").ok().flatten().unwrap_or(0)))?;
+    database.pragma_update(None, "temp_store", "MEMORY")?;
+    database.pragma_update(None, "mmap_size", 0)?;
+    database.pragma_update(None, "foreign_keys", !params::flag(request, "noForeignKeys").unwrap_or(false))?;
+    if guard::is_up("sqlite.authorizer") {
+        database.authorizer(Some(authorize));
+    }
+    Ok(())
+}
+
+fn authorize(context: AuthContext<'_>) -> Authorization {
+    match context.action {
+        // `VACUUM` attaches a temporary database without a name.
+        AuthAction::Attach { filename: "" | ":memory:" } => Authorization::Allow,
+        AuthAction::Attach { .. } => Authorization::Deny,
+        AuthAction::Pragma { pragma_name, pragma_value } => match pragma_name.to_ascii_lowercase().as_str() {
+            "temp_store_directory" | "data_store_directory" | "mmap_size" | "temp_store" if pragma_value.is_some() => {
+                Authorization::Deny
+            }
+            _ => Authorization::Allow,
+        },
+        AuthAction::Function { function_name } if function_name.eq_ignore_ascii_case("load_extension") => {
+            Authorization::Deny
+        }
+        _ => Authorization::Allow,
+    }
+}
+
+/// Why an operation stopped.
+enum Stop {
+    Sql(rusqlite::Error),
+    Call(HostcallError),
+}
+
+impl From<rusqlite::Error> for Stop {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<HostcallError> for Stop {
+    fn from(error: HostcallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+fn prepare(database: &Connection, sql: &str) -> Result<Output, Stop> {
+    let statement = database.prepare_cached(sql)?;
+    let names: Vec<Value> = (1..=statement.parameter_count())
+        .map(|index| statement.parameter_name(index).map_or(Value::Null, Value::from))
+        .collect();
+    Ok(Output::new(json!({
+        "columns": columns(&statement),
+        "parameters": names,
+        "readOnly": statement.readonly(),
+        "expanded": statement.expanded_sql(),
+    })))
+}
+
+fn columns(statement: &Statement<'_>) -> Value {
+    let columns = statement.columns();
+    columns.iter().map(|column| json!({"name": column.name(), "type": column.decl_type()})).collect()
+}
+
+/// Runs `sql` with `values` (by position, or by name as an object) and gives at most `rows` rows.
+fn query(database: &Connection, request: &Request, rows: usize) -> Result<Output, Stop> {
+    let mut statement = database.prepare_cached(params::text(request, "sql")?)?;
+    statement.clear_bindings();
+    bind(&mut statement, request)?;
+    let width = statement.column_count();
+    let mut output = Output::new(json!({"columns": columns(&statement)}));
+    let (mut list, mut attachments) = (Vec::new(), Vec::new());
+    let mut found = statement.raw_query();
+    while let Some(row) = found.next()? {
+        if list.len() == rows {
+            if rows == MAX_ROWS {
+                let message = format!("sqlite: more than {MAX_ROWS} rows; ask for them with LIMIT");
+                return Err(HostcallError::io("EFBIG", "sqlite", message).into());
+            }
+            // `run` goes through every row of a statement, `get` wants the first.
+            if rows == 1 {
+                break;
+            }
+            continue;
+        }
+        let cells = (0..width).map(|index| Ok(to_json(row.get_ref(index)?, &mut attachments)));
+        list.push(Value::Array(cells.collect::<rusqlite::Result<_>>()?));
+    }
+    if let Value::Object(members) = &mut output.value {
+        members.insert("rows".to_owned(), Value::Array(list));
+    }
+    output.bytes = attachments;
+    Ok(output)
+}
+
+fn bind(statement: &mut Statement<'_>, request: &Request) -> Result<(), Stop> {
+    let one = |value: &Value| -> Result<SqlValue, Stop> {
+        if let Some(bytes) = bytes_index(value).and_then(|index| request.bytes.get(index)) {
+            return Ok(SqlValue::Blob(bytes.clone()));
+        }
+        let wrong = || HostcallError::invalid("schema", "sqlite: a value is no null, number, text or bytes");
+        Ok(match value {
+            Value::Null => SqlValue::Null,
+            Value::String(text) => SqlValue::Text(text.clone()),
+            Value::Bool(flag) => SqlValue::Integer(i64::from(*flag)),
+            Value::Number(number) => number
+                .as_i64()
+                .map_or_else(|| number.as_f64().map_or(SqlValue::Null, SqlValue::Real), SqlValue::Integer),
+            Value::Object(members) => {
+                let text = members.get("$int").and_then(Value::as_str).ok_or_else(wrong)?;
+                SqlValue::Integer(text.parse().map_err(|_| wrong())?)
+            }
+            Value::Array(_) => return Err(wrong().into()),
+        })
+    };
+    if let Some(Value::Object(named)) = request.params.get("named") {
+        for (name, value) in named {
+            let Some(index) = statement.parameter_index(name)? else {
+                let message = format!("Unknown named parameter '{name}'");
+                return Err(HostcallError::invalid("parameter", message).into());
+            };
+            statement.raw_bind_parameter(index, ToSqlOutput::Owned(one(value)?))?;
+        }
+    }
+    let Some(Value::Array(values)) = request.params.get("values") else { return Ok(()) };
+    for (index, value) in values.iter().enumerate() {
+        statement.raw_bind_parameter(index + 1, ToSqlOutput::Owned(one(value)?))?;
+    }
+    Ok(())
+}
+
+fn to_json(value: ValueRef<'_>, attachments: &mut Vec<Vec<u8>>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(whole) => whole_to_json(whole),
+        ValueRef::Real(number) => json!({"$real": number}),
+        ValueRef::Text(text) => Value::String(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => {
+            attachments.push(bytes.to_vec());
+            bytes_ref(attachments.len() - 1)
+        }
+    }
+}
+
+/// A number, or `{"$int": text}` beyond what JavaScript's numbers hold exactly.
+fn whole_to_json(whole: i64) -> Value {
+    if whole.unsigned_abs() <= 9_007_199_254_740_991 { Value::from(whole) } else { json!({"$int": whole.to_string()}) }
+}
+
+/// SQLite's own words and codes; a stopped statement is the call's end instead.
+fn failure(request: &Request, error: &rusqlite::Error) -> HostcallError {
+    if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) {
+        return if request.cancel.is_cancelled() {
+            cancelled("sqlite")
+        } else {
+            deadline("sqlite", u64::try_from(limit(request).as_millis()).unwrap_or(u64::MAX))
+        };
+    }
+    plain(error)
+}
+
+/// An error of SQLite as it is.
+pub(super) fn plain(error: &rusqlite::Error) -> HostcallError {
+    let (code, message) = match error {
+        rusqlite::Error::SqliteFailure(inner, message) => {
+            (inner.extended_code, message.clone().unwrap_or_else(|| inner.to_string()))
+        }
+        rusqlite::Error::SqlInputError { error: inner, msg, .. } => (inner.extended_code, msg.clone()),
+        other => (1, other.to_string()),
+    };
+    HostcallError::io("EIO", "sqlite", message).with("sqlite", code)
+}

@@ -1,0 +1,128 @@
+//! The thread of one database.
+//!
+//! It does one call after the other. Who waits for it does so until the call's deadline and a little longer; a thread
+//! that has not answered by then is inside of a function that SQLite cannot interrupt, and ends when that function does.
+
+use super::limit;
+use super::place::Place;
+use super::statement::{guarded, perform, plain};
+use pijs_hostcall::connector::{cancelled, deadline};
+use pijs_hostcall::{Output, Request};
+use pijs_protocol::{ErrorCode, HostcallError, guard};
+use rusqlite::Connection;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// Between two looks at whether anybody still waits.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long after its end a statement has time to notice it.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The thread's other end. The thread ends when this is dropped.
+pub(super) struct Worker {
+    jobs: Sender<Job>,
+    life: Weak<()>,
+}
+
+enum Job {
+    Perform(Box<Request>, SyncSender<Result<Output, HostcallError>>),
+    Close(SyncSender<()>),
+}
+
+impl Worker {
+    /// Opens a database in a thread of its own: the one at `place`, or one in memory.
+    pub(super) fn start(place: Option<Place>, request: &Request) -> Result<Self, HostcallError> {
+        let (jobs, todo) = mpsc::channel();
+        let (report, opened) = mpsc::sync_channel(1);
+        let alive = Arc::new(());
+        let life = Arc::downgrade(&alive);
+        let request = request.clone();
+        let work = move || {
+            let _alive = alive;
+            match open(place, &request) {
+                // Who asked has gone when nobody hears it.
+                Ok(database) => drop(report.send(Ok(())).map(|()| serve(database, &todo))),
+                Err(error) => drop(report.send(Err(error))),
+            }
+        };
+        let spawned = std::thread::Builder::new().name("sqlite".to_owned()).spawn(work);
+        spawned.map_err(|error| HostcallError::io("EAGAIN", "sqlite", format!("sqlite: no thread: {error}")))?;
+        opened.recv().map_err(|_| broken())??;
+        Ok(Self { jobs, life })
+    }
+
+    /// Closes the database: what it kept beside it is gone, unless the thread is busy.
+    pub(super) fn close(&self) {
+        let (reply, closed) = mpsc::sync_channel(1);
+        if self.jobs.send(Job::Close(reply)).is_ok() {
+            // A thread that is busy closes it when it is not.
+            let _ = closed.recv_timeout(GRACE);
+        }
+    }
+
+    /// Dead when the thread is.
+    pub(super) fn life(&self) -> Weak<()> {
+        self.life.clone()
+    }
+
+    /// Has one call done. The outer error is for a call that got no answer: the thread is beyond anybody's reach.
+    pub(super) fn perform(&self, request: &Request) -> Result<Result<Output, HostcallError>, HostcallError> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        if self.jobs.send(Job::Perform(Box::new(request.clone()), reply)).is_err() {
+            return Ok(Err(broken()));
+        }
+        let limit = limit(request);
+        let mut end = now() + limit + GRACE;
+        let mut is_cancelled = false;
+        loop {
+            match answer.recv_timeout(LOOK) {
+                Ok(outcome) => return Ok(outcome),
+                Err(RecvTimeoutError::Disconnected) => return Ok(Err(broken())),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if !is_cancelled && request.cancel.is_cancelled() {
+                is_cancelled = true;
+                end = end.min(now() + GRACE);
+            }
+            if now() >= end && guard::is_up("sqlite.answered") {
+                let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+                return Err(if is_cancelled { cancelled("sqlite") } else { deadline("sqlite", limit) });
+            }
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a deadline of the host; the realm sees no time of it")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn broken() -> HostcallError {
+    HostcallError::new(ErrorCode::Internal, "sqlite: the thread of the database ended").with("reason", "invariant")
+}
+
+fn open(place: Option<Place>, request: &Request) -> Result<Connection, HostcallError> {
+    let database = match &place {
+        Some(place) => place.open()?,
+        None => Connection::open_in_memory().map_err(|error| plain(&error))?,
+    };
+    Place::confine(place)?;
+    guarded(&database, request).map_err(|error| plain(&error))?;
+    Ok(database)
+}
+
+fn serve(database: Connection, todo: &Receiver<Job>) {
+    // Who waited for an answer may have gone.
+    while let Ok(job) = todo.recv() {
+        match job {
+            Job::Perform(request, reply) => drop(reply.send(perform(&database, &request))),
+            Job::Close(reply) => {
+                drop(database);
+                let _ = reply.send(());
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Scenarios about databases: what another program does at the same time, and statements without end.
+
+use super::super::Still;
+use pijs_connectors::sqlite::SqliteConnector;
+use pijs_connectors::system::OsFileSystem;
+use pijs_hostcall::{Caller, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile};
+use pijs_protocol::{Capability, HostCall, HostResult};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// A host that serves databases below a folder.
+#[derive(Clone)]
+struct Databases {
+    dispatcher: Dispatcher,
+    caller: Caller,
+    next: Arc<AtomicUsize>,
+}
+
+impl Databases {
+    fn of(project: &Path) -> Self {
+        let places = Places::new(project, "/home/me", "/home/me/.pi/agent", "/tmp/none");
+        let gate = Gate::builder(Policy { mode: Mode::Strict, ..Policy::default() }, places).build();
+        let profile = Arc::new(Profile::new("path:/x"));
+        let write = pijs_hostcall::Grant::scoped(
+            "w",
+            "write",
+            pijs_protocol::manifest::Scope { paths: Some(vec!["<project>".to_owned()]), ..Default::default() },
+        );
+        gate.set_grants(&profile, &[write], Default::default()).expect("a grant");
+        let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
+        let connector = Arc::new(SqliteConnector::new(Arc::new(OsFileSystem::new())));
+        let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(Still)).connector("sqlite", connector).build();
+        Self { dispatcher, caller: Caller::new(profile), next: Arc::default() }
+    }
+
+    fn call(&self, capability: &str, params: Value, timeout_ms: Option<u64>) -> HostResult {
+        let Value::Object(params) = params else { unreachable!("an object") };
+        let call = HostCall {
+            capability: Capability::new(capability),
+            method: "sqlite".to_owned(),
+            params,
+            timeout_ms,
+            ..super::super::call(self.next.fetch_add(1, Ordering::Relaxed), "")
+        };
+        self.dispatcher.call_sync(&self.caller, call)
+    }
+
+    fn open(&self, path: &str) -> Option<Value> {
+        let capability = if path == ":memory:" { "read" } else { "write" };
+        self.call(capability, json!({ "op": "open", "path": path }), None).output.get("db").cloned()
+    }
+
+    fn exec(&self, db: &Value, sql: &str) -> HostResult {
+        self.call("read", json!({ "op": "exec", "db": db, "sql": sql }), None)
+    }
+
+    fn close(&self, db: &Value) {
+        self.call("read", json!({ "op": "close", "db": db }), None);
+    }
+}
+
+/// F03: the folder of a database becomes a link that leads out, after the path was decided on and before SQLite opens it.
+#[cfg(target_os = "linux")]
+pub(crate) fn a_database_is_the_one_that_was_found() -> bool {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use std::sync::atomic::AtomicBool;
+    /// The race is lost within some ten when nothing stands in the way.
+    const ROUNDS: usize = 1_000;
+    /// Folders to the database: SQLite looks at each by its name, and has looked at the first long before it opens the file.
+    const DEEP: usize = 180;
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().canonicalize().expect("it is there");
+    let (project, outside) = (root.join("project"), root.join("outside"));
+    let below = format!("{}db", "a/".repeat(DEEP));
+    for folder in [project.join("d"), outside.clone()] {
+        std::fs::create_dir_all(folder.join("a/".repeat(DEEP))).expect("folders");
+    }
+    let foreign = Databases::of(&outside);
+    let secret = foreign.open(&below).expect("a new one");
+    assert!(!foreign.exec(&secret, "CREATE TABLE canary (v)").is_error, "a table");
+    foreign.close(&secret);
+    std::os::unix::fs::symlink("../outside", project.join("way-out")).expect("a link");
+    let own = Databases::of(&project);
+    let stop = AtomicBool::new(false);
+    let escaped = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let _ = renameat_with(CWD, project.join("d"), CWD, project.join("way-out"), RenameFlags::EXCHANGE);
+            }
+        });
+        let escaped = (0..ROUNDS).any(|_| {
+            let Some(db) = own.open(&format!("d/{below}")) else { return false };
+            let found = !own.exec(&db, "SELECT v FROM canary").is_error;
+            own.close(&db);
+            found
+        });
+        stop.store(true, Ordering::Relaxed);
+        escaped
+    });
+    !escaped
+}
+
+/// E05: a function of SQL that takes hours is answered for at the deadline of its call.
+pub(crate) fn a_function_of_sql_is_not_waited_for() -> bool {
+    let folder = tempfile::tempdir().expect("a folder");
+    let databases = Databases::of(folder.path());
+    let db = databases.open(":memory:").expect("one in memory");
+    let (answer, answered) = mpsc::channel();
+    let (asker, asked) = (databases.clone(), db.clone());
+    std::thread::spawn(move || {
+        let endless = json!({ "op": "get", "db": asked, "sql": ENDLESS });
+        let _ = answer.send(asker.call("read", endless, Some(200)));
+    });
+    let Ok(result) = answered.recv_timeout(Duration::from_secs(30)) else { return false };
+    assert_eq!(result.error.expect("no answer").code, pijs_protocol::ErrorCode::Timeout);
+    let after = databases.exec(&db, "SELECT 1").error.expect("the database is given up");
+    assert_eq!(after.details["reason"], "EIO");
+    databases.close(&db);
+    true
+}
+
+/// E05: an extension cannot have thread after thread inside of such functions.
+pub(crate) fn stuck_statements_are_limited() -> bool {
+    const MOST: usize = 4;
+    let folder = tempfile::tempdir().expect("a folder");
+    let databases = Databases::of(folder.path());
+    let mut stuck = 0;
+    while stuck <= MOST {
+        let Some(db) = databases.open(":memory:") else { break };
+        let result = databases.call("read", json!({ "op": "get", "db": db, "sql": ENDLESS }), Some(1));
+        databases.close(&db);
+        match result.error.expect("no answer").code {
+            pijs_protocol::ErrorCode::Timeout => stuck += 1,
+            _ => break,
+        }
+    }
+    stuck == MOST
+}
+
+/// One function over tens of megabytes that compares almost all of them at each step.
+const ENDLESS: &str = "SELECT instr(zeroblob(60000000), CAST(zeroblob(30000000) || x'01' AS BLOB))";
