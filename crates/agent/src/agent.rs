@@ -7,6 +7,7 @@
 //! [`AgentControl`].
 
 use crate::ambient::Ambient;
+use crate::asked::{AskLimits, Asked};
 use crate::beginning::Beginning;
 use crate::choose::Chosen;
 use crate::control::{AgentControl, ControlError, DeliverAs, ToolPrompt};
@@ -50,6 +51,8 @@ pub struct AgentOptions {
     pub has_ui: bool,
     /// Caps on verdicts.
     pub caps: VerdictCaps,
+    /// Limits of what extensions ask models by themselves.
+    pub asks: AskLimits,
     /// Turns of one run.
     pub max_turns: u32,
     /// What the built-in tools work on.
@@ -71,6 +74,7 @@ pub struct Agent {
     pub(crate) control: AgentControl,
     pub(crate) tools: RefCell<ToolSet>,
     pub(crate) verdicts: RefCell<Verdicts>,
+    pub(crate) asked: Asked,
     /// What the prompt of the session is built from.
     pub(crate) base_prompt: RefCell<PromptOptions>,
     /// What handlers made of it for the run that is on.
@@ -198,7 +202,7 @@ impl Agent {
         front_end: Box<dyn FrontEnd>,
     ) -> Self {
         let tools = RefCell::new(ToolSet::new(options.tools.clone()));
-        let caps = options.caps;
+        let (caps, asks) = (options.caps, options.asks);
         let mut models = Models::default();
         if provider.is_open() {
             models.add(Arc::clone(&provider));
@@ -218,6 +222,7 @@ impl Agent {
             control,
             tools,
             verdicts: RefCell::new(Verdicts::new(caps)),
+            asked: Asked::new(asks),
             base_prompt: RefCell::default(),
             run_prompt: RefCell::default(),
             inbox,

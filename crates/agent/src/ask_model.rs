@@ -11,9 +11,10 @@ use crate::models::{self, Credentials};
 use crate::one_reply::Listener;
 use crate::partial::{Partial, Step};
 use crate::provider::{Model, Provider, ProviderError, Request, RequestMessage, ToolDescription};
+use crate::room::bytes_of;
 use crate::{context, control::VERDICT_TYPE};
 use pijs_hostcall::{CancelToken, ChunkSink, Output};
-use pijs_protocol::HostcallError;
+use pijs_protocol::{ExtensionId, HostcallError};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ const KEY_NAME: &str = "pijs-session-key:";
 
 /// A question on its way to the agent's thread.
 pub(crate) struct Question {
+    pub(crate) extension: ExtensionId,
     pub(crate) params: Map<String, Value>,
     /// It may be a model of the extension's own, at an address of its own.
     pub(crate) elsewhere: bool,
@@ -56,14 +58,14 @@ impl Listener for ChunkSink {
 impl Agent {
     /// One reply of a model, as pi's `AssistantMessage`; a failure is one too. The request ends with whoever waited.
     pub(crate) async fn ask_model(&self, question: Question) {
-        let Question { params, elsewhere, pieces, cancel, done } = question;
+        let Question { extension, params, elsewhere, pieces, cancel, done } = question;
         let stop = CancellationToken::new();
         // However this ends, the provider's connection goes.
         let _guard = stop.clone().drop_guard();
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => return,
-            answer = self.answer(&params, elsewhere, pieces, stop) => answer,
+            answer = self.answer(&extension, &params, elsewhere, pieces, stop) => answer,
         };
         // Whoever asked may be gone.
         let _ = done.send(answer);
@@ -71,6 +73,7 @@ impl Agent {
 
     async fn answer(
         &self,
+        extension: &ExtensionId,
         params: &Map<String, Value>,
         elsewhere: bool,
         pieces: Option<ChunkSink>,
@@ -80,6 +83,7 @@ impl Agent {
             .get("model")
             .and_then(Model::from_value)
             .ok_or_else(|| HostcallError::invalid("schema", "session.ask_model: a model has an id and a provider"))?;
+        let asking = self.asked.begin(extension, bytes_of(params.values()))?;
         let options = params.get("options").cloned().unwrap_or_default();
         let request = request(params.get("context").unwrap_or(&Value::Null), &options);
         let nobody: &dyn Listener = &();
@@ -88,6 +92,7 @@ impl Agent {
             Ok(provider) => self.ask_once_in_pieces(&*provider, &request, stop, listener).await,
             Err(error) => self.failed(&model, &error),
         };
+        asking.end(&message.usage);
         Ok(Message::Assistant(message).to_value())
     }
 

@@ -31,6 +31,7 @@ mod actions;
 mod agent;
 mod ambient;
 mod ask_model;
+mod asked;
 mod asking;
 mod attempt;
 pub mod auth;
@@ -84,6 +85,7 @@ mod testing;
 pub use actions::{NavigateOptions, Navigation};
 pub use agent::{Agent, AgentError, AgentOptions, Ending, InputSource, Outcome};
 pub use ambient::{Ambient, Clock, Randomness, Sleeper, Wait, iso};
+pub use asked::AskLimits;
 pub use control::{AgentControl, ControlError, DeliverAs, Pending, UiPrompt, VERDICT_TYPE};
 pub use events::{AgentEvent, Update, UpdateKind, VerdictAction, VerdictEvent};
 pub use extensions::{

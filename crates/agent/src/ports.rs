@@ -39,7 +39,15 @@ impl SessionPort for AgentControl {
         let (done, answer) = oneshot::channel();
         let wanted = call.params.get("pieces").and_then(Value::as_bool) == Some(true);
         let pieces = wanted.then_some(pieces);
-        self.send(Work::Ask(Question { params: call.params, elsewhere, pieces, cancel: cancel.clone(), done }));
+        let extension = caller.extension().clone();
+        self.send(Work::Ask(Question {
+            extension,
+            params: call.params,
+            elsewhere,
+            pieces,
+            cancel: cancel.clone(),
+            done,
+        }));
         answered(answer, cancel)
     }
 

@@ -4,6 +4,7 @@ use crate::applicant::Applicant;
 use crate::args::{PolicyMode, RunArgs};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
+use pijs_agent::AskLimits;
 use pijs_agent::provider::ProviderOptions;
 use pijs_agent::settings::Settings as SessionSettings;
 use pijs_host::PiProfile;
@@ -57,13 +58,28 @@ pub(crate) struct PolicySettings {
     policy: Policy,
     /// Heap of a realm, in MiB.
     pub(crate) max_memory_mb: Option<u64>,
+    /// Requests to models that one extension may have under way, and the tokens it may have in a run.
+    pub(crate) max_model_requests: Option<u64>,
+    pub(crate) max_model_tokens: Option<u64>,
     /// How long one turn of a sealed realm may take, in milliseconds; time in hostcalls not counted.
     pub(crate) max_turn_ms: Option<u64>,
+}
+
+impl PolicySettings {
+    fn asks(&self) -> AskLimits {
+        let usual = AskLimits::default();
+        AskLimits {
+            at_once: self.max_model_requests.unwrap_or(usual.at_once),
+            tokens: self.max_model_tokens.unwrap_or(usual.tokens),
+        }
+    }
 }
 
 /// What the user decided for this run.
 pub(crate) struct Decided {
     pub(crate) policy: Policy,
+    /// What extensions may ask models by themselves.
+    pub(crate) asks: AskLimits,
     pub(crate) max_memory_mb: Option<u64>,
     pub(crate) max_turn_ms: Option<u64>,
     /// Which pi extensions meet.
@@ -80,6 +96,7 @@ impl Decided {
             None => profile_of(&settings)?,
         };
         let settings = settings.policy();
+        let asks = settings.asks();
         let mut policy = settings.policy;
         match args.policy {
             Some(PolicyMode::Strict) => policy.mode = Mode::Strict,
@@ -94,15 +111,17 @@ impl Decided {
             .map(|text| parse_grant(text).map(|grant| Grant { id: format!("--allow {text}"), ..grant }))
             .collect::<Result<_>>()?;
         let (max_memory_mb, max_turn_ms) = (settings.max_memory_mb, settings.max_turn_ms);
-        Ok(Self { policy, max_memory_mb, max_turn_ms, profile, allowed })
+        Ok(Self { policy, asks, max_memory_mb, max_turn_ms, profile, allowed })
     }
 
     /// Settings of the user alone.
     pub(crate) fn of_settings(environment: &Environment) -> Result<Self> {
         let settings = settings(environment)?;
         let profile = profile_of(&settings)?;
-        let PolicySettings { policy, max_memory_mb, max_turn_ms } = settings.policy();
-        Ok(Self { policy, max_memory_mb, max_turn_ms, profile, allowed: Vec::new() })
+        let settings = settings.policy();
+        let asks = settings.asks();
+        let PolicySettings { policy, max_memory_mb, max_turn_ms, .. } = settings;
+        Ok(Self { policy, asks, max_memory_mb, max_turn_ms, profile, allowed: Vec::new() })
     }
 
     /// What one extension holds: its record, what naming it gives, and `--allow`.

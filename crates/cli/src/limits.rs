@@ -55,6 +55,8 @@ fn numbers(environment: &Environment, decided: &Decided) -> Map<String, Value> {
         ("answer_bytes", json!(pijs_host::ANSWER_BYTES)),
         ("registration_bytes", json!(pijs_host::REGISTRATION_BYTES)),
         ("verdict_text_bytes", json!(pijs_host::RETRY_BYTES)),
+        ("model_requests", json!(decided.asks.at_once)),
+        ("model_tokens", json!(decided.asks.tokens)),
         ("session_bytes", json!(pijs_agent::SESSION_BYTES)),
         ("quarantine_after", json!(options.restarts.ends)),
         ("quarantine_within_s", json!(options.restarts.window_us / 1_000_000)),

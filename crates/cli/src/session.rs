@@ -31,7 +31,8 @@ use pijs_agent::settings::Settings;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
 use pijs_agent::{
-    Agent, AgentControl, AgentError, AgentOptions, Ambient, ControlError, Extensions, FrontEnd, NoFrontEnd, StateSink,
+    Agent, AgentControl, AgentError, AgentOptions, Ambient, AskLimits, ControlError, Extensions, FrontEnd, NoFrontEnd,
+    StateSink,
 };
 use pijs_connectors::exec::{self, ExecConnector, ExecOptions, OwnShell};
 use pijs_connectors::fs::FsConnector;
@@ -152,6 +153,7 @@ struct Loaded {
     args: RunArgs,
     ambient: Ambient,
     settings: Settings,
+    asks: AskLimits,
     /// A model that needs no choice: a script, or any name at `--base-url`.
     ready: Option<Arc<dyn Provider>>,
     /// The model of a session that goes on.
@@ -287,6 +289,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
         args,
         ambient,
         settings,
+        asks: decided.asks,
         ready,
         left,
         control,
@@ -310,8 +313,9 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         // What is wrong with an offer is reported when the session begins.
         None => models::choose(environment, &loaded.args, &loaded.models().0, loaded.left.clone(), loaded.stays)?,
     };
-    let Loaded { args, ambient, settings, ready, control, extensions, front_end, mode, host, ledger, pins, .. } =
-        loaded;
+    let Loaded {
+        args, ambient, settings, asks, ready, control, extensions, front_end, mode, host, ledger, pins, ..
+    } = loaded;
     let provider = ready.unwrap_or_else(|| Arc::new(Unopened::new(choice.model.clone())));
     let agent = Agent::new(
         AgentOptions {
@@ -322,6 +326,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
             mode: mode.to_owned(),
             has_ui: loaded.has_ui,
             caps: Default::default(),
+            asks,
             max_turns: 100,
             system: Arc::new(
                 OsToolSystem::new(
@@ -475,7 +480,7 @@ fn dispatcher(
         .tools(Arc::new(control.clone()))
         .http(HttpOptions::default())
         .net()
-        .sqlite()
+        .sqlite(Arc::new(OsFileSystem::new()))
         .env(environment.variables.clone())
         .log(ledger.clone(), Arc::clone(&timer))
         .timer(Arc::clone(&timer))

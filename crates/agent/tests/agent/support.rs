@@ -235,6 +235,7 @@ impl World {
             mode: "json".to_owned(),
             has_ui: false,
             caps,
+            asks: Default::default(),
             max_turns: 20,
             system: Arc::new(OsToolSystem::new(
                 ambient.clone(),

@@ -74,6 +74,7 @@ fn agent(url: &str, judge: Rc<Judge>) -> Agent {
         mode: "json".to_owned(),
         has_ui: false,
         caps: Default::default(),
+        asks: Default::default(),
         max_turns: 1,
         system: Arc::new(OsToolSystem::new(ambient.clone(), directory, OwnShell::new(Default::default()))),
         ambient: ambient.clone(),
