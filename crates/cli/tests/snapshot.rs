@@ -16,7 +16,7 @@ export default function (pi: any) {
   pi.registerShortcut("ctrl+k", { handler: () => {} });
   pi.registerTool({
     name: "measure", label: "Measure", description: "\u001b[31mred\u001b[0m",
-    parameters: { type: "object", properties: {} }, extra: 1,
+    parameters: { type: "object", properties: {} }, extra: 1, unset: undefined,
     execute: async () => ({ content: [] }), renderCall: () => undefined,
   });
   pi.registerProvider("own", { baseUrl: "https://example.com", streamSimple: () => {} });
@@ -50,7 +50,7 @@ fn a_snapshot_lists_what_an_extension_registers() {
             "tools": [{
                 "name": "measure", "label": "Measure", "description": "red",
                 "parameters": {"type": "object", "properties": {}},
-                "functions": ["execute", "renderCall"], "otherKeys": ["extra"],
+                "functions": ["execute", "renderCall"], "otherKeys": ["extra", "unset"],
             }],
             "messageRenderers": [], "entryRenderers": [], "markdownTransformer": false,
         }],

@@ -310,7 +310,7 @@ function toolSpec(tool: Record<string, any>, path: string): { kind: string } {
     if (typeof tool[name] === "function") {
       // Looked up when it is called, with the tool as `this`: spread built-ins rely on it.
       functions.push({ name, handle: issueHandle(asToolFunction(name, (...args: unknown[]) => tool[name](...args))) });
-    } else if (!known.has(name) && tool[name] !== undefined) {
+    } else if (!known.has(name) && Object.hasOwn(tool, name)) {
       others.push(name);
     }
   }
