@@ -7,8 +7,9 @@
 //! {"events": [{"tool_call": {"id": "1", "name": "ls", "arguments": "{}"}}], "stop": "tool_use"}
 //! ```
 //!
-//! Each event is one delta; pieces of one tool call share its id. `{"error": "..."}` ends the
-//! reply with an error. The whole file is read and checked when the script is opened.
+//! Each event is one delta; pieces of one tool call share its id. A tool call that comes in one piece may give its
+//! arguments as an object, and leave its id out. `{"error": "..."}` ends the reply with an error. The whole file is read
+//! and checked when the script is opened.
 
 use super::surrogates::{Joiner, Wtf8};
 use super::{
@@ -84,9 +85,14 @@ impl Script {
     pub fn parse(name: &str, text: &str, ambient: Ambient) -> Result<Self, ProviderError> {
         let mut replies = Vec::new();
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            replies.push(serde_json::from_str(line).map_err(|error| {
-                ProviderError::new(ErrorKind::Script, format!("{name}, line {}: {error}", index + 1))
-                    .with_help(r#"a line is {"events": [{"text": "..."}], "stop": "end_turn"}"#)
+            let reply = serde_json::from_str(line).or_else(|error| in_pieces(line, index).ok_or(error));
+            replies.push(reply.map_err(|error| {
+                ProviderError::new(ErrorKind::Script, format!("{name}, line {}: {error}", index + 1)).with_help(
+                    concat!(
+                        r#"a line is {"events": [{"text": "..."}]}, or one that calls a tool: "#,
+                        r#"{"events": [{"tool_call": {"name": "bash", "arguments": {"command": "ls"}}}]}"#,
+                    ),
+                )
             })?);
         }
         let model = Model::new("script", name, "script");
@@ -153,6 +159,19 @@ impl Provider for Script {
     }
 }
 
+/// A line whose tool calls are written as people write them: arguments as an object, no id.
+fn in_pieces(line: &str, index: usize) -> Option<Reply> {
+    let mut reply: Value = serde_json::from_str(line).ok()?;
+    let calls = reply.get_mut("events")?.as_array_mut()?.iter_mut().filter_map(|event| event.get_mut("tool_call"));
+    for (number, call) in calls.filter_map(Value::as_object_mut).enumerate() {
+        if let Some(arguments @ Value::Object(_)) = call.get_mut("arguments") {
+            *arguments = arguments.to_string().into();
+        }
+        call.entry("id").or_insert_with(|| format!("call_{}_{}", index + 1, number + 1).into());
+    }
+    serde_json::from_value(reply).ok()
+}
+
 fn tool_call(calls: &mut Vec<(String, Joiner)>, piece: Piece) -> ProviderEvent {
     let known = calls.iter().position(|(id, _)| *id == piece.id);
     let index = known.unwrap_or_else(|| {
@@ -195,6 +214,22 @@ mod tests {
         let error = third[0].as_ref().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Script);
         assert!(error.to_string().contains("request 3"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_tool_call_may_be_written_as_people_write_it() {
+        let line = r#"{"events":[{"tool_call":{"name":"ls","arguments":{"path":"a"}}},{"tool_call":{"name":"ls"}}]}"#;
+        let script = Script::parse("s", line, Ambient::system()).unwrap();
+        let events = run(&script).await;
+        let call = |index, id: &str, arguments: &str| ProviderEvent::ToolCall {
+            index,
+            id: Some(id.to_owned()),
+            name: Some("ls".to_owned()),
+            arguments: arguments.to_owned(),
+        };
+        assert_eq!(events[2], Ok(call(0, "call_1_1", r#"{"path":"a"}"#)));
+        assert_eq!(events[3], Ok(call(1, "call_1_2", "")));
+        assert_eq!(events[4], Ok(ProviderEvent::Done(StopReason::ToolUse)));
     }
 
     #[test]
