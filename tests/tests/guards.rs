@@ -42,6 +42,13 @@ const SCENARIOS: &[Scenario] = &[
     ("a_database_is_the_one_that_was_found", "sqlite.walls", walls::databases::a_database_is_the_one_that_was_found),
     ("a_function_of_sql_is_not_waited_for", "sqlite.answered", walls::databases::a_function_of_sql_is_not_waited_for),
     ("stuck_statements_are_limited", "sqlite.stuck", walls::databases::stuck_statements_are_limited),
+    (
+        "what_databases_keep_in_memory_is_limited",
+        "sqlite.kept",
+        walls::databases::what_databases_keep_in_memory_is_limited,
+    ),
+    ("what_a_statement_takes_is_limited", "sqlite.heap", walls::databases::what_a_statement_takes_is_limited),
+    ("a_pragma_holds_for_its_own_database", "sqlite.process", walls::databases::a_pragma_holds_for_its_own_database),
     ("changed_bytecode_is_refused", "artifact.mac", walls::changed_bytecode_is_refused),
     ("bytecode_of_another_id_is_refused", "artifact.mac", walls::bytecode_of_another_id_is_refused),
     ("bytecode_of_another_engine_is_refused", "artifact.engine", walls::bytecode_of_another_engine_is_refused),

@@ -31,6 +31,9 @@ const MAX_OPEN: usize = 64;
 /// Threads of one extension that may be inside of a function nobody waits for any more.
 const MAX_STUCK: usize = 4;
 
+/// Bytes that all databases of one extension may keep in memory: as much as a realm.
+const MAX_KEPT: u64 = 256 << 20;
+
 /// How long a statement runs when the call sets no limit.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -45,7 +48,7 @@ pub struct SqliteConnector {
 /// What a number stands for.
 enum Database {
     Open(Arc<Worker>),
-    /// A statement could not be stopped.
+    /// A statement could not be stopped, or too much was kept in memory.
     GivenUp,
 }
 
@@ -131,14 +134,37 @@ impl SqliteConnector {
             Database::GivenUp => return Err(given_up()),
         };
         self.room(&key.0)?;
-        worker.perform(request).unwrap_or_else(|unanswered| {
+        let answered = worker.perform(request).unwrap_or_else(|unanswered| {
             if let Some(database) = self.table().get_mut(&key) {
                 *database = Database::GivenUp;
             }
             let mut stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
-            stuck.entry(key.0).or_default().push(worker.life());
+            stuck.entry(key.0.clone()).or_default().push(worker.life());
             Err(unanswered)
-        })
+        });
+        self.kept(&key, &worker)?;
+        answered
+    }
+
+    /// Closes the database when its extension keeps too much in memory after a call.
+    fn kept(&self, key: &(ExtensionId, u64), worker: &Worker) -> Result<(), HostcallError> {
+        let mut table = self.table();
+        let own = table.iter().filter(|((owner, _), _)| *owner == key.0);
+        let all = own.fold(0_u64, |all, (_, database)| match database {
+            Database::Open(worker) => all.saturating_add(worker.kept()),
+            Database::GivenUp => all,
+        });
+        let Some(database) = table.get_mut(key) else { return Ok(()) };
+        if all <= MAX_KEPT || !guard::is_up("sqlite.kept") {
+            return Ok(());
+        }
+        *database = Database::GivenUp;
+        drop(table);
+        worker.close();
+        let message =
+            format!("sqlite: this extension keeps more than {MAX_KEPT} bytes in memory; the database is closed");
+        let error = HostcallError::denied("quota", message).with("quota", "sqlite_bytes").with("limit", MAX_KEPT);
+        Err(error.retryable())
     }
 
     /// Whether few enough threads of the extension are beyond its reach and ours.
@@ -165,6 +191,7 @@ fn not_open() -> HostcallError {
 }
 
 fn given_up() -> HostcallError {
-    let message = "sqlite: a statement of this database could not be stopped; close it and open it again";
+    let message =
+        "sqlite: the database was closed, for a statement that could not be stopped or for what it kept in memory";
     HostcallError::io("EIO", "sqlite", message).with("sqlite", 9)
 }

@@ -141,5 +141,50 @@ pub(crate) fn stuck_statements_are_limited() -> bool {
     stuck == MOST
 }
 
+/// Q16: what an extension keeps in databases without a file does not fill the host's memory.
+pub(crate) fn what_databases_keep_in_memory_is_limited() -> bool {
+    /// More than is kept, and less than the process may have.
+    const TOO_MUCH: usize = 600;
+    let folder = tempfile::tempdir().expect("a folder");
+    let databases = Databases::of(folder.path());
+    let sets = ["CREATE TABLE t (v)", "ATTACH ':memory:' AS m; CREATE TABLE m.t (v)", "CREATE TEMP TABLE t (v)"];
+    sets.into_iter().all(|set| {
+        let db = databases.open(":memory:").expect("one in memory");
+        assert!(!databases.exec(&db, set).is_error, "{set}");
+        let table = if set.starts_with("ATTACH") { "m.t" } else { "t" };
+        let megabytes = (0..TOO_MUCH)
+            .take_while(|_| !databases.exec(&db, &format!("INSERT INTO {table} VALUES (zeroblob(1 << 20))")).is_error)
+            .count();
+        databases.close(&db);
+        assert!(megabytes > 100, "that much is fine");
+        megabytes < TOO_MUCH
+    })
+}
+
+/// Q16: nor does what one statement needs on its way.
+pub(crate) fn what_a_statement_takes_is_limited() -> bool {
+    let folder = tempfile::tempdir().expect("a folder");
+    let databases = Databases::of(folder.path());
+    let db = databases.open(":memory:").expect("one in memory");
+    let sql = "SELECT count(*) FROM (WITH RECURSIVE c (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c WHERE n < 120) \
+               SELECT DISTINCT zeroblob(10000000 + n) FROM c)";
+    databases.exec(&db, sql).is_error && !databases.exec(&db, "SELECT 1").is_error
+}
+
+/// D05: a pragma of one extension does not hold for the databases of all.
+pub(crate) fn a_pragma_holds_for_its_own_database() -> bool {
+    let folder = tempfile::tempdir().expect("a folder");
+    let databases = Databases::of(folder.path());
+    let db = databases.open(":memory:").expect("one in memory");
+    for limit in ["hard_heap_limit", "soft_heap_limit"] {
+        databases.exec(&db, &format!("PRAGMA main.{limit} = 1"));
+        databases.exec(&db, &format!("SELECT * FROM pragma_{limit}(1)"));
+    }
+    let other = databases.open(":memory:");
+    other.is_some_and(|other| {
+        !databases.exec(&other, "CREATE TABLE t (v); INSERT INTO t VALUES (zeroblob(1000000))").is_error
+    })
+}
+
 /// One function over tens of megabytes that compares almost all of them at each step.
 const ENDLESS: &str = "SELECT instr(zeroblob(60000000), CAST(zeroblob(30000000) || x'01' AS BLOB))";

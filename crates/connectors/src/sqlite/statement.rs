@@ -18,12 +18,35 @@ const MAX_ROWS: usize = 200_000;
 /// Longest text or blob, and the most bytes of one statement.
 const MAX_BYTES: i32 = 64 << 20;
 
+/// What all databases of this process may take of its memory together: pages in use, sorting, values on their way.
+const HEAP: i64 = 1 << 30;
+
 /// Steps of SQLite's machine between two looks at the clock.
 const STEPS: i32 = 10_000;
 
 /// Runs one operation of a call.
 pub(super) fn perform(database: &Connection, request: &Request) -> Result<Output, HostcallError> {
     bound(database, request);
+    let outcome = perform_bounded(database, request);
+    database.progress_handler(0, None::<fn() -> bool>);
+    outcome
+}
+
+/// Bytes that the databases of a connection keep in memory: those without a file, temporary tables among them.
+pub(super) fn kept(database: &Connection) -> rusqlite::Result<u64> {
+    let mut listed = Vec::new();
+    database.pragma_query(None, "database_list", |row| {
+        let (name, file): (String, Option<String>) = (row.get(1)?, row.get(2)?);
+        listed.extend(file.is_none_or(|file| file.is_empty()).then_some(name));
+        Ok(())
+    })?;
+    listed.iter().try_fold(0, |kept: u64, name| {
+        let number = |what| database.pragma_query_value(Some(name.as_str()), what, |row| row.get::<_, u64>(0));
+        Ok(kept.saturating_add(number("page_count")?.saturating_mul(number("page_size")?)))
+    })
+}
+
+fn perform_bounded(database: &Connection, request: &Request) -> Result<Output, HostcallError> {
     let sql = params::text(request, "sql")?;
     let outcome = match params::text(request, "op")? {
         "exec" => database.execute_batch(sql).map(|()| Output::empty()).map_err(Stop::Sql),
@@ -37,7 +60,6 @@ pub(super) fn perform(database: &Connection, request: &Request) -> Result<Output
         "get" => query(database, request, 1),
         other => return Err(HostcallError::invalid("schema", format!("sqlite: unknown op {other:?}"))),
     };
-    database.progress_handler(0, None::<fn() -> bool>);
     outcome.map_err(|stop| match stop {
         Stop::Call(error) => error,
         Stop::Sql(error) => failure(request, &error),
@@ -62,6 +84,10 @@ pub(super) fn guarded(database: &Connection, request: &Request) -> rusqlite::Res
         .busy_timeout(Duration::from_millis(params::whole_or_none(request, "timeout").ok().flatten().unwrap_or(0)))?;
     database.pragma_update(None, "temp_store", "MEMORY")?;
     database.pragma_update(None, "mmap_size", 0)?;
+    if guard::is_up("sqlite.heap") {
+        // A statement can lower it and never raise it.
+        database.pragma_update(None, "hard_heap_limit", HEAP)?;
+    }
     database.pragma_update(None, "foreign_keys", !params::flag(request, "noForeignKeys").unwrap_or(false))?;
     if guard::is_up("sqlite.authorizer") {
         database.authorizer(Some(authorize));
@@ -75,6 +101,10 @@ fn authorize(context: AuthContext<'_>) -> Authorization {
         AuthAction::Attach { filename: "" | ":memory:" } => Authorization::Allow,
         AuthAction::Attach { .. } => Authorization::Deny,
         AuthAction::Pragma { pragma_name, pragma_value } => match pragma_name.to_ascii_lowercase().as_str() {
+            // They hold for every database of the process.
+            "hard_heap_limit" | "soft_heap_limit" if pragma_value.is_some() && guard::is_up("sqlite.process") => {
+                Authorization::Deny
+            }
             "temp_store_directory" | "data_store_directory" | "mmap_size" | "temp_store" if pragma_value.is_some() => {
                 Authorization::Deny
             }
@@ -147,6 +177,9 @@ fn query(database: &Connection, request: &Request, rows: usize) -> Result<Output
         let cells = (0..width).map(|index| Ok(to_json(row.get_ref(index)?, &mut attachments)));
         list.push(Value::Array(cells.collect::<rusqlite::Result<_>>()?));
     }
+    drop(found);
+    // A statement is kept for the next call, what it was given is not.
+    statement.clear_bindings();
     if let Value::Object(members) = &mut output.value {
         members.insert("rows".to_owned(), Value::Array(list));
     }

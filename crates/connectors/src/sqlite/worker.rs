@@ -5,11 +5,12 @@
 
 use super::limit;
 use super::place::Place;
-use super::statement::{guarded, perform, plain};
+use super::statement::{guarded, kept, perform, plain};
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::{Output, Request};
 use pijs_protocol::{ErrorCode, HostcallError, guard};
 use rusqlite::Connection;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(super) struct Worker {
     jobs: Sender<Job>,
     life: Weak<()>,
+    kept: Arc<AtomicU64>,
 }
 
 enum Job {
@@ -39,18 +41,20 @@ impl Worker {
         let alive = Arc::new(());
         let life = Arc::downgrade(&alive);
         let request = request.clone();
+        let kept = Arc::new(AtomicU64::new(0));
+        let shared = Arc::clone(&kept);
         let work = move || {
             let _alive = alive;
             match open(place, &request) {
                 // Who asked has gone when nobody hears it.
-                Ok(database) => drop(report.send(Ok(())).map(|()| serve(database, &todo))),
+                Ok(database) => drop(report.send(Ok(())).map(|()| serve(database, &todo, &shared))),
                 Err(error) => drop(report.send(Err(error))),
             }
         };
         let spawned = std::thread::Builder::new().name("sqlite".to_owned()).spawn(work);
         spawned.map_err(|error| HostcallError::io("EAGAIN", "sqlite", format!("sqlite: no thread: {error}")))?;
         opened.recv().map_err(|_| broken())??;
-        Ok(Self { jobs, life })
+        Ok(Self { jobs, life, kept })
     }
 
     /// Closes the database: what it kept beside it is gone, unless the thread is busy.
@@ -65,6 +69,11 @@ impl Worker {
     /// Dead when the thread is.
     pub(super) fn life(&self) -> Weak<()> {
         self.life.clone()
+    }
+
+    /// Bytes that it keeps in memory since its last call.
+    pub(super) fn kept(&self) -> u64 {
+        self.kept.load(Ordering::Acquire)
     }
 
     /// Has one call done. The outer error is for a call that got no answer: the thread is beyond anybody's reach.
@@ -113,11 +122,16 @@ fn open(place: Option<Place>, request: &Request) -> Result<Connection, HostcallE
     Ok(database)
 }
 
-fn serve(database: Connection, todo: &Receiver<Job>) {
+fn serve(database: Connection, todo: &Receiver<Job>, shown: &AtomicU64) {
     // Who waited for an answer may have gone.
     while let Ok(job) = todo.recv() {
         match job {
-            Job::Perform(request, reply) => drop(reply.send(perform(&database, &request))),
+            Job::Perform(request, reply) => {
+                let outcome = perform(&database, &request);
+                // What cannot be counted counts as more than anybody may have.
+                shown.store(kept(&database).unwrap_or(u64::MAX), Ordering::Release);
+                drop(reply.send(outcome));
+            }
             Job::Close(reply) => {
                 drop(database);
                 let _ = reply.send(());
