@@ -9,11 +9,16 @@ use pijs_hostcall::ledger::{
     Audit, BrokenLine, FileSink, Ledger, LedgerOptions, LedgerSink, OpenCall, audit, finish_all, is_secret_key, parts,
 };
 use pijs_hostcall::{Mode, Timer};
+use pijs_protocol::guard;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Longest id that a ledger is called by.
+const LONGEST_NAME: usize = 128;
 
 /// Largest `auth.json` that is looked through.
 const LARGEST_AUTH: u64 = 1 << 20;
@@ -29,7 +34,7 @@ pub(crate) fn open(environment: &Environment, session_id: &str, mode: Mode, time
     if let Err(error) = finish_all(&disk, &folder, timer.now(), failed) {
         warn(&folder, &error);
     }
-    let path = folder.join(format!("{session_id}.jsonl"));
+    let path = folder.join(format!("{}.jsonl", name_of(session_id)));
     let file = FileSink::new(disk.clone(), path.clone());
     // Where extensions may write by grant, what they did is not proved by what is written there.
     let inside = mode == Mode::Strict && folder.starts_with(&environment.dirs.cwd);
@@ -51,6 +56,19 @@ pub(crate) fn open(environment: &Environment, session_id: &str, mode: Mode, time
     let ledger = Ledger::new(options, sink);
     ledger.end_lost_calls(timer.now(), resumed.open);
     ledger
+}
+
+/// The name of a session's ledger: its id, where that is a plain name.
+///
+/// Ids stand in session files, which come from anywhere. One with a slash would lead to another folder, one with a dot to a
+/// part of another session's ledger.
+fn name_of(session_id: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_plain = (1..=LONGEST_NAME).contains(&session_id.len()) && session_id.bytes().all(plain);
+    if is_plain || !guard::is_up("ledger.name") {
+        return session_id.to_owned();
+    }
+    format!("session-{}", hex(&Sha256::digest(session_id.as_bytes())))
 }
 
 /// Gives the ledger a thread of its own; without one it is written in the turns.
