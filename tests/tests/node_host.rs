@@ -141,7 +141,7 @@ macro_rules! snippets {
     };
 }
 
-snippets!(databases, files, names, programs, servers, websocket);
+snippets!(databases, files, helpers, names, programs, servers, uncaught, websocket);
 
 /// A database reaches no other file, by no statement and through no link.
 #[test]

@@ -20,6 +20,11 @@ fn calls_of_one_reply_take_turns() {
 }
 
 #[test]
+fn what_is_steered_goes_with_the_next_request_also_past_handlers_of_input() {
+    as_in_pi("steered");
+}
+
+#[test]
 fn after_an_abort_the_next_turn_begins_and_asks_nobody() {
     as_in_pi("aborted");
 }

@@ -279,10 +279,20 @@ impl Agent {
         Ok(Ending::TooManyTurns(self.options.max_turns))
     }
 
-    /// What was sent up to now counts for the end of a turn and of a run. Handlers may take their time, or wait for us.
+    /// What was sent up to now counts for the end of a turn and of a run. Handlers of it may take their time, or wait for
+    /// us: what they have not said by the time that all extensions rest comes later.
     async fn arrivals(&self) {
-        if !self.extensions.has_handlers("input") {
-            self.control.all_arrived().await;
+        let handled = self.extensions.has_handlers("input");
+        let rest = async {
+            match handled {
+                true => self.extensions.at_rest().await,
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.control.all_arrived() => {}
+            () = rest => {}
         }
     }
 

@@ -34,6 +34,7 @@ pub(crate) fn facts(environment: &Environment) -> Map<String, Value> {
         "arch": arch,
         "pid": std::process::id(),
         "argv": ["pi", OWN_SCRIPT],
+        "terminals": terminals(environment),
         "env": plain,
         "pijs": env!("CARGO_PKG_VERSION"),
     });
@@ -44,6 +45,13 @@ pub(crate) fn facts(environment: &Environment) -> Map<String, Value> {
         }
         _ => unreachable!("written as an object"),
     }
+}
+
+/// Which of the descriptors 0 to 2 are terminals, and how wide and high the one that is written to was at the start.
+fn terminals(environment: &Environment) -> Value {
+    let Environment { stdin_is_terminal, stdout_is_terminal, stderr_is_terminal, .. } = environment;
+    let size = if *stdout_is_terminal { crate::tui::size() } else { None };
+    json!({ "fds": [stdin_is_terminal, stdout_is_terminal, stderr_is_terminal], "size": size })
 }
 
 /// How the system names its version, where it says so in a file.

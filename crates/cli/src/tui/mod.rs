@@ -81,6 +81,7 @@ use tokio::sync::mpsc;
 use transcript::Style;
 pub(crate) use transcript::text_of;
 use tty::Tty;
+pub(crate) use tty::size;
 use view::Work;
 
 /// What stands at the top until an extension has something else there.

@@ -60,7 +60,10 @@ pub(super) async fn run(
     let mut killed = false;
     let exit = {
         let reading = async {
-            tokio::join!(keep(stdout, &mut kept_out, limits("stdout")), keep(stderr, &mut kept_err, limits("stderr")));
+            // Where both have something, what a program writes goes before what it says about it, as under Node.
+            let (out, err) =
+                (keep(stdout, &mut kept_out, limits("stdout")), keep(stderr, &mut kept_err, limits("stderr")));
+            tokio::join!(biased; out, err);
         };
         let mut reading = std::pin::pin!(reading);
         let mut drained = false;

@@ -28,7 +28,7 @@ function adopt(bytes: Uint8Array): Buffer {
 
 function allocate(size: unknown, name: string = "size"): Buffer {
   if (typeof size !== "number") throw invalidArgType(name, "of type number", size);
-  if (!(size >= 0 && size <= kMaxLength)) throw outOfRange(name, `>= 0 && <= ${kMaxLength}`, size);
+  if (!(size >= 0 && size <= kMaxLength)) throw outOfRange(name, ">= 0 && <= 9007199254740991", size);
   return adopt(new Uint8Array(size));
 }
 
@@ -239,7 +239,10 @@ class BufferClass extends Uint8Array {
     const shown = Array.from(Uint8Array.prototype.subarray.call(this, 0, INSPECT_MAX_BYTES), (byte) => (byte + 0x100).toString(16).slice(1)).join(" ");
     const more = this.length - INSPECT_MAX_BYTES;
     const tail = more > 0 ? ` ... ${more} more byte${more > 1 ? "s" : ""}` : "";
-    return `<${this.constructor.name}${shown ? ` ${shown}` : ""}${tail}>`;
+    return `<${this.constructor.name} ${shown}${tail}>`;
+  }
+  inspect(): string {
+    return (this as any)[Symbol.for("nodejs.util.inspect.custom")]();
   }
 }
 
@@ -339,7 +342,9 @@ export function isAscii(bytes: ArrayBuffer | ArrayBufferView): boolean {
   return buffer.every((byte: number) => byte < 0x80);
 }
 export function transcode(source: Uint8Array, from: string, to: string): Buffer {
-  return Buffer.from(decodeText(source, checkedEncoding(from)), to);
+  const text = decodeText(source, checkedEncoding(from));
+  // What one byte cannot hold is a question mark.
+  return Buffer.from(/^(?:latin1|binary|ascii)$/i.test(to) ? text.replace(to.toLowerCase() === "ascii" ? /[^\0-\x7f]/gu : /[^\0-\xff]/gu, "?") : text, to);
 }
 
 export const kStringMaxLength: number = constants.MAX_STRING_LENGTH;

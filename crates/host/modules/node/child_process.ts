@@ -113,6 +113,8 @@ export function spawnSync(file: string, args?: readonly string[] | SpawnOptions,
   const bytes: Uint8Array[] = [];
   const params = wholeParams(what, bytes, inputOf(what.options.input));
   params.maxBuffer ??= MAX_BUFFER;
+  // As text, what is no UTF-8 would be lost.
+  params.encoding = "buffer";
   const mode = (at: number) => (Array.isArray(stdio) ? stdio[at] : stdio);
   const piped = (at: number) => mode(at) === undefined || mode(at) === null || mode(at) === "pipe";
   try {
@@ -125,10 +127,12 @@ export function spawnSync(file: string, args?: readonly string[] | SpawnOptions,
       if (mode(at) === "inherit" && output.length > 0) log(at === 1 ? "info" : "error", at === 1 ? "stdout" : "stderr", output.toString().replace(/\n$/, ""));
     }
     const [out, err] = outputs.map((output, at) => (piped(at + 1) ? shown(output, encoding, null) : null));
-    const timedOut = killed && what.options.timeout ? spawnError(new HostcallError({ code: "timeout" }), "spawnSync", what) : undefined;
+    let failure: unknown;
+    if (killed && answer.output.truncated) failure = spawnError(new HostcallError({ code: "io", details: { errno: "ENOBUFS" } }), "spawnSync", what);
+    else if (killed && what.options.timeout) failure = spawnError(new HostcallError({ code: "timeout" }), "spawnSync", what);
     return {
       pid: answer.output.pid ?? 0, output: [null, out, err], stdout: out, stderr: err, status: signal ? null : (code ?? 0), signal: signal ?? null,
-      ...(timedOut !== undefined && { error: timedOut }),
+      ...(failure !== undefined && { error: failure }),
     };
   } catch (failure) {
     const error = spawnError(failure, "spawnSync", what);

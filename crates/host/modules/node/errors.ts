@@ -54,6 +54,14 @@ export function checkFunction(name: string, value: unknown): asserts value is (.
   if (typeof value !== "function") throw invalidArgType(name, "of type function", value);
 }
 
+/** What rejects when a signal fires: its reason is the cause. */
+export function abortError(signal: { readonly reason: unknown }): Error & { code: string } {
+  const error = coded(Error, "ABORT_ERR", "The operation was aborted");
+  Object.defineProperty(error, "name", { value: "AbortError", writable: true, configurable: true });
+  Object.defineProperty(error, "cause", { value: signal.reason, writable: true, configurable: true });
+  return error;
+}
+
 /** Something that Node has and a realm does not: says which member and what to do instead. */
 export function notSupported(member: string, advice: string): Error & { code: string } {
   return coded(Error, "ERR_FEATURE_UNAVAILABLE_ON_PLATFORM", `${member} is not available in a PiJS realm: ${advice}`);

@@ -1,7 +1,7 @@
 /** `node:events`: EventEmitter and the helpers around it. Listeners run in the order they were added, on a copy of the list. */
 
 import { coded, checkFunction, invalidArgType, outOfRange } from "pi:node/errors";
-import { queueTick } from "pi:web/ticks";
+import { guarded, queueTick } from "pi:web/ticks";
 import { importSync } from "pi:engine";
 import type { AbortSignal } from "pi:web/abort";
 
@@ -352,7 +352,7 @@ export function setMaxListeners(count: number = defaultMax, ...emitters: EventEm
 
 /** Calls the listener when the signal fires, or in a tick when it has. */
 export function addAbortListener(signal: AbortSignal, listener: Listener): object {
-  if (signal.aborted) queueTick(() => listener());
+  if (signal.aborted) void Promise.resolve().then(() => guarded(() => listener()));
   else signal.addEventListener("abort", listener, { once: true });
   return { [Symbol.dispose ?? Symbol.for("dispose")]: () => signal.removeEventListener("abort", listener) };
 }

@@ -44,9 +44,8 @@ function called<A extends any[], T>(make: (...args: A) => Request<T>): (...args:
 }
 
 function takeCallback(args: unknown[]): Done {
-  const last = args.pop();
-  // What stands last and is no function is another argument: the callback was not given.
-  const done = typeof last === "function" ? last : undefined;
+  // The first argument is never the callback: without a second one there is none.
+  const done = args.length > 1 ? args.pop() : undefined;
   checkFunction("cb", done);
   return done as Done;
 }

@@ -15,6 +15,7 @@ import { absent } from "pi:node/refuse";
 import { EventEmitter } from "node:events";
 import { log } from "pi:web/console";
 import { queueTick } from "pi:web/ticks";
+import { listenWith } from "pi:web/uncaught";
 
 type Names = Record<string, string>;
 
@@ -66,19 +67,31 @@ export const env: Names = new Proxy({} as Names, {
   },
 });
 
+/** Which of the program's streams are terminals, and how large the one that is written to was at the start. */
+const terminals: { fds: boolean[]; size: [number, number] | null } = facts.terminals ?? { fds: [], size: null };
+
+/** Whether a descriptor is that of a terminal. */
+export function isTerminal(fd: unknown): boolean {
+  return typeof fd === "number" && terminals.fds[fd] === true;
+}
+
 /** stdout and stderr: lines become log messages; an unfinished line waits for its end or the next task. */
 class Output extends EventEmitter {
   readonly writable = true;
-  readonly isTTY = false;
+  declare readonly isTTY?: true;
   readonly fd: number;
-  columns: number | undefined = facts.columns;
-  rows: number | undefined = facts.rows;
+  columns: number | undefined;
+  rows: number | undefined;
   #held = "";
   #level: "info" | "error";
 
   constructor(fd: number) {
     super();
     this.fd = fd;
+    if (isTerminal(fd)) {
+      Object.assign(this, { isTTY: true });
+      [this.columns, this.rows] = terminals.size ?? [80, 24];
+    }
     this.#level = fd === 2 ? "error" : "info";
   }
 
@@ -113,10 +126,12 @@ class Output extends EventEmitter {
   cork(): void {}
   uncork(): void {}
   getColorDepth(): number {
-    return 1;
+    const { NO_COLOR, TERM } = env;
+    if (!this.isTTY || (NO_COLOR !== undefined && NO_COLOR !== "") || TERM === "dumb") return 1;
+    return TERM !== undefined && /256/.test(TERM) ? 8 : 4;
   }
-  hasColors(): boolean {
-    return false;
+  hasColors(count: unknown = 16): boolean {
+    return (typeof count === "number" ? count : 16) <= 2 ** this.getColorDepth();
   }
   getWindowSize(): [number, number] {
     return [this.columns ?? 80, this.rows ?? 24];
@@ -125,10 +140,14 @@ class Output extends EventEmitter {
 
 /** stdin: always at its end; keys reach an extension through pi's UI. */
 class Input extends EventEmitter {
-  readonly isTTY = false;
+  declare readonly isTTY?: true;
   readonly fd = 0;
   readonly readable = false;
   isRaw = false;
+  constructor() {
+    super();
+    if (isTerminal(0)) Object.assign(this, { isTTY: true });
+  }
   setRawMode(): this {
     return this;
   }
@@ -286,6 +305,7 @@ class Process extends EventEmitter {
     if (!(warning instanceof Error)) {
       Object.defineProperty(error, "name", { value: options.type ?? "Warning", writable: true, configurable: true });
       if (options.code) (error as any).code = options.code;
+      if (options.detail) (error as any).detail = options.detail;
     }
     queueTick(() => {
       const shown = (error as any).code ? `[${(error as any).code}] ` : "";
@@ -335,6 +355,8 @@ class Process extends EventEmitter {
 }
 
 const single = new Process();
+
+listenWith((event, ...args) => single.emit(event, ...args));
 
 export const process = single;
 export default single;

@@ -57,6 +57,7 @@ export function pathToFileURL(path: string, options?: FileUrlOptions): UrlClass 
 export function urlToHttpOptions(url: UrlClass): Record<string, unknown> {
   const { hostname, pathname, port, username, password, search } = url;
   const options: Record<string, unknown> = {
+    __proto__: null,
     protocol: url.protocol,
     hostname: hostname.startsWith("[") ? hostname.slice(1, -1) : hostname,
     hash: url.hash,

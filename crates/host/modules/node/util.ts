@@ -98,8 +98,24 @@ export function stripVTControlCharacters(text: string): string {
   return text.replace(CONTROL, "");
 }
 
-export function styleText(style: string | string[], text: string): string {
+/** The stream that styled text is for: stdout unless one is named. */
+function streamOf(given: any): object {
+  if (given === undefined) return importSync("node:process").default.stdout;
+  const isStream = typeof given?.pipe === "function" || typeof given?.write === "function" || typeof given?.getReader === "function" || typeof given?.getWriter === "function";
+  if (!isStream) throw invalidArgType("stream", "an instance of ReadableStream, WritableStream, or Stream", given);
+  return given;
+}
+
+/** Whether a stream shows colours. `FORCE_COLOR` has no say: reading it would be asking a person for it. */
+function showsColours(stream: any): boolean {
+  return Boolean(stream?.isTTY) && (typeof stream.getColorDepth !== "function" || stream.getColorDepth() > 2);
+}
+
+/** Text in the colours of `inspect.colors`; plain for a stream that shows none, unless it is not to be asked. */
+export function styleText(style: string | string[], text: string, { validateStream = true, stream }: { validateStream?: boolean; stream?: any } = {}): string {
   if (typeof text !== "string") throw invalidArgType("text", "of type string", text);
+  if (typeof validateStream !== "boolean") throw invalidArgType("options.validateStream", "of type boolean", validateStream);
+  const isPlain = validateStream && !showsColours(streamOf(stream));
   let left = "";
   let right = "";
   for (const name of Array.isArray(style) ? style : [style]) {
@@ -111,7 +127,7 @@ export function styleText(style: string | string[], text: string): string {
     left += `\u001b[${codes[0]}m`;
     right = `\u001b[${codes[1]}m${right}`;
   }
-  return `${left}${text}${right}`;
+  return isPlain ? text : `${left}${text}${right}`;
 }
 
 export function toUSVString(text: string): string {

@@ -25,6 +25,7 @@ import { removeStreamHandler, resume, stream } from "pi:pi/stream";
 import { TextDecoder } from "pi:web/encoding";
 import { enter } from "pi:web/contexts";
 import { runTicks } from "pi:web/ticks";
+import { tellUncaught, tellUnhandled } from "pi:web/uncaught";
 
 interface Loaded {
   entry: Entry;
@@ -256,17 +257,32 @@ function message({ type, payload }: { type: string; payload: any }): void {
   try {
     TASKS[type]!(payload);
   } catch (error) {
-    sendError(error, PHASES[type] ?? type, onlyEntry());
+    uncaught(error, PHASES[type] ?? type);
   }
   try {
     runTicks();
   } catch (error) {
-    sendError(error, "nextTick", onlyEntry());
+    uncaught(error, "nextTick");
   }
 }
 
+function uncaught(error: unknown, phase: string): void {
+  listeners(() => tellUncaught(error));
+  sendError(error, phase, onlyEntry());
+}
+
 function unhandled(reason: unknown): void {
+  listeners(() => tellUnhandled(reason));
   sendError(reason, "unhandled_rejection", onlyEntry());
+}
+
+/** Listeners for what nobody caught that fail themselves are told of to the host only. */
+function listeners(tell: () => void): void {
+  try {
+    tell();
+  } catch (error) {
+    sendError(error, "uncaughtException", onlyEntry());
+  }
 }
 
 /** Code that runs by itself belongs to the entry, where there is one only. */

@@ -35,13 +35,42 @@ function format(args: unknown[]): string {
   return args.length === 0 ? "" : importSync("pi:node/util/format").format(...args);
 }
 
+interface Sink {
+  write(text: string): unknown;
+}
+
+interface ConsoleOptions {
+  stdout: Sink;
+  stderr?: Sink;
+  groupIndentation?: number;
+}
+
+/** Writes to the streams it was made with; the global one, which has none, to the log. */
 class Console {
   #indent = "";
+  #step = "  ";
+  #streams: { out: Sink; err: Sink } | undefined;
   #counts = new Map<string, number>();
   #timers = new Map<string, number>();
 
+  constructor(out?: Sink | ConsoleOptions, err?: Sink) {
+    if (out === undefined) return;
+    const options: ConsoleOptions = typeof (out as Sink).write === "function" ? { stdout: out as Sink, ...(err && { stderr: err }) } : (out as ConsoleOptions);
+    const { stdout, stderr = stdout, groupIndentation = 2 } = options;
+    for (const [name, stream] of [["stdout", stdout], ["stderr", stderr]] as const) {
+      if (typeof stream?.write === "function") continue;
+      const error = new TypeError(`Console expects a writable stream instance for ${name}`);
+      throw Object.assign(error, { code: "ERR_CONSOLE_WRITABLE_STREAM" });
+    }
+    this.#streams = { out: stdout, err: stderr };
+    this.#step = " ".repeat(groupIndentation);
+  }
+
   #write(level: Level, text: string): void {
-    log(level, "console", this.#indent === "" ? text : text.replace(/^/gm, this.#indent));
+    const shown = this.#indent === "" ? text : text.replace(/^/gm, this.#indent);
+    if (this.#streams === undefined) return log(level, "console", shown);
+    const stream = level === "warn" || level === "error" ? this.#streams.err : this.#streams.out;
+    stream.write(`${shown}\n`);
   }
 
   log(...args: unknown[]): void {
@@ -77,13 +106,13 @@ class Console {
   }
   group(...labels: unknown[]): void {
     if (labels.length > 0) this.log(...labels);
-    this.#indent += "  ";
+    this.#indent += this.#step;
   }
   groupCollapsed(...labels: unknown[]): void {
     this.group(...labels);
   }
   groupEnd(): void {
-    this.#indent = this.#indent.slice(2);
+    this.#indent = this.#indent.slice(this.#step.length);
   }
   count(label: string = "default"): void {
     const count = (this.#counts.get(String(label)) ?? 0) + 1;

@@ -53,6 +53,15 @@ const WORD = new RegExp(
   "vy",
 );
 
+/** UAX 29 without its abbreviations: up to a mark that ends a sentence and what goes with it, or the end of a line. */
+const SENTENCE = new RegExp(
+  [
+    String.raw`(?:[^.!?…。！？\n]|[.!?…](?![.!?…"'”’\)\]]*(?:\s|$))|\.+(?=["'”’\)\]]*[ \t]+\p{Ll}))*`,
+    String.raw`(?:[.!?…。！？]+["'”’\)\]]*[ \t]*\n?|\n|$)`,
+  ].join(""),
+  "vy",
+);
+
 class Segments {
   readonly #input: string;
   readonly #granularity: Granularity;
@@ -85,12 +94,12 @@ class Segments {
 }
 
 function segmentAt(input: string, index: number, granularity: Granularity): SegmentData {
-  const pattern = granularity === "grapheme" ? GRAPHEME : WORD;
+  const pattern = granularity === "grapheme" ? GRAPHEME : granularity === "word" ? WORD : SENTENCE;
   pattern.lastIndex = index;
   const found = pattern.exec(input);
   // A lone surrogate is a segment of its own.
   const segment = found?.[0] || input[index]!;
-  if (granularity === "grapheme") return { segment, index, input };
+  if (granularity !== "word") return { segment, index, input };
   return { segment, index, input, isWordLike: found?.groups?.word !== undefined };
 }
 
@@ -102,7 +111,6 @@ class Segmenter {
     if (!["grapheme", "word", "sentence"].includes(granularity)) {
       throw new RangeError(`Value ${granularity} out of range for Intl.Segmenter options property granularity`);
     }
-    if (granularity === "sentence") throw new RangeError("Intl.Segmenter by sentence is not supported by PiJS");
     this.#granularity = granularity;
   }
 

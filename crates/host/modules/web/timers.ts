@@ -8,7 +8,7 @@
  * was set in the same task.
  */
 
-import { facts, send } from "pi:engine";
+import { facts, importSync, send } from "pi:engine";
 import { checkFunction } from "pi:node/errors";
 import { HostcallError } from "pi:hostcall";
 import { bind } from "pi:web/contexts";
@@ -133,6 +133,15 @@ export function setInterval(callback: Callback, delay?: number, ...args: unknown
 
 export function setImmediate(callback: Callback, ...args: unknown[]): Immediate {
   return new Immediate(callback, args);
+}
+
+// `util.promisify(setTimeout)` is the form of `node:timers/promises`, which is loaded when somebody asks for it.
+for (const [timer, name] of [[setTimeout, "setTimeout"], [setImmediate, "setImmediate"]] as const) {
+  Object.defineProperty(timer, Symbol.for("nodejs.util.promisify.custom"), {
+    get: () => importSync("node:timers/promises")[name],
+    enumerable: true,
+    configurable: true,
+  });
 }
 
 /** Takes the object, or the number or text it converts to; anything else is ignored. */

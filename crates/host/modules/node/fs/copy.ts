@@ -1,6 +1,7 @@
 /** `pi:node/fs/copy`: `cp` with a filter: the folder is walked here, since the filter is the extension's. */
 
 import { checkFunction, coded } from "pi:node/errors";
+import { dirname } from "node:path";
 import * as requests from "pi:node/fs/requests";
 import { run, runSync } from "pi:node/fs/requests";
 
@@ -18,9 +19,45 @@ function needsRecursive(from: string, options: Options): void {
   throw coded(Error, "ERR_FS_EISDIR", `Recursive option not enabled, cannot copy a directory: cp returned EISDIR (${from} is a directory (not copied)) ${from}`);
 }
 
+function isThere(path: string): boolean {
+  try {
+    return runSync(requests.exists(path));
+  } catch {
+    // Not for this extension to see: as good as not there.
+    return false;
+  }
+}
+
+/** Whether a copy failed for want of the folder it goes to; `cp` makes one. */
+function lacksFolder(failure: any, from: string, to: string): boolean {
+  return failure?.code === "ENOENT" && isThere(from) && !isThere(dirname(to));
+}
+
+async function whole(from: unknown, to: unknown, options: Options): Promise<undefined> {
+  try {
+    return await run(requests.cp(from, to, options));
+  } catch (failure) {
+    const [source, target] = [requests.pathOf(from, "src"), requests.pathOf(to, "dest")];
+    if (!lacksFolder(failure, source, target)) throw failure;
+    await run(requests.mkdir(dirname(target), { recursive: true }));
+    return run(requests.cp(source, target, options));
+  }
+}
+
+function wholeSync(from: unknown, to: unknown, options: Options): undefined {
+  try {
+    return runSync(requests.cp(from, to, options));
+  } catch (failure) {
+    const [source, target] = [requests.pathOf(from, "src"), requests.pathOf(to, "dest")];
+    if (!lacksFolder(failure, source, target)) throw failure;
+    runSync(requests.mkdir(dirname(target), { recursive: true }));
+    return runSync(requests.cp(source, target, options));
+  }
+}
+
 export async function copy(from: unknown, to: unknown, options: Options = {}): Promise<undefined> {
   const { filter, ...rest } = options;
-  if (filter === undefined) return run(requests.cp(from, to, rest));
+  if (filter === undefined) return whole(from, to, rest);
   checkFunction("options.filter", filter);
   const [source, target] = [requests.pathOf(from, "src"), requests.pathOf(to, "dest")];
   if (!(await filter(source, target))) return undefined;
@@ -34,7 +71,7 @@ export async function copy(from: unknown, to: unknown, options: Options = {}): P
 
 export function copySync(from: unknown, to: unknown, options: Options = {}): undefined {
   const { filter, ...rest } = options;
-  if (filter === undefined) return runSync(requests.cp(from, to, rest));
+  if (filter === undefined) return wholeSync(from, to, rest);
   checkFunction("options.filter", filter);
   const [source, target] = [requests.pathOf(from, "src"), requests.pathOf(to, "dest")];
   if (!filter(source, target)) return undefined;

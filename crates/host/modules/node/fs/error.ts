@@ -58,12 +58,21 @@ export function systemError(code: string, syscall: string, path?: string, dest?:
   return error;
 }
 
-/** What Node finds out itself and not by a system call: the folder given to `rm` and `cp` without `recursive`. */
-function isFolder(op: "rm" | "cp", path: string): SystemError {
-  const words = op === "rm" ? "is a directory" : `${path} is a directory (not copied)`;
-  const error: any = coded(Error, "ERR_FS_EISDIR", `Path is a directory: ${op} returned EISDIR (${words}) ${path}`);
+/** What Node finds out itself and not by a system call. */
+function found(op: "rm" | "cp", code: string, what: string, errno: "EISDIR" | "EEXIST", words: string, path: string): SystemError {
+  const error: any = coded(Error, code, `${what}: ${op} returned ${errno} (${words}) ${path}`);
   Object.defineProperty(error, "name", { value: "SystemError", writable: true, enumerable: false, configurable: true });
-  return Object.assign(error, { errno: constants.errno.EISDIR, syscall: op, path });
+  return Object.assign(error, { errno: constants.errno[errno], syscall: op, path });
+}
+
+/** What `rm` and `cp` see before they do anything. */
+function seenBefore(op: "rm" | "cp", code: string, path: string, dest: string | undefined): SystemError | undefined {
+  // Both look at the file first.
+  if (code === "ENOENT") return systemError(code, "lstat", path);
+  if (op === "rm") return code === "EISDIR" ? found(op, "ERR_FS_EISDIR", "Path is a directory", code, "is a directory", path) : undefined;
+  if (code === "EEXIST") return found(op, "ERR_FS_CP_EEXIST", "Target already exists", code, `${dest} already exists`, dest!);
+  if (code === "EISDIR") return found(op, "ERR_FS_EISDIR", "Path is a directory", code, `${path} is a directory (not copied)`, path);
+  return undefined;
 }
 
 /** What an op throws for a failed call; other exceptions pass through. */
@@ -73,9 +82,8 @@ export function fsError(failure: unknown, op: string, path?: string, dest?: stri
   if (failure.code === "io") {
     const { errno, syscall: real, path: seen, dest: target } = failure.details;
     const code = typeof errno === "string" ? errno : "EIO";
-    if (op === "rm" && code === "EISDIR" && path !== undefined) return isFolder(op, path);
-    // Both look at the file before they do anything.
-    if ((op === "rm" || op === "cp") && code === "ENOENT") return systemError(code, "lstat", path);
+    const early = (op === "rm" || op === "cp") && path !== undefined ? seenBefore(op, code, path, dest) : undefined;
+    if (early) return early;
     // The file was there to be opened.
     if (real === "read") return systemError(code, real);
     return systemError(code, shownAs === undefined && typeof real === "string" ? real : syscall, path ?? seen, dest ?? target);
@@ -87,6 +95,8 @@ export function fsError(failure: unknown, op: string, path?: string, dest?: stri
     return error;
   }
   if (failure.code === "invalid_request") {
+    // There is no file of that name, and to Node that is all there is to say.
+    if (path === "") return systemError("ENOENT", syscall, path, dest);
     const error = coded(TypeError, "ERR_INVALID_ARG_VALUE", `fs.${op}: ${failure.message}`);
     Object.defineProperty(error, "cause", { value: failure, writable: true, enumerable: false, configurable: true });
     return error;

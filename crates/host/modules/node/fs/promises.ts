@@ -1,7 +1,7 @@
 /** `node:fs/promises`: the promise form of every operation, and FileHandle. */
 
 import { importSync } from "pi:engine";
-import { notSupported } from "pi:node/errors";
+import { coded, notSupported } from "pi:node/errors";
 import { absentAsync } from "pi:node/refuse";
 import { constants as all } from "pi:node/fs/constants";
 import { copy } from "pi:node/fs/copy";
@@ -37,6 +37,11 @@ export class FileHandle extends EventEmitter {
   get fd(): number {
     return this.#fd;
   }
+  /** The number for an operation, which a closed file has no more. */
+  #use(syscall: string): number {
+    if (this.#fd < 0) throw Object.assign(coded(Error, "EBADF", "file closed"), { syscall });
+    return this.#fd;
+  }
   appendFile(data: unknown, options?: any): Promise<undefined> {
     return appendFile(this.#fd, data, options);
   }
@@ -48,10 +53,10 @@ export class FileHandle extends EventEmitter {
     this.emit("close");
   }
   async datasync(): Promise<void> {
-    await run(requests.fdatasync(this.#fd));
+    await run(requests.fdatasync(this.#use("fdatasync")));
   }
   async sync(): Promise<void> {
-    await run(requests.fsync(this.#fd));
+    await run(requests.fsync(this.#use("fsync")));
   }
   async read(first?: any, offset?: any, length?: number, position?: number | null): Promise<{ bytesRead: number; buffer: any }> {
     const view = ArrayBuffer.isView(first);
@@ -59,7 +64,7 @@ export class FileHandle extends EventEmitter {
     const buffer = view ? first : (options.buffer ?? importSync("node:buffer").Buffer.alloc(16384));
     const start = options.offset ?? 0;
     const count = options.length ?? buffer.byteLength - start;
-    return bare({ bytesRead: await run(requests.read(this.#fd, buffer, start, count, options.position)), buffer });
+    return bare({ bytesRead: await run(requests.read(this.#use("read"), buffer, start, count, options.position)), buffer });
   }
   readFile(options?: any): Promise<any> {
     return readFile(this.#fd, options);
@@ -71,21 +76,21 @@ export class FileHandle extends EventEmitter {
     let bytesRead = 0;
     for (const buffer of buffers) {
       const at = typeof position === "number" ? position + bytesRead : undefined;
-      const count = await run(requests.read(this.#fd, buffer, 0, buffer.byteLength, at));
+      const count = await run(requests.read(this.#use("read"), buffer, 0, buffer.byteLength, at));
       bytesRead += count;
       if (count < buffer.byteLength) break;
     }
     return bare({ bytesRead, buffers });
   }
-  stat(options?: { bigint?: boolean }): Promise<Stats> {
-    return run(requests.fstat(this.#fd, options));
+  async stat(options?: { bigint?: boolean }): Promise<Stats> {
+    return run(requests.fstat(this.#use("fstat"), options));
   }
-  truncate(len?: number): Promise<undefined> {
-    return run(requests.ftruncate(this.#fd, len));
+  async truncate(len?: number): Promise<undefined> {
+    return run(requests.ftruncate(this.#use("ftruncate"), len));
   }
   async write(data: any, second?: any, third?: any, position?: number | null): Promise<{ bytesWritten: number; buffer: any }> {
     const { bytes, at } = writeArguments(data, second, third, position);
-    return bare({ bytesWritten: await run(requests.write(this.#fd, bytes, at)), buffer: data });
+    return bare({ bytesWritten: await run(requests.write(this.#use("write"), bytes, at)), buffer: data });
   }
   writeFile(data: unknown, options?: any): Promise<undefined> {
     return writeFile(this.#fd, data, options);
@@ -94,15 +99,15 @@ export class FileHandle extends EventEmitter {
     let bytesWritten = 0;
     for (const buffer of buffers) {
       const at = typeof position === "number" ? position + bytesWritten : undefined;
-      bytesWritten += await run(requests.write(this.#fd, requests.dataOf(buffer, undefined), at));
+      bytesWritten += await run(requests.write(this.#use("write"), requests.dataOf(buffer, undefined), at));
     }
     return bare({ bytesWritten, buffers });
   }
   async chmod(mode: unknown): Promise<undefined> {
-    return run(requests.fchmod(this.#fd, mode));
+    return run(requests.fchmod(this.#use("fchmod"), mode));
   }
   async utimes(atime: unknown, mtime: unknown): Promise<undefined> {
-    return run(requests.futimes(this.#fd, atime, mtime));
+    return run(requests.futimes(this.#use("futimes"), atime, mtime));
   }
   chown(): Promise<never> {
     return Promise.reject(notSupported("filehandle.chown", "owners of files are not for extensions to change"));

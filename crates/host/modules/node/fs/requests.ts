@@ -9,7 +9,7 @@
 import { encodeUtf8, facts, importSync } from "pi:engine";
 import { attach, bytesOf, call, callSync } from "pi:hostcall";
 import type { Answer } from "pi:hostcall";
-import { coded, invalidArgType, outOfRange } from "pi:node/errors";
+import { abortError, coded, invalidArgType, outOfRange } from "pi:node/errors";
 import { constants } from "pi:node/fs/constants";
 import { fsError } from "pi:node/fs/error";
 import { Dirent, statsFrom } from "pi:node/fs/stats";
@@ -48,6 +48,7 @@ export async function run<T>(request: Request<T>): Promise<T> {
     const options = { bytes: request.bytes, signal: request.signal };
     return request.value(await call("fs", capability(request), message(request), options));
   } catch (failure) {
+    if (request.signal?.aborted) throw abortError(request.signal);
     throw fsError(failure, request.op, request.path, request.dest, request.shownAs);
   }
 }
@@ -79,7 +80,7 @@ export function pathOf(path: unknown, name: string = "path"): string {
   else if (typeof path === "object" && path !== null && "href" in path && "protocol" in path) text = fromUrl(path as any);
   if (typeof text !== "string") throw invalidArgType(name, "of type string or an instance of Buffer or URL", path);
   if (text.includes("\0")) {
-    throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument '${name}' must be a string, Uint8Array, or URL without null bytes. Received ${JSON.stringify(text)}`);
+    throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument '${name}' must be a string, Uint8Array, or URL without null bytes. Received ${importSync("pi:node/util/inspect").inspect(text)}`);
   }
   return text;
 }
@@ -97,7 +98,7 @@ export function fdOf(fd: unknown): number {
 
 /** `path` or `fd`, whichever was given. */
 function target(file: unknown): { path: string } | { fd: number } {
-  if (typeof file === "number") return { fd: fdOf(file) };
+  if (typeof file === "number" && Number.isInteger(file)) return { fd: fdOf(file) };
   if (typeof file === "object" && file !== null && "fd" in file) return { fd: fdOf((file as { fd: unknown }).fd) };
   return { path: pathOf(file) };
 }
@@ -469,5 +470,5 @@ export function utimes(path: unknown, atime: unknown, mtime: unknown, op: "utime
   return { op, params: { path: file, atimeMs: milliseconds(atime), mtimeMs: milliseconds(mtime) }, path: file, write: true, value: nothing };
 }
 export function lutimes(path: unknown, atime: unknown, mtime: unknown): Request<undefined> {
-  return utimes(path, atime, mtime, "lutimes");
+  return { ...utimes(path, atime, mtime, "lutimes"), shownAs: "lutime" };
 }

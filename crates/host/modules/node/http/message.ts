@@ -84,7 +84,8 @@ export class IncomingMessage extends (Readable as any) {
     }
     if (this.socket && !this.socket.destroyed && this.aborted) this.socket.destroy(error);
     if (!error && self.req && !this.complete) error = coded(Error, "ECONNRESET", "aborted");
-    queueTick(() => done(error));
+    // As ever in Node: only those who listen hear of it.
+    queueTick(() => done(self.listenerCount("error") === 0 ? undefined : error));
   }
 }
 

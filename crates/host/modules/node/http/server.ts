@@ -80,19 +80,24 @@ export class ServerResponse extends OutgoingMessage {
     this.#head = `HTTP/1.1 ${this.statusCode} ${reason}\r\n${this._lines().join("\r\n")}\r\n\r\n`;
     this.headersSent = true;
   }
+  /** Whether what is written still goes to somebody. */
+  get #reaches(): boolean {
+    return Boolean(this.socket) && !this.socket.destroyed && !this.socket.writableEnded;
+  }
   #sendHead(): void {
     this.#storeHead();
-    if (this.#head !== undefined) this.socket?.write(this.#head, "latin1");
+    if (this.#head !== undefined && this.#reaches) this.socket.write(this.#head, "latin1");
     this.#head = undefined;
   }
   _write(chunk: Buffer, _encoding: string, done: Done): void {
     this.#sendHead();
-    if (!this.socket || this.socket.destroyed) return done();
-    if (bodiless(this.req.method!, this.statusCode)) return done();
-    if (!this.chunkedEncoding) return void this.socket.write(chunk, done);
+    if (!this.#reaches || bodiless(this.req.method!, this.statusCode)) return done();
+    // That the other side has gone is the connection's failure, and no error of the answer.
+    const written = () => done();
+    if (!this.chunkedEncoding) return void this.socket.write(chunk, written);
     this.socket.write(`${chunk.length.toString(16)}\r\n`, "latin1");
     this.socket.write(chunk);
-    this.socket.write("\r\n", "latin1", done);
+    this.socket.write("\r\n", "latin1", written);
   }
   _final(done: Done): void {
     this.#sendHead();
@@ -100,7 +105,7 @@ export class ServerResponse extends OutgoingMessage {
       done();
       this.#over();
     };
-    if (!this.socket || this.socket.destroyed) return finish();
+    if (!this.#reaches) return finish();
     if (this.chunkedEncoding && !bodiless(this.req.method!, this.statusCode)) this.socket.write("0\r\n\r\n", "latin1", finish);
     else finish();
   }
@@ -183,9 +188,8 @@ function serve(server: Server, socket: any): void {
             else if (!message.complete) message.resume();
             next();
           });
-          socket.once("close", () => {
-            if (!response.writableFinished) response.emit("close");
-          });
+          // Without its connection an answer is over, finished or not.
+          socket.once("close", () => response.destroy());
           const expects = /100-continue/i.test(message.headers.expect ?? "");
           if (expects && server.listenerCount("checkContinue") > 0) server.emit("checkContinue", message, response);
           else {
@@ -229,13 +233,14 @@ function serve(server: Server, socket: any): void {
   socket.on("error", (error: any) => {
     if (server.listenerCount("clientError") > 0) server.emit("clientError", error, socket);
   });
+  /** Whoever asked has gone: what was not answered yet was asked for in vain. */
+  const leave = () => {
+    const message: any = request;
+    if (message && !message.destroyed && (busy || !message.complete)) message.destroy(coded(Error, "ECONNRESET", "aborted"));
+  };
   socket.on("end", () => {
-    const message: any = request;
-    if (message && !message.complete) message.destroy();
-    else if (!busy) socket.end();
+    leave();
+    socket.end();
   });
-  socket.on("close", () => {
-    const message: any = request;
-    if (message && !message.complete && !message.destroyed) message.destroy();
-  });
+  socket.on("close", leave);
 }

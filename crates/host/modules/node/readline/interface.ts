@@ -84,7 +84,7 @@ export class Interface extends EventEmitter {
     this.#prompt = String(prompt);
   }
   prompt(_preserveCursor?: boolean): void {
-    if (this.closed) throw closedError();
+    if (this.closed) return;
     if (this.paused) this.resume();
     this.output?.write(this.#prompt);
   }

@@ -1,19 +1,12 @@
 /** `node:timers/promises`. An aborted wait disarms its timer and rejects with AbortError. */
 
-import { coded } from "pi:node/errors";
+import { abortError } from "pi:node/errors";
 import type { AbortSignal } from "pi:web/abort";
 import * as timers from "pi:web/timers";
 
 interface Options {
   signal?: AbortSignal;
   ref?: boolean;
-}
-
-function abortError(signal: AbortSignal): Error {
-  const error = coded(Error, "ABORT_ERR", "The operation was aborted");
-  Object.defineProperty(error, "name", { value: "AbortError", writable: true, configurable: true });
-  Object.defineProperty(error, "cause", { value: signal.reason, writable: true, configurable: true });
-  return error;
 }
 
 function wait<T>(arm: (fire: () => void) => object, value: T | undefined, options: Options): Promise<T | undefined> {

@@ -29,7 +29,7 @@ export function parseArgs(config: Config = {}): { values: Record<string, unknown
   const strict = config.strict ?? true;
   const allowPositionals = config.allowPositionals ?? !strict;
   for (const [name, option] of Object.entries(options)) {
-    if (option.type !== "string" && option.type !== "boolean") throw invalidArgType(`options.${name}.type`, "one of type 'boolean' or 'string'", option.type);
+    if (option.type !== "string" && option.type !== "boolean") throw invalidArgType(`options.${name}.type`, "('string|boolean')", option.type);
     if (option.short !== undefined && option.short.length !== 1) {
       throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The property 'options.${name}.short' must be a single character. Received '${option.short}'`);
     }

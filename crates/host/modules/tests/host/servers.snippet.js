@@ -166,3 +166,36 @@ const tick = (ms = 5) => new Promise((resolve) => setTimeout(resolve, ms));
   const request = new Request("http://a.test/", { method: "post", body: "x" });
   log(request.method, request.mode, request.credentials, request.cache, request.redirect, request.keepalive, request.duplex);
 }
+
+// Whoever asked goes before the answer is whole: request and answer are told, and what is written then is lost quietly.
+{
+  const seen = [];
+  let said;
+  const gone = new Promise((resolve) => (said = resolve));
+  const server = http.createServer((request, response) => {
+    request.on("error", (error) => seen.push(["request error", error.code, error.message]));
+    request.on("aborted", () => seen.push("aborted"));
+    request.on("close", () => seen.push("request close"));
+    response.on("error", (error) => seen.push(["response error", error.code]));
+    response.on("close", () => {
+      seen.push(["response close", response.writableFinished, response.destroyed]);
+      response.write("lost");
+      response.end("lost, too");
+      setTimeout(said, 20);
+    });
+    response.writeHead(200, { "Content-Type": "text/event-stream" });
+    response.write("data: 1\n\n");
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const controller = new AbortController();
+  const answer = await fetch(`http://127.0.0.1:${server.address().port}/`, { signal: controller.signal });
+  const reader = answer.body.getReader();
+  log(new TextDecoder().decode((await reader.read()).value));
+  controller.abort();
+  log(await reader.read().catch((error) => error.name));
+  await gone;
+  log(seen);
+  server.close();
+  await once(server, "close");
+}

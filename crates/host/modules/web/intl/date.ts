@@ -1,5 +1,10 @@
-/** `pi:web/intl/date`: dates and times the way American English writes them, in any time zone (`pi:web/intl/zone`). */
+/**
+ * `pi:web/intl/date`: dates and times the way American English writes them, in any time zone (`pi:web/intl/zone`);
+ * all-numeric ones in the order of their locale (`pi:web/intl/order`).
+ */
 
+import { orderOf } from "pi:web/intl/order";
+import type { Order } from "pi:web/intl/order";
 import { Zone } from "pi:web/intl/zone";
 
 export type Part = { type: string; value: string };
@@ -29,11 +34,13 @@ type Defaults = "date" | "time" | "all";
 export class DateTimeFormat {
   #options: any;
   #zone: Zone;
+  #order: Order;
   #styles: { dateStyle?: string; timeStyle?: string };
 
   /** `needed` is what a date's own methods want when no field is named. */
-  constructor(_locales?: unknown, options: any = {}, needed: Defaults = "date") {
+  constructor(locales?: unknown, options: any = {}, needed: Defaults = "date") {
     const given = { ...(options ?? {}) };
+    this.#order = orderOf(locales);
     const { dateStyle, timeStyle } = given;
     this.#zone = new Zone(given.timeZone);
     this.#styles = { ...(dateStyle && { dateStyle }), ...(timeStyle && { timeStyle }) };
@@ -53,7 +60,7 @@ export class DateTimeFormat {
       if (needed !== "time") Object.assign(given, { year: "numeric", month: "numeric", day: "numeric" });
       if (needed !== "date") Object.assign(given, { hour: "numeric", minute: "2-digit", second: "2-digit" });
     }
-    const cycle = given.hour12 === true ? "h12" : given.hour12 === false ? "h23" : (given.hourCycle ?? "h12");
+    const cycle = given.hour12 === true ? "h12" : given.hour12 === false ? "h23" : (given.hourCycle ?? this.#order.hours);
     this.#options = { ...given, cycle };
   }
 
@@ -78,7 +85,7 @@ export class DateTimeFormat {
     if (time.length === 0) return day;
     const { dateStyle, timeStyle } = this.#styles;
     const wordy = dateStyle ? (dateStyle === "full" || dateStyle === "long") && timeStyle : this.#options.month === "long";
-    return [...day, { type: "literal", value: wordy ? " at " : ", " }, ...time];
+    return [...day, { type: "literal", value: wordy ? " at " : this.#isNumeric() ? this.#order.join : ", " }, ...time];
   }
 
   /** `moment` carries the clock on the wall as if it were UTC. */
@@ -86,8 +93,34 @@ export class DateTimeFormat {
     return moment[`getUTC${what}`]();
   }
 
+  /** Whether no part of the date is a word. */
+  #isNumeric(): boolean {
+    const { weekday, month } = this.#options;
+    return weekday === undefined && (month === undefined || month === "numeric" || month === "2-digit");
+  }
+
+  /** A date of numbers only, in the order of the locale. */
+  #numbers(moment: Date): Part[] {
+    const { year, month, day } = this.#options;
+    const { fields, between, padded, shortYear } = this.#order;
+    const isShort = this.#styles.dateStyle === "short";
+    const values: Record<string, [string, number, string | undefined]> = {
+      y: ["year", this.#read(moment, "FullYear"), isShort ? shortYear : year],
+      m: ["month", this.#read(moment, "Month") + 1, month],
+      d: ["day", this.#read(moment, "Date"), day],
+    };
+    const shown = [...fields].map((field) => values[field]!).filter(([, , form]) => form !== undefined);
+    const parts = shown.map(([type, value, form]): Part => {
+      const short = form === "2-digit" ? value % 100 : value;
+      const isWide = form === "2-digit" || ((padded || isShort) && shown.length > 1 && type !== "year");
+      return { type, value: isWide ? String(short).padStart(2, "0") : String(short) };
+    });
+    return parts.flatMap((part, at) => (at === 0 ? [part] : [{ type: "literal", value: between }, part]));
+  }
+
   #date(moment: Date): Part[] {
     const { weekday, year, month, day } = this.#options;
+    if (this.#order.fields !== "mdy" && this.#isNumeric()) return this.#numbers(moment);
     const name = (list: string[], index: number, form: string) => (form === "long" ? list[index]! : form === "narrow" ? list[index]![0]! : list[index]!.slice(0, 3));
     const number = (value: number, form: string) => (form === "2-digit" ? String(value % 100).padStart(2, "0") : String(value));
     const parts: Record<string, Part | undefined> = {
@@ -142,7 +175,7 @@ export class DateTimeFormat {
       add({ type: "second", value: minute === undefined && hour === undefined && second !== "2-digit" ? String(value) : minute === undefined && hour === undefined ? String(value) : two(value) }, ":");
     }
     if (fraction) add({ type: "fractionalSecond", value: String(this.#read(moment, "Milliseconds")).padStart(3, "0").slice(0, fraction) }, ".");
-    if (hour !== undefined && twelve && !dayPeriod) add({ type: "dayPeriod", value: hours < 12 ? "AM" : "PM" }, SPACE);
+    if (hour !== undefined && twelve && !dayPeriod) add({ type: "dayPeriod", value: this.#order.halves[hours < 12 ? 0 : 1] }, SPACE);
     if (timeZoneName !== undefined) add({ type: "timeZoneName", value: this.#zone.nameAt(given, timeZoneName) }, out.length > 0 ? " " : "");
     return out;
   }
