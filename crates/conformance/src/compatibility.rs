@@ -98,6 +98,9 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | `convertToPng` and `resizeImage` decode images | they give `null` where they would have to, as in a pi that lacks its image library |\n\
     | the built-in system prompt, and what the model is told of the built-in tools | pi's words, from its own package, once a start could fetch it; before that and with `PIJS_WORDS=own`, words of our own |\n\
     | `eval` and `new Function` | refused |\n\
+    | the source of a function is its text (`String(run)`) | the text of a built-in one: sources do not travel with what was compiled |\n\
+    | errors of the language itself have V8's words | the engine's own: their types, and what `JSON.parse` says, are the same |\n\
+    | `Intl` knows every locale | it writes American English; dates of numbers alone are ordered as in `en-CA`, `en-GB`, `de`, `fr` and `sv`, too |\n\
     | install scripts of packages | never run |\n\
     | a promise of a handler is waited for without end | past a budget in which nothing is under way it is given up (`docs/security.md`) |\n\
     | an extension may write into `~/.pi/agent/extensions` and `.pi/extensions` | refused in every mode, its own folder there included: what lies there is loaded at the next start |\n\
@@ -128,7 +131,9 @@ const PROFILE: &str = "\n## The profile of pi 0.73.1\n\n\
     | `bash` of RPC mode is told to handlers of `user_bash` | it is not |\n\
     | `VERSION` is `0.87.1` | `0.73.1` |\n\n\
     Not reproduced: the text of the system prompt and pi's own modules are those of 0.87.1; `message_end` is waited for, so that its answer\n\
-    always counts (there it does if it is in time); a message is in the session before its events are told; imports from `@earendil-works` work.\n";
+    always counts (there it does if it is in time); a message is in the session before its events are told; imports from `@earendil-works` work.\n\
+    Names that only the old packages have are missing, as in pi 0.87.1: `AuthStorage` and its two back ends, `TUI`, `clearApiProviders`, what\n\
+    `pi-ai/oauth` exports, `ctx.modelRegistry.authStorage`, and members that were never documented.\n";
 
 fn table(text: &mut String, head: &str, lists: &[Counted]) {
     let _ = write!(text, "\n| {head} | names | here | refused | missing |\n|---|---|---|---|---|\n");
