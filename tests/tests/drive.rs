@@ -85,6 +85,11 @@ fn a_scenario_that_cannot_be_read_is_named() {
 }
 
 #[test]
+fn what_an_extension_says_in_the_persons_place_is_one_text_and_its_pictures() {
+    as_in_pi("said");
+}
+
+#[test]
 fn providers_look_up_their_models() {
     as_in_pi("model-lists");
 }

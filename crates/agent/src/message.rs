@@ -233,6 +233,19 @@ impl Content {
             Self::Blocks(blocks) => blocks.clone(),
         }
     }
+
+    /// As a person types it: one text, then what else there is.
+    #[must_use]
+    pub fn as_typed(self) -> Self {
+        let text = self.text();
+        match self {
+            Self::Text(_) => self,
+            Self::Blocks(blocks) => {
+                let others = blocks.into_iter().filter(|block| block.as_text().is_none());
+                Self::Blocks(std::iter::once(Block::text(text)).chain(others).collect())
+            }
+        }
+    }
 }
 
 impl From<Vec<Block>> for Content {

@@ -189,6 +189,7 @@ impl AgentControl {
         deliver_as: Option<DeliverAs>,
         expand: bool,
     ) -> Result<(), ControlError> {
+        let content = content.as_typed();
         let mut inner = self.lock();
         let running = inner.run.is_some();
         match deliver_as {
