@@ -228,3 +228,8 @@ fn stores_follow_what_waits() {
 fn questions_about_growing_text_are_answered_as_if_all_of_it_were_read() {
     says_what_node_says("growing");
 }
+
+#[test]
+fn errors_of_the_engine_say_what_nodes_say() {
+    says_what_node_says("wording");
+}

@@ -14,6 +14,7 @@ import { CustomEvent, Event, EventTarget } from "pi:web/events";
 import { defineHidden, defineLazy } from "pi:web/lazy";
 import { guarded } from "pi:web/ticks";
 import "pi:web/json";
+import "pi:web/wording";
 import { clearImmediate, clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "pi:web/timers";
 
 function queueMicrotask(callback: () => void): void {

@@ -1,0 +1,226 @@
+/**
+ * `pi:web/wording`: errors that the engine throws say what Node's say.
+ *
+ * Extensions show `error.message`, compare it and write it to files, so its words are behaviour. The engine asks a hook for
+ * the stack of each error before anyone can catch it (`Error.prepareStackTrace`); ours also looks at the words. What V8
+ * says with a piece of the source (`config.load is not a function`) is not known here: such messages stay as they are, and the
+ * host completes them where it reports an error with its place.
+ */
+
+import { stackWriter } from "pi:engine";
+import { defineHidden } from "pi:web/lazy";
+
+/** What the engine says, and what Node says. Where V8 names a value that the engine does not tell, the nearest words. */
+const SAME: Record<string, string> = {
+  "already running": "Generator is already running",
+  "bad normalization form": "The normalization form should be one of NFC, NFD, NFKC, NFKD.",
+  "BigInt are forbidden in JSON.stringify": "Do not know how to serialize a BigInt",
+  "BigInt division by zero": "Division by zero",
+  "BigInt is too large": "Maximum BigInt size exceeded",
+  "BigInt is too large to allocate": "Maximum BigInt size exceeded",
+  "BigInt negative exponent": "Exponent must be non-negative",
+  "BigInt operands are forbidden for >>>": "BigInts have no unsigned right shift, use >> instead",
+  "bigint argument with unary +": "Cannot convert a BigInt value to a number",
+  "cannot convert BigInt to number": "Cannot mix BigInt and other types, use explicit conversions",
+  "cannot convert symbol to number": "Cannot convert a Symbol value to a number",
+  "cannot convert symbol to string": "Cannot convert a Symbol value to a string",
+  "cannot invoke a running generator": "Generator is already running",
+  "circular prototype chain": "Cyclic __proto__ value",
+  "class constructors must be invoked with 'new'": "Class constructor cannot be invoked without 'new'",
+  "Date value is NaN": "Invalid time value",
+  "empty array": "Reduce of empty array with no initial value",
+  "invalid array buffer length": "Array buffer allocation failed",
+  "invalid array length": "Invalid array length",
+  "invalid 'instanceof' right operand": "Right-hand side of 'instanceof' is not callable",
+  "invalid string length": "Invalid string length",
+  "invalid value used as WeakMap key": "Invalid value used as weak map key",
+  "invalid value used as WeakSet key": "Invalid value used in weak set",
+  "iterator does not have a throw method": "The iterator does not provide a 'throw' method",
+  "parent class must be constructor": "Class extends value is not a constructor or null",
+  "promise self resolution": "Chaining cycle detected for promise #<Promise>",
+  "this is not initialized":
+    "Must call super constructor in derived class before accessing 'this' or returning from derived constructor",
+};
+
+const FORMS: [RegExp, (found: string[]) => string][] = [
+  [/^cannot read property 'Symbol\.iterator' of (undefined|null)$/, ([, what]) => `${what} is not iterable`],
+  [/^cannot read property '([^]*)' of (undefined|null)$/, ([, name, what]) => `Cannot read properties of ${what} (reading '${inBrackets(name!)}')`],
+  [/^cannot set property '([^]*)' of (undefined|null)$/, ([, name, what]) => `Cannot set properties of ${what} (setting '${inBrackets(name!)}')`],
+  [/^'([^]*)' is read-only$/, ([, name]) => `Cannot assign to read only property '${name}' of object '#<Object>'`],
+  [/^private class field '([^]*)' does not exist$/, ([, name]) => `Cannot read private member ${name} from an object whose class did not declare it`],
+  [/^(\S+) is not initialized$/, ([, name]) => `Cannot access '${name}' before initialization`],
+];
+
+/** A symbol as Node writes it. */
+function inBrackets(name: string): string {
+  return /^Symbol\.[a-zA-Z]+$/.test(name) ? `Symbol(${name})` : name;
+}
+
+const { hasOwn } = Object;
+const Exception = DOMException;
+const call = Reflect.apply;
+const { exec } = RegExp.prototype;
+
+/** The engine's words in Node's. */
+function translated(message: string): string | undefined {
+  const same = hasOwn(SAME, message) ? SAME[message] : undefined;
+  if (same !== undefined) return same;
+  // Most messages are the extension's own: of ours only these begin in lower case, or with a quote.
+  const first = message.charCodeAt(0);
+  if (!(first >= 97 && first <= 122) && first !== 39 && !message.endsWith(" is not initialized")) return undefined;
+  for (let index = 0; index < FORMS.length; index++) {
+    const [pattern, words] = FORMS[index]!;
+    const found = call(exec, pattern, [message]);
+    if (found !== null) return words(found);
+  }
+  return undefined;
+}
+
+interface CallSite {
+  getFunctionName(): string | null;
+  getFileName(): string | null;
+  getLineNumber(): number;
+  getColumnNumber(): number;
+  isNative(): boolean;
+}
+
+type Sites = CallSite[];
+type Prepare = (error: unknown, sites: Sites) => unknown;
+
+let getters: CallSite | undefined;
+
+/** The frames as the engine writes them where nobody asks for more. */
+function framesOf(sites: Sites): string {
+  let frames = "";
+  for (let index = 0; index < sites.length; index++) {
+    const site = sites[index]!;
+    // Those of the first error: an extension that changes them later changes its own stacks alone.
+    getters ??= Object.getPrototypeOf(site) as CallSite;
+    const name = call(getters.getFunctionName, site, []) || "<anonymous>";
+    const line = call(getters.getLineNumber, site, []);
+    const place = call(getters.isNative, site, [])
+      ? "native"
+      : `${call(getters.getFileName, site, [])}:${line}:${call(getters.getColumnNumber, site, [])}`;
+    frames += `    at ${name} (${place})\n`;
+  }
+  return frames;
+}
+
+/** A stack that nobody has read yet: most errors are caught, and their stacks never looked at. */
+class Unwritten {
+  readonly sites: Sites;
+
+  constructor(sites: Sites) {
+    this.sites = sites;
+  }
+}
+
+/** What the extension put in the place of the hook. */
+let own: unknown;
+
+function prepare(error: any, sites: Sites): unknown {
+  // Before a constructor has run, a message that is not the error's own may be a getter that wants a whole object.
+  if (hasOwn(error, "message")) {
+    const { message } = error;
+    const words = typeof message !== "string" ? undefined : error instanceof URIError ? "URI malformed" : translated(message);
+    if (words !== undefined) error.message = words;
+  }
+  if (typeof own === "function") return call(own as Prepare, Error, [error, sites]);
+  // An exception of the DOM has its stack as a plain property, which nothing writes later.
+  return error instanceof Exception ? framesOf(sites) : new Unwritten(sites);
+}
+
+stackWriter((stack) => (stack instanceof Unwritten ? framesOf(stack.sites) : undefined));
+(Error as any).prepareStackTrace = prepare;
+Object.defineProperty(Error, "prepareStackTrace", {
+  configurable: true,
+  enumerable: false,
+  get: () => own,
+  set: (value: unknown) => void (own = value),
+});
+
+/** What the engine's parser of expressions says, and Node's. */
+const EXPRESSIONS: Record<string, string> = {
+  "back reference out of range in regular expression": "Invalid escape",
+  "duplicate group name": "Duplicate capture group name",
+  "expecting ')'": "Unterminated group",
+  "expecting '{' after \\p": "Invalid property name",
+  "expecting '}'": "Invalid property name",
+  "expecting group name": "Invalid named reference",
+  "extraneous characters at the end": "Unmatched ')'",
+  "group name not defined": "Invalid named capture referenced",
+  "invalid character in class in regular expression": "Invalid character in character class",
+  "invalid class range": "Range out of order in character class",
+  "invalid class set operation in regular expression": "Invalid set operation in character class",
+  "invalid decimal escape in regular expression": "Invalid decimal escape",
+  "invalid escape sequence in regular expression": "Invalid escape",
+  "invalid group": "Invalid group",
+  "invalid group name": "Invalid capture group name",
+  "invalid modifiers": "Invalid flags",
+  "invalid repetition count": "numbers out of order in {} quantifier",
+  "malformed unicode char": "Invalid Unicode escape",
+  "nothing to repeat": "Nothing to repeat",
+  "syntax error": "Lone quantifier brackets",
+  "too many captures": "Too many captures",
+  "unknown unicode general category": "Invalid property name",
+  "unknown unicode property name": "Invalid property name",
+  "unknown unicode property value": "Invalid property name",
+  "unknown unicode script": "Invalid property name",
+};
+
+function worded(error: any, pattern: unknown, flags: unknown): unknown {
+  if (!(error instanceof SyntaxError)) return error;
+  const { message } = error;
+  const source = isExpression(pattern) ? pattern.source : pattern === undefined ? "" : `${pattern}`;
+  if (message === "invalid regular expression flags") {
+    error.message = `Invalid flags supplied to RegExp constructor '${flags}'`;
+    return error;
+  }
+  const known = hasOwn(EXPRESSIONS, message) ? EXPRESSIONS[message] : message === "unexpected end" ? ended(source) : undefined;
+  const shown = flags === undefined && isExpression(pattern) ? pattern.flags : flags === undefined ? "" : `${flags}`;
+  if (known !== undefined) error.message = `Invalid regular expression: /${source}/${shown}: ${known}`;
+  return error;
+}
+
+/** Why an expression ends too early. */
+function ended(source: string): string {
+  let inClass = false;
+  for (let at = 0; at < source.length; at++) {
+    if (source[at] === "\\" && ++at >= source.length) return "\\ at end of pattern";
+    else if (source[at] === "[") inClass = true;
+    else if (source[at] === "]") inClass = false;
+  }
+  return inClass ? "Unterminated character class" : "Unterminated group";
+}
+
+const Expression = RegExp;
+const isExpression = (value: unknown): value is RegExp => value instanceof Expression;
+
+/** `RegExp`, whose errors name the expression. Literals were checked when they were compiled. */
+const Worded: RegExpConstructor = new Proxy(Expression, {
+  apply(target, receiver, args: [string, string?]) {
+    const [pattern, flags] = args as [unknown, unknown?];
+    if (flags === undefined && isExpression(pattern) && pattern.constructor === Worded) return pattern;
+    try {
+      return call(target, receiver, args);
+    } catch (error) {
+      throw worded(error, ...args);
+    }
+  },
+  construct(target, args: [string, string?], newTarget) {
+    try {
+      return Reflect.construct(target, args, newTarget === Worded ? target : newTarget);
+    } catch (error) {
+      throw worded(error, ...args);
+    }
+  },
+});
+defineHidden(Expression.prototype, { constructor: Worded });
+// What the language makes of expressions by itself it makes with the engine's own constructor, which is quicker.
+Object.defineProperty(Expression, Symbol.species, {
+  configurable: true,
+  get(this: unknown) {
+    return this === Worded ? Expression : this;
+  },
+});
+defineHidden(globalThis, { RegExp: Worded });
