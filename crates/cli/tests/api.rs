@@ -551,8 +551,8 @@ fn the_active_tools_can_be_listed_and_chosen() {
     );
     let seen = run_in(world, "x", &model, &[("one", &source)], &[]);
     seen.run.succeeded();
-    assert_eq!(seen.one("all"), json!(["read", "bash", "edit", "write", "grep", "find", "ls", "add"]));
-    assert_eq!(seen.one("keys"), json!(["name", "description", "parameters", "sourceInfo"]));
+    assert_eq!(seen.one("all"), json!(["read", "bash", "powershell", "edit", "write", "grep", "find", "ls", "add"]));
+    assert_eq!(seen.one("keys"), json!(["name", "description", "parameters", "promptGuidelines", "sourceInfo"]));
     assert_eq!(seen.one("active"), json!(["read", "bash", "edit", "write", "add"]));
     assert_eq!(seen.one("chosen"), json!(["read", "add"]));
     assert_eq!(

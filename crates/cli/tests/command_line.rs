@@ -85,13 +85,13 @@ fn start_with(world: &World, args: &[&str], piped: &str) -> Seen {
 fn tools_are_what_the_command_line_names() {
     let world = World::new();
     for (args, active, all) in [
-        ("", "read,bash,edit,write,mine,grep", "read,bash,edit,write,grep,find,ls,mine"),
+        ("", "read,bash,edit,write,mine,grep", "read,bash,powershell,edit,write,grep,find,ls,mine"),
         ("--tools read,mine", "read,mine", "read,mine"),
         ("-t mine,nosuch,read", "mine,read", "read,mine"),
         ("-t ,", "", ""),
         ("-nt", "", ""),
-        ("-nbt", "mine,grep", "read,bash,edit,write,grep,find,ls,mine"),
-        ("-xt read,mine", "bash,edit,write,grep", "bash,edit,write,grep,find,ls"),
+        ("-nbt", "mine,grep", "read,bash,powershell,edit,write,grep,find,ls,mine"),
+        ("-xt read,mine", "bash,edit,write,grep", "bash,powershell,edit,write,grep,find,ls"),
         ("--no-tools --tools ls", "ls", "ls"),
         ("--tools read,bash -xt bash", "read", "read"),
     ] {

@@ -554,6 +554,10 @@ fn tool(params: &Map<String, Value>) -> Derived<'_> {
             let command = member("command").unwrap_or_default();
             ("exec", Subject::Program { command: "bash", args: vec!["-c", command], cwd: None })
         }
+        "powershell" => {
+            let command = member("command").unwrap_or_default();
+            ("exec", Subject::Program { command: "powershell", args: vec!["-Command", command], cwd: None })
+        }
         other => ("tool", Subject::Tool(other)),
     })
 }

@@ -360,4 +360,4 @@ pub const MODEL_FACING: &[&str] = &[
 pub const FREE: &[&str] = &["commands", "events", "log", "module", "session", "timer", "tools", "ui"];
 
 /// Names of pi's own tools. An extension's tool takes the place of one only with `tool.shadow`.
-pub const BUILT_IN_TOOLS: &[&str] = &["bash", "edit", "find", "grep", "ls", "read", "write"];
+pub const BUILT_IN_TOOLS: &[&str] = &["bash", "edit", "find", "grep", "ls", "powershell", "read", "write"];

@@ -1,4 +1,4 @@
-//! Tools the model may call: the seven built-in ones, and those of extensions.
+//! Tools the model may call: the built-in ones, and those of extensions.
 //!
 //! A [`ToolSet`] says which are active and finds one by name; an extension's tool with a built-in
 //! name replaces it. Each built-in tool has a file of its own with pi's inputs and details; all of
@@ -41,6 +41,8 @@ pub enum Builtin {
     Read,
     /// Runs a command line.
     Bash,
+    /// Runs a command line on Windows.
+    Powershell,
     /// Replaces parts of a file.
     Edit,
     /// Writes a file.
@@ -55,7 +57,8 @@ pub enum Builtin {
 
 impl Builtin {
     /// All, in the order the model is told about them.
-    pub const ALL: [Self; 7] = [Self::Read, Self::Bash, Self::Edit, Self::Write, Self::Grep, Self::Find, Self::Ls];
+    pub const ALL: [Self; 8] =
+        [Self::Read, Self::Bash, Self::Powershell, Self::Edit, Self::Write, Self::Grep, Self::Find, Self::Ls];
     /// Those that are active unless something else is asked for.
     pub const DEFAULT: [Self; 4] = [Self::Read, Self::Bash, Self::Edit, Self::Write];
 
@@ -64,6 +67,7 @@ impl Builtin {
         match self {
             Self::Read => "read",
             Self::Bash => "bash",
+            Self::Powershell => "powershell",
             Self::Edit => "edit",
             Self::Write => "write",
             Self::Grep => "grep",
@@ -82,6 +86,8 @@ impl Builtin {
         match self {
             Self::Read => read::run(context, parse(input)?).await,
             Self::Bash => bash::run(context, parse(input)?).await,
+            // As pi says it; where there is a PowerShell, this program does not run yet.
+            Self::Powershell => Err("The powershell tool is only available on Windows.".to_owned()),
             Self::Edit => edit::run(context, parse(input)?).await,
             Self::Write => write::run(context, parse(input)?).await,
             Self::Grep => grep::run(context, parse(input)?).await,

@@ -341,6 +341,11 @@ pub(crate) fn package(id: &str, names: &[&str]) -> Package {
             (path, source)
         })
         .collect();
+    package_of(id, &files)
+}
+
+/// A package of these files: path and source.
+pub(crate) fn package_of(id: &str, files: &[(String, String)]) -> Package {
     let sources: Vec<HostSource<'_>> =
         files.iter().map(|(path, source)| HostSource { specifier: path, source, path }).collect();
     let artifact = pijs_extc::compile_host_modules(&sources, None).expect("the fixture compiles");

@@ -2,7 +2,7 @@
 //! answered once, and when it is over nothing has grown.
 
 use crate::deaths::{crashed, workers};
-use crate::lab::{JumpingTimer, host_modules, package};
+use crate::lab::{JumpingTimer, host_modules, package_of};
 use pijs_durable::Disk;
 use pijs_host::{Host, HostOptions, InProcess, ReportKind, Reports, ToolOutcome};
 use pijs_hostcall::ledger::{FileLimits, FileSink, audit, parts};
@@ -129,11 +129,12 @@ impl Soak {
 
     async fn load(&self) {
         for extension in 0..EXTENSIONS {
-            self.host.set_flag("works-as", format!("work-{extension}"));
             if extension == CRASHER {
                 self.steady.replace(workers());
             }
-            let package = package(&format!("works-{extension}"), &["works"]);
+            let works = include_str!("../../../../fixtures/extensions/works/index.ts");
+            let works = works.replace("\"work\"", &format!("\"work-{extension}\""));
+            let package = package_of(&format!("works-{extension}"), &[("works/index.ts".to_owned(), works)]);
             let grants = [Grant::any("test:exec", "exec")];
             self.gate.set_grants(&package.profile, &grants, Evidence::default()).expect("valid grants");
             let report = self.host.load(package).await.expect("the package loads");
