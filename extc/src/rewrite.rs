@@ -19,7 +19,7 @@
 //! inside the package, `dep:NAME@VERSION/PATH` for a dependency beside it, or `""` for the package)
 //! and returns `{url, dirname, filename, resolve(specifier), import(load)}` of the real place. `pi:runtime` defines it.
 //!
-//! What [the scan](crate::scan) says of text that grows comes to it, and of `await` in packages that use
+//! What [the scan](crate::scan) says of assignments to constants, of text that grows comes to it, and of `await` in packages that use
 //! `node:async_hooks`.
 //!
 //! Edits are made in the author's text, so that everything else, line breaks included, stays as it was.

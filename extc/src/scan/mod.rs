@@ -17,6 +17,7 @@
 mod awaits;
 mod bindings;
 mod calls;
+mod constants;
 mod findings;
 mod growing;
 mod helpers;

@@ -4,7 +4,9 @@ use super::bindings::{Binding, Bindings, Text, export_name, member_name, propert
 use super::findings::Findings;
 use super::growing::{self, Growing};
 use super::uses::Uses;
-use super::{Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, awaits, calls, helpers, offers, patches, pi};
+use super::{
+    Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, awaits, calls, constants, helpers, offers, patches, pi,
+};
 use crate::parse::Parsed;
 use crate::rewrite::{Location, computed_import, location};
 use std::collections::HashSet;
@@ -49,6 +51,7 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         let Growing { edits: more, insertions } = growing::growing(&parsed, &names.bindings);
         edits.extend(more);
         edits.extend(helpers::own_names(&parsed, unresolved));
+        edits.extend(constants::assigned(&parsed));
         edits.sort_by_key(|edit| (edit.start, edit.end));
         edits.dedup();
         let awaits = awaits::awaits(&parsed);

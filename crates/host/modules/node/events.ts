@@ -187,10 +187,9 @@ function add(emitter: EventEmitter, name: Name, listener: Wrapped, first: boolea
   const max = emitter.getMaxListeners();
   if (max > 0 && list.length > max && !(list as any).warned) {
     (list as any).warned = true;
-    importSync("node:process").default.emitWarning(
-      `Possible EventEmitter memory leak detected. ${list.length} ${String(name)} listeners added to [${emitter.constructor?.name ?? "EventEmitter"}]. MaxListeners is ${max}. Use emitter.setMaxListeners() to increase limit`,
-      "MaxListenersExceededWarning",
-    );
+    const words = `Possible EventEmitter memory leak detected. ${list.length} ${String(name)} listeners added to [${emitter.constructor?.name ?? "EventEmitter"}]. MaxListeners is ${max}. Use emitter.setMaxListeners() to increase limit`;
+    const warning = Object.assign(new Error(words), { name: "MaxListenersExceededWarning", emitter, type: name, count: list.length });
+    importSync("node:process").default.emitWarning(warning);
   }
   return emitter;
 }

@@ -8,6 +8,7 @@
  */
 
 import "pi:web";
+import "pi:pi/constants";
 import "pi:pi/location";
 import { facts, send } from "pi:engine";
 import { onResult, onTimer } from "pi:hostcall";

@@ -163,8 +163,28 @@ export abstract class OutgoingMessage extends (Writable as any) {
     return lines;
   }
 
+  /** What comes after the end is an error of its own, which takes nothing back of what was said. */
+  write(...args: any[]): any {
+    if (!this.finished) return super.write(...args);
+    const self = this as any;
+    const error = coded(Error, "ERR_STREAM_WRITE_AFTER_END", "write after end");
+    const done = args.find((arg) => typeof arg === "function");
+    queueTick(() => {
+      done?.(error);
+      if (!self.destroyed) self.emit("error", error);
+    });
+    return false;
+  }
+
   end(...args: any[]): any {
     const [chunk] = args;
+    if (this.finished) {
+      const done = args.find((arg) => typeof arg === "function");
+      if (chunk && chunk !== done) this.write(...args);
+      else if (done && !this.writableFinished) (this as any).on("finish", done);
+      else if (done) done(coded(Error, "ERR_STREAM_ALREADY_FINISHED", "Cannot call end after a stream was finished"));
+      return this;
+    }
     // What fits in one piece has a length instead of chunks.
     if (!this.headersSent && !this.hasHeader("content-length") && !this.hasHeader("transfer-encoding")) {
       const size = chunk === undefined || chunk === null || typeof chunk === "function" ? 0 : typeof chunk === "string" ? Buffer.byteLength(chunk, typeof args[1] === "string" ? args[1] : "utf8") : chunk.byteLength;

@@ -199,3 +199,25 @@ const tick = (ms = 5) => new Promise((resolve) => setTimeout(resolve, ms));
   server.close();
   await once(server, "close");
 }
+
+// An answer that is ended twice was ended once.
+{
+  const seen = [];
+  const server = http.createServer((request, response) => {
+    response.on("error", (error) => seen.push([error.code, error.message]));
+    response.end("once");
+    response.end("twice", (error) => seen.push(error.code));
+    response.write("more", (error) => seen.push(error.code));
+    try {
+      response.setHeader("late", "yes");
+    } catch (error) {
+      seen.push(error.code);
+    }
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const answer = await fetch(`http://127.0.0.1:${server.address().port}/`);
+  log(answer.status, await answer.text(), seen);
+  server.close();
+  server.closeAllConnections();
+}
