@@ -127,11 +127,14 @@ export function spawnSync(file: string, args?: readonly string[] | SpawnOptions,
       if (mode(at) === "inherit" && output.length > 0) log(at === 1 ? "info" : "error", at === 1 ? "stdout" : "stderr", output.toString().replace(/\n$/, ""));
     }
     const [out, err] = outputs.map((output, at) => (piped(at + 1) ? shown(output, encoding, null) : null));
+    const overflows = killed && Boolean(answer.output.truncated);
+    // The pipe that closed on it may have ended it before the signal did, which makes no difference.
+    const ended: string | null = overflows ? signalName(killSignal) : (signal ?? null);
     let failure: unknown;
-    if (killed && answer.output.truncated) failure = spawnError(new HostcallError({ code: "io", details: { errno: "ENOBUFS" } }), "spawnSync", what);
+    if (overflows) failure = spawnError(new HostcallError({ code: "io", details: { errno: "ENOBUFS" } }), "spawnSync", what);
     else if (killed && what.options.timeout) failure = spawnError(new HostcallError({ code: "timeout" }), "spawnSync", what);
     return {
-      pid: answer.output.pid ?? 0, output: [null, out, err], stdout: out, stderr: err, status: signal ? null : (code ?? 0), signal: signal ?? null,
+      pid: answer.output.pid ?? 0, output: [null, out, err], stdout: out, stderr: err, status: ended ? null : (code ?? 0), signal: ended,
       ...(failure !== undefined && { error: failure }),
     };
   } catch (failure) {
