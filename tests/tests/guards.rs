@@ -49,6 +49,7 @@ const SCENARIOS: &[Scenario] = &[
     ),
     ("what_a_statement_takes_is_limited", "sqlite.heap", walls::databases::what_a_statement_takes_is_limited),
     ("a_pragma_holds_for_its_own_database", "sqlite.process", walls::databases::a_pragma_holds_for_its_own_database),
+    ("streams_wait_for_who_takes_them", "quota.streams", walls::streams::streams_wait_for_who_takes_them),
     ("changed_bytecode_is_refused", "artifact.mac", walls::changed_bytecode_is_refused),
     ("bytecode_of_another_id_is_refused", "artifact.mac", walls::bytecode_of_another_id_is_refused),
     ("bytecode_of_another_engine_is_refused", "artifact.engine", walls::bytecode_of_another_engine_is_refused),

@@ -52,6 +52,7 @@ fn numbers(environment: &Environment, decided: &Decided) -> Map<String, Value> {
         ("call_depth", json!(quotas.depth)),
         ("attachment_bytes", json!(quotas.attachment_bytes)),
         ("result_bytes", json!(quotas.result_bytes)),
+        ("stream_bytes", json!(quotas.stream_bytes)),
         ("answer_bytes", json!(pijs_host::ANSWER_BYTES)),
         ("registration_bytes", json!(pijs_host::REGISTRATION_BYTES)),
         ("verdict_text_bytes", json!(pijs_host::RETRY_BYTES)),

@@ -368,7 +368,11 @@ impl Inner {
             sink.send(Output::new(head.clone()))?;
         }
         let (mut body, mut size) = (Vec::new(), 0_usize);
-        while let Some(piece) = response.chunk().await.map_err(|error| failure(&error, url.as_str()))? {
+        loop {
+            if let Some(sink) = &sink {
+                sink.ready().await;
+            }
+            let Some(piece) = response.chunk().await.map_err(|error| failure(&error, url.as_str()))? else { break };
             size += piece.len();
             if size > self.options.body_bytes && guard::is_up("http.size") {
                 return Err(io("EFBIG", &format!("the response of {url} is over {} bytes", self.options.body_bytes)));

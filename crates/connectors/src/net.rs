@@ -183,6 +183,7 @@ async fn receive(mut reader: Reader, about: Value, sink: &ChunkSink) -> Result<O
     sink.send(Output::new(json!({ "connected": about })))?;
     let mut piece = vec![0; PIECE];
     loop {
+        sink.ready().await;
         let count = reader.read(&mut piece).await.map_err(|error| failed(&error, "read"))?;
         if count == 0 {
             sink.send(Output::new(json!({ "end": true })))?;

@@ -194,7 +194,8 @@ async fn carry(
                 let _ = done.send(socket.send(message).await);
                 continue;
             }
-            incoming = socket.next() => incoming,
+            // What waits to be taken does not hold up what is sent.
+            incoming = async { sink.ready().await; socket.next().await } => incoming,
             () = &mut too_late, if closing => break,
         };
         match incoming {

@@ -228,6 +228,12 @@ impl ChunkSink {
     pub fn send(&self, chunk: Output) -> Result<(), HostcallError> {
         self.flight.chunk(chunk)
     }
+
+    /// Waits until the realm has taken enough of what it was sent that there is room for more. Whoever reads from somebody
+    /// who sends without end waits before each piece; what is not read is the sender's to keep.
+    pub async fn ready(&self) {
+        self.flight.ready().await;
+    }
 }
 
 impl std::fmt::Debug for ChunkSink {

@@ -53,7 +53,7 @@ struct Inner {
     dialogs: Mutex<BTreeMap<ExtensionId, VecDeque<u64>>>,
     /// Synchronous calls that run, by a number of ours: what they started ends with their extension.
     waiting: Mutex<BTreeMap<u64, (ExtensionId, CancelToken)>>,
-    untaken: Untaken,
+    untaken: Arc<Untaken>,
 }
 
 /// A synchronous call that runs.
@@ -114,7 +114,7 @@ impl DispatcherBuilder {
             in_flight: Mutex::default(),
             dialogs: Mutex::default(),
             waiting: Mutex::default(),
-            untaken: Untaken::default(),
+            untaken: Arc::default(),
         };
         Dispatcher { inner: Arc::new(inner) }
     }
@@ -223,6 +223,7 @@ impl Dispatcher {
             size: opened.size.as_ref().copied().unwrap_or_default(),
             results: Box::new(results),
             progress: Mutex::default(),
+            untaken: Arc::clone(&inner.untaken),
         });
         let admitted = inner.admit(&call, &opened);
         let decided = match admitted.and_then(|found| inner.dialog(caller, &call, opened.now).map(|()| found)) {

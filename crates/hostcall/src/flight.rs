@@ -7,6 +7,7 @@
 use crate::connector::{Caller, CancelToken, Output, Timer, cancelled};
 use crate::ledger::{CallEnd, CallFacts, Ledger};
 use crate::quota::{Quotas, used_up};
+use crate::untaken::Untaken;
 use pijs_protocol::{CallId, Chunk, ErrorCode, HostResult, HostcallError};
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,6 +31,7 @@ pub(crate) struct Flight {
     pub(crate) size: usize,
     pub(crate) results: Results,
     pub(crate) progress: Mutex<Progress>,
+    pub(crate) untaken: Arc<Untaken>,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +65,11 @@ impl Flight {
             bytes: chunk.bytes,
         });
         Ok(())
+    }
+
+    /// Waits until its realm has taken enough of what came before.
+    pub(crate) async fn ready(&self) {
+        self.untaken.streams(self.caller.extension(), self.quotas.stream_bytes, &self.cancel).await;
     }
 
     /// Ends the call, unless it has ended: records the end and sends the last result.

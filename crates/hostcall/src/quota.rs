@@ -21,6 +21,8 @@ pub struct Quotas {
     pub depth: usize,
     /// Size of one call's results together, attachments included.
     pub result_bytes: usize,
+    /// Size of the results that wait for the realm past which streams wait, too.
+    pub stream_bytes: usize,
     /// Size of the results that wait for the realm; past it the next calls begin when the realm has taken some.
     pub untaken_bytes: usize,
 }
@@ -35,6 +37,7 @@ impl Default for Quotas {
             attachment_bytes: 128 << 20,
             depth: 128,
             result_bytes: 256 << 20,
+            stream_bytes: 16 << 20,
             // A realm's memory: nobody needs more at once.
             untaken_bytes: 256 << 20,
         }

@@ -2,7 +2,8 @@
 //!
 //! A result waits in the host's memory until its realm comes to it, and an extension decides how many there are and how
 //! large. Calls of one that has let too much pile up begin once its realm has taken some, and files are read a few at a
-//! time: nothing is refused, and an honest extension, which has no more memory than its realm, never notices.
+//! time: nothing is refused, and an honest extension, which has no more memory than its realm, never notices. What streams
+//! (a response, a connection, a program's output) is read on once less waits: a server decides how small its pieces are.
 
 use crate::connector::CancelToken;
 use pijs_protocol::{ExtensionId, HostCall, HostResult, guard};
@@ -15,6 +16,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 /// File operations of one extension that are carried out side by side, twice as many as under Node. What they read is in
 /// memory at the same time, and they share their threads with everybody else.
 const SIDE_BY_SIDE: usize = 8;
+
+/// What a result takes beside what is in it.
+const RESULT: usize = 512;
 
 /// The piles of all extensions.
 #[derive(Default)]
@@ -61,7 +65,7 @@ impl Untaken {
 
     pub(crate) fn hold(&self, extension: &ExtensionId, result: &HostResult) -> Held {
         let pile = self.of(extension);
-        let bytes = result.bytes.iter().map(Vec::len).sum::<usize>() + weight(&result.output);
+        let bytes = result.bytes.iter().map(Vec::len).sum::<usize>() + weight(&result.output) + RESULT;
         pile.bytes.fetch_add(bytes, Ordering::AcqRel);
         Held { pile, bytes }
     }
@@ -86,6 +90,13 @@ impl Untaken {
         };
         self.eased(extension, limit, cancel).await;
         turn
+    }
+
+    /// Waits until little enough is untaken that a stream may go on, or until it is cancelled.
+    pub(crate) async fn streams(&self, extension: &ExtensionId, limit: usize, cancel: &CancelToken) {
+        if guard::is_up("quota.streams") {
+            self.eased(extension, limit, cancel).await;
+        }
     }
 
     async fn eased(&self, extension: &ExtensionId, limit: usize, cancel: &CancelToken) {

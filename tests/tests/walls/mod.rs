@@ -1,6 +1,7 @@
 //! Scenarios about locks, files, bytecode and trust: what is asked here, no session lets an attacker ask so plainly.
 
 pub(crate) mod databases;
+pub(crate) mod streams;
 
 use pijs_artifact::{InstallKey, Verified, encode, sign};
 use pijs_durable::{Disk, Lock};

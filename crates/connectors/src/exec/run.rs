@@ -143,6 +143,9 @@ async fn keep(pipe: PipeReader, kept: &mut Kept, how: Keep) {
     let Ok(mut stream) = pipe::Receiver::from_owned_fd(OwnedFd::from(pipe)) else { return };
     let mut step = vec![0; 64 << 10];
     loop {
+        if let Some(sink) = &how.sink {
+            sink.ready().await;
+        }
         let read = match stream.read(&mut step).await {
             Ok(0) | Err(_) => return,
             Ok(read) => read,

@@ -48,6 +48,7 @@ impl Inner {
         })??;
         sink.send(Output::new(json!({ "ready": true })))?;
         loop {
+            sink.ready().await;
             let changes = tokio::select! {
                 biased;
                 () = request.cancel.cancelled() => return Err(cancelled("fs")),

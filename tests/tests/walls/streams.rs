@@ -1,0 +1,100 @@
+//! Scenarios about senders without end: what a server or a program sends in the smallest pieces waits outside of the host.
+
+use super::super::Still;
+use pijs_connectors::Connectors;
+use pijs_connectors::exec::ExecOptions;
+use pijs_connectors::http::HttpOptions;
+use pijs_hostcall::{
+    Caller, Dispatcher, Gate, Grant, Held, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile,
+};
+use pijs_protocol::manifest::Scope;
+use pijs_protocol::{Capability, HostCall};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// What a stream's pieces may weigh until it waits, and far more than that.
+const ENOUGH: usize = 1 << 20;
+const TOO_MUCH: usize = 96 << 20;
+/// A piece's weight at least, with what the host keeps about it.
+const PIECE: usize = 512;
+
+/// D05: what streams to an extension that takes nothing is not kept by the host.
+pub(crate) fn streams_wait_for_who_takes_them() -> bool {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("it has one").port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || flood(stream));
+        }
+    });
+    let url = format!("http://127.0.0.1:{port}/");
+    let streams = [
+        ("http", "http", json!({ "url": url, "stream": true })),
+        ("http", "net", json!({ "op": "connect", "host": "127.0.0.1", "port": port, "socket": "s" })),
+        ("exec", "exec", json!({ "command": "yes", "args": [], "stream": true })),
+    ];
+    streams.into_iter().all(|(capability, method, params)| waits(port, capability, method, params))
+}
+
+/// Bodies in pieces of one byte; to somebody who only connects, the same.
+fn flood(mut stream: std::net::TcpStream) {
+    let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
+    let _ = stream.read(&mut [0; 4096]);
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let pieces = b"1\r\na\r\n".repeat(4096);
+    while stream.write_all(&pieces).is_ok() {}
+}
+
+fn waits(port: u16, capability: &str, method: &str, params: Value) -> bool {
+    let folder = tempfile::tempdir().expect("a folder");
+    let places = Places::new(folder.path(), "/home/me", "/home/me/.pi/agent", "/tmp/none");
+    let gate = Gate::builder(Policy { mode: Mode::Strict, ..Policy::default() }, places).build();
+    let profile = Arc::new(Profile::new("path:/x"));
+    let hosts = Scope { hosts: Some(vec![format!("127.0.0.1:{port}")]), ..Scope::default() };
+    let grants = [Grant::scoped("h", "http", hosts), Grant::any("e", "exec")];
+    gate.set_grants(&profile, &grants, Default::default()).expect("grants");
+    let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
+    let env = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
+    let connectors = Connectors::new().http(HttpOptions::default()).net().exec(ExecOptions::new(env));
+    let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(Still)).connectors(connectors.into_methods()).build();
+    let caller = Caller::new(profile);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let (answers, answered) = mpsc::channel::<(usize, Held)>();
+    let Value::Object(params) = params else { unreachable!("an object") };
+    let call = HostCall {
+        capability: Capability::new(capability),
+        method: method.to_owned(),
+        params,
+        ..super::super::call(0, "")
+    };
+    let (holder, extension) = (dispatcher.clone(), caller.extension().clone());
+    let _entered = runtime.enter();
+    runtime.spawn(dispatcher.call(&caller, call, move |result| {
+        assert!(!result.is_error, "{:?}", result.error);
+        let size = PIECE + result.bytes.iter().map(Vec::len).sum::<usize>();
+        // A test that has seen enough no longer listens.
+        let _ = answers.send((size, holder.hold(&extension, &result)));
+    }));
+    let (mut size, mut untaken) = (0, Vec::new());
+    while size <= TOO_MUCH {
+        // A stream that waits says nothing.
+        match answered.recv_timeout(Duration::from_secs(if size < ENOUGH { 60 } else { 5 })) {
+            Ok((piece, held)) => {
+                size += piece;
+                untaken.push(held);
+            }
+            Err(_) => break,
+        }
+    }
+    assert!(size >= ENOUGH, "{method}: that much may wait");
+    let waited = size <= TOO_MUCH;
+    // It goes on once something is taken.
+    drop(untaken);
+    assert!(answered.recv_timeout(Duration::from_secs(60)).is_ok(), "{method}: nothing is lost");
+    waited
+}
