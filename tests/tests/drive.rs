@@ -133,3 +133,18 @@ fn flags_have_their_defaults_and_then_what_the_command_line_says() {
 fn ways_through_the_tree_of_a_session_lead_where_pis_do() {
     as_in_pi("tree");
 }
+
+#[test]
+fn arguments_are_converted_where_typebox_made_the_schema_and_results_have_to_be_some() {
+    as_in_pi("converts");
+}
+
+#[test]
+fn providers_of_an_extension_are_looked_at_keyed_and_heard_as_pis_are() {
+    as_in_pi("own-models");
+}
+
+#[test]
+fn what_handlers_change_and_answer_counts_as_in_pi_and_what_is_given_up_has_ended() {
+    as_in_pi("answers");
+}

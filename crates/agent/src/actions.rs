@@ -105,10 +105,11 @@ impl Agent {
         }
     }
 
-    /// Takes over what extensions offer as models now. What is wrong with an offer is reported.
+    /// Takes over what extensions offer as models now. What is wrong with an offer is reported once.
     pub(crate) fn take_offers(&self) {
         let wrong = self.models.borrow_mut().set_offers(self.extensions.offers());
-        for (path, message) in wrong {
+        let told = self.wrong_offers.replace(wrong.clone());
+        for (path, message) in wrong.into_iter().filter(|offer| !told.contains(offer)) {
             self.extensions.report(&path, "register_provider", &message);
         }
         self.control.publish("models", self.models.borrow().state());

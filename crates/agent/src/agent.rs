@@ -67,6 +67,8 @@ pub struct Agent {
     pub(crate) extensions: Rc<dyn Extensions>,
     provider: RefCell<Arc<dyn Provider>>,
     pub(crate) models: RefCell<Models>,
+    /// Offers of models that were reported as wrong: the extension's path, and what is wrong.
+    pub(crate) wrong_offers: RefCell<Vec<(String, String)>>,
     pub(crate) resources: RefCell<Resources>,
     pub(crate) settings: RefCell<Settings>,
     /// Where resources are looked for; nowhere unless [`Agent::set_places`] said so.
@@ -216,6 +218,7 @@ impl Agent {
             extensions,
             provider: RefCell::new(provider),
             models: RefCell::new(models),
+            wrong_offers: RefCell::default(),
             resources: RefCell::default(),
             settings: RefCell::default(),
             places: RefCell::default(),
@@ -524,10 +527,7 @@ impl Agent {
     /// `message_end`: handlers may replace the message before anybody keeps or shows it. With it come those that did.
     pub(crate) async fn end_message(&self, message: Message) -> Result<(Message, Vec<String>), AgentError> {
         let outcome = self.emit_to_extensions(&AgentEvent::MessageEnd { message: &message }).await.unwrap_or_default();
-        let replaced = outcome
-            .field("message")
-            .and_then(|replaced| serde_json::from_value::<Message>(replaced.clone()).ok())
-            .filter(|replaced| replaced.role() == message.role());
+        let replaced = outcome.field("message").and_then(|given| replacement(&message, given));
         let message = replaced.unwrap_or(message);
         self.show_only(&AgentEvent::MessageEnd { message: &message })?;
         self.control.append_message(&message)?;
@@ -550,4 +550,17 @@ impl Agent {
     pub(crate) fn now(&self) -> u64 {
         self.options.ambient.clock.epoch_ms()
     }
+}
+
+/// A message in place of another one: of the same role, and what it needs and lacks is as it was.
+fn replacement(message: &Message, given: &Value) -> Option<Message> {
+    let read = |value: Value| serde_json::from_value::<Message>(value).ok();
+    let is_like = |other: &Message| std::mem::discriminant(other) == std::mem::discriminant(message);
+    let fits = |other: &Message| is_like(other) && other.role() == message.role();
+    if let Some(whole) = read(given.clone()).filter(fits) {
+        return Some(whole);
+    }
+    let mut merged = message.to_value();
+    merged.as_object_mut()?.extend(given.as_object()?.clone());
+    read(merged).filter(fits)
 }

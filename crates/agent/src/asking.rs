@@ -171,9 +171,7 @@ impl Agent {
             if let Some(Ok(changed)) = changed.map(serde_json::from_value::<PromptOptions>) {
                 options = changed;
             }
-            // An empty prompt means: back to the base.
-            let forced = outcome.field("systemPrompt").and_then(Value::as_str).filter(|text| !text.is_empty());
-            if let Some(forced) = forced {
+            if let Some(forced) = outcome.field("systemPrompt").and_then(Value::as_str) {
                 options.force_system_prompt = Some(forced.to_owned());
             }
             let added = outcome.field("messages").and_then(Value::as_array).cloned().unwrap_or_default();

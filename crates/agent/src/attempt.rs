@@ -125,6 +125,10 @@ impl Agent {
                     partial.count(usage);
                     continue;
                 }
+                ProviderEvent::Said(members) => {
+                    partial.take(members);
+                    continue;
+                }
                 ProviderEvent::Done(stop) => break Ok(stop),
                 ProviderEvent::Untold(_) => unreachable!("only a piece stands in it"),
             };
@@ -202,11 +206,11 @@ impl Agent {
             thinking,
             max_tokens: None,
         };
+        let headers = self.transform_headers(provider.headers()).await;
         let mut payload = provider.payload(&request);
         if provider.is_open() && !provider.has_own_payload() {
             payload = self.transform_payload(payload).await;
         }
-        let headers = self.transform_headers(provider.headers()).await;
         Ok(Some(Outgoing { payload, headers }))
     }
 

@@ -88,10 +88,10 @@ impl Agent {
         mut payload: Map<String, Value>,
         outcome: &str,
     ) -> Result<bool, AgentError> {
+        payload.insert("outcome".to_owned(), json!(outcome));
         payload.insert("entries".to_owned(), json!([]));
         payload.insert("continue".to_owned(), json!(false));
         payload.insert("context".to_owned(), self.preview(name, &[])?);
-        payload.insert("outcome".to_owned(), json!(outcome));
         let mut drafted = Ok(Vec::new());
         let mut between = |payload: &mut Map<String, Value>| -> Result<(), String> {
             drafted = self.drafted(payload.get("entries"));

@@ -7,14 +7,12 @@
 use crate::agent::Agent;
 use crate::control::AgentControl;
 use crate::extensions::ModelCall;
-use crate::message::{Block, StopReason, Usage};
-use crate::provider::{
-    ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request, RequestMessage,
-};
+use crate::message::{Block, Message, StopReason};
+use crate::provider::{ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request};
 use crate::work::Work;
 use async_stream::stream;
 use futures_util::{FutureExt, StreamExt};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -51,7 +49,8 @@ impl Provider for ExtensionModel {
             .iter()
             .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
             .collect();
-        let messages: Vec<Value> = request.messages.iter().map(RequestMessage::to_value).collect();
+        // As the session has them: what has to be left out or repaired is known to whoever speaks to the server.
+        let messages: Vec<Value> = request.conversation.iter().map(Message::to_value).collect();
         let mut payload = json!({"systemPrompt": request.system, "messages": messages, "tools": tools});
         if let Some(level) = &request.thinking {
             payload["reasoning"] = json!(level);
@@ -185,7 +184,7 @@ struct Reading {
 impl Reading {
     /// What an event says, after what was counted up to then.
     fn read(&mut self, event: &Value) -> Vec<Result<ProviderEvent, ProviderError>> {
-        usage(event).map(Ok).into_iter().chain(self.read_kind(event)).collect()
+        said(event, &["usage"]).map(Ok).into_iter().chain(self.read_kind(event)).collect()
     }
 
     fn read_kind(&mut self, event: &Value) -> Vec<Result<ProviderEvent, ProviderError>> {
@@ -209,7 +208,7 @@ impl Reading {
                 let stop = event.get("reason").or_else(|| message.get("stopReason")).cloned().unwrap_or_default();
                 let stop = serde_json::from_value(stop).unwrap_or(StopReason::Stop);
                 let whole = if self.is_streamed { Vec::new() } else { pieces(&message) };
-                let end = usage(&message).into_iter().chain([ProviderEvent::Done(stop)]);
+                let end = rest(&message).into_iter().chain([ProviderEvent::Done(stop)]);
                 whole.into_iter().chain(end).map(Ok).collect()
             }
             "error" => {
@@ -218,7 +217,7 @@ impl Reading {
                     message.get("errorMessage").and_then(Value::as_str).unwrap_or("the provider failed").to_owned();
                 let aborted = event.get("reason").and_then(Value::as_str) == Some("aborted");
                 let kind = if aborted { ErrorKind::Cancelled } else { ErrorKind::Provider };
-                usage(&message).map(Ok).into_iter().chain([Err(ProviderError::new(kind, said))]).collect()
+                rest(&message).map(Ok).into_iter().chain([Err(ProviderError::new(kind, said))]).collect()
             }
             _ => Vec::new(),
         }
@@ -289,9 +288,20 @@ fn signature(event: &Value) -> Option<ProviderEvent> {
     }
 }
 
-fn usage(message: &Value) -> Option<ProviderEvent> {
-    let usage: Usage = serde_json::from_value(message.get("usage")?.clone()).ok()?;
-    Some(ProviderEvent::Usage(usage))
+/// Members of a reply that the session has of itself.
+const OWN: [&str; 9] =
+    ["role", "content", "api", "provider", "model", "stopReason", "errorMessage", "timestamp", "rawStopReason"];
+
+/// What a whole reply says beside its blocks and its end.
+fn rest(message: &Value) -> Option<ProviderEvent> {
+    let keys: Vec<&str> = message.as_object()?.keys().map(String::as_str).filter(|key| !OWN.contains(key)).collect();
+    said(message, &keys)
+}
+
+fn said(value: &Value, keys: &[&str]) -> Option<ProviderEvent> {
+    let member = |key: &&str| Some(((*key).to_owned(), value.get(*key).filter(|member| !member.is_null())?.clone()));
+    let members: Map<String, Value> = keys.iter().filter_map(member).collect();
+    (!members.is_empty()).then_some(ProviderEvent::Said(members))
 }
 
 #[cfg(test)]

@@ -237,6 +237,8 @@ pub struct ExtensionTool {
     pub description: String,
     /// JSON Schema of the arguments.
     pub parameters: Value,
+    /// Whether typebox made them.
+    pub converts: bool,
     /// Whether calls of this tool must not run beside others.
     pub sequential: bool,
     /// Whether it has `prepareArguments`.

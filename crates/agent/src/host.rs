@@ -461,6 +461,7 @@ fn tool(info: ToolInfo, source_info: Value) -> ExtensionTool {
         name: spec.name,
         description: spec.description.unwrap_or_default(),
         parameters: spec.parameters.unwrap_or_else(|| json!({"type": "object"})),
+        converts: spec.converts,
         prepares_arguments,
         path: owner.path,
         source_info,

@@ -288,7 +288,7 @@ impl Models {
             }
             providers.insert(provider.clone(), state);
             if offer.is_some() || has_ready {
-                all.extend(self.of(&provider).iter().map(Model::to_value));
+                all.extend(self.of(&provider).iter().map(as_shown));
             } else {
                 asked.push(provider);
             }
@@ -391,6 +391,15 @@ fn models_of(offer: &Offer, base: &[Model]) -> Vec<Model> {
         Model::from_value(&Value::Object(value))
     };
     listed.into_iter().flatten().filter_map(complete).collect()
+}
+
+/// A model as extensions see it: headers are added when a request is made.
+fn as_shown(model: &Model) -> Value {
+    let mut value = model.to_value();
+    if let Some(members) = value.as_object_mut() {
+        members.shift_remove("headers");
+    }
+    value
 }
 
 /// pi's complaints about a configuration, in its words.

@@ -90,6 +90,10 @@ pub(crate) async fn collect(
                 partial.count(usage);
                 continue;
             }
+            ProviderEvent::Said(members) => {
+                partial.take(members);
+                continue;
+            }
             ProviderEvent::Response { status, headers } => {
                 listener.response(status, &headers);
                 continue;

@@ -158,6 +158,15 @@ impl Partial {
         self.message.usage = Usage { cost, ..usage };
     }
 
+    /// What the provider says of the whole reply: its usage stands as it is, cost and all.
+    pub(crate) fn take(&mut self, mut members: Map<String, Value>) {
+        let usage = members.shift_remove("usage").and_then(|usage| serde_json::from_value(usage).ok());
+        if let Some(usage) = usage {
+            self.message.usage = usage;
+        }
+        self.message.extra.extend(members);
+    }
+
     /// Begins a tool call unless it is known. A missing or repeated id is replaced, since two calls
     /// must not share one.
     pub(crate) fn begin_call(

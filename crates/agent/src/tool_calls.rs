@@ -96,8 +96,11 @@ impl Finished {
     }
 
     fn to_value(&self) -> Value {
-        let known =
-            [("content", Some(&self.content)), ("details", self.details.as_ref()), ("usage", self.usage.as_ref())];
+        let known = [
+            ("content", Some(&self.content).filter(|content| !content.is_null())),
+            ("details", self.details.as_ref()),
+            ("usage", self.usage.as_ref()),
+        ];
         let mut members: Map<String, Value> =
             known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.clone()))).collect();
         members.extend(self.rest.clone());
@@ -296,7 +299,8 @@ impl Agent {
             Tool::Builtin(Builtin::Edit, _) => Ok(edit::prepare(call.arguments.clone())),
             _ => Ok(call.arguments.clone()),
         };
-        let checked = prepared.and_then(|given| validate::arguments(&call.name, tool.parameters(), &given));
+        let checked =
+            prepared.and_then(|given| validate::arguments(&call.name, tool.parameters(), tool.converts(), &given));
         let input = match checked {
             Ok(input) => input,
             Err(message) => return Ok(Prepared::Done(Finished::failed(message))),
@@ -474,8 +478,10 @@ impl Agent {
         let mut event = Event::new("tool_result")
             .with("toolName", call.name.as_str())
             .with("toolCallId", call.id.as_str())
-            .with("input", input)
-            .with("content", result.content.clone());
+            .with("input", input);
+        if !result.content.is_null() {
+            event = event.with("content", result.content.clone());
+        }
         if let Some(details) = &result.details {
             event = event.with("details", details.clone());
         }
@@ -500,8 +506,10 @@ impl Agent {
     }
 
     fn result_message(&self, call: &ToolCall, result: Finished) -> ToolResultMessage {
-        let content = serde_json::from_value::<Content>(result.content.clone())
-            .unwrap_or_else(|_| Content::Text(result.content.to_string()));
+        let content = match result.content {
+            Value::Null => Content::Blocks(Vec::new()),
+            given => serde_json::from_value(given.clone()).unwrap_or_else(|_| Content::Text(given.to_string())),
+        };
         ToolResultMessage {
             tool_call_id: call.id.clone(),
             tool_name: call.name.clone(),

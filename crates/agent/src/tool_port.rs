@@ -57,12 +57,15 @@ impl HostTools {
     }
 
     fn builtin(&self, tool: Builtin, call: ToolCall, cancel: CancelToken) -> PortAnswer {
-        let input =
-            match validate::arguments(&call.name, &Words::own().of(tool).parameters, &with_home(call.input, call.path))
-            {
-                Ok(input) => input,
-                Err(message) => return ready(Err(HostcallError::invalid("schema", message))),
-            };
+        let input = match validate::arguments(
+            &call.name,
+            &Words::own().of(tool).parameters,
+            true,
+            &with_home(call.input, call.path),
+        ) {
+            Ok(input) => input,
+            Err(message) => return ready(Err(HostcallError::invalid("schema", message))),
+        };
         let system = PermittedSystem {
             files: self.files.permitted(call.permit.clone(), cancel),
             programs: Arc::clone(&self.programs),
@@ -139,7 +142,7 @@ async fn run(extensions: &dyn Extensions, asked: Asked) {
         return;
     };
     let prepared = if tool.prepares_arguments { extensions.prepare_arguments(&name, input).await } else { Ok(input) };
-    let outcome = match prepared.and_then(|input| validate::arguments(&name, &tool.parameters, &input)) {
+    let outcome = match prepared.and_then(|input| validate::arguments(&name, &tool.parameters, tool.converts, &input)) {
         Err(message) => Err(HostcallError::invalid("schema", message)),
         Ok(input) => {
             let call = ToolRun { name: &name, tool_call_id: &id, input, cancel, on_update: Box::new(|_| {}) };

@@ -115,6 +115,9 @@ pub struct ToolSpec {
     /// JSON Schema of the arguments, as `JSON.stringify` writes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Value>,
+    /// Whether typebox made the schema: arguments that do not fit are converted first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub converts: bool,
     /// One line for the list of available tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_snippet: Option<String>,

@@ -43,7 +43,7 @@ use async_stream::stream;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -212,6 +212,8 @@ pub enum ProviderEvent {
         /// Base64.
         signature: String,
     },
+    /// What the provider says of the reply as it stands, as members of pi's message: `usage` with its cost, `responseId`.
+    Said(Map<String, Value>),
     /// The current block is complete: what follows begins another.
     BlockEnd,
     /// The same as the event in it, but a piece of which nobody but rules hears: the reply came without pieces.

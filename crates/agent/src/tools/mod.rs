@@ -5,6 +5,7 @@
 //! them work over a [`ToolSystem`] and know no operating system.
 
 mod bash;
+mod convert;
 pub(crate) mod edit;
 mod explain;
 mod find;
@@ -191,7 +192,7 @@ pub struct About {
 /// What a tool returned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutput {
-    /// Blocks for the model, as JSON: extensions return what they like.
+    /// Blocks for the model, as JSON: extensions return what they like. `null`: there are none.
     pub content: Value,
     /// For people and extensions.
     pub details: Option<Value>,
@@ -238,6 +239,14 @@ impl Tool {
         match self {
             Self::Builtin(tool, words) => &words.of(*tool).parameters,
             Self::Extension(tool) => &tool.parameters,
+        }
+    }
+
+    /// Whether typebox made the schema: then it converts arguments that do not fit.
+    pub(crate) fn converts(&self) -> bool {
+        match self {
+            Self::Builtin(..) => true,
+            Self::Extension(tool) => tool.converts,
         }
     }
 
@@ -343,13 +352,19 @@ impl Tool {
     }
 }
 
-/// What an extension's tool returned, taken as it is; only an object can be a result.
+/// What an extension's tool returned, taken as it is. Of nothing pi cannot read the content, of anything but an object
+/// there is none, and content has to be a list.
 fn extension_output(value: Value) -> Result<ToolOutput, String> {
-    let Value::Object(mut members) = value else {
-        return Err("The tool returned no result object".to_owned());
+    let mut members = match value {
+        Value::Object(members) => members,
+        Value::Null => return Err("Cannot read properties of undefined (reading 'content')".to_owned()),
+        _ => Map::new(),
     };
     let terminate = members.get("terminate").is_some_and(|value| *value == Value::Bool(true));
-    let content = members.shift_remove("content").unwrap_or_else(|| json!([]));
+    let content = members.shift_remove("content").unwrap_or_default();
+    if !content.is_array() && !content.is_null() {
+        return Err("content.some is not a function".to_owned());
+    }
     let (details, usage) = (members.shift_remove("details"), members.shift_remove("usage"));
     Ok(ToolOutput { content, details, terminate, usage, rest: members })
 }

@@ -3,18 +3,23 @@
 //! Models write `"5"` for `5`. Before the check, values of the wrong kind are converted where the
 //! conversion loses nothing: text and numbers, booleans and text, `null` to an empty value.
 
+use super::convert::convert;
 use super::explain::explain;
 use serde_json::{Map, Value, json};
 
 /// Whole numbers up to here are exact in JavaScript: 2^53 - 1.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 
-/// The arguments as the tool takes them, or what the model is told.
-pub fn arguments(tool: &str, schema: &Value, arguments: &Value) -> Result<Value, String> {
+/// The arguments as the tool takes them, or what the model is told. `converts`: typebox made the schema, and converts
+/// what does not fit before anybody looks at it.
+pub fn arguments(tool: &str, schema: &Value, converts: bool, arguments: &Value) -> Result<Value, String> {
     let validator = validator(schema)
         .map_err(|error| format!("The parameters of tool \"{tool}\" are no valid JSON Schema: {error}"))?;
     let mut given = arguments.clone();
     drop_nulls(schema, &mut given);
+    if converts {
+        given = convert(schema, given);
+    }
     if validator.is_valid(&given) {
         return Ok(given);
     }
@@ -35,7 +40,21 @@ pub fn arguments(tool: &str, schema: &Value, arguments: &Value) -> Result<Value,
 /// A validator that minds formats, as typebox does; `url` is one of its own.
 pub(super) fn validator(schema: &Value) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
     let is_url = |text: &str| url::Url::parse(text).is_ok();
-    jsonschema::options().should_validate_formats(true).with_format("url", is_url).build(schema)
+    let options = jsonschema::options().should_validate_formats(true).with_format("url", is_url);
+    if has_tuple(schema) {
+        options.with_draft(jsonschema::Draft::Draft201909).build(schema)
+    } else {
+        options.build(schema)
+    }
+}
+
+/// Whether `items` lists the kinds of a tuple somewhere, as typebox writes it: later drafts have another word for that.
+fn has_tuple(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => members.get("items").is_some_and(Value::is_array) || members.values().any(has_tuple),
+        Value::Array(items) => items.iter().any(has_tuple),
+        _ => false,
+    }
 }
 
 /// Whether a value fits; it does where the schema is none.
@@ -189,20 +208,23 @@ mod tests {
     #[test]
     fn values_of_the_wrong_kind_are_converted_where_nothing_is_lost() {
         let given = json!({"n": " 5 ", "b": "true", "s": 7, "l": ["1.5", 2], "u": "x", "extra": null});
-        let taken = arguments("t", &schema(), &given).unwrap();
+        let taken = arguments("t", &schema(), false, &given).unwrap();
         assert_eq!(taken, json!({"n": 5, "b": true, "s": "7", "l": [1.5, 2], "u": "x", "extra": null}));
     }
 
     #[test]
     fn fitting_values_are_left_alone() {
         let given = json!({"n": 5, "u": "5"});
-        assert_eq!(arguments("t", &schema(), &given).unwrap(), given);
+        assert_eq!(arguments("t", &schema(), false, &given).unwrap(), given);
     }
 
     #[derive(serde::Deserialize)]
     struct Case {
         name: String,
         schema: Value,
+        /// Whether typebox made the schema.
+        #[serde(default)]
+        typebox: bool,
         arguments: Value,
         taken: Option<Value>,
         refused: Option<Vec<String>>,
@@ -215,7 +237,7 @@ mod tests {
         let cases: Vec<Case> = serde_json::from_str(cases).unwrap();
         assert!(cases.len() > 20);
         for case in cases {
-            let outcome = arguments("t", &case.schema, &case.arguments);
+            let outcome = arguments("t", &case.schema, case.typebox, &case.arguments);
             match (outcome, case.taken, case.refused) {
                 (Ok(taken), Some(expected), None) => assert_eq!(taken, expected, "{}", case.name),
                 (Err(message), None, Some(expected)) => {
@@ -230,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_named_with_its_place() {
-        let message = arguments("t", &schema(), &json!({"n": "5.5", "l": [true, "x"]})).unwrap_err();
+        let message = arguments("t", &schema(), false, &json!({"n": "5.5", "l": [true, "x"]})).unwrap_err();
         assert!(message.starts_with("Validation failed for tool \"t\":\n  - "), "{message}");
         assert!(message.contains("  - n: ") && message.contains("  - l.1: "), "{message}");
         assert!(message.contains("\n\nReceived arguments:\n{"), "{message}");

@@ -98,6 +98,7 @@ impl Fake {
         self.tools = names
             .iter()
             .map(|name| ExtensionTool {
+                converts: false,
                 name: (*name).to_owned(),
                 description: "a test tool".to_owned(),
                 parameters: json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}),

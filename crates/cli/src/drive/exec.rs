@@ -48,6 +48,32 @@ fn words(params: &Value) -> Value {
     json!([params["command"], params["args"], params["cwd"]])
 }
 
+/// A program that runs, until it has ended or nobody waits for it any more.
+struct Program {
+    trace: Trace,
+    item: ItemIndex,
+    result: Value,
+}
+
+impl Program {
+    fn started(trace: Trace, item: ItemIndex) -> Self {
+        trace.program_started();
+        // What the API tells of one that its signal ended: the call is dropped then.
+        Self { trace, item, result: json!({"stdout": "", "stderr": "", "code": 0, "killed": true}) }
+    }
+
+    fn ended(mut self, result: Value) {
+        self.result = result;
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.trace.set(self.item, "result", std::mem::take(&mut self.result));
+        self.trace.program_ended();
+    }
+}
+
 pub(super) struct RecordedExec {
     pub(super) record: Arc<ExecRecord>,
     pub(super) real: Arc<ExecConnector>,
@@ -67,19 +93,17 @@ impl Connector for RecordedExec {
             return Box::pin(std::future::ready(Ok(Output::new(result))));
         }
         let running = self.real.call(request, sink);
-        trace.program_started();
+        let program = Program::started(trace, item);
         Box::pin(async move {
             let outcome = running.await;
-            let result = match &outcome {
+            program.ended(match &outcome {
                 Ok(output) => ["stdout", "stderr", "code", "killed"]
                     .into_iter()
                     .map(|member| (member.to_owned(), output.value[member].clone()))
                     .collect(),
                 // As the API tells the extension.
                 Err(error) => json!({"stdout": "", "stderr": error.message, "code": 1, "killed": false}),
-            };
-            trace.set(item, "result", result);
-            trace.program_ended();
+            });
             outcome
         })
     }

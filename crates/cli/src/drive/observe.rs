@@ -23,6 +23,11 @@ impl Observer for Errors {
             ReportKind::Error(error) if error.phase == "unhandled_rejection" => {
                 self.0.record("unhandled", json!({"error": first_line(&error.message)}));
             }
+            // pi looks at providers when everything is loaded, and says it with what else is wrong with the start.
+            ReportKind::Error(error) if error.phase == "register_provider" => {
+                let message = format!("Extension \"{}\" error: {}", report.path, error.message);
+                self.0.record("diagnostic", json!({"level": "error", "message": message}));
+            }
             // Whoever ran the command knows its name and writes the item.
             ReportKind::Error(error) if error.phase == "command" => {}
             ReportKind::Error(error) => {

@@ -202,6 +202,25 @@ impl RecordedUi {
     }
 }
 
+/// A dialog that nobody answers, until its time is over or the extension has given it up: then its call is dropped.
+struct OpenDialog {
+    trace: Trace,
+    item: ItemIndex,
+    noted: &'static str,
+}
+
+impl OpenDialog {
+    fn ended(mut self, noted: &'static str) {
+        self.noted = noted;
+    }
+}
+
+impl Drop for OpenDialog {
+    fn drop(&mut self) {
+        self.trace.set(self.item, "answer", self.noted.into());
+    }
+}
+
 impl UiPort for RecordedUi {
     fn call(&self, caller: &Caller, call: UiCall, cancel: CancelToken) -> PortAnswer {
         if call.op != UiOp::Answer {
@@ -209,14 +228,13 @@ impl UiPort for RecordedUi {
         }
         let number = |key: &str| call.params.get(key).and_then(Value::as_u64);
         if let Some(dialog) = number("dialog").and_then(|number| self.lock().dialogs.remove(&number)) {
-            let trace = self.trace.clone();
+            let open = OpenDialog { trace: self.trace.clone(), item: dialog.item, noted: "<aborted>" };
             return Box::pin(async move {
-                let noted = tokio::select! {
+                tokio::select! {
                     biased;
-                    () = cancel.cancelled() => "<aborted>",
-                    () = timeout(dialog.timeout) => "<timeout>",
-                };
-                trace.set(dialog.item, "answer", noted.into());
+                    () = cancel.cancelled() => drop(open),
+                    () = timeout(dialog.timeout) => open.ended("<timeout>"),
+                }
                 Ok(json!({}))
             });
         }

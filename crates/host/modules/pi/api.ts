@@ -137,7 +137,7 @@ export function createApi(entry: Entry, ctx: object): object {
     /** Offers a model provider, or a native one: an object with `id`, `models` and functions. Its functions stay here. */
     registerProvider(name: string | Record<string, any>, config: Record<string, any> = {}): void {
       entry.assertUsable();
-      offerProvider(name, config, (spec) => entry.register(spec));
+      offerProvider(name, config, (spec) => entry.register(spec), entry.state === "loading");
       refreshProviders(entry, typeof name === "string" ? name : String(name?.id));
     },
 
@@ -315,6 +315,8 @@ function toolSpec(tool: Record<string, any>, path: string): { kind: string } {
     }
   }
   functions.sort((a, b) => (a.name < b.name ? -1 : 1));
+  // What typebox made says so in a member that JSON does not have.
+  if (parameters?.["~kind"] !== undefined) spec.converts = true;
   // A tool without `execute` registers, and fails when it is called.
   if (!checksRegistrations) spec.parameters ??= {};
   const execute = functions.find(({ name }) => name === "execute")?.handle;

@@ -14,7 +14,7 @@ import { KEY_NAME, complete, stream } from "pi:pi/asking";
 import type { Model } from "pi:pi/asking";
 import { ofThisPi } from "pi:pi/profile";
 import { sessionRuntimeOf } from "pi:pi/session-runtime";
-import { configOf, forget, localModels, nativeOf, offerProvider } from "pi:pi/providers";
+import { authOf, configOf, forget, isWithdrawn, localModels, nativeOf, offerProvider, statusOf } from "pi:pi/providers";
 
 export { KEY_NAME };
 export type { Model };
@@ -62,6 +62,7 @@ function modelsOf(providers: string[]): Model[] {
   return providers.flatMap((provider) => {
     const own = local.filter((model) => model.provider === provider);
     if (own.length > 0) return own;
+    if (isWithdrawn(provider)) return builtinModels(provider);
     return known.includes(provider) ? asked.get(provider)! : all.filter((model) => model.provider === provider);
   });
 }
@@ -114,8 +115,10 @@ const registry = {
   hasConfiguredAuth: (model: Model): boolean => isConfigured(model.provider),
 
   async getApiKeyAndHeaders(model: Model): Promise<object> {
-    if (!isConfigured(model.provider)) return { ok: false, error: `No API key found for "${model.provider}"` };
-    return { ok: true, apiKey: `${KEY_NAME}${model.provider}`, headers: model.headers };
+    const own = configOf(model.provider);
+    if (typeof own?.apiKey === "string") return authOf(model.provider, own, model.id);
+    if (!isConfigured(model.provider)) return { ok: true, headers: undefined };
+    return { ok: true, apiKey: `${KEY_NAME}${model.provider}`, headers: model.headers, env: undefined };
   },
   getApiKeyForProvider: async (provider: string): Promise<string | undefined> =>
     isConfigured(provider) ? `${KEY_NAME}${provider}` : undefined,
@@ -123,8 +126,8 @@ const registry = {
     isConfigured(provider) ? { auth: { apiKey: `${KEY_NAME}${provider}` } } : undefined,
 
   getProviderAuthStatus(provider: string): object {
-    const status = catalogue().providers[provider]?.status;
-    return status ?? (isConfigured(provider) ? { configured: true, source: "runtime" } : { configured: false });
+    const status = catalogue().providers[provider]?.status ?? statusOf(configOf(provider) ?? {});
+    return status ?? (isConfigured(provider) ? { configured: true, source: "fallback" } : { configured: false });
   },
   getProviderDisplayName: (provider: string): string => catalogue().providers[provider]?.displayName ?? provider,
   getProvider(provider: string): object | undefined {

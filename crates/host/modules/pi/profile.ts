@@ -16,6 +16,9 @@ export const handlersCanBeRemoved = !isLegacy;
 /** Whether what is registered is looked at: a tool's schema, a flag's default. */
 export const checksRegistrations = !isLegacy;
 
+/** Whether keys and headers of providers are written with `$NAME`; before, a text could be the name of a variable. */
+export const hasTemplates = !isLegacy;
+
 /** Whether an answer to `user_bash` has to decide what becomes of the command. */
 export const checksBashAnswers = !isLegacy;
 

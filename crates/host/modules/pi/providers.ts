@@ -7,9 +7,11 @@
  * each of its events crosses by itself.
  */
 
-import { facts, send } from "pi:engine";
+import { facts, send, state } from "pi:engine";
 import { call, callSync } from "pi:hostcall";
 import { issueHandle, withHandles } from "pi:pi/handles";
+import { builtinModels } from "pi:pi/models";
+import { hasTemplates } from "pi:pi/profile";
 import { refreshThrough } from "pi:pi/refreshing";
 import type { AbortSignal } from "pi:web/abort";
 
@@ -18,15 +20,44 @@ type Config = Record<string, any>;
 /** What was registered here and may not be in the catalogue yet. */
 const registered = new Map<string, Config>();
 
-/** Models of providers that were registered here, as pi completes them. */
+/** Models of providers that were registered here, as pi completes them: headers are added when a request is made. */
 export function localModels(): any[] {
   const models: any[] = [];
   for (const [provider, config] of registered) {
-    for (const model of Array.isArray(config.models) ? config.models : []) {
-      models.push({ ...plain(model), provider, api: model.api ?? config.api, baseUrl: model.baseUrl ?? config.baseUrl });
+    for (const model of modelsIn(config)) {
+      const { api, baseUrl } = placeOf(provider, config, model);
+      models.push({ ...plain(model), api, provider, baseUrl, headers: undefined });
     }
   }
   return models;
+}
+
+const modelsIn = (config: Config): any[] => (Array.isArray(config.models) ? config.models : []);
+
+/** How and where a model is spoken to: what neither it nor its provider says is as with a model of pi's own that is like it. */
+function placeOf(provider: string, config: Config, model: any): { api: unknown; baseUrl: unknown } {
+  const own = { api: model.api ?? config.api, baseUrl: model.baseUrl ?? config.baseUrl };
+  if (own.api && own.baseUrl) return own;
+  const all = builtinModels(provider);
+  const like =
+    all.find(({ id }) => id === model.id) ??
+    (own.api ? all.find(({ api }) => api === own.api) : undefined) ??
+    all.find(({ api }) => api === "openai-completions") ??
+    all[0];
+  return { api: own.api ?? like?.api, baseUrl: own.baseUrl ?? like?.baseUrl };
+}
+
+/** What a configuration lacks, in pi's words. */
+function lacking(provider: string, config: Config): string | undefined {
+  if (typeof config.streamSimple === "function" && !config.api) {
+    return `Provider ${provider}: "api" is required when registering streamSimple.`;
+  }
+  for (const model of modelsIn(config)) {
+    const { api, baseUrl } = placeOf(provider, config, model);
+    if (!api) return `Provider ${provider}, model ${model.id}: no "api" specified. Set at provider or model level.`;
+    if (!baseUrl) return `Provider ${provider}: "baseUrl" is required when defining custom models.`;
+  }
+  return undefined;
 }
 
 /** Objects of pi-ai that were registered as they are. */
@@ -39,11 +70,16 @@ export const nativeOf = (name: string): object | undefined => natives.get(name);
 /** Sends what a provider is now. */
 type Offer = (spec: { kind: string }) => void;
 
-/** Offers a provider in either form, now and whenever its list changes: a name and its configuration, or a native one. */
-export function offerProvider(provider: string | Config, config: Config, offer: Offer): void {
+/**
+ * Offers a provider in either form, now and whenever its list changes: a name and its configuration, or a native one.
+ * While the factory runs nobody looks at it yet: what is wrong with it is said by the host when all is loaded.
+ */
+export function offerProvider(provider: string | Config, config: Config, offer: Offer, isLoading = false): void {
   if (typeof provider === "string") {
+    const wrong = lacking(provider, config);
+    if (wrong !== undefined && !isLoading) throw new Error(wrong);
     natives.delete(provider);
-    offer(providerSpec(provider, config, offer));
+    offer(providerSpec(provider, config, offer, wrong === undefined));
     return;
   }
   const name = String(provider?.id);
@@ -80,11 +116,18 @@ function looksUp(provider: Config): (context: object) => Promise<unknown> {
   };
 }
 
+/** Providers that were taken out, and the list of the state that still has them. */
+const withdrawn = new Map<string, unknown>();
+
 /** Takes a provider out again. */
 export function forget(name: string): void {
-  registered.delete(name);
+  if (registered.delete(name)) withdrawn.set(name, state().set.models);
   natives.delete(name);
 }
+
+/** Whether what the state says of a provider was taken out since. */
+export const isWithdrawn = (name: string): boolean =>
+  withdrawn.has(name) && withdrawn.get(name) === state().set.models && !registered.has(name);
 
 /** Questions of stream functions that wait for the host. */
 const waiting = new Map<number, (answer: unknown) => void>();
@@ -97,10 +140,10 @@ const reply = issueHandle((number: number, answer: unknown) => {
 });
 
 /** What goes to the host for a provider. */
-function providerSpec(name: string, config: Config, offer: Offer): { kind: string } {
+function providerSpec(name: string, config: Config, offer: Offer, counts = true): { kind: string } {
   const known = registered.get(name);
   const merged = { ...known, ...Object.fromEntries(Object.entries(config).filter(([, value]) => value !== undefined)) };
-  registered.set(name, merged);
+  if (counts) registered.set(name, merged);
   const spec: Config = {
     kind: "provider",
     name,
@@ -122,7 +165,7 @@ function shown(name: string, config: Config, offer: Offer): Config {
     provider: name,
     run: (context) => config.refreshModels(context),
     async credential() {
-      const { apiKey } = (await credentials(config)) as { apiKey?: string };
+      const { apiKey } = await credentials(config);
       return apiKey === undefined ? undefined : { type: "api_key", key: apiKey };
     },
     put(models) {
@@ -133,59 +176,112 @@ function shown(name: string, config: Config, offer: Offer): Config {
   return { ...config, refreshModels };
 }
 
-/** A variable that a key names: `$NAME` or `${NAME}`, or an upper-case name as pi 0.73 took it. */
-function variableOf(key: string): string | undefined {
-  const named = /^\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?$/.exec(key);
-  if (named) return named[1];
-  return /^[A-Z][A-Z0-9]*_[A-Z0-9_]+$/.test(key) ? key : undefined;
+/** A text that is written into a configuration: literal pieces, and variables. */
+type Piece = { text: string } | { variable: string };
+
+/** Reads `$NAME` and `${NAME}`; `$$` and `$!` are one character each. pi 0.73 took the name of a variable, or the text. */
+function piecesOf(text: string): Piece[] {
+  if (!hasTemplates) return /^[A-Z][A-Z0-9]*_[A-Z0-9_]+$/.test(text) ? [{ variable: text }] : [{ text }];
+  const pieces: Piece[] = [];
+  const pattern = /\$(?:([$!])|\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))/g;
+  let from = 0;
+  for (const { 0: whole, 1: literal, 2: braced, 3: bare, index } of text.matchAll(pattern)) {
+    pieces.push({ text: text.slice(from, index) + (literal ?? "") });
+    const variable = braced ?? bare;
+    if (variable !== undefined) pieces.push({ variable });
+    from = index + whole.length;
+  }
+  return [...pieces, { text: text.slice(from) }];
 }
+
+const isCommand = (text: string): boolean => text.startsWith("!");
+const variablesOf = (text: string): string[] => [
+  ...new Set(piecesOf(text).flatMap((piece) => ("variable" in piece ? [piece.variable] : []))),
+];
 
 function isConfigured(config: Config): boolean {
   const key = config.apiKey;
   if (typeof key !== "string" || key === "") return false;
-  const variable = variableOf(key);
-  if (variable === undefined || !key.startsWith("$")) return true;
+  const names = isCommand(key) || !hasTemplates ? [] : variablesOf(key);
+  if (names.length === 0) return true;
   try {
-    return Boolean(callSync("env", "env", { op: "get", names: [variable] }).output.values?.[variable]);
+    const { values } = callSync("env", "env", { op: "get", names }).output;
+    return names.every((name) => Boolean(values?.[name]));
   } catch {
     // Refused: then the key cannot be had.
     return false;
   }
 }
 
+/** pi's `AuthStatus` of a provider that brings its key along. */
+export function statusOf(config: Config): object | undefined {
+  const { apiKey } = config;
+  if (typeof apiKey !== "string") return undefined;
+  if (isCommand(apiKey)) return { configured: true, source: "models_json_command" };
+  const names = hasTemplates ? variablesOf(apiKey) : [];
+  if (names.length === 0) return { configured: true, source: "fallback" };
+  return isConfigured(config) ? { configured: true, source: "environment", label: names.join(", ") } : { configured: false };
+}
+
 async function valueOf(text: string): Promise<string | undefined> {
-  if (text.startsWith("!")) {
+  if (isCommand(text)) {
     const answer = await call("exec", "exec", { command: "sh", args: ["-c", text.slice(1)], cwd: facts.cwd });
     return String(answer.output.stdout ?? "").trim() || undefined;
   }
-  const variable = variableOf(text);
-  if (variable === undefined) return text;
-  const { values } = (await call("env", "env", { op: "get", names: [variable] })).output;
-  return values?.[variable] ?? (text.startsWith("$") ? undefined : text);
+  const names = variablesOf(text);
+  if (names.length === 0) return piecesOf(text).map((piece) => ("text" in piece ? piece.text : "")).join("");
+  const { values } = (await call("env", "env", { op: "get", names })).output;
+  if (!hasTemplates) return values?.[names[0]!] ?? text;
+  if (!names.every((name) => values?.[name])) return undefined;
+  return piecesOf(text).map((piece) => ("text" in piece ? piece.text : values[piece.variable])).join("");
 }
 
-/** Key and headers of a request; those of its model go before those of all. */
-async function credentials(config: Config, ofModel: Record<string, string> = {}): Promise<object> {
+interface Credentials {
+  apiKey: string | undefined;
+  headers: Record<string, string>;
+}
+
+/** Key and headers of a request: those of all its models first, the key as one, then those of the model. */
+export async function credentials(config: Config, ofModel: Record<string, string> = {}): Promise<Credentials> {
   const apiKey = typeof config.apiKey === "string" ? await valueOf(config.apiKey) : undefined;
   const headers: Record<string, string> = {};
-  for (const [name, value] of Object.entries({ ...config.headers, ...ofModel })) {
-    const resolved = await valueOf(String(value));
-    if (resolved !== undefined) headers[name] = resolved;
-  }
+  const add = async (given: Record<string, unknown> = {}): Promise<void> => {
+    for (const [name, value] of Object.entries(given)) {
+      const resolved = await valueOf(String(value));
+      if (resolved !== undefined) headers[name] = resolved;
+    }
+  };
+  await add(config.headers);
   if (config.authHeader && apiKey !== undefined) headers.Authorization = `Bearer ${apiKey}`;
+  await add(ofModel);
   return { apiKey, headers };
+}
+
+/** What `getApiKeyAndHeaders` says of a provider that brings its key along, for one of its models. */
+export async function authOf(name: string, config: Config, modelId: string): Promise<object> {
+  const { apiKey, headers } = await credentials(config, modelsIn(config).find(({ id }) => id === modelId)?.headers);
+  if (apiKey !== undefined) {
+    return { ok: true, apiKey, headers: Object.keys(headers).length === 0 ? undefined : headers, env: undefined };
+  }
+  const what = `Failed to resolve API key for provider "${name}"`;
+  const names = variablesOf(config.apiKey);
+  const plural = names.length === 1 ? "" : "s";
+  const from = isCommand(config.apiKey)
+    ? `shell command: ${config.apiKey.slice(1)}`
+    : `environment variable${plural}: ${names.join(", ")}`;
+  return { ok: false, error: `${what} from ${from}` };
 }
 
 /** The stream function as the host calls it: events are updates of the callback. */
 function streamThrough(config: Config) {
   return async function streamSimple(
     this: { update(value: unknown): void },
-    model: any,
+    { headers: ofModel, ...model }: any,
     context: any,
     options: any,
     signal?: AbortSignal,
   ): Promise<void> {
-    const { apiKey, headers } = (await credentials(config)) as { apiKey?: string; headers: Record<string, string> };
+    const { apiKey, headers } = await credentials(config, ofModel);
     const ask = (question: object): Promise<unknown> =>
       new Promise((resolve) => {
         const number = ++questions;
@@ -194,6 +290,7 @@ function streamThrough(config: Config) {
       });
     const settings = {
       ...options,
+      sessionId: state().set.session?.id,
       apiKey,
       headers: { ...headers, ...options?.headers },
       signal,
@@ -205,7 +302,7 @@ function streamThrough(config: Config) {
         await ask({ type: "response", status: response?.status ?? 200, headers: plain(response?.headers ?? {}) });
       },
     };
-    const events = await config.streamSimple(model, context, settings);
+    const events = await config.streamSimple({ ...model, headers: undefined }, context, settings);
     let counted: string | undefined;
     for await (const event of events) {
       // Only what is new crosses: the host keeps the rest itself.

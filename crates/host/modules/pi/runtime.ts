@@ -137,6 +137,16 @@ function withOperations(value: any, entry: number): unknown {
   return { operations: { exec: withHandles(run) }, $entry: entry, $extension: extension };
 }
 
+/** Events of which the object that was handed in counts, not one that a handler puts in its place: pi keeps the object. */
+const HANDED_IN = new Set([
+  "before_agent_start",
+  "before_provider_headers",
+  "before_provider_request",
+  "context",
+  "context_with_system",
+  "tool_call",
+]);
+
 function eventHook(payload: {
   event_id: string;
   entry: number;
@@ -147,13 +157,11 @@ function eventHook(payload: {
 }): void {
   const event: Record<string, any> = { type: payload.event };
   for (const key of Object.keys(payload.payload)) event[key] = revive(payload.payload[key]);
-  // The object that was handed in counts, not one the handler puts in its place: that is how pi's
-  // tool calls see changes of their input.
   const before = (payload.mutable ?? []).map((key) => ({ key, value: event[key], text: stringify(event[key]) }));
   const changed = () => {
     const changes: Record<string, unknown> = {};
     for (const { key, value, text } of before) {
-      const now = payload.event === "tool_call" ? value : event[key];
+      const now = HANDED_IN.has(payload.event) ? value : event[key];
       if (stringify(now) !== text) changes[key] = now;
     }
     return changes;
