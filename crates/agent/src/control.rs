@@ -311,7 +311,7 @@ impl AgentControl {
         inner.held = Held::default();
         inner.queues = Queues::default();
         inner.led = Led::default();
-        inner.tools = Tools::default();
+        inner.tools = inner.tools.emptied();
         let old = std::mem::replace(&mut inner.session, session);
         inner.before.extend(old.path().map(ToOwned::to_owned));
         self.show_entries(&mut inner);

@@ -17,6 +17,16 @@ pub(super) struct Tools {
     wanted: Option<Vec<String>>,
     /// What the prompt is built from.
     prompt: Option<ToolPrompt>,
+    /// How often the agent took over what is registered: a realm counts no tool of its own beyond that, since one that
+    /// was left out is none.
+    taken: u64,
+}
+
+impl Tools {
+    /// As at the start of a session.
+    pub(super) fn emptied(&self) -> Self {
+        Self { taken: self.taken, ..Self::default() }
+    }
 }
 
 /// What a prompt is built from, for choices of tools to show in it.
@@ -68,6 +78,8 @@ impl AgentControl {
             self.0.state.set("systemPromptOptions", serde_json::to_value(&prompt.options).expect("string keys"));
         }
         inner.tools.prompt = Some(prompt);
+        inner.tools.taken += 1;
+        self.0.state.set("toolsTaken", json!(inner.tools.taken));
     }
 }
 

@@ -17,8 +17,8 @@ export interface ToolInfo {
 }
 
 interface Since {
-  /** The list of the state that this comes on top of: another one has it in. */
-  tools: unknown;
+  /** When the agent last took over what is registered: once it does so again, it says what is there. */
+  taken: unknown;
   registered: ToolInfo[];
   /** Of these the new ones, which become active by themselves. */
   active: string[];
@@ -26,11 +26,11 @@ interface Since {
   chosen: boolean;
 }
 
-let since: Since = { tools: undefined, registered: [], active: [], chosen: false };
+let since: Since = { taken: undefined, registered: [], active: [], chosen: false };
 
 function pending(): Since {
-  const { tools } = state().set;
-  if (since.tools !== tools) since = { tools, registered: [], active: [], chosen: false };
+  const taken = state().set.toolsTaken;
+  if (since.taken !== taken) since = { taken, registered: [], active: [], chosen: false };
   return since;
 }
 
