@@ -12,7 +12,7 @@ use crate::beginning::Beginning;
 use crate::choose::Chosen;
 use crate::control::{AgentControl, ControlError, DeliverAs, ToolPrompt};
 use crate::events::AgentEvent;
-use crate::extensions::{Event, EventOutcome, Extensions};
+use crate::extensions::{CommandError, Event, EventOutcome, Extensions};
 use crate::front_end::FrontEnd;
 use crate::message::{AssistantMessage, Content, Message};
 use crate::model_lists::Look;
@@ -127,7 +127,7 @@ pub enum Ending {
     /// A command or an `input` handler took it; the model was not asked.
     Handled,
     /// A command threw this.
-    CommandFailed(String),
+    CommandFailed(CommandError),
     /// A handler of this extension ended the run.
     Stopped {
         /// Which.

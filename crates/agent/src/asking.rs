@@ -31,10 +31,10 @@ impl Agent {
         if expand && let Some(fate) = self.command(&content.text()).await {
             let ending = match fate {
                 CommandFate::Done => Ending::Handled,
-                CommandFate::Threw(message) => Ending::CommandFailed(message),
+                CommandFate::Threw(error) => Ending::CommandFailed(error),
             };
             accepted(match &ending {
-                Ending::CommandFailed(message) => Some(message),
+                Ending::CommandFailed(error) => Some(&error.message),
                 _ => None,
             });
             return Ok(self.outcome(ending, None));

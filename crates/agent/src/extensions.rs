@@ -17,6 +17,7 @@ use pijs_protocol::StreamSource;
 use pijs_protocol::stream::Injection;
 use pijs_protocol::{ExtensionId, StreamDelta};
 use serde_json::{Map, Value};
+use std::fmt;
 use tokio_util::sync::CancellationToken;
 
 /// Runs extensions for the agent.
@@ -282,7 +283,29 @@ pub enum CommandFate {
     /// It is done.
     Done,
     /// It threw this; already reported.
-    Threw(String),
+    Threw(CommandError),
+}
+
+/// What a slash command threw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandError {
+    /// As the extension said it.
+    pub message: String,
+    /// Where in the extension's source: file, line and column.
+    pub place: Option<String>,
+}
+
+impl From<String> for CommandError {
+    fn from(message: String) -> Self {
+        Self { message, place: None }
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.place.as_ref().map_or(Ok(()), |place| write!(f, " ({place})"))
+    }
 }
 
 /// A session without extensions.
@@ -319,7 +342,7 @@ impl Extensions for NoExtensions {
     }
 
     fn run_command<'a>(&'a self, name: &'a str, _args: &'a str) -> LocalBoxFuture<'a, CommandFate> {
-        async move { CommandFate::Threw(format!("no command /{name}")) }.boxed_local()
+        async move { CommandFate::Threw(format!("no command /{name}").into()) }.boxed_local()
     }
 
     fn run_began(&self) {}

@@ -1,8 +1,8 @@
 //! [`Extensions`] for [`pijs_host::Host`]: names and shapes are translated here and nowhere else.
 
 use crate::extensions::{
-    Abort, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, StateSink, StreamFate, ToolFate,
-    ToolRun,
+    Abort, CommandError, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, StateSink, StreamFate,
+    ToolFate, ToolRun,
 };
 use crate::models::{Credentials, Offer};
 use crate::provider::Model;
@@ -247,9 +247,14 @@ impl Extensions for HostExtensions {
         async move {
             match self.host.run_command(name, args).await {
                 CommandOutcome::Done => CommandFate::Done,
-                CommandOutcome::Threw(error) => CommandFate::Threw(error.message),
-                CommandOutcome::Unknown => CommandFate::Threw(format!("no command /{name}")),
-                CommandOutcome::Ended(reason) => CommandFate::Threw(format!("the extension of /{name} was {reason}")),
+                CommandOutcome::Threw(error) => {
+                    let place = error.position.map(|at| format!("{}:{}:{}", at.file, at.line, at.column));
+                    CommandFate::Threw(CommandError { message: error.message, place })
+                }
+                CommandOutcome::Unknown => CommandFate::Threw(format!("no command /{name}").into()),
+                CommandOutcome::Ended(reason) => {
+                    CommandFate::Threw(format!("the extension of /{name} was {reason}").into())
+                }
             }
         }
         .boxed_local()

@@ -89,8 +89,8 @@ pub use asked::AskLimits;
 pub use control::{AgentControl, ControlError, DeliverAs, Pending, UiPrompt, VERDICT_TYPE};
 pub use events::{AgentEvent, Update, UpdateKind, VerdictAction, VerdictEvent};
 pub use extensions::{
-    Abort, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, NoExtensions, NoState, StateSink,
-    StreamFate, ToolFate, ToolRun,
+    Abort, CommandError, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, NoExtensions, NoState,
+    StateSink, StreamFate, ToolFate, ToolRun,
 };
 pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, ToolCheck};
 pub use replace::Forked;

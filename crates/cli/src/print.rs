@@ -130,7 +130,7 @@ fn judge(outcome: Outcome, model: Option<Model>) -> Result<()> {
             stderr(&format!("{}: stopped the reply", clean(&extension)));
             Ok(())
         }
-        Ending::CommandFailed(message) => Err(Failure::failed(clean(&message))),
+        Ending::CommandFailed(error) => Err(Failure::failed(clean(&error.to_string()))),
         Ending::Aborted => Err(Failure::interrupted()),
         Ending::Failed(error) => {
             let failure = Failure::failed(clean(&error.to_string()));

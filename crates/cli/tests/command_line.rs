@@ -299,3 +299,15 @@ fn a_session_is_exported_in_three_forms() {
     world.pi(&["--export", &file, "out.pdf"]).failed(2, &["this form is not known", ".html"]);
     world.pi(&["--export", "missing.jsonl"]).failed(1, &["File not found"]);
 }
+
+#[test]
+fn a_command_that_fails_says_where_it_did() {
+    let world = World::new();
+    let model = world.script(&[]);
+    world.write(
+        "project/bad.ts",
+        "export default (pi: any) => pi.registerCommand('bad', { handler: async () => {\n  throw new Error('no luck');\n} });\n",
+    );
+    let run = world.pi(&["-p", "/bad", "-ne", "-e", "bad.ts", "--model", &model]);
+    assert_eq!((run.code, run.stderr.trim()), (1, "error: no luck (bad.ts:2:13)"));
+}

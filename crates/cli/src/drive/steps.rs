@@ -144,7 +144,7 @@ impl Driver {
         let outcome = self.agent.prompt_with(content, source, deliver_as(step)).await.map_err(shown)?;
         if let (Ending::CommandFailed(error), Some(name)) = (&outcome.ending, command) {
             let item = json!({
-                "extension": format!("command:{name}"), "event": "command", "error": first_line(error),
+                "extension": format!("command:{name}"), "event": "command", "error": first_line(&error.message),
             });
             self.trace.record("error", item);
         }
