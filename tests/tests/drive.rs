@@ -90,6 +90,11 @@ fn what_an_extension_says_in_the_persons_place_is_one_text_and_its_pictures() {
 }
 
 #[test]
+fn errors_of_the_language_quote_the_source() {
+    as_in_pi("not-functions");
+}
+
+#[test]
 fn providers_look_up_their_models() {
     as_in_pi("model-lists");
 }

@@ -99,7 +99,7 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | the built-in system prompt, and what the model is told of the built-in tools | pi's words, from its own package, once a start could fetch it; before that and with `PIJS_WORDS=own`, words of our own |\n\
     | `eval` and `new Function` | refused |\n\
     | the source of a function is its text (`String(run)`) | the text of a built-in one: sources do not travel with what was compiled |\n\
-    | an error of the language quotes the source (`load is not a function`, `x is not iterable`) | it says the same without the quotation (`not a function`); others, of `JSON.parse` and of `RegExp` too, have V8's words |\n\
+    | an error of the language quotes the source (`load is not a function`, `x is not iterable`) | a call of what is none is quoted where nobody catches the error; caught, and in the other cases, it says the same without the quotation (`not a function`). Other errors, of `JSON.parse` and of `RegExp` too, have V8's words |\n\
     | `Intl` knows every locale | it writes American English; dates of numbers alone are ordered as in `en-CA`, `en-GB`, `de`, `fr` and `sv`, too |\n\
     | install scripts of packages | never run |\n\
     | a promise of a handler is waited for without end | past a budget in which nothing is under way it is given up (`docs/security.md`) |\n\

@@ -455,10 +455,15 @@ impl Host {
         self.0.heard.set(heard);
     }
 
-    /// An error with source positions.
+    /// An error with source positions, and the source in its words where those want it.
     pub(crate) fn located(&self, slot: &Rc<Slot>, error: ErrorReport) -> ErrorReport {
         let package = Rc::clone(&slot.cell.borrow().package);
-        position::translate(error, package.positions.as_deref())
+        let contents = package.artifact.artifact();
+        let source = |module: &str| {
+            let found = contents.modules.iter().find(|known| known.specifier == module);
+            found.map(|known| known.source.as_str())
+        };
+        position::translate(position::quote(error, source), package.positions.as_deref())
     }
 
     /// Tells every subscriber.

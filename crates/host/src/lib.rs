@@ -49,6 +49,7 @@ mod position;
 #[cfg(target_os = "linux")]
 mod process;
 mod profile;
+mod quoted;
 mod record;
 mod registry;
 mod reload;

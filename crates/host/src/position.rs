@@ -4,6 +4,7 @@
 //! `extc` implements over the artifact's source maps, says where that is in the author's file;
 //! [`translate`] applies it to a whole error before anyone sees it.
 
+use crate::quoted::quoted;
 use pijs_protocol::message::{ErrorReport, Position};
 
 /// Says where a position of a compiled module is in the source.
@@ -31,6 +32,21 @@ pub(crate) fn translate(mut error: ErrorReport, map: Option<&dyn PositionMap>) -
     }
     error.position = error.position.or(innermost);
     error.stack = Some(lines.join("\n"));
+    error
+}
+
+/// Completes the message of an error with what its innermost frame says in the source.
+pub(crate) fn quote<'a>(mut error: ErrorReport, source: impl Fn(&str) -> Option<&'a str>) -> ErrorReport {
+    let stack = error.stack.as_deref().unwrap_or_default();
+    let first = stack.lines().find(|line| line.trim_start().starts_with("at ")).and_then(frame);
+    let Some(frame) = first else { return error };
+    let words = source(frame.module).and_then(|text| quoted(&error.message, text, frame.line, frame.column));
+    if let Some(words) = words {
+        let header = stack.lines().next().and_then(|header| header.strip_suffix(error.message.as_str()));
+        error.stack =
+            header.map(|name| format!("{name}{words}{}", &stack[name.len() + error.message.len()..])).or(error.stack);
+        error.message = words;
+    }
     error
 }
 
