@@ -14,7 +14,7 @@ use crate::text;
 use crate::values::string_to_js;
 use rquickjs::context::intrinsic;
 use rquickjs::function::This;
-use rquickjs::{Ctx, Exception, Function, Object, Persistent, Result, Value, qjs};
+use rquickjs::{Ctx, Function, Object, Persistent, Result, Value, qjs};
 use std::rc::Rc;
 
 /// Everything of the language except what compiles source text and what reads the machine.
@@ -157,7 +157,6 @@ fn stack_with_header<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let originals = originals(call);
     let frames: Value<'js> = originals.stack.restore(ctx)?.call((This(call.this()),))?;
-    let frames = written(call, frames)?;
     // Anything but plain frames was made by the guest's own Error.prepareStackTrace.
     let Some(plain) = frames.as_string().map(text::lossy).filter(|text| is_frames(text)) else {
         return Ok(frames);
@@ -181,7 +180,7 @@ fn capture_stack_trace<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     }
     let target = call.arg(0);
     let Some(object) = target.as_object() else { return Ok(Value::new_undefined(ctx.clone())) };
-    let frames = written(call, object.get("stack")?)?;
+    let frames: Value<'js> = object.get("stack")?;
     if let Some(plain) = frames.as_string().map(text::lossy).filter(|text| is_frames(text)) {
         // Without a function to start above, the first frame is this very function.
         let plain = match plain.split_once('\n') {
@@ -193,22 +192,6 @@ fn capture_stack_trace<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
         define(object, "stack", string_to_js(ctx, &with_header(&header, &plain))?)?;
     }
     Ok(Value::new_undefined(ctx.clone()))
-}
-
-/// `stackWriter(write)`: what is kept as the stack of an error, as text; `undefined` for what is not its own.
-pub(crate) fn stack_writer<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
-    let Some(write) = call.arg(0).into_function() else {
-        return Err(Exception::throw_type(call.ctx(), "stackWriter: expected a function"));
-    };
-    *call.shared().stack_writer.borrow_mut() = Some(Persistent::save(call.ctx(), write));
-    Ok(Value::new_undefined(call.ctx().clone()))
-}
-
-fn written<'js>(call: &Call<'_, 'js>, frames: Value<'js>) -> Result<Value<'js>> {
-    let writer = call.shared().stack_writer.borrow().clone();
-    let (Some(writer), true) = (writer, frames.is_object()) else { return Ok(frames) };
-    let text: Value<'js> = writer.restore(call.ctx())?.call((frames.clone(),))?;
-    Ok(if text.is_undefined() { frames } else { text })
 }
 
 fn is_frames(text: &str) -> bool {

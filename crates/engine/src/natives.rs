@@ -43,7 +43,6 @@ const EXPORTS: &[(&str, Native)] = &[
     ("state", |call| Ok(call.shared().state.object(call.ctx())?.into_value())),
     ("timeZone", zones::time_zone),
     ("timeZones", zones::time_zones),
-    ("stackWriter", crate::intrinsics::stack_writer),
     ("toWellFormed", |call| values::string_to_js(call.ctx(), &call.text(0)?)),
 ];
 

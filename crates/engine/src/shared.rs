@@ -46,8 +46,6 @@ pub(crate) struct Shared {
     pub(crate) originals: RefCell<Option<Originals>>,
     /// What runs once no microtask is left: the ticks of Node.
     pub(crate) after_jobs: RefCell<Option<Persistent<Function<'static>>>>,
-    /// What writes a stack that is kept as something else; asked when somebody reads it.
-    pub(crate) stack_writer: RefCell<Option<Persistent<Function<'static>>>>,
     calls: Cell<u64>,
 }
 
@@ -66,7 +64,6 @@ impl Shared {
             rejections: Rejections::default(),
             originals: RefCell::new(None),
             after_jobs: RefCell::new(None),
-            stack_writer: RefCell::new(None),
             calls: Cell::new(0),
         }
     }
@@ -95,7 +92,6 @@ impl Shared {
         self.rejections.release();
         self.originals.borrow_mut().take();
         self.after_jobs.borrow_mut().take();
-        self.stack_writer.borrow_mut().take();
     }
 }
 

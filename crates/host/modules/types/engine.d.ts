@@ -55,8 +55,6 @@ declare module "pi:engine" {
   export function enqueueJob(job: () => void): void;
   /** Calls it once, when the microtask queue is empty; the latest one counts. */
   export function afterJobs(job: () => void): void;
-  /** What writes a stack that `Error.prepareStackTrace` gave as something else; `undefined` for what is not its own. */
-  export function stackWriter(write: (stack: unknown) => string | undefined): void;
   /** A digest or, with a key, an HMAC in progress; `undefined` for an unknown name. `()` ends it, `(true)` copies it. */
   export function digest(name: string, key?: Uint8Array): Digest | undefined;
   export interface Digest {

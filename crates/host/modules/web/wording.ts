@@ -7,7 +7,6 @@
  * host completes them where it reports an error with its place.
  */
 
-import { stackWriter } from "pi:engine";
 import { defineHidden } from "pi:web/lazy";
 
 /** What the engine says, and what Node says. Where V8 names a value that the engine does not tell, the nearest words. */
@@ -57,7 +56,6 @@ function inBrackets(name: string): string {
 }
 
 const { hasOwn } = Object;
-const Exception = DOMException;
 const call = Reflect.apply;
 const { exec } = RegExp.prototype;
 
@@ -87,32 +85,15 @@ interface CallSite {
 type Sites = CallSite[];
 type Prepare = (error: unknown, sites: Sites) => unknown;
 
-let getters: CallSite | undefined;
-
-/** The frames as the engine writes them where nobody asks for more. */
+/** The frames as the engine writes them where nobody asks for more. Text, since what an error keeps must be small. */
 function framesOf(sites: Sites): string {
   let frames = "";
   for (let index = 0; index < sites.length; index++) {
     const site = sites[index]!;
-    // Those of the first error: an extension that changes them later changes its own stacks alone.
-    getters ??= Object.getPrototypeOf(site) as CallSite;
-    const name = call(getters.getFunctionName, site, []) || "<anonymous>";
-    const line = call(getters.getLineNumber, site, []);
-    const place = call(getters.isNative, site, [])
-      ? "native"
-      : `${call(getters.getFileName, site, [])}:${line}:${call(getters.getColumnNumber, site, [])}`;
-    frames += `    at ${name} (${place})\n`;
+    const place = site.isNative() ? "native" : `${site.getFileName()}:${site.getLineNumber()}:${site.getColumnNumber()}`;
+    frames += `    at ${site.getFunctionName() || "<anonymous>"} (${place})\n`;
   }
   return frames;
-}
-
-/** A stack that nobody has read yet: most errors are caught, and their stacks never looked at. */
-class Unwritten {
-  readonly sites: Sites;
-
-  constructor(sites: Sites) {
-    this.sites = sites;
-  }
 }
 
 /** What the extension put in the place of the hook. */
@@ -125,12 +106,9 @@ function prepare(error: any, sites: Sites): unknown {
     const words = typeof message !== "string" ? undefined : error instanceof URIError ? "URI malformed" : translated(message);
     if (words !== undefined) error.message = words;
   }
-  if (typeof own === "function") return call(own as Prepare, Error, [error, sites]);
-  // An exception of the DOM has its stack as a plain property, which nothing writes later.
-  return error instanceof Exception ? framesOf(sites) : new Unwritten(sites);
+  return typeof own === "function" ? call(own as Prepare, Error, [error, sites]) : framesOf(sites);
 }
 
-stackWriter((stack) => (stack instanceof Unwritten ? framesOf(stack.sites) : undefined));
 (Error as any).prepareStackTrace = prepare;
 Object.defineProperty(Error, "prepareStackTrace", {
   configurable: true,
