@@ -7,8 +7,8 @@ use pijs_protocol::message::{BusEvent, ErrorReport, EventHook, EventResult, Load
 use pijs_protocol::tape::{TAPE_SCHEMA, TapeHeader};
 use pijs_protocol::wire::{EntriesDelta, StateDelta, StreamAnswer, Task};
 use pijs_protocol::{
-    CallId, Capability, Chunk, Delivery, EntryIndex, Envelope, ErrorCode, EventId, Handle, HostCall, HostResult,
-    HostcallError, Message, Now, Seq, StreamDelta, StreamSource, SyncReply, TimerId, Usage, Yield,
+    CallId, Capability, Chunk, Delivery, EntryIndex, Envelope, ErrorCode, EventId, ExtensionId, Handle, HostCall,
+    HostResult, HostcallError, Message, Now, Seq, StreamDelta, StreamSource, SyncReply, TimerId, Usage, Yield,
 };
 use pijs_tests::validate;
 use proptest::prelude::*;
@@ -71,7 +71,13 @@ fn host_call(params: Value) -> HostCall {
 /// One message of most kinds, of both directions.
 fn messages(text: &str, number: f64, data: Value) -> Vec<Message> {
     vec![
-        Message::Load(Load { entry: EntryIndex(0), module: "index.js".to_owned(), path: text.to_owned() }),
+        Message::Load(Load {
+            entry: EntryIndex(0),
+            module: "index.js".to_owned(),
+            path: text.to_owned(),
+            extension: ExtensionId::new("ext"),
+            root: Some(text.to_owned()),
+        }),
         Message::ToolCall(ToolCall {
             tool_call_id: "call_1".to_owned(),
             entry: EntryIndex(1),

@@ -1,7 +1,51 @@
-//! Descriptors that a worker process was born with, and the memory that it is given.
+//! What a process is born with: copies of a process, the descriptors that come along, and memory that it is given.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Which of the two processes this is, after [`fork_for_parent`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forked {
+    /// The one that called, with the number of the copy.
+    Caller(i32),
+    /// The copy.
+    Copy,
+}
+
+/// Makes a copy of this process, whose parent is this process's own parent: that one waits for both, and whoever asked
+/// to die with it does.
+///
+/// # Errors
+///
+/// When this process has other threads, of which a copy would have the memory and not the course; when the system has
+/// no room for a process; what it says when its `/proc` cannot be read.
+pub fn fork_for_parent() -> io::Result<Forked> {
+    let threads = std::fs::read_dir("/proc/self/task")?.count();
+    if threads != 1 {
+        return Err(io::Error::other(format!("{threads} threads; a copy would have one of them")));
+    }
+    const NOTHING: libc::c_long = 0;
+    let flags = libc::c_long::from(libc::CLONE_PARENT | libc::SIGCHLD);
+    // SAFETY: as `fork` does it: neither memory nor descriptors are shared, and without a stack of its own the copy goes
+    // on with a copy of this one. The C library's handlers around a fork are left out, which care for other threads, and
+    // there are none.
+    match unsafe { libc::syscall(libc::SYS_clone, flags, NOTHING, NOTHING, NOTHING, NOTHING) } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Forked::Copy),
+        copy => i32::try_from(copy).map(Forked::Caller).map_err(io::Error::other),
+    }
+}
+
+/// Makes `file` what stdin was.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn replace_stdin(file: OwnedFd) -> io::Result<()> {
+    // SAFETY: an open descriptor, and one that belongs to nobody: the standard ones are the process's.
+    let replaced = unsafe { libc::dup2(file.as_raw_fd(), libc::STDIN_FILENO) };
+    if replaced == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
 
 /// Closes every file descriptor but stdin.
 ///

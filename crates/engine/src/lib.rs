@@ -46,7 +46,7 @@ mod zones;
 pub use compile::{CompileError, ModuleSource, compile, engine_build};
 pub use error::EngineError;
 #[cfg(target_os = "linux")]
-pub use inherited::{close_inherited_files, map_sealed_memory};
+pub use inherited::{Forked, close_inherited_files, fork_for_parent, map_sealed_memory, replace_stdin};
 pub use limits::Interrupter;
 pub use loader::FACADE_PREFIX;
 pub use realm::EngineRealm;

@@ -252,13 +252,24 @@ impl Host {
         let package = Rc::clone(&slot.cell.borrow().package);
         let extension = package.id().clone();
         self.open_realm(slot).map_err(|error| LoadError::Realm { extension: extension.clone(), error })?;
+        let root = {
+            let held = slot.cell.borrow();
+            held.caller.profile.package_root.as_deref().and_then(Path::to_str).map(str::to_owned)
+        };
         let mut reports = Vec::new();
         for (index, entry) in (0..).zip(&package.entries) {
             let index = EntryIndex(index);
             let (sender, receiver) = oneshot::channel();
             let since_us = self.0.timer.now().elapsed_us;
             slot.cell.borrow_mut().pending.load = Some(LoadWaiter { entry: index, done: sender, since_us });
-            let load = Load { entry: index, module: entry.module.clone(), path: entry.path.clone() };
+            let load = Load {
+                entry: index,
+                module: entry.module.clone(),
+                path: entry.path.clone(),
+                extension: extension.clone(),
+                // Where `import.meta.url` and `__dirname` of the package's modules are.
+                root: root.clone(),
+            };
             self.post(slot, Message::Load(load));
             self.ingest();
             self.run_ready(slot);
@@ -282,12 +293,8 @@ impl Host {
             let extension = slot.cell.borrow();
             (extension.caller_in(During::Turn), Rc::clone(&extension.package))
         };
+        // The same for all extensions: their realms may begin as copies of one process.
         let mut facts = core.options.facts.clone();
-        if let Some(root) = caller.profile.package_root.as_deref().and_then(Path::to_str) {
-            // Where `import.meta.url` and `__dirname` of the package's modules are.
-            facts.insert("packageRoot".to_owned(), root.into());
-        }
-        facts.insert("extension".to_owned(), caller.extension().as_str().into());
         if guard::is_up("realm.timers") {
             // So that a timer too many is an error where it is made.
             facts.insert("limits".to_owned(), json!({ "timers": core.options.limits.timers }));

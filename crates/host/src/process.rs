@@ -5,7 +5,7 @@ use pijs_artifact::Verified;
 use pijs_protocol::Now;
 use pijs_protocol::wire::RealmOptions;
 use pijs_realm::seal::Sealed;
-use pijs_realm::{ProcessError, ProcessOptions, Shelf, Spare, SyncHost};
+use pijs_realm::{ProcessError, ProcessOptions, Shelf, Spare, SyncHost, Zygote};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -20,13 +20,16 @@ use std::sync::Arc;
 /// ```
 ///
 /// While [`OpenRealm::expect`]ed realms are to come, the next one's process starts beside what the host and the process
-/// before it do.
+/// before it do. Where several are to come they are copies of one process that has evaluated the runtime, which ends when
+/// the last one was opened.
 pub struct InProcess {
     options: ProcessOptions,
     /// Realms that are to come.
     expected: Cell<usize>,
     /// The process of the next one.
     spare: RefCell<Option<Spare>>,
+    /// What processes are copies of.
+    zygote: RefCell<Option<Zygote>>,
     sealed_only: bool,
     on_incomplete: Option<Box<dyn Fn(Sealed)>>,
     told: Cell<bool>,
@@ -43,6 +46,7 @@ impl InProcess {
             options,
             expected: Cell::new(0),
             spare: RefCell::new(None),
+            zygote: RefCell::new(None),
             sealed_only: false,
             on_incomplete: None,
             told: Cell::new(false),
@@ -63,18 +67,41 @@ impl InProcess {
         self
     }
 
-    /// The process for a realm: the one that was started before, or one of now.
+    /// A process: the one that was started before, or one of now.
     fn process(&self) -> Result<Spare, ProcessError> {
-        self.expected.set(self.expected.get().saturating_sub(1));
         let alive = self.spare.take().and_then(Spare::alive);
-        alive.map_or_else(|| Spare::start(self.options.clone()), Ok)
+        alive.map_or_else(|| self.start(), Ok)
+    }
+
+    /// A new process: a copy, where that can be had.
+    fn start(&self) -> Result<Spare, ProcessError> {
+        let mut zygote = self.zygote.borrow_mut();
+        if let Some(copy) = zygote.as_mut().and_then(|zygote| zygote.fork().ok()) {
+            return Ok(copy);
+        }
+        // One that makes no copies will not make the next one either.
+        *zygote = None;
+        Spare::start(self.options.clone())
+    }
+
+    /// Sees to what copies are made of: it is there while more than one realm is to come.
+    fn raise(&self, options: &RealmOptions, modules: &[Arc<Verified>], now: Now) {
+        let Some(runtime) = modules.first().filter(|_| self.expected.get() > 1) else { return };
+        let mut zygote = self.zygote.borrow_mut();
+        if zygote.is_none() {
+            // Whatever keeps it from being made is told of the process that is started instead.
+            let made = self.process().and_then(|process| Zygote::of(process, options, runtime, now));
+            *zygote = made.ok();
+        }
     }
 
     /// Starts the process of the realm after this one. That it cannot be had is that one's error, if it still is by then.
     fn prepare(&self) {
-        let mut spare = self.spare.borrow_mut();
-        if self.expected.get() > 0 && spare.is_none() {
-            *spare = Spare::start(self.options.clone()).ok();
+        if self.expected.get() == 0 {
+            self.zygote.take();
+        } else if self.spare.borrow().is_none() {
+            let spare = self.start().ok();
+            *self.spare.borrow_mut() = spare;
         }
     }
 }
@@ -87,6 +114,8 @@ impl OpenRealm for InProcess {
         now: Now,
         host: &mut dyn SyncHost,
     ) -> Result<OpenedRealm, OpenError> {
+        self.raise(options, &modules, now);
+        self.expected.set(self.expected.get().saturating_sub(1));
         let opening = self.process().and_then(|process| process.open(options, &modules, now));
         self.prepare();
         let (realm, booted) = opening.and_then(|opening| opening.finish(host)).map_err(OpenError::Process)?;

@@ -1,7 +1,7 @@
 //! Protocol v1 messages (document 004, section 3) and the realm's own additions.
 
 use crate::hostcall::{HostCall, HostResult};
-use crate::ids::{CallId, EntryIndex, EventId, Handle, TimerId};
+use crate::ids::{CallId, EntryIndex, EventId, ExtensionId, Handle, TimerId};
 use crate::log::LogEntry;
 use crate::registration::Register;
 use schemars::JsonSchema;
@@ -126,6 +126,11 @@ pub struct Load {
     pub module: String,
     /// Path shown in errors, inside the package or as the user gave it.
     pub path: String,
+    /// Whose entry it is.
+    pub extension: ExtensionId,
+    /// The package's folder, for the paths of its modules. Reading below it needs no asking.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
 }
 
 /// `tool_call.payload`.

@@ -8,9 +8,11 @@
 #[expect(dead_code, reason = "shared with the tests, which use all of it")]
 mod support;
 
+use pijs_artifact::Verified;
 use pijs_protocol::{HostCall, HostResult, Now, Seq, SyncReply};
-use pijs_realm::{Patience, ProcessOptions, ProcessRealm, Progress, Realm, SyncHost, ThreadRealm};
+use pijs_realm::{Patience, ProcessOptions, ProcessRealm, Progress, Realm, Spare, SyncHost, ThreadRealm, Zygote};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::{NoHost, deliver, delta, host_modules, options};
 
@@ -46,6 +48,7 @@ fn main() {
     let pss: u64 = idle.iter().map(|realm| proportional_kb(realm.id())).sum();
     println!("memory per idle worker, of {WORKERS}: {} KB PSS; {}", pss / WORKERS as u64, idle[0].sealed());
     drop(idle);
+    copies(&modules);
 
     let mut process = open();
     report("delta, sealed process", &mut deltas(&mut process, Duration::ZERO), [50, 99]);
@@ -56,6 +59,27 @@ fn main() {
     let mut thread = ThreadRealm::open(&options(), modules.to_vec()).expect("a realm");
     report("delta, thread", &mut deltas(&mut thread, Duration::ZERO), [50, 99]);
     report("turn with a synchronous hostcall, thread", &mut asks(&mut thread), [50, 99]);
+}
+
+/// The same for workers that begin as copies.
+fn copies(modules: &[Arc<Verified>; 1]) {
+    let begin = Instant::now();
+    let spare = Spare::start(ProcessOptions::default()).expect("a process");
+    let mut zygote = Zygote::of(spare, &options(), &modules[0], Now::default()).expect("it takes the modules");
+    let mut ready = Vec::new();
+    let mut idle = Vec::new();
+    for _ in 0..WORKERS {
+        let begin = Instant::now();
+        let opening = zygote.fork().and_then(|copy| copy.open(&options(), modules, Now::default()));
+        let opened = opening.and_then(|opening| opening.finish(&mut NoHost));
+        idle.push(opened.unwrap_or_else(|error| panic!("{error}")).0);
+        ready.push(begin.elapsed());
+    }
+    let all = begin.elapsed();
+    drop(zygote);
+    report("the same, copied from a zygote", &mut ready, [50, 95]);
+    let pss: u64 = idle.iter().map(|realm| proportional_kb(realm.id())).sum();
+    println!("memory per idle copy, of {WORKERS}: {} KB PSS; {all:?} for all of them", pss / WORKERS as u64);
 }
 
 /// Answers at once, with what it was given.

@@ -32,7 +32,7 @@ use std::fmt;
 pub const MAX_FRAME: usize = 128 << 20;
 
 /// Version of this format; a worker says it first.
-pub const WIRE_VERSION: u32 = 2;
+pub const WIRE_VERSION: u32 = 3;
 
 /// Bytes of the length prefix.
 pub(crate) const PREFIX: usize = 4;
@@ -53,6 +53,8 @@ const CONTINUE: u8 = b'C';
 pub enum ToWorker {
     /// Make the realm. The first frame; exactly one.
     Open(Box<Open>),
+    /// Evaluate the runtime and stay unsealed, to be copied. Instead of [`ToWorker::Open`], which each copy gets.
+    Raise(Box<Open>),
     /// Run a macrotask.
     Deliver(Box<Delivery>),
     /// The answer to the [`FromWorker::Call`] that waits.
@@ -126,6 +128,11 @@ pub enum FromWorker {
     Yielded(Yield),
     /// The end of the realm; the process exits.
     Ended(Termination),
+    /// There is a copy of this process now. The answer to the socket that was sent for it.
+    Forked {
+        /// Its process id.
+        process: i32,
+    },
 }
 
 /// Why bytes are no frame.
@@ -182,6 +189,7 @@ type Attachments = Vec<Vec<u8>>;
 #[serde(rename_all = "snake_case")]
 enum HeadToWorker {
     Open(Box<Open>),
+    Raise(Box<Open>),
     Deliver(Box<Delivery>),
     Reply(Box<SyncReply>),
 }
@@ -195,6 +203,7 @@ enum HeadFromWorker {
     Call(HostCall),
     Yielded(Yield),
     Ended(Termination),
+    Forked { process: i32 },
 }
 
 /// A head whose carriers can be found, in the same order on both sides.
@@ -205,7 +214,7 @@ trait Head: Serialize + DeserializeOwned {
 impl Head for HeadToWorker {
     fn carriers(&mut self) -> Vec<&mut Attachments> {
         match self {
-            Self::Open(open) => open.artifacts.iter_mut().map(|code| &mut code.bytecode).collect(),
+            Self::Open(open) | Self::Raise(open) => open.artifacts.iter_mut().map(|code| &mut code.bytecode).collect(),
             Self::Deliver(delivery) => match &mut delivery.task {
                 Task::Message(message) => carrier(message).into_iter().collect(),
                 Task::Stream(_) => Vec::new(),
@@ -220,7 +229,9 @@ impl Head for HeadFromWorker {
         match self {
             Self::Call(call) => vec![&mut call.bytes],
             Self::Yielded(done) => done.messages.iter_mut().filter_map(carrier).collect(),
-            Self::Hello { .. } | Self::Ready(_) | Self::Failed { .. } | Self::Ended(_) => Vec::new(),
+            Self::Hello { .. } | Self::Ready(_) | Self::Failed { .. } | Self::Ended(_) | Self::Forked { .. } => {
+                Vec::new()
+            }
         }
     }
 }
@@ -238,6 +249,7 @@ impl ToWorker {
     pub fn encode(self, out: &mut Vec<u8>) -> Result<(), FrameError> {
         let mut head = match self {
             Self::Open(open) => HeadToWorker::Open(open),
+            Self::Raise(open) => HeadToWorker::Raise(open),
             Self::Deliver(delivery) => HeadToWorker::Deliver(delivery),
             Self::Reply(reply) => HeadToWorker::Reply(reply),
             Self::Delta { seq, now, delta } => return encode_delta(seq, now, &delta, out),
@@ -251,6 +263,7 @@ impl ToWorker {
         match cursor.u8()? {
             kind @ (MESSAGE | FOLDED) => Ok(match decode_message(cursor, kind == FOLDED)? {
                 HeadToWorker::Open(open) => Self::Open(open),
+                HeadToWorker::Raise(open) => Self::Raise(open),
                 HeadToWorker::Deliver(delivery) => Self::Deliver(delivery),
                 HeadToWorker::Reply(reply) => Self::Reply(reply),
             }),
@@ -273,6 +286,7 @@ impl FromWorker {
             Self::Failed { message } => HeadFromWorker::Failed { message },
             Self::Call(call) => HeadFromWorker::Call(call),
             Self::Ended(termination) => HeadFromWorker::Ended(termination),
+            Self::Forked { process } => HeadFromWorker::Forked { process },
         };
         encode_message(&mut head, out)
     }
@@ -288,6 +302,7 @@ impl FromWorker {
                 HeadFromWorker::Call(call) => Self::Call(call),
                 HeadFromWorker::Yielded(done) => Self::Yielded(done),
                 HeadFromWorker::Ended(termination) => Self::Ended(termination),
+                HeadFromWorker::Forked { process } => Self::Forked { process },
             }),
             CONTINUE => decode_continue(cursor),
             kind => Err(FrameError::Kind(kind)),

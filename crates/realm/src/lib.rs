@@ -32,7 +32,7 @@ pub mod worker;
 pub use attention::Attention;
 pub use pijs_engine::{EngineError, SyncHost};
 #[cfg(target_os = "linux")]
-pub use process::{Opening, ProcessError, ProcessOptions, ProcessRealm, Shelf, Spare, Standing};
+pub use process::{Opening, ProcessError, ProcessOptions, ProcessRealm, Shelf, Spare, Standing, Zygote};
 pub use thread::ThreadRealm;
 
 use pijs_protocol::{Delivery, Now, Seq, StreamDelta, SyncReply, Termination, Yield};

@@ -9,7 +9,7 @@
 //! Only [`ProcessRealm::open`], [`Opening::finish`] and [`Realm::stream`] wait.
 //!
 //! Starting a process takes longer than anything else here. Who knows that a realm will be wanted starts a [`Spare`]
-//! before, and does something else meanwhile.
+//! before, and does something else meanwhile; who wants many has them forked by a [`Zygote`].
 //!
 //! What always holds: a turn ends. The worker's own fuel and jobs end it politely; a worker that is
 //! past its deadline all the same (some built-ins of the engine cannot be interrupted) gets a
@@ -22,10 +22,12 @@ mod options;
 mod shelf;
 mod standing;
 mod turn;
+mod zygote;
 
 pub use options::{ProcessError, ProcessOptions};
 pub use shelf::Shelf;
 pub use standing::Standing;
+pub use zygote::Zygote;
 
 use crate::attention::Attention;
 use crate::files;
@@ -47,6 +49,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use turn::{Stop, Turn};
+use zygote::Origin;
 
 /// How often a wait looks at its deadline: a worker is killed at most this much late.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -103,6 +106,8 @@ pub struct Spare {
     worker: Worker,
     socket: UnixStream,
     options: ProcessOptions,
+    /// What the runtime was evaluated with already, in a copy.
+    origin: Option<Arc<Origin>>,
 }
 
 impl Spare {
@@ -113,7 +118,7 @@ impl Spare {
     /// [`ProcessError::Spawn`], and [`ProcessError::NoWorker`] in a worker.
     pub fn start(options: ProcessOptions) -> Result<Self, ProcessError> {
         let (worker, socket) = Worker::start(&options, LOOK_EVERY)?;
-        Ok(Self { worker, socket, options })
+        Ok(Self { worker, socket, options, origin: None })
     }
 
     /// The worker's process id.
@@ -127,12 +132,35 @@ impl Spare {
         self.worker.is_alive().then_some(self)
     }
 
-    /// Gives it `modules` (host modules first), to make a realm of.
+    /// Gives it `modules` (host modules first), to make a realm of. A copy of a [`Zygote`] that was made with other
+    /// options than these, or with another runtime, is replaced by a worker that was not.
     ///
     /// # Errors
     ///
     /// See [`ProcessError`]. The worker is gone then.
     pub fn open(self, options: &RealmOptions, modules: &[Arc<Verified>], now: Now) -> Result<Opening, ProcessError> {
+        let known = match &self.origin {
+            Some(origin) if !origin.suits(options, modules) => {
+                return Self::start(self.options.clone())?.open(options, modules, now);
+            }
+            // The runtime, which comes first.
+            Some(_) => 1,
+            None => 0,
+        };
+        // The last is the extension's own, which no other worker needs.
+        let shared = modules.len().saturating_sub(1).max(1) - known;
+        self.tell(options, &modules[known..], shared, now, ToWorker::Open).map(Opening)
+    }
+
+    /// Tells it what to do, with modules of which the first `shared` lie where other workers find them, too.
+    fn tell(
+        self,
+        options: &RealmOptions,
+        modules: &[Arc<Verified>],
+        shared: usize,
+        now: Now,
+        message: fn(Box<Open>) -> ToWorker,
+    ) -> Result<ProcessRealm, ProcessError> {
         let socket = Arc::new(self.socket);
         let mut realm = ProcessRealm {
             worker: self.worker,
@@ -148,11 +176,9 @@ impl Spare {
         realm.await_hello()?;
         let shelf = realm.options.shelf.clone();
         let mut memories = Vec::new();
-        // The last is the extension's own, which no other worker needs.
-        let shared = modules.len().saturating_sub(1).clamp(1, files::MOST);
         let artifacts = modules.iter().enumerate().map(|(index, verified)| {
-            let memory = shelf.as_ref().filter(|_| index < shared).and_then(|shelf| shelf.memory(verified));
-            let on_shelf = memory.map(|memory| {
+            let shelf = shelf.as_ref().filter(|_| index < shared.min(files::MOST));
+            let on_shelf = shelf.and_then(|shelf| shelf.memory(verified)).map(|memory| {
                 memories.push(memory);
                 memories.len() - 1
             });
@@ -165,8 +191,8 @@ impl Spare {
         }
         // Our own code runs first, and a machine that is busy may take its time with a process that is new.
         realm.begin(realm.options.turn.max(realm.options.hello));
-        realm.send(|out| ToWorker::Open(Box::new(open)).encode(out)).map_err(ProcessError::Ended)?;
-        Ok(Opening(realm))
+        realm.send(|out| message(Box::new(open)).encode(out)).map_err(ProcessError::Ended)?;
+        Ok(realm)
     }
 }
 
@@ -420,6 +446,7 @@ impl ProcessRealm {
             FromWorker::Call(_) => "a hostcall",
             FromWorker::Yielded(_) => "a yield",
             FromWorker::Ended(_) => "its end",
+            FromWorker::Forked { .. } => "that it was copied",
         };
         self.end(Termination::Protocol { detail: format!("the worker sent {said} out of turn") })
     }

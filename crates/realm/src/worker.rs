@@ -12,6 +12,9 @@
 //! The order inside: close what was inherited, die with the parent, be the first to go when memory is short, say hello,
 //! take the modules from the socket and from memory that came over it, make the engine, load the time zone, seal, and only then run code, our own runtime
 //! first.
+//!
+//! A *zygote* runs the runtime unsealed, and no other code ever. It makes a copy of itself for each socket that it is
+//! sent; the copy is a worker from its first step on, with the runtime behind it.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::is_worker;
@@ -39,13 +42,16 @@ mod linux {
     use crate::seal::{self, Walls};
     use bytes::Bytes;
     use pijs_artifact::{Artifact, Module, Verified};
-    use pijs_engine::{EngineRealm, SyncHost, engine_build, map_sealed_memory};
+    use pijs_engine::{
+        EngineRealm, Forked, SyncHost, close_inherited_files, engine_build, fork_for_parent, map_sealed_memory,
+        replace_stdin,
+    };
     use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
     use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
     use pijs_protocol::wire::RealmOptions;
     use pijs_protocol::{HostCall, HostResult, HostcallError, Now, SyncReply, Termination, Yield, guard};
     use rustix::net::RecvFlags;
-    use rustix::process::{Signal, set_parent_process_death_signal};
+    use rustix::process::{Signal, set_parent_process_death_signal, setpgid};
     use std::collections::BTreeMap;
     use std::io;
     use std::ops::ControlFlow;
@@ -87,44 +93,106 @@ mod linux {
         now: Now,
     }
 
+    /// An engine that has evaluated the runtime.
+    struct Raised {
+        engine: EngineRealm,
+        /// What the runtime had to say.
+        said: Yield,
+    }
+
     #[expect(clippy::exit, reason = "a worker has no caller to return to, and its host may be gone")]
     pub(super) fn run() -> ! {
         // A message on stderr would be a forbidden call; what panics under the engine is reported.
         std::panic::set_hook(Box::new(|_| {}));
-        if guard::is_up("realm.inherited-files") {
-            // What stays open on a system that cannot close it is behind the filter.
-            let _ = pijs_engine::close_inherited_files();
-        }
-        if guard::is_up("realm.death-signal") {
-            // Should the parent be gone already, the socket is at its end and the first read says so.
-            let _ = set_parent_process_death_signal(Some(Signal::KILL));
-        }
+        begin();
         if guard::is_up("realm.oom-score") {
             // Anybody may raise their own; without a `/proc` the system's own order holds.
             let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
         }
-        let mut host = Host { link: Link::new(Stdin(io::stdin())), now: Now::default() };
-        let served = host.serve();
+        let mut host = Host::new();
+        let served = host.serve(None);
         std::process::exit(match served {
             Ok(()) | Err(LinkError::Closed) => 0,
             Err(LinkError::Frame(_) | LinkError::GaveUp) => 1,
         })
     }
 
+    /// What each process does first, copies too.
+    fn begin() {
+        if guard::is_up("realm.inherited-files") {
+            // What stays open on a system that cannot close it is behind the filter.
+            let _ = close_inherited_files();
+        }
+        if guard::is_up("realm.death-signal") {
+            // Should the parent be gone already, the socket is at its end and the first read says so.
+            let _ = set_parent_process_death_signal(Some(Signal::KILL));
+        }
+    }
+
     impl Host {
-        fn serve(&mut self) -> Result<(), LinkError> {
+        fn new() -> Self {
+            Self { link: Link::new(Stdin(io::stdin())), now: Now::default() }
+        }
+
+        /// Serves one realm, or begins as a zygote. `raised` is what a copy has of its zygote.
+        fn serve(&mut self, raised: Option<Raised>) -> Result<(), LinkError> {
             self.send(FromWorker::Hello { wire: WIRE_VERSION })?;
             let Ok(files) = files::receive(io::stdin()) else { return Err(LinkError::Closed) };
-            let ToWorker::Open(open) = self.receive()? else { return Ok(()) };
-            let Open { options, now, artifacts } = *open;
-            let mut engine = match prepare(&options, artifacts, files) {
+            match self.receive()? {
+                ToWorker::Open(open) => self.serve_realm(*open, files, raised),
+                ToWorker::Raise(open) if raised.is_none() => self.serve_copies(*open, files),
+                // Only a host with a bug says that here.
+                _ => Ok(()),
+            }
+        }
+
+        /// Evaluates the runtime and makes a copy of this process for each socket that comes; also returns in each copy,
+        /// when it has served.
+        fn serve_copies(&mut self, open: Open, files: Vec<OwnedFd>) -> Result<(), LinkError> {
+            let prepared = engine(&open.options).and_then(|mut engine| {
+                add_modules(&mut engine, open.artifacts, files)?;
+                Ok(engine)
+            });
+            let mut engine = match prepared {
+                Ok(engine) => engine,
+                Err(message) => return self.send(FromWorker::Failed { message }),
+            };
+            // Nobody is to answer: whose call would it be?
+            let said = match engine.start(open.now, &mut Nobody) {
+                Ok(said) => said,
+                Err(termination) => return self.send(FromWorker::Ended(termination)),
+            };
+            self.send(FromWorker::Yielded(said.clone()))?;
+            loop {
+                let Ok(sockets) = files::receive(io::stdin()) else { return Err(LinkError::Closed) };
+                for socket in sockets {
+                    match fork_for_parent() {
+                        Ok(Forked::Caller(process)) => self.send(FromWorker::Forked { process })?,
+                        Ok(Forked::Copy) => return begin_copy(socket)?.serve(Some(Raised { engine, said })),
+                        Err(error) => self.send(FromWorker::Failed { message: error.to_string() })?,
+                    }
+                }
+            }
+        }
+
+        fn serve_realm(&mut self, open: Open, files: Vec<OwnedFd>, raised: Option<Raised>) -> Result<(), LinkError> {
+            let Open { options, now, artifacts } = open;
+            let (engine, said) = match raised {
+                Some(Raised { engine, said }) => (Ok(engine), Some(said)),
+                None => (engine(&options), None),
+            };
+            let prepared = engine.and_then(|mut engine| {
+                add_modules(&mut engine, artifacts, files)?;
+                Ok(engine)
+            });
+            let mut engine = match prepared {
                 Ok(engine) => engine,
                 Err(message) => return self.send(FromWorker::Failed { message }),
             };
             let sealed = seal::this_process(options.limits.memory_bytes, Walls::standing());
             self.send(FromWorker::Ready(sealed))?;
             self.now = now;
-            let mut done = engine.start(now, self);
+            let mut done = said.map_or_else(|| engine.start(now, self), Ok);
             loop {
                 match done {
                     Ok(done) => self.send_yield(done)?,
@@ -134,7 +202,7 @@ mod linux {
                     ToWorker::Deliver(delivery) => engine.turn(*delivery, self),
                     ToWorker::Delta { seq, now, delta } => engine.stream(seq, now, &delta, self),
                     // Only a host with a bug says that here.
-                    ToWorker::Open(_) | ToWorker::Reply(_) => return Ok(()),
+                    ToWorker::Open(_) | ToWorker::Raise(_) | ToWorker::Reply(_) => return Ok(()),
                 };
             }
         }
@@ -162,7 +230,7 @@ mod linux {
                 ToWorker::Deliver(delivery) => self.now = delivery.now,
                 ToWorker::Delta { now, .. } => self.now = *now,
                 ToWorker::Reply(reply) => self.now = reply.now,
-                ToWorker::Open(_) => {}
+                ToWorker::Open(_) | ToWorker::Raise(_) => {}
             }
             Ok(message)
         }
@@ -196,16 +264,39 @@ mod linux {
         ControlFlow::Continue(())
     }
 
-    /// Everything that needs the system: after this the process can be sealed.
-    fn prepare(options: &RealmOptions, artifacts: Vec<Code>, files: Vec<OwnedFd>) -> Result<EngineRealm, String> {
+    /// A runtime that is evaluated for many asks nobody.
+    struct Nobody;
+
+    impl SyncHost for Nobody {
+        fn call(&mut self, call: HostCall) -> SyncReply {
+            let error = HostcallError::invalid("too_early", "the runtime called its host while it was evaluated");
+            SyncReply { result: HostResult::failed(call.call_id, error), now: Now::default(), state: None }
+        }
+    }
+
+    /// The first steps of a copy: what it has of the zygote's beside memory is given up.
+    fn begin_copy(socket: OwnedFd) -> Result<Host, LinkError> {
+        // Its own group: a signal for one worker is for no other.
+        let _ = setpgid(None, None);
+        replace_stdin(socket).map_err(|_| LinkError::Closed)?;
+        begin();
+        Ok(Host::new())
+    }
+
+    /// An engine without modules. With [`add_modules`] everything that needs the system: after both the process can be sealed.
+    fn engine(options: &RealmOptions) -> Result<EngineRealm, String> {
+        let engine = EngineRealm::new(options).map_err(|error| error.to_string())?;
+        engine.load_time_zone().map_err(|error| error.to_string())?;
+        Ok(engine)
+    }
+
+    fn add_modules(engine: &mut EngineRealm, artifacts: Vec<Code>, files: Vec<OwnedFd>) -> Result<(), String> {
         let memories: io::Result<Vec<_>> = files.into_iter().map(map_sealed_memory).collect();
         let memories = memories.map_err(|error| format!("no memory of shared modules: {error}"))?;
-        let mut engine = EngineRealm::new(options).map_err(|error| error.to_string())?;
-        engine.load_time_zone().map_err(|error| error.to_string())?;
         for code in artifacts {
             engine.add_modules(Arc::new(Verified::from_parent(artifact(code, &memories)?)));
         }
-        Ok(engine)
+        Ok(())
     }
 
     /// Cuts `bytes` into pieces of these lengths, none of which is copied.

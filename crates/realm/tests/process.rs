@@ -4,6 +4,7 @@
 
 mod ahead;
 mod attempts;
+mod forked;
 mod hostile;
 mod support;
 
@@ -16,6 +17,7 @@ use pijs_realm::{
 };
 use rustix::process::{Pid, Signal, getpgid, kill_process, test_kill_process};
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
     let mut trials: Vec<Trial> = TESTS
         .iter()
         .chain(ahead::TESTS)
+        .chain(forked::TESTS)
         .map(|(name, test)| {
             Trial::test(*name, move || {
                 test();
@@ -35,6 +38,14 @@ fn main() -> ExitCode {
             })
         })
         .collect();
+    trials.extend(TESTS.iter().chain(hostile::TESTS).map(|(name, test)| {
+        Trial::test(format!("forked::{name}"), move || {
+            FORKED.set(true);
+            test();
+            FORKED.set(false);
+            Ok(())
+        })
+    }));
     trials.extend(hostile::TESTS.iter().map(|(name, test)| {
         Trial::test(format!("hostile::{name}"), move || {
             test();
@@ -92,7 +103,16 @@ impl SyncHost for Mirror {
     }
 }
 
+thread_local! {
+    /// Whether a realm begins as the copy of a zygote: every test is for both.
+    static FORKED: Cell<bool> = const { Cell::new(false) };
+}
+
 fn open_with(options: &RealmOptions, process: ProcessOptions) -> (ProcessRealm, Yield) {
+    if FORKED.get() {
+        let modules = host_modules();
+        return forked::open(&mut forked::zygote(process, options, &modules), options, &modules);
+    }
     let opened = ProcessRealm::open(options, &[host_modules()], Now::default(), &mut NoHost, process);
     opened.unwrap_or_else(|error| panic!("{error}"))
 }

@@ -133,7 +133,13 @@ impl Guest {
         let mut host = Answers::default();
         realm.start(NOW, &mut host).expect("the fixture runtime starts");
         let mut guest = Self { realm, host, seq: 0 };
-        let load = Load { entry: EntryIndex(0), module: entry.to_owned(), path: entry.to_owned() };
+        let load = Load {
+            entry: EntryIndex(0),
+            module: entry.to_owned(),
+            path: entry.to_owned(),
+            extension: ExtensionId::new("guest"),
+            root: None,
+        };
         let loaded = guest.deliver(Message::Load(load)).expect("the guest loads");
         match loaded.messages.as_slice() {
             [Message::Register(register)] if register.ready => guest,

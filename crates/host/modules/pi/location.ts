@@ -2,10 +2,8 @@
  * `pi:pi/location`: where a module of the extension lies. A bundle lies nowhere, so `extc` turns
  * `import.meta.url`, `__dirname` and their like into calls of the one global that is defined here.
  *
- * The package's folder is a fact of the realm (`packageRoot`); reading below it needs no asking.
+ * The package's folder comes with the first entry that is loaded; reading below it needs no asking.
  */
-
-import { facts } from "pi:engine";
 
 /** The global, which `pi:web` makes when it is first used. */
 declare const URL: new (input: string, base: string) => { href: string };
@@ -21,6 +19,13 @@ interface Location {
 
 /** What stands for a folder when the host named none. */
 const NOWHERE = "/";
+
+let root = NOWHERE;
+
+/** Says where the package lies, before any of its modules runs. */
+export function setRoot(folder: string | undefined): void {
+  root = folder ?? NOWHERE;
+}
 
 /**
  * `file` is a name as `artifact.json` lists it: a path inside the package, `dep:NAME@VERSION/PATH` for a
@@ -65,7 +70,6 @@ function locate(file: string): Location {
 }
 
 function absolute(file: string): string {
-  const root: string = facts.packageRoot ?? NOWHERE;
   const dependency = /^dep:((?:@[^/@]+\/)?[^/@]+)@[^/]+(\/.*)?$/.exec(file);
   if (!dependency) return file === "" ? root : `${root === "/" ? "" : root}/${file}`;
   const [, name, rest = ""] = dependency;

@@ -9,8 +9,7 @@
 
 import "pi:web";
 import "pi:pi/constants";
-import "pi:pi/location";
-import { facts, send } from "pi:engine";
+import { send } from "pi:engine";
 import { onResult, onTimer } from "pi:hostcall";
 import { createApi } from "pi:pi/api";
 import { arrive, deafen } from "pi:pi/bus";
@@ -18,6 +17,7 @@ import { createCommandContext, createContext, withSystemPrompt } from "pi:pi/ctx
 import { Entry } from "pi:pi/entry";
 import { errorReport, sendError } from "pi:pi/errors";
 import { byHandle, withHandles } from "pi:pi/handles";
+import { setRoot } from "pi:pi/location";
 import { checksBashAnswers } from "pi:pi/profile";
 import { updater } from "pi:pi/providers";
 import { abortSignal, signalOf } from "pi:pi/signals";
@@ -35,6 +35,9 @@ interface Loaded {
 }
 
 const loaded: Loaded[] = [];
+
+/** Whose code this realm runs. */
+let extension = "";
 
 /** Taken before an extension could put something else in its place. */
 const { stringify } = JSON;
@@ -71,7 +74,9 @@ function defaultOf(value: any): unknown {
   return typeof value === "object" && value?.__esModule === true ? value.default : value;
 }
 
-function load(payload: { entry: number; module: string; path: string }): void {
+function load(payload: { entry: number; module: string; path: string; extension: string; root?: string }): void {
+  extension = payload.extension;
+  setRoot(payload.root);
   const entry = new Entry(payload.entry, payload.path);
   const ctx = createContext(entry.index);
   loaded[entry.index] = { entry, ctx, commandCtx: createCommandContext(entry.index) };
@@ -133,7 +138,6 @@ function withOperations(value: any, entry: number): unknown {
       this.update(typeof data === "string" ? data : decoder.decode(data, { stream: true }));
     return exec.call(value.operations, command, cwd, { onData, signal });
   }
-  const extension = facts.extension;
   return { operations: { exec: withHandles(run) }, $entry: entry, $extension: extension };
 }
 

@@ -59,7 +59,7 @@ fn protocol_end(lab: &Lab) -> Option<String> {
 #[test]
 fn what_only_the_host_says_ends_the_realm_that_says_it() {
     let cases = [
-        ("load", json!({ "entry": 0, "module": "m", "path": "p" })),
+        ("load", json!({ "entry": 0, "module": "m", "path": "p", "extension": "neighbour" })),
         ("tool_call", json!({ "tool_call_id": "t", "entry": 0, "handle": 1, "name": "wait", "input": {} })),
         ("slash_command", json!({ "slash_command_id": "s", "entry": 0, "handle": 1, "name": "hi", "args": "" })),
         ("event_hook", json!({ "event_id": "e", "entry": 0, "handle": 1, "event": "input", "payload": {} })),

@@ -3,12 +3,13 @@
 use super::options::{ProcessError, ProcessOptions};
 use crate::worker::{self, ARGUMENT};
 use pijs_protocol::guard;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Name under which a worker shows in a process list.
@@ -16,9 +17,18 @@ const NAME: &str = "pijs-worker";
 
 /// A worker process, dead or alive. Dropping it kills and reaps it.
 pub(super) struct Worker {
-    child: Child,
+    /// A child of this process. Not reaped before [`Worker::bury`], so the number names no other until then.
+    process: Pid,
     /// How it ended, once it was reaped.
-    end: Option<ExitStatus>,
+    end: Option<WaitStatus>,
+}
+
+/// The two ends of a worker's socket, the host's first, which waits no longer than `look_every` at a time.
+pub(super) fn sockets(look_every: Duration) -> io::Result<(UnixStream, UnixStream)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_read_timeout(Some(look_every))?;
+    ours.set_write_timeout(Some(look_every))?;
+    Ok((ours, theirs))
 }
 
 impl Worker {
@@ -29,10 +39,8 @@ impl Worker {
             let instead = "was started as one and went on".to_owned();
             return Err(ProcessError::NoWorker { program: options.program.clone(), instead });
         }
-        let spawn = || -> io::Result<(Child, UnixStream)> {
-            let (ours, theirs) = UnixStream::pair()?;
-            ours.set_read_timeout(Some(look_every))?;
-            ours.set_write_timeout(Some(look_every))?;
+        let spawn = || -> io::Result<(Pid, UnixStream)> {
+            let (ours, theirs) = sockets(look_every)?;
             let mut command = Command::new(&options.program);
             command.arg0(NAME).arg(ARGUMENT);
             if guard::is_up("realm.environment") {
@@ -42,6 +50,7 @@ impl Worker {
                 // Only in builds with switches, which the attack suite alone has.
                 command.env(guard::VARIABLE, guard::down().join(","));
             }
+            // `bury` reaps it, by its number.
             let child = command
                 .envs(options.time_zone.as_ref().map(|zone| ("TZ", zone)))
                 .current_dir("/")
@@ -51,47 +60,60 @@ impl Worker {
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .spawn()?;
-            Ok((child, ours))
+            Ok((Pid::from_child(&child), ours))
         };
         match spawn() {
-            Ok((child, socket)) => Ok((Self { child, end: None }, socket)),
+            Ok((process, socket)) => Ok((Self::of(process), socket)),
             Err(error) => Err(ProcessError::Spawn { program: options.program.clone(), error }),
         }
     }
 
+    /// A child of this process that nobody else waits for.
+    pub(super) fn of(process: Pid) -> Self {
+        Self { process, end: None }
+    }
+
     pub(super) fn id(&self) -> u32 {
-        self.child.id()
+        self.process.as_raw_nonzero().get().unsigned_abs()
     }
 
     /// A handle that becomes readable when the process has ended; `None` on kernels without one.
     pub(super) fn handle(&self) -> Option<OwnedFd> {
-        // Not reaped before `bury`, so the number cannot name another process.
-        let pid = Pid::from_raw(self.child.id().cast_signed()).filter(|_| self.end.is_none())?;
-        pidfd_open(pid, PidfdFlags::empty()).ok()
+        if self.end.is_some() {
+            return None;
+        }
+        pidfd_open(self.process, PidfdFlags::empty()).ok()
     }
 
     /// Whether it has not ended. What cannot be asked counts as alive: the first word will tell.
     pub(super) fn is_alive(&mut self) -> bool {
-        self.end = self.end.or_else(|| self.child.try_wait().ok().flatten());
+        if self.end.is_none() {
+            self.end = self.wait(WaitOptions::NOHANG).ok().flatten();
+        }
         self.end.is_none()
     }
 
     /// Whether it ended by the one signal that no program answers.
     pub(super) fn was_killed(&self) -> bool {
-        self.end.is_some_and(|status| status.signal() == Some(libc::SIGKILL))
+        self.end.is_some_and(|end| end.terminating_signal() == Some(libc::SIGKILL))
     }
 
     /// Kills and reaps it, and tells how it ended. The same answer ever after.
     pub(super) fn bury(&mut self) -> String {
         if self.is_alive() {
             // A worker that is dying already keeps the end it has.
-            let _ = self.child.kill();
-            match self.child.wait() {
-                Ok(status) => self.end = Some(status),
+            let _ = kill_process(self.process, Signal::KILL);
+            match self.wait(WaitOptions::empty()) {
+                Ok(end) => self.end = end,
                 Err(error) => return format!("and could not be waited for: {error}"),
             }
         }
         self.end.map(describe).unwrap_or_default()
+    }
+
+    fn wait(&self, how: WaitOptions) -> rustix::io::Result<Option<WaitStatus>> {
+        let waited = retry_on_intr(|| waitpid(Some(self.process), how))?;
+        Ok(waited.map(|(_, end)| end))
     }
 }
 
@@ -102,14 +124,14 @@ impl Drop for Worker {
 }
 
 /// How a process ended, in words.
-fn describe(status: ExitStatus) -> String {
-    match status.signal() {
+fn describe(end: WaitStatus) -> String {
+    match end.terminating_signal() {
         Some(libc::SIGSYS) => "killed by SIGSYS: it made a forbidden system call".to_owned(),
         Some(signal) => match name_of(signal) {
             Some(name) => format!("killed by {name}"),
             None => format!("killed by signal {signal}"),
         },
-        None => format!("exit status {}", status.code().unwrap_or_default()),
+        None => format!("exit status {}", end.exit_status().unwrap_or_default()),
     }
 }
 

@@ -1,0 +1,133 @@
+//! Workers that are copies of a zygote. What every worker has to do, they are asked in `process.rs`, too.
+
+use crate::run;
+use crate::support::{NoHost, channels, delta, host_modules, options};
+use pijs_artifact::Verified;
+use pijs_protocol::wire::{Limits, RealmOptions};
+use pijs_protocol::{ExtensionId, Now, Seq, Yield};
+use pijs_realm::{ProcessOptions, ProcessRealm, Realm, Shelf, Spare, Zygote};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+pub(crate) const TESTS: &[(&str, fn())] = &[
+    ("copies_share_no_value", copies_share_no_value),
+    ("a_copy_outlives_its_zygote", a_copy_outlives_its_zygote),
+    ("a_copy_is_for_any_extension", a_copy_is_for_any_extension),
+    ("a_copy_that_does_not_suit_is_replaced", a_copy_that_does_not_suit_is_replaced),
+    ("a_zygote_that_died_makes_no_copy", a_zygote_that_died_makes_no_copy),
+    ("copies_share_pages", copies_share_pages),
+];
+
+/// A zygote of these modules.
+pub(crate) fn zygote(process: ProcessOptions, options: &RealmOptions, modules: &Arc<Verified>) -> Zygote {
+    let spare = Spare::start(process).expect("a process");
+    Zygote::of(spare, options, modules, Now::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A realm that begins as a copy.
+pub(crate) fn open(zygote: &mut Zygote, options: &RealmOptions, modules: &Arc<Verified>) -> (ProcessRealm, Yield) {
+    let copy = zygote.fork().unwrap_or_else(|error| panic!("{error}"));
+    let opening = copy.open(options, &[Arc::clone(modules)], Now::default());
+    opening.and_then(|opening| opening.finish(&mut NoHost)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn parent_of(process: u32) -> u32 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it lives");
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:")).expect("the kernel tells");
+    line.trim().parse().expect("a number")
+}
+
+fn answers(realm: &mut ProcessRealm) {
+    assert_eq!(channels(&run(realm, 1, "a", Value::Null, &mut NoHost)), ["bus_event"]);
+}
+
+fn copies_share_no_value() {
+    let modules = host_modules();
+    let mut zygote = zygote(ProcessOptions::default(), &options(), &modules);
+    let mut realms: Vec<_> = (0..3).map(|_| open(&mut zygote, &options(), &modules).0).collect();
+    for (realm, expected) in realms.iter_mut().zip([["first"]; 3]) {
+        assert_eq!(channels(&run(realm, 1, "count", Value::Null, &mut NoHost)), expected);
+    }
+    assert_eq!(channels(&run(&mut realms[1], 2, "count", Value::Null, &mut NoHost)), ["again"]);
+}
+
+fn a_copy_outlives_its_zygote() {
+    let modules = host_modules();
+    let mut zygote = zygote(ProcessOptions::default(), &options(), &modules);
+    let (mut realm, _) = open(&mut zygote, &options(), &modules);
+    assert_eq!(parent_of(realm.id()), std::process::id(), "its host waits for it");
+    drop(zygote);
+    answers(&mut realm);
+    assert!(realm.stream(Seq(2), Now::default(), &delta("x"), &mut NoHost).is_ok());
+}
+
+fn a_copy_is_for_any_extension() {
+    let modules = host_modules();
+    let mut zygote = zygote(ProcessOptions::default(), &options(), &modules);
+    for name in ["one", "another"] {
+        let options = RealmOptions { extension: ExtensionId::new(name), ..options() };
+        let copy = zygote.fork().expect("a copy");
+        let id = copy.id();
+        let opening = copy.open(&options, &[Arc::clone(&modules)], Now::default()).expect("it takes the modules");
+        let (mut realm, _) = opening.finish(&mut NoHost).expect("it makes a realm");
+        assert_eq!(realm.id(), id, "it is the copy");
+        answers(&mut realm);
+    }
+}
+
+fn a_copy_that_does_not_suit_is_replaced() {
+    let modules = host_modules();
+    let mut zygote = zygote(ProcessOptions::default(), &options(), &modules);
+    let smaller = Limits { memory_bytes: 64 << 20, ..Limits::default() };
+    let facts = json!({ "cwd": "/elsewhere" }).as_object().cloned().expect("an object");
+    let others = [
+        (RealmOptions { limits: smaller, ..options() }, Arc::clone(&modules)),
+        (RealmOptions { facts, ..options() }, Arc::clone(&modules)),
+        (RealmOptions { seed: 7, ..options() }, Arc::clone(&modules)),
+        (options(), host_modules()),
+    ];
+    for (options, modules) in others {
+        let copy = zygote.fork().expect("a copy");
+        let id = copy.id();
+        let opening = copy.open(&options, &[modules], Now::default()).expect("another takes the modules");
+        let (mut realm, _) = opening.finish(&mut NoHost).expect("it makes a realm");
+        assert_ne!(realm.id(), id, "it would run with what the zygote was made with");
+        answers(&mut realm);
+    }
+}
+
+fn a_zygote_that_died_makes_no_copy() {
+    let modules = host_modules();
+    let spare = Spare::start(ProcessOptions::default()).expect("a process");
+    let id = Pid::from_raw(spare.id().cast_signed()).expect("a process");
+    let mut zygote = Zygote::of(spare, &options(), &modules, Now::default()).expect("it takes the modules");
+    let (mut realm, _) = open(&mut zygote, &options(), &modules);
+    kill_process(id, Signal::KILL).expect("it is ours");
+    let Err(error) = zygote.fork().map(drop) else { panic!("a dead process was copied") };
+    assert!(error.to_string().contains("crashed"), "{error}");
+    answers(&mut realm);
+}
+
+/// A copy's own memory is what it changed, which is less than a worker that was started has.
+fn copies_share_pages() {
+    let modules = host_modules();
+    let process = ProcessOptions { shelf: Some(Arc::new(Shelf::default())), ..ProcessOptions::default() };
+    let mut zygote = zygote(process.clone(), &options(), &modules);
+    let (copy, _) = open(&mut zygote, &options(), &modules);
+    let spare = Spare::start(process).expect("a process");
+    let opening = spare.open(&options(), &[modules], Now::default()).expect("it takes the modules");
+    let (started, _) = opening.finish(&mut NoHost).expect("it makes a realm");
+    let (copied, started) = (own_kb(copy.id()), own_kb(started.id()));
+    assert!(copied < started, "{copied} KB in a copy, {started} KB in a worker that was started");
+}
+
+/// Memory that no other process has.
+fn own_kb(process: u32) -> u64 {
+    let rollup = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).expect("the worker lives");
+    let of = |name| {
+        let line = rollup.lines().find_map(|line| line.strip_prefix(name)).expect("the kernel tells");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number")
+    };
+    of("Private_Clean:") + of("Private_Dirty:")
+}
