@@ -1,12 +1,20 @@
 //! Names that the bundler needs for itself inside a CommonJS module.
 //!
-//! Where such a module requires another, the bundler writes a call of a helper of its own. Packages that were bundled
-//! before bring helpers of the same names, and inside the module those would be called instead:
+//! Where such a module requires another, the bundler writes a call of a helper of its own, or of the other module. Packages that
+//! were bundled before bring helpers of the same names, and inside the module those would be called instead:
 //!
 //! ```text
 //! var __toCommonJS = (mod) => ...;              →   var __toCommonJS$own = (mod) => ...;
 //! module.exports = __toCommonJS(exported);      →   module.exports = __toCommonJS$own(exported);
 //! var net = require("net");                         var net = (init_net(), __toCommonJS(net_exports));   (the bundler)
+//! ```
+//!
+//! A name that is in the way otherwise the bundler changes itself: it appends `$1`, and does not look whether that name is
+//! taken, as it is in packages that the same bundler made:
+//!
+//! ```text
+//! const require_context = require("../context.cjs");           →   unchanged: the bundler makes it require_context$1
+//! const require_context$1 = require("../api/context.cjs");     →   const require_context$1$own = require("../api/context.cjs");
 //! ```
 //!
 //! The top level of an ES module is the bundler's to rename; it does.
@@ -27,12 +35,18 @@ pub(super) fn own_names(parsed: &Parsed, unresolved: Mark) -> Vec<Edit> {
         Program::Script(_) => true,
         Program::Module(module) => module.body.iter().all(|item| matches!(item, ModuleItem::Stmt(_))),
     };
-    if !is_commonjs || !HELPERS.iter().any(|name| parsed.source.contains(name)) {
+    if !is_commonjs || !HELPERS.iter().chain(&["$"]).any(|name| parsed.source.contains(name)) {
         return Vec::new();
     }
     let mut renamer = Renamer { parsed, unresolved, edits: Vec::new() };
     parsed.program.visit_with(&mut renamer);
     renamer.edits
+}
+
+/// Whether the bundler could come by this name when it changes another.
+fn is_numbered(name: &str) -> bool {
+    let number = name.rsplit_once('$').map(|(before, number)| !before.is_empty() && number.parse::<u32>().is_ok());
+    number.unwrap_or(false)
 }
 
 struct Renamer<'a> {
@@ -44,11 +58,11 @@ struct Renamer<'a> {
 impl Renamer<'_> {
     /// `key`: where the name is a member's name as well, as in `{ __toESM }`.
     fn rename(&mut self, ident: &Ident, key: bool) {
-        if ident.ctxt.outer() == self.unresolved || !HELPERS.contains(&ident.sym.as_str()) {
+        let name = ident.sym.as_str();
+        if ident.ctxt.outer() == self.unresolved || !(HELPERS.contains(&name) || is_numbered(name)) {
             return;
         }
         let (start, end) = self.parsed.range(ident.span);
-        let name = &ident.sym;
         let text = if key { format!("{name}: {name}$own") } else { format!("{name}$own") };
         self.edits.push(Edit { start, end, text });
     }

@@ -50,13 +50,24 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
             imports.iter().flat_map(|site| &site.names).any(|imported| pi::makes_own_tool(&imported.name));
         let Growing { edits: more, insertions } = growing::growing(&parsed, &names.bindings);
         edits.extend(more);
-        edits.extend(helpers::own_names(&parsed, unresolved));
         edits.extend(constants::assigned(&parsed));
-        edits.sort_by_key(|edit| (edit.start, edit.end));
-        edits.dedup();
+        let edits = joined(edits, helpers::own_names(&parsed, unresolved));
         let awaits = awaits::awaits(&parsed);
         ModuleScan { imports, uses, findings: findings.found, edits, insertions, awaits, source: source.clone() }
     })
+}
+
+/// All edits in their order. A name is changed everywhere or nowhere: where something else is changed at one of its places,
+/// nowhere.
+fn joined(edits: Vec<Edit>, names: Vec<Edit>) -> Vec<Edit> {
+    let in_order = |mut edits: Vec<Edit>| {
+        edits.sort_by_key(|edit| (edit.start, edit.end));
+        edits.dedup();
+        edits
+    };
+    let both = in_order([edits.as_slice(), names.as_slice()].concat());
+    let is_apart = both.array_windows().all(|[before, after]| before.end <= after.start);
+    if is_apart { both } else { in_order(edits) }
 }
 
 /// First pass: what names stand for. Sets are looked up, never iterated.
