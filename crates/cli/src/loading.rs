@@ -126,7 +126,8 @@ async fn load(
 ) -> Result<()> {
     let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
     let metadata = output.metadata();
-    let mut profile = Profile::new(found.id.as_str()).at(&found.root);
+    let mut profile =
+        Profile::new(found.id.as_str()).at(&found.root).with_inputs(metadata.inputs.keys().map(String::as_str));
     profile.artifact_id = Some(metadata.artifact.clone());
     if let Some(known) = grant(dispatcher, desk, found, &profile, &metadata)? {
         host.pin_tools(&found.id, known);

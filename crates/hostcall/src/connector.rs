@@ -8,7 +8,7 @@ use crate::flight::Flight;
 use crate::gate::{Decision, Permit};
 use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostcallError, Now};
 use serde_json::{Map, Value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -163,6 +163,8 @@ pub struct Profile {
     pub extension: ExtensionId,
     /// Folder of its package; readable without asking.
     pub package_root: Option<PathBuf>,
+    /// Folders of packages beside it whose code is compiled into it; readable as well.
+    pub dependencies: Vec<PathBuf>,
     /// `sha256:HEX` of its artifact, for the ledger.
     pub artifact_id: Option<String>,
 }
@@ -170,7 +172,7 @@ pub struct Profile {
 impl Profile {
     /// A profile with only a name, as a loose file or a test has it.
     pub fn new(extension: impl Into<ExtensionId>) -> Self {
-        Self { extension: extension.into(), package_root: None, artifact_id: None }
+        Self { extension: extension.into(), package_root: None, dependencies: Vec::new(), artifact_id: None }
     }
 
     /// Names the package's folder.
@@ -179,6 +181,40 @@ impl Profile {
         self.package_root = Some(package_root.into());
         self
     }
+
+    /// Names the packages whose code is compiled into it, by what an artifact lists as its inputs
+    /// (`dep:NAME@VERSION/PATH`): those lie in the `node_modules` folder that the package itself lies in.
+    #[must_use]
+    pub fn with_inputs<'a>(mut self, inputs: impl IntoIterator<Item = &'a str>) -> Self {
+        let modules = self.package_root.as_deref().and_then(|root| {
+            root.ancestors()
+                .skip(1)
+                .take(2)
+                .find(|folder| folder.file_name().is_some_and(|name| name == "node_modules"))
+        });
+        if let Some(modules) = modules {
+            let mut names: Vec<&str> = inputs.into_iter().filter_map(dependency).collect();
+            names.sort_unstable();
+            names.dedup();
+            self.dependencies = names.into_iter().map(|name| modules.join(name)).collect();
+        }
+        self
+    }
+
+    /// The folder that a path lies in: the package's, or that of one whose code is compiled into it.
+    pub fn own_folder(&self, path: &Path) -> Option<&Path> {
+        self.package_root.iter().chain(&self.dependencies).map(PathBuf::as_path).find(|folder| path.starts_with(folder))
+    }
+}
+
+/// The package that an input of an artifact is from, if it is not the artifact's own.
+fn dependency(input: &str) -> Option<&str> {
+    let rest = input.strip_prefix("dep:")?;
+    // The first character may be that of a scope.
+    let version = rest.get(1..)?.find('@')? + 1;
+    let name = &rest[..version];
+    let is_plain = name.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    is_plain.then_some(name)
 }
 
 /// What a realm is doing while it calls.

@@ -91,9 +91,11 @@ impl Places {
     }
 
     /// Whether reading `path` needs no asking: project, own package, `.pi` folders, and where pi's script would be.
-    pub fn reads_freely(&self, path: &Path, package_root: Option<&Path>) -> bool {
+    ///
+    /// `own` is the folder of the package, or of one that is compiled into it.
+    pub fn reads_freely(&self, path: &Path, own: Option<&Path>) -> bool {
         path.starts_with(&self.project)
-            || package_root.is_some_and(|root| path.starts_with(root))
+            || own.is_some_and(|folder| path.starts_with(folder))
             || path.starts_with(&self.agent_dir)
             || path.strip_prefix(&self.home).is_ok_and(|rest| rest.starts_with(".pi"))
             || path == Path::new(OWN_SCRIPT)
@@ -117,9 +119,9 @@ impl Places {
 
     /// What stands above every mode and grant at `path`. The own package stays readable although
     /// it lies in the protected store.
-    pub fn protection(&self, path: &Path, package_root: Option<&Path>) -> Protection {
+    pub fn protection(&self, path: &Path, own: Option<&Path>) -> Protection {
         let found = self.protected(path);
-        if found == Protection::All && package_root.is_some_and(|root| path.starts_with(root)) {
+        if found == Protection::All && own.is_some_and(|folder| path.starts_with(folder)) {
             return Protection::Write;
         }
         found

@@ -28,6 +28,11 @@ struct Case {
     grants: Vec<Grant>,
     #[serde(default)]
     deny: Vec<Capability>,
+    /// Folder of the package.
+    package: Option<String>,
+    /// What its artifact was made of.
+    #[serde(default)]
+    inputs: Vec<String>,
     call: Call,
     expect: String,
     rule: Option<String>,
@@ -56,7 +61,9 @@ fn run(case: &Case) -> (String, Option<String>) {
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
     let policy = Policy { mode: case.mode, default_caps: Vec::new(), deny_caps: case.deny.clone() };
     let gate = Gate::builder(policy, places).build();
-    let profile = Arc::new(Profile::new("path:/x").at("/pkg"));
+    let package = case.package.as_deref().unwrap_or("/pkg");
+    let profile = Profile::new("path:/x").at(package).with_inputs(case.inputs.iter().map(String::as_str));
+    let profile = Arc::new(profile);
     gate.set_grants(&profile, &case.grants, Default::default()).expect("the grants compile");
     let sink = MemorySink::new();
     let ledger = Ledger::new(LedgerOptions::default(), sink.clone());

@@ -1,7 +1,8 @@
 //! What a call of a host function means: file, program, server.
 
-use super::bindings::Text;
+use super::bindings::{Text, text_of};
 use super::uses::Uses;
+use swc_core::ecma::ast::{Expr, ExprOrSpread, Lit};
 
 /// Notes the use of `name` of host module `module` (without `node:`), called with `first` or only mentioned.
 pub(super) fn see_host_function(uses: &mut Uses, module: &str, name: &str, first: Option<Text>) {
@@ -60,4 +61,18 @@ pub(super) fn host(text: &Text) -> Option<String> {
     };
     let plain = |character: char| character.is_ascii_alphanumeric() || "-.:[]".contains(character);
     (!authority.is_empty() && authority.chars().all(plain)).then(|| authority.to_ascii_lowercase())
+}
+
+/// What packages call to have the global object, wherever they run: `Function("return this")`. It needs no compiler.
+pub(super) const GLOBAL_OBJECT: &str = "(() => globalThis)";
+
+/// Whether these are the arguments for that.
+pub(super) fn is_global_object(arguments: &[ExprOrSpread]) -> bool {
+    match arguments {
+        [ExprOrSpread { spread: None, expr }] => match &**expr {
+            Expr::Lit(Lit::Str(body)) => text_of(body).trim().trim_end_matches(';').trim_end() == "return this",
+            _ => false,
+        },
+        _ => false,
+    }
 }

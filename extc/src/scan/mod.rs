@@ -24,6 +24,7 @@ mod helpers;
 mod offers;
 mod patches;
 mod pi;
+mod umd;
 mod uses;
 mod walk;
 
@@ -87,4 +88,17 @@ pub(crate) struct ScanOptions<'a> {
 /// Scans one parsed module.
 pub(crate) fn scan(parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
     walk::walk(parsed, options)
+}
+
+/// All edits in their order. A name is changed everywhere or nowhere: where something else is changed at one of its places,
+/// nowhere.
+fn joined(edits: Vec<Edit>, names: Vec<Edit>) -> Vec<Edit> {
+    let in_order = |mut edits: Vec<Edit>| {
+        edits.sort_by_key(|edit| (edit.start, edit.end));
+        edits.dedup();
+        edits
+    };
+    let both = in_order([edits.as_slice(), names.as_slice()].concat());
+    let is_apart = both.array_windows().all(|[before, after]| before.end <= after.start);
+    if is_apart { both } else { in_order(edits) }
 }

@@ -6,6 +6,7 @@ use super::growing::{self, Growing};
 use super::uses::Uses;
 use super::{
     Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, awaits, calls, constants, helpers, offers, patches, pi,
+    umd,
 };
 use crate::parse::Parsed;
 use crate::rewrite::{Location, computed_import, location};
@@ -51,23 +52,11 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         let Growing { edits: more, insertions } = growing::growing(&parsed, &names.bindings);
         edits.extend(more);
         edits.extend(constants::assigned(&parsed));
-        let edits = joined(edits, helpers::own_names(&parsed, unresolved));
+        edits.extend(umd::given(&parsed, &names.bindings));
+        let edits = super::joined(edits, helpers::own_names(&parsed, unresolved));
         let awaits = awaits::awaits(&parsed);
         ModuleScan { imports, uses, findings: findings.found, edits, insertions, awaits, source: source.clone() }
     })
-}
-
-/// All edits in their order. A name is changed everywhere or nowhere: where something else is changed at one of its places,
-/// nowhere.
-fn joined(edits: Vec<Edit>, names: Vec<Edit>) -> Vec<Edit> {
-    let in_order = |mut edits: Vec<Edit>| {
-        edits.sort_by_key(|edit| (edit.start, edit.end));
-        edits.dedup();
-        edits
-    };
-    let both = in_order([edits.as_slice(), names.as_slice()].concat());
-    let is_apart = both.array_windows().all(|[before, after]| before.end <= after.start);
-    if is_apart { both } else { in_order(edits) }
 }
 
 /// First pass: what names stand for. Sets are looked up, never iterated.
@@ -369,6 +358,9 @@ impl Walker<'_> {
             && bindings.is_global(ident)
         {
             match &*ident.sym {
+                "Function" if calls::is_global_object(&call.args) => {
+                    self.edit(call.span, calls::GLOBAL_OBJECT);
+                }
                 "eval" | "Function" => {
                     let at = self.at(call.span);
                     self.findings.eval(&ident.sym, at);
@@ -463,7 +455,9 @@ impl Visit for Walker<'_> {
     fn visit_new_expr(&mut self, new: &NewExpr) {
         let first = new.args.as_ref().and_then(|args| args.first());
         let at = self.at(new.span);
-        if self.is_global(&new.callee, "Function") {
+        if self.is_global(&new.callee, "Function") && new.args.as_deref().is_some_and(calls::is_global_object) {
+            self.edit(new.span, calls::GLOBAL_OBJECT);
+        } else if self.is_global(&new.callee, "Function") {
             self.findings.eval("new Function", at);
         } else if self.is_global(&new.callee, "Worker") {
             self.findings.worker(at);
@@ -475,6 +469,10 @@ impl Visit for Walker<'_> {
     }
 
     fn visit_member_expr(&mut self, member: &MemberExpr) {
+        if self.is_global(&member.obj, "require") && member_name(&member.prop).as_deref() == Some("resolve") {
+            self.edit(member.span, format!("{}.requireResolve", location(self.options.file, Location::Object)));
+            return;
+        }
         if is_import_meta(&member.obj) {
             if matches!(member_name(&member.prop).as_deref(), Some("url" | "dirname" | "filename" | "resolve")) {
                 self.edit(member.obj.span(), location(self.options.file, Location::Object));

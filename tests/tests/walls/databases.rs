@@ -54,8 +54,9 @@ impl Databases {
         self.call(capability, json!({ "op": "open", "path": path }), None).output.get("db").cloned()
     }
 
+    /// With the longest patience: what is asked about here is memory, and the machine may be busy.
     fn exec(&self, db: &Value, sql: &str) -> HostResult {
-        self.call("read", json!({ "op": "exec", "db": db, "sql": sql }), None)
+        self.call("read", json!({ "op": "exec", "db": db, "sql": sql }), Some(600_000))
     }
 
     fn close(&self, db: &Value) {

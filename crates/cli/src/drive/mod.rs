@@ -560,7 +560,8 @@ async fn load_package(
 ) -> Result<Vec<(String, String)>> {
     let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
     let metadata = output.metadata();
-    let mut profile = Profile::new(found.id.as_str()).at(&found.root);
+    let mut profile =
+        Profile::new(found.id.as_str()).at(&found.root).with_inputs(metadata.inputs.keys().map(String::as_str));
     profile.artifact_id = Some(metadata.artifact.clone());
     dispatcher
         .gate()

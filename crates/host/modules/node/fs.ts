@@ -17,7 +17,7 @@ import { run, runSync } from "pi:node/fs/requests";
 import type { Request } from "pi:node/fs/requests";
 import { defineLazy } from "pi:web/lazy";
 import promiseForms, { writeArguments } from "node:fs/promises";
-import { BigIntStats, Dirent as DirentClass, Stats as StatsClass } from "pi:node/fs/stats";
+import { Dirent as DirentClass, Stats as StatsClass } from "pi:node/fs/stats";
 
 type Done = (error: any, ...values: any[]) => void;
 
@@ -289,7 +289,7 @@ export async function openAsBlob(path: unknown, options?: { type?: string }): Pr
 }
 
 const fs = {
-  F_OK, R_OK, W_OK, X_OK, Dir, Dirent, Stats, BigIntStats, access, accessSync, appendFile, appendFileSync, chmod, chmodSync, chown, chownSync,
+  F_OK, R_OK, W_OK, X_OK, Dir, Dirent, Stats, access, accessSync, appendFile, appendFileSync, chmod, chmodSync, chown, chownSync,
   close, closeSync, constants, copyFile, copyFileSync, cp, cpSync, createReadStream, createWriteStream, exists, existsSync,
   fchmod, fchmodSync, fchown, fchownSync, fdatasync, fdatasyncSync, fstat, fstatSync, fsync, fsyncSync, ftruncate, ftruncateSync,
   futimes, futimesSync, lchmod, lchmodSync, lchown, lchownSync, link, linkSync, lstat, lstatSync, lutimes, lutimesSync,

@@ -2,34 +2,27 @@
  * `node:module`: `createRequire` for host modules.
  *
  * Packages and files are bundled by extc, so what is left for `require` at run time are builtins, pi's own
- * packages, and things that are not there: those throw MODULE_NOT_FOUND as Node's do.
+ * packages, files of JSON, and things that are not there: those throw MODULE_NOT_FOUND as Node's do.
  */
 
 import { importSync } from "pi:engine";
-import { checkString, coded } from "pi:node/errors";
+import { checkString } from "pi:node/errors";
 import { absent, refuse } from "pi:node/refuse";
+import { type Resolve, builtinModules, isBuiltin, notFound, readJson, resolver } from "pi:node/resolve";
 
-export const builtinModules = [
-  "assert", "assert/strict", "async_hooks", "buffer", "child_process", "cluster", "console", "constants", "crypto", "dgram", "diagnostics_channel",
-  "dns", "dns/promises", "domain", "events", "fs", "fs/promises", "http", "http2", "https", "inspector", "module", "net", "os", "path",
-  "path/posix", "path/win32", "perf_hooks", "process", "punycode", "querystring", "readline", "readline/promises", "repl", "stream",
-  "stream/consumers", "stream/promises", "stream/web", "string_decoder", "sys", "timers", "timers/promises", "tls", "trace_events", "tty",
-  "url", "util", "util/types", "v8", "vm", "wasi", "worker_threads", "zlib",
-];
+export { builtinModules, isBuiltin };
 
-export function isBuiltin(specifier: string): boolean {
-  const bare = specifier.startsWith("node:") ? specifier.slice(5) : specifier;
-  return builtinModules.includes(bare) || specifier === "node:sqlite" || specifier === "node:test";
-}
-
-function notFound(specifier: string, from: string): Error {
-  const error = coded(Error, "MODULE_NOT_FOUND", `Cannot find module '${specifier}'\nRequire stack:\n- ${from}`);
-  return Object.assign(error, { requireStack: [from] });
+function attempt(run: () => string): string | undefined {
+  try {
+    return run();
+  } catch {
+    return undefined;
+  }
 }
 
 interface Require {
   (specifier: string): any;
-  resolve: ((specifier: string) => string) & { paths(specifier: string): string[] | null };
+  resolve: Resolve;
   cache: Record<string, unknown>;
   extensions: Record<string, unknown>;
   main: undefined;
@@ -37,6 +30,7 @@ interface Require {
 
 export function createRequire(from: string | { href: string }): Require {
   const origin = typeof from === "string" ? from : from.href;
+  const resolve = resolver(origin);
   const load = (specifier: string): any => {
     checkString("id", specifier);
     // Modules of the host are its own, as they are for `import`.
@@ -46,16 +40,15 @@ export function createRequire(from: string | { href: string }): Require {
       namespace = importSync(isBuiltin(specifier) && !specifier.startsWith("node:") ? `node:${specifier}` : specifier);
     } catch (cause) {
       if (isBuiltin(specifier)) throw cause;
+      // Data is no code.
+      const file = attempt(() => resolve(specifier));
+      if (file?.endsWith(".json")) return readJson(file);
       throw Object.assign(notFound(specifier, origin), { cause });
     }
     return isBuiltin(specifier) && "default" in namespace ? namespace.default : namespace;
   };
-  const resolve = (specifier: string) => {
-    if (isBuiltin(specifier)) return specifier;
-    throw notFound(specifier, origin);
-  };
   return Object.assign(load, {
-    resolve: Object.assign(resolve, { paths: () => null }),
+    resolve,
     cache: Object.create(null) as Record<string, unknown>,
     extensions: Object.create(null) as Record<string, unknown>,
     main: undefined,

@@ -5,6 +5,8 @@
  * The package's folder comes with the first entry that is loaded; reading below it needs no asking.
  */
 
+import { importSync } from "pi:engine";
+
 /** The global, which `pi:web` makes when it is first used. */
 declare const URL: new (input: string, base: string) => { href: string };
 
@@ -13,6 +15,8 @@ interface Location {
   filename: string;
   dirname: string;
   resolve(specifier: string): string;
+  /** `require.resolve` of a CommonJS module. */
+  requireResolve: (specifier: string) => string;
   /** What stands for `import` where its target is computed; `load` is that `import` itself. */
   import(load: (target: string) => Promise<unknown>): (target: unknown) => Promise<unknown>;
 }
@@ -44,6 +48,9 @@ function locate(file: string): Location {
         new Error(`Cannot find package '${specifier}' imported from ${filename}: only relative paths are resolved at run time`),
         { code: "ERR_MODULE_NOT_FOUND" },
       );
+    },
+    get requireResolve() {
+      return importSync("pi:node/resolve").resolver(filename) as (specifier: string) => string;
     },
     import(load) {
       return async (target) => {

@@ -9,9 +9,23 @@ import { callSync } from "pi:hostcall";
 
 type Ints = Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array;
 
+/** A member of a buffer, as the getter that it is. */
+const getter = (name: string) => Object.getOwnPropertyDescriptor(ArrayBuffer.prototype, name)!.get!;
+const [byteLength, maxByteLength] = [getter("byteLength"), getter("maxByteLength")];
+
 export class SharedArrayBuffer extends ArrayBuffer {
   get growable(): boolean {
     return false;
+  }
+  // Own members, as packages look them up that tell one kind of buffer from the other.
+  override get byteLength(): number {
+    return Reflect.apply(byteLength, this, []);
+  }
+  get maxByteLength(): number {
+    return Reflect.apply(maxByteLength, this, []);
+  }
+  override slice(begin?: number, end?: number): SharedArrayBuffer {
+    return super.slice(begin as number, end) as SharedArrayBuffer;
   }
 }
 Object.defineProperty(SharedArrayBuffer.prototype, Symbol.toStringTag, { value: "SharedArrayBuffer", configurable: true });

@@ -14,8 +14,9 @@ import { fetch as hostFetch, Request, Response } from "pi:web/fetch";
 import type { RequestInit } from "pi:web/fetch";
 import { Headers } from "pi:web/headers";
 import { URL } from "pi:web/url";
+import { MessageEvent, WebSocket } from "pi:web/websocket";
 
-export { File, FormData, Headers, Request, Response };
+export { File, FormData, Headers, MessageEvent, Request, Response, WebSocket };
 
 /** Options of a connection that the host's client does not take from an extension. */
 const WAYS = ["ca", "cert", "key", "pfx", "passphrase", "socketPath", "lookup", "localAddress", "servername"];
@@ -104,6 +105,28 @@ export class ProxyAgent extends Dispatcher {
     super();
     this.refusal = "ProxyAgent";
   }
+}
+
+/** What hears of one request. */
+type Handler = Record<string, ((...args: unknown[]) => unknown) | undefined>;
+
+const HEARS = ["onRequestStart", "onRequestUpgrade", "onResponseStart", "onResponseData", "onResponseEnd", "onResponseError", "onBodySent"];
+
+/** Passes on what it hears: packages extend it. */
+export class DecoratorHandler {
+  constructor(handler: Handler) {
+    if (typeof handler !== "object" || handler === null) throw new TypeError("handler must be an object");
+    handlers.set(this, handler);
+  }
+}
+
+const handlers = new WeakMap<DecoratorHandler, Handler>();
+
+for (const name of HEARS) {
+  const value = function (this: DecoratorHandler, ...args: unknown[]) {
+    return handlers.get(this)?.[name]?.(...args);
+  };
+  Object.defineProperty(DecoratorHandler.prototype, name, { value, writable: true, configurable: true });
 }
 
 let dispatcher: Dispatcher | undefined;
@@ -205,4 +228,4 @@ export function upgrade(): never {
   throw notSupported("undici.upgrade", "use fetch or request");
 }
 
-export default { Agent, Client, Dispatcher, EnvHttpProxyAgent, File, FormData, Headers, Pool, ProxyAgent, Request, Response, connect, fetch, getGlobalDispatcher, pipeline, request, setGlobalDispatcher, stream, upgrade };
+export default { Agent, Client, DecoratorHandler, Dispatcher, EnvHttpProxyAgent, File, FormData, Headers, MessageEvent, Pool, ProxyAgent, Request, Response, connect, fetch, getGlobalDispatcher, pipeline, request, setGlobalDispatcher, stream, upgrade, WebSocket };

@@ -90,10 +90,54 @@ function framesOf(sites: Sites): string {
   let frames = "";
   for (let index = 0; index < sites.length; index++) {
     const site = sites[index]!;
-    const place = site.isNative() ? "native" : `${site.getFileName()}:${site.getLineNumber()}:${site.getColumnNumber()}`;
-    frames += `    at ${site.getFunctionName() || "<anonymous>"} (${place})\n`;
+    frames += `    at ${site.getFunctionName() || "<anonymous>"} (${placeOf(site)})\n`;
   }
   return frames;
+}
+
+/**
+ * What packages ask a frame beside what the engine tells. What it does not know is answered as V8 answers for a plain function
+ * of a strict module.
+ */
+const QUESTIONS: Record<string, (site: CallSite) => unknown> = {
+  getEnclosingColumnNumber: (site) => site.getColumnNumber(),
+  getEnclosingLineNumber: (site) => site.getLineNumber(),
+  getEvalOrigin: () => undefined,
+  getMethodName: () => null,
+  getPosition: () => 0,
+  getPromiseIndex: () => null,
+  getScriptHash: () => "",
+  getScriptNameOrSourceURL: (site) => site.getFileName(),
+  getThis: () => undefined,
+  getTypeName: () => null,
+  isAsync: () => false,
+  isEval: () => false,
+  isPromiseAll: () => false,
+  isToplevel: () => true,
+  toString: (site: CallSite) => (site.getFunctionName() ? `${site.getFunctionName()} (${placeOf(site)})` : placeOf(site)),
+};
+
+/** Where a frame is, as frames are written. */
+function placeOf(site: CallSite): string {
+  return site.isNative() ? "native" : `${site.getFileName()}:${site.getLineNumber()}:${site.getColumnNumber()}`;
+}
+
+let isComplete = false;
+
+/** Frames that answer all of V8's questions; they share one prototype. */
+function complete(sites: Sites): Sites {
+  if (!isComplete && sites.length > 0) {
+    isComplete = true;
+    const prototype = Object.getPrototypeOf(sites[0]);
+    for (const name of Object.keys(QUESTIONS)) {
+      const answer = QUESTIONS[name]!;
+      const value = function (this: CallSite) {
+        return answer(this);
+      };
+      Object.defineProperty(prototype, name, { value, writable: true, configurable: true });
+    }
+  }
+  return sites;
 }
 
 /** What the extension put in the place of the hook. */
@@ -106,7 +150,7 @@ function prepare(error: any, sites: Sites): unknown {
     const words = typeof message !== "string" ? undefined : error instanceof URIError ? "URI malformed" : translated(message);
     if (words !== undefined) error.message = words;
   }
-  return typeof own === "function" ? call(own as Prepare, Error, [error, sites]) : framesOf(sites);
+  return typeof own === "function" ? call(own as Prepare, Error, [error, complete(sites)]) : framesOf(sites);
 }
 
 (Error as any).prepareStackTrace = prepare;

@@ -118,8 +118,8 @@ impl Case<'_> {
         if self.is_denied_outright(access.capability()) {
             return Err(Refusal { reason: Reason::Policy, rule: Rule::DenyList });
         }
-        let package_root = self.profile.package_root.as_deref();
-        let mut protection = self.inner.places.protection(path, package_root);
+        let own = self.profile.own_folder(path);
+        let mut protection = self.inner.places.protection(path, own);
         if protection == Protection::All && path.starts_with(self.inner.places.sessions()) {
             protection = self.session_protection(access, path);
         }
@@ -129,7 +129,7 @@ impl Case<'_> {
             {
                 Err(Refusal { reason: Reason::ProtectedPath, rule: Rule::Protected })
             }
-            (_, Access::Read | Access::Look) if self.inner.places.reads_freely(path, package_root) => Ok(Allowed::Free),
+            (_, Access::Read | Access::Look) if self.inner.places.reads_freely(path, own) => Ok(Allowed::Free),
             (_, Access::Speak) if !self.speaks_freely(path) && guard::is_up("gate.socket") => self
                 .by_grant(access.capability(), |scope| scope.names_path(path))
                 .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::OutOfScope }),
