@@ -9,11 +9,14 @@
 //! assert!(lines[3].contains("\u{1b}[3mtwo"));
 //! ```
 
+mod styles;
 mod table;
 
 use crate::Limits;
 use crate::layout::{width, wrap_styled};
+use pijs_protocol::guard;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use styles::Styles;
 use table::Table;
 
 const RESET: &str = "\u{1b}[0m";
@@ -30,8 +33,15 @@ const FAINT: &str = "\u{1b}[2m";
 const BULLET: &str = "\u{1b}[36m";
 /// Longest rule across the screen.
 const RULE: usize = 80;
-/// Deepest nesting whose indentation is shown; deeper blocks stand as far in as this.
+/// Deepest nesting whose indentation is shown; deeper blocks stand as far in as this. A text says how deep it nests, and each
+/// line would have to be as long as that is deep.
 const DEEPEST: usize = 12;
+/// Longest text of a link in which its address is looked for.
+const LONGEST_LINK: usize = 1 << 12;
+
+fn deepest() -> usize {
+    if guard::is_up("terminal.nesting") { DEEPEST } else { usize::MAX }
+}
 
 /// Markdown of unknown origin as lines of at most `columns`.
 #[must_use]
@@ -58,7 +68,7 @@ struct Page {
     margins: Vec<Margin>,
     /// The line that is being collected, and the styles that hold.
     inline: String,
-    styles: Vec<&'static str>,
+    styles: Styles,
     /// Numbers of the lists that are open; a list without has none.
     lists: Vec<Option<u64>>,
     /// Addresses of open links and images, and where their text began.
@@ -76,7 +86,7 @@ impl Page {
             lines: Vec::new(),
             margins: Vec::new(),
             inline: String::new(),
-            styles: Vec::new(),
+            styles: Styles::default(),
             lists: Vec::new(),
             links: Vec::new(),
             code: None,
@@ -125,7 +135,7 @@ impl Page {
             }
             Tag::BlockQuote(_) => {
                 self.separate();
-                let bar = format!("{FAINT}│{RESET} ");
+                let bar = if self.is_deep() { String::new() } else { format!("{FAINT}│{RESET} ") };
                 self.margins.push(Margin { first: None, rest: bar });
                 self.styles.push(QUOTE);
             }
@@ -230,8 +240,13 @@ impl Page {
             }
             _ => "- ".to_owned(),
         };
-        let is_deep = self.margins.len() >= DEEPEST;
-        let rest = if is_deep { String::new() } else { " ".repeat(mark.len()) };
+        let rest = if self.is_deep() { String::new() } else { " ".repeat(mark.len()) };
+        if self.is_deep()
+            && let Some(outer) = self.margins.last_mut()
+        {
+            // Of items that begin on one line, the innermost has its mark.
+            outer.first = None;
+        }
         self.margins.push(Margin { first: Some(format!("{BULLET}{mark}{RESET}")), rest });
     }
 
@@ -249,21 +264,25 @@ impl Page {
         let Some((address, began)) = self.links.pop() else { return };
         let shown = self.inline.get(began..).unwrap_or_default();
         // What is shown is the address already.
-        if !address.is_empty() && !shown.contains(&address) {
+        if !address.is_empty() && (shown.len() > LONGEST_LINK || !shown.contains(&address)) {
             self.styled(FAINT, &format!(" ({address})"));
         }
     }
 
     fn open(&mut self, style: &'static str) {
-        self.styles.push(style);
-        self.inline.push_str(style);
+        if self.styles.push(style) {
+            self.inline.push_str(style);
+        }
+    }
+
+    fn is_deep(&self) -> bool {
+        self.margins.len() >= deepest()
     }
 
     fn close(&mut self) {
-        self.styles.pop();
-        self.inline.push_str(RESET);
-        for style in &self.styles {
-            self.inline.push_str(style);
+        if self.styles.pop() {
+            self.inline.push_str(RESET);
+            self.inline.push_str(&self.styles.held());
         }
     }
 
@@ -284,34 +303,33 @@ impl Page {
     /// Writes the line that was collected.
     fn flush(&mut self) {
         let line = std::mem::take(&mut self.inline);
+        let styles = self.styles.held();
         if width(&line) == 0 {
-            self.inline = line;
-            if self.styles.is_empty() {
-                self.inline.clear();
-            }
+            self.inline = styles;
             return;
         }
-        let styles = self.styles.concat();
         let end = if styles.is_empty() { "" } else { RESET };
         self.write(&format!("{styles}{line}{end}"));
-        for style in &self.styles {
-            self.inline.push_str(style);
-        }
+        self.inline.push_str(&styles);
+    }
+
+    /// The margins that are shown: the outer ones, and the innermost.
+    fn shown(&mut self) -> impl Iterator<Item = &mut Margin> {
+        let outer = self.margins.len().min(deepest());
+        let (outer, deep) = self.margins.split_at_mut(outer);
+        outer.iter_mut().chain(deep.last_mut())
     }
 
     /// Columns that are left beside the margins.
-    fn room(&self) -> usize {
-        let taken: usize = self.margins.iter().map(|margin| width(&margin.rest)).sum();
+    fn room(&mut self) -> usize {
+        let taken: usize = self.shown().map(|margin| width(&margin.rest)).sum();
         self.columns.saturating_sub(taken).max(1)
     }
 
     fn write(&mut self, line: &str) {
         for part in wrap_styled(line, self.room()) {
-            let margin: String = self
-                .margins
-                .iter_mut()
-                .map(|margin| margin.first.take().unwrap_or_else(|| margin.rest.clone()))
-                .collect();
+            let margin: String =
+                self.shown().map(|margin| margin.first.take().unwrap_or_else(|| margin.rest.clone())).collect();
             let line = format!("{margin}{part}");
             self.lines.push(crate::layout::slice(&line, 0, self.columns));
         }
@@ -321,7 +339,7 @@ impl Page {
         self.flush();
         if std::mem::take(&mut self.is_apart) && !self.lines.is_empty() {
             // Inside a quote the bar goes on; the blanks of a list would be nothing to see.
-            let margin: String = self.margins.iter().map(|margin| margin.rest.as_str()).collect();
+            let margin: String = self.shown().map(|margin| margin.rest.as_str()).collect();
             self.lines.push(margin.trim_end().to_owned());
         }
     }

@@ -44,6 +44,7 @@ mod port;
 mod put;
 mod screen;
 mod selections;
+mod shown;
 mod suggestions;
 mod surroundings;
 mod themes;

@@ -2,6 +2,7 @@
 //! room. An extension that draws its tool itself goes first; a tool that is not pi's shows its arguments and its text.
 
 use super::images;
+use super::shown;
 use super::transcript::Call;
 use pijs_terminal::layout::{clamp, wrap};
 use serde_json::Value;
@@ -67,7 +68,7 @@ pub(super) fn title(call: &Call, columns: usize, expanded: bool) -> Vec<String> 
     };
     let room = columns.saturating_sub(2);
     let mut lines = match said(call) {
-        Some(said) => wrap(&said, room),
+        Some(said) => wrap(&shown::first(&said, shown::MESSAGE), room),
         None => {
             let args =
                 if call.args.as_object().is_some_and(serde_json::Map::is_empty) { &Value::Null } else { &call.args };
@@ -120,8 +121,13 @@ fn folded(text: &str, part: Part, columns: usize, expanded: bool) -> Vec<String>
     if text.trim().is_empty() {
         return Vec::new();
     }
-    let mut lines = wrap(text, columns.saturating_sub(2));
-    let count = lines.len();
+    let part_of = match part {
+        Part::Last(_) => shown::last(text, shown::TEXT),
+        _ => shown::first(text, shown::TEXT),
+    };
+    let mut lines = wrap(&part_of, columns.saturating_sub(2));
+    let left_out = text.lines().count().saturating_sub(part_of.lines().count());
+    let count = lines.len() + left_out;
     if !expanded {
         match part {
             Part::First(most) if count > most => {
@@ -129,7 +135,7 @@ fn folded(text: &str, part: Part, columns: usize, expanded: bool) -> Vec<String>
                 lines.push(format!("... ({} more lines, ctrl+o to expand)", count - most));
             }
             Part::Last(most) if count > most => {
-                lines.drain(..count - most);
+                lines.drain(..lines.len().saturating_sub(most));
                 lines.insert(0, format!("... ({} earlier lines, ctrl+o to expand)", count - most));
             }
             Part::Nothing => lines.clear(),
@@ -150,7 +156,7 @@ fn diff_lines(diff: &str, columns: usize) -> Vec<String> {
         let lines = wrap(line, columns.saturating_sub(2)).into_iter();
         lines.map(|line| format!("\u{1b}[{colour}m  {line}\u{1b}[0m")).collect::<Vec<_>>()
     };
-    diff.trim_end().lines().flat_map(coloured).collect()
+    shown::first(diff.trim_end(), shown::TEXT).lines().flat_map(coloured).collect()
 }
 
 /// The text of a result, with a line for each image in it.

@@ -4,7 +4,7 @@
 //! for by [`Transcript::wanted`] and put in by [`Transcript::drawn`]; until then, and where nobody draws, the block's own
 //! text stands.
 
-use super::tools;
+use super::{shown, tools};
 use pijs_terminal::layout::{clamp, wrap};
 use pijs_terminal::markdown;
 use serde_json::Value;
@@ -38,7 +38,8 @@ impl Style {
 
     fn lines(self, text: &str, columns: usize) -> Vec<String> {
         let (mark, style) = self.parts();
-        let lines = wrap(text.trim_end_matches('\n'), columns.saturating_sub(mark.len()));
+        let text = shown::first(text.trim_end_matches('\n'), shown::TEXT);
+        let lines = wrap(&text, columns.saturating_sub(mark.len()));
         let lines = lines.into_iter().enumerate().map(|(index, line)| {
             let mark = if index == 0 { mark.to_owned() } else { " ".repeat(mark.len()) };
             if style.is_empty() { format!("{mark}{line}") } else { format!("\u{1b}[{style}m{mark}{line}\u{1b}[0m") }
@@ -123,7 +124,8 @@ impl Block {
                         lines.push(String::new());
                     }
                     lines.extend(match (style, label) {
-                        (Style::Plain, _) => markdown::lines(text.trim(), columns),
+                        // What is being written is at the end.
+                        (Style::Plain, _) => markdown::lines(&shown::last(text.trim(), shown::TEXT), columns),
                         (Style::Thinking, Some(label)) => style.lines(&pijs_terminal::plain(label), columns),
                         _ => style.lines(text.trim(), columns),
                     });
@@ -138,6 +140,7 @@ impl Block {
             Content::Message(message) => drawn(0).unwrap_or_else(|| {
                 let label = clamp(message["customType"].as_str().unwrap_or_default(), columns.saturating_sub(2));
                 let text = text_of(&message["content"]);
+                let text = shown::first(&text, shown::MESSAGE);
                 [vec![format!("\u{1b}[34m[{label}]\u{1b}[0m")], markdown::lines(&text, columns)].concat()
             }),
             Content::Entry(_) => drawn(0).unwrap_or_default(),

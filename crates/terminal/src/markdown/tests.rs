@@ -69,6 +69,28 @@ fn a_wrapped_style_goes_on() {
     );
 }
 
+/// What a text costs follows from how long it is, never from how deep it nests.
+#[test]
+fn what_nests_deeply_stays_small() {
+    const DEPTH: usize = 20_000;
+    let nested = |open: &str, close: &str| format!("{}x{}", open.repeat(DEPTH), close.repeat(DEPTH));
+    let texts = [
+        format!("{}x", "> ".repeat(DEPTH)),
+        format!("{}x", "- ".repeat(DEPTH)),
+        format!("{}x", "1. > ".repeat(DEPTH)),
+        nested("*a **b ", "** *"),
+        nested("**", "**"),
+        nested("~~a *b ", "*~~"),
+        nested("![b", "](address)"),
+        "> ![]()\n".repeat(DEPTH),
+        (0..200).map(|depth| format!("{}{}x\n", "> ".repeat(depth), "- ".repeat(depth))).collect(),
+    ];
+    for text in texts {
+        let bytes: usize = lines(&text, 80).iter().map(String::len).sum();
+        assert!(bytes < 40 * text.len(), "{bytes} bytes of {}: {}", text.len(), &text[..20]);
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_fits(text in "[-a-z#>*_`|~\\[\\]()1. \n日\u{301}\u{1b}]{0,80}", columns in 1_usize..30) {

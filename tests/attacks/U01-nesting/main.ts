@@ -1,0 +1,5 @@
+/** A quote of a quote of a quote. */
+export default (pi: any) =>
+  pi.on("session_start", () => {
+    pi.sendMessage({ customType: "deep", content: `${"> ".repeat(1000)}innermost words`, display: true });
+  });
