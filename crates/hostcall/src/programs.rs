@@ -6,6 +6,10 @@
 //!
 //! The tables are about arguments alone. What a repository's own configuration makes `git` run is the user's.
 
+mod tables;
+
+use tables::{INTERPRETERS, WITH_OPTIONS};
+
 /// How a program treats its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -20,7 +24,11 @@ pub enum Kind {
 /// The last name of a command, as programs are known by: `/usr/bin/python3.11` is `python`.
 pub fn name_of(command: &str) -> &str {
     let name = command.rsplit(['/', '\\']).next().unwrap_or(command);
-    let name = name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name);
+    let suffix = [".exe", ".cmd", ".bat", ".com"].into_iter().find(|suffix| {
+        let at = name.len().saturating_sub(suffix.len());
+        name.get(at..).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
+    });
+    let name = suffix.map_or(name, |suffix| &name[..name.len() - suffix.len()]);
     let bare = name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
     if bare.is_empty() { name } else { bare }
 }
@@ -51,7 +59,25 @@ pub fn runs_others(command: &str, args: &[&str], named: usize) -> bool {
     {
         return true;
     }
-    open.iter().any(|arg| program.is_running(arg))
+    (program.takes_script && runs_what_it_is_sent(args)) || open.iter().any(|arg| program.is_running(arg))
+}
+
+/// Whether a program that runs a file has none to run, or one that is what whoever started it writes: then it runs any text.
+fn runs_what_it_is_sent(args: &[&str]) -> bool {
+    if matches!(args, ["--version" | "-V" | "-v" | "--help" | "-h"]) {
+        return false;
+    }
+    args.iter().all(|arg| arg.starts_with('-')) || args.iter().any(|arg| is_sent(arg))
+}
+
+/// Standard input by one of its names: `-`, a device, a descriptor.
+fn is_sent(arg: &str) -> bool {
+    let parts: Vec<&str> = arg.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let is_system = |part: &&str| matches!(*part, "dev" | "proc");
+    match parts.contains(&"..") {
+        true => parts.iter().any(is_system),
+        false => arg == "-" || (arg.starts_with('/') && parts.first().is_some_and(is_system)),
+    }
 }
 
 /// One tool with running options.
@@ -64,7 +90,12 @@ struct WithOptions {
     options: &'static [&'static str],
     /// Arguments that begin so run something.
     prefixes: &'static [&'static str],
+    /// It runs the file that is its first argument, and what it is sent where there is none.
+    takes_script: bool,
 }
+
+/// What most programs have none of.
+const PLAIN: WithOptions = WithOptions { name: "", commands: None, options: &[], prefixes: &[], takes_script: false };
 
 impl WithOptions {
     fn is_running(&self, arg: &str) -> bool {
@@ -86,223 +117,6 @@ impl WithOptions {
         })
     }
 }
-
-/// Sorted. Everything they get is a program or a program's text.
-const INTERPRETERS: &[&str] = &[
-    "ash",
-    "awk",
-    "bash",
-    "busybox",
-    "chroot",
-    "cmd",
-    "csh",
-    "dash",
-    "deno",
-    "doas",
-    "docker",
-    "env",
-    "expect",
-    "fish",
-    "flock",
-    "gawk",
-    "gdb",
-    "ionice",
-    "just",
-    "ksh",
-    "lua",
-    "make",
-    "mawk",
-    "nawk",
-    "nice",
-    "nohup",
-    "npm",
-    "npx",
-    "nsenter",
-    "osascript",
-    "parallel",
-    "perl",
-    "php",
-    "pi",
-    "pip",
-    "pnpm",
-    "podman",
-    "powershell",
-    "pwsh",
-    "rbash",
-    "rsync",
-    "scp",
-    "script",
-    "sed",
-    "setsid",
-    "sftp",
-    "sh",
-    "socat",
-    "stdbuf",
-    "strace",
-    "su",
-    "sudo",
-    "systemd-run",
-    "tclsh",
-    "time",
-    "timeout",
-    "tmux",
-    "tsx",
-    "unshare",
-    "uv",
-    "uvx",
-    "vi",
-    "vim",
-    "watch",
-    "xargs",
-    "yarn",
-    "zsh",
-];
-
-const WITH_OPTIONS: &[WithOptions] = &[
-    WithOptions {
-        name: "git",
-        commands: Some(&[
-            "--version",
-            "add",
-            "apply",
-            "blame",
-            "branch",
-            "cat-file",
-            "check-ignore",
-            "checkout",
-            "cherry",
-            "cherry-pick",
-            "commit",
-            "count-objects",
-            "describe",
-            "diff",
-            "diff-files",
-            "diff-index",
-            "diff-tree",
-            "fetch",
-            "for-each-ref",
-            "grep",
-            "hash-object",
-            "init",
-            "log",
-            "ls-files",
-            "ls-remote",
-            "ls-tree",
-            "merge",
-            "merge-base",
-            "mv",
-            "name-rev",
-            "pull",
-            "push",
-            "reflog",
-            "reset",
-            "restore",
-            "rev-list",
-            "rev-parse",
-            "revert",
-            "rm",
-            "shortlog",
-            "show",
-            "show-ref",
-            "stash",
-            "status",
-            "switch",
-            "symbolic-ref",
-            "tag",
-            "version",
-            "worktree",
-        ]),
-        options: &[
-            "--config",
-            "--config-env",
-            "--exec",
-            "--exec-path",
-            "--open-files-in-pager",
-            // What is written with them can be git's own configuration, which names programs.
-            "--output",
-            "--receive-pack",
-            "--separate-git-dir",
-            "--template",
-            "--unsafe-paths",
-            "--upload-pack",
-            "-O",
-        ],
-        prefixes: &["ext::", "fd::"],
-    },
-    WithOptions {
-        name: "find",
-        commands: None,
-        options: &["-exec", "-execdir", "-ok", "-okdir", "-delete", "-fls", "-fprint", "-fprint0", "-fprintf"],
-        prefixes: &[],
-    },
-    WithOptions {
-        name: "tar",
-        commands: None,
-        options: &[
-            "--checkpoint-action",
-            "--info-script",
-            "--new-volume-script",
-            "--rmt-command",
-            "--rsh-command",
-            "--to-command",
-            "--use-compress-program",
-            "-F",
-            "-I",
-        ],
-        prefixes: &[],
-    },
-    WithOptions {
-        name: "ssh",
-        commands: None,
-        options: &["-o", "-D", "-E", "-F", "-I", "-J", "-L", "-R", "-W"],
-        prefixes: &[],
-    },
-    NODE,
-    WithOptions { name: "bun", ..NODE },
-    PYTHON,
-    WithOptions { name: "pypy", ..PYTHON },
-    WithOptions { name: "ruby", commands: None, options: &["-e", "-r", "-I"], prefixes: &[] },
-    WithOptions { name: "curl", commands: None, options: &["--config", "-K"], prefixes: &[] },
-    WithOptions { name: "rg", commands: None, options: &["--pre", "--hostname-bin"], prefixes: &[] },
-    WithOptions { name: "fd", commands: None, options: &["--exec", "--exec-batch", "-x", "-X"], prefixes: &[] },
-    WithOptions { name: "sort", commands: None, options: &["--compress-program", "--output", "-o"], prefixes: &[] },
-    WithOptions {
-        name: "cargo",
-        commands: Some(&["--version", "metadata", "tree", "locate-project", "version"]),
-        options: &["--config"],
-        prefixes: &[],
-    },
-    WithOptions {
-        name: "go",
-        commands: Some(&["version", "env", "list"]),
-        options: &["-toolexec", "-exec", "-w", "-u"],
-        prefixes: &[],
-    },
-];
-
-const NODE: WithOptions = WithOptions {
-    name: "node",
-    commands: None,
-    options: &[
-        "--eval",
-        "--experimental-loader",
-        "--import",
-        "--inspect",
-        "--inspect-brk",
-        "--interactive",
-        "--loader",
-        "--print",
-        "--require",
-        "--run",
-        "-e",
-        "-i",
-        "-p",
-        "-r",
-    ],
-    prefixes: &["data:"],
-};
-
-const PYTHON: WithOptions = WithOptions { name: "python", commands: None, options: &["-c", "-i", "-m"], prefixes: &[] };
 
 #[cfg(test)]
 mod tests {
@@ -336,6 +150,14 @@ mod tests {
             "find . -name *.ts -print",
             "tar -xzf a.tgz",
             "node build.js --eval-me-not",
+            "node --version",
+            "nodejs --no-warnings build.js",
+            "python3 -V",
+            "python3 src/dev/tool.py",
+            "gcc -O2 -c a.c -o a.o",
+            "gh pr list",
+            "wget https://a.example/x",
+            "less a.txt",
             "python3 tool.py -v",
             "ls -e",
             "rg --pretty x",
@@ -375,6 +197,36 @@ mod tests {
             "node -e evil",
             "node -pe evil",
             "node --import=data:evil x.js",
+            // The program is what is written to it.
+            "node",
+            "nodejs -",
+            "node --no-warnings",
+            "node /dev/stdin",
+            "python3",
+            "python3 -u",
+            "python3 - x",
+            "python3 /proc/self/fd/0",
+            "python3 ../../../dev/stdin",
+            "node //dev/./stdin",
+            "ruby",
+            "node --env-file=evil x.js",
+            "gtar --to-command=evil -xf a",
+            "gfind . -exec evil ;",
+            "gcc -fplugin=evil.so a.c",
+            "gcc -B. a.c",
+            "rustc -Clinker=evil a.rs",
+            "gh alias set x !evil",
+            "gh evil",
+            "wget -e use_askpass=evil x",
+            "zip -T -TT evil a.zip b",
+            "split --filter=evil a",
+            "less +!evil a",
+            "openssl req -engine evil",
+            "svn diff --diff-cmd evil",
+            "tcsh x",
+            "nvim -c !evil",
+            "GIT.EXE -c alias.x=!sh x",
+            "ld-linux-x86-64.so.2 ./evil",
             "python3 -c evil",
             "/usr/bin/python3.11 -c evil",
             "bash x.sh",
