@@ -50,6 +50,18 @@ const SCENARIOS: &[Scenario] = &[
     ("what_a_statement_takes_is_limited", "sqlite.heap", walls::databases::what_a_statement_takes_is_limited),
     ("a_pragma_holds_for_its_own_database", "sqlite.process", walls::databases::a_pragma_holds_for_its_own_database),
     ("streams_wait_for_who_takes_them", "quota.streams", walls::streams::streams_wait_for_who_takes_them),
+    (
+        "connections_of_one_leave_room_for_others",
+        "net.files",
+        walls::connections::connections_of_one_leave_room_for_others,
+    ),
+    (
+        "look_ups_of_one_leave_threads_for_others",
+        "net.look-ups",
+        walls::connections::look_ups_of_one_leave_threads_for_others,
+    ),
+    ("pings_are_answered_one_by_one", "websocket.pings", walls::connections::pings_are_answered_one_by_one),
+    ("unfinished_messages_are_limited", "websocket.unfinished", walls::connections::unfinished_messages_are_limited),
     ("changed_bytecode_is_refused", "artifact.mac", walls::changed_bytecode_is_refused),
     ("bytecode_of_another_id_is_refused", "artifact.mac", walls::bytecode_of_another_id_is_refused),
     ("bytecode_of_another_engine_is_refused", "artifact.engine", walls::bytecode_of_another_engine_is_refused),

@@ -7,6 +7,7 @@
 use pijs_connectors::Connectors;
 use pijs_connectors::exec::ExecOptions;
 use pijs_connectors::http::HttpOptions;
+use pijs_connectors::http::address::SystemResolver;
 use pijs_connectors::system::OsFileSystem;
 use pijs_extc::{HostSource, compile_host_modules, host_modules};
 use pijs_host::{Entry, Host, Package};
@@ -86,7 +87,7 @@ fn run(name: &str, source: &str) -> String {
         .fs(Arc::new(OsFileSystem::new()))
         .exec(ExecOptions::new(env.clone()))
         .http(HttpOptions::default())
-        .net()
+        .net(Arc::new(SystemResolver))
         .sqlite(Arc::new(OsFileSystem::new()))
         .env(env)
         .log(ledger.clone(), timer.clone());
@@ -141,7 +142,7 @@ macro_rules! snippets {
     };
 }
 
-snippets!(databases, files, helpers, names, programs, servers, uncaught, websocket);
+snippets!(answers, databases, files, helpers, names, programs, servers, uncaught, websocket);
 
 /// A database reaches no other file, by no statement and through no link.
 #[test]

@@ -37,6 +37,7 @@ use pijs_agent::{
 use pijs_connectors::exec::{self, ExecConnector, ExecOptions, OwnShell};
 use pijs_connectors::fs::FsConnector;
 use pijs_connectors::http::HttpOptions;
+use pijs_connectors::http::address::SystemResolver;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
 use pijs_host::{FlagInfo, Host, HostOptions, Observer, ReadableState, Report, ReportKind, Reports};
@@ -479,7 +480,7 @@ fn dispatcher(
         .tool(Arc::new(tools))
         .tools(Arc::new(control.clone()))
         .http(HttpOptions::default())
-        .net()
+        .net(Arc::new(SystemResolver))
         .sqlite(Arc::new(OsFileSystem::new()))
         .env(environment.variables.clone())
         .log(ledger.clone(), Arc::clone(&timer))

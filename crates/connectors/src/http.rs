@@ -6,6 +6,7 @@
 //! shared between extensions; TLS by rustls with the platform's roots.
 
 use crate::params;
+use crate::sockets::Sockets;
 use address::{LOCALHOST, PublicResolver, Resolver, SystemResolver};
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::derive::HttpTarget;
@@ -85,12 +86,14 @@ struct Inner {
     /// One each: connections are not shared between extensions.
     clients: Mutex<BTreeMap<ExtensionId, Client>>,
     uploads: Uploads,
+    sockets: Arc<Sockets>,
 }
 
 impl HttpConnector {
     /// Sends requests within these limits.
-    pub fn new(options: HttpOptions) -> Self {
-        Self { inner: Arc::new(Inner { options, clients: Mutex::default(), uploads: Uploads::default() }) }
+    pub(crate) fn new(options: HttpOptions, sockets: Arc<Sockets>) -> Self {
+        let (clients, uploads) = (Mutex::default(), Uploads::default());
+        Self { inner: Arc::new(Inner { options, clients, uploads, sockets }) }
     }
 }
 
@@ -100,7 +103,7 @@ impl Connector for HttpConnector {
         Box::pin(async move {
             match params::text_or_none(&request, "op")? {
                 Some("send") => return inner.uploads.send(&request).await,
-                Some("lookup") => return lookup(&inner.options, &request).await,
+                Some("lookup") => return inner.look_up(&request).await,
                 Some(_) => return inner.uploads.finish(&request),
                 None => {}
             }
@@ -119,7 +122,7 @@ impl Connector for HttpConnector {
             ));
         }
         // A client of its own: the shared one lives on the runtime of the asynchronous calls.
-        let client = self.inner.build()?;
+        let client = self.inner.build(request.caller.extension())?;
         let hop = Hop::first(request, &self.inner.uploads)?;
         crate::block::on(self.inner.bounded(&client, request, hop, None))
     }
@@ -127,6 +130,7 @@ impl Connector for HttpConnector {
     fn end_extension(&self, extension: &ExtensionId) {
         self.inner.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
         self.inner.uploads.end(extension);
+        self.inner.sockets.end(extension);
     }
 }
 
@@ -237,17 +241,19 @@ impl Inner {
         if let Some(client) = clients.get(extension) {
             return Ok(client.clone());
         }
-        let client = self.build()?;
+        let client = self.build(extension)?;
         clients.insert(extension.clone(), client.clone());
         Ok(client)
     }
 
-    fn build(&self) -> Result<Client, HostcallError> {
+    fn build(&self, extension: &ExtensionId) -> Result<Client, HostcallError> {
+        let (resolver, sockets) = (Arc::clone(&self.options.resolver), Arc::clone(&self.sockets));
         Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
-            .dns_resolver(Arc::new(PublicResolver(Arc::clone(&self.options.resolver))))
+            .dns_resolver(Arc::new(PublicResolver { resolver, sockets, extension: extension.clone() }))
+            .pool_max_idle_per_host(self.sockets.idle())
             .connect_timeout(self.options.connect_timeout)
             .read_timeout(self.options.idle_timeout)
             .user_agent(&self.options.user_agent)
@@ -278,6 +284,7 @@ impl Inner {
         mut hop: Hop,
         sink: Option<ChunkSink>,
     ) -> Result<Output, HostcallError> {
+        let _room = self.sockets.room(request.caller.extension()).await;
         let mode = params::text_or_none(request, "redirect")?.unwrap_or("follow");
         let mut followed = 0;
         let response = loop {
@@ -359,7 +366,8 @@ impl Inner {
             "headers": response
                 .headers()
                 .iter()
-                .map(|(name, value)| json!([name.as_str(), String::from_utf8_lossy(value.as_bytes())]))
+                // A character for each byte, as the web has it.
+                .map(|(name, value)| json!([name.as_str(), value.as_bytes().iter().copied().map(char::from).collect::<String>()]))
                 .collect::<Vec<_>>(),
             "url": url.as_str(),
             "redirected": redirected,
@@ -390,39 +398,41 @@ impl Inner {
             None => Output::new(head).with_bytes("body", body),
         })
     }
-}
 
-/// The addresses of a URL's host, for those who look before they ask. As with requests, one that is not public makes the
-/// whole answer a refusal; only this machine's own name may be known.
-async fn lookup(options: &HttpOptions, request: &Request) -> Result<Output, HostcallError> {
-    let url = params::text(request, "url")?;
-    let target = HttpTarget::parse(url)?;
-    let found: Vec<IpAddr> = match target.host.trim_start_matches('[').trim_end_matches(']').parse() {
-        Ok(literal) => vec![literal],
-        Err(_) if target.host == "localhost" => vec![Ipv4Addr::LOCALHOST.into()],
-        Err(_) => {
-            let finding = tokio::time::timeout(options.connect_timeout, options.resolver.resolve(&target.host));
-            let found = tokio::select! {
-                biased;
-                () = request.cancel.cancelled() => return Err(cancelled("http")),
-                found = finding => found,
-            };
-            let missing = |errno: &str| {
-                let message = format!("net: getaddrinfo {errno} {}", target.host);
-                HostcallError::io(errno, "getaddrinfo", message).with("hostname", target.host.as_str())
-            };
-            let found = found.map_err(|_| missing("EAI_AGAIN"))?.map_err(|_| missing("ENOTFOUND"))?;
-            if guard::is_up("http.address") && found.iter().any(|address| !address::is_public(*address)) {
-                return Err(Reason::BlockedAddress.refusal("http", "http", url));
+    /// The addresses of a URL's host, for those who look before they ask. As with requests, one that is not public makes the
+    /// whole answer a refusal; only this machine's own name may be known.
+    async fn look_up(&self, request: &Request) -> Result<Output, HostcallError> {
+        let url = params::text(request, "url")?;
+        let target = HttpTarget::parse(url)?;
+        let found: Vec<IpAddr> = match target.host.trim_start_matches('[').trim_end_matches(']').parse() {
+            Ok(literal) => vec![literal],
+            Err(_) if target.host == "localhost" => vec![Ipv4Addr::LOCALHOST.into()],
+            Err(_) => {
+                let extension = request.caller.extension();
+                let finding = self.sockets.look_up(extension, &self.options.resolver, &target.host);
+                let finding = tokio::time::timeout(self.options.connect_timeout, finding);
+                let found = tokio::select! {
+                    biased;
+                    () = request.cancel.cancelled() => return Err(cancelled("http")),
+                    found = finding => found,
+                };
+                let missing = |errno: &str| {
+                    let message = format!("net: getaddrinfo {errno} {}", target.host);
+                    HostcallError::io(errno, "getaddrinfo", message).with("hostname", target.host.as_str())
+                };
+                let found = found.map_err(|_| missing("EAI_AGAIN"))?.map_err(|_| missing("ENOTFOUND"))?;
+                if guard::is_up("http.address") && found.iter().any(|address| !address::is_public(*address)) {
+                    return Err(Reason::BlockedAddress.refusal("http", "http", url));
+                }
+                found
             }
-            found
-        }
-    };
-    let addresses: Vec<Value> = found
-        .iter()
-        .map(|address| json!({ "address": address.to_string(), "family": if address.is_ipv4() { 4 } else { 6 } }))
-        .collect();
-    Ok(Output::new(json!({ "addresses": addresses })))
+        };
+        let addresses: Vec<Value> = found
+            .iter()
+            .map(|address| json!({ "address": address.to_string(), "family": if address.is_ipv4() { 4 } else { 6 } }))
+            .collect();
+        Ok(Output::new(json!({ "addresses": addresses })))
+    }
 }
 
 fn io(errno: &str, message: &str) -> HostcallError {

@@ -40,5 +40,6 @@ pub mod websocket;
 mod block;
 mod params;
 mod set;
+mod sockets;
 
 pub use set::Connectors;

@@ -9,8 +9,10 @@
 mod place;
 pub(crate) mod tls;
 
+use crate::http::address::Resolver;
 use crate::http::is_public;
 use crate::params;
+use crate::sockets::{Room, Sockets};
 use pijs_hostcall::connector::cancelled;
 use pijs_hostcall::derive::net_host;
 use pijs_hostcall::gate::Listening;
@@ -42,7 +44,7 @@ pub(crate) type Writer = Arc<tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpi
 /// What a name of an extension stands for.
 enum Held {
     /// Accepted; nobody reads it yet.
-    Waiting(Reader, Writer, Value),
+    Waiting(Reader, Writer, Value, Room),
     /// The writing side of a connection.
     Open(Writer),
     /// A server, and, where it has an address, that the gate knows it.
@@ -76,7 +78,7 @@ impl Table {
 
     fn writer(&self, key: &Key) -> Result<Writer, HostcallError> {
         self.with(|table| match table.get(key) {
-            Some(Held::Open(writer) | Held::Waiting(_, writer, _)) => Ok(Arc::clone(writer)),
+            Some(Held::Open(writer) | Held::Waiting(_, writer, ..)) => Ok(Arc::clone(writer)),
             _ => Err(io("EPIPE", "write", "the connection is closed")),
         })
     }
@@ -86,6 +88,7 @@ impl Table {
 struct Lease {
     table: Arc<Table>,
     key: Key,
+    _room: Room,
 }
 
 impl Drop for Lease {
@@ -94,53 +97,70 @@ impl Drop for Lease {
     }
 }
 
+/// How connections to other machines come about.
+#[derive(Clone)]
+pub(crate) struct Dialer {
+    pub(crate) resolver: Arc<dyn Resolver>,
+    pub(crate) sockets: Arc<Sockets>,
+}
+
+impl Dialer {
+    /// Room for one more connection of the caller.
+    pub(crate) fn room(&self, request: &Request) -> Result<Room, HostcallError> {
+        let room = self.sockets.room_now(request.caller.extension());
+        room.ok_or_else(|| io("EMFILE", "connect", "too many connections are open; close some first"))
+    }
+}
+
 /// Serves the `net` method.
-#[derive(Default)]
 pub struct NetConnector {
     table: Arc<Table>,
+    dialer: Dialer,
 }
 
 impl NetConnector {
     /// Nothing open.
-    pub fn new() -> Self {
-        Self::default()
+    pub(crate) fn new(dialer: Dialer) -> Self {
+        Self { table: Arc::default(), dialer }
     }
 }
 
 impl Connector for NetConnector {
     fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
-        let table = Arc::clone(&self.table);
+        let (table, dialer) = (Arc::clone(&self.table), self.dialer.clone());
         Box::pin(async move {
             let cancel = request.cancel.clone();
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => Err(cancelled("net")),
-                done = run(table, request, sink) => done,
+                done = run(table, dialer, request, sink) => done,
             }
         })
     }
 
     fn end_extension(&self, extension: &ExtensionId) {
         self.table.with(|table| table.retain(|(owner, _), _| owner != extension));
+        self.dialer.sockets.end(extension);
     }
 }
 
-async fn run(table: Arc<Table>, request: Request, sink: ChunkSink) -> Result<Output, HostcallError> {
+async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSink) -> Result<Output, HostcallError> {
     let key = |name: &str| Ok((request.caller.extension().clone(), params::text(&request, name)?.to_owned()));
     match params::text(&request, "op")? {
         "connect" => {
             let key: Key = key("socket")?;
-            let (reader, writer, about) = connect(&request).await?;
+            let _room = dialer.room(&request)?;
+            let (reader, writer, about) = connect(&dialer, &request).await?;
             table.insert(key.clone(), Held::Open(writer))?;
-            let _lease = Lease { table, key };
+            let _lease = Lease { table, key, _room };
             receive(reader, about, &sink).await
         }
         "accept" => {
             let key: Key = key("socket")?;
             let waiting = table.with(|held| match held.remove(&key) {
-                Some(Held::Waiting(reader, writer, about)) => {
+                Some(Held::Waiting(reader, writer, about, room)) => {
                     held.insert(key.clone(), Held::Open(writer));
-                    Some((reader, about))
+                    Some((reader, about, room))
                 }
                 Some(other) => {
                     held.insert(key.clone(), other);
@@ -148,8 +168,9 @@ async fn run(table: Arc<Table>, request: Request, sink: ChunkSink) -> Result<Out
                 }
                 None => None,
             });
-            let (reader, about) = waiting.ok_or_else(|| io("EBADF", "accept", "no such connection waits"))?;
-            let _lease = Lease { table, key };
+            let waiting = waiting.ok_or_else(|| io("EBADF", "accept", "no such connection waits"))?;
+            let (reader, about, _room) = waiting;
+            let _lease = Lease { table, key, _room };
             receive(reader, about, &sink).await
         }
         "refuse" => {
@@ -172,7 +193,7 @@ async fn run(table: Arc<Table>, request: Request, sink: ChunkSink) -> Result<Out
         }
         "listen" => {
             let key: Key = key("server")?;
-            listen(table, &request, key, &sink).await
+            listen(table, &dialer, &request, key, &sink).await
         }
         other => Err(HostcallError::invalid("schema", format!("net: unknown op {other:?}"))),
     }
@@ -233,24 +254,25 @@ fn unix(stream: UnixStream) -> Connected {
     (reader, writer, json!({}))
 }
 
-async fn connect(request: &Request) -> Result<Connected, HostcallError> {
+async fn connect(dialer: &Dialer, request: &Request) -> Result<Connected, HostcallError> {
     if let Some(path) = params::text_or_none(request, "path")? {
         let place = Place::of(request, path, Access::Speak)?;
         return place.connect().await.map(unix).map_err(|error| failed(&error, "connect").with("path", path));
     }
     let (host, port) = net_host(&request.params)?;
     let wanted = Wanted::of(&request.params, &host)?;
-    dial(request, &host, port, wanted).await
+    dial(dialer, request, &host, port, wanted).await
 }
 
 /// Connects to a host whose addresses may all be connected to, encrypted where that is wanted.
 pub(crate) async fn dial(
+    dialer: &Dialer,
     request: &Request,
     host: &str,
     port: u16,
     wanted: Option<Wanted>,
 ) -> Result<Connected, HostcallError> {
-    let found = addresses(request, host, port).await?;
+    let found = addresses(dialer, request, host, port).await?;
     let mut last = io("ENOTFOUND", "getaddrinfo", &format!("getaddrinfo ENOTFOUND {host}"));
     for address in found {
         match tokio::time::timeout(CONNECT, TcpStream::connect(address)).await {
@@ -274,18 +296,23 @@ pub(crate) async fn dial(
 }
 
 /// The addresses of a host, when all of them may be connected to.
-async fn addresses(request: &Request, host: &str, port: u16) -> Result<Vec<SocketAddr>, HostcallError> {
+async fn addresses(
+    dialer: &Dialer,
+    request: &Request,
+    host: &str,
+    port: u16,
+) -> Result<Vec<SocketAddr>, HostcallError> {
     let named = literal(host);
     let found: Vec<SocketAddr> = match named {
         Some(address) => vec![SocketAddr::new(address, port)],
-        None => match tokio::net::lookup_host((host, port)).await {
-            Ok(found) => found.collect(),
-            Err(_) => {
-                return Err(
-                    io("ENOTFOUND", "getaddrinfo", &format!("getaddrinfo ENOTFOUND {host}")).with("hostname", host)
-                );
-            }
-        },
+        None => {
+            let missing =
+                |errno| io(errno, "getaddrinfo", &format!("getaddrinfo {errno} {host}")).with("hostname", host);
+            let finding = dialer.sockets.look_up(request.caller.extension(), &dialer.resolver, host);
+            let found = tokio::time::timeout(CONNECT, finding).await.map_err(|_| missing("EAI_AGAIN"))?;
+            let found = found.map_err(|_| missing("ENOTFOUND"))?;
+            found.into_iter().map(|address| SocketAddr::new(address, port)).collect()
+        }
     };
     let permit = &request.permit;
     let this_machine = host == "localhost" && permit.names_localhost(port);
@@ -305,7 +332,14 @@ enum Listener {
     Unix(UnixListener),
 }
 
-async fn listen(table: Arc<Table>, request: &Request, key: Key, sink: &ChunkSink) -> Result<Output, HostcallError> {
+async fn listen(
+    table: Arc<Table>,
+    dialer: &Dialer,
+    request: &Request,
+    key: Key,
+    sink: &ChunkSink,
+) -> Result<Output, HostcallError> {
+    let _room = dialer.room(request)?;
     let (listener, own, about, _bound) = if let Some(path) = params::text_or_none(request, "path")? {
         let place = Place::of(request, path, Access::Write)?;
         let (listener, bound) = place.bind(request).map_err(|error| failed(&error, "listen").with("path", path))?;
@@ -326,7 +360,7 @@ async fn listen(table: Arc<Table>, request: &Request, key: Key, sink: &ChunkSink
     };
     let known = own.map(|address| request.permit.listens(address));
     table.insert(key.clone(), Held::Listening { _known: known })?;
-    let lease = Lease { table: Arc::clone(&table), key: key.clone() };
+    let lease = Lease { table: Arc::clone(&table), key: key.clone(), _room };
     sink.send(Output::new(json!({ "listening": about })))?;
     for number in 1_u64.. {
         let (reader, writer, about) = match &listener {
@@ -335,7 +369,8 @@ async fn listen(table: Arc<Table>, request: &Request, key: Key, sink: &ChunkSink
         };
         let name = format!("{}/{number}", lease.key.1);
         // Too many at once: this one is dropped, which the other side sees.
-        if table.insert((key.0.clone(), name.clone()), Held::Waiting(reader, writer, about)).is_ok() {
+        let Some(room) = dialer.sockets.room_now(&key.0) else { continue };
+        if table.insert((key.0.clone(), name.clone()), Held::Waiting(reader, writer, about, room)).is_ok() {
             sink.send(Output::new(json!({ "connection": name })))?;
         }
     }

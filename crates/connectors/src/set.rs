@@ -3,12 +3,14 @@
 use crate::env::EnvConnector;
 use crate::exec::{ExecConnector, ExecOptions};
 use crate::fs::FsConnector;
+use crate::http::address::Resolver;
 use crate::http::{HttpConnector, HttpOptions};
 use crate::log::LogConnector;
-use crate::net::NetConnector;
+use crate::net::{Dialer, NetConnector};
 use crate::ports::{
     EventsPort, ModulePort, PortConnector, SessionCall, SessionPort, ToolCall, ToolPort, ToolsPort, UiCall, UiPort,
 };
+use crate::sockets::Sockets;
 use crate::sqlite::SqliteConnector;
 use crate::system::FileSystem;
 use crate::timer::TimerConnector;
@@ -30,6 +32,8 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Connectors {
     by_method: BTreeMap<String, Arc<dyn Connector>>,
+    /// What all that connect share.
+    sockets: Arc<Sockets>,
 }
 
 impl Connectors {
@@ -60,13 +64,16 @@ impl Connectors {
     /// Servers.
     #[must_use]
     pub fn http(self, options: HttpOptions) -> Self {
-        self.with("http", Arc::new(HttpConnector::new(options)))
+        let sockets = Arc::clone(&self.sockets);
+        self.with("http", Arc::new(HttpConnector::new(options, sockets)))
     }
 
-    /// Connections, those of the web too, and servers on loopback.
+    /// Connections, those of the web too, and servers on loopback. What the resolver finds is vetted.
     #[must_use]
-    pub fn net(self) -> Self {
-        self.with("websocket", Arc::new(WebSocketConnector::new())).with("net", Arc::new(NetConnector::new()))
+    pub fn net(self, resolver: Arc<dyn Resolver>) -> Self {
+        let dialer = Dialer { resolver, sockets: Arc::clone(&self.sockets) };
+        self.with("websocket", Arc::new(WebSocketConnector::new(dialer.clone())))
+            .with("net", Arc::new(NetConnector::new(dialer)))
     }
 
     /// SQLite databases among these files.

@@ -1,19 +1,22 @@
 //! Connections of the web: one awaited call opens one and brings its messages until it ends.
 //!
 //! The protocol is tungstenite's, TLS is rustls' with the system's certificates, and addresses are vetted as for `net`.
-//! Redirects are not followed. Cancelling `open` and the end of the extension drop the connection.
+//! Redirects are not followed. What the other side sends is read as far as there is room for it: a message has its
+//! limit, unfinished ones of all connections have one together, and a ping is read when the last one was answered. Cancelling `open` and the end of the extension drop the connection.
 
 use crate::http::headers;
 use crate::net::tls::Wanted;
-use crate::net::{Reader, dial, failed};
+use crate::net::{Dialer, dial, failed};
 use crate::params;
+use crate::sockets::Room;
 use futures_util::{SinkExt as _, StreamExt as _};
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::derive::websocket_target;
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
-use pijs_protocol::{ExtensionId, HostcallError};
+use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncWrite, Join};
@@ -24,6 +27,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+use unfinished::{Counted, Unfinished};
+
+mod unfinished;
 
 /// Connections that one extension may hold at a time.
 const MAX_OPEN: usize = 64;
@@ -37,21 +43,30 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 /// How long the other side may take to agree to a close.
 const CLOSING: Duration = Duration::from_secs(5);
 
-type Socket = WebSocketStream<Join<Reader, Box<dyn AsyncWrite + Send + Unpin>>>;
+type Socket = WebSocketStream<Join<Counted, Box<dyn AsyncWrite + Send + Unpin>>>;
 type Key = (ExtensionId, String);
 /// A message to send, and who waits until the connection took it.
 type Order = (Message, oneshot::Sender<Result<(), Error>>);
 
 #[derive(Default)]
-struct Table(Mutex<BTreeMap<Key, mpsc::Sender<Order>>>);
+struct Table {
+    open: Mutex<BTreeMap<Key, mpsc::Sender<Order>>>,
+    /// Bytes of unfinished messages.
+    unfinished: Mutex<BTreeMap<ExtensionId, Arc<AtomicUsize>>>,
+}
 
 impl Table {
     fn held(&self) -> MutexGuard<'_, BTreeMap<Key, mpsc::Sender<Order>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unfinished(&self, extension: &ExtensionId) -> Arc<Unfinished> {
+        let mut all = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
+        Unfinished::new(Arc::clone(all.entry(extension.clone()).or_default()))
     }
 
     /// Reserves a name for as long as the lease lives.
-    fn lease(self: &Arc<Self>, key: Key) -> Result<(Lease, mpsc::Receiver<Order>), HostcallError> {
+    fn lease(self: &Arc<Self>, key: Key, room: Room) -> Result<(Lease, mpsc::Receiver<Order>), HostcallError> {
         let (send, orders) = mpsc::channel(1);
         let mut held = self.held();
         if held.keys().filter(|(owner, _)| *owner == key.0).count() >= MAX_OPEN {
@@ -62,7 +77,7 @@ impl Table {
             return Err(HostcallError::invalid("schema", format!("websocket: the name {:?} is in use", key.1)));
         }
         held.insert(key.clone(), send);
-        Ok((Lease { table: Arc::clone(self), key }, orders))
+        Ok((Lease { table: Arc::clone(self), key, _room: room }, orders))
     }
 }
 
@@ -70,6 +85,7 @@ impl Table {
 struct Lease {
     table: Arc<Table>,
     key: Key,
+    _room: Room,
 }
 
 impl Drop for Lease {
@@ -79,44 +95,48 @@ impl Drop for Lease {
 }
 
 /// Serves the `websocket` method.
-#[derive(Default)]
 pub struct WebSocketConnector {
     table: Arc<Table>,
+    dialer: Dialer,
 }
 
 impl WebSocketConnector {
     /// Nothing open.
-    pub fn new() -> Self {
-        Self::default()
+    pub(crate) fn new(dialer: Dialer) -> Self {
+        Self { table: Arc::default(), dialer }
     }
 }
 
 impl Connector for WebSocketConnector {
     fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
-        let table = Arc::clone(&self.table);
+        let (table, dialer) = (Arc::clone(&self.table), self.dialer.clone());
         Box::pin(async move {
             let cancel = request.cancel.clone();
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => Err(cancelled("websocket")),
-                done = run(table, request, sink) => done,
+                done = run(table, dialer, request, sink) => done,
             }
         })
     }
 
     fn end_extension(&self, extension: &ExtensionId) {
         self.table.held().retain(|(owner, _), _| owner != extension);
+        self.table.unfinished.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
+        self.dialer.sockets.end(extension);
     }
 }
 
-async fn run(table: Arc<Table>, request: Request, sink: ChunkSink) -> Result<Output, HostcallError> {
+async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSink) -> Result<Output, HostcallError> {
     let key: Key = (request.caller.extension().clone(), params::text(&request, "socket")?.to_owned());
     let message = match params::text(&request, "op")? {
         "open" => {
-            let (_lease, orders) = table.lease(key)?;
-            let socket = tokio::time::timeout(HANDSHAKE, open(&request, &sink)).await;
+            let unfinished = table.unfinished(&key.0);
+            let (_lease, orders) = table.lease(key, dialer.room(&request)?)?;
+            let opening = open(&dialer, &request, &sink, &unfinished);
+            let socket = tokio::time::timeout(HANDSHAKE, opening).await;
             let late = |_| deadline("websocket", u64::try_from(HANDSHAKE.as_millis()).unwrap_or(u64::MAX));
-            return carry(socket.map_err(late)??, orders, &sink).await;
+            return carry(socket.map_err(late)??, orders, &sink, &unfinished).await;
         }
         "send" => match params::text_or_none(&request, "text")? {
             Some(text) => Message::text(text),
@@ -144,7 +164,12 @@ fn frame(request: &Request) -> Result<Option<CloseFrame>, HostcallError> {
     Ok(Some(CloseFrame { code: CloseCode::from(code), reason: reason.into() }))
 }
 
-async fn open(request: &Request, sink: &ChunkSink) -> Result<Socket, HostcallError> {
+async fn open(
+    dialer: &Dialer,
+    request: &Request,
+    sink: &ChunkSink,
+    unfinished: &Arc<Unfinished>,
+) -> Result<Socket, HostcallError> {
     let (url, target) = websocket_target(params::text(request, "url")?)?;
     let mut upgrade = url.as_str().into_client_request().map_err(|error| words(&error))?;
     let protocols: Vec<&str> = match request.params.get("protocols") {
@@ -162,12 +187,13 @@ async fn open(request: &Request, sink: &ChunkSink) -> Result<Socket, HostcallErr
         }
     }
     let wanted = (target.scheme == "https").then(Wanted::default);
-    let (reader, writer, _) = dial(request, &target.host, target.port, wanted).await?;
+    let (reader, writer, _) = dial(dialer, request, &target.host, target.port, wanted).await?;
     let writer = Arc::into_inner(writer).expect("nobody else writes to a connection just made").into_inner();
-    let transport = tokio::io::join(reader, writer);
+    let transport = tokio::io::join(Counted { inner: reader, unfinished: Arc::clone(unfinished) }, writer);
     let config = WebSocketConfig::default().max_message_size(Some(MESSAGE)).max_frame_size(Some(MESSAGE));
     let (socket, response) =
         client_async_with_config(upgrade, transport, Some(config)).await.map_err(|error| words(&error))?;
+    unfinished.complete();
     let protocol = response.headers().get("sec-websocket-protocol").and_then(|value| value.to_str().ok());
     sink.send(Output::new(json!({ "open": { "protocol": protocol.unwrap_or_default() } })))?;
     Ok(socket)
@@ -178,6 +204,7 @@ async fn carry(
     mut socket: Socket,
     mut orders: mpsc::Receiver<Order>,
     sink: &ChunkSink,
+    unfinished: &Unfinished,
 ) -> Result<Output, HostcallError> {
     let mut close: Option<CloseFrame> = None;
     let mut clean = false;
@@ -195,9 +222,13 @@ async fn carry(
                 continue;
             }
             // What waits to be taken does not hold up what is sent.
-            incoming = async { sink.ready().await; socket.next().await } => incoming,
+            incoming = next(&mut socket, sink) => incoming,
             () = &mut too_late, if closing => break,
         };
+        match &incoming {
+            Some(Ok(Message::Ping(payload) | Message::Pong(payload))) => unfinished.ping(payload.len()),
+            _ => unfinished.complete(),
+        }
         match incoming {
             Some(Ok(Message::Text(text))) => sink.send(Output::new(json!({ "text": text.as_str() })))?,
             Some(Ok(Message::Binary(data))) => sink.send(Output::default().with_bytes("data", data.to_vec()))?,
@@ -208,6 +239,12 @@ async fn carry(
             // Pings are answered by the library.
             Some(Ok(_)) => {}
             None => break,
+            Some(Err(error)) if is_too_much(&error) => {
+                let frame = CloseFrame { code: CloseCode::Size, reason: "too large".into() };
+                // The other side may not read it, and nobody waits for that.
+                let _ = tokio::time::timeout(CLOSING, socket.send(Message::Close(Some(frame)))).await;
+                return Err(words(&error));
+            }
             // After both have said good-bye it does not matter how the connection goes.
             Some(Err(_)) => break,
         }
@@ -217,15 +254,42 @@ async fn carry(
     Ok(Output::new(json!({ "code": code, "reason": reason, "clean": clean })))
 }
 
+/// What comes next. What waits to be taken is waited for, and so is the answer to a ping: whoever asks and does not listen
+/// would have the answers pile up here.
+async fn next(socket: &mut Socket, sink: &ChunkSink) -> Option<Result<Message, Error>> {
+    sink.ready().await;
+    if guard::is_up("websocket.pings")
+        && let Err(error) = socket.flush().await
+    {
+        return Some(Err(error));
+    }
+    socket.next().await
+}
+
+fn is_too_much(error: &Error) -> bool {
+    match error {
+        Error::Capacity(_) => true,
+        Error::Io(error) => error.kind() == std::io::ErrorKind::QuotaExceeded,
+        _ => false,
+    }
+}
+
 fn words(error: &Error) -> HostcallError {
     match error {
+        error if is_too_much(error) => {
+            let most = MESSAGE >> 20;
+            let message = format!(
+                "websocket: the other side sends a message of more than {most} MB, or too many large ones at once, and the \
+                 connection is closed; have it send smaller ones"
+            );
+            HostcallError::new(ErrorCode::InvalidRequest, message).with("reason", "too_large")
+        }
         Error::Io(error) => failed(error, "connect"),
         Error::Http(response) => HostcallError::io(
             "EPROTO",
             "connect",
             format!("websocket: the server answered {} and not with a connection", response.status()),
         ),
-        Error::Capacity(_) => HostcallError::invalid("too_large", format!("websocket: {error}")),
         error => HostcallError::io("EPROTO", "connect", format!("websocket: {error}")),
     }
 }

@@ -4,6 +4,7 @@ use super::super::Still;
 use pijs_connectors::Connectors;
 use pijs_connectors::exec::ExecOptions;
 use pijs_connectors::http::HttpOptions;
+use pijs_connectors::http::address::SystemResolver;
 use pijs_hostcall::{
     Caller, Dispatcher, Gate, Grant, Held, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile,
 };
@@ -59,7 +60,8 @@ fn waits(port: u16, capability: &str, method: &str, params: Value) -> bool {
     gate.set_grants(&profile, &grants, Default::default()).expect("grants");
     let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
     let env = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
-    let connectors = Connectors::new().http(HttpOptions::default()).net().exec(ExecOptions::new(env));
+    let connectors =
+        Connectors::new().http(HttpOptions::default()).net(Arc::new(SystemResolver)).exec(ExecOptions::new(env));
     let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(Still)).connectors(connectors.into_methods()).build();
     let caller = Caller::new(profile);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

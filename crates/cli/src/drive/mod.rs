@@ -64,6 +64,7 @@ use pijs_connectors::Connectors;
 use pijs_connectors::exec::{ExecConnector, ExecOptions, OwnShell};
 use pijs_connectors::fs::FsConnector;
 use pijs_connectors::http::HttpOptions;
+use pijs_connectors::http::address::SystemResolver;
 use pijs_connectors::log::LogConnector;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::system::OsFileSystem;
@@ -248,7 +249,7 @@ impl Stage {
             .tool(Arc::new(tools))
             .tools(Arc::new(control.clone()))
             .http(HttpOptions::default())
-            .net()
+            .net(Arc::new(SystemResolver))
             .sqlite(Arc::new(OsFileSystem::new()))
             .env(surroundings.variables.clone())
             .timer(Arc::clone(&timer))

@@ -91,12 +91,13 @@ impl Setup {
         let env: BTreeMap<_, _> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let mut options = ExecOptions::new(env.clone());
         options.grace = Duration::from_millis(100);
+        let resolver = Arc::clone(&self.http.resolver);
         let connectors = Connectors::new()
             .fs((self.system)(&root))
             .sqlite((self.system)(&root))
             .exec((self.exec)(options))
             .http(self.http)
-            .net()
+            .net(resolver)
             .env(env);
         let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(Ticks(AtomicU64::new(0))))
             .connectors(connectors.into_methods())

@@ -125,9 +125,10 @@ export class Response extends Body {
   #redirected = false;
   #type = "default";
 
-  constructor(body?: BodyInit, init: ResponseInit & { _content?: Content } = {}) {
+  constructor(body?: BodyInit, init: ResponseInit & { _content?: Content; _received?: boolean } = {}) {
     const status = init.status ?? 200;
-    if (status < 200 || status > 599) throw new RangeError("init[\"status\"] must be in the range of 200 to 599, inclusive.");
+    // A server may say any number.
+    if (!init._received && (status < 200 || status > 599)) throw new RangeError("init[\"status\"] must be in the range of 200 to 599, inclusive.");
     const given = extract(body);
     if (given && NULL_BODY_STATUS.includes(status)) throw new TypeError(`Response constructor: Invalid response status code ${status}`);
     super(given?.content ?? init._content);
@@ -151,7 +152,7 @@ export class Response extends Body {
   }
 
   clone(): Response {
-    const copy = new Response(null, { status: this.status, statusText: this.statusText, headers: this.headers, _content: this._copy() });
+    const copy = new Response(null, { status: this.status, statusText: this.statusText, headers: this.headers, _content: this._copy(), _received: true });
     copy.#url = this.#url;
     copy.#redirected = this.#redirected;
     copy.#type = this.#type;
@@ -160,7 +161,7 @@ export class Response extends Body {
 
   /** An answer of the `http` connector. */
   static _received(content: Content, init: Required<ResponseInit>, url: string, redirected: boolean): Response {
-    const response = new Response(null, { ...init, ...(NULL_BODY_STATUS.includes(init.status) ? {} : { _content: content }) });
+    const response = new Response(null, { ...init, _received: true, ...(NULL_BODY_STATUS.includes(init.status) ? {} : { _content: content }) });
     response.#url = url;
     response.#redirected = redirected;
     response.#type = "basic";
@@ -231,9 +232,9 @@ export function fetch(input: string | URL | Request, init: RequestInit = {}): Pr
     const arriving = new Arriving((reason) => stopped.abort(reason));
     let isThere = false;
     const head = ({ output }: Answer) => {
-      isThere = true;
       const details = { status: output.status, statusText: output.statusText ?? "", headers: output.headers };
       resolve(Response._received({ arriving }, details, output.url ?? request.url, Boolean(output.redirected)));
+      isThere = true;
     };
     const body = (answer: Answer) => {
       const { body: piece } = answer.output ?? {};
@@ -241,8 +242,17 @@ export function fetch(input: string | URL | Request, init: RequestInit = {}): Pr
       arriving.add(bytesOf(answer, piece) ?? encodeUtf8(String(piece)));
     };
     const onChunk = (chunk: Answer) => {
-      if (!isThere && chunk.output?.status !== undefined) head(chunk);
-      else if (isThere) body(chunk);
+      try {
+        if (!isThere && chunk.output?.status !== undefined) head(chunk);
+        else if (isThere) body(chunk);
+      } catch (error) {
+        broken(error);
+      }
+    };
+    // Whatever a server says, who asked is answered.
+    const broken = (cause: unknown) => {
+      stopped.abort(new TypeError(isThere ? "terminated" : "fetch failed", { cause }));
+      fail(cause);
     };
     const fail = (cause: unknown) => {
       const error = request.signal.aborted ? request.signal.reason : stopped.signal.aborted ? stopped.signal.reason : new TypeError(isThere ? "terminated" : "fetch failed", { cause: causeOf(cause, request.url) });
@@ -252,9 +262,13 @@ export function fetch(input: string | URL | Request, init: RequestInit = {}): Pr
     let whole = false;
     call("http", "http", params, { bytes, signal, onChunk: (chunk) => { whole = chunk.isLast; onChunk(chunk); } }).then((answer) => {
       // A connector that does not stream answers with everything at once.
-      if (!isThere) head(answer), body(answer);
-      else if (!whole) body(answer);
-      arriving.end();
+      try {
+        if (!isThere) head(answer), body(answer);
+        else if (!whole) body(answer);
+        arriving.end();
+      } catch (error) {
+        broken(error);
+      }
     }, fail);
     if (content && !("bytes" in content)) {
       upload(id, (content as { stream: any }).stream, signal).catch((error) => {

@@ -1,0 +1,118 @@
+//! What the connections of extensions take of the process: open files, and threads that look up names.
+//!
+//! An extension decides how many connections there are, and whoever serves a name decides how long it takes to be found.
+//! So each extension has a part of both, and all have a larger one together: what is left is for workers, for the model's
+//! connection and for the host's own files. A request waits until there is room for it; a connection that an extension
+//! opens by itself is refused, as by a system that has no more files.
+
+use crate::http::address::Resolver;
+use pijs_protocol::{ExtensionId, guard};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Connections of one extension, where the process may have many more files.
+const MOST: usize = 1024;
+/// Part of the process's files that one extension may have as connections, and part that all may.
+const SHARE_OF_ONE: usize = 8;
+const SHARE_OF_ALL: usize = 4;
+/// Where files are so few that a part of them would be none.
+const LEAST: usize = 4;
+/// Files past which connections that nobody uses may be kept for the next request.
+const MANY: usize = 16_384;
+/// Names that one extension looks up side by side. Each has a thread that nothing can stop.
+const LOOK_UPS: usize = 8;
+
+/// The connections and look-ups of all extensions.
+pub(crate) struct Sockets {
+    files: usize,
+    all: Arc<Semaphore>,
+    by_extension: Mutex<BTreeMap<ExtensionId, One>>,
+}
+
+/// What one extension may have.
+#[derive(Clone)]
+struct One {
+    open: Arc<Semaphore>,
+    look_ups: Arc<Semaphore>,
+}
+
+/// Room for one connection; dropped with it.
+#[derive(Default)]
+pub(crate) struct Room {
+    _held: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+}
+
+impl Default for Sockets {
+    /// As many as this process's limit on open files allows.
+    fn default() -> Self {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let files = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        let all = (files / SHARE_OF_ALL).clamp(LEAST, Semaphore::MAX_PERMITS);
+        Self { files, all: Arc::new(Semaphore::new(all)), by_extension: Mutex::default() }
+    }
+}
+
+impl Sockets {
+    fn of(&self, extension: &ExtensionId) -> One {
+        let mut all = self.by_extension.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || One {
+            open: Arc::new(Semaphore::new((self.files / SHARE_OF_ONE).clamp(LEAST, MOST))),
+            look_ups: Arc::new(Semaphore::new(LOOK_UPS)),
+        };
+        all.entry(extension.clone()).or_insert_with(new).clone()
+    }
+
+    /// Waits until the extension may have one more connection.
+    pub(crate) async fn room(&self, extension: &ExtensionId) -> Room {
+        if !guard::is_up("net.files") {
+            return Room::default();
+        }
+        // Its own first: who has enough holds up nobody else. Neither is ever closed.
+        let own = self.of(extension).open.acquire_owned().await;
+        let all = Arc::clone(&self.all).acquire_owned().await;
+        Room { _held: own.ok().zip(all.ok()) }
+    }
+
+    /// Room for one more connection, if there is some now.
+    pub(crate) fn room_now(&self, extension: &ExtensionId) -> Option<Room> {
+        if !guard::is_up("net.files") {
+            return Some(Room::default());
+        }
+        let own = self.of(extension).open.try_acquire_owned().ok()?;
+        let all = Arc::clone(&self.all).try_acquire_owned().ok()?;
+        Some(Room { _held: Some((own, all)) })
+    }
+
+    /// Connections to one server that may stay open when no request uses them. Nobody counts these.
+    pub(crate) fn idle(&self) -> usize {
+        if self.files < MANY && guard::is_up("net.files") { 0 } else { usize::MAX }
+    }
+
+    /// All addresses of a name. A look-up that its asker no longer waits for keeps its turn until it ends.
+    pub(crate) async fn look_up(
+        &self,
+        extension: &ExtensionId,
+        resolver: &Arc<dyn Resolver>,
+        name: &str,
+    ) -> io::Result<Vec<IpAddr>> {
+        let turn = match guard::is_up("net.look-ups") {
+            true => self.of(extension).look_ups.acquire_owned().await.ok(),
+            false => None,
+        };
+        let finding = resolver.resolve(name);
+        let found = tokio::spawn(async move {
+            let found = finding.await;
+            drop(turn);
+            found
+        });
+        found.await.map_err(io::Error::other)?
+    }
+
+    /// The extension is gone. What it still holds it gives back by itself.
+    pub(crate) fn end(&self, extension: &ExtensionId) {
+        self.by_extension.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
+    }
+}

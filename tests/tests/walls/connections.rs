@@ -1,0 +1,225 @@
+//! Scenarios about connections: how many there are, how long a name takes to be found, and what comes over one that
+//! nobody has asked for. What is left for everybody else is not the extension's to take.
+
+use super::super::Still;
+use pijs_connectors::Connectors;
+use pijs_connectors::http::HttpOptions;
+use pijs_connectors::http::address::{Resolver, SystemResolver};
+use pijs_hostcall::{
+    BoxFuture, Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile,
+};
+use pijs_protocol::manifest::Scope;
+use pijs_protocol::{Capability, HostCall, HostResult};
+use serde_json::{Value, json};
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use tokio_tungstenite::tungstenite::accept;
+
+/// Files of the process, and how many of them one extension may have as connections.
+const FILES: u64 = 64;
+const ROOM: usize = 8;
+/// Names that one extension looks up side by side.
+const LOOK_UPS: usize = 8;
+/// Calls at once, far more than either.
+const CALLS: usize = 40;
+/// After that long without anything new, nothing new comes.
+const QUIET: Duration = Duration::from_secs(3);
+/// Nothing takes that long.
+const CEILING: Duration = Duration::from_secs(60);
+
+/// One extension that may connect to these hosts, and its calls.
+struct Host {
+    runtime: tokio::runtime::Runtime,
+    dispatcher: Dispatcher,
+    caller: Caller,
+}
+
+impl Host {
+    fn new(hosts: &[String], resolver: Arc<dyn Resolver>) -> Self {
+        let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp/none");
+        let gate = Gate::builder(Policy { mode: Mode::Strict, ..Policy::default() }, places).build();
+        let profile = Arc::new(Profile::new("path:/x"));
+        let scope = Scope { hosts: Some(hosts.to_vec()), ..Scope::default() };
+        gate.set_grants(&profile, &[Grant::scoped("h", "http", scope)], Default::default()).expect("grants");
+        let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
+        let http = HttpOptions { resolver: Arc::clone(&resolver), ..HttpOptions::default() };
+        let connectors = Connectors::new().http(http).net(resolver);
+        let dispatcher =
+            Dispatcher::builder(gate, ledger, Arc::new(Still)).connectors(connectors.into_methods()).build();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        Self { runtime: runtime.expect("a runtime"), dispatcher, caller: Caller::new(profile) }
+    }
+
+    /// Begins a call; what is answered comes from the channel.
+    fn call(&self, number: usize, method: &str, params: Value, answers: &mpsc::Sender<HostResult>) {
+        let Value::Object(params) = params else { unreachable!("an object") };
+        let call = HostCall {
+            capability: Capability::new("http"),
+            method: method.to_owned(),
+            params,
+            ..super::super::call(number, "")
+        };
+        let answers = answers.clone();
+        let _entered = self.runtime.enter();
+        self.runtime.spawn(self.dispatcher.call(&self.caller, call, move |result| {
+            // A test that has seen enough no longer listens.
+            let _ = answers.send(result);
+        }));
+    }
+}
+
+fn listener() -> (TcpListener, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("it has one").port();
+    (listener, port)
+}
+
+/// Q14: requests that a server lets wait do not take the files of everybody else, and none of them is lost.
+pub(crate) fn connections_of_one_leave_room_for_others() -> bool {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let (listener, port) = listener();
+    setrlimit(Resource::Nofile, Rlimit { current: Some(FILES), maximum: Some(FILES) }).expect("a lower limit");
+    let host = Host::new(&[format!("127.0.0.1:{port}")], Arc::new(SystemResolver));
+    let (answers, answered) = mpsc::channel();
+    for number in 0..CALLS {
+        host.call(number, "http", json!({ "url": format!("http://127.0.0.1:{port}/") }), &answers);
+    }
+    let (accept, accepted) = mpsc::channel();
+    std::thread::spawn(move || listener.incoming().flatten().try_for_each(|stream| accept.send(stream)));
+    let (mut most, mut served) = (0, 0);
+    while served < CALLS {
+        // All that come before it is quiet stand at the same time.
+        let mut standing: Vec<TcpStream> = Vec::new();
+        while let Ok(stream) = accepted.recv_timeout(QUIET) {
+            standing.push(stream);
+            if standing.len() > ROOM {
+                return false;
+            }
+        }
+        most = most.max(standing.len());
+        served += standing.len();
+        assert!(!standing.is_empty(), "{served} of {CALLS} requests came");
+        for mut stream in standing {
+            let _ = stream.read(&mut [0; 4096]);
+            stream.write_all(b"HTTP/1.1 204 Fine\r\nconnection: close\r\n\r\n").expect("somebody waits");
+        }
+    }
+    for _ in 0..CALLS {
+        let result = answered.recv_timeout(CEILING).expect("every request is answered");
+        assert!(!result.is_error, "{:?}", result.error);
+    }
+    most == ROOM
+}
+
+/// Finds nothing, and takes for ever.
+#[derive(Default)]
+struct Endless {
+    under_way: Arc<AtomicUsize>,
+}
+
+impl Resolver for Endless {
+    fn resolve(&self, _: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        self.under_way.fetch_add(1, Ordering::AcqRel);
+        Box::pin(std::future::pending())
+    }
+}
+
+/// D05: names that are never found keep a few threads busy, by whatever way they are asked for.
+pub(crate) fn look_ups_of_one_leave_threads_for_others() -> bool {
+    let resolver = Endless::default();
+    let under_way = Arc::clone(&resolver.under_way);
+    let host = Host::new(&["*".to_owned()], Arc::new(resolver));
+    let (answers, _answered) = mpsc::channel();
+    for number in 0..CALLS {
+        let name = format!("n{number}.example");
+        let (method, params) = match number % 3 {
+            0 => ("http", json!({ "op": "lookup", "url": format!("http://{name}/") })),
+            1 => ("net", json!({ "op": "connect", "host": name, "port": 443, "socket": name })),
+            _ => ("websocket", json!({ "op": "open", "url": format!("ws://{name}/"), "socket": name })),
+        };
+        host.call(number, method, params, &answers);
+    }
+    let mut seen = 0;
+    loop {
+        std::thread::sleep(QUIET);
+        let now = under_way.load(Ordering::Acquire);
+        if now == seen || now > LOOK_UPS {
+            assert!(now >= LOOK_UPS, "{now} look-ups are under way");
+            return now == LOOK_UPS;
+        }
+        seen = now;
+    }
+}
+
+/// H08: a server that pings and does not read the answers is not read from, either.
+pub(crate) fn pings_are_answered_one_by_one() -> bool {
+    /// What the system keeps of a connection, both ways, at most; and far more than that.
+    const TOO_MUCH: usize = 256 << 20;
+    let (listener, port) = listener();
+    let host = Host::new(&[format!("127.0.0.1:{port}")], Arc::new(SystemResolver));
+    let (answers, answered) = mpsc::channel();
+    let url = format!("ws://127.0.0.1:{port}/");
+    host.call(0, "websocket", json!({ "op": "open", "url": url, "socket": "s" }), &answers);
+    let stream = listener.accept().expect("a connection").0;
+    let socket = accept(stream.try_clone().expect("a second name")).expect("a handshake");
+    assert!(!answered.recv_timeout(CEILING).expect("it is open").is_error);
+    let mut pings = Vec::new();
+    for _ in 0..4096 {
+        pings.extend_from_slice(&[0x89, 125]);
+        pings.extend_from_slice(&[b'p'; 125]);
+    }
+    let mut stream = stream;
+    stream.set_write_timeout(Some(QUIET)).expect("a socket");
+    let mut written = 0;
+    while written < TOO_MUCH {
+        match stream.write(&pings[written % pings.len()..]) {
+            Ok(more) => written += more,
+            // Nobody reads any more.
+            Err(_) => break,
+        }
+    }
+    drop(socket);
+    written < TOO_MUCH
+}
+
+/// H08: messages that are begun and never ended do not fill the host's memory.
+pub(crate) fn unfinished_messages_are_limited() -> bool {
+    const CONNECTIONS: usize = 7;
+    const HALF: usize = 24 << 20;
+    let (listener, port) = listener();
+    let host = Host::new(&[format!("127.0.0.1:{port}")], Arc::new(SystemResolver));
+    let (answers, answered) = mpsc::channel();
+    let mut sockets = Vec::new();
+    for number in 0..CONNECTIONS {
+        let (url, socket) = (format!("ws://127.0.0.1:{port}/"), format!("s{number}"));
+        host.call(number, "websocket", json!({ "op": "open", "url": url, "socket": socket }), &answers);
+        sockets.push(accept(listener.accept().expect("a connection").0).expect("a handshake"));
+        assert!(!answered.recv_timeout(CEILING).expect("it is open").is_error);
+    }
+    // The first frame of a binary message, and an end that comes when all others have begun.
+    let mut half = vec![0x02, 127];
+    half.extend_from_slice(&(HALF as u64).to_be_bytes());
+    half.resize(half.len() + HALF, b'x');
+    let begun = sockets.iter_mut().map(|socket| socket.get_mut().write_all(&half).is_ok());
+    let begun = begun.collect::<Vec<_>>();
+    for socket in &mut sockets {
+        // Who was closed has been told.
+        let _ = socket.get_mut().write_all(&[0x80, 0]);
+    }
+    let (mut whole, mut refused) = (0, 0);
+    while whole + refused < CONNECTIONS {
+        let result = answered.recv_timeout(CEILING).expect("each message comes or is refused");
+        match &result.error {
+            Some(error) => {
+                assert_eq!(error.details.get("reason"), Some(&json!("too_large")), "{error:?}");
+                refused += 1;
+            }
+            None => whole += 1,
+        }
+    }
+    assert!(whole >= 4 && begun.contains(&true), "that much may be under way");
+    refused > 0
+}
