@@ -153,3 +153,9 @@ fn providers_of_an_extension_are_looked_at_keyed_and_heard_as_pis_are() {
 fn what_handlers_change_and_answer_counts_as_in_pi_and_what_is_given_up_has_ended() {
     as_in_pi("answers");
 }
+
+#[test]
+fn requests_to_models_and_what_comes_back_are_seen_as_in_pi() {
+    as_in_pi("wire");
+    as_in_pi("wire-faults");
+}

@@ -126,7 +126,7 @@ impl Agent {
 }
 
 /// pi's `Context`: `systemPrompt`, or system messages in front, and tools in either place.
-fn request(given: &Value, options: &Value) -> Request {
+pub(crate) fn request(given: &Value, options: &Value) -> Request {
     let mut system: Vec<String> =
         given.get("systemPrompt").and_then(Value::as_str).map(str::to_owned).into_iter().collect();
     let mut tools: Vec<ToolDescription> = tools_of(given.get("tools"));
@@ -158,11 +158,13 @@ fn request(given: &Value, options: &Value) -> Request {
         tools,
         thinking: options.get("reasoning").and_then(Value::as_str).filter(|level| *level != "off").map(str::to_owned),
         max_tokens: options.get("maxTokens").and_then(Value::as_u64),
+        session: options.get("sessionId").and_then(Value::as_str).map(str::to_owned),
     }
 }
 
 fn is_empty(message: &RequestMessage) -> bool {
-    matches!(message, RequestMessage::User(blocks) if blocks.iter().all(|block| matches!(block, Block::Text(text) if text.text.is_empty())))
+    let RequestMessage::User(said) = message else { return false };
+    said.blocks().iter().all(|block| matches!(block, Block::Text(text) if text.text.is_empty()))
 }
 
 fn tools_of(listed: Option<&Value>) -> Vec<ToolDescription> {
@@ -191,7 +193,7 @@ mod tests {
         ] {
             let request = request(&given, &json!({"reasoning": "high", "maxTokens": 7}));
             assert_eq!((request.system.as_str(), request.tools[0].name.as_str()), ("S", "t"));
-            assert_eq!(request.messages, [RequestMessage::User(vec![Block::text("hi")])]);
+            assert_eq!(request.messages, [RequestMessage::User("hi".into())]);
             assert_eq!((request.thinking.as_deref(), request.max_tokens), (Some("high"), Some(7)));
         }
     }

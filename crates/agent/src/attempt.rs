@@ -79,6 +79,7 @@ impl Agent {
                         .await?;
                     continue;
                 }
+                ProviderEvent::Response { .. } if !provider.tells_of_response() => continue,
                 ProviderEvent::Response { status, headers } => {
                     self.notify("after_provider_response", || {
                         Event::new("after_provider_response")
@@ -95,12 +96,26 @@ impl Agent {
                     }
                     continue;
                 }
+                ProviderEvent::TakesTurns => {
+                    partial.take_turns();
+                    continue;
+                }
+                ProviderEvent::Open(block) => {
+                    let steps = partial.begin(block);
+                    self.show(&partial, told, &steps).await?;
+                    continue;
+                }
                 ProviderEvent::Text(chunk) => (StreamSource::Text, 0, chunk),
                 ProviderEvent::Thinking(chunk) => (StreamSource::Thinking, 0, chunk),
                 ProviderEvent::ToolCall { index, id, name, arguments } => {
-                    if !partial.knows_call(index) {
+                    let is_known = partial.knows_call(index);
+                    if !is_known {
                         let steps = partial.close();
                         self.show(&partial, started, &steps).await?;
+                    } else if arguments.is_empty() {
+                        let steps = partial.push_arguments(index, arguments);
+                        self.show(&partial, told, &steps).await?;
+                        continue;
                     }
                     match partial.begin_call(index, id, name) {
                         Ok(steps) => self.show(&partial, told, &steps).await?,
@@ -109,7 +124,15 @@ impl Agent {
                     (StreamSource::Tool, index, arguments)
                 }
                 ProviderEvent::ThinkingSignature(signature) => {
-                    partial.sign_thinking(signature);
+                    partial.sign_thinking(&signature);
+                    continue;
+                }
+                ProviderEvent::Signed(signs, signature) => {
+                    partial.sign(signs, signature);
+                    continue;
+                }
+                ProviderEvent::Trimmed => {
+                    partial.trim_thinking();
                     continue;
                 }
                 ProviderEvent::CallSignature { index, signature } => {
@@ -117,7 +140,7 @@ impl Agent {
                     continue;
                 }
                 ProviderEvent::BlockEnd => {
-                    let steps = partial.close();
+                    let steps = partial.end();
                     self.show(&partial, told, &steps).await?;
                     continue;
                 }
@@ -205,6 +228,7 @@ impl Agent {
             tools: told.tools_added.into_iter().filter_map(|tool| serde_json::from_value(tool).ok()).collect(),
             thinking,
             max_tokens: None,
+            session: Some(self.control.session_id()),
         };
         let headers = self.transform_headers(provider.headers()).await;
         let mut payload = provider.payload(&request);
@@ -324,7 +348,7 @@ impl Agent {
                 let cancelled = error.kind() == ErrorKind::Cancelled;
                 message.stop_reason = if cancelled { StopReason::Aborted } else { StopReason::Error };
                 message.error_message =
-                    Some(if cancelled { "Request was aborted".to_owned() } else { error.to_string() });
+                    Some(if cancelled { "Request was aborted".to_owned() } else { error.message().to_owned() });
                 (message, BTreeMap::new(), Some(error))
             }
         };

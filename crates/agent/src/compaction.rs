@@ -11,6 +11,8 @@ use crate::context::{self, Projected};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::message::{AssistantMessage, Message};
+use crate::overflow;
+use crate::provider::ProviderError;
 use crate::session::{Body, Entry, EntryId, Session, refs};
 use crate::settings::CompactionSettings;
 use crate::summary::{self, FileOps, Summary, Written};
@@ -373,7 +375,7 @@ impl Agent {
             return Ok(AfterCompaction::Done);
         }
         let did_not_fit = match ending {
-            Ending::Failed(error) => says_too_long(&error.to_string()),
+            Ending::Failed(error) => self.was_too_long(error),
             _ => false,
         };
         if did_not_fit && !*overflowed {
@@ -387,6 +389,12 @@ impl Agent {
         self.unbroken().map(|()| AfterCompaction::Done)
     }
 
+    /// Whether a request failed because the model's window is too small for it.
+    pub(crate) fn was_too_long(&self, error: &ProviderError) -> bool {
+        let model = self.control.model();
+        overflow::says_too_long(model.as_ref().map_or("", |model| &model.provider), error.message())
+    }
+
     /// Answers whether there is a summary now. What went wrong was told.
     async fn compact_by_itself(&self, reason: Reason, will_retry: bool, cancel: &CancellationToken) -> bool {
         let cancel = cancel.child_token();
@@ -396,23 +404,6 @@ impl Agent {
     fn unbroken(&self) -> Result<(), AgentError> {
         self.broken.take().map_or(Ok(()), Err)
     }
-}
-
-/// Whether a provider's words mean that the request was too long for the model.
-fn says_too_long(message: &str) -> bool {
-    let message = message.to_lowercase();
-    [
-        "prompt is too long",
-        "context length",
-        "context window",
-        "maximum context",
-        "too many tokens",
-        "input is too long",
-        "exceeds the limit of",
-        "request_too_large",
-    ]
-    .iter()
-    .any(|words| message.contains(words))
 }
 
 #[cfg(test)]

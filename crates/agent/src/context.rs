@@ -5,7 +5,7 @@
 
 use crate::control::VERDICT_TYPE;
 use crate::message::{BashExecution, Block, Content, CustomMessage, Message, StopReason, SystemMessage, UserMessage};
-use crate::provider::RequestMessage;
+use crate::provider::{Origin, RequestMessage};
 use crate::session::{Body, Entry, EntryId};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -151,15 +151,15 @@ pub(crate) fn request_messages(messages: &[Message]) -> Vec<RequestMessage> {
             answer_open_calls(&mut open, &mut out);
         }
         match message {
-            Message::User(user) => out.push(RequestMessage::User(user.content.blocks())),
+            Message::User(user) => out.push(RequestMessage::User(user.content.clone())),
             Message::Custom(custom) => out.push(custom_message(custom)),
             Message::BashExecution(run) if run.exclude_from_context != Some(true) => {
-                out.push(RequestMessage::User(vec![Block::text(bash_text(run))]));
+                out.push(RequestMessage::user(bash_text(run)));
             }
             Message::Assistant(reply) if !matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted) => {
                 open = reply.tool_calls().map(|call| (call.id.clone(), call.name.clone())).collect();
                 known.extend(open.iter().map(|(id, _)| id.clone()));
-                out.push(RequestMessage::Assistant(reply.content.clone()));
+                out.push(RequestMessage::Assistant { content: reply.content.clone(), origin: Origin::of(reply) });
             }
             Message::ToolResult(result) if known.contains(&result.tool_call_id) => {
                 open.retain(|(id, _)| *id != result.tool_call_id);
@@ -171,7 +171,7 @@ pub(crate) fn request_messages(messages: &[Message]) -> Vec<RequestMessage> {
                 });
             }
             Message::Other(value) => {
-                out.extend(summary_text(value).map(|text| RequestMessage::User(vec![Block::text(text)])));
+                out.extend(summary_text(value).map(RequestMessage::user));
             }
             // The provider is given what they come to.
             Message::System(_) => {}
@@ -227,7 +227,7 @@ fn custom_message(custom: &CustomMessage) -> RequestMessage {
     if custom.custom_type == VERDICT_TYPE && role == Some("system") {
         return RequestMessage::System(custom.content.text());
     }
-    RequestMessage::User(custom.content.blocks())
+    RequestMessage::User(custom.content.blocks().into())
 }
 
 fn bash_text(run: &BashExecution) -> String {
@@ -289,7 +289,7 @@ mod tests {
             reply(StopReason::Aborted, None),
             Message::user("b", 0),
         ]);
-        assert_eq!(sent, [RequestMessage::User(vec![Block::text("a")]), RequestMessage::User(vec![Block::text("b")])]);
+        assert_eq!(sent, [RequestMessage::user("a"), RequestMessage::user("b")]);
     }
 
     #[test]
@@ -328,9 +328,7 @@ mod tests {
             .collect();
         assert_eq!(texts, ["", "kept", "new"]);
         let sent = request_messages(&messages(&entries.iter().collect::<Vec<_>>()));
-        assert!(
-            matches!(&sent[0], RequestMessage::User(blocks) if blocks[0].as_text().unwrap().ends_with("<summary>\nS\n</summary>"))
-        );
+        assert!(matches!(&sent[0], RequestMessage::User(said) if said.text().ends_with("<summary>\nS\n</summary>")));
     }
 
     #[test]
@@ -364,7 +362,7 @@ mod tests {
             custom(VERDICT_TYPE, "user"),
             custom("other", "system"),
         ]);
-        let user = RequestMessage::User(vec![Block::text("c")]);
+        let user = RequestMessage::user("c");
         assert_eq!(sent, [RequestMessage::System("c".into()), user.clone(), user]);
     }
 }

@@ -170,6 +170,11 @@ impl AgentControl {
         read(&self.lock().session)
     }
 
+    /// Which session it is.
+    pub(crate) fn session_id(&self) -> String {
+        self.with_session(|session| session.header().id.clone())
+    }
+
     pub(crate) fn with_held<R>(&self, count: impl FnOnce(&mut Held) -> R) -> R {
         count(&mut self.lock().held)
     }

@@ -54,6 +54,7 @@ mod model_lists;
 pub mod models;
 pub mod models_json;
 mod one_reply;
+mod overflow;
 mod partial;
 mod paths;
 pub mod ports;

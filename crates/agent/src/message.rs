@@ -175,15 +175,15 @@ pub struct AssistantMessage {
     pub usage: Usage,
     /// Why it ended.
     pub stop_reason: StopReason,
-    /// What went wrong.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error_message: Option<String>,
     /// Milliseconds since 1970.
     #[serde(default)]
     pub timestamp: u64,
-    /// Members this version does not know.
+    /// What the provider said of it (`responseId`, `rawStopReason`), and members this version does not know.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<String>,
 }
 
 impl AssistantMessage {
@@ -366,10 +366,24 @@ pub struct Usage {
     pub cache_read: u64,
     /// Written to the provider's cache.
     pub cache_write: u64,
+    /// Written while thinking, of `output`; `None` where the provider does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<u64>,
     /// All together.
     pub total_tokens: u64,
     /// In dollars, by the prices of the model; zeros where none are known.
     pub cost: Cost,
+    /// Of `cache_write`, what is kept for an hour and costs more; `None` where the provider does not tell.
+    #[serde(rename = "cacheWrite1h", skip_serializing_if = "Option::is_none")]
+    pub cache_write_1h: Option<u64>,
+}
+
+/// The sum of what two replies tell; known as soon as one tells it.
+fn together(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (one, other) => one.or(other),
+    }
 }
 
 impl std::ops::Add for Usage {
@@ -381,6 +395,8 @@ impl std::ops::Add for Usage {
             output: self.output.saturating_add(other.output),
             cache_read: self.cache_read.saturating_add(other.cache_read),
             cache_write: self.cache_write.saturating_add(other.cache_write),
+            reasoning: together(self.reasoning, other.reasoning),
+            cache_write_1h: together(self.cache_write_1h, other.cache_write_1h),
             total_tokens: self.total_tokens.saturating_add(other.total_tokens),
             cost: self.cost + other.cost,
         }

@@ -55,7 +55,7 @@ impl Agent {
             Err(error) => {
                 let aborted = error.kind() == ErrorKind::Cancelled;
                 let stop_reason = if aborted { StopReason::Aborted } else { StopReason::Error };
-                let said = if aborted { "Request was aborted".to_owned() } else { error.to_string() };
+                let said = if aborted { "Request was aborted".to_owned() } else { error.message().to_owned() };
                 AssistantMessage { stop_reason, error_message: Some(said), ..partial.message }
             }
         };
@@ -82,10 +82,23 @@ pub(crate) async fn collect(
                 steps
             }
             ProviderEvent::ThinkingSignature(signature) => {
-                partial.sign_thinking(signature);
+                partial.sign_thinking(&signature);
                 continue;
             }
-            ProviderEvent::BlockEnd => partial.close(),
+            ProviderEvent::Signed(signs, signature) => {
+                partial.sign(signs, signature);
+                continue;
+            }
+            ProviderEvent::Trimmed => {
+                partial.trim_thinking();
+                continue;
+            }
+            ProviderEvent::TakesTurns => {
+                partial.take_turns();
+                continue;
+            }
+            ProviderEvent::Open(block) => partial.begin(block),
+            ProviderEvent::BlockEnd => partial.end(),
             ProviderEvent::Usage(usage) => {
                 partial.count(usage);
                 continue;

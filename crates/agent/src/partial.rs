@@ -7,8 +7,8 @@
 use crate::events::{Update, UpdateKind};
 use crate::message::{AssistantMessage, Block, Cost, StopReason, TextBlock, ThinkingBlock, ToolCall, Usage};
 use crate::paths::ArgumentPaths;
-use crate::provider::google::SIGNATURE;
-use crate::provider::{ErrorKind, Model, ProviderError};
+use crate::provider::turns::{CALL_SIGNATURE, TEXT_SIGNATURE};
+use crate::provider::{ErrorKind, Model, ProviderError, Signs};
 use pijs_protocol::StreamSource;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -32,6 +32,8 @@ pub(crate) struct Partial {
     pub(crate) message: AssistantMessage,
     /// The text or thinking block that the next piece continues.
     open: Option<usize>,
+    /// Each kind of block is continued wherever it stands, and all end with the reply.
+    takes_turns: bool,
     calls: Vec<Call>,
     text_units: usize,
     thinking_units: usize,
@@ -70,7 +72,15 @@ impl Partial {
             timestamp,
             extra: Map::new(),
         };
-        Self { model: model.clone(), message, open: None, calls: Vec::new(), text_units: 0, thinking_units: 0 }
+        Self {
+            model: model.clone(),
+            message,
+            open: None,
+            takes_turns: false,
+            calls: Vec::new(),
+            text_units: 0,
+            thinking_units: 0,
+        }
     }
 
     /// UTF-16 units let through so far of one stream.
@@ -113,7 +123,7 @@ impl Partial {
 
     pub(crate) fn push_text(&mut self, chunk: String) -> Vec<Step> {
         self.text_units += chunk.encode_utf16().count();
-        let open = self.open.filter(|at| matches!(self.message.content[*at], Block::Text(_)));
+        let open = self.standing(|block| matches!(block, Block::Text(_)));
         let (at, mut steps) = self.continue_or_begin(open, || Block::Text(TextBlock::default()));
         if let Block::Text(block) = &mut self.message.content[at] {
             block.text.push_str(&chunk);
@@ -124,7 +134,7 @@ impl Partial {
 
     pub(crate) fn push_thinking(&mut self, chunk: String) -> Vec<Step> {
         self.thinking_units += chunk.encode_utf16().count();
-        let open = self.open.filter(|at| matches!(self.message.content[*at], Block::Thinking(_)));
+        let open = self.standing(|block| matches!(block, Block::Thinking(_)));
         let (at, mut steps) = self.continue_or_begin(open, || Block::Thinking(ThinkingBlock::default()));
         if let Block::Thinking(block) = &mut self.message.content[at] {
             block.thinking.push_str(&chunk);
@@ -133,14 +143,62 @@ impl Partial {
         steps
     }
 
-    /// A signature belongs to the latest thinking block.
-    pub(crate) fn sign_thinking(&mut self, signature: String) {
-        let latest = self.message.content.iter_mut().rev().find_map(|block| match block {
+    /// The block that a piece of its kind continues.
+    fn standing(&self, is_kind: impl Fn(&Block) -> bool) -> Option<usize> {
+        if self.takes_turns {
+            return self.message.content.iter().position(is_kind);
+        }
+        self.open.filter(|at| is_kind(&self.message.content[*at]))
+    }
+
+    /// Text, thinking and calls take turns from here on.
+    pub(crate) fn take_turns(&mut self) {
+        self.takes_turns = true;
+    }
+
+    /// Begins a text or thinking block that may have nothing in it yet.
+    pub(crate) fn begin(&mut self, block: Block) -> Vec<Step> {
+        self.continue_or_begin(None, || block).1
+    }
+
+    fn latest_thinking(&mut self) -> Option<&mut ThinkingBlock> {
+        self.message.content.iter_mut().rev().find_map(|block| match block {
             Block::Thinking(block) => Some(block),
             _ => None,
-        });
-        if let Some(block) = latest {
-            block.thinking_signature.get_or_insert_default().push_str(&signature);
+        })
+    }
+
+    /// A piece of a signature belongs to the latest thinking block.
+    pub(crate) fn sign_thinking(&mut self, signature: &str) {
+        if let Some(block) = self.latest_thinking() {
+            block.thinking_signature.get_or_insert_default().push_str(signature);
+        }
+    }
+
+    /// A whole one belongs to the latest block of its kind.
+    pub(crate) fn sign(&mut self, signs: Signs, signature: String) {
+        match signs {
+            Signs::Thinking => {
+                if let Some(block) = self.latest_thinking() {
+                    block.thinking_signature = Some(signature);
+                }
+            }
+            Signs::Text => {
+                let latest = self.message.content.iter_mut().rev().find_map(|block| match block {
+                    Block::Text(block) => Some(block),
+                    _ => None,
+                });
+                if let Some(block) = latest {
+                    block.extra.insert(TEXT_SIGNATURE.to_owned(), Value::String(signature));
+                }
+            }
+        }
+    }
+
+    /// The blank line at the end of the latest thinking block goes.
+    pub(crate) fn trim_thinking(&mut self) {
+        if let Some(block) = self.latest_thinking() {
+            block.thinking.truncate(block.thinking.trim_end_matches('\n').len());
         }
     }
 
@@ -148,7 +206,7 @@ impl Partial {
     pub(crate) fn sign_call(&mut self, index: u32, signature: String) {
         let Some(block) = self.calls.iter().find(|call| call.index == index).map(|call| call.block) else { return };
         if let Block::ToolCall(call) = &mut self.message.content[block] {
-            call.extra.insert(SIGNATURE.to_owned(), Value::String(signature));
+            call.extra.insert(CALL_SIGNATURE.to_owned(), Value::String(signature));
         }
     }
 
@@ -219,9 +277,18 @@ impl Partial {
         vec![Step::Delta(call.block, chunk)]
     }
 
-    /// Ends what is open: a text or thinking block, or tool calls.
+    /// Ends what is open because something else begins. Where they take turns, nothing ends before all do.
     pub(crate) fn close(&mut self) -> Vec<Step> {
+        if self.takes_turns { Vec::new() } else { self.end() }
+    }
+
+    /// Ends what is open: a text or thinking block, tool calls, and all there are where they took turns.
+    pub(crate) fn end(&mut self) -> Vec<Step> {
         let mut steps: Vec<Step> = self.open.take().map(Step::End).into_iter().collect();
+        if std::mem::take(&mut self.takes_turns) {
+            let is_call = |at: &usize| matches!(self.message.content[*at], Block::ToolCall(_));
+            steps = (0..self.message.content.len()).filter(|at| !is_call(at)).map(Step::End).collect();
+        }
         for call in self.calls.iter_mut().filter(|call| !call.is_ended) {
             call.is_ended = true;
             // Arguments that are not complete yet come with the whole message.
@@ -232,13 +299,16 @@ impl Partial {
             }
             steps.push(Step::End(call.block));
         }
+        steps.sort_by_key(|step| match step {
+            Step::Start(at) | Step::Delta(at, _) | Step::End(at) => *at,
+        });
         steps
     }
 
     /// Ends everything. Arguments that are no JSON object stay empty; the calls they belong to are
     /// returned with what is wrong, by id, and must not run.
     pub(crate) fn finish(&mut self) -> (Vec<Step>, BTreeMap<String, String>) {
-        let mut steps = self.close();
+        let mut steps = self.end();
         let mut bad = BTreeMap::new();
         for call in &mut self.calls {
             let Block::ToolCall(block) = &mut self.message.content[call.block] else { continue };

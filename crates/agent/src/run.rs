@@ -169,11 +169,11 @@ impl Agent {
             }
             return Ok(false);
         };
-        if !settings.enabled || !may_pass(error) {
+        if !settings.enabled || self.was_too_long(error) || !may_pass(error) {
             return Ok(false);
         }
         if *retries >= settings.max_retries {
-            let payload = json!({"success": false, "attempt": *retries, "finalError": error.to_string()});
+            let payload = json!({"success": false, "attempt": *retries, "finalError": error.message()});
             self.show_only(&AgentEvent::Notice { name: "auto_retry_end", payload: &payload })?;
             return Ok(false);
         }
@@ -181,7 +181,7 @@ impl Agent {
         let wait = settings.base_delay_ms.saturating_mul(1 << (*retries - 1).min(16)).min(settings.max_delay_ms);
         let asked = error.retry_after().map_or(0, |delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
         let delay_ms = wait.max(asked);
-        let (message, max_attempts) = (error.to_string(), settings.max_retries);
+        let (message, max_attempts) = (error.message().to_owned(), settings.max_retries);
         self.show_only(&AgentEvent::AutoRetryStart {
             attempt: *retries,
             max_attempts,
@@ -365,13 +365,13 @@ impl Agent {
 /// Whether the same request may succeed a little later. What is refused stays refused, and what the
 /// HTTP client has tried several times is not tried again here.
 fn may_pass(error: &ProviderError) -> bool {
-    let said = error.to_string().to_lowercase();
+    let said = error.message().to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
     match error.kind() {
-        ErrorKind::Network | ErrorKind::Stalled | ErrorKind::Unavailable => true,
+        ErrorKind::Network | ErrorKind::Stalled => true,
         // An account's limit does not pass by waiting.
         ErrorKind::RateLimited => !says(USED_UP),
-        ErrorKind::Provider => says(PASSING) && !says(USED_UP),
+        ErrorKind::Provider | ErrorKind::Unavailable => says(PASSING) && !says(USED_UP),
         _ => false,
     }
 }

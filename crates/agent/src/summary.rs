@@ -124,7 +124,10 @@ pub(crate) fn quoted(messages: &[Message]) -> String {
 fn part(message: &RequestMessage) -> Vec<String> {
     let text = |blocks: &[Block]| blocks.iter().filter_map(Block::as_text).collect::<String>();
     match message {
-        RequestMessage::User(blocks) => some(format!("[User]: {}", text(blocks)), text(blocks).is_empty()),
+        RequestMessage::User(said) => {
+            let blocks = said.blocks();
+            some(format!("[User]: {}", text(&blocks)), text(&blocks).is_empty())
+        }
         RequestMessage::System(text) => vec![format!("[System]: {text}")],
         RequestMessage::ToolResult { content, .. } => {
             let whole = text(content);
@@ -133,7 +136,7 @@ fn part(message: &RequestMessage) -> Vec<String> {
             let tail = if rest == 0 { String::new() } else { format!("\n\n[... {rest} more characters truncated]") };
             some(format!("[Tool result]: {shown}{tail}"), whole.is_empty())
         }
-        RequestMessage::Assistant(blocks) => {
+        RequestMessage::Assistant { content: blocks, .. } => {
             let mut parts = Vec::new();
             let thinking: Vec<&str> = blocks
                 .iter()
@@ -261,11 +264,12 @@ impl Agent {
         let limit = provider.model().max_tokens().map_or(max_tokens, |limit| limit.min(max_tokens));
         let request = Request {
             system: SYSTEM.to_owned(),
-            messages: vec![RequestMessage::User(vec![Block::text(prompt.clone())])],
+            messages: vec![RequestMessage::user(prompt.clone())],
             conversation: vec![Message::user(prompt, self.now())],
             tools: Vec::new(),
             thinking: Some(self.control.thinking()).filter(|level| level != "off"),
             max_tokens: Some(limit),
+            session: None,
         };
         let reply = self.ask_once(&*provider, &request, cancel.clone()).await;
         usable(what, &reply)?;

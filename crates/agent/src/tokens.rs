@@ -6,6 +6,7 @@
 use crate::agent::Agent;
 use crate::context::{self, Projected};
 use crate::message::{AssistantMessage, Block, Content, Message, StopReason, SystemMessage, Usage};
+use crate::provider::{Request, ToolDescription};
 use crate::session::{Body, Entry, EntryId, Session, refs};
 use crate::transcript;
 use serde_json::{Map, Value, json};
@@ -96,6 +97,35 @@ pub(crate) fn of_conversation(projection: &[Projected<'_>], branch: &[&Entry]) -
             system.map_or(0, |system| estimate(&Message::System(system))) + said.map(estimate).sum::<u64>()
         }
     }
+}
+
+/// Tokens of a request: the last count of its conversation and what came after it, or all of it estimated. What was put in
+/// front of a counted reply later, a summary, makes that count worthless.
+pub(crate) fn of_request(request: &Request) -> u64 {
+    let mut newest = None;
+    let mut last = None;
+    for (at, message) in request.conversation.iter().enumerate() {
+        let told = match message {
+            Message::User(user) => Some(user.timestamp),
+            Message::ToolResult(result) => Some(result.timestamp),
+            Message::Assistant(reply) => {
+                if let Some(tokens) = counted(reply).filter(|_| newest <= Some(reply.timestamp)) {
+                    last = Some((at, tokens));
+                }
+                Some(reply.timestamp)
+            }
+            _ => None,
+        };
+        newest = newest.max(told);
+    }
+    if let Some((at, tokens)) = last {
+        return tokens + request.conversation[at + 1..].iter().map(estimate).sum::<u64>();
+    }
+    let tokens = |characters: usize| characters.div_ceil(CHARACTERS_PER_TOKEN) as u64;
+    let tool = |tool: &ToolDescription| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
+    let tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    let told = if tools.is_empty() { 0 } else { tokens(units(&Value::Array(tools).to_string())) };
+    tokens(units(&request.system)) + told + request.conversation.iter().map(estimate).sum::<u64>()
 }
 
 impl Agent {

@@ -87,6 +87,8 @@ struct Finished {
     usage: Option<Value>,
     /// What else the tool returned, `terminate` among it.
     rest: Map<String, Value>,
+    /// Handlers do not hear of it: there was nothing that they could be told.
+    is_unread: bool,
 }
 
 impl Finished {
@@ -387,7 +389,7 @@ impl Agent {
             () = self.control.all_told() => {}
             () = self.extensions.at_rest() => {}
         }
-        let result = self.review(call, input, executed).await;
+        let result = if executed.is_unread { executed } else { self.review(call, input, executed).await };
         self.ended(call, &result).await?;
         Ok(result)
     }
@@ -452,9 +454,10 @@ impl Agent {
             outcome => outcome,
         };
         Ok(match outcome {
-            Ok(ToolOutput { content, details, terminate, usage, rest }) => {
+            Ok(ToolOutput { unread: Some(message), .. }) => Finished { is_unread: true, ..Finished::failed(message) },
+            Ok(ToolOutput { content, details, terminate, usage, rest, unread: None }) => {
                 let usage = usage.filter(|usage| !usage.is_null());
-                Finished { content, details, is_error: false, terminate, usage, rest }
+                Finished { content, details, is_error: false, terminate, usage, rest, is_unread: false }
             }
             Err(message) => Finished::failed(message),
         })

@@ -145,7 +145,7 @@ fn the_rule_is_in_the_next_request_once_and_the_junk_is_not_anthropic() {
 
     let requests = server.requests();
     assert_eq!(requests.len(), 2);
-    assert_eq!(requests[0].0, "/v1/messages");
+    assert_eq!(requests[0].0, "/v1/messages?beta=true");
     assert!(!mentions(&requests[1].1, "junk-7319") && !mentions(&requests[1].1, SECRET));
     let injected: Vec<&Value> = requests[1].1["messages"]
         .as_array()

@@ -160,7 +160,7 @@ fn a_provider_of_the_catalogue_is_moved_by_the_file() {
     let answered = run(command);
     answered.succeeded();
     let (path, body) = &server.requests()[0];
-    assert_eq!((path.as_str(), &body["model"]), ("/v1/messages", &json!("claude-opus-4-8")));
+    assert_eq!((path.as_str(), &body["model"]), ("/v1/messages?beta=true", &json!("claude-opus-4-8")));
     assert_eq!((&body["thinking"]["type"], &body["output_config"]["effort"]), (&json!("adaptive"), &json!("low")));
     let end = &answered.events_of("agent_end")[0];
     let reply = end["messages"].as_array().unwrap().last().unwrap();
@@ -225,7 +225,7 @@ fn what_is_piped_in_is_the_prompt_and_stands_before_what_is_typed() {
     let asked: Vec<_> = server
         .bodies()
         .iter()
-        .map(|body| body["messages"].as_array().unwrap().last().unwrap()["content"].clone())
+        .map(|body| body["messages"].as_array().unwrap().last().unwrap()["content"][0]["text"].clone())
         .collect();
     assert_eq!(asked, ["piped", "pipedand typed", "pipedand typed"]);
     world.pi(&["-ne", "--model", "mine/small"]).failed(2, &["no terminal", "pi -p"]);

@@ -113,6 +113,8 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | `--export` and `/export` write pi's page with its scripts | a page that shows text and does nothing, Markdown, or the session's own lines, as the file's name ends |\n\
     | `--session` with a session of another folder goes on in that folder | it goes on in this one, and says so; by its id alone it is copied with `--fork` |\n\
     | an RPC command that lacks a member, or has one of another type, is done with `undefined` or answered with a JavaScript error | the response says which member has to be what |\n\
+    | requests to models name their client (`user-agent`, headers of OpenAI's and Anthropic's libraries) and the session (`session_id`, `x-client-request-id`, `x-session-affinity`) | they name neither; the session stands in the body where pi puts it (`prompt_cache_key`) |\n\
+    | what the model is told in the middle of a conversation (`supportsMidConvoSystemMessages`), tools of a grammar, effort that changes from turn to turn | in front of the conversation, as for models that lack these |\n\
     | `/llama`, a command of pi's own for a local server of models | not here; `--base-url` reaches such a server |\n";
 
 /// What an extension meets under `--profile 0.73`.

@@ -8,6 +8,8 @@
 //! What a server can do to us is bounded by [`HttpOptions`]: silence, duration, line, body, and
 //! the wait it may ask for.
 
+use super::openai::Retention;
+use super::refusal::Wording;
 use super::sse::{self, SseLimits};
 use super::{ErrorKind, Model, Outgoing, ProviderError, ProviderEvent, ProviderStream, cancellable};
 use crate::ambient::{Ambient, Wait};
@@ -44,6 +46,8 @@ pub struct HttpOptions {
     pub proxy: Option<String>,
     /// One more certificate authority, PEM.
     pub certificate: Option<Vec<u8>>,
+    /// How long providers are asked to keep the beginning of a conversation; pi's `PI_CACHE_RETENTION`.
+    pub retention: Retention,
 }
 
 impl Default for HttpOptions {
@@ -57,6 +61,7 @@ impl Default for HttpOptions {
             retry_after_cap: Duration::from_secs(300),
             proxy: None,
             certificate: None,
+            retention: Retention::Short,
         }
     }
 }
@@ -84,6 +89,8 @@ pub(super) fn secret(value: &str, model: &Model) -> Result<HeaderValue, Provider
 pub(super) trait Decode: Send + 'static {
     /// Takes one event. After it produced [`ProviderEvent::Done`], nothing more is given.
     fn event(&mut self, data: &str, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError>;
+    /// How a refused request is put into words.
+    fn wording(&self) -> Wording;
     /// The body has ended.
     fn end(&mut self, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError>;
 }
@@ -124,6 +131,28 @@ impl Endpoint {
         ambient: &Ambient,
     ) -> Result<Self, ProviderError> {
         Ok(Self { client: client(options)?, url, headers, options: options.clone(), ambient: ambient.clone() })
+    }
+
+    /// How long a provider is asked to keep the beginning of a conversation.
+    pub(super) fn retention(&self) -> Retention {
+        self.options.retention
+    }
+
+    /// An endpoint below this one.
+    pub(super) fn under(&self, path: &str) -> Self {
+        Self { url: format!("{}{path}", self.url), ..self.clone() }
+    }
+
+    /// The same endpoint with one more header.
+    pub(super) fn with_header(&self, name: &'static str, value: HeaderValue) -> Self {
+        let mut endpoint = self.clone();
+        endpoint.headers.insert(name, value);
+        endpoint
+    }
+
+    /// What a header of ours says, as long as it is no key.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
     /// Headers without those that carry keys.
@@ -175,9 +204,9 @@ impl Endpoint {
         let reply = stream! {
             let mut tries = 0;
             let response = loop {
-                let failure = match endpoint.post(&payload).await {
+                let failure = match endpoint.post(&payload, &decoder.wording()).await {
                     Ok(response) if response.status().is_success() => break response,
-                    Ok(response) => endpoint.refused(response).await,
+                    Ok(response) => endpoint.refused(response, &decoder.wording()).await,
                     Err(failure) => failure,
                 };
                 if failure.retry.is_none() || tries == endpoint.options.retries {
@@ -186,7 +215,7 @@ impl Endpoint {
                 }
                 tries += 1;
                 let delay = failure.retry.flatten().unwrap_or_else(|| endpoint.backoff(tries));
-                yield Ok(ProviderEvent::Retrying { attempt: tries, max_attempts: endpoint.options.retries, delay, reason: failure.error.to_string() });
+                yield Ok(ProviderEvent::Retrying { attempt: tries, max_attempts: endpoint.options.retries, delay, reason: failure.error.message().to_owned() });
                 endpoint.ambient.sleeper.sleep(Wait::Backoff, delay).await;
             };
             yield Ok(ProviderEvent::Response { status: response.status().as_u16(), headers: header_map(response.headers()) });
@@ -225,27 +254,27 @@ impl Endpoint {
         cancellable(reply.boxed(), cancel)
     }
 
-    async fn post(&self, payload: &Value) -> Result<reqwest::Response, Failure> {
+    async fn post(&self, payload: &Value, wording: &Wording) -> Result<reqwest::Response, Failure> {
         let request = self.client.post(&self.url).headers(self.headers.clone()).json(payload).send();
         let idle = self.ambient.sleeper.sleep(Wait::Idle, self.options.idle);
         tokio::select! {
             response = request => response.map_err(|error| {
-                let message = format!("no answer from {}: {}", self.url, chain(&error));
+                let help = format!("no answer from {}: {}", self.url, chain(&error));
                 let retry = (!error.is_builder()).then_some(None);
-                Failure { error: ProviderError::new(ErrorKind::Network, message), retry }
+                Failure { error: ProviderError::new(ErrorKind::Network, wording.unreached()).with_help(help), retry }
             }),
             () = idle => Err(Failure { error: self.stalled(), retry: None }),
         }
     }
 
     /// What a status that is not a success means. Reads a little of the body for the message.
-    async fn refused(&self, response: reqwest::Response) -> Failure {
+    async fn refused(&self, response: reqwest::Response, wording: &Wording) -> Failure {
         let status = response.status();
         let retry = is_retriable(status)
             .then(|| retry_after(response.headers(), self.ambient.clock.epoch_ms()))
             .map(|asked| asked.map(|delay| delay.min(self.options.retry_after_cap)));
-        let said = self.excerpt(response).await;
-        let message = format!("{} answered {status}: {said}", self.url);
+        let body = self.excerpt(response).await;
+        let message = wording.refused(status.as_u16(), status.canonical_reason().unwrap_or_default(), &body);
         let (kind, help) = match status.as_u16() {
             401 | 403 => (ErrorKind::Auth, Some("check the API key")),
             404 => (ErrorKind::NotFound, Some("check the model's name and --base-url")),
@@ -259,13 +288,13 @@ impl Endpoint {
             Some(delay) => error.with_retry_after(delay),
             None => error,
         };
-        Failure { error: help.map_or(error.clone(), |help| error.with_help(help)), retry }
+        let help = help.map_or_else(|| format!("from {}", self.url), |help| format!("from {}; {help}", self.url));
+        Failure { error: error.with_help(help), retry }
     }
 
-    /// The first part of an error body, on one line: `error.message` where it is JSON.
+    /// The first part of an error body.
     async fn excerpt(&self, response: reqwest::Response) -> String {
         const TAKEN: usize = 64 << 10;
-        const SHOWN: usize = 300;
         let mut bytes = Vec::new();
         let mut body = self.body(response).boxed();
         while let Some(Ok(chunk)) = body.next().await {
@@ -274,12 +303,7 @@ impl Endpoint {
                 break;
             }
         }
-        let said = serde_json::from_slice::<Value>(&bytes)
-            .ok()
-            .and_then(|body| body.pointer("/error/message").and_then(Value::as_str).map(str::to_owned))
-            .unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned());
-        let line: String = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        if line.is_empty() { "no message".to_owned() } else { line.chars().take(SHOWN).collect() }
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     fn check_type(&self, headers: &HeaderMap) -> Result<(), ProviderError> {
@@ -305,8 +329,8 @@ impl Endpoint {
                         None => return,
                         Some(Ok(chunk)) => yield Ok(chunk),
                         Some(Err(error)) => {
-                            let message = format!("the reply of {} broke off: {}", endpoint.url, chain(&error));
-                            yield Err(ProviderError::new(ErrorKind::Network, message));
+                            let help = format!("the reply of {} broke off: {}", endpoint.url, chain(&error));
+                            yield Err(ProviderError::new(ErrorKind::Network, "terminated").with_help(help));
                             return;
                         }
                     },

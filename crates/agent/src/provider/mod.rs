@@ -16,29 +16,35 @@
 //! | [`responses`] | the Responses API of OpenAI |
 //! | [`anthropic`] | the Messages API |
 //! | [`google`] | the Gemini API |
+//! | `turns` | nothing: the conversation as one model can take it |
 //! | [`http`] | what these have in common: sending, back-off, limits |
 //! | [`sse`] | server-sent events with limits |
 //! | [`surrogates`] | joining halves of surrogate pairs |
 
 pub mod anthropic;
-mod effort;
 pub mod google;
 pub mod http;
 mod model;
 pub mod openai;
 #[cfg(test)]
 mod recorded;
+mod refusal;
 pub mod responses;
 pub mod script;
+#[cfg(test)]
+mod sent;
 pub mod sse;
 pub mod surrogates;
+pub(crate) mod turns;
 mod unopened;
 
 pub use model::{Model, THINKING_LEVELS};
+pub use turns::Origin;
 pub use unopened::Unopened;
 
 use crate::ambient::Ambient;
-use crate::message::{Block, Message, StopReason, Usage};
+use crate::message::{Block, Content, Message, StopReason, Usage};
+use crate::tokens;
 use async_stream::stream;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
@@ -68,6 +74,11 @@ pub trait Provider: Send + Sync {
     /// Whether the body is made later, by somebody who asks extensions about it then.
     fn has_own_payload(&self) -> bool {
         false
+    }
+    /// Whether extensions hear of status and headers of its answer (`after_provider_response`); pi has them from all
+    /// clients but Google's.
+    fn tells_of_response(&self) -> bool {
+        true
     }
     /// Sends a body. Nothing happens before the stream is polled.
     fn send(&self, outgoing: Outgoing, cancel: CancellationToken) -> ProviderStream;
@@ -106,20 +117,39 @@ pub struct Request {
     pub tools: Vec<ToolDescription>,
     /// Thinking level; `None` is `off`.
     pub thinking: Option<String>,
-    /// Tokens of the reply; `None` leaves it to the provider.
+    /// Tokens of the reply; `None` is as many as the model writes and its window still takes.
     pub max_tokens: Option<u64>,
+    /// Which session asks: requests of one find each other's beginnings in a provider's cache.
+    pub session: Option<String>,
+}
+
+impl Request {
+    /// How many tokens the reply of this model may have; `None` where nobody knows its limit.
+    pub(crate) fn room(&self, model: &Model) -> Option<u64> {
+        /// Estimates are estimates.
+        const SPARE: u64 = 4096;
+        let wanted = self.max_tokens.or(model.max_tokens())?;
+        let Some(window) = model.context_window() else { return Some(wanted.max(1)) };
+        let left = window.saturating_sub(tokens::of_request(self)).saturating_sub(SPARE);
+        Some(wanted.min(left.max(1)))
+    }
 }
 
 /// One message of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RequestMessage {
     /// From the person or an extension.
-    User(Vec<Block>),
+    User(Content),
     /// Injected in the middle of the conversation. A provider without such messages sends
     /// [`marked`] text as a user message.
     System(String),
-    /// From the model.
-    Assistant(Vec<Block>),
+    /// From a model.
+    Assistant {
+        /// What it said.
+        content: Vec<Block>,
+        /// Which model it was.
+        origin: Origin,
+    },
     /// From a tool.
     ToolResult {
         /// The call it answers.
@@ -134,12 +164,17 @@ pub enum RequestMessage {
 }
 
 impl RequestMessage {
+    /// What somebody typed.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::User(vec![Block::text(text)].into())
+    }
+
     /// pi's `Message`.
     pub fn to_value(&self) -> Value {
         match self {
             Self::User(content) => json!({"role": "user", "content": content}),
             Self::System(text) => json!({"role": "system", "content": [Block::text(text.clone())]}),
-            Self::Assistant(content) => json!({"role": "assistant", "content": content}),
+            Self::Assistant { content, .. } => json!({"role": "assistant", "content": content}),
             Self::ToolResult { tool_call_id, tool_name, content, is_error } => json!({
                 "role": "toolResult", "toolCallId": tool_call_id, "toolName": tool_name, "content": content, "isError": is_error,
             }),
@@ -188,13 +223,21 @@ pub enum ProviderEvent {
     },
     /// The reply begins. Without it the message is told when it is complete.
     Begun,
+    /// Text, thinking and calls of this reply take turns: text continues the one text block, thinking the one thinking
+    /// block, wherever they stand, and all blocks end with the reply.
+    TakesTurns,
+    /// A text or thinking block begins, though nothing of it may be known yet; it holds what stands from the start.
+    Open(Block),
     /// Prose. Continues the current text block, or begins one.
     Text(String),
     /// Reasoning. Continues the current thinking block, or begins one.
     Thinking(String),
-    /// What the provider wants back with the current thinking block.
+    /// What the provider wants back with the latest thinking block; a further piece of it.
     ThinkingSignature(String),
-    /// A piece of a tool call. Calls may interleave.
+    /// What the provider wants back with the latest block of this kind, whole.
+    Signed(Signs, String),
+    /// A piece of a tool call. Calls may interleave. A call begins with its first piece; an empty one is told of a call that
+    /// has begun.
     ToolCall {
         /// Distinguishes the calls of one reply.
         index: u32,
@@ -214,7 +257,9 @@ pub enum ProviderEvent {
     },
     /// What the provider says of the reply as it stands, as members of pi's message: `usage` with its cost, `responseId`.
     Said(Map<String, Value>),
-    /// The current block is complete: what follows begins another.
+    /// The blank line at the end of the latest thinking block stands before nothing, and goes.
+    Trimmed,
+    /// What is open is complete: the current block and calls, or all blocks of a reply that takes turns.
     BlockEnd,
     /// The same as the event in it, but a piece of which nobody but rules hears: the reply came without pieces.
     Untold(Box<ProviderEvent>),
@@ -222,6 +267,15 @@ pub enum ProviderEvent {
     Usage(Usage),
     /// The reply is complete.
     Done(StopReason),
+}
+
+/// Which blocks [`ProviderEvent::Signed`] means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signs {
+    /// `textSignature`.
+    Text,
+    /// `thinkingSignature`.
+    Thinking,
 }
 
 /// What kind of failure.
@@ -290,8 +344,8 @@ impl ProviderError {
     }
 
     /// A stream that ended without saying why.
-    pub(crate) fn cut_short() -> Self {
-        Self::new(ErrorKind::Network, "the reply ended before it was complete")
+    pub(crate) fn cut_short(said: &str) -> Self {
+        Self::new(ErrorKind::Network, said)
     }
 
     /// Adds what to do about it.
@@ -328,6 +382,11 @@ impl ProviderError {
     /// HTTP status, if one was received.
     pub fn status(&self) -> Option<u16> {
         self.status
+    }
+
+    /// What went wrong, in the words that extensions look for; what to do about it is [`ProviderError::help`].
+    pub fn message(&self) -> &str {
+        &self.message
     }
 
     /// What to do about it.

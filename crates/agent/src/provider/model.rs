@@ -119,6 +119,26 @@ impl Model {
         self.facts.get("compat")?.get(key)
     }
 
+    /// The same where it is one of two; `None` when nobody said.
+    pub fn compat_flag(&self, key: &str) -> Option<bool> {
+        self.compat(key).and_then(Value::as_bool)
+    }
+
+    /// Whether it can be told not to think.
+    pub fn can_rest(&self) -> bool {
+        self.facts.get("thinkingLevelMap").and_then(|map| map.get("off")).is_none_or(|off| !off.is_null())
+    }
+
+    /// What its server calls a level where `thinkingLevelMap` says so.
+    pub fn mapped_level(&self, level: &str) -> Option<&str> {
+        self.facts.get("thinkingLevelMap")?.get(level)?.as_str()
+    }
+
+    /// Further members of its requests, which somebody configured; they stand above what we say.
+    pub fn sampling(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.facts.get("samplingParams").and_then(Value::as_object).into_iter().flatten()
+    }
+
     /// What this many tokens cost, by the model's prices; of several, those for a request of this length.
     pub fn price(&self, usage: &Usage) -> Cost {
         let prices = self.facts.get("cost");
@@ -127,12 +147,14 @@ impl Model {
         let tiers = prices.and_then(|prices| prices.get("tiers")?.as_array()).into_iter().flatten();
         let tier = tiers.filter_map(|tier| Some((above(tier)?, tier))).max_by_key(|(above, _)| *above);
         let prices = tier.map(|(_, tier)| tier).or(prices);
-        let of = |key: &str, tokens: u64| {
-            let price = prices.and_then(|prices| prices.get(key)?.as_f64()).unwrap_or(0.0);
-            price / 1_000_000.0 * tokens as f64
-        };
+        let price = |key: &str| prices.and_then(|prices| prices.get(key)?.as_f64()).unwrap_or(0.0);
+        let of = |key: &str, tokens: u64| price(key) / 1_000_000.0 * tokens as f64;
         let (input, output) = (of("input", usage.input), of("output", usage.output));
-        let (cache_read, cache_write) = (of("cacheRead", usage.cache_read), of("cacheWrite", usage.cache_write));
+        let cache_read = of("cacheRead", usage.cache_read);
+        // What is kept for an hour costs twice what is read.
+        let long = usage.cache_write_1h.unwrap_or(0);
+        let short = usage.cache_write.saturating_sub(long);
+        let cache_write = (price("cacheWrite") * short as f64 + price("input") * 2.0 * long as f64) / 1_000_000.0;
         Cost { input, output, cache_read, cache_write, total: input + output + cache_read + cache_write }
     }
 

@@ -12,6 +12,13 @@ use std::fmt;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wtf8(Vec<u8>);
 
+impl Wtf8 {
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl From<&str> for Wtf8 {
     fn from(text: &str) -> Self {
         Self(text.as_bytes().to_vec())

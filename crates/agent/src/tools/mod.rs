@@ -190,7 +190,7 @@ pub struct About {
 }
 
 /// What a tool returned.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolOutput {
     /// Blocks for the model, as JSON: extensions return what they like. `null`: there are none.
     pub content: Value,
@@ -202,11 +202,13 @@ pub struct ToolOutput {
     pub usage: Option<Value>,
     /// Other members, which only `tool_execution_end` shows.
     pub rest: Map<String, Value>,
+    /// Why it cannot be read, when the tool returned nothing at all: a failure that no handler hears of.
+    pub unread: Option<String>,
 }
 
 impl ToolOutput {
     fn text(text: impl Into<String>) -> Self {
-        Self { content: json!([Block::text(text)]), details: None, terminate: false, usage: None, rest: Map::new() }
+        Self { content: json!([Block::text(text)]), ..Self::default() }
     }
 
     fn with_details(mut self, details: Value) -> Self {
@@ -357,7 +359,10 @@ impl Tool {
 fn extension_output(value: Value) -> Result<ToolOutput, String> {
     let mut members = match value {
         Value::Object(members) => members,
-        Value::Null => return Err("Cannot read properties of undefined (reading 'content')".to_owned()),
+        Value::Null => {
+            let unread = Some("Cannot read properties of undefined (reading 'content')".to_owned());
+            return Ok(ToolOutput { unread, ..ToolOutput::default() });
+        }
         _ => Map::new(),
     };
     let terminate = members.get("terminate").is_some_and(|value| *value == Value::Bool(true));
@@ -366,7 +371,7 @@ fn extension_output(value: Value) -> Result<ToolOutput, String> {
         return Err("content.some is not a function".to_owned());
     }
     let (details, usage) = (members.shift_remove("details"), members.shift_remove("usage"));
-    Ok(ToolOutput { content, details, terminate, usage, rest: members })
+    Ok(ToolOutput { content, details, terminate, usage, rest: members, unread: None })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::message::Block;
 use crate::system::Kind;
 use base64::Engine as _;
 use serde::Deserialize;
-use serde_json::{Map, json};
+use serde_json::json;
 use std::io::ErrorKind;
 
 const BLIND: &str = "[Current model does not support images. The image will be omitted from this request.]";
@@ -34,13 +34,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
             text.push_str(&format!("\n{BLIND}"));
         }
         let blocks = [Block::text(text), Block::Image { data, mime_type: mime_type.to_owned() }];
-        return Ok(ToolOutput {
-            content: json!(blocks),
-            details: None,
-            terminate: false,
-            usage: None,
-            rest: Map::new(),
-        });
+        return Ok(ToolOutput { content: json!(blocks), ..ToolOutput::default() });
     }
     lines(&input, &String::from_utf8_lossy(&bytes))
 }

@@ -1,0 +1,284 @@
+//! The body of a request: as Google's client takes it from a program, which is what extensions see, and as it sends it.
+
+use crate::message::{Block, Content};
+use crate::provider::openai::effort;
+use crate::provider::turns::{CALL_SIGNATURE, TEXT_SIGNATURE, cut, fit, lines, plain_id};
+use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription, marked};
+use serde_json::{Map, Value, json};
+
+/// As long as an id of a call may be.
+const LONGEST_ID: usize = 64;
+/// What its client sends beside the conversation; the rest of `config` says how to write.
+const BESIDE: [&str; 6] =
+    ["systemInstruction", "safetySettings", "tools", "toolConfig", "cachedContent", "serviceTier"];
+/// What it keeps to itself.
+const KEPT: [&str; 2] = ["abortSignal", "httpOptions"];
+
+pub(super) fn body(model: &Model, request: &Request) -> Value {
+    let mut config = Map::new();
+    let mut put = |key: &str, value: Value| config.insert(key.to_owned(), value);
+    if let Some(tokens) = request.room(model) {
+        put("maxOutputTokens", json!(tokens));
+    }
+    if !request.system.is_empty() {
+        put("systemInstruction", json!(request.system));
+    }
+    if !request.tools.is_empty() {
+        let tool = |tool: &ToolDescription| json!({"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters});
+        let declared: Vec<Value> = request.tools.iter().map(tool).collect();
+        put("tools", json!([{"functionDeclarations": declared}]));
+    }
+    if model.reasoning() {
+        put("thinkingConfig", thinking(model, request.thinking.as_deref()));
+    }
+    // Their signal, which says nothing here.
+    put("abortSignal", json!({}));
+    json!({"model": model.id, "contents": contents(model, &request.messages), "config": config})
+}
+
+/// What goes over the wire.
+pub(super) fn wire(body: Value) -> Value {
+    let Value::Object(mut body) = body else { return body };
+    let contents = body.shift_remove("contents").unwrap_or_else(|| json!([]));
+    let contents = contents.as_array().map(|list| list.iter().map(content).collect());
+    let mut out = Map::from_iter([("contents".to_owned(), contents.unwrap_or(Value::Null))]);
+    let Some(Value::Object(mut config)) = body.shift_remove("config") else { return Value::Object(out) };
+    for key in BESIDE {
+        let Some(value) = config.shift_remove(key) else { continue };
+        let value = match value {
+            Value::String(text) if key == "systemInstruction" => json!({"parts": [{"text": text}], "role": "user"}),
+            other => other,
+        };
+        out.insert(key.to_owned(), value);
+    }
+    config.retain(|key, value| !KEPT.contains(&key.as_str()) && !value.is_null());
+    if !config.is_empty() {
+        out.insert("generationConfig".to_owned(), Value::Object(config));
+    }
+    Value::Object(out)
+}
+
+/// In the order in which their client writes it.
+fn content(content: &Value) -> Value {
+    let ordered = |value: &Value, first: &[&str]| match value {
+        Value::Object(members) => {
+            let known = first.iter().filter_map(|key| Some(((*key).to_owned(), members.get(*key)?.clone())));
+            let others = members.iter().filter(|(key, _)| !first.contains(&key.as_str()));
+            Value::Object(known.chain(others.map(|(key, value)| (key.clone(), value.clone()))).collect())
+        }
+        other => other.clone(),
+    };
+    let part = |part: &Value| {
+        let mut part = ordered(part, &["functionCall", "functionResponse", "inlineData", "text", "thought"]);
+        for (key, first) in [("functionCall", ["args", "id"]), ("inlineData", ["data", "mimeType"])] {
+            if let Some(member) = part.get_mut(key) {
+                *member = ordered(member, &first);
+            }
+        }
+        part
+    };
+    let mut content = ordered(content, &["parts", "role"]);
+    if let Some(parts) = content.get_mut("parts").and_then(Value::as_array_mut) {
+        for one in parts {
+            *one = part(one);
+        }
+    }
+    content
+}
+
+/// Some models take a level, the others a number of tokens.
+fn thinking(model: &Model, level: Option<&str>) -> Value {
+    let level = level.map(|level| model.clamp_thinking(level)).filter(|level| *level != "off");
+    let named = |level: &str| model.mapped_level(level).unwrap_or(level).to_uppercase();
+    match level {
+        Some(level) if by_level(&model.id) => json!({"includeThoughts": true, "thinkingLevel": named(level)}),
+        Some(level) => json!({"includeThoughts": true, "thinkingBudget": budget(&model.id, level)}),
+        None if by_level(&model.id) && model.clamp_thinking("off") != "off" => {
+            json!({"thinkingLevel": named(model.clamp_thinking("off"))})
+        }
+        None => json!({"thinkingBudget": 0}),
+    }
+}
+
+fn by_level(id: &str) -> bool {
+    let id = id.to_lowercase();
+    let third = id.split("gemini-3").skip(1).any(|rest| {
+        // `-pro`, `.1-pro`: a minor version may stand between.
+        let rest = match rest.strip_prefix('.') {
+            Some(minor) => minor.trim_start_matches(|c: char| c.is_ascii_digit()),
+            None => rest,
+        };
+        rest.starts_with("-pro") || rest.starts_with("-flash")
+    });
+    third
+        || matches!(id.as_str(), "gemini-flash-latest" | "gemini-flash-lite-latest")
+        || id.contains("gemma-4")
+        || id.contains("gemma4")
+}
+
+/// Tokens for thinking; a model that is not known decides itself.
+fn budget(id: &str, level: &str) -> i64 {
+    let (least, most) = match () {
+        () if id.contains("2.5-pro") => (128, 32_768),
+        () if id.contains("2.5-flash-lite") => (512, 24_576),
+        () if id.contains("2.5-flash") => (128, 24_576),
+        () => return -1,
+    };
+    match level {
+        "minimal" => least,
+        "low" | "medium" => i64::try_from(effort::budget(level)).expect("some thousands"),
+        _ => most,
+    }
+}
+
+/// The major version of a Gemini.
+fn version(id: &str) -> Option<u32> {
+    let id = id.to_lowercase();
+    let rest = id.strip_prefix("gemini-")?;
+    let rest = rest.strip_prefix("live-").unwrap_or(rest);
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+/// Whether calls and results are told apart by ids.
+fn has_ids(id: &str) -> bool {
+    id.starts_with("claude-") || id.starts_with("gpt-oss-") || version(id).is_some_and(|version| version >= 3)
+}
+
+fn contents(model: &Model, messages: &[RequestMessage]) -> Vec<Value> {
+    let ids = has_ids(&model.id);
+    let rename = |id: &str, _: &Origin| if ids { cut(&plain_id(id), LONGEST_ID) } else { id.to_owned() };
+    let mut out: Vec<Value> = Vec::new();
+    for message in fit(messages, model, rename) {
+        let mut say = |role: &str, parts: Vec<Value>| {
+            if !parts.is_empty() {
+                out.push(json!({"role": role, "parts": parts}));
+            }
+        };
+        match &message {
+            RequestMessage::User(Content::Text(text)) => say("user", vec![json!({"text": text})]),
+            RequestMessage::User(Content::Blocks(blocks)) => say("user", blocks.iter().filter_map(given).collect()),
+            RequestMessage::System(text) => say("user", vec![json!({"text": marked(text)})]),
+            RequestMessage::Assistant { content, origin } => {
+                let own = origin.provider == model.provider && origin.model == model.id;
+                say("model", content.iter().filter_map(|block| part(block, own, ids)).collect());
+            }
+            RequestMessage::ToolResult { tool_call_id, tool_name, content, is_error } => {
+                let images: Vec<Value> =
+                    content.iter().filter(|block| matches!(block, Block::Image { .. })).filter_map(given).collect();
+                let text = match lines(content) {
+                    text if text.is_empty() && !images.is_empty() => "(see attached image)".to_owned(),
+                    text => text,
+                };
+                let response = json!({(if *is_error { "error" } else { "output" }): text});
+                let mut answer = json!({"name": tool_name, "response": response});
+                let inside = version(&model.id).is_none_or(|version| version >= 3);
+                if inside && !images.is_empty() {
+                    answer["parts"] = json!(images);
+                }
+                if ids {
+                    answer["id"] = json!(tool_call_id);
+                }
+                let answer = json!({"functionResponse": answer});
+                // The results of one reply belong into one turn.
+                let is_answer = |part: &Value| part.get("functionResponse").is_some();
+                let last =
+                    out.last_mut().filter(|last| last["role"] == "user").and_then(|last| last["parts"].as_array_mut());
+                match last.filter(|parts| parts.iter().any(is_answer)) {
+                    Some(parts) => parts.push(answer),
+                    None => out.push(json!({"role": "user", "parts": [answer]})),
+                }
+                if !inside && !images.is_empty() {
+                    let parts: Vec<Value> =
+                        std::iter::once(json!({"text": "Tool result image:"})).chain(images).collect();
+                    out.push(json!({"role": "user", "parts": parts}));
+                }
+            }
+        }
+    }
+    out
+}
+
+/// What the model is given to read.
+fn given(block: &Block) -> Option<Value> {
+    match block {
+        Block::Text(block) => Some(json!({"text": block.text})),
+        Block::Image { data, mime_type } => Some(json!({"inlineData": {"mimeType": mime_type, "data": data}})),
+        _ => None,
+    }
+}
+
+/// What a model wrote. What it signed stays, even where nothing can be read.
+fn part(block: &Block, own: bool, ids: bool) -> Option<Value> {
+    let usable = |signature: Option<&str>| signature.filter(|text| own && is_signature(text)).map(str::to_owned);
+    let signed = |mut part: Value, signature: Option<String>| {
+        if let Some(signature) = signature {
+            part["thoughtSignature"] = json!(signature);
+        }
+        part
+    };
+    match block {
+        Block::Text(block) => {
+            let signature = usable(block.extra.get(TEXT_SIGNATURE).and_then(Value::as_str));
+            let says = !block.text.trim().is_empty() || signature.is_some();
+            says.then(|| signed(json!({"text": block.text}), signature))
+        }
+        Block::Thinking(block) => {
+            let signature = usable(block.thinking_signature.as_deref());
+            let says = !block.thinking.trim().is_empty() || signature.is_some();
+            let part =
+                if own { json!({"thought": true, "text": block.thinking}) } else { json!({"text": block.thinking}) };
+            says.then(|| signed(part, signature))
+        }
+        Block::ToolCall(call) => {
+            let args = if call.arguments.is_null() { json!({}) } else { call.arguments.clone() };
+            let mut said = json!({"name": call.name, "args": args});
+            if ids {
+                said["id"] = json!(call.id);
+            }
+            Some(signed(json!({"functionCall": said}), usable(call.extra.get(CALL_SIGNATURE).and_then(Value::as_str))))
+        }
+        Block::Image { .. } | Block::Other(_) => None,
+    }
+}
+
+/// A signature of this API is base64; others (an item of the Responses API) are refused there.
+fn is_signature(text: &str) -> bool {
+    let body = text.trim_end_matches('=');
+    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
+    !body.is_empty() && text.len().is_multiple_of(4) && text.len() - body.len() <= 2 && body.bytes().all(is_base64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_models_take_a_level_is_in_their_names() {
+        for (id, takes) in [
+            ("gemini-3-flash-preview", true),
+            ("models/gemini-3.1-pro", true),
+            ("gemini-2.5-flash", false),
+            ("gemini-30-pro", false),
+            ("gemini-flash-latest", true),
+            ("gemma4-9b", true),
+        ] {
+            assert_eq!(by_level(id), takes, "{id}");
+        }
+        assert_eq!(
+            (version("gemini-live-3.5"), version("gemini-2.5-pro"), version("gemma-4")),
+            (Some(3), Some(2), None)
+        );
+    }
+
+    #[test]
+    fn what_a_handler_adds_goes_where_the_client_puts_it() {
+        let body = json!({"model": "m", "contents": [{"role": "user", "parts": []}],
+            "config": {"temperature": 0.5, "systemInstruction": "S", "safetySettings": [1], "abortSignal": {}}});
+        assert_eq!(
+            wire(body),
+            json!({"contents": [{"parts": [], "role": "user"}], "systemInstruction": {"parts": [{"text": "S"}], "role": "user"},
+                "safetySettings": [1], "generationConfig": {"temperature": 0.5}})
+        );
+    }
+}

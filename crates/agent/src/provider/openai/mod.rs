@@ -1,0 +1,75 @@
+//! `openai/NAME`: chat completions over server-sent events, as OpenAI and the many compatible
+//! servers speak it.
+//!
+//! A system message may stand anywhere, so an injection goes in as one. [`request`] writes the body, of which [`compat`]
+//! and [`effort`] know what differs from server to server; [`reply`] reads what comes back.
+
+mod compat;
+pub(super) mod effort;
+mod reply;
+pub(super) mod request;
+
+pub use compat::Retention;
+
+use super::http::{Access, Endpoint, HttpOptions, secret};
+use super::{ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderOptions, ProviderStream, Request};
+use crate::ambient::Ambient;
+use compat::Compat;
+use reply::Decoder;
+use reqwest::header::{AUTHORIZATION, HeaderMap};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use tokio_util::sync::CancellationToken;
+
+const BASE_URL: &str = "https://api.openai.com/v1";
+
+/// A model behind a chat completions endpoint.
+#[derive(Debug)]
+pub struct OpenAi {
+    model: Model,
+    endpoint: Endpoint,
+}
+
+impl OpenAi {
+    /// Fails without a key, unless another base URL is given: local servers need none.
+    pub fn new(id: &str, options: &ProviderOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
+        if options.openai_key.is_none() && options.base_url.is_none() {
+            return Err(ProviderError::new(ErrorKind::Auth, format!("no key for openai/{id}"))
+                .with_help("set OPENAI_API_KEY, or name a server that needs none with --base-url"));
+        }
+        let base = options.base_url.as_deref().unwrap_or(BASE_URL);
+        let model = Model::new("openai", id, "openai-completions").with("baseUrl", base);
+        let access = Access { key: options.openai_key.clone(), headers: HeaderMap::new() };
+        Self::over(model, access, &options.http, ambient)
+    }
+
+    /// Any model behind a chat completions endpoint.
+    pub fn over(model: Model, access: Access, options: &HttpOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
+        let mut headers = access.headers;
+        if let Some(key) = &access.key {
+            headers.insert(AUTHORIZATION, secret(&format!("Bearer {key}"), &model)?);
+        }
+        let base = model.base_url().unwrap_or(BASE_URL).trim_end_matches('/');
+        let url = format!("{base}/chat/completions");
+        Ok(Self { model, endpoint: Endpoint::new(url, headers, options, ambient)? })
+    }
+}
+
+impl Provider for OpenAi {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn payload(&self, request: &Request) -> Value {
+        request::body(&self.model, request, self.endpoint.retention())
+    }
+
+    fn headers(&self) -> BTreeMap<String, String> {
+        self.endpoint.shown_headers()
+    }
+
+    fn send(&self, outgoing: Outgoing, cancel: CancellationToken) -> ProviderStream {
+        let decoder = Decoder::new(&self.model, Compat::of(&self.model).tells_why_it_ended());
+        self.endpoint.send(outgoing, decoder, cancel)
+    }
+}

@@ -1,0 +1,332 @@
+//! What comes back: events of the Responses API.
+
+use crate::message::{Block, StopReason, TextBlock, ThinkingBlock, Usage};
+use crate::provider::http::Decode;
+use crate::provider::refusal::Wording;
+use crate::provider::surrogates::{Joiner, Wtf8};
+use crate::provider::{ErrorKind, ProviderError, ProviderEvent, Signs};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+#[derive(Deserialize)]
+struct EventBody {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    output_index: u32,
+    delta: Option<Wtf8>,
+    arguments: Option<Wtf8>,
+    item: Option<Value>,
+    response: Option<ResponseBody>,
+    code: Option<Value>,
+    message: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ResponseBody {
+    id: Option<String>,
+    status: Option<String>,
+    usage: Option<UsageBody>,
+    error: Option<ErrorBody>,
+    incomplete_details: Option<Incomplete>,
+}
+
+#[derive(Deserialize)]
+struct Incomplete {
+    reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ErrorBody {
+    code: Option<Value>,
+    message: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct UsageBody {
+    #[serde(default)]
+    input_tokens: u64,
+    #[serde(default)]
+    output_tokens: u64,
+    #[serde(default)]
+    total_tokens: u64,
+    input_tokens_details: Option<InputDetails>,
+    output_tokens_details: Option<OutputDetails>,
+}
+
+#[derive(Deserialize)]
+struct OutputDetails {
+    reasoning_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct InputDetails {
+    #[serde(default)]
+    cached_tokens: u64,
+    #[serde(default)]
+    cache_write_tokens: u64,
+}
+
+/// What an open output item is.
+enum Open {
+    /// What came of a text, to know what its end adds.
+    Text {
+        joiner: Joiner,
+        so_far: String,
+    },
+    Thinking {
+        joiner: Joiner,
+        so_far: String,
+    },
+    /// Of the arguments.
+    Call {
+        joiner: Joiner,
+        so_far: String,
+    },
+}
+
+impl Open {
+    /// What can be told of a piece.
+    fn take(&mut self, piece: &Wtf8) -> String {
+        let (Self::Text { joiner, so_far } | Self::Thinking { joiner, so_far } | Self::Call { joiner, so_far }) = self;
+        let text = joiner.push(piece);
+        so_far.push_str(&text);
+        text
+    }
+}
+
+/// Reads one reply.
+pub(super) struct Decoder {
+    /// Named where a request is refused.
+    provider: String,
+    open: BTreeMap<u32, Open>,
+    called: bool,
+}
+
+impl Decode for Decoder {
+    fn event(&mut self, data: &str, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
+        let event: EventBody = serde_json::from_str(data).map_err(|error| {
+            ProviderError::new(ErrorKind::Malformed, format!("a Responses event that cannot be read: {error}"))
+        })?;
+        let index = event.output_index;
+        match event.kind.as_str() {
+            "response.created" => tell("responseId", event.response.and_then(|response| response.id), out),
+            "response.output_item.added" => self.begin(index, &event.item.unwrap_or_default(), out),
+            "response.output_text.delta"
+            | "response.refusal.delta"
+            | "response.reasoning_summary_text.delta"
+            | "response.reasoning_text.delta"
+            | "response.function_call_arguments.delta" => self.delta(index, &event.delta.unwrap_or_default(), out),
+            // A blank line stands between two parts; that after the last one goes with the end.
+            "response.reasoning_summary_part.done" if matches!(self.open.get(&index), Some(Open::Thinking { .. })) => {
+                self.delta(index, &"\n\n".into(), out);
+            }
+            "response.function_call_arguments.done" => {
+                self.rest_of_call(index, event.arguments.unwrap_or_default(), out)
+            }
+            "response.output_item.done" => self.end_item(index, &event.item.unwrap_or_default(), out),
+            "response.completed" | "response.incomplete" => {
+                let response = event.response.ok_or_else(|| malformed("a response that is complete and not there"))?;
+                return self.complete(response, out);
+            }
+            "response.failed" => {
+                let response = event.response.as_ref();
+                tell("rawStopReason", response.and_then(|response| response.status.clone()), out);
+                let reason = response.and_then(|response| response.incomplete_details.as_ref()?.reason.as_deref());
+                let said = match response.and_then(|response| response.error.as_ref()) {
+                    Some(error) => {
+                        let code = code(error.code.as_ref()).unwrap_or_else(|| "unknown".to_owned());
+                        format!("{code}: {}", error.message.as_deref().unwrap_or("no message"))
+                    }
+                    None => match reason {
+                        Some(reason) => format!("incomplete: {reason}"),
+                        None => "Unknown error (no error details in response)".to_owned(),
+                    },
+                };
+                return Err(ProviderError::new(ErrorKind::Provider, said));
+            }
+            "error" => {
+                let code = code(event.code.as_ref()).unwrap_or_else(|| "unknown".to_owned());
+                let said = event.message.as_deref().unwrap_or("no message");
+                return Err(ProviderError::new(ErrorKind::Provider, format!("Error Code {code}: {said}")));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn wording(&self) -> Wording {
+        Wording::Responses(self.provider.clone())
+    }
+
+    fn end(&mut self, _: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
+        Err(ProviderError::cut_short("OpenAI Responses stream ended before a terminal response event"))
+    }
+}
+
+impl Decoder {
+    pub(super) fn new(provider: &str) -> Self {
+        Self { provider: provider.to_owned(), open: BTreeMap::new(), called: false }
+    }
+
+    fn begin(&mut self, index: u32, item: &Value, out: &mut Vec<ProviderEvent>) {
+        let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (joiner, so_far) = (Joiner::default(), String::new());
+        let open = match text("type").as_str() {
+            "message" => {
+                out.push(ProviderEvent::Open(Block::Text(TextBlock::default())));
+                Open::Text { joiner, so_far }
+            }
+            "reasoning" => {
+                out.push(ProviderEvent::Open(Block::Thinking(ThinkingBlock::default())));
+                Open::Thinking { joiner, so_far }
+            }
+            "function_call" => {
+                self.called = true;
+                let id = match text("id") {
+                    item if item.is_empty() => text("call_id"),
+                    item => format!("{}|{item}", text("call_id")),
+                };
+                let name = Some(text("name"));
+                out.push(ProviderEvent::ToolCall { index, id: Some(id), name, arguments: String::new() });
+                let so_far = text("arguments");
+                if !so_far.is_empty() {
+                    out.push(untold(index, so_far.clone()));
+                }
+                Open::Call { joiner, so_far }
+            }
+            _ => return,
+        };
+        self.open.insert(index, open);
+    }
+
+    fn delta(&mut self, index: u32, piece: &Wtf8, out: &mut Vec<ProviderEvent>) {
+        let Some(open) = self.open.get_mut(&index) else { return };
+        let text = open.take(piece);
+        if text.is_empty() {
+            return;
+        }
+        out.push(match open {
+            Open::Text { .. } => ProviderEvent::Text(text),
+            Open::Thinking { .. } => ProviderEvent::Thinking(text),
+            Open::Call { .. } => ProviderEvent::ToolCall { index, id: None, name: None, arguments: text },
+        });
+    }
+
+    /// The arguments of a call are complete, and may say more than their pieces did.
+    fn rest_of_call(&mut self, index: u32, whole: Wtf8, out: &mut Vec<ProviderEvent>) {
+        let Some(Open::Call { so_far, .. }) = self.open.get_mut(&index) else { return };
+        let whole = Joiner::default().push(&whole);
+        let Some(rest) = whole.strip_prefix(so_far.as_str()).filter(|rest| !rest.is_empty()) else { return };
+        out.push(ProviderEvent::ToolCall { index, id: None, name: None, arguments: rest.to_owned() });
+        *so_far = whole;
+    }
+
+    /// An item is complete. What came without deltas is given now.
+    fn end_item(&mut self, index: u32, item: &Value, out: &mut Vec<ProviderEvent>) {
+        if !self.open.contains_key(&index) {
+            self.begin(index, item, out);
+        }
+        let Some(open) = self.open.remove(&index) else { return };
+        let texts = |list: &str, between: &str| -> String {
+            let parts = item.get(list).and_then(Value::as_array).into_iter().flatten();
+            let text = |part: &Value| Some(part.get("text").or_else(|| part.get("refusal"))?.as_str()?.to_owned());
+            parts.filter_map(text).collect::<Vec<_>>().join(between)
+        };
+        match open {
+            Open::Text { mut joiner, so_far } => {
+                out.extend(joiner.finish().map(ProviderEvent::Text));
+                // Nobody is told of it as a piece, but rules are.
+                if let Some(rest) = rest(&so_far, &texts("content", "")) {
+                    out.push(ProviderEvent::Untold(Box::new(ProviderEvent::Text(rest))));
+                }
+                if let Some(id) = item.get("id").and_then(Value::as_str) {
+                    let mut signature = json!({"v": 1, "id": id});
+                    if let Some(phase) = item.get("phase").filter(|phase| !phase.is_null()) {
+                        signature["phase"] = phase.clone();
+                    }
+                    out.push(ProviderEvent::Signed(Signs::Text, signature.to_string()));
+                }
+            }
+            Open::Thinking { mut joiner, so_far } => {
+                out.extend(joiner.finish().map(ProviderEvent::Thinking));
+                let whole = Some(texts("summary", "\n\n")).filter(|text| !text.is_empty());
+                let whole = whole.unwrap_or_else(|| texts("content", "\n\n"));
+                match rest(&so_far, &whole) {
+                    Some(rest) => out.push(ProviderEvent::Untold(Box::new(ProviderEvent::Thinking(rest)))),
+                    None if so_far.strip_suffix("\n\n") == Some(&whole) => out.push(ProviderEvent::Trimmed),
+                    None => {}
+                }
+                out.push(ProviderEvent::Signed(Signs::Thinking, item.to_string()));
+            }
+            Open::Call { mut joiner, so_far } => {
+                let whole = item.get("arguments").and_then(Value::as_str).unwrap_or_default();
+                let late = joiner.finish().or_else(|| rest(&so_far, whole));
+                out.extend(late.map(|arguments| untold(index, arguments)));
+            }
+        }
+        out.push(ProviderEvent::BlockEnd);
+    }
+
+    fn complete(&mut self, response: ResponseBody, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
+        tell("responseId", response.id, out);
+        if let Some(usage) = response.usage {
+            let (read, written) = usage
+                .input_tokens_details
+                .map_or((0, 0), |details| (details.cached_tokens, details.cache_write_tokens));
+            let thought = usage.output_tokens_details.and_then(|details| details.reasoning_tokens);
+            out.push(ProviderEvent::Usage(Usage {
+                input: usage.input_tokens.saturating_sub(read + written),
+                output: usage.output_tokens,
+                cache_read: read,
+                cache_write: written,
+                reasoning: Some(thought.unwrap_or(0)),
+                total_tokens: usage.total_tokens,
+                ..Usage::default()
+            }));
+        }
+        let reason = response.incomplete_details.and_then(|details| details.reason);
+        let status = response.status.unwrap_or_default();
+        let raw = reason.as_ref().map_or_else(|| status.clone(), |reason| format!("{status}.{reason}"));
+        tell("rawStopReason", Some(raw).filter(|raw| !raw.is_empty()), out);
+        let failed = |said: String| Err(ProviderError::new(ErrorKind::Provider, said));
+        let stop = match (status.as_str(), reason.as_deref()) {
+            ("incomplete", Some("max_output_tokens")) => StopReason::Length,
+            ("incomplete", Some(reason)) => return failed(format!("Response incomplete: {reason}")),
+            ("incomplete", None) => return failed("Response incomplete without a provider reason".to_owned()),
+            ("failed" | "cancelled", _) => return failed("An unknown error occurred".to_owned()),
+            ("" | "completed" | "in_progress" | "queued", _) if self.called => StopReason::ToolUse,
+            ("" | "completed" | "in_progress" | "queued", _) => StopReason::Stop,
+            (other, _) => return failed(format!("Unhandled stop reason: {other}")),
+        };
+        out.push(ProviderEvent::Done(stop));
+        Ok(())
+    }
+}
+
+/// What the whole says beyond its pieces.
+fn rest(so_far: &str, whole: &str) -> Option<String> {
+    whole.strip_prefix(so_far).filter(|rest| !rest.is_empty()).map(str::to_owned)
+}
+
+/// A piece of a call of which nobody but rules hears.
+fn untold(index: u32, arguments: String) -> ProviderEvent {
+    ProviderEvent::Untold(Box::new(ProviderEvent::ToolCall { index, id: None, name: None, arguments }))
+}
+
+fn tell(member: &str, value: Option<String>, out: &mut Vec<ProviderEvent>) {
+    out.extend(value.map(|value| ProviderEvent::Said(Map::from_iter([(member.to_owned(), json!(value))]))));
+}
+
+fn malformed(what: &str) -> ProviderError {
+    ProviderError::new(ErrorKind::Malformed, what)
+}
+
+fn code(code: Option<&Value>) -> Option<String> {
+    match code? {
+        Value::String(code) => Some(code.clone()),
+        Value::Null => None,
+        other => Some(other.to_string()),
+    }
+}
