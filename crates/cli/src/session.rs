@@ -25,6 +25,7 @@ use crate::trust::{self, Trust};
 use crate::unanswered::Unanswered;
 use pijs_agent::host::HostExtensions;
 use pijs_agent::models::Models;
+use pijs_agent::provider::openai::Retention;
 use pijs_agent::provider::{self, ErrorKind, Provider, ProviderOptions, Unopened};
 use pijs_agent::resources::ResourcePlaces;
 use pijs_agent::settings::Settings;
@@ -520,6 +521,9 @@ fn provider_options(environment: &Environment, args: &RunArgs) -> ProviderOption
         ..ProviderOptions::default()
     };
     options.http.proxy = key("HTTPS_PROXY").or_else(|| key("https_proxy"));
+    if environment.variable("PI_CACHE_RETENTION") == Some("long") {
+        options.http.retention = Retention::Long;
+    }
     options
 }
 
