@@ -159,3 +159,8 @@ fn requests_to_models_and_what_comes_back_are_seen_as_in_pi() {
     as_in_pi("wire");
     as_in_pi("wire-faults");
 }
+
+#[test]
+fn of_a_tool_that_returned_nothing_no_handler_hears() {
+    as_in_pi("nothing");
+}
