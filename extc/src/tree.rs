@@ -168,7 +168,9 @@ impl SourceTree {
                 self.limits.total_bytes >> 20,
                 self.limits.files
             );
-            return Err(Diagnostic::new(Code::Limit, message).in_file(&name));
+            // Said once, not of each file that is too many.
+            return Err(Diagnostic::new(Code::Limit, message)
+                .help("of a library, import the part that is needed; load data with `fs.readFileSync`"));
         }
         Ok(bytes)
     }

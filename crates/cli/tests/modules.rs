@@ -230,6 +230,11 @@ fn questions_about_growing_text_are_answered_as_if_all_of_it_were_read() {
 }
 
 #[test]
+fn callbacks_come_without_options_too() {
+    says_what_node_says("callbacks");
+}
+
+#[test]
 fn errors_of_the_engine_say_what_nodes_say() {
     says_what_node_says("wording");
 }

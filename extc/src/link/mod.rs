@@ -2,8 +2,8 @@
 //!
 //! The only place that names the bundler. Code splitting stays on, so that what is imported
 //! dynamically is loaded when it is needed; nothing is minified unless asked for, since the engine's
-//! bytecode does not get smaller by it. A name that a module does not export is `undefined`, as
-//! under pi's loader: the first run reports such names, a second one fills them in.
+//! bytecode does not get smaller by it. A name that a module does not export is `undefined`, and a default that it does not
+//! have is the module itself, as under pi's loader: the first run reports such names, a second one fills them in.
 //!
 //! Everything runs on one thread of our own pool, whose stacks fit what the limits let through, so
 //! that neither order nor depth depends on the machine.
@@ -111,6 +111,10 @@ fn link_all(
         Err(errors) => {
             let (absent, other): (Vec<_>, Vec<_>) =
                 errors.into_iter().partition(|error| matches!(error.kind(), EventKind::MissingExportError));
+            let (defaults, absent): (Vec<_>, Vec<_>) =
+                absent.into_iter().partition(|error| missing_name(error) == "default");
+            let exporters: Vec<_> = defaults.iter().filter_map(BuildDiagnostic::exporter).collect();
+            modules.give_defaults(exporters.iter().map(Path::new));
             for error in &absent {
                 modules.note(missing_export(modules, error));
             }
@@ -234,9 +238,13 @@ fn normal(path: &Path) -> PathBuf {
     out
 }
 
+/// The name that a module was to export, which only the message tells.
+fn missing_name(error: &BuildDiagnostic) -> String {
+    error.to_string().split('"').nth(1).unwrap_or_default().to_owned()
+}
+
 fn missing_export(modules: &Modules, error: &BuildDiagnostic) -> Diagnostic {
-    let title = error.to_string();
-    let name = title.split('"').nth(1).unwrap_or_default().to_owned();
+    let name = missing_name(error);
     let exporter = error.exporter().unwrap_or_default();
     let from = modules.tree().locate(Path::new(&exporter)).map_or_else(|| exporter.clone(), |located| located.name);
     let diagnostic =

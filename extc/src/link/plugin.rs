@@ -9,7 +9,7 @@ use crate::diagnostics::{Code, Diagnostic};
 use crate::interface::{HostInterface, HostName};
 use crate::parse::parse;
 use crate::rewrite::{Location, location, rewrite};
-use crate::scan::{ModuleScan, ScanOptions, scan};
+use crate::scan::{Edit, ModuleScan, ScanOptions, scan};
 use crate::tree::{Located, SourceTree};
 use oxc_sourcemap::SourceMap;
 use pijs_protocol::guard;
@@ -157,6 +157,24 @@ impl Modules {
             state.scanned.clear();
         }
         starts_over
+    }
+
+    /// Gives the modules at these paths a default, where they have none: the module itself, as under pi's loader.
+    pub(crate) fn give_defaults<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
+        let mut state = self.state();
+        let has_contexts = state.has_contexts;
+        for path in paths {
+            let Some(located) = self.tree.locate(path) else { continue };
+            let Some(scanned) = state.scanned.get_mut(&located.name) else { continue };
+            let end = scanned.scan.source.len();
+            let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let itself = serde_json::Value::from(format!("./{file}"));
+            let text = format!("\nimport * as __pi_itself from {itself};\nexport {{ __pi_itself as default }};\n");
+            let default = Edit { start: end, end, text };
+            let awaits = if has_contexts { scanned.scan.awaits.as_slice() } else { &[] };
+            let insertions = [&scanned.scan.insertions, awaits, &[default]].concat();
+            scanned.rewritten = rewrite(&located.name, &scanned.scan.source, &scanned.scan.edits, &insertions);
+        }
     }
 
     /// Points a diagnostic at the import of `specifier` in `importer`.

@@ -38,14 +38,15 @@ function blocking<A extends any[], T>(make: (...args: A) => Request<T>): (...arg
 /** The callback form: the last function is the callback; a bad argument throws at once. */
 function called<A extends any[], T>(make: (...args: A) => Request<T>): (...args: any[]) => void {
   return (...args) => {
-    const done = takeCallback(args);
+    // The first argument is never the callback: without a second one there is none.
+    const done = takeCallback(args.length > 1 ? args : []);
     settle(run(make(...(args as unknown as A))), done);
   };
 }
 
+/** Takes the callback, which is the last of what may follow the arguments that have to be there. */
 function takeCallback(args: unknown[]): Done {
-  // The first argument is never the callback: without a second one there is none.
-  const done = args.length > 1 ? args.pop() : undefined;
+  const done = args.pop();
   checkFunction("cb", done);
   return done as Done;
 }
@@ -75,7 +76,7 @@ export const copyFile = called(requests.copyFile);
 export const cpSync = copySync;
 export function cp(from: unknown, to: unknown, ...args: any[]): void {
   const done = takeCallback(args);
-  settle(copy(from, to, args[0]), done);
+  copy(from, to, args[0]).then(() => done(null, undefined), done);
 }
 export const fdatasyncSync = blocking(requests.fdatasync);
 export const fdatasync = called(requests.fdatasync);

@@ -28,13 +28,57 @@ const CODEC = Symbol("codec");
 /** Marks the empty chunk of a flush. */
 const FLUSH = Symbol("flush");
 
+/** The native half of Node's classes, as far as libraries use it: a write that fills a buffer of theirs. */
+class Handle {
+  /** What was made and found no room yet. */
+  #left: Uint8Array = new Uint8Array(0);
+  readonly #stream: any;
+
+  constructor(stream: any) {
+    this.#stream = stream;
+  }
+
+  /** Says what room is left, and what input, in the stream's `_writeState`. */
+  writeSync(flush: number, input: Uint8Array | null, inOffset: number, inLength: number, out: Uint8Array, outOffset: number, outLength: number): void {
+    const stream = this.#stream;
+    if (inLength > 0) {
+      const fresh = [...stream[CODEC].run(input!.subarray(inOffset, inOffset + inLength), flush)];
+      this.#left = this.#left.length === 0 && fresh.length === 1 ? fresh[0] : Buffer.concat([this.#left, ...fresh]);
+    }
+    const given = this.#left.subarray(0, outLength);
+    out.set(given, outOffset);
+    this.#left = this.#left.subarray(given.length);
+    stream._writeState[0] = outLength - given.length;
+    stream._writeState[1] = 0;
+  }
+
+  close(): void {}
+}
+
+/** A member that is made when it is first asked for. */
+function lazily(name: string, make: (stream: any) => unknown): void {
+  Object.defineProperty(Zlib.prototype, name, {
+    configurable: true,
+    get(this: any) {
+      const value = make(this);
+      Object.defineProperty(this, name, { value, writable: true, configurable: true });
+      return value;
+    },
+    set(this: any, value: unknown) {
+      Object.defineProperty(this, name, { value, writable: true, configurable: true });
+    },
+  });
+}
+
 /** What all of the classes share: a transform over a codec. */
 const Zlib: any = function Zlib(this: any, kind: Kind, options: Options = {}) {
   const codec = new Codec(kind, options ?? {});
   Transform.call(this, { autoDestroy: true, ...options });
   Object.defineProperty(this, CODEC, { value: codec });
-  // Libraries that work a chunk at a time (`_processChunk`) hold on to the native half.
-  Object.defineProperty(this, "_handle", { value: { close() {} }, writable: true, enumerable: false, configurable: true });
+  // Libraries that work a chunk at a time (`_processChunk`) hold on to the native half, or work with it.
+  Object.defineProperty(this, "_handle", { value: new Handle(this), writable: true, enumerable: false, configurable: true });
+  this._chunkSize = options?.chunkSize ?? constants.Z_DEFAULT_CHUNK;
+  this._outOffset = 0;
   this._flushMode = options?.flush ?? 0;
   this._limit = options?.maxOutputLength ?? 2 ** 31 - 1;
   this._given = 0;
@@ -107,6 +151,9 @@ define(Zlib.prototype, {
     if (done) queueTick(done);
   },
 });
+
+lazily("_outBuffer", (stream) => Buffer.alloc(stream._chunkSize));
+lazily("_writeState", () => new Uint32Array(2));
 
 function streamClass(name: string, kind: Kind): any {
   const Class: any = {
@@ -192,10 +239,15 @@ const zstd = refuse("zlib", "use gzip, deflate or brotli", [
 ]);
 export const { zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync, createZstdCompress, createZstdDecompress } = zstd;
 
-export default {
+const zlib = {
   constants, codes, crc32, Gzip, Gunzip, Deflate, Inflate, DeflateRaw, InflateRaw, Unzip, BrotliCompress, BrotliDecompress, createGzip, createGunzip,
   createDeflate, createInflate, createDeflateRaw, createInflateRaw, createUnzip, createBrotliCompress, createBrotliDecompress, gzipSync, gunzipSync,
   deflateSync, inflateSync, deflateRawSync, inflateRawSync, unzipSync, brotliCompressSync, brotliDecompressSync, gzip, gunzip, deflate, inflate,
   deflateRaw, inflateRaw, unzip, brotliCompress, brotliDecompress, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync,
   createZstdCompress, createZstdDecompress,
 };
+// Old code takes the numbers from the module itself.
+for (const [name, value] of Object.entries(constants)) {
+  if (!name.startsWith("BROTLI")) Object.defineProperty(zlib, name, { value, configurable: true });
+}
+export default zlib;
