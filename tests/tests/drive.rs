@@ -164,3 +164,13 @@ fn requests_to_models_and_what_comes_back_are_seen_as_in_pi() {
 fn of_a_tool_that_returned_nothing_no_handler_hears() {
     as_in_pi("nothing");
 }
+
+#[test]
+fn modules_stay_for_the_next_session_and_begin_anew_with_a_reload() {
+    as_in_pi("modules-kept");
+}
+
+#[test]
+fn a_session_begins_with_all_tools_of_extensions_whatever_its_transcript_says() {
+    as_in_pi("tools-again");
+}

@@ -325,9 +325,6 @@ impl Agent {
         *self.resources.borrow_mut() = resources;
         self.take_offers();
         self.look(Look { network: Some(false), ..Look::default() }).await;
-        if self.options.tools == ToolChoice::default() {
-            self.restore_tools();
-        }
         self.publish_tools();
         let header = self.control.with_session(|session| session.header().clone());
         self.show_only(&AgentEvent::Session(&header))?;

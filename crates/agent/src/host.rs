@@ -395,7 +395,7 @@ impl Extensions for HostExtensions {
             let mut wrong = Vec::new();
             let loaded = match in_session {
                 true => self.host.reload_in_session(packages).await,
-                false => self.host.reload(packages).await,
+                false => self.host.change_session(packages).await,
             };
             for loaded in loaded {
                 match loaded {

@@ -90,6 +90,7 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | a name conflict ends the program | it is reported and the session lives |\n\
     | any extension that fails to load ends the program | one that is installed is reported at the terminal and over RPC, and the session lives; one named by `-e` ends the program, as does any under `pi -p` |\n\
     | extensions share one process and its objects | each package has a realm of its own; what crosses is copied; a prototype of pi's that one changes is changed for that package, which `extc check` says (`BD_PATCH`) |\n\
+    | what an extension puts on `globalThis` outlives `/reload` | it outlives a change of session; `/reload` begins anew |\n\
     | extensions may do whatever the user may | files outside, programs, servers and variables need a grant |\n\
     | a search upwards finds what lies above the project | it ends at the project, as at the top of the file system |\n\
     | `AGENTS.md` is read wherever it leads | one that is a link out of the project counts once the folder is trusted; one of more than 1 MiB is left out; both are said |\n\
@@ -131,6 +132,7 @@ const PROFILE: &str = "\n## The profile of pi 0.73.1\n\n\
     | `pi.on` gives a function that takes the handler away | it gives nothing; `pi.events.clear` is there |\n\
     | a tool needs an object schema, a flag's default its type | they are not looked at |\n\
     | `pi`, contexts and listeners of the bus end with a reload | they work on until the next reload or another session |\n\
+    | modules stay for the next session, and their factories run again | every session evaluates them anew |\n\
     | `bash` of RPC mode is told to handlers of `user_bash` | it is not |\n\
     | `VERSION` is `0.87.1` | `0.73.1` |\n\n\
     Not reproduced: the text of the system prompt and pi's own modules are those of 0.87.1; `message_end` is waited for, so that its answer\n\

@@ -60,9 +60,14 @@ impl Host {
             changed: Notify::new(),
         });
         self.0.slots.borrow_mut().push(Rc::clone(&slot));
+        self.load_into(&slot, false).await
+    }
 
+    /// Loads a slot's package, into the realm that is there or into a new one.
+    pub(crate) async fn load_into(&self, slot: &Rc<Slot>, stays: bool) -> Result<LoadReport, LoadError> {
+        let id = slot.cell.borrow().package.id().clone();
         let conflicts = self.reports();
-        let loaded = self.load_persistently(&slot).await;
+        let loaded = self.load_persistently(slot, stays).await;
         let conflicts = conflicts
             .drain()
             .into_iter()
@@ -74,11 +79,11 @@ impl Host {
             .collect();
         match loaded {
             Ok(entries) => {
-                self.set_status(&slot, Status::Live);
+                self.set_status(slot, Status::Live);
                 Ok(LoadReport { extension: id, entries, conflicts })
             }
             Err(error) => {
-                self.set_status(&slot, Status::Disabled);
+                self.set_status(slot, Status::Disabled);
                 Err(error)
             }
         }
@@ -230,11 +235,15 @@ impl Host {
         }
     }
 
-    /// Loads for the first time. A worker that dies meanwhile may have died of something else than its extension (the
+    /// Loads for a session. A worker that dies meanwhile may have died of something else than its extension (the
     /// system was short of memory), so it is tried again, as a restart would be.
-    async fn load_persistently(&self, slot: &Rc<Slot>) -> Result<Vec<EntryReport>, LoadError> {
+    async fn load_persistently(&self, slot: &Rc<Slot>, stays: bool) -> Result<Vec<EntryReport>, LoadError> {
+        let mut stays = stays;
         loop {
-            let loaded = self.load_realm(slot).await;
+            let loaded = match std::mem::take(&mut stays) {
+                true => self.load_entries(slot).await,
+                false => self.load_realm(slot).await,
+            };
             let sequel = match &loaded {
                 Err(LoadError::Ended { reason: Termination::Crashed { .. }, .. }) => slot.cell.borrow().sequel,
                 Err(LoadError::Realm { error, .. }) if error.is_death() => self.count_end(slot),
@@ -249,9 +258,15 @@ impl Host {
 
     /// Opens a realm for a slot and loads all entries into it.
     async fn load_realm(&self, slot: &Rc<Slot>) -> Result<Vec<EntryReport>, LoadError> {
+        let extension = slot.cell.borrow().package.id().clone();
+        self.open_realm(slot).map_err(|error| LoadError::Realm { extension, error })?;
+        self.load_entries(slot).await
+    }
+
+    /// Loads all entries into the realm of a slot.
+    async fn load_entries(&self, slot: &Rc<Slot>) -> Result<Vec<EntryReport>, LoadError> {
         let package = Rc::clone(&slot.cell.borrow().package);
         let extension = package.id().clone();
-        self.open_realm(slot).map_err(|error| LoadError::Realm { extension: extension.clone(), error })?;
         let root = {
             let held = slot.cell.borrow();
             held.caller.profile.package_root.as_deref().and_then(Path::to_str).map(str::to_owned)

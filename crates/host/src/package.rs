@@ -55,6 +55,12 @@ impl Package {
         self
     }
 
+    /// Whether a realm that runs this one runs the other, too: the same entries of the same files. What was compiled
+    /// anew may have been granted something else.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.profile == other.profile && self.entries == other.entries
+    }
+
     /// Its id.
     pub fn id(&self) -> &ExtensionId {
         &self.profile.extension

@@ -113,6 +113,11 @@ impl PiProfile {
         self == Self::Legacy
     }
 
+    /// Whether modules stay for the next session, and their factories run again.
+    pub fn keeps_modules(self) -> bool {
+        self == Self::Current
+    }
+
     /// Whether a command that a program runs (`bash` of RPC mode) is told to handlers of `user_bash`, as the person's are.
     pub fn tells_commands_of_programs(self) -> bool {
         self == Self::Current

@@ -1,9 +1,13 @@
 //! Loading everything again: `/reload`, and every change of session.
 //!
-//! The old extensions *retire*: they hear no event, own no tool and no command, and `pi` and contexts
-//! throw in their realms; what is under way there, the command that asked for the reload first of all,
-//! goes on. A realm is let go once nothing is under way in it: nobody waits for an answer of it and no
+//! On `/reload` the old extensions *retire*: they hear no event, own no tool and no command, and `pi` and
+//! contexts throw in their realms; what is under way there, the command that asked for the reload first of
+//! all, goes on. A realm is let go once nothing is under way in it: nobody waits for an answer of it and no
 //! hostcall of its own is open.
+//!
+//! On a change of session realms stay, as pi keeps the modules that it has read: their factories run once
+//! more, in the modules that are there, and what earlier runs of them registered and hold is void. Timers and
+//! what else is under way go on.
 
 use crate::extension::{Slot, Status};
 use crate::host::Host;
@@ -20,7 +24,32 @@ impl Host {
         self.load_again(packages, false).await
     }
 
-    /// The same while the session stays: what old extensions kept of `pi`, of contexts and of the bus works on, where
+    /// For another session: realms stay where the same packages are to run and all of them live, and their factories
+    /// run again. Everything else is loaded as by [`Host::reload`].
+    pub async fn change_session(&self, packages: Option<Vec<Package>>) -> Vec<Result<LoadReport, LoadError>> {
+        let slots = self.unretired();
+        let stay = self.profile().keeps_modules()
+            && slots.iter().all(|slot| slot.cell.borrow().status == Status::Live)
+            && packages.as_ref().is_none_or(|packages| {
+                packages.len() == slots.len()
+                    && packages.iter().zip(&slots).all(|(package, slot)| slot.cell.borrow().package.is(package))
+            });
+        if !stay {
+            return self.load_again(packages, false).await;
+        }
+        for slot in &slots {
+            self.void(slot, Status::Loading);
+            self.post(slot, Message::Retired {});
+        }
+        self.0.session_started.set(false);
+        let mut reports = Vec::new();
+        for slot in slots {
+            reports.push(self.load_into(&slot, true).await);
+        }
+        reports
+    }
+
+    /// The same as [`Host::reload`] while the session stays: what old extensions kept of `pi`, of contexts and of the bus works on, where
     /// the profile says so, until the next reload and no longer than the session.
     pub async fn reload_in_session(&self, packages: Option<Vec<Package>>) -> Vec<Result<LoadReport, LoadError>> {
         self.load_again(packages, self.profile().survives_reload()).await
@@ -29,8 +58,7 @@ impl Host {
     async fn load_again(&self, packages: Option<Vec<Package>>, lingers: bool) -> Vec<Result<LoadReport, LoadError>> {
         // Realms cost what processes cost: those of one reload linger, not of all.
         self.end_lingering();
-        let old: Vec<Rc<Slot>> =
-            self.slots().into_iter().filter(|slot| slot.cell.borrow().status != Status::Retired).collect();
+        let old = self.unretired();
         let again = old.iter().map(|slot| Rc::clone(&slot.cell.borrow().package)).collect();
         let packages = packages.map_or(again, |packages| packages.into_iter().map(Rc::new).collect::<Vec<_>>());
         for slot in &old {
@@ -58,16 +86,25 @@ impl Host {
         }
     }
 
+    fn unretired(&self) -> Vec<Rc<Slot>> {
+        self.slots().into_iter().filter(|slot| slot.cell.borrow().status != Status::Retired).collect()
+    }
+
     fn retire(&self, slot: &Rc<Slot>, lingers: bool) {
-        {
-            let mut extension = slot.cell.borrow_mut();
-            extension.status = Status::Retired;
-            extension.lingers = lingers;
-            extension.registry = Registry::with_entries(extension.package.entries.len());
-            extension.ears.deafen();
-        }
+        slot.cell.borrow_mut().lingers = lingers;
+        self.void(slot, Status::Retired);
         if !lingers {
             self.post(slot, Message::Retired {});
+        }
+    }
+
+    /// Forgets what an extension has registered.
+    fn void(&self, slot: &Rc<Slot>, status: Status) {
+        {
+            let mut extension = slot.cell.borrow_mut();
+            extension.status = status;
+            extension.registry = Registry::with_entries(extension.package.entries.len());
+            extension.ears.deafen();
         }
         self.refresh_heard();
         slot.changed.notify_waiters();

@@ -30,6 +30,8 @@ impl Observer for Errors {
             }
             // Whoever ran the command knows its name and writes the item.
             ReportKind::Error(error) if error.phase == "command" => {}
+            // pi says at the start what does not load; of a later time the person is told, who is not part of the trace.
+            ReportKind::Error(error) if error.phase == "load" => crate::output::stderr(&report.to_string()),
             ReportKind::Error(error) => {
                 let item = json!({"extension": report.path, "event": error.phase, "error": first_line(&error.message)});
                 self.0.record("error", item);

@@ -103,7 +103,7 @@ function elsewhere(name: string): () => never {
   };
 }
 
-/** Forgets every listener: this realm takes no part any more. */
+/** Forgets every listener. */
 export function deafen(): void {
   channels.clear();
 }

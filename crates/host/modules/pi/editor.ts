@@ -42,6 +42,12 @@ export function editorFactory(): unknown {
   return given;
 }
 
+/** Forgets the editor that was put in the place of pi's: the host has taken it away. */
+export function leaveEditor(): void {
+  active?.spot.unmount();
+  active = given = undefined;
+}
+
 /** Puts an editor in the place of pi's, or pi's own back. */
 export function setEditor(factory: Factory | undefined): void {
   const before = active;

@@ -1,12 +1,12 @@
 /**
- * `pi:pi/entry`: one extension entry of the package while it lives in this realm.
+ * `pi:pi/entry`: one run of the factory of an extension entry, for a session or until a reload.
  *
  * Registrations made while the factory runs are kept and sent with `ready`; when the factory fails
  * they are dropped. Later ones are sent at once.
  */
 
 import { send } from "pi:engine";
-import { assertCurrent } from "pi:pi/stale";
+import { currency } from "pi:pi/stale";
 
 export type Registration = { kind: string; [member: string]: unknown };
 
@@ -17,6 +17,7 @@ export class Entry {
   state: "loading" | "active" | "failed" = "loading";
   /** Flags this entry registered, with their defaults. */
   readonly flags = new Map<string, boolean | string | undefined>();
+  readonly #assertCurrent = currency();
   #pending: Registration[] = [];
   #undo: (() => void)[] = [];
 
@@ -25,9 +26,9 @@ export class Entry {
     this.path = path;
   }
 
-  /** Throws when the entry failed to load, or when another realm has taken the place of this one. */
+  /** Throws when the entry failed to load, or when another run has taken the place of this one. */
   assertUsable(): void {
-    assertCurrent();
+    this.#assertCurrent();
     if (this.state === "failed") {
       throw new Error(`Extension "${this.path}" failed to load and its API is no longer active.`);
     }

@@ -89,6 +89,11 @@ export function hideOverlay(): void {
   shown.at(-1)?.hide();
 }
 
+/** Forgets every overlay: the host has taken them away. */
+export function leaveOverlays(): void {
+  shown.length = 0;
+}
+
 /** Whether an overlay of this realm can be seen. */
 export function hasOverlay(): boolean {
   return shown.some((overlay) => !overlay.isHidden());

@@ -125,6 +125,13 @@ export function forget(name: string): void {
   natives.delete(name);
 }
 
+/** Forgets what was registered: the next session has providers of its own. */
+export function forgetAll(): void {
+  registered.clear();
+  natives.clear();
+  withdrawn.clear();
+}
+
 /** Whether what the state says of a provider was taken out since. */
 export const isWithdrawn = (name: string): boolean =>
   withdrawn.has(name) && withdrawn.get(name) === state().set.models && !registered.has(name);

@@ -19,10 +19,11 @@ import { errorReport, sendError } from "pi:pi/errors";
 import { byHandle, withHandles } from "pi:pi/handles";
 import { setRoot } from "pi:pi/location";
 import { checksBashAnswers } from "pi:pi/profile";
-import { updater } from "pi:pi/providers";
+import { forgetAll, updater } from "pi:pi/providers";
 import { abortSignal, signalOf } from "pi:pi/signals";
 import { retire } from "pi:pi/stale";
-import { removeStreamHandler, resume, stream } from "pi:pi/stream";
+import { removeStreamHandler, removeStreamHandlers, resume, stream } from "pi:pi/stream";
+import { leaveScreen } from "pi:pi/ui";
 import { TextDecoder } from "pi:web/encoding";
 import { enter } from "pi:web/contexts";
 import { runTicks } from "pi:web/ticks";
@@ -245,6 +246,16 @@ function callback(payload: { callback_id: string; entry: number; handle: number;
   );
 }
 
+/** What there is of this package takes no part any more. Its factories may run again, for the next session. */
+function retireAll(): void {
+  // What a component does in its end it may still do.
+  leaveScreen();
+  retire();
+  deafen();
+  removeStreamHandlers();
+  forgetAll();
+}
+
 const TASKS: Record<string, (payload: any) => void> = {
   load,
   event_hook: eventHook,
@@ -255,10 +266,7 @@ const TASKS: Record<string, (payload: any) => void> = {
   timer_fired: ({ timer }) => onTimer(timer),
   signal_aborted: ({ signal }) => abortSignal(signal),
   bus_event: ({ channel, data }) => arrive(channel, data),
-  retired: () => {
-    retire();
-    deafen();
-  },
+  retired: retireAll,
   handler_muted: ({ handler }) => removeStreamHandler(handler),
 };
 

@@ -1,8 +1,8 @@
 /**
- * `pi:pi/stale`: whether this realm still takes part in the session.
+ * `pi:pi/stale`: what of this realm still takes part in the session.
  *
- * After a reload or a change of session other realms have taken its place. Code that still runs here
- * goes on; `pi` and the contexts it kept throw, as under pi.
+ * After a reload other realms have taken its place; after a change of session the factories run here again. Code of before
+ * that still runs goes on; `pi` and the contexts it kept throw, as under pi.
  */
 
 const MESSAGE =
@@ -11,20 +11,24 @@ const MESSAGE =
   "post-replacement work into withSession and use the ctx passed to withSession. For reload, do not use the old ctx " +
   "after await ctx.reload().";
 
-let retired = false;
+let retirements = 0;
 
-/** `retired`: from now on nothing of this realm takes part. */
+/** `retired`: from now on nothing that there is takes part. */
 export function retire(): void {
-  retired = true;
+  retirements += 1;
 }
 
-/** Throws when other realms have taken the place of this one. */
-export function assertCurrent(): void {
-  if (retired) throw new Error(MESSAGE);
+/** A check that throws once what there is now has retired. */
+export function currency(): () => void {
+  const born = retirements;
+  return () => {
+    if (retirements !== born) throw new Error(MESSAGE);
+  };
 }
 
-/** A copy of an object whose members throw once this realm is stale. Getters stay getters. */
+/** A copy of an object whose members throw once it is stale. Getters stay getters. */
 export function guarded<T extends object>(target: T): T {
+  const assertCurrent = currency();
   const descriptors = Object.getOwnPropertyDescriptors(target) as Record<string, PropertyDescriptor>;
   for (const [name, descriptor] of Object.entries(descriptors)) {
     const { get, value } = descriptor;

@@ -102,6 +102,11 @@ export function removeStreamHandler(handle: number): void {
   handlers = handlers.filter((handler) => handler.handle !== handle);
 }
 
+/** Forgets every handler. */
+export function removeStreamHandlers(): void {
+  handlers = [];
+}
+
 function checkedSources(wanted: unknown): string[] {
   if (!Array.isArray(wanted) || wanted.some((source) => !SOURCES.includes(source))) {
     throw new TypeError(`stream_text: sources must be a list of ${SOURCES.map((name) => `"${name}"`).join(", ")}`);

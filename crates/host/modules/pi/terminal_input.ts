@@ -30,6 +30,11 @@ function filter(data: string): { data?: string } {
   return current.length > 0 ? { data: current } : {};
 }
 
+/** Forgets every listener. */
+export function endKeys(): void {
+  listeners.clear();
+}
+
 /** Begins to hand keys to a listener; the function that is returned ends it. */
 export function listenToKeys(listener: Listener): () => void {
   const entry = { listener };

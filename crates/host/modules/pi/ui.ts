@@ -10,11 +10,11 @@ import { call } from "pi:hostcall";
 import { addProvider } from "pi:pi/completion";
 import { draw, mounted, screen, showFirst, tellUi } from "pi:pi/components";
 import type { Component } from "pi:pi/components";
-import { editorFactory, pasteToEditor, setEditor, setEditorText } from "pi:pi/editor";
-import { floatsBy, handleFor } from "pi:pi/overlays";
+import { editorFactory, leaveEditor, pasteToEditor, setEditor, setEditorText } from "pi:pi/editor";
+import { floatsBy, handleFor, leaveOverlays } from "pi:pi/overlays";
 import { sendError } from "pi:pi/errors";
 import { plain } from "pi:pi/plain";
-import { listenToKeys } from "pi:pi/terminal_input";
+import { endKeys, listenToKeys } from "pi:pi/terminal_input";
 import { currentTheme, Theme, theme, themeNamed, themes, useTheme } from "pi:pi/theme";
 import { keybindings, tui } from "pi:pi/tui";
 import { state } from "pi:engine";
@@ -61,14 +61,7 @@ const placed = new Map<string, { unmount(): void; dispose(): void }>();
 
 /** Shows a component in one of the fixed places, or takes it away. */
 function place(op: string, key: string, params: object, factory: unknown, more: () => unknown[] = () => []): void {
-  const before = placed.get(op + key);
-  placed.delete(op + key);
-  before?.unmount();
-  try {
-    before?.dispose();
-  } catch (error) {
-    sendError(error, "dispose");
-  }
+  leavePlace(op + key);
   if (typeof factory !== "function") {
     tellUi(op, params);
     return;
@@ -82,6 +75,27 @@ function place(op: string, key: string, params: object, factory: unknown, more: 
   } catch (error) {
     tellUi("drawn", { component: spot.handle, error: error instanceof Error ? error.message : String(error) });
   }
+}
+
+/** Ends the component in a place. */
+function leavePlace(name: string): void {
+  const before = placed.get(name);
+  placed.delete(name);
+  before?.unmount();
+  try {
+    before?.dispose();
+  } catch (error) {
+    sendError(error, "dispose");
+  }
+}
+
+/** Ends what this realm has on the screen; the host has taken it away. */
+export function leaveScreen(): void {
+  for (const name of [...placed.keys()]) leavePlace(name);
+  branchListeners.clear();
+  endKeys();
+  leaveEditor();
+  leaveOverlays();
 }
 
 /** Who wants to hear of another git branch, and the one they know. A footer is drawn again when it changes. */
