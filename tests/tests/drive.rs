@@ -174,3 +174,8 @@ fn modules_stay_for_the_next_session_and_begin_anew_with_a_reload() {
 fn a_session_begins_with_all_tools_of_extensions_whatever_its_transcript_says() {
     as_in_pi("tools-again");
 }
+
+#[test]
+fn a_summary_is_asked_for_of_the_conversation_as_it_was() {
+    as_in_pi("quoted");
+}

@@ -222,7 +222,7 @@ fn answer_open_calls(open: &mut Vec<(String, String)>, out: &mut Vec<RequestMess
 
 /// What a verdict injected keeps the role it asked for; everything else of extensions is a user
 /// message.
-fn custom_message(custom: &CustomMessage) -> RequestMessage {
+pub(crate) fn custom_message(custom: &CustomMessage) -> RequestMessage {
     let role = custom.details.as_ref().and_then(|details| details.get("role")).and_then(Value::as_str);
     if custom.custom_type == VERDICT_TYPE && role == Some("system") {
         return RequestMessage::System(custom.content.text());

@@ -115,64 +115,70 @@ impl FileOps {
     }
 }
 
-/// A conversation as text.
+/// A conversation as text: as it was, with replies that were broken off and calls that have no result.
 pub(crate) fn quoted(messages: &[Message]) -> String {
-    let parts: Vec<String> = context::request_messages(messages).iter().flat_map(part).collect();
+    let parts: Vec<String> = messages.iter().flat_map(part).collect();
     parts.join("\n\n")
 }
 
-fn part(message: &RequestMessage) -> Vec<String> {
-    let text = |blocks: &[Block]| blocks.iter().filter_map(Block::as_text).collect::<String>();
-    match message {
-        RequestMessage::User(said) => {
-            let blocks = said.blocks();
-            some(format!("[User]: {}", text(&blocks)), text(&blocks).is_empty())
+fn part(message: &Message) -> Vec<String> {
+    if let Message::Custom(custom) = message
+        && let RequestMessage::System(text) = context::custom_message(custom)
+    {
+        return vec![format!("[System]: {text}")];
+    }
+    match context::for_models(std::slice::from_ref(message)).pop() {
+        Some(Message::User(user)) => {
+            let whole = text(&user.content.blocks(), "");
+            some(format!("[User]: {whole}"), whole.is_empty())
         }
-        RequestMessage::System(text) => vec![format!("[System]: {text}")],
-        RequestMessage::ToolResult { content, .. } => {
-            let whole = text(content);
+        Some(Message::ToolResult(result)) => {
+            let whole = text(&result.content.blocks(), "");
             let shown: String = whole.chars().take(RESULT_CHARACTERS).collect();
             let rest = whole.chars().count().saturating_sub(RESULT_CHARACTERS);
             let tail = if rest == 0 { String::new() } else { format!("\n\n[... {rest} more characters truncated]") };
             some(format!("[Tool result]: {shown}{tail}"), whole.is_empty())
         }
-        RequestMessage::Assistant { content: blocks, .. } => {
-            let mut parts = Vec::new();
-            let thinking: Vec<&str> = blocks
-                .iter()
-                .filter_map(|block| match block {
-                    Block::Thinking(block) => Some(block.thinking.as_str()),
-                    _ => None,
-                })
-                .collect();
-            if !thinking.is_empty() {
-                parts.push(format!("[Assistant thinking]: {}", thinking.join("\n")));
-            }
-            if blocks.iter().any(|block| block.as_text().is_some()) {
-                parts.push(format!("[Assistant]: {}", text(blocks)));
-            }
-            let calls: Vec<String> = blocks
-                .iter()
-                .filter_map(|block| match block {
-                    Block::ToolCall(call) => {
-                        let arguments: Vec<String> = call
-                            .arguments
-                            .as_object()
-                            .into_iter()
-                            .flatten()
-                            .map(|(key, value)| format!("{key}={value}"))
-                            .collect();
-                        Some(format!("{}({})", call.name, arguments.join(", ")))
-                    }
-                    _ => None,
-                })
-                .collect();
-            if !calls.is_empty() {
-                parts.push(format!("[Assistant tool calls]: {}", calls.join("; ")));
-            }
-            parts
-        }
+        Some(Message::Assistant(reply)) => parts_of_reply(&reply.content),
+        _ => Vec::new(),
     }
+}
+
+fn parts_of_reply(blocks: &[Block]) -> Vec<String> {
+    let mut parts = Vec::new();
+    let thinking: Vec<&str> = blocks
+        .iter()
+        .filter_map(|block| match block {
+            Block::Thinking(block) => Some(block.thinking.as_str()),
+            _ => None,
+        })
+        .collect();
+    if !thinking.is_empty() {
+        parts.push(format!("[Assistant thinking]: {}", thinking.join("\n")));
+    }
+    if blocks.iter().any(|block| block.as_text().is_some()) {
+        parts.push(format!("[Assistant]: {}", text(blocks, "\n")));
+    }
+    let calls: Vec<String> = blocks
+        .iter()
+        .filter_map(|block| match block {
+            Block::ToolCall(call) => {
+                let arguments = call.arguments.as_object().into_iter().flatten();
+                let arguments: Vec<String> = arguments.map(|(key, value)| format!("{key}={value}")).collect();
+                Some(format!("{}({})", call.name, arguments.join(", ")))
+            }
+            _ => None,
+        })
+        .collect();
+    if !calls.is_empty() {
+        parts.push(format!("[Assistant tool calls]: {}", calls.join("; ")));
+    }
+    parts
+}
+
+fn text(blocks: &[Block], between: &str) -> String {
+    let texts: Vec<&str> = blocks.iter().filter_map(Block::as_text).collect();
+    texts.join(between)
 }
 
 fn some(part: String, empty: bool) -> Vec<String> {
@@ -207,7 +213,7 @@ impl Agent {
         reserve_tokens: u64,
         cancel: &CancellationToken,
     ) -> Result<Written, String> {
-        let prompt = format!("<conversation>\n{}\n</conversation>\n\n{TURN}", quoted(messages));
+        let prompt = format!("# Conversation\n{}\n\n# Instructions\n{TURN}", quoted(messages));
         self.asked("Turn prefix summarization", prompt, reserve_tokens / 2, cancel).await
     }
 

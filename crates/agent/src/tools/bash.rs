@@ -21,6 +21,8 @@ pub(super) struct Input {
 }
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {
+    // That it has begun is told before there is anything to show.
+    (context.on_update)(json!({"content": []}));
     let timeout = input.timeout.map(time).transpose()?;
     let (sender, mut pieces) = mpsc::channel(16);
     let shell = Shell {
