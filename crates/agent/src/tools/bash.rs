@@ -41,14 +41,18 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
             biased;
             Some(piece) = pieces.recv() => {
                 take(&mut output, &piece);
-                let shown = truncate::tail(&String::from_utf8_lossy(&output));
-                (context.on_update)(json!({"content": [Block::text(shown.content)], "details": {}}));
+                show(context, &output);
             }
             end = &mut running => break end.map_err(|error| format!("Cannot run bash: {error}"))?,
         }
     };
+    let mut is_shown = true;
     while let Ok(piece) = pieces.try_recv() {
         take(&mut output, &piece);
+        is_shown = false;
+    }
+    if !is_shown {
+        show(context, &output);
     }
     report(context, output, end, input.timeout).await
 }
@@ -67,6 +71,12 @@ fn take(output: &mut Vec<u8>, piece: &[u8]) {
     if output.len() > 2 * KEPT {
         output.drain(..output.len() - KEPT);
     }
+}
+
+/// Tells of the output so far.
+fn show(context: &mut ToolContext<'_>, output: &[u8]) {
+    let shown = truncate::tail(&String::from_utf8_lossy(output));
+    (context.on_update)(json!({"content": [Block::text(shown.content)], "details": {}}));
 }
 
 async fn report(

@@ -15,10 +15,10 @@ import { issueHandle } from "pi:pi/handles";
 import { busCanBeCleared, checksRegistrations, handlersCanBeRemoved, ofThisPi } from "pi:pi/profile";
 import { forget, offerProvider } from "pi:pi/providers";
 import { asRenderer, asToolFunction } from "pi:pi/renderers";
-import { sessionManager } from "pi:pi/session";
+import { managerOfSession, sessionManager } from "pi:pi/session";
 import { addStreamHandler, removeStreamHandler } from "pi:pi/stream";
 import { activeTools, allTools, chooseTools, noteTool, sourceOf, type ToolInfo } from "pi:pi/tools";
-import { ui } from "pi:pi/ui";
+import { uiOfSession } from "pi:pi/ui";
 import type { AbortSignal } from "pi:web/abort";
 
 type Callable = (...args: any[]) => any;
@@ -266,8 +266,8 @@ export function createApi(entry: Entry, ctx: object): object {
     fs: connectors.fs,
     env: connectors.env,
     log: connectors.log,
-    session: sessionManager,
-    ui,
+    session: managerOfSession(),
+    ui: uiOfSession(),
   };
   // Document 004 calls it so.
   return Object.assign(ofThisPi("pi", api), { registerSlashCommand: api.registerCommand });

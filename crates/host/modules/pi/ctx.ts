@@ -12,10 +12,10 @@ import { call, callSync, HostcallError } from "pi:hostcall";
 import { sendError } from "pi:pi/errors";
 import { modelRegistryOf } from "pi:pi/models";
 import { ofThisPi } from "pi:pi/profile";
-import { sessionManager } from "pi:pi/session";
+import { managerOfSession } from "pi:pi/session";
 import { signalOf } from "pi:pi/signals";
 import { guarded } from "pi:pi/stale";
-import { ui } from "pi:pi/ui";
+import { uiOfSession } from "pi:pi/ui";
 import type { AbortSignal } from "pi:web/abort";
 
 type Callback<T> = ((value: T) => unknown) | undefined;
@@ -42,8 +42,8 @@ function worded(error: unknown): unknown {
 function members(entry: number) {
   const read = (key: string) => state().set[key];
   return {
-    ui,
-    sessionManager,
+    ui: uiOfSession(),
+    sessionManager: managerOfSession(),
     modelRegistry: modelRegistryOf(entry),
     get mode(): string {
       return read("mode") ?? "print";
@@ -114,7 +114,7 @@ function commandMembers(entry: number) {
       const output = await control("new_session", { hold, options: parentSession === undefined ? {} : { parentSession } });
       if (hold && output.cancelled !== true) {
         try {
-          await setup(sessionManager);
+          await setup(managerOfSession());
         } finally {
           await control("start_session");
         }

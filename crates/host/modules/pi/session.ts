@@ -9,6 +9,7 @@
 import { state } from "pi:engine";
 import { callSync } from "pi:hostcall";
 import * as projection from "pi:pi/projection";
+import { renewed } from "pi:pi/stale";
 
 export interface SessionEntry {
   type: string;
@@ -234,6 +235,9 @@ export const sessionManager = {
   setSessionFile: (): never => replaces("setSessionFile", "ctx.switchSession(path)"),
   createBranchedSession: (): never => replaces("createBranchedSession", 'ctx.fork(entryId, { position: "at" })'),
 };
+
+/** `ctx.sessionManager` of the session. */
+export const managerOfSession = renewed(sessionManager);
 
 function replaces(member: string, instead: string): never {
   throw new Error(`ctx.sessionManager.${member} would replace the session behind its owner's back; use ${instead}`);

@@ -26,6 +26,19 @@ export function currency(): () => void {
   };
 }
 
+/** Copies of an object, one for each session: extensions tell sessions apart by what they are handed. */
+export function renewed<T extends object>(target: T): () => T {
+  let of = -1;
+  let copy = target;
+  return () => {
+    if (of !== retirements) {
+      of = retirements;
+      copy = Object.defineProperties({}, Object.getOwnPropertyDescriptors(target)) as T;
+    }
+    return copy;
+  };
+}
+
 /** A copy of an object whose members throw once it is stale. Getters stay getters. */
 export function guarded<T extends object>(target: T): T {
   const assertCurrent = currency();

@@ -14,6 +14,7 @@ import { editorFactory, leaveEditor, pasteToEditor, setEditor, setEditorText } f
 import { floatsBy, handleFor, leaveOverlays } from "pi:pi/overlays";
 import { sendError } from "pi:pi/errors";
 import { plain } from "pi:pi/plain";
+import { renewed } from "pi:pi/stale";
 import { endKeys, listenToKeys } from "pi:pi/terminal_input";
 import { currentTheme, Theme, theme, themeNamed, themes, useTheme } from "pi:pi/theme";
 import { keybindings, tui } from "pi:pi/tui";
@@ -178,7 +179,7 @@ async function custom(factory: Factory, options?: Record<string, any>): Promise<
   return value;
 }
 
-export const ui = {
+const ui = {
   select(title: string, options: string[], settings?: DialogOptions): Promise<string | undefined> {
     return ask("select", { title: String(title), options: Array.from(options, String) }, settings);
   },
@@ -274,3 +275,6 @@ export const ui = {
     tellUi("set_tools_expanded", { expanded: plain(expanded) ?? null });
   },
 };
+
+/** `ctx.ui` of the session. */
+export const uiOfSession = renewed(ui);
