@@ -179,3 +179,8 @@ fn a_session_begins_with_all_tools_of_extensions_whatever_its_transcript_says() 
 fn a_summary_is_asked_for_of_the_conversation_as_it_was() {
     as_in_pi("quoted");
 }
+
+#[test]
+fn events_have_the_members_that_pis_have() {
+    as_in_pi("members");
+}

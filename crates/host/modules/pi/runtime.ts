@@ -152,6 +152,25 @@ const HANDED_IN = new Set([
   "tool_call",
 ]);
 
+/** Members that pi's events have although nothing may stand in them, in its order: what came as JSON left such out. */
+const MEMBERS: Record<string, string[]> = {
+  before_agent_start: ["prompt", "images", "systemPrompt"],
+  input: ["text", "images", "source", "streamingBehavior"],
+  tool_result: ["toolName", "toolCallId", "input", "content", "details", "isError", "usage"],
+};
+
+/** The same for the result of a tool as a message. */
+const RESULT = ["role", "toolCallId", "toolName", "content", "details", "usage", "isError", "timestamp"];
+
+function withMembers(names: readonly string[], value: Record<string, any>): Record<string, any> {
+  const whole: Record<string, any> = {};
+  for (const name of names) whole[name] = undefined;
+  return Object.assign(whole, value);
+}
+
+/** A message as pi has it. */
+const wholeMessage = (value: any) => (value?.role === "toolResult" ? withMembers(RESULT, value) : value);
+
 function eventHook(payload: {
   event_id: string;
   entry: number;
@@ -160,8 +179,10 @@ function eventHook(payload: {
   payload: Record<string, any>;
   mutable?: string[];
 }): void {
-  const event: Record<string, any> = { type: payload.event };
+  const event = withMembers(["type", ...(MEMBERS[payload.event] ?? [])], { type: payload.event });
   for (const key of Object.keys(payload.payload)) event[key] = revive(payload.payload[key]);
+  if ("message" in event) event.message = wholeMessage(event.message);
+  if (Array.isArray(event.toolResults)) event.toolResults = event.toolResults.map(wholeMessage);
   const before = (payload.mutable ?? []).map((key) => ({ key, value: event[key], text: stringify(event[key]) }));
   const changed = () => {
     const changes: Record<string, unknown> = {};
