@@ -14,14 +14,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-const SYSTEM: &str = "You write summaries of conversations between a person and a coding agent. You do not continue the conversation and you do not answer questions in it. You output the summary and nothing else.";
-const FORM: &str = "Write these sections in Markdown, each as short as it can be, and keep file paths, names and error messages exactly:\n\n## Goal\n## Constraints & Preferences\n## Progress (Done, In Progress, Blocked)\n## Key Decisions\n## Next Steps\n## Critical Context";
-const UPDATE: &str = "The text in <previous-summary> summarises what came before this conversation. Bring it up to date: keep what still holds, add what is new, move what is finished to Done.";
-const TURN: &str = "This is the beginning of a turn whose end stays in the conversation. Say in a few lines what was asked, what was done so far, and what the rest needs to know.";
-const BRANCH: &str =
-    "This branch of the conversation is being left. Summarise it so that the work can be taken up again later.";
-const BRANCH_HEAD: &str =
-    "The user explored a different conversation branch before returning here.\nSummary of that exploration:\n\n";
 /// Characters of a tool's result that go into a summary.
 const RESULT_CHARACTERS: usize = 2000;
 /// Tokens of the summary of a branch.
@@ -195,11 +187,12 @@ impl Agent {
         reserve_tokens: u64,
         cancel: &CancellationToken,
     ) -> Result<Written, String> {
+        let words = &self.words().summaries;
         let mut prompt = format!("<conversation>\n{}\n</conversation>\n\n", quoted(messages));
         if let Some(previous) = previous {
-            prompt.push_str(&format!("<previous-summary>\n{previous}\n</previous-summary>\n\n{UPDATE}\n\n"));
+            prompt.push_str(&format!("<previous-summary>\n{previous}\n</previous-summary>\n\n"));
         }
-        prompt.push_str(FORM);
+        prompt.push_str(if previous.is_some() { &words.update } else { &words.form });
         if let Some(instructions) = instructions.filter(|text| !text.is_empty()) {
             prompt.push_str(&format!("\n\nAdditional focus: {instructions}"));
         }
@@ -213,7 +206,8 @@ impl Agent {
         reserve_tokens: u64,
         cancel: &CancellationToken,
     ) -> Result<Written, String> {
-        let prompt = format!("# Conversation\n{}\n\n# Instructions\n{TURN}", quoted(messages));
+        let turn = &self.words().summaries.turn;
+        let prompt = format!("# Conversation\n{}\n\n# Instructions\n{turn}", quoted(messages));
         self.asked("Turn prefix summarization", prompt, reserve_tokens / 2, cancel).await
     }
 
@@ -249,14 +243,17 @@ impl Agent {
             return Ok((written, files.details()));
         }
         let instructions = instructions.filter(|text| !text.is_empty());
+        let words = self.words();
+        let branch = &words.summaries.branch;
         let asked = match instructions {
             Some(instructions) if replace => instructions.to_owned(),
-            Some(instructions) => format!("{BRANCH} {FORM}\n\nAdditional focus: {instructions}"),
-            None => format!("{BRANCH} {FORM}"),
+            Some(instructions) => format!("{branch}\n\nAdditional focus: {instructions}"),
+            None => branch.clone(),
         };
         let prompt = format!("<conversation>\n{}\n</conversation>\n\n{asked}", quoted(&messages));
         let Written { text, usage } = self.asked("Branch summarization", prompt, BRANCH_TOKENS, cancel).await?;
-        Ok((Written { text: format!("{BRANCH_HEAD}{text}{}", files.tags()), usage }, files.details()))
+        let text = format!("{}{text}{}", words.summaries.branch_head, files.tags());
+        Ok((Written { text, usage }, files.details()))
     }
 
     async fn asked(
@@ -269,7 +266,7 @@ impl Agent {
         let provider = self.provider();
         let limit = provider.model().max_tokens().map_or(max_tokens, |limit| limit.min(max_tokens));
         let request = Request {
-            system: SYSTEM.to_owned(),
+            system: self.words().summaries.system.clone(),
             messages: vec![RequestMessage::user(prompt.clone())],
             conversation: vec![Message::user(prompt, self.now())],
             tools: Vec::new(),

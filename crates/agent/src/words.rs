@@ -1,4 +1,4 @@
-//! The words of the system prompt and of the built-in tools.
+//! The words of the system prompt, of the built-in tools and of requests for summaries.
 //!
 //! What stands where is code (`system_prompt.rs`, `tools/`); the sentences are data of one shape, from one of two
 //! places:
@@ -39,6 +39,8 @@ pub struct Words {
     pub skills: BTreeMap<String, Around>,
     /// Heads the project's own instructions.
     pub project_context: String,
+    /// What a model is told that is to summarise.
+    pub summaries: SummaryWords,
     /// The built-in tools, by name.
     pub tools: BTreeMap<String, ToolWords>,
     /// The folder of pi's documentation on this machine. Without one the prompt does not speak of it.
@@ -76,6 +78,24 @@ pub struct Rules {
     pub first: Vec<String>,
     /// After them.
     pub last: Vec<String>,
+}
+
+/// What a model is told that is to summarise.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SummaryWords {
+    /// Its system prompt.
+    pub system: String,
+    /// What to write of a conversation.
+    pub form: String,
+    /// The same where there is an earlier summary.
+    pub update: String,
+    /// What to write of the beginning of a turn.
+    pub turn: String,
+    /// What to write of a branch that is left.
+    pub branch: String,
+    /// Stands before the summary of a branch.
+    pub branch_head: String,
 }
 
 /// What the model is told of a built-in tool.

@@ -90,6 +90,7 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | a name conflict ends the program | it is reported and the session lives |\n\
     | any extension that fails to load ends the program | one that is installed is reported at the terminal and over RPC, and the session lives; one named by `-e` ends the program, as does any under `pi -p` |\n\
     | extensions share one process and its objects | each package has a realm of its own; what crosses is copied; a prototype of pi's that one changes is changed for that package, which `extc check` says (`BD_PATCH`) |\n\
+    | `.default` of a namespace, or of what `import()` or `require` gave, is the module itself where it has none | `undefined` there; a default that is imported by name is the module, as in pi |\n\
     | what an extension puts on `globalThis` outlives `/reload` | it outlives a change of session; `/reload` begins anew |\n\
     | extensions may do whatever the user may | files outside, programs, servers and variables need a grant |\n\
     | a search upwards finds what lies above the project | it ends at the project, as at the top of the file system |\n\
@@ -97,7 +98,7 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | sub-agents (`createAgentSession`) load files of extensions, and have what the user has | they run in the realm of their extension with what it may do; extensions are given to them as functions (`extensionFactories`), a file is an error in `extensionsResult.errors` |\n\
     | a `ModelRuntime` reads `auth.json` and pi's catalogue | it has the session's providers and names for their keys; the gate decides on each request (`session.inject`) |\n\
     | `convertToPng` and `resizeImage` decode images | they give `null` where they would have to, as in a pi that lacks its image library |\n\
-    | the built-in system prompt, and what the model is told of the built-in tools | pi's words, from its own package, once a start could fetch it; before that and with `PIJS_WORDS=own`, words of our own |\n\
+    | the built-in system prompt, what the model is told of the built-in tools, and how it is asked for summaries | pi's words, from its own package, once a start could fetch it; before that and with `PIJS_WORDS=own`, words of our own |\n\
     | `eval` and `new Function` | refused |\n\
     | the source of a function is its text (`String(run)`) | the text of a built-in one: sources do not travel with what was compiled |\n\
     | an error of the language quotes the source (`load is not a function`, `x is not iterable`) | a call of what is none is quoted where nobody catches the error; caught, and in the other cases, it says the same without the quotation (`not a function`). Other errors, of `JSON.parse` and of `RegExp` too, have V8's words |\n\

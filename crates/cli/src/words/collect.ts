@@ -1,5 +1,5 @@
 /**
- * Writes down the words of pi's system prompt and of its built-in tools, by running pi's own code with marks in the
+ * Writes down the words of pi's system prompt, of its built-in tools and of its requests for summaries, by running pi's own code with marks in the
  * place of what a session fills in.
  *
  * The prompt is looked at where every extension sees it: in a `before_agent_start` handler. What the tool `words`
@@ -17,7 +17,10 @@ import {
   createPowerShellToolDefinition,
   createReadToolDefinition,
   createWriteToolDefinition,
+  compact,
   ExtensionRunner,
+  generateBranchSummary,
+  generateSummary,
   getPackageDir,
 } from "@earendil-works/pi-coding-agent";
 
@@ -135,6 +138,58 @@ function described(tool: ToolDefinition) {
   };
 }
 
+/** What pi asks a model, seen in the place of the model, which answers with a mark. */
+async function asked(ask: (model: never, stream: never) => Promise<unknown>): Promise<{ system: string; prompt: string }> {
+  let seen: any;
+  const stream = async (_model: unknown, context: unknown) => {
+    seen = context;
+    const message = { role: "assistant", content: [{ type: "text", text: MARK }], stopReason: "stop", usage: {} };
+    return { result: async () => message };
+  };
+  const model = { id: MARK, provider: MARK, api: MARK, maxTokens: 0, contextWindow: 0, reasoning: false };
+  await ask(model as never, stream as never);
+  const textOf = (content: any): string => (typeof content === "string" ? content : content.map((block: any) => block.text ?? "").join(""));
+  const first = seen.messages.find((message: any) => message.role === "system");
+  const prompt = seen.messages.find((message: any) => message.role === "user");
+  const system = seen.systemPrompt ?? first?.content;
+  if (system === undefined || prompt === undefined) throw new Error("pi asked for a summary in a form that is not known");
+  return { system: textOf(system), prompt: textOf(prompt.content) };
+}
+
+/** What stands behind the last of these marks. */
+function behind(text: string, mark: string): string {
+  const at = text.lastIndexOf(mark);
+  if (at < 0) throw new Error(`${JSON.stringify(mark)} does not stand in ${JSON.stringify(text)}`);
+  return text.slice(at + mark.length);
+}
+
+async function summaries() {
+  const nobody = undefined as never;
+  const said = [{ role: "user", content: [{ type: "text", text: MARK }], timestamp: 0 }] as never;
+  const files = { read: new Set(), written: new Set(), edited: new Set() };
+  const of = (previous: string | undefined) =>
+    asked((model, stream) => generateSummary(said, model, 1, nobody, nobody, nobody, nobody, previous, nobody, stream));
+  const whole = await of(undefined);
+  const split = {
+    firstKeptEntryId: MARK, messagesToSummarize: [], turnPrefixMessages: said, isSplitTurn: true, tokensBefore: 0, fileOps: files,
+    settings: { enabled: true, reserveTokens: 1, keepRecentTokens: 1 },
+  };
+  const turn = await asked((model, stream) => compact(split as never, model, nobody, nobody, nobody, nobody, nobody, stream));
+  let left: any;
+  const branch = await asked(async (model, stream) => {
+    const entry = { type: "message", id: MARK, parentId: null, timestamp: "", message: (said as any)[0] };
+    left = await generateBranchSummary([entry] as never, { model, streamFn: stream, reserveTokens: 0 } as never);
+  });
+  return {
+    system: whole.system,
+    form: behind(whole.prompt, "</conversation>\n\n"),
+    update: behind((await of(MARK)).prompt, "</previous-summary>\n\n"),
+    turn: behind(turn.prompt, "# Instructions\n"),
+    branch: behind(branch.prompt, "</conversation>\n\n"),
+    branchHead: around(left.summary, MARK).before,
+  };
+}
+
 async function words(here: string[]) {
   const definitions = [
     createReadToolDefinition,
@@ -154,6 +209,7 @@ async function words(here: string[]) {
     docs: (await sectionOf({}, "docs")).split(getPackageDir()),
     skills: await skills(names),
     projectContext: await projectContext(),
+    summaries: await summaries(),
     tools: Object.fromEntries(
       definitions.filter((tool) => here.includes(tool.name)).map((tool) => [tool.name, described(tool)]),
     ),
