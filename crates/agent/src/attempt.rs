@@ -96,8 +96,8 @@ impl Agent {
                     }
                     continue;
                 }
-                ProviderEvent::TakesTurns => {
-                    partial.take_turns();
+                ProviderEvent::Note(note) => {
+                    partial.note(note);
                     continue;
                 }
                 ProviderEvent::Open(block) => {
@@ -123,33 +123,9 @@ impl Agent {
                     }
                     (StreamSource::Tool, index, arguments)
                 }
-                ProviderEvent::ThinkingSignature(signature) => {
-                    partial.sign_thinking(&signature);
-                    continue;
-                }
-                ProviderEvent::Signed(signs, signature) => {
-                    partial.sign(signs, signature);
-                    continue;
-                }
-                ProviderEvent::Trimmed => {
-                    partial.trim_thinking();
-                    continue;
-                }
-                ProviderEvent::CallSignature { index, signature } => {
-                    partial.sign_call(index, signature);
-                    continue;
-                }
                 ProviderEvent::BlockEnd => {
                     let steps = partial.end();
                     self.show(&partial, told, &steps).await?;
-                    continue;
-                }
-                ProviderEvent::Usage(usage) => {
-                    partial.count(usage);
-                    continue;
-                }
-                ProviderEvent::Said(members) => {
-                    partial.take(members);
                     continue;
                 }
                 ProviderEvent::Done(stop) => break Ok(stop),

@@ -8,7 +8,9 @@ use crate::agent::Agent;
 use crate::control::AgentControl;
 use crate::extensions::ModelCall;
 use crate::message::{Block, Message, StopReason};
-use crate::provider::{ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request};
+use crate::provider::{
+    ErrorKind, Model, Note, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request,
+};
 use crate::work::Work;
 use async_stream::stream;
 use futures_util::{FutureExt, StreamExt};
@@ -268,7 +270,7 @@ fn pieces(message: &Value) -> Vec<ProviderEvent> {
             Block::Text(block) => pieces.push(ProviderEvent::Text(block.text)),
             Block::Thinking(block) => {
                 pieces.push(ProviderEvent::Thinking(block.thinking));
-                pieces.extend(block.thinking_signature.map(ProviderEvent::ThinkingSignature));
+                pieces.extend(block.thinking_signature.map(Note::ThinkingSignature).map(ProviderEvent::Note));
             }
             Block::ToolCall(call) => {
                 let (id, name, arguments) = (Some(call.id), Some(call.name), call.arguments.to_string());
@@ -283,7 +285,7 @@ fn pieces(message: &Value) -> Vec<ProviderEvent> {
 
 fn signature(event: &Value) -> Option<ProviderEvent> {
     match serde_json::from_value(event.get("block")?.clone()).ok()? {
-        Block::Thinking(block) => block.thinking_signature.map(ProviderEvent::ThinkingSignature),
+        Block::Thinking(block) => block.thinking_signature.map(Note::ThinkingSignature).map(ProviderEvent::Note),
         _ => None,
     }
 }
@@ -301,7 +303,7 @@ fn rest(message: &Value) -> Option<ProviderEvent> {
 fn said(value: &Value, keys: &[&str]) -> Option<ProviderEvent> {
     let member = |key: &&str| Some(((*key).to_owned(), value.get(*key).filter(|member| !member.is_null())?.clone()));
     let members: Map<String, Value> = keys.iter().filter_map(member).collect();
-    (!members.is_empty()).then_some(ProviderEvent::Said(members))
+    (!members.is_empty()).then_some(ProviderEvent::Note(Note::Said(members)))
 }
 
 #[cfg(test)]

@@ -81,38 +81,14 @@ pub(crate) async fn collect(
                 steps.extend(partial.push_arguments(index, arguments));
                 steps
             }
-            ProviderEvent::ThinkingSignature(signature) => {
-                partial.sign_thinking(&signature);
-                continue;
-            }
-            ProviderEvent::Signed(signs, signature) => {
-                partial.sign(signs, signature);
-                continue;
-            }
-            ProviderEvent::Trimmed => {
-                partial.trim_thinking();
-                continue;
-            }
-            ProviderEvent::TakesTurns => {
-                partial.take_turns();
+            ProviderEvent::Note(note) => {
+                partial.note(note);
                 continue;
             }
             ProviderEvent::Open(block) => partial.begin(block),
             ProviderEvent::BlockEnd => partial.end(),
-            ProviderEvent::Usage(usage) => {
-                partial.count(usage);
-                continue;
-            }
-            ProviderEvent::Said(members) => {
-                partial.take(members);
-                continue;
-            }
             ProviderEvent::Response { status, headers } => {
                 listener.response(status, &headers);
-                continue;
-            }
-            ProviderEvent::CallSignature { index, signature } => {
-                partial.sign_call(index, signature);
                 continue;
             }
             ProviderEvent::Done(stop) => return Ok(stop),

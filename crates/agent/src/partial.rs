@@ -8,7 +8,7 @@ use crate::events::{Update, UpdateKind};
 use crate::message::{AssistantMessage, Block, Cost, StopReason, TextBlock, ThinkingBlock, ToolCall, Usage};
 use crate::paths::ArgumentPaths;
 use crate::provider::turns::{CALL_SIGNATURE, TEXT_SIGNATURE};
-use crate::provider::{ErrorKind, Model, ProviderError, Signs};
+use crate::provider::{ErrorKind, Model, Note, ProviderError, Signs};
 use pijs_protocol::StreamSource;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -151,9 +151,17 @@ impl Partial {
         self.open.filter(|at| is_kind(&self.message.content[*at]))
     }
 
-    /// Text, thinking and calls take turns from here on.
-    pub(crate) fn take_turns(&mut self) {
-        self.takes_turns = true;
+    /// Takes what is no piece of the message.
+    pub(crate) fn note(&mut self, note: Note) {
+        match note {
+            Note::TakesTurns => self.takes_turns = true,
+            Note::ThinkingSignature(piece) => self.sign_thinking(&piece),
+            Note::Signed(signs, signature) => self.sign(signs, signature),
+            Note::CallSignature { index, signature } => self.sign_call(index, signature),
+            Note::Said(members) => self.take(members),
+            Note::Trimmed => self.trim_thinking(),
+            Note::Usage(usage) => self.count(usage),
+        }
     }
 
     /// Begins a text or thinking block that may have nothing in it yet.
@@ -169,14 +177,14 @@ impl Partial {
     }
 
     /// A piece of a signature belongs to the latest thinking block.
-    pub(crate) fn sign_thinking(&mut self, signature: &str) {
+    fn sign_thinking(&mut self, signature: &str) {
         if let Some(block) = self.latest_thinking() {
             block.thinking_signature.get_or_insert_default().push_str(signature);
         }
     }
 
     /// A whole one belongs to the latest block of its kind.
-    pub(crate) fn sign(&mut self, signs: Signs, signature: String) {
+    fn sign(&mut self, signs: Signs, signature: String) {
         match signs {
             Signs::Thinking => {
                 if let Some(block) = self.latest_thinking() {
@@ -196,14 +204,14 @@ impl Partial {
     }
 
     /// The blank line at the end of the latest thinking block goes.
-    pub(crate) fn trim_thinking(&mut self) {
+    fn trim_thinking(&mut self) {
         if let Some(block) = self.latest_thinking() {
             block.thinking.truncate(block.thinking.trim_end_matches('\n').len());
         }
     }
 
     /// A signature of a tool call.
-    pub(crate) fn sign_call(&mut self, index: u32, signature: String) {
+    fn sign_call(&mut self, index: u32, signature: String) {
         let Some(block) = self.calls.iter().find(|call| call.index == index).map(|call| call.block) else { return };
         if let Block::ToolCall(call) = &mut self.message.content[block] {
             call.extra.insert(CALL_SIGNATURE.to_owned(), Value::String(signature));
@@ -211,13 +219,13 @@ impl Partial {
     }
 
     /// Tokens so far, and what they cost where nobody has said.
-    pub(crate) fn count(&mut self, usage: Usage) {
+    fn count(&mut self, usage: Usage) {
         let cost = if usage.cost == Cost::default() { self.model.price(&usage) } else { usage.cost };
         self.message.usage = Usage { cost, ..usage };
     }
 
     /// What the provider says of the whole reply: its usage stands as it is, cost and all.
-    pub(crate) fn take(&mut self, mut members: Map<String, Value>) {
+    fn take(&mut self, mut members: Map<String, Value>) {
         let usage = members.shift_remove("usage").and_then(|usage| serde_json::from_value(usage).ok());
         if let Some(usage) = usage {
             self.message.usage = usage;

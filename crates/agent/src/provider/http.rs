@@ -75,8 +75,28 @@ pub struct Access {
     pub headers: HeaderMap,
 }
 
+impl Access {
+    /// The headers with the key in the one of this name, behind what comes before it there: `Bearer ` for one.
+    ///
+    /// # Errors
+    ///
+    /// When the key cannot be a header.
+    pub(super) fn into_headers(
+        self,
+        name: HeaderName,
+        scheme: &str,
+        model: &Model,
+    ) -> Result<HeaderMap, ProviderError> {
+        let mut headers = self.headers;
+        if let Some(key) = &self.key {
+            headers.insert(name, secret(&format!("{scheme}{key}"), model)?);
+        }
+        Ok(headers)
+    }
+}
+
 /// A header value that is shown to nobody.
-pub(super) fn secret(value: &str, model: &Model) -> Result<HeaderValue, ProviderError> {
+fn secret(value: &str, model: &Model) -> Result<HeaderValue, ProviderError> {
     let mut value = HeaderValue::from_str(value).map_err(|_| {
         let message = format!("the key for {} holds a character that no header takes", model.provider);
         ProviderError::new(ErrorKind::Auth, message)

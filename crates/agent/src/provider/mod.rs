@@ -223,19 +223,14 @@ pub enum ProviderEvent {
     },
     /// The reply begins. Without it the message is told when it is complete.
     Begun,
-    /// Text, thinking and calls of this reply take turns: text continues the one text block, thinking the one thinking
-    /// block, wherever they stand, and all blocks end with the reply.
-    TakesTurns,
+    /// What changes the message and is no piece of it: nobody is told of it by itself.
+    Note(Note),
     /// A text or thinking block begins, though nothing of it may be known yet; it holds what stands from the start.
     Open(Block),
     /// Prose. Continues the current text block, or begins one.
     Text(String),
     /// Reasoning. Continues the current thinking block, or begins one.
     Thinking(String),
-    /// What the provider wants back with the latest thinking block; a further piece of it.
-    ThinkingSignature(String),
-    /// What the provider wants back with the latest block of this kind, whole.
-    Signed(Signs, String),
     /// A piece of a tool call. Calls may interleave. A call begins with its first piece; an empty one is told of a call that
     /// has begun.
     ToolCall {
@@ -248,6 +243,33 @@ pub enum ProviderEvent {
         /// A piece of the arguments' JSON text, possibly empty.
         arguments: String,
     },
+    /// What is open is complete: the current block and calls, or all blocks of a reply that takes turns.
+    BlockEnd,
+    /// The same as the event in it, but a piece of which nobody but rules hears: the reply came without pieces.
+    Untold(Box<ProviderEvent>),
+    /// The reply is complete.
+    Done(StopReason),
+}
+
+impl ProviderEvent {
+    /// Tells of a piece, unless nothing is in it.
+    fn push(text: String, piece: fn(String) -> Self, out: &mut Vec<Self>) {
+        if !text.is_empty() {
+            out.push(piece(text));
+        }
+    }
+}
+
+/// What a provider adds to a message that is no piece of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Note {
+    /// Text, thinking and calls of this reply take turns: text continues the one text block, thinking the one thinking
+    /// block, wherever they stand, and all blocks end with the reply.
+    TakesTurns,
+    /// What the provider wants back with the latest thinking block; a further piece of it.
+    ThinkingSignature(String),
+    /// What the provider wants back with the latest block of this kind, whole.
+    Signed(Signs, String),
     /// What the provider wants back with a tool call.
     CallSignature {
         /// Of which call.
@@ -259,17 +281,11 @@ pub enum ProviderEvent {
     Said(Map<String, Value>),
     /// The blank line at the end of the latest thinking block stands before nothing, and goes.
     Trimmed,
-    /// What is open is complete: the current block and calls, or all blocks of a reply that takes turns.
-    BlockEnd,
-    /// The same as the event in it, but a piece of which nobody but rules hears: the reply came without pieces.
-    Untold(Box<ProviderEvent>),
     /// Counts so far; a later one replaces an earlier one.
     Usage(Usage),
-    /// The reply is complete.
-    Done(StopReason),
 }
 
-/// Which blocks [`ProviderEvent::Signed`] means.
+/// Which blocks [`Note::Signed`] means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signs {
     /// `textSignature`.

@@ -93,6 +93,11 @@ impl Model {
         self.facts.get("baseUrl").and_then(Value::as_str).filter(|url| !url.is_empty())
     }
 
+    /// The same, or the usual one, without a slash at its end.
+    pub(super) fn address<'a>(&'a self, usual: &'a str) -> &'a str {
+        self.base_url().unwrap_or(usual).trim_end_matches('/')
+    }
+
     /// Whether it can think.
     pub fn reasoning(&self) -> bool {
         self.facts.get("reasoning").and_then(Value::as_bool).unwrap_or(false)

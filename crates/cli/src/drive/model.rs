@@ -7,7 +7,7 @@ use async_stream::stream;
 use futures_util::StreamExt;
 use pijs_agent::message::{StopReason, Usage};
 use pijs_agent::provider::{
-    ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request, ToolDescription,
+    ErrorKind, Model, Note, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request, ToolDescription,
 };
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -198,7 +198,7 @@ impl Provider for ScriptedModel {
                 }
             }
             let chunk = script.lock().chunk;
-            let begins = [ProviderEvent::Usage(usage(&reply.usage)), ProviderEvent::Begun];
+            let begins = [ProviderEvent::Note(Note::Usage(usage(&reply.usage))), ProviderEvent::Begun];
             for event in begins.into_iter().chain(events(&reply, chunk)) {
                 // As between two pieces that arrive one after the other.
                 tokio::task::yield_now().await;

@@ -7,11 +7,11 @@
 mod reply;
 mod request;
 
-use super::http::{Access, Endpoint, HttpOptions, secret};
+use super::http::{Access, Endpoint, HttpOptions};
 use super::{ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderOptions, ProviderStream, Request};
 use crate::ambient::Ambient;
 use reply::Decoder;
-use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
@@ -43,12 +43,9 @@ impl Anthropic {
 
     /// Any model behind the Messages API.
     pub fn over(model: Model, access: Access, options: &HttpOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
-        let mut headers = access.headers;
+        let mut headers = access.into_headers(HeaderName::from_static("x-api-key"), "", &model)?;
         headers.entry("anthropic-version").or_insert(HeaderValue::from_static(API_VERSION));
-        if let Some(key) = &access.key {
-            headers.insert("x-api-key", secret(key, &model)?);
-        }
-        let base = model.base_url().unwrap_or(BASE_URL).trim_end_matches('/');
+        let base = model.address(BASE_URL);
         // Both forms of the base are in use: with and without the version.
         let base = base.strip_suffix("/v1").unwrap_or(base);
         let url = format!("{base}/v1/messages?beta=true");

@@ -5,7 +5,7 @@ use crate::provider::http::Decode;
 use crate::provider::refusal::Wording;
 use crate::provider::surrogates::{Joiner, Wtf8};
 use crate::provider::turns::REDACTED;
-use crate::provider::{ErrorKind, Model, ProviderError, ProviderEvent};
+use crate::provider::{ErrorKind, Model, Note, ProviderError, ProviderEvent};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -153,7 +153,7 @@ impl Decoder {
         let other = message.model.filter(|model| *model != self.model.id);
         said.extend(other.map(|model| ("responseModel".to_owned(), json!(model))));
         if !said.is_empty() {
-            out.push(ProviderEvent::Said(said));
+            out.push(ProviderEvent::Note(Note::Said(said)));
         }
         if let Some(usage) = &message.usage {
             let kept = usage.cache_creation.as_ref().and_then(|creation| creation.ephemeral_1h_input_tokens);
@@ -174,7 +174,7 @@ impl Decoder {
             "sensitive" => Err("Provider stopped with: sensitive".to_owned()),
             other => Err(format!("Unhandled stop reason: {other}")),
         });
-        out.push(ProviderEvent::Said(Map::from_iter([("rawStopReason".to_owned(), json!(reason))])));
+        out.push(ProviderEvent::Note(Note::Said(Map::from_iter([("rawStopReason".to_owned(), json!(reason))]))));
     }
 
     fn start(&mut self, index: u32, block: BlockBody, out: &mut Vec<ProviderEvent>) {
@@ -183,7 +183,7 @@ impl Decoder {
             "text" => {
                 out.push(ProviderEvent::Open(Block::Text(TextBlock::default())));
                 let text = block.text.map(|text| joiner.push(&text)).unwrap_or_default();
-                push(text, ProviderEvent::Text, out);
+                ProviderEvent::push(text, ProviderEvent::Text, out);
                 Open::Text(joiner)
             }
             "thinking" => {
@@ -193,7 +193,7 @@ impl Decoder {
                     ..ThinkingBlock::default()
                 })));
                 let text = block.thinking.map(|text| joiner.push(&text)).unwrap_or_default();
-                push(text, ProviderEvent::Thinking, out);
+                ProviderEvent::push(text, ProviderEvent::Thinking, out);
                 Open::Thinking(joiner)
             }
             "redacted_thinking" => {
@@ -221,15 +221,15 @@ impl Decoder {
         match open {
             Open::Text(joiner) => {
                 if let Some(text) = delta.text {
-                    push(joiner.push(&text), ProviderEvent::Text, out);
+                    ProviderEvent::push(joiner.push(&text), ProviderEvent::Text, out);
                 }
             }
             Open::Thinking(joiner) => {
                 if let Some(text) = delta.thinking {
-                    push(joiner.push(&text), ProviderEvent::Thinking, out);
+                    ProviderEvent::push(joiner.push(&text), ProviderEvent::Thinking, out);
                 }
                 if let Some(signature) = delta.signature {
-                    out.push(ProviderEvent::ThinkingSignature(signature));
+                    out.push(ProviderEvent::Note(Note::ThinkingSignature(signature)));
                 }
             }
             Open::Tool { joiner, any, .. } => {
@@ -276,18 +276,12 @@ impl Decoder {
         let thought = usage.output_tokens_details.and_then(|details| details.thinking_tokens);
         known.reasoning = thought.or(known.reasoning);
         known.total_tokens = known.input + known.output + known.cache_read + known.cache_write;
-        out.push(ProviderEvent::Usage(*known));
+        out.push(ProviderEvent::Note(Note::Usage(*known)));
     }
 }
 
 fn missing(event: &str, what: &str) -> ProviderError {
     ProviderError::new(ErrorKind::Malformed, format!("a {event} event without {what}"))
-}
-
-fn push(text: String, event: fn(String) -> ProviderEvent, out: &mut Vec<ProviderEvent>) {
-    if !text.is_empty() {
-        out.push(event(text));
-    }
 }
 
 #[cfg(test)]
@@ -334,7 +328,7 @@ mod tests {
             [
                 open(json!({"type": "thinking", "thinking": "", "thinkingSignature": ""})),
                 ProviderEvent::Thinking("hm".to_owned()),
-                ProviderEvent::ThinkingSignature("sig".to_owned()),
+                ProviderEvent::Note(Note::ThinkingSignature("sig".to_owned())),
                 ProviderEvent::BlockEnd,
                 open(json!({"type": "text", "text": ""})),
                 ProviderEvent::Text("x".to_owned()),
@@ -343,14 +337,14 @@ mod tests {
                 call(Some("t"), Some("ls"), ""),
                 call(None, None, "{}"),
                 ProviderEvent::BlockEnd,
-                ProviderEvent::Usage(Usage {
+                ProviderEvent::Note(Note::Usage(Usage {
                     input: 7,
                     output: 9,
                     total_tokens: 16,
                     cache_write_1h: Some(0),
                     ..Usage::default()
-                }),
-                ProviderEvent::Said(Map::from_iter([("rawStopReason".to_owned(), json!("tool_use"))])),
+                })),
+                ProviderEvent::Note(Note::Said(Map::from_iter([("rawStopReason".to_owned(), json!("tool_use"))]))),
                 ProviderEvent::Done(StopReason::ToolUse),
             ]
         );

@@ -8,10 +8,11 @@
 mod reply;
 mod request;
 
-use super::http::{Access, Endpoint, HttpOptions, secret};
+use super::http::{Access, Endpoint, HttpOptions};
 use super::{Model, Outgoing, Provider, ProviderError, ProviderStream, Request};
 use crate::ambient::Ambient;
 use reply::Decoder;
+use reqwest::header::HeaderName;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
@@ -35,11 +36,8 @@ impl Google {
     ///
     /// When the key cannot be a header.
     pub fn over(model: Model, access: Access, options: &HttpOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
-        let mut headers = access.headers;
-        if let Some(key) = &access.key {
-            headers.insert("x-goog-api-key", secret(key, &model)?);
-        }
-        let url = model.base_url().unwrap_or(BASE_URL).trim_end_matches('/').to_owned();
+        let headers = access.into_headers(HeaderName::from_static("x-goog-api-key"), "", &model)?;
+        let url = model.address(BASE_URL).to_owned();
         let run = ambient.uuid_v7();
         let model = Model { system_anywhere: false, ..model };
         Ok(Self { model, endpoint: Endpoint::new(url, headers, options, ambient)?, run })

@@ -4,7 +4,7 @@ use crate::message::{Block, StopReason, TextBlock, ThinkingBlock, Usage};
 use crate::provider::http::Decode;
 use crate::provider::refusal::Wording;
 use crate::provider::surrogates::{Joiner, Wtf8};
-use crate::provider::{ErrorKind, ProviderError, ProviderEvent, Signs};
+use crate::provider::{ErrorKind, Note, ProviderError, ProviderEvent, Signs};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -93,7 +93,7 @@ impl Decode for Decoder {
             return Err(failed(json!({"error": error}).to_string()));
         }
         if let Some(id) = chunk.response_id.filter(|id| !id.is_empty() && !std::mem::replace(&mut self.is_told, true)) {
-            out.push(ProviderEvent::Said(Map::from_iter([("responseId".to_owned(), json!(id))])));
+            out.push(ProviderEvent::Note(Note::Said(Map::from_iter([("responseId".to_owned(), json!(id))]))));
         }
         if let Some(reason) = chunk.prompt_feedback.and_then(|feedback| feedback.block_reason) {
             return Err(failed(format!("the provider refused the prompt: {reason}")));
@@ -110,17 +110,17 @@ impl Decode for Decoder {
                 "MAX_TOKENS" => Ok(StopReason::Length),
                 other => Err(format!("Provider stopped with: {other}")),
             });
-            out.push(ProviderEvent::Said(Map::from_iter([("rawStopReason".to_owned(), json!(reason))])));
+            out.push(ProviderEvent::Note(Note::Said(Map::from_iter([("rawStopReason".to_owned(), json!(reason))]))));
         }
         if let Some(usage) = chunk.usage_metadata {
-            out.push(ProviderEvent::Usage(Usage {
+            out.push(ProviderEvent::Note(Note::Usage(Usage {
                 input: usage.prompt_token_count.saturating_sub(usage.cached_content_token_count),
                 output: usage.candidates_token_count + usage.thoughts_token_count,
                 cache_read: usage.cached_content_token_count,
                 reasoning: Some(usage.thoughts_token_count),
                 total_tokens: usage.total_token_count,
                 ..Usage::default()
-            }));
+            })));
         }
         Ok(())
     }
@@ -162,7 +162,7 @@ impl Decoder {
                 Signs::Text => (&mut self.text, ProviderEvent::Text),
             };
             out.push(event(joiner.push(&text)));
-            out.extend(signature.clone().map(|signature| ProviderEvent::Signed(signs, signature)));
+            out.extend(signature.clone().map(|signature| ProviderEvent::Note(Note::Signed(signs, signature))));
         }
         if let Some(call) = part.function_call {
             self.current = None;
@@ -173,7 +173,7 @@ impl Decoder {
             self.called.push(id.clone());
             let arguments = if call.args.is_null() { "{}".to_owned() } else { call.args.to_string() };
             out.push(ProviderEvent::ToolCall { index, id: Some(id), name: Some(call.name), arguments });
-            out.extend(signature.map(|signature| ProviderEvent::CallSignature { index, signature }));
+            out.extend(signature.map(|signature| ProviderEvent::Note(Note::CallSignature { index, signature })));
             out.push(ProviderEvent::BlockEnd);
         }
     }

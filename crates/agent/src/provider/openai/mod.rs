@@ -11,7 +11,7 @@ pub(super) mod request;
 
 pub use compat::Retention;
 
-use super::http::{Access, Endpoint, HttpOptions, secret};
+use super::http::{Access, Endpoint, HttpOptions};
 use super::{ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderOptions, ProviderStream, Request};
 use crate::ambient::Ambient;
 use compat::Compat;
@@ -45,12 +45,8 @@ impl OpenAi {
 
     /// Any model behind a chat completions endpoint.
     pub fn over(model: Model, access: Access, options: &HttpOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
-        let mut headers = access.headers;
-        if let Some(key) = &access.key {
-            headers.insert(AUTHORIZATION, secret(&format!("Bearer {key}"), &model)?);
-        }
-        let base = model.base_url().unwrap_or(BASE_URL).trim_end_matches('/');
-        let url = format!("{base}/chat/completions");
+        let headers = access.into_headers(AUTHORIZATION, "Bearer ", &model)?;
+        let url = format!("{}/chat/completions", model.address(BASE_URL));
         Ok(Self { model, endpoint: Endpoint::new(url, headers, options, ambient)? })
     }
 }

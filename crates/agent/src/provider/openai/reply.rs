@@ -5,7 +5,7 @@ use crate::message::{Block, StopReason, ThinkingBlock, Usage};
 use crate::provider::http::Decode;
 use crate::provider::refusal::Wording;
 use crate::provider::surrogates::{Joiner, Wtf8};
-use crate::provider::{ErrorKind, Model, ProviderError, ProviderEvent, Signs};
+use crate::provider::{ErrorKind, Model, Note, ProviderError, ProviderEvent, Signs};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,7 +115,7 @@ pub(super) struct Decoder {
 impl Decode for Decoder {
     fn event(&mut self, data: &str, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
         if !std::mem::replace(&mut self.has_begun, true) {
-            out.push(ProviderEvent::TakesTurns);
+            out.push(ProviderEvent::Note(Note::TakesTurns));
         }
         if data.trim() == "[DONE]" {
             return self.end(out);
@@ -134,7 +134,7 @@ impl Decode for Decoder {
             Some(mut choice) => (chunk.usage.or(choice.usage.take()), Some(choice)),
             None => (chunk.usage, None),
         };
-        out.extend(usage.map(|usage| ProviderEvent::Usage(usage.read())));
+        out.extend(usage.map(|usage| ProviderEvent::Note(Note::Usage(usage.read()))));
         let Some(choice) = choice else { return Ok(()) };
         if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
             self.stop = Some(match reason.as_str() {
@@ -143,7 +143,7 @@ impl Decode for Decoder {
                 "tool_calls" | "function_call" => Ok(StopReason::ToolUse),
                 other => Err(format!("Provider finish_reason: {other}")),
             });
-            out.push(ProviderEvent::Said(Map::from_iter([("rawStopReason".to_owned(), json!(reason))])));
+            out.push(ProviderEvent::Note(Note::Said(Map::from_iter([("rawStopReason".to_owned(), json!(reason))]))));
         }
         if let Some(delta) = choice.delta {
             self.delta(delta, out);
@@ -158,7 +158,7 @@ impl Decode for Decoder {
     fn end(&mut self, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
         if !self.details.is_empty() {
             let details = Value::Array(std::mem::take(&mut self.details)).to_string();
-            out.push(ProviderEvent::Signed(Signs::Thinking, details));
+            out.push(ProviderEvent::Note(Note::Signed(Signs::Thinking, details)));
         }
         out.extend(self.thinking.finish().map(ProviderEvent::Thinking));
         out.extend(self.text.finish().map(ProviderEvent::Text));
@@ -203,20 +203,20 @@ impl Decoder {
     /// A member of the message, as it is said first.
     fn tell(&mut self, member: &'static str, value: Option<String>, out: &mut Vec<ProviderEvent>) {
         if let Some(value) = value.filter(|_| self.told.insert(member)) {
-            out.push(ProviderEvent::Said(Map::from_iter([(member.to_owned(), json!(value))])));
+            out.push(ProviderEvent::Note(Note::Said(Map::from_iter([(member.to_owned(), json!(value))]))));
         }
     }
 
     fn delta(&mut self, delta: DeltaBody, out: &mut Vec<ProviderEvent>) {
         if let Some(piece) = delta.content {
-            push(self.text.push(&piece), ProviderEvent::Text, out);
+            ProviderEvent::push(self.text.push(&piece), ProviderEvent::Text, out);
         }
         // The first that says something: some servers say the same in two.
         let said = REASONING.into_iter().zip([delta.reasoning_content, delta.reasoning, delta.reasoning_text]);
         let mut said = said.filter_map(|(member, piece)| Some((member, piece.filter(|piece| !piece.is_empty())?)));
         if let Some((member, piece)) = said.next() {
             self.open_thinking(reasoning_member(&self.model, member), out);
-            push(self.thinking.push(&piece), ProviderEvent::Thinking, out);
+            ProviderEvent::push(self.thinking.push(&piece), ProviderEvent::Thinking, out);
         }
         for call in delta.tool_calls.into_iter().flatten() {
             let index = call.index;
@@ -271,12 +271,6 @@ fn reported(error: &Value) -> String {
     message.map_or_else(|| error.to_string(), str::to_owned)
 }
 
-fn push(text: String, event: fn(String) -> ProviderEvent, out: &mut Vec<ProviderEvent>) {
-    if !text.is_empty() {
-        out.push(event(text));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,7 +285,7 @@ mod tests {
     }
 
     fn said(member: &str, value: &str) -> ProviderEvent {
-        ProviderEvent::Said(Map::from_iter([(member.to_owned(), json!(value))]))
+        ProviderEvent::Note(Note::Said(Map::from_iter([(member.to_owned(), json!(value))])))
     }
 
     #[test]
@@ -313,7 +307,7 @@ mod tests {
         assert_eq!(
             out,
             [
-                ProviderEvent::TakesTurns,
+                ProviderEvent::Note(Note::TakesTurns),
                 call(0, Some("a"), Some("ls"), ""),
                 call(0, None, None, ""),
                 call(1, Some("b"), Some("read"), ""),
@@ -341,7 +335,7 @@ mod tests {
         let thought = [ProviderEvent::Open(open), ProviderEvent::Thinking("hm".to_owned())];
         let [first, second] = thought;
         let stop = said("rawStopReason", "stop");
-        assert_eq!(out, [ProviderEvent::TakesTurns, text("a"), text("😀"), stop, first, second]);
+        assert_eq!(out, [ProviderEvent::Note(Note::TakesTurns), text("a"), text("😀"), stop, first, second]);
     }
 
     #[test]
@@ -368,6 +362,6 @@ mod tests {
         ])
         .unwrap();
         let details = r#"[{"type":"reasoning.text","text":"ab","index":0,"signature":"s"},{"type":"reasoning.encrypted","data":"d"}]"#;
-        assert!(out.contains(&ProviderEvent::Signed(Signs::Thinking, details.to_owned())), "{out:?}");
+        assert!(out.contains(&ProviderEvent::Note(Note::Signed(Signs::Thinking, details.to_owned()))), "{out:?}");
     }
 }

@@ -7,7 +7,7 @@
 mod reply;
 mod request;
 
-use super::http::{Access, Endpoint, HttpOptions, secret};
+use super::http::{Access, Endpoint, HttpOptions};
 use super::{Model, Outgoing, Provider, ProviderError, ProviderStream, Request};
 use crate::ambient::Ambient;
 use reply::Decoder;
@@ -32,12 +32,8 @@ impl Responses {
     ///
     /// When the key cannot be a header.
     pub fn over(model: Model, access: Access, options: &HttpOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
-        let mut headers = access.headers;
-        if let Some(key) = &access.key {
-            headers.insert(AUTHORIZATION, secret(&format!("Bearer {key}"), &model)?);
-        }
-        let base = model.base_url().unwrap_or(BASE_URL).trim_end_matches('/');
-        let url = format!("{base}/responses");
+        let headers = access.into_headers(AUTHORIZATION, "Bearer ", &model)?;
+        let url = format!("{}/responses", model.address(BASE_URL));
         Ok(Self { model, endpoint: Endpoint::new(url, headers, options, ambient)? })
     }
 }

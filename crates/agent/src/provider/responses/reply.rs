@@ -4,7 +4,7 @@ use crate::message::{Block, StopReason, TextBlock, ThinkingBlock, Usage};
 use crate::provider::http::Decode;
 use crate::provider::refusal::Wording;
 use crate::provider::surrogates::{Joiner, Wtf8};
-use crate::provider::{ErrorKind, ProviderError, ProviderEvent, Signs};
+use crate::provider::{ErrorKind, Note, ProviderError, ProviderEvent, Signs};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -246,7 +246,7 @@ impl Decoder {
                     if let Some(phase) = item.get("phase").filter(|phase| !phase.is_null()) {
                         signature["phase"] = phase.clone();
                     }
-                    out.push(ProviderEvent::Signed(Signs::Text, signature.to_string()));
+                    out.push(ProviderEvent::Note(Note::Signed(Signs::Text, signature.to_string())));
                 }
             }
             Open::Thinking { mut joiner, so_far } => {
@@ -255,10 +255,10 @@ impl Decoder {
                 let whole = whole.unwrap_or_else(|| texts("content", "\n\n"));
                 match rest(&so_far, &whole) {
                     Some(rest) => out.push(ProviderEvent::Untold(Box::new(ProviderEvent::Thinking(rest)))),
-                    None if so_far.strip_suffix("\n\n") == Some(&whole) => out.push(ProviderEvent::Trimmed),
+                    None if so_far.strip_suffix("\n\n") == Some(&whole) => out.push(ProviderEvent::Note(Note::Trimmed)),
                     None => {}
                 }
-                out.push(ProviderEvent::Signed(Signs::Thinking, item.to_string()));
+                out.push(ProviderEvent::Note(Note::Signed(Signs::Thinking, item.to_string())));
             }
             Open::Call { mut joiner, so_far } => {
                 let whole = item.get("arguments").and_then(Value::as_str).unwrap_or_default();
@@ -276,7 +276,7 @@ impl Decoder {
                 .input_tokens_details
                 .map_or((0, 0), |details| (details.cached_tokens, details.cache_write_tokens));
             let thought = usage.output_tokens_details.and_then(|details| details.reasoning_tokens);
-            out.push(ProviderEvent::Usage(Usage {
+            out.push(ProviderEvent::Note(Note::Usage(Usage {
                 input: usage.input_tokens.saturating_sub(read + written),
                 output: usage.output_tokens,
                 cache_read: read,
@@ -284,7 +284,7 @@ impl Decoder {
                 reasoning: Some(thought.unwrap_or(0)),
                 total_tokens: usage.total_tokens,
                 ..Usage::default()
-            }));
+            })));
         }
         let reason = response.incomplete_details.and_then(|details| details.reason);
         let status = response.status.unwrap_or_default();
@@ -316,7 +316,7 @@ fn untold(index: u32, arguments: String) -> ProviderEvent {
 }
 
 fn tell(member: &str, value: Option<String>, out: &mut Vec<ProviderEvent>) {
-    out.extend(value.map(|value| ProviderEvent::Said(Map::from_iter([(member.to_owned(), json!(value))]))));
+    out.extend(value.map(|value| ProviderEvent::Note(Note::Said(Map::from_iter([(member.to_owned(), json!(value))])))));
 }
 
 fn malformed(what: &str) -> ProviderError {
