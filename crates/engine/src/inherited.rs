@@ -104,3 +104,23 @@ pub fn map_sealed_memory(memory: OwnedFd) -> io::Result<&'static [u8]> {
     // SAFETY: `length` bytes are mapped, are never unmapped, and by the seals nobody can change or shorten them.
     Ok(unsafe { std::slice::from_raw_parts(start.cast::<u8>(), length) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::exit, reason = "a copy that should not be there must not go on with the tests")]
+    fn a_process_with_threads_is_not_copied() {
+        // The test runner has some, and here is one that stays until the end.
+        let (stay, stays) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || stays.recv());
+        match fork_for_parent() {
+            Ok(Forked::Copy) => std::process::exit(1),
+            Ok(Forked::Caller(copy)) => panic!("{copy} is a copy of one thread of several"),
+            Err(error) => assert!(error.to_string().contains("threads"), "{error}"),
+        }
+        drop(stay);
+        assert!(other.join().expect("it ends").is_err());
+    }
+}

@@ -85,6 +85,8 @@ fn a_copy_that_does_not_suit_is_replaced() {
         (RealmOptions { limits: smaller, ..options() }, Arc::clone(&modules)),
         (RealmOptions { facts, ..options() }, Arc::clone(&modules)),
         (RealmOptions { seed: 7, ..options() }, Arc::clone(&modules)),
+        (RealmOptions { clock_step_us: 7, ..options() }, Arc::clone(&modules)),
+        (RealmOptions { time_zone: "Asia/Tokyo".to_owned(), ..options() }, Arc::clone(&modules)),
         (options(), host_modules()),
     ];
     for (options, modules) in others {
