@@ -7,6 +7,7 @@
 mod announced;
 mod applicant;
 mod args;
+mod built;
 mod compile;
 mod consent;
 mod demo;

@@ -5,7 +5,8 @@
 
 use crate::applicant::Applicant;
 use crate::args::{ExtensionFlag, RunArgs};
-use crate::compile::{Compiler, input_of};
+use crate::built::Built;
+use crate::compile::Compiler;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::grant_file::Answers;
@@ -15,8 +16,7 @@ use crate::output::{clean, stderr};
 use crate::supply::Supplier;
 use crate::trust::Trust;
 use pijs_durable::Disk;
-use pijs_extc::SourceMaps;
-use pijs_host::{Digests, Entry, Host, Observer, Package, Report, ReportKind};
+use pijs_host::{Digests, Host, Observer, Report, ReportKind};
 use pijs_hostcall::book::{Book, Record};
 use pijs_hostcall::{Dispatcher, Profile};
 use pijs_packages::{DiscoverOptions, Discovery, Origin, PackageEntry, Scope, recover, resolve_extensions};
@@ -26,8 +26,6 @@ use pijs_protocol::message::ErrorReport;
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Extensions in load order. What was named on the command line has to be there; the rest is reported.
@@ -124,20 +122,11 @@ async fn load(
     desk: &Desk<'_>,
     found: &PackageEntry,
 ) -> Result<()> {
-    let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
-    let metadata = output.metadata();
-    let mut profile =
-        Profile::new(found.id.as_str()).at(&found.root).with_inputs(metadata.inputs.keys().map(String::as_str));
-    profile.artifact_id = Some(metadata.artifact.clone());
-    if let Some(known) = grant(dispatcher, desk, found, &profile, &metadata)? {
+    let built = Built::new(compiler, found)?;
+    if let Some(known) = grant(dispatcher, desk, found, &built.profile, &built.metadata)? {
         host.pin_tools(&found.id, known);
     }
-
-    let maps = SourceMaps::new(output.artifact.artifact());
-    let supplied = supplier.for_extension(&metadata).await?;
-    let mut package =
-        Package::new(profile, Arc::new(output.artifact)).with_supplied(supplied).with_positions(Rc::new(maps));
-    package.entries = wanted_entries(found);
+    let package = built.package(supplier).await?;
     // A factory may wait for a timer or a call; somebody has to bring it the answer.
     let report = host.run(host.load(package)).await.map_err(|error| isolation::not_loaded(&error))?;
     if let Some((path, error)) = report.failures().next() {
@@ -180,15 +169,6 @@ fn grant(
         return Ok(None);
     }
     Ok(Some(record.tools.clone()))
-}
-
-/// The entries that discovery chose, as modules of the artifact: entry *i* is `ext:/i/index.js`.
-pub(crate) fn wanted_entries(found: &PackageEntry) -> Vec<Entry> {
-    let entry = |(index, path): (usize, &PathBuf)| Entry {
-        module: format!("ext:/{index}/index.js"),
-        path: path.display().to_string(),
-    };
-    found.entries.iter().enumerate().map(entry).collect()
 }
 
 /// Gives extensions the flags of the command line.

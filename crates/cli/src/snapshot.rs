@@ -6,11 +6,11 @@
 //! else is granted.
 
 use crate::args::SnapshotArgs;
-use crate::compile::{Compiler, input_of};
+use crate::built::Built;
+use crate::compile::Compiler;
 use crate::environment::Environment;
 use crate::facts::facts;
 use crate::failure::{Failure, Result};
-use crate::loading::wanted_entries;
 use crate::output::stdout;
 use crate::stage::{NoLedger, Roots, shown_entries, surroundings};
 use crate::supply::Supplier;
@@ -18,17 +18,16 @@ use crate::system::SystemTimer;
 use pijs_agent::ports::NoUi;
 use pijs_connectors::exec::ExecOptions;
 use pijs_connectors::{Connectors, system::OsFileSystem};
-use pijs_extc::SourceMaps;
-use pijs_host::{Entry, Host, HostOptions, Package, ReportKind};
+use pijs_host::{Host, HostOptions, ReportKind};
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, Places, Policy, Profile};
-use pijs_packages::{DiscoverOptions, PackageEntry, resolve_extensions};
+use pijs_hostcall::{Dispatcher, Gate, Grant, Ledger, LedgerOptions, Places, Policy};
+use pijs_packages::{DiscoverOptions, resolve_extensions};
+use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::manifest::Scope;
 use pijs_protocol::registration::{Registration, ToolSpec};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// `pi ext snapshot ENTRY...`
@@ -79,8 +78,12 @@ async fn load(
                 .map(|problem| (path.display().to_string(), problem.message.clone())),
         );
         for found in &found.packages {
-            let loaded = host.run(load_package(&host, &dispatcher, &compiler, &supplier, found)).await;
-            match loaded {
+            let loaded = async {
+                let built = Built::new(&compiler, found)?.shown_as_named(found);
+                let granted = grants(&built.metadata);
+                built.load_granted((&host, &dispatcher), &supplier, &granted).await
+            };
+            match host.run(loaded).await {
                 Ok(failures) => {
                     failed.extend(failures.iter().map(|(path, _)| path.clone()));
                     errors.extend(failures);
@@ -100,19 +103,8 @@ async fn load(
     Ok(document(&host, &failed, errors))
 }
 
-/// Loads one package; entries that failed, with what they said.
-async fn load_package(
-    host: &Host,
-    dispatcher: &Dispatcher,
-    compiler: &Compiler,
-    supplier: &Supplier,
-    found: &PackageEntry,
-) -> Result<Vec<(String, String)>> {
-    let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
-    let metadata = output.metadata();
-    let mut profile =
-        Profile::new(found.id.as_str()).at(&found.root).with_inputs(metadata.inputs.keys().map(String::as_str));
-    profile.artifact_id = Some(metadata.artifact.clone());
+/// All that a package asks for as a named file gets it, and what lies in the folders of this run.
+fn grants(metadata: &ArtifactMetadata) -> Vec<Grant> {
     let capabilities: Vec<_> =
         metadata.capabilities.capabilities.iter().map(|found| found.capability.clone()).collect();
     let inside = ["<project>", "<package>", "<pi>", "<temp>", "~/**"].map(str::to_owned).to_vec();
@@ -120,22 +112,7 @@ async fn load_package(
     let mut grants = Grant::for_named_file(&capabilities);
     grants.extend(["read", "write"].map(|capability| Grant::scoped("snapshot", capability, inside.clone())));
     grants.extend(["exec", "env"].map(|capability| Grant::any("snapshot", capability)));
-    dispatcher
-        .gate()
-        .set_grants(&profile, &grants, Evidence::default())
-        .map_err(|error| Failure::failed(format!("{}: {error}", found.id)))?;
-
-    let maps = SourceMaps::new(output.artifact.artifact());
-    let supplied = supplier.for_extension(&metadata).await?;
-    let mut package =
-        Package::new(profile, Arc::new(output.artifact)).with_supplied(supplied).with_positions(Rc::new(maps));
-    let shown = shown_entries(found);
-    package.entries = wanted_entries(found);
-    if let ([entry], [path]) = (package.entries.as_mut_slice(), shown.as_slice()) {
-        *entry = Entry { path: path.clone(), ..entry.clone() };
-    }
-    let report = host.load(package).await.map_err(|error| Failure::failed(error.to_string()))?;
-    Ok(report.failures().map(|(path, error)| (path.to_owned(), error.message.clone())).collect())
+    grants
 }
 
 fn dispatcher(surroundings: &Environment, timer: Arc<SystemTimer>) -> Dispatcher {

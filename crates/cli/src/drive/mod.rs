@@ -12,6 +12,7 @@
 //! | module | is |
 //! |---|---|
 //! | [`scenario`] | the file |
+//! | [`clock`] | the time of its session |
 //! | [`trace`] | the items, in order |
 //! | [`model`], [`ui`], [`exec`], [`servers`] | what answers from the script |
 //! | [`observe`] | what writes down the rest |
@@ -22,6 +23,7 @@
 //!
 //! What always holds: extensions run as in a session, behind the same gate and ledger.
 
+mod clock;
 mod exec;
 mod files;
 mod granted;
@@ -36,17 +38,19 @@ mod ui;
 
 use crate::announced::Announced;
 use crate::args::DriveArgs;
-use crate::compile::{Compiler, input_of};
+use crate::built::Built;
+use crate::compile::Compiler;
 use crate::environment::Environment;
 use crate::facts::{facts, node};
 use crate::failure::{Failure, Result};
 use crate::isolation;
-use crate::loading::{give_flags, wanted_entries};
+use crate::loading::give_flags;
 use crate::normalise::{Normaliser, Replacement};
 use crate::output::stdout;
 use crate::stage::{NoLedger, Roots, shown_entries, surroundings};
 use crate::supply::Supplier;
-use crate::system::{SystemTimer, WatchThread};
+use crate::system::WatchThread;
+use clock::{StillTimer, ambient};
 use model::{During, Script, ScriptedModel};
 use observe::{Bus, Console, Entries, Errors, Events};
 use pijs_agent::auth::{Auth, Nowhere};
@@ -59,7 +63,7 @@ use pijs_agent::settings::Settings;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::HostTools;
 use pijs_agent::words::Words;
-use pijs_agent::{Agent, AgentControl, AgentOptions, Ambient, Clock, StateSink};
+use pijs_agent::{Agent, AgentControl, AgentOptions, Ambient, StateSink};
 use pijs_connectors::Connectors;
 use pijs_connectors::exec::{ExecConnector, ExecOptions, OwnShell};
 use pijs_connectors::fs::FsConnector;
@@ -68,13 +72,9 @@ use pijs_connectors::http::address::SystemResolver;
 use pijs_connectors::log::LogConnector;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::system::OsFileSystem;
-use pijs_extc::SourceMaps;
-use pijs_host::{Entry, Host, HostOptions, Package, ReadableState, ReportKind};
-use pijs_hostcall::{
-    BoxFuture, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, Places, Policy, Profile, Timer,
-};
-use pijs_packages::{DiscoverOptions, PackageEntry, ResourceOptions, resolve_extensions};
-use pijs_protocol::Now;
+use pijs_host::{Host, HostOptions, ReadableState, ReportKind};
+use pijs_hostcall::{Dispatcher, Gate, Grant, Ledger, LedgerOptions, Places, Policy, Timer};
+use pijs_packages::{DiscoverOptions, ResourceOptions, resolve_extensions};
 use scenario::{Fill, Scenario, SessionKind, UiMode};
 use serde_json::{Value, json};
 use servers::Listening;
@@ -414,7 +414,11 @@ impl Driver {
                 failed(&path.display().to_string(), &problem.message);
             }
             for found in &found.packages {
-                match load_package(&self.host, dispatcher, compiler, supplier, granted, found).await {
+                let loaded = async {
+                    let built = Built::new(compiler, found)?.shown_as_named(found);
+                    built.load_granted((&self.host, dispatcher), supplier, granted).await
+                };
+                match loaded.await {
                     Ok(failures) => failures.iter().for_each(|(path, message)| failed(path, message)),
                     Err(failure) => {
                         let message = format!("Failed to load extension: {failure}");
@@ -549,38 +553,6 @@ impl Driver {
     }
 }
 
-/// Compaction and retries are off unless the scenario's settings say otherwise.
-/// Loads one package; entries that failed, with what they said.
-async fn load_package(
-    host: &Host,
-    dispatcher: &Dispatcher,
-    compiler: &Compiler,
-    supplier: &Supplier,
-    granted: &[Grant],
-    found: &PackageEntry,
-) -> Result<Vec<(String, String)>> {
-    let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
-    let metadata = output.metadata();
-    let mut profile =
-        Profile::new(found.id.as_str()).at(&found.root).with_inputs(metadata.inputs.keys().map(String::as_str));
-    profile.artifact_id = Some(metadata.artifact.clone());
-    dispatcher
-        .gate()
-        .set_grants(&profile, granted, Evidence::default())
-        .map_err(|error| Failure::failed(format!("{}: {error}", found.id)))?;
-    let maps = SourceMaps::new(output.artifact.artifact());
-    let supplied = supplier.for_extension(&metadata).await?;
-    let mut package =
-        Package::new(profile, Arc::new(output.artifact)).with_supplied(supplied).with_positions(Rc::new(maps));
-    let shown = shown_entries(found);
-    package.entries = wanted_entries(found);
-    if let ([entry], [path]) = (package.entries.as_mut_slice(), shown.as_slice()) {
-        *entry = Entry { path: path.clone(), ..entry.clone() };
-    }
-    let report = host.load(package).await.map_err(|error| Failure::failed(error.to_string()))?;
-    Ok(report.failures().map(|(path, error)| (path.to_owned(), error.message.clone())).collect())
-}
-
 /// `output` items keep their escape sequences, written as JSON escapes.
 fn shown_output(mut item: Value) -> Value {
     if item["t"] == "output" {
@@ -588,50 +560,4 @@ fn shown_output(mut item: Value) -> Value {
         item["text"] = text[1..text.len() - 1].into();
     }
     item
-}
-
-/// A wall clock that stands still where the scenario says so; waiting is real.
-struct StillTimer {
-    system: SystemTimer,
-    epoch_ms: Option<u64>,
-}
-
-impl StillTimer {
-    fn new(scenario: &Scenario) -> Result<Self> {
-        let text = match &scenario.now {
-            Some(None) => return Ok(Self { system: SystemTimer::new(), epoch_ms: None }),
-            Some(Some(text)) => text.as_str(),
-            None => scenario::NOW,
-        };
-        let moment = time::OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339)
-            .map_err(|error| Failure::failed(format!("now: {text:?}: {error}")))?;
-        let epoch_ms = u64::try_from(moment.unix_timestamp_nanos() / 1_000_000)
-            .map_err(|_| Failure::failed(format!("now: {text:?} is before 1970")))?;
-        Ok(Self { system: SystemTimer::new(), epoch_ms: Some(epoch_ms) })
-    }
-}
-
-impl Timer for StillTimer {
-    fn now(&self) -> Now {
-        let now = self.system.now();
-        Now { epoch_ms: self.epoch_ms.unwrap_or(now.epoch_ms), ..now }
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.system.sleep(duration)
-    }
-}
-
-/// The session's clock is the extension's.
-fn ambient(timer: &Arc<dyn Timer>) -> Ambient {
-    struct SameClock(Arc<dyn Timer>);
-    impl Clock for SameClock {
-        fn epoch_ms(&self) -> u64 {
-            self.0.now().epoch_ms
-        }
-        fn elapsed_us(&self) -> u64 {
-            self.0.now().elapsed_us
-        }
-    }
-    Ambient { clock: Arc::new(SameClock(Arc::clone(timer))), ..Ambient::system() }
 }

@@ -1,0 +1,56 @@
+//! The time of a scenario's session.
+
+use super::scenario::{self, Scenario};
+use crate::failure::{Failure, Result};
+use crate::system::SystemTimer;
+use pijs_agent::{Ambient, Clock};
+use pijs_hostcall::{BoxFuture, Timer};
+use pijs_protocol::Now;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A wall clock that stands still where the scenario says so; waiting is real.
+pub(super) struct StillTimer {
+    system: SystemTimer,
+    epoch_ms: Option<u64>,
+}
+
+impl StillTimer {
+    pub(super) fn new(scenario: &Scenario) -> Result<Self> {
+        let text = match &scenario.now {
+            Some(None) => return Ok(Self { system: SystemTimer::new(), epoch_ms: None }),
+            Some(Some(text)) => text.as_str(),
+            None => scenario::NOW,
+        };
+        let moment = time::OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339)
+            .map_err(|error| Failure::failed(format!("now: {text:?}: {error}")))?;
+        let epoch_ms = u64::try_from(moment.unix_timestamp_nanos() / 1_000_000)
+            .map_err(|_| Failure::failed(format!("now: {text:?} is before 1970")))?;
+        Ok(Self { system: SystemTimer::new(), epoch_ms: Some(epoch_ms) })
+    }
+}
+
+impl Timer for StillTimer {
+    fn now(&self) -> Now {
+        let now = self.system.now();
+        Now { epoch_ms: self.epoch_ms.unwrap_or(now.epoch_ms), ..now }
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.system.sleep(duration)
+    }
+}
+
+/// The session's clock is the extension's.
+pub(super) fn ambient(timer: &Arc<dyn Timer>) -> Ambient {
+    struct SameClock(Arc<dyn Timer>);
+    impl Clock for SameClock {
+        fn epoch_ms(&self) -> u64 {
+            self.0.now().epoch_ms
+        }
+        fn elapsed_us(&self) -> u64 {
+            self.0.now().elapsed_us
+        }
+    }
+    Ambient { clock: Arc::new(SameClock(Arc::clone(timer))), ..Ambient::system() }
+}
