@@ -51,6 +51,11 @@ impl Listener for ChunkSink {
         {
             update.insert("toolCall".to_owned(), json!({"id": call.id, "name": call.name}));
         }
+        if let Step::Delta(index, _) = step
+            && let Some(arguments) = partial.shown().arguments(*index)
+        {
+            update.insert("arguments".to_owned(), arguments);
+        }
         let _ = self.send(Output::new(Value::Object(update)));
     }
 }

@@ -320,7 +320,7 @@ impl Agent {
             }
             Err(error) => {
                 // What was let through stays, marked; its tool calls never run.
-                let mut message = partial.message;
+                let mut message = partial.shown().so_far();
                 let cancelled = error.kind() == ErrorKind::Cancelled;
                 message.stop_reason = if cancelled { StopReason::Aborted } else { StopReason::Error };
                 message.error_message =
@@ -334,7 +334,7 @@ impl Agent {
     /// Tells what has grown; of a reply that did not begin nobody hears before its end.
     async fn show(&self, partial: &Partial, told: bool, steps: &[Step]) -> Result<(), AgentError> {
         for step in steps.iter().filter(|_| told) {
-            self.emit(AgentEvent::MessageUpdate { message: &partial.message, update: partial.update(step) }).await?;
+            self.emit(AgentEvent::MessageUpdate { message: partial.shown(), update: partial.update(step) }).await?;
         }
         Ok(())
     }

@@ -4,7 +4,8 @@
 //! followed by updates and then by exactly one of `message_end` and `message_discarded`. The delta
 //! that tripped a verdict is in no event.
 
-use crate::message::{AssistantMessage, Message, ToolCall, ToolResultMessage};
+use crate::message::{Message, ToolCall, ToolResultMessage};
+use crate::partial::PartialMessage;
 use crate::session::Header;
 use pijs_protocol::StreamSource;
 use serde_json::{Map, Value, json};
@@ -45,7 +46,7 @@ pub enum AgentEvent<'a> {
     /// More of an assistant message was let through.
     MessageUpdate {
         /// All of it so far.
-        message: &'a AssistantMessage,
+        message: PartialMessage<'a>,
         /// What is new.
         update: Update<'a>,
     },
@@ -231,7 +232,7 @@ impl AgentEvent<'_> {
             Self::MessageStart { message } | Self::MessageEnd { message } => json!({"message": message}),
             Self::Notice { payload, .. } => (*payload).clone(),
             Self::MessageUpdate { message, update } => {
-                let partial = Message::Assistant((*message).clone()).to_value();
+                let partial = Message::Assistant(message.so_far()).to_value();
                 let mut event = update.to_map();
                 event.insert("partial".to_owned(), partial.clone());
                 json!({"message": partial, "assistantMessageEvent": event})

@@ -67,6 +67,7 @@ mod run;
 pub mod session;
 pub mod settings;
 mod starts;
+mod streaming_json;
 mod summary;
 pub mod system;
 pub mod system_prompt;
@@ -94,6 +95,7 @@ pub use extensions::{
     StateSink, StreamFate, ToolFate, ToolRun,
 };
 pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, ToolCheck};
+pub use partial::PartialMessage;
 pub use replace::Forked;
 pub use room::SESSION_BYTES;
 pub use user_bash::BashResult;

@@ -56,7 +56,7 @@ impl Agent {
                 let aborted = error.kind() == ErrorKind::Cancelled;
                 let stop_reason = if aborted { StopReason::Aborted } else { StopReason::Error };
                 let said = if aborted { "Request was aborted".to_owned() } else { error.message().to_owned() };
-                AssistantMessage { stop_reason, error_message: Some(said), ..partial.message }
+                AssistantMessage { stop_reason, error_message: Some(said), ..partial.shown().so_far() }
             }
         };
         AssistantMessage { timestamp: self.now(), ..message }

@@ -9,6 +9,7 @@ use crate::message::{AssistantMessage, Block, Cost, StopReason, TextBlock, Think
 use crate::paths::ArgumentPaths;
 use crate::provider::turns::{CALL_SIGNATURE, TEXT_SIGNATURE};
 use crate::provider::{ErrorKind, Model, Note, ProviderError, Signs};
+use crate::streaming_json;
 use pijs_protocol::StreamSource;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -34,11 +35,46 @@ pub(crate) struct Partial {
     open: Option<usize>,
     /// Each kind of block is continued wherever it stands, and all end with the reply.
     takes_turns: bool,
+    /// Arguments stand in the message once their call has ended, not before.
+    calls_stay_empty: bool,
     calls: Vec<Call>,
     text_units: usize,
     thinking_units: usize,
 }
 
+/// An assistant message in the making, as front ends and extensions are told of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PartialMessage<'a> {
+    message: &'a AssistantMessage,
+    /// Calls whose arguments are read when somebody wants to see them: each reading takes as long as they are.
+    calls: &'a [Call],
+}
+
+impl<'a> PartialMessage<'a> {
+    /// Tokens so far.
+    pub fn usage(self) -> &'a Usage {
+        &self.message.usage
+    }
+
+    /// The message as far as it is there, with what the arguments of its calls say so far.
+    pub fn so_far(self) -> AssistantMessage {
+        let mut message = self.message.clone();
+        for (index, block) in message.content.iter_mut().enumerate() {
+            if let (Block::ToolCall(block), Some(arguments)) = (block, self.arguments(index)) {
+                block.arguments = arguments;
+            }
+        }
+        message
+    }
+
+    /// What the arguments of an unfinished call say so far.
+    pub(crate) fn arguments(self, block: usize) -> Option<Value> {
+        let call = self.calls.iter().find(|call| call.block == block && !call.is_ended)?;
+        Some(streaming_json::so_far(&call.json))
+    }
+}
+
+#[derive(Debug, PartialEq)]
 struct Call {
     /// The provider's number.
     index: u32,
@@ -77,6 +113,7 @@ impl Partial {
             message,
             open: None,
             takes_turns: false,
+            calls_stay_empty: false,
             calls: Vec::new(),
             text_units: 0,
             thinking_units: 0,
@@ -155,6 +192,7 @@ impl Partial {
     pub(crate) fn note(&mut self, note: Note) {
         match note {
             Note::TakesTurns => self.takes_turns = true,
+            Note::CallsStayEmpty => self.calls_stay_empty = true,
             Note::ThinkingSignature(piece) => self.sign_thinking(&piece),
             Note::Signed(signs, signature) => self.sign(signs, signature),
             Note::CallSignature { index, signature } => self.sign_call(index, signature),
@@ -301,7 +339,7 @@ impl Partial {
             call.is_ended = true;
             // Arguments that are not complete yet come with the whole message.
             if let (Block::ToolCall(block), Ok(arguments @ Value::Object(_))) =
-                (&mut self.message.content[call.block], serde_json::from_str(call.text()))
+                (&mut self.message.content[call.block], streaming_json::whole(call.text()))
             {
                 block.arguments = arguments;
             }
@@ -320,7 +358,7 @@ impl Partial {
         let mut bad = BTreeMap::new();
         for call in &mut self.calls {
             let Block::ToolCall(block) = &mut self.message.content[call.block] else { continue };
-            match serde_json::from_str(call.text()) {
+            match streaming_json::whole(call.text()) {
                 Ok(Value::Object(arguments)) => block.arguments = Value::Object(arguments),
                 Ok(_) => {
                     bad.insert(block.id.clone(), "they are no JSON object".to_owned());
@@ -335,6 +373,11 @@ impl Partial {
             }
         }
         (steps, bad)
+    }
+
+    /// What there is of the message.
+    pub(crate) fn shown(&self) -> PartialMessage<'_> {
+        PartialMessage { message: &self.message, calls: if self.calls_stay_empty { &[] } else { &self.calls } }
     }
 
     /// What front ends are told about a step.
@@ -441,6 +484,21 @@ mod tests {
         let (_, bad) = partial.finish();
         assert!(bad.is_empty());
         assert_eq!(partial.message.tool_calls().next().unwrap().arguments, serde_json::json!({"late": true}));
+    }
+
+    #[test]
+    fn arguments_are_shown_as_far_as_they_have_come() {
+        let mut partial = partial();
+        partial.begin_call(0, Some("1".into()), Some("write".into())).unwrap();
+        let shown = |partial: &Partial| partial.shown().so_far().tool_calls().next().unwrap().arguments.clone();
+        assert_eq!(shown(&partial), serde_json::json!({}));
+        partial.push_arguments(0, r#"{"path":"a.ts","content":"one"#.into());
+        assert_eq!(shown(&partial), serde_json::json!({"path": "a.ts", "content": "one"}));
+        partial.note(Note::CallsStayEmpty);
+        assert_eq!(shown(&partial), serde_json::json!({}));
+        partial.push_arguments(0, "\ntwo\"}".into());
+        assert!(partial.finish().1.is_empty());
+        assert_eq!(shown(&partial), serde_json::json!({"path": "a.ts", "content": "one\ntwo"}));
     }
 
     #[test]

@@ -266,6 +266,8 @@ pub enum Note {
     /// Text, thinking and calls of this reply take turns: text continues the one text block, thinking the one thinking
     /// block, wherever they stand, and all blocks end with the reply.
     TakesTurns,
+    /// While a call streams, `arguments` is empty; pi's scripted models do so.
+    CallsStayEmpty,
     /// What the provider wants back with the latest thinking block; a further piece of it.
     ThinkingSignature(String),
     /// What the provider wants back with the latest block of this kind, whole.

@@ -198,8 +198,9 @@ impl Provider for ScriptedModel {
                 }
             }
             let chunk = script.lock().chunk;
-            let begins = [ProviderEvent::Note(Note::Usage(usage(&reply.usage))), ProviderEvent::Begun];
-            for event in begins.into_iter().chain(events(&reply, chunk)) {
+            let notes = [Note::CallsStayEmpty, Note::Usage(usage(&reply.usage))].map(ProviderEvent::Note);
+            let begins = notes.into_iter().chain([ProviderEvent::Begun]);
+            for event in begins.chain(events(&reply, chunk)) {
                 // As between two pieces that arrive one after the other.
                 tokio::task::yield_now().await;
                 if cancel.is_cancelled() {

@@ -78,13 +78,13 @@ pub(super) fn record(event: &AgentEvent<'_>) -> Option<Value> {
                 update.shift_remove("partial");
                 if update.get("type").is_some_and(|kind| kind == "toolcall_start") {
                     let index = update.get("contentIndex").and_then(Value::as_u64).unwrap_or(0);
-                    let said = Message::Assistant((*message).clone()).to_value();
+                    let said = Message::Assistant(message.so_far()).to_value();
                     let call = &said["content"][usize::try_from(index).unwrap_or(usize::MAX)];
                     update.insert("id".to_owned(), call["id"].clone());
                     update.insert("toolName".to_owned(), call["name"].clone());
                 }
             }
-            Map::from_iter([("usage".to_owned(), json!(message.usage)), ("assistantMessageEvent".to_owned(), update)])
+            Map::from_iter([("usage".to_owned(), json!(message.usage())), ("assistantMessageEvent".to_owned(), update)])
         }
         AgentEvent::AgentEnd { .. } => {
             let mut members = event.payload();

@@ -70,8 +70,9 @@ function take(partial: any, event: ReplyEvent): ReplyEvent {
   else if (type === "thinking_start") content[contentIndex] = { type: "thinking", thinking: "" };
   else if (type === "thinking_delta") content[contentIndex].thinking += event.delta;
   else if (type === "toolcall_start") content[contentIndex] = { type: "toolCall", ...event.toolCall, arguments: {} };
+  else if (type === "toolcall_delta") content[contentIndex].arguments = event.arguments;
   else if (type === "toolcall_end") content[contentIndex] = event.toolCall;
-  const { toolCall, ...rest } = event;
+  const { toolCall, arguments: _, ...rest } = event;
   return { ...rest, ...(type === "toolcall_end" ? { toolCall } : {}), partial };
 }
 
