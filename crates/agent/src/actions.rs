@@ -3,6 +3,7 @@
 //!
 //! [`Agent::call`] is the door for hostcalls. Refusals are in pi's words, since extensions show them.
 
+use crate::accounts::Freshness;
 use crate::agent::{Agent, AgentError};
 use crate::control::ControlError;
 use crate::extensions::Event;
@@ -130,6 +131,7 @@ impl Agent {
         match opening {
             Opening::Ready(provider) => Ok(provider),
             Opening::Http(offer, mut model) => {
+                self.hand_over(&offer).await?;
                 let credentials = self.extensions.credentials(&offer.name, &model).await;
                 let credentials = credentials.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
                 if credentials.key.is_none() && credentials.headers.is_empty() {
@@ -148,10 +150,21 @@ impl Agent {
                 let options = self.settings.borrow().provider.clone();
                 models::open_http(model, credentials, &options, &self.options.ambient)
             }
-            Opening::Stream(model) => {
+            Opening::Stream(offer, model) => {
+                self.hand_over(&offer).await?;
                 Ok(Arc::new(crate::extension_model::ExtensionModel::new(model, self.control.clone())))
             }
         }
+    }
+
+    /// Hands an extension what is stored for its provider.
+    async fn hand_over(&self, offer: &models::Offer) -> Result<(), ProviderError> {
+        if !self.models.borrow().is_stored(offer) {
+            return Ok(());
+        }
+        self.tell_account(offer, Freshness::Renewed)
+            .await
+            .map_err(|message| ProviderError::new(ErrorKind::Auth, message))
     }
 
     /// Changes to another model, with the nearest thinking level it takes.

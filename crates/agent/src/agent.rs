@@ -325,6 +325,7 @@ impl Agent {
         *self.resources.borrow_mut() = resources;
         self.take_offers();
         self.look(Look { network: Some(false), ..Look::default() }).await;
+        self.tell_accounts().await;
         self.publish_tools();
         let header = self.control.with_session(|session| session.header().clone());
         self.show_only(&AgentEvent::Session(&header))?;

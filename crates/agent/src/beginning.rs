@@ -66,8 +66,7 @@ impl Agent {
     /// A log-in may end while a session goes on: before a request its model is opened again with what holds now.
     pub(crate) async fn renew_login(&self) {
         let model = self.provider().model().clone();
-        let status = self.models.borrow().known().and_then(|known| known.status(&model.provider));
-        if !status.is_some_and(|status| status.oauth) {
+        if !self.models.borrow().has_login(&model.provider) {
             return;
         }
         let provider = match self.open_model(&model).await {

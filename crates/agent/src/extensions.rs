@@ -70,6 +70,11 @@ pub trait Extensions {
     ) -> LocalBoxFuture<'a, Result<Credentials, String>> {
         async { Ok(Credentials::default()) }.boxed_local()
     }
+    /// Asks the extension of a provider about its account: `{op: "log_in"}` and `{op: "renew", stored}` answer pi's
+    /// credentials, `{op: "stored", stored}` says what holds now. What the extension throws is an error.
+    fn account<'a>(&'a self, provider: &'a str, _question: Value) -> LocalBoxFuture<'a, Result<Value, String>> {
+        async move { Err(format!("the provider {provider} has no account")) }.boxed_local()
+    }
     /// Has a provider look up its models; what it offers is changed then. What the extension throws is an error.
     fn look_up_models<'a>(&'a self, _provider: &'a str, _how: Value) -> LocalBoxFuture<'a, Result<(), String>> {
         async { Ok(()) }.boxed_local()

@@ -43,6 +43,7 @@ struct Handles {
     credentials: Option<Handle>,
     stream: Option<Handle>,
     reply: Option<Handle>,
+    account: Option<Handle>,
     /// `refreshModels`, which its configuration names.
     looks_up: Option<Handle>,
 }
@@ -74,9 +75,11 @@ impl HostExtensions {
     /// Who registered a provider, the last one of its name.
     fn provider(&self, name: &str) -> Option<(Owner, Handles)> {
         self.host.providers().into_iter().rev().find_map(|(owner, registration)| match registration {
-            Registration::Provider { name: known, credentials, stream, reply, config, .. } if known == name => {
+            Registration::Provider { name: known, credentials, stream, reply, account, config, .. }
+                if known == name =>
+            {
                 let looks_up = crate::model_lists::looks_up(&config);
-                Some((owner, Handles { credentials, stream, reply, looks_up }))
+                Some((owner, Handles { credentials, stream, reply, account, looks_up }))
             }
             _ => None,
         })
@@ -302,6 +305,17 @@ impl Extensions for HostExtensions {
             let headers = value.get("headers").cloned().and_then(|headers| serde_json::from_value(headers).ok());
             let key = value.get("apiKey").and_then(Value::as_str).filter(|key| !key.is_empty()).map(str::to_owned);
             Ok(Credentials { key, headers: headers.unwrap_or_default(), ..Credentials::default() })
+        }
+        .boxed_local()
+    }
+
+    fn account<'a>(&'a self, provider: &'a str, question: Value) -> LocalBoxFuture<'a, Result<Value, String>> {
+        async move {
+            let Some((owner, Handles { account: Some(handle), .. })) = self.provider(provider) else {
+                return Err(format!("the provider {provider} has no account"));
+            };
+            let answer = self.host.call_back(&owner.extension, owner.entry, handle, vec![question]).await;
+            returned(provider, answer)
         }
         .boxed_local()
     }

@@ -34,6 +34,11 @@ impl Known {
         &self.auth
     }
 
+    /// The same, to be kept.
+    pub(crate) fn shared_auth(&self) -> Arc<Auth> {
+        Arc::clone(&self.auth)
+    }
+
     /// Names of all providers: the catalogue's in its order, then those of the file.
     pub fn providers(&self) -> Vec<String> {
         let mut all: Vec<String> = catalogue::providers().map(|provider| provider.id.clone()).collect();

@@ -27,6 +27,7 @@
 
 #![warn(missing_docs)]
 
+mod accounts;
 mod actions;
 mod agent;
 mod ambient;
@@ -84,6 +85,7 @@ mod work;
 #[cfg(test)]
 mod testing;
 
+pub use accounts::Account;
 pub use actions::{NavigateOptions, Navigation};
 pub use agent::{Agent, AgentError, AgentOptions, Ending, InputSource, Outcome};
 pub use ambient::{Ambient, Clock, Randomness, Sleeper, Wait, iso};

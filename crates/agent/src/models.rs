@@ -6,6 +6,8 @@
 //! chosen; its key is asked for then, of the extension or of [`Known`], and never kept.
 
 use crate::ambient::Ambient;
+use crate::auth::Status;
+use crate::auth::file::Stored;
 use crate::known::Known;
 use crate::models_json::defaults_for;
 use crate::provider::anthropic::Anthropic;
@@ -36,6 +38,19 @@ pub struct Offer {
     pub configured: bool,
 }
 
+impl Offer {
+    /// What people call it.
+    pub(crate) fn display_name(&self) -> &str {
+        let own = ["/name", "/oauth/name"].iter().find_map(|place| self.config.pointer(place)?.as_str());
+        own.unwrap_or(&self.name)
+    }
+
+    /// Whether the extension logs in with it.
+    pub(crate) fn logs_in(&self) -> bool {
+        self.config.pointer("/oauth/login").is_some()
+    }
+}
+
 impl std::fmt::Debug for Credentials {
     /// Secrets are not shown.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -63,7 +78,7 @@ pub(crate) enum Opening {
     /// Over HTTP, with the session's own credentials.
     Known(Model),
     /// By the extension's stream function.
-    Stream(Model),
+    Stream(Offer, Model),
 }
 
 /// The models of a session.
@@ -138,6 +153,34 @@ impl Models {
         (self.is_imposed || is_taken()).then_some(extension.as_str())
     }
 
+    /// Offers that a person can store something for: none is known without its extension.
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = &Offer> {
+        let is_known = |name: &str| self.known.as_ref().is_none_or(|known| known.has(name));
+        self.offers.iter().filter(move |offer| !is_known(&offer.name) && self.ready_of(&offer.name).next().is_none())
+    }
+
+    /// Whether something is stored for an offer.
+    pub(crate) fn is_stored(&self, offer: &Offer) -> bool {
+        self.stored(offer).is_some()
+    }
+
+    /// Whether a provider is used by a log-in, which may end.
+    pub(crate) fn has_login(&self, provider: &str) -> bool {
+        let of_offer = self.offer(provider).and_then(|offer| self.stored(offer));
+        let known = || self.known.as_ref().and_then(|known| known.status(provider));
+        of_offer.map(|stored| Status::of_stored(&stored)).or_else(known).is_some_and(|status| status.oauth)
+    }
+
+    fn stored(&self, offer: &Offer) -> Option<Stored> {
+        let known = self.known.as_ref().filter(|known| !known.has(&offer.name))?;
+        known.auth().stored_through(&offer.extension, &offer.name)
+    }
+
+    /// Whether a provider of an extension has a key, or what stands for one.
+    fn is_usable(&self, offer: &Offer) -> bool {
+        offer.configured || self.is_stored(offer)
+    }
+
     fn offer(&self, provider: &str) -> Option<&Offer> {
         self.offers.iter().find(|offer| offer.name == provider)
     }
@@ -189,14 +232,14 @@ impl Models {
 
     /// Whether a provider can be used: it has a key, or needs none.
     pub fn is_configured(&self, provider: &str) -> bool {
-        self.offer(provider).is_some_and(|offer| offer.configured)
+        self.offer(provider).is_some_and(|offer| self.is_usable(offer))
             || self.ready_of(provider).next().is_some()
             || self.known.as_ref().is_some_and(|known| known.status(provider).is_some())
     }
 
     /// Whether a model can be used.
     pub fn is_available(&self, model: &Model) -> bool {
-        self.offer(&model.provider).is_some_and(|offer| offer.configured)
+        self.offer(&model.provider).is_some_and(|offer| self.is_usable(offer))
             || self.ready_of(&model.provider).any(|ready| ready.is(model))
             || self.known.as_ref().is_some_and(|known| known.status(&model.provider).is_some())
     }
@@ -228,10 +271,11 @@ impl Models {
             let lists = offer.config.get("models").is_some();
             let moved = offer.config.get("baseUrl").is_some() || offer.config.get("headers").is_some();
             let own_api = offer.config.get("api").and_then(Value::as_str);
-            if offer.streams && offer.configured && own_api.is_none_or(|api| api == model.api) {
-                return Ok(Opening::Stream(model));
+            let is_usable = self.is_usable(offer);
+            if offer.streams && is_usable && own_api.is_none_or(|api| api == model.api) {
+                return Ok(Opening::Stream(offer.clone(), model));
             }
-            if offer.configured && (lists || moved) {
+            if is_usable && (lists || moved) {
                 return Ok(Opening::Http(offer.clone(), model));
             }
             if lists || moved {
@@ -275,7 +319,8 @@ impl Models {
             let offer = self.offer(&provider);
             let shown = offer.and_then(|offer| offer.config.get("name")?.as_str()).map(str::to_owned);
             let shown = shown.or_else(|| Some(self.known.as_ref()?.display_name(&provider)));
-            let status = statuses.get(&provider);
+            let stored = offer.and_then(|offer| Some(Status::of_stored(&self.stored(offer)?)));
+            let status = stored.as_ref().or_else(|| statuses.get(&provider));
             let has_ready = self.ready_of(&provider).next().is_some();
             let configured = offer.is_some_and(|offer| offer.configured) || has_ready || status.is_some();
             let mut state = json!({

@@ -91,6 +91,9 @@ pub enum Registration {
         /// `reply(number, value)`: answers an update of `stream` that waits.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reply: Option<Handle>,
+        /// `account({op, stored})`: `log_in` and `renew` answer credentials, `stored` says which hold now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        account: Option<Handle>,
     },
     /// A provider was withdrawn.
     ProviderRemoved {

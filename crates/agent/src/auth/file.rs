@@ -26,9 +26,22 @@ pub enum Stored {
         /// Variables for this provider alone.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         env: BTreeMap<String, String>,
+        /// The extension that brings the provider; none for one of pi's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        extension: Option<String>,
     },
     /// A log-in.
     Oauth(Login),
+}
+
+impl Stored {
+    /// The extension through which it came about.
+    pub(super) fn extension(&self) -> Option<&str> {
+        match self {
+            Self::ApiKey { extension, .. } => extension.as_deref(),
+            Self::Oauth(login) => login.rest.get("extension")?.as_str(),
+        }
+    }
 }
 
 /// The tokens of a log-in.
@@ -99,7 +112,7 @@ impl AuthFile {
         if let (Some(Value::Object(known)), Some(given)) = (entries.get(provider), value.as_object_mut())
             && known.get("type") == given.get("type")
         {
-            for (key, value) in known {
+            for (key, value) in known.iter().filter(|(key, _)| *key != "extension") {
                 given.entry(key.clone()).or_insert_with(|| value.clone());
             }
         }
@@ -188,7 +201,9 @@ mod tests {
             "access": "a", "refresh": "r", "expires": 12, "extra": 1}}"#;
         let (_folder, auth) = file(Some(text));
         let stored = auth.read().unwrap();
-        assert!(matches!(&stored["groq"], Stored::ApiKey { key: Some(key), env } if key == "$G" && env["G"] == "k"));
+        assert!(
+            matches!(&stored["groq"], Stored::ApiKey { key: Some(key), env, .. } if key == "$G" && env["G"] == "k")
+        );
         assert!(matches!(&stored["xai"], Stored::Oauth(login) if login.access == "a" && login.rest["extra"] == 1));
     }
 
@@ -228,7 +243,7 @@ mod tests {
         let text = r#"{"a": {"type": "oauth", "access": "1", "refresh": "2", "expires": 3}, "b": {"type": "api_key"}}"#;
         let (_folder, auth) = file(Some(text));
         let _held = auth.lock().unwrap().expect("free");
-        auth.put("a", &Stored::ApiKey { key: Some("k".to_owned()), env: BTreeMap::new() }).unwrap();
+        auth.put("a", &Stored::ApiKey { key: Some("k".to_owned()), env: BTreeMap::new(), extension: None }).unwrap();
         let written: Value = serde_json::from_slice(&std::fs::read(auth.path()).unwrap()).unwrap();
         assert_eq!(written["a"], serde_json::json!({"type": "api_key", "key": "k"}));
         assert!(auth.remove("a").unwrap() && !auth.remove("a").unwrap());

@@ -7,6 +7,7 @@
 
 mod copilot;
 pub mod file;
+mod through;
 pub mod value;
 
 use crate::ambient::{Ambient, Wait};
@@ -69,6 +70,11 @@ impl Status {
         Self { source, label: None, oauth: false }
     }
 
+    /// Of something that `auth.json` has.
+    pub(crate) fn of_stored(stored: &Stored) -> Self {
+        Self { oauth: matches!(stored, Stored::Oauth(_)), ..Self::from("stored") }
+    }
+
     /// pi's `AuthStatus`.
     pub fn to_value(&self) -> Value {
         let mut value = json!({"configured": true, "source": self.source});
@@ -127,9 +133,10 @@ impl Auth {
         if locked(&self.given).contains_key(provider) {
             return Some(Status::from("runtime"));
         }
-        match stored {
+        // What came about through an extension is for that one.
+        match stored.filter(|stored| stored.extension().is_none()) {
             Some(Stored::Oauth(_)) => return Some(Status { oauth: true, ..Status::from("stored") }),
-            Some(Stored::ApiKey { key: Some(key), env }) if self.is_there(key, env) => {
+            Some(Stored::ApiKey { key: Some(key), env, .. }) if self.is_there(key, env) => {
                 return Some(Status::from("stored"));
             }
             _ => {}
@@ -197,7 +204,7 @@ impl Auth {
             Some(Stored::Oauth(login)) => {
                 return self.logged_in(provider, login).await.map(|found| Some((found, none)));
             }
-            Some(Stored::ApiKey { key: Some(key), env }) => {
+            Some(Stored::ApiKey { key: Some(key), env, .. }) => {
                 let key = match Written::parse(&key) {
                     Written::Command(line) => self.printed_once(&line).await,
                     written => self.filled(&written, &env),
@@ -279,7 +286,7 @@ impl Auth {
 
     fn stored_for(&self, provider: &str) -> std::io::Result<Option<Stored>> {
         match &self.file {
-            Some(file) => Ok(file.read()?.remove(provider)),
+            Some(file) => Ok(file.read()?.remove(provider).filter(|stored| stored.extension().is_none())),
             None => Ok(None),
         }
     }
@@ -320,7 +327,7 @@ impl Auth {
     pub async fn store_key(&self, provider: &str, key: &str) -> Result<(), String> {
         self.around.learned(key);
         let (file, _held) = self.held().await?;
-        let stored = Stored::ApiKey { key: Some(key.to_owned()), env: BTreeMap::new() };
+        let stored = Stored::ApiKey { key: Some(key.to_owned()), env: BTreeMap::new(), extension: None };
         file.put(provider, &stored).map_err(said)
     }
 

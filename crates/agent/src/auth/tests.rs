@@ -197,3 +197,50 @@ async fn a_copilot_token_is_renewed_with_github_s() {
         served.join().unwrap();
     }
 }
+
+#[tokio::test]
+async fn an_entry_of_an_extension_is_for_that_one() {
+    let file = json!({
+        "groq": {"type": "api_key", "key": "of-x", "extension": "npm:x"},
+        "acme": {"type": "oauth", "access": "a", "refresh": "r", "expires": 1, "tier": 2, "extension": "npm:x"},
+    });
+    let case = case(&[], Some(&file));
+    assert_eq!(key(&case, "groq", None).await, Ok(None), "a provider of pi's own does not use it");
+    assert_eq!(case.auth.status("groq", None), None);
+    assert_eq!(case.auth.credential_through("npm:y", "acme").await, None);
+    let told = json!({"type": "oauth", "access": "a", "refresh": "r", "expires": 1.0, "tier": 2});
+    assert_eq!(case.auth.credential_through("npm:x", "acme").await, Some(told));
+    // What takes its place through another one takes nothing over.
+    case.auth.store_key_through("npm:y", "groq", "of-y").await.unwrap();
+    assert_eq!(case.auth.credential_through("npm:x", "groq").await, None);
+    let told = json!({"type": "api_key", "key": "of-y"});
+    assert_eq!(case.auth.credential_through("npm:y", "groq").await, Some(told));
+    case.auth.store_key("groq", "of-a-person").await.unwrap();
+    assert_eq!(case.auth.credential_through("npm:y", "groq").await, None);
+    assert_eq!(key(&case, "groq", None).await, Ok(Some("of-a-person".to_owned())));
+}
+
+#[tokio::test]
+async fn a_log_in_of_an_extension_is_renewed_once_and_stays_when_that_fails() {
+    let case = case(&[], None);
+    let given = json!({"access": "a", "refresh": "r", "expires": 1, "tier": 2});
+    case.auth.store_login("npm:x", "acme", given).await.unwrap();
+    let why = case.auth.renew_through("npm:x", "acme", async |_| Err("the server is down".to_owned())).await;
+    let why = why.unwrap_err();
+    assert!(why.contains("OAuth refresh failed for acme: the server is down") && why.contains("/login acme"), "{why}");
+    let nothing = case.auth.renew_through("npm:x", "acme", async |_| Ok(json!({"access": "b"}))).await;
+    assert!(nothing.unwrap_err().contains("access, refresh and expires"));
+    let asked = AtomicUsize::new(0);
+    for _ in 0..2 {
+        let renew = async |login: Value| {
+            asked.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(login["refresh"], "r");
+            Ok(json!({"access": "b", "refresh": "s", "expires": 9e15}))
+        };
+        case.auth.renew_through("npm:x", "acme", renew).await.unwrap();
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    let now = case.auth.credential_through("npm:x", "acme").await.unwrap();
+    assert_eq!((&now["access"], &now["refresh"]), (&json!("b"), &json!("s")));
+    assert!(locked(&case.desk.learned).iter().any(|secret| secret == "b"), "tokens are kept out of what is written");
+}

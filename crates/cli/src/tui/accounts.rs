@@ -1,11 +1,13 @@
-//! `/login` and `/logout`: keys of providers, in the `auth.json` that pi reads as well.
+//! `/login` and `/logout`: keys of providers, in the `auth.json` that pi reads as well, and log-ins that extensions bring
+//! with their providers.
 //!
-//! Only keys: a log-in in a browser is made with the real pi, whose `auth.json` counts here.
+//! A log-in in a browser with a provider of pi's own is made with the real pi, whose `auth.json` counts here.
 
 use super::commands::Commands;
 use super::entry::Entry;
 use super::layers::Layer;
 use super::picker::{Choice, Item};
+use pijs_agent::Account;
 use pijs_agent::known::Known;
 
 impl Commands {
@@ -13,44 +15,88 @@ impl Commands {
         self.session.agent.control().known()
     }
 
-    /// The providers a key can be stored for.
+    /// The providers a key can be stored for, those of extensions first.
     pub(super) fn accounts(&self) -> Vec<Item> {
         let Some(known) = self.known() else { return Vec::new() };
+        let of_extension = |account: Account| {
+            let how = if account.logs_in { "log in" } else { "" };
+            let detail = if account.is_stored { "stored" } else { how };
+            Item { label: account.name, detail: format!("{} {detail}", account.provider), value: account.provider }
+        };
         let item = |provider: String| {
             let status = known.status(&provider);
             let detail = status.map_or("", |status| if status.source == "stored" { "stored" } else { "has a key" });
             Item { label: known.display_name(&provider), detail: format!("{provider} {detail}"), value: provider }
         };
-        known.providers().into_iter().map(item).collect()
+        let own = self.session.agent.accounts().into_iter().map(of_extension);
+        own.chain(known.providers().into_iter().map(item)).collect()
     }
 
     /// The providers of which something is stored.
     pub(super) fn stored_accounts(&self) -> Vec<Item> {
         let Some(known) = self.known() else { return Vec::new() };
-        let item =
-            |provider: String| Item { label: known.display_name(&provider), detail: provider.clone(), value: provider };
+        let item = |provider: String| Item {
+            label: self.name_of(&known, &provider),
+            detail: provider.clone(),
+            value: provider,
+        };
         known.auth().stored_providers().into_iter().map(item).collect()
     }
 
+    /// What people call a provider.
+    fn name_of(&self, known: &Known, provider: &str) -> String {
+        self.account(provider).map_or_else(|| known.display_name(provider), |account| account.name)
+    }
+
     /// `/login`, with or without a provider.
-    pub(super) fn login(&self, provider: &str) {
+    pub(super) async fn login(&self, provider: &str) {
         if provider.is_empty() {
             return self.pick(Choice::Login);
         }
-        let Some(known) = self.known().filter(|known| known.has(provider)) else {
-            return self.fail(&format!("there is no provider {provider}; choose one with: /login"));
+        let name = match self.account(provider) {
+            Some(account) if account.logs_in => return self.log_in(account).await,
+            Some(account) => account.name,
+            None => match self.known().filter(|known| known.has(provider)) {
+                Some(known) => known.display_name(provider),
+                None => return self.fail(&format!("there is no provider {provider}; choose one with: /login")),
+            },
         };
-        let entry = Entry::new(provider, format!("API key of {}", known.display_name(provider)));
+        let entry = Entry::new(provider, format!("API key of {name}"));
         self.screen.change(|view| view.push(Layer::Entry(entry)));
     }
 
-    /// Stores the key that was typed. A session without a model takes one of its provider.
+    fn account(&self, provider: &str) -> Option<Account> {
+        self.session.agent.accounts().into_iter().find(|account| account.provider == provider)
+    }
+
+    /// Has an extension log in.
+    async fn log_in(&self, account: Account) {
+        match self.session.agent.log_in(&account.provider).await {
+            Ok(()) => {
+                self.inform(&format!("logged in with {}", account.name));
+                self.take_first_model(&account.provider).await;
+            }
+            Err(message) => self.fail(&format!("the log-in with {} failed: {message}", account.name)),
+        }
+    }
+
+    /// Stores the key that was typed.
     pub(super) async fn store_key(&self, provider: &str, key: &str) {
         let Some(known) = self.known() else { return };
-        if let Err(error) = known.auth().store_key(provider, key).await {
+        let account = self.account(provider);
+        let stored = match &account {
+            Some(_) => self.session.agent.store_key_of(provider, key).await,
+            None => known.auth().store_key(provider, key).await,
+        };
+        if let Err(error) = stored {
             return self.fail(&format!("the key was not stored: {error}"));
         }
-        self.inform(&format!("the key of {} is in auth.json", known.display_name(provider)));
+        self.inform(&format!("the key of {} is in auth.json", self.name_of(&known, provider)));
+        self.take_first_model(provider).await;
+    }
+
+    /// A session without a model takes one of this provider.
+    async fn take_first_model(&self, provider: &str) {
         let agent = &self.session.agent;
         if agent.control().model().is_some_and(|model| model.is_unknown()) {
             let models = agent.available_models();
@@ -64,8 +110,9 @@ impl Commands {
     /// `/logout`: what is stored of a provider goes.
     pub(super) async fn logout(&self, provider: &str) {
         let Some(known) = self.known() else { return };
-        match known.auth().forget(provider).await {
-            Ok(true) => self.inform(&format!("{} is no more in auth.json", known.display_name(provider))),
+        let name = self.name_of(&known, provider);
+        match self.session.agent.log_out(provider).await {
+            Ok(true) => self.inform(&format!("{name} is no more in auth.json")),
             Ok(false) => self.fail(&format!("nothing of {provider} is stored")),
             Err(error) => self.fail(&format!("auth.json cannot be changed: {error}")),
         }

@@ -42,8 +42,8 @@ pub(super) const OWN: [(&str, &str); 24] = [
     ("hotkeys", "the keys, and what they do"),
     ("help", "what can be typed here"),
     ("trust", "how to trust this folder"),
-    ("login", "store the key of a provider"),
-    ("logout", "take out the key of a provider"),
+    ("login", "log in with a provider, or store its key"),
+    ("logout", "forget the log-in or the key of a provider"),
     ("quit", "close the session and leave"),
 ];
 
@@ -327,7 +327,7 @@ impl Commands {
             "settings" => self.pick(Choice::Setting),
             "theme" => self.pick(Choice::Theme),
             "scoped-models" => self.pick(Choice::Scope),
-            "login" => self.login(rest),
+            "login" => self.login(rest).await,
             "logout" if rest.is_empty() => self.pick(Choice::Logout),
             "logout" => self.logout(rest).await,
             "import" => self.import(rest).await,

@@ -395,6 +395,18 @@ impl TuiPort {
     }
 }
 
+/// A dialog, as long as somebody waits for its answer.
+struct OnScreen {
+    port: TuiPort,
+    number: u64,
+}
+
+impl Drop for OnScreen {
+    fn drop(&mut self) {
+        self.port.screen.change(|view| view.close_dialog(self.number));
+    }
+}
+
 impl UiPort for TuiPort {
     fn call(&self, caller: &Caller, call: UiCall, cancel: CancelToken) -> PortAnswer {
         if call.op == UiOp::Suggest {
@@ -407,6 +419,8 @@ impl UiPort for TuiPort {
         let number = call.params.get("dialog").and_then(Value::as_u64);
         if let Some(number) = number {
             let dialog = self.waiting().dialogs.remove(&number);
+            // A call that is cancelled at once is not even begun.
+            let shown = OnScreen { port, number };
             return Box::pin(async move {
                 let Some((answer, timeout)) = dialog else { return Ok(json!({})) };
                 let value = tokio::select! {
@@ -415,7 +429,7 @@ impl UiPort for TuiPort {
                     () = cancel.cancelled() => None,
                     () = after(timeout) => None,
                 };
-                port.screen.change(|view| view.close_dialog(number));
+                drop(shown);
                 Ok(value.map_or_else(|| json!({}), |value| json!({"value": value})))
             });
         }

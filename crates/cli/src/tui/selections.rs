@@ -53,8 +53,8 @@ impl Commands {
             Choice::Theme => ("Which theme?", self.themes(), None),
             Choice::Setting => ("Settings of this session", self.settings(), None),
             Choice::Scope => ("Which models does ctrl+p go through?", self.scoped(), None),
-            Choice::Login => ("Store a key of which provider?", self.accounts(), None),
-            Choice::Logout => ("Take out the key of which provider?", self.stored_accounts(), None),
+            Choice::Login => ("Log in with which provider?", self.accounts(), None),
+            Choice::Logout => ("Forget which provider?", self.stored_accounts(), None),
         };
         if items.is_empty() {
             return self.inform("there is nothing to choose from yet");
@@ -83,7 +83,7 @@ impl Commands {
             Choice::Theme => self.port.choose_theme(value),
             Choice::Setting => self.change_setting(value),
             Choice::Scope => self.change_scope(value),
-            Choice::Login => self.login(value),
+            Choice::Login => self.login(value).await,
             Choice::Logout => self.logout(value).await,
         }
     }

@@ -1,5 +1,6 @@
 //! The terminal mode as a person meets it: keys in, rows of the screen out.
 
+mod accounts;
 mod editor;
 mod overlays;
 mod pty;
@@ -92,6 +93,12 @@ export default function (pi: any) {
     setTimeout(() => controller.abort(), 20);
     ctx.ui.notify(`aborted: ${await ctx.ui.confirm("Wait", "for it", { signal: controller.signal })}`);
   });
+  command("instead", async (ctx) => {
+    const controller = new AbortController();
+    const first = ctx.ui.select("Gone at once", ["x"], { signal: controller.signal });
+    controller.abort();
+    ctx.ui.notify(`chosen: ${await ctx.ui.select("In its place", ["y"])}, not ${await first}`);
+  });
 }
 "#;
 
@@ -118,6 +125,9 @@ fn dialogs_are_answered_with_keys() {
     }
     terminal.answers("/soon", "timed out: undefined");
     terminal.answers("/signal", "aborted: false");
+    terminal.answers("/instead", "In its place");
+    terminal.presses("\r", "chosen: y, not undefined");
+    terminal.sees_no_more("Gone at once");
 }
 
 const PLACES: &str = r#"

@@ -30,7 +30,7 @@ fn a_key_is_stored_and_taken_out() {
     let world = World::new();
     world.write("home/.pi/agent/auth.json", r#"{"elsewhere": {"type": "api_key", "key": "kept"}}"#);
     let mut terminal = start(&world);
-    terminal.answers("/login", "Store a key of which provider?");
+    terminal.answers("/login", "Log in with which provider?");
     terminal.presses("groq", "> Groq");
     terminal.presses("\r", "API key of Groq");
     terminal.presses("gsk-of-a-person", "***************");

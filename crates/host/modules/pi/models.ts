@@ -10,6 +10,7 @@
 
 import { send, state } from "pi:engine";
 import { call, callSync } from "pi:hostcall";
+import { storedFor } from "pi:pi/accounts";
 import { KEY_NAME, complete, stream } from "pi:pi/asking";
 import type { Model } from "pi:pi/asking";
 import { ofThisPi } from "pi:pi/profile";
@@ -116,7 +117,7 @@ const registry = {
 
   async getApiKeyAndHeaders(model: Model): Promise<object> {
     const own = configOf(model.provider);
-    if (typeof own?.apiKey === "string") return authOf(model.provider, own, model.id);
+    if (own && (typeof own.apiKey === "string" || storedFor(model.provider))) return authOf(model.provider, own, model.id);
     if (!isConfigured(model.provider)) return { ok: true, headers: undefined };
     return { ok: true, apiKey: `${KEY_NAME}${model.provider}`, headers: model.headers, env: undefined };
   },

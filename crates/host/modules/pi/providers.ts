@@ -9,11 +9,12 @@
 
 import { facts, send, state } from "pi:engine";
 import { call, callSync } from "pi:hostcall";
+import { type Stored, keyOf, logIn, storedFor, takeStored } from "pi:pi/accounts";
 import { issueHandle, withHandles } from "pi:pi/handles";
 import { builtinModels } from "pi:pi/models";
 import { hasTemplates } from "pi:pi/profile";
 import { refreshThrough } from "pi:pi/refreshing";
-import type { AbortSignal } from "pi:web/abort";
+import { AbortSignal } from "pi:web/abort";
 
 type Config = Record<string, any>;
 
@@ -156,13 +157,51 @@ function providerSpec(name: string, config: Config, offer: Offer, counts = true)
     name,
     config: withHandles(shown(name, merged, offer)),
     configured: isConfigured(merged),
-    credentials: issueHandle((model?: { headers?: Record<string, string> }) => credentials(merged, model?.headers)),
+    credentials: issueHandle((model?: { headers?: Record<string, string> }) => credentials(name, merged, model?.headers)),
+    account: issueHandle((question: Question) => account(name, question, offer)),
   };
   if (typeof merged.streamSimple === "function") {
-    spec.stream = issueHandle(streamThrough(merged));
+    spec.stream = issueHandle(streamThrough(name, merged));
     spec.reply = reply;
   }
   return spec as { kind: string };
+}
+
+/** What the host asks about an account with a provider. */
+type Question = { op: "log_in" } | { op: "renew"; stored: Stored } | { op: "stored"; stored: Stored | null };
+
+function account(name: string, question: Question, offer: Offer): unknown {
+  const oauth = registered.get(name)?.oauth;
+  if (question.op === "log_in") return logIn(oauth);
+  if (question.op === "renew") return oauth.refreshToken({ ...question.stored }, AbortSignal.timeout(RENEW_TIME_MS));
+  takeStored(name, question.stored);
+  projectModels(name, oauth, offer);
+  return undefined;
+}
+
+/** Renewing takes no longer; pi's figure. */
+const RENEW_TIME_MS = 15_000;
+
+/** Lists that `modifyModels` made, and what of. */
+const projected = new WeakMap<object, any[]>();
+
+/** Has a provider change its list by who is logged in, or change it back. */
+function projectModels(name: string, oauth: Config | undefined, offer: Offer): void {
+  const config = registered.get(name);
+  const current = config && modelsIn(config);
+  if (current === undefined || typeof oauth?.modifyModels !== "function") return;
+  const listed = projected.get(current) ?? current;
+  const credential = storedFor(name);
+  if (credential?.type !== "oauth") {
+    if (listed !== current) offer(providerSpec(name, { models: listed }, offer));
+    return;
+  }
+  const headers = new Map(listed.map((model) => [model.id, model.headers]));
+  const completed = listed.map((model) => ({ ...plain(model), ...placeOf(name, config!, model), provider: name, headers: undefined }));
+  const models = [...oauth.modifyModels(completed, { ...credential })];
+  for (const model of models) model.headers ??= headers.get(model.id);
+  projected.set(models, listed);
+  offer(providerSpec(name, { models }, offer));
 }
 
 /** A configuration as the host gets it: what it calls itself is wrapped. */
@@ -172,7 +211,9 @@ function shown(name: string, config: Config, offer: Offer): Config {
     provider: name,
     run: (context) => config.refreshModels(context),
     async credential() {
-      const { apiKey } = await credentials(config);
+      const known = storedFor(name);
+      if (known?.type === "oauth") return known;
+      const { apiKey } = await credentials(name, config);
       return apiKey === undefined ? undefined : { type: "api_key", key: apiKey };
     },
     put(models) {
@@ -249,8 +290,10 @@ interface Credentials {
 }
 
 /** Key and headers of a request: those of all its models first, the key as one, then those of the model. */
-export async function credentials(config: Config, ofModel: Record<string, string> = {}): Promise<Credentials> {
-  const apiKey = typeof config.apiKey === "string" ? await valueOf(config.apiKey) : undefined;
+export async function credentials(name: string, config: Config, ofModel: Record<string, string> = {}): Promise<Credentials> {
+  const known = storedFor(name);
+  const stored = known && keyOf(known, config.oauth);
+  const apiKey = stored ?? (typeof config.apiKey === "string" ? await valueOf(config.apiKey) : undefined);
   const headers: Record<string, string> = {};
   const add = async (given: Record<string, unknown> = {}): Promise<void> => {
     for (const [name, value] of Object.entries(given)) {
@@ -266,7 +309,7 @@ export async function credentials(config: Config, ofModel: Record<string, string
 
 /** What `getApiKeyAndHeaders` says of a provider that brings its key along, for one of its models. */
 export async function authOf(name: string, config: Config, modelId: string): Promise<object> {
-  const { apiKey, headers } = await credentials(config, modelsIn(config).find(({ id }) => id === modelId)?.headers);
+  const { apiKey, headers } = await credentials(name, config, modelsIn(config).find(({ id }) => id === modelId)?.headers);
   if (apiKey !== undefined) {
     return { ok: true, apiKey, headers: Object.keys(headers).length === 0 ? undefined : headers, env: undefined };
   }
@@ -280,7 +323,7 @@ export async function authOf(name: string, config: Config, modelId: string): Pro
 }
 
 /** The stream function as the host calls it: events are updates of the callback. */
-function streamThrough(config: Config) {
+function streamThrough(name: string, config: Config) {
   return async function streamSimple(
     this: { update(value: unknown): void },
     { headers: ofModel, ...model }: any,
@@ -288,7 +331,7 @@ function streamThrough(config: Config) {
     options: any,
     signal?: AbortSignal,
   ): Promise<void> {
-    const { apiKey, headers } = await credentials(config, ofModel);
+    const { apiKey, headers } = await credentials(name, config, ofModel);
     const ask = (question: object): Promise<unknown> =>
       new Promise((resolve) => {
         const number = ++questions;
