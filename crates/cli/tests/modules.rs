@@ -238,3 +238,8 @@ fn callbacks_come_without_options_too() {
 fn errors_of_the_engine_say_what_nodes_say() {
     says_what_node_says("wording");
 }
+
+#[test]
+fn code_that_a_library_writes_is_interpreted() {
+    says_what_node_says("interpreted");
+}

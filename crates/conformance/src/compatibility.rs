@@ -100,6 +100,7 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | `convertToPng` and `resizeImage` decode images | they give `null` where they would have to, as in a pi that lacks its image library |\n\
     | the built-in system prompt, what the model is told of the built-in tools, and how it is asked for summaries | pi's words, from its own package, once a start could fetch it; before that and with `PIJS_WORDS=own`, words of our own |\n\
     | `eval` and `new Function` | refused |\n\
+    | Ajv has each schema compiled by `new Function` | what it writes is interpreted (Ajv 6 to 8, its plugins, and copies of it in a bundle): the same answers and errors, some 100 times slower; a schema that nests deeper than 15 levels, or an object of more than 80 properties without `allErrors`, exceeds the stack while Ajv writes its code |\n\
     | the source of a function is its text (`String(run)`) | the text of a built-in one: sources do not travel with what was compiled |\n\
     | an error of the language quotes the source (`load is not a function`, `x is not iterable`) | a call of what is none is quoted where nobody catches the error; caught, and in the other cases, it says the same without the quotation (`not a function`). Other errors, of `JSON.parse` and of `RegExp` too, have V8's words |\n\
     | `Intl` knows every locale | it writes American English; dates of numbers alone are ordered as in `en-CA`, `en-GB`, `de`, `fr` and `sv`, too |\n\

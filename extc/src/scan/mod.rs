@@ -27,6 +27,7 @@ mod pi;
 mod umd;
 mod uses;
 mod walk;
+mod written;
 
 pub(crate) use uses::Uses;
 

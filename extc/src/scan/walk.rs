@@ -6,7 +6,7 @@ use super::growing::{self, Growing};
 use super::uses::Uses;
 use super::{
     Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, awaits, calls, constants, helpers, offers, patches, pi,
-    umd,
+    umd, written,
 };
 use crate::parse::Parsed;
 use crate::rewrite::{Location, computed_import, location};
@@ -457,6 +457,8 @@ impl Visit for Walker<'_> {
         let at = self.at(new.span);
         if self.is_global(&new.callee, "Function") && new.args.as_deref().is_some_and(calls::is_global_object) {
             self.edit(new.span, calls::GLOBAL_OBJECT);
+        } else if self.is_global(&new.callee, "Function") && new.args.as_deref().is_some_and(written::is_written) {
+            self.edit(new.callee.span(), written::INTERPRET);
         } else if self.is_global(&new.callee, "Function") {
             self.findings.eval("new Function", at);
         } else if self.is_global(&new.callee, "Worker") {
