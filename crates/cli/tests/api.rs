@@ -353,6 +353,19 @@ fn the_bus_reaches_other_extensions_with_a_copy() {
 }
 
 #[test]
+fn calls_and_emissions_nest_about_as_deep_as_in_node() {
+    let seen = at_start(
+        "let heard = 0;
+         pi.events.on('deep', () => { if (++heard < 1000) pi.events.emit('deep', heard); });
+         pi.events.emit('deep', 0);
+         const down = (left: number): number => (left === 0 ? 0 : 1 + down(left - 1));
+         say('deep', [heard, down(5000)]);",
+        &[],
+    );
+    assert_eq!(seen.one("deep"), json!([1000, 5000]), "{}", seen.run.stderr);
+}
+
+#[test]
 fn without_a_person_dialogs_give_pi_s_fall_backs() {
     let seen = at_start(
         "ctx.ui.notify('n'); ctx.ui.notify('w', 'warning'); ctx.ui.setStatus('k', 'v'); ctx.ui.setStatus('k', undefined);

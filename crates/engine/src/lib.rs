@@ -37,6 +37,7 @@ mod realm;
 mod rejections;
 mod runtime_exports;
 mod shared;
+mod stack;
 mod state;
 mod text;
 mod url;

@@ -18,7 +18,7 @@ use crate::loader::ArtifactLoader;
 use crate::runtime_exports::{Answer, RuntimeExports};
 use crate::shared::{Shared, SharedHandle, SyncHost};
 use crate::values::describe;
-use crate::{message, panics, values};
+use crate::{message, panics, stack, values};
 use pijs_artifact::Verified;
 use pijs_protocol::wire::{Limits, RealmOptions, StateDelta, StreamAnswer, Task};
 use pijs_protocol::{Delivery, Message, Now, Seq, StreamDelta, Termination, Usage, Yield, guard};
@@ -100,7 +100,7 @@ impl EngineRealm {
         let failed = |error: rquickjs::Error| EngineError::new(format!("cannot create a realm: {error}"));
         let runtime = Runtime::new_with_alloc(shared.meter.allocator()).map_err(failed)?;
         if guard::is_up("engine.stack") {
-            runtime.set_max_stack_size(usize::try_from(options.limits.stack_bytes).unwrap_or(usize::MAX));
+            runtime.set_max_stack_size(stack::room_for(options.limits.stack_bytes));
         } else {
             // 0 is without a limit; what the engine sets by itself is one.
             runtime.set_max_stack_size(0);
