@@ -4,10 +4,13 @@
 //! to mean is the file connector's business, which walks by handle and asks again about the
 //! place it really arrived at.
 
+mod tables;
+
 use crate::derive::{Access, PathForm, PathUse};
 use pijs_protocol::HostcallError;
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
+use tables::{AGENT_FOLDER, ANYWHERE, HOME, PI_FOLDER, SYSTEM};
 
 /// The script of which extensions are told that pi runs it, as in the pi that is one program. Nothing lies there, and
 /// nobody is asked about those who look.
@@ -171,8 +174,8 @@ impl Places {
         if let Some(rest) = under(path, &self.home) {
             match look_up(&rest, HOME) {
                 Protection::None => {}
-                // Whoever works on such files does so in their folder.
-                Protection::RunsLater if path.starts_with(&self.project) => {}
+                // Whoever works on such files does so in their folder; who begins in the home works on something else.
+                Protection::RunsLater if self.project != self.home && path.starts_with(&self.project) => {}
                 Protection::RunsLater => worst = Protection::RunsLater,
                 stronger => return stronger,
             }
@@ -293,143 +296,6 @@ fn look_up(names: &[&OsStr], table: &[(&str, Protection)]) -> Protection {
     Protection::None
 }
 
-/// Files that are doors to other processes, devices and kernel state.
-const SYSTEM: &[&str] = &["/proc", "/sys", "/dev"];
-
-/// Inside the agent folder alone: the ledger. `~/.pi/logs` is anybody's.
-const AGENT_FOLDER: &[(&str, Protection)] = &[("logs", Protection::All)];
-
-/// Inside a `.pi` folder. A name covers everything below it.
-const PI_FOLDER: &[(&str, Protection)] = &[
-    ("auth.json", Protection::All),
-    ("models.json", Protection::All),
-    ("sessions", Protection::All),
-    ("trust.json", Protection::All),
-    ("pijs-lock.json", Protection::All),
-    ("pijs-lock.json.bak", Protection::All),
-    ("pijs", Protection::All),
-    ("npm", Protection::All),
-    ("git", Protection::All),
-    ("agent/auth.json", Protection::All),
-    ("agent/models.json", Protection::All),
-    ("agent/sessions", Protection::All),
-    ("agent/trust.json", Protection::All),
-    ("agent/pijs-lock.json", Protection::All),
-    ("agent/pijs-lock.json.bak", Protection::All),
-    ("agent/pijs", Protection::All),
-    ("agent/logs", Protection::All),
-    ("agent/npm", Protection::All),
-    ("agent/git", Protection::All),
-    ("settings.json", Protection::Write),
-    ("settings.json.bak", Protection::Write),
-    ("extensions", Protection::Write),
-    // Programs that pi fetched for itself: its shell looks for programs there first.
-    ("bin", Protection::Write),
-    ("agent/settings.json", Protection::Write),
-    ("agent/settings.json.bak", Protection::Write),
-    ("agent/extensions", Protection::Write),
-    ("agent/bin", Protection::Write),
-];
-
-/// Inside the home folder: keys, credentials, and what a shell or a desktop runs by itself.
-const HOME: &[(&str, Protection)] = &[
-    (".ssh", Protection::All),
-    (".gnupg", Protection::All),
-    (".aws", Protection::All),
-    (".azure", Protection::All),
-    (".kube", Protection::All),
-    (".config/gcloud", Protection::All),
-    (".config/gh", Protection::All),
-    (".docker/config.json", Protection::All),
-    (".netrc", Protection::All),
-    (".git-credentials", Protection::All),
-    (".npmrc", Protection::All),
-    (".pypirc", Protection::All),
-    (".cargo/credentials", Protection::All),
-    (".cargo/credentials.toml", Protection::All),
-    (".password-store", Protection::All),
-    (".local/share/keyrings", Protection::All),
-    (".mozilla", Protection::All),
-    (".config/BraveSoftware", Protection::All),
-    (".config/chromium", Protection::All),
-    (".config/google-chrome", Protection::All),
-    (".config/op", Protection::All),
-    (".config/rclone", Protection::All),
-    (".pgpass", Protection::All),
-    (".my.cnf", Protection::All),
-    (".vault-token", Protection::All),
-    (".terraform.d/credentials.tfrc.json", Protection::All),
-    (".bashrc", Protection::Write),
-    (".bash_aliases", Protection::Write),
-    (".bash_completion", Protection::Write),
-    (".bash_login", Protection::Write),
-    (".bash_logout", Protection::Write),
-    (".bash_profile", Protection::Write),
-    (".cshrc", Protection::Write),
-    (".kshrc", Protection::Write),
-    (".login", Protection::Write),
-    (".mkshrc", Protection::Write),
-    (".pam_environment", Protection::Write),
-    (".profile", Protection::Write),
-    (".tcshrc", Protection::Write),
-    (".xinitrc", Protection::Write),
-    (".xprofile", Protection::Write),
-    (".xsession", Protection::Write),
-    (".xsessionrc", Protection::Write),
-    (".zlogin", Protection::Write),
-    (".zlogout", Protection::Write),
-    (".zprofile", Protection::Write),
-    (".zshenv", Protection::Write),
-    (".zshrc", Protection::Write),
-    (".config/fish", Protection::Write),
-    (".config/autostart", Protection::Write),
-    (".config/environment.d", Protection::Write),
-    (".config/systemd", Protection::Write),
-    (".config/zsh", Protection::Write),
-    (".local/share/systemd", Protection::Write),
-    (".config/git", Protection::Write),
-    (".gitconfig", Protection::Write),
-    // What a shell finds by its name, and what programs read and run when they begin.
-    (".local/bin", Protection::RunsLater),
-    (".cargo/bin", Protection::RunsLater),
-    (".cargo/config", Protection::RunsLater),
-    (".cargo/config.toml", Protection::RunsLater),
-    (".cargo/env", Protection::RunsLater),
-    (".config/direnv", Protection::RunsLater),
-    (".config/emacs", Protection::RunsLater),
-    (".config/nvim", Protection::RunsLater),
-    (".config/tmux", Protection::RunsLater),
-    (".curlrc", Protection::RunsLater),
-    (".emacs", Protection::RunsLater),
-    (".emacs.d", Protection::RunsLater),
-    (".gdbinit", Protection::RunsLater),
-    (".inputrc", Protection::RunsLater),
-    (".local/share/applications", Protection::RunsLater),
-    (".psqlrc", Protection::RunsLater),
-    (".sqliterc", Protection::RunsLater),
-    (".tmux.conf", Protection::RunsLater),
-    (".vim", Protection::RunsLater),
-    (".vimrc", Protection::RunsLater),
-    (".wgetrc", Protection::RunsLater),
-];
-
-/// In any folder: what tools run or obey when they pass by.
-const ANYWHERE: &[(&str, Protection)] = &[
-    (".git", Protection::Write),
-    (".envrc", Protection::Write),
-    (".npmrc", Protection::Write),
-    (".vscode/tasks.json", Protection::Write),
-    (".vscode/settings.json", Protection::Write),
-    (".github/workflows", Protection::RunsLater),
-    (".gitlab-ci.yml", Protection::RunsLater),
-    (".husky", Protection::RunsLater),
-    ("Makefile", Protection::RunsLater),
-    ("GNUmakefile", Protection::RunsLater),
-    ("justfile", Protection::RunsLater),
-    ("package.json", Protection::RunsLater),
-    ("build.rs", Protection::RunsLater),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -456,6 +322,8 @@ mod tests {
         let at_home = Places::new("/home/me/.config/nvim", "/home/me", "/home/me/.pi/agent", "/tmp");
         assert_eq!(at_home.protection(file, None), Protection::None);
         assert_eq!(at_home.protection(Path::new("/home/me/.config/nvim/.git/config"), None), Protection::Write);
+        let begun_in_the_home = Places::new("/home/me", "/home/me", "/home/me/.pi/agent", "/tmp");
+        assert_eq!(begun_in_the_home.protection(file, None), Protection::RunsLater);
     }
 
     #[test]

@@ -354,7 +354,7 @@ impl Gate {
             warnings.push("this is a server of this machine or of its network".to_owned());
         }
         if decision.rule == Rule::RunsLater {
-            warnings.push("this file makes programs run later".to_owned());
+            warnings.push("programs run, or models are told, what this file says".to_owned());
         }
         if let Subject::Program { command, cwd, .. } = &required.subject
             && let Some(file) = self.inner.programs.as_ref().and_then(|locate| locate(command, *cwd))
