@@ -1,4 +1,4 @@
-//! What extensions may cost: the models that they ask by themselves.
+//! What extensions may cost: the models that they ask by themselves, and the turns that they have the conversation's model answer.
 //!
 //! Nobody sees such a request, and its user pays. So each extension has so many at once, and so many tokens in a run of
 //! `pi`, however many sessions that run has and however often its realm begins anew.

@@ -8,15 +8,17 @@
 //! before anything else happens.
 
 use crate::agent::{Agent, AgentError};
+use crate::asked::Asking;
 use crate::context;
 use crate::events::{AgentEvent, VerdictAction, VerdictEvent};
 use crate::extensions::{Abort, Event, StreamFate};
 use crate::message::{AssistantMessage, Message, StopReason};
 use crate::partial::{Partial, Step};
 use crate::provider::{ErrorKind, Outgoing, Provider, ProviderError, ProviderEvent, Request};
+use crate::room::bytes_of;
 use crate::transcript;
 use futures_util::StreamExt;
-use pijs_protocol::{StreamDelta, StreamSource};
+use pijs_protocol::{ExtensionId, StreamDelta, StreamSource};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
@@ -54,10 +56,15 @@ impl Agent {
         let cancel = run.child_token();
         self.renew_login().await;
         let provider = self.provider();
-        let Some(outgoing) = self.outgoing(&*provider, run).await? else {
-            return self.never_sent(Partial::new(provider.model(), self.now())).await.map(Attempt::Reply);
-        };
         let mut partial = Partial::new(provider.model(), self.now());
+        let Some(outgoing) = self.outgoing(&*provider, run).await? else {
+            let aborted = ProviderError::new(ErrorKind::Cancelled, "the run was aborted before the request");
+            return self.never_sent(partial, "This operation was aborted".to_owned(), aborted).await;
+        };
+        let asking = match self.control.payer().map(|payer| self.paid_by(&payer, &outgoing)).transpose() {
+            Ok(asking) => asking,
+            Err(used_up) => return self.never_sent(partial, used_up.message().to_owned(), used_up).await,
+        };
         let mut started = false;
         let mut stream = provider.send(outgoing, cancel.clone());
         let ending = loop {
@@ -164,6 +171,9 @@ impl Agent {
         };
         drop(stream);
         let reply = self.finish(partial, started, ending).await?;
+        if let Some(asking) = asking {
+            asking.end(&reply.message.usage);
+        }
         if !started {
             let message = Message::Assistant(reply.message.clone());
             self.emit(AgentEvent::MessageStart { message: &message }).await?;
@@ -171,14 +181,21 @@ impl Agent {
         Ok(Attempt::Reply(reply))
     }
 
-    /// What stands in for the reply to a request that an abort came before.
-    async fn never_sent(&self, partial: Partial) -> Result<Reply, AgentError> {
+    /// Counts the request for the extension without which it would not be made.
+    fn paid_by(&self, payer: &ExtensionId, outgoing: &Outgoing) -> Result<Asking<'_>, ProviderError> {
+        let counted = self.asked.begin(payer, bytes_of(std::iter::once(&outgoing.payload)));
+        counted.map_err(|refused| {
+            ProviderError::new(ErrorKind::Rejected, format!("not sent for the extension {payer}: {}", refused.message))
+        })
+    }
+
+    /// What stands in for the reply to a request that was not made.
+    async fn never_sent(&self, partial: Partial, said: String, error: ProviderError) -> Result<Attempt, AgentError> {
         let mut message = partial.message;
         message.stop_reason = StopReason::Error;
-        message.error_message = Some("This operation was aborted".to_owned());
+        message.error_message = Some(said);
         self.emit(AgentEvent::MessageStart { message: &Message::Assistant(message.clone()) }).await?;
-        let error = ProviderError::new(ErrorKind::Cancelled, "the run was aborted before the request");
-        Ok(Reply { message, bad_arguments: BTreeMap::new(), error: Some(error) })
+        Ok(Attempt::Reply(Reply { message, bad_arguments: BTreeMap::new(), error: Some(error) }))
     }
 
     /// Body and headers of the request, after `context`, `before_provider_request` and

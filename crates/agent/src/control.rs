@@ -7,6 +7,7 @@
 //! What needs the agent's thread (a run, an event for extensions, another session) is sent to it as
 //! [`Work`](crate::work::Work) and carried out by [`crate::Agent::attend`].
 
+mod led;
 mod prompts;
 mod queues;
 mod shown;
@@ -27,12 +28,12 @@ use crate::session::{Body, Entry, EntryId, Session, SessionError, refs};
 use crate::summary::Summary;
 use crate::transcript;
 use crate::work::{Inbox, Work};
+use led::Led;
 use pijs_hostcall::gate::SessionFiles;
 use queues::Queues;
 use serde_json::{Value, json};
 use shown::{MOST_SHOWN, Shown};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -87,15 +88,6 @@ struct Inner {
     led: Led,
     /// Models that are known without extensions.
     known: Option<Known>,
-}
-
-/// Extensions whose messages the model follows, and whether a person is asked about what comes of it.
-#[derive(Default)]
-struct Led {
-    /// Since a person last said something.
-    now: BTreeMap<String, bool>,
-    /// With what a person says next.
-    next: BTreeMap<String, bool>,
 }
 
 /// Why a message was not taken.
@@ -243,25 +235,6 @@ impl AgentControl {
     /// The thinking level.
     pub fn thinking(&self) -> String {
         self.lock().thinking.clone()
-    }
-
-    /// Notes that a message of an extension goes to the model: now, or with what a person says next. After one that is
-    /// part of a verdict nobody is asked.
-    pub(crate) fn note_message(&self, extension: &str, next: bool, asks: bool) {
-        let mut inner = self.lock();
-        let led = if next { &mut inner.led.next } else { &mut inner.led.now };
-        *led.entry(extension.to_owned()).or_default() |= asks;
-    }
-
-    /// A person said something: what extensions said before counts no more.
-    pub(crate) fn person_spoke(&self) {
-        let led = &mut self.lock().led;
-        led.now = std::mem::take(&mut led.next);
-    }
-
-    /// Extensions whose messages the model follows, sorted, and whether a person is asked about it.
-    pub(crate) fn led_by(&self) -> Vec<(String, bool)> {
-        self.lock().led.now.iter().map(|(extension, asks)| (extension.clone(), *asks)).collect()
     }
 
     /// Takes over a model. The entry and the events are the agent's.

@@ -106,6 +106,7 @@ impl Agent {
                 return Ok((ending, run.reply));
             }
             if after == AfterCompaction::Done {
+                self.control.goes_on();
                 beginning = self.continuation();
             }
         }
@@ -273,6 +274,9 @@ impl Agent {
                 if incoming.is_empty() && !goes_on {
                     return Ok(if run.cancel.is_cancelled() { Ending::Aborted } else { Ending::Done });
                 }
+            }
+            if !more {
+                self.control.goes_on();
             }
             // After an abort the next turn begins, too, and ends where it would ask the model: what waits is said.
         }

@@ -126,9 +126,9 @@ impl Agent {
     /// Carries out the next run that was asked for, once no other is on.
     async fn run_pending(&self, asker: Option<ExtensionId>) {
         let _one_at_a_time = self.triggered_run.lock().await;
-        if let Some(asker) = asker {
+        if let Some(asker) = &asker {
             // What it does after asking comes before the run, as on one thread.
-            self.extensions.turn_over(&asker).await;
+            self.extensions.turn_over(asker).await;
         }
         self.control.idle().await;
         let Some(pending) = self.control.take_run() else { return };
@@ -137,6 +137,7 @@ impl Agent {
             Ok(None)
         } else {
             self.triggered.set(self.triggered.get() + 1);
+            self.control.begins_for(asker);
             match pending {
                 Pending::User(content, expand) => {
                     self.ask(content, InputSource::Extension, None, expand, |_| {}).await.map(Some)
@@ -144,6 +145,7 @@ impl Agent {
                 Pending::Custom(message) => self.run(vec![Message::Custom(message)]).await.map(Some),
             }
         };
+        self.control.begins_for(None);
         self.control.run_taken();
         match outcome {
             Ok(Some(outcome)) => *self.last.borrow_mut() = Some(outcome),

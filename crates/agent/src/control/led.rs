@@ -1,0 +1,59 @@
+//! Who is behind what the model is asked: extensions whose messages it follows, and the one that pays for it.
+
+use super::AgentControl;
+use pijs_protocol::ExtensionId;
+use std::collections::BTreeMap;
+
+/// Extensions whose messages the model follows, and whether a person is asked about what comes of it.
+#[derive(Default)]
+pub(super) struct Led {
+    /// Since a person last said something.
+    now: BTreeMap<String, bool>,
+    /// With what a person says next.
+    next: BTreeMap<String, bool>,
+    /// Who of them spoke last.
+    last: Option<ExtensionId>,
+    /// The extension without which the model would not be asked now.
+    payer: Option<ExtensionId>,
+}
+
+impl AgentControl {
+    /// Notes that a message of an extension goes to the model: now, or with what a person says next. After one that is
+    /// part of a verdict nobody is asked.
+    pub(crate) fn note_message(&self, extension: &str, next: bool, asks: bool) {
+        let mut inner = self.lock();
+        if !next {
+            inner.led.last = Some(ExtensionId::new(extension));
+        }
+        let led = if next { &mut inner.led.next } else { &mut inner.led.now };
+        *led.entry(extension.to_owned()).or_default() |= asks;
+    }
+
+    /// Who pays for the requests that follow: the extension that asked for the run, `None` for a person.
+    pub(crate) fn begins_for(&self, extension: Option<ExtensionId>) {
+        self.lock().led.payer = extension;
+    }
+
+    /// A run goes on although the model is done: for whoever spoke last.
+    pub(crate) fn goes_on(&self) {
+        let led = &mut self.lock().led;
+        led.payer.clone_from(&led.last);
+    }
+
+    /// The extension without which the model would not be asked now.
+    pub(crate) fn payer(&self) -> Option<ExtensionId> {
+        self.lock().led.payer.clone()
+    }
+
+    /// A person said something: what extensions said before counts no more.
+    pub(crate) fn person_spoke(&self) {
+        let led = &mut self.lock().led;
+        led.now = std::mem::take(&mut led.next);
+        (led.last, led.payer) = (None, None);
+    }
+
+    /// Extensions whose messages the model follows, sorted, and whether a person is asked about it.
+    pub(crate) fn led_by(&self) -> Vec<(String, bool)> {
+        self.lock().led.now.iter().map(|(extension, asks)| (extension.clone(), *asks)).collect()
+    }
+}
