@@ -41,8 +41,6 @@ const GO_ALONG: &[&str] = &[
     "user-agent",
 ];
 
-pub(crate) use address::is_public;
-
 /// Limits of requests.
 #[derive(Clone)]
 pub struct HttpOptions {
@@ -332,6 +330,14 @@ impl Inner {
         self.receive(request, response, hop.url, followed > 0, sink).await
     }
 
+    /// Whether an address is neither another machine's nor named by the user, and nothing of the extension's own listens
+    /// there.
+    fn is_blocked(&self, permit: &Permit, address: IpAddr, port: u16) -> bool {
+        !self.options.resolver.is_elsewhere(address)
+            && !permit.names_address(address, port)
+            && !permit.is_own_server(SocketAddr::new(address, port))
+    }
+
     /// What every hop goes through: the scheme, the host, and the address if it is literal.
     fn check(&self, request: &Request, url: &Url) -> Result<(), HostcallError> {
         let target = HttpTarget::of(url)?;
@@ -340,8 +346,8 @@ impl Inner {
         let allowed = permit.host(target.scheme, &target.host, target.port);
         allowed.map_err(|reason| reason.refusal("http", "http", &subject()))?;
         let blocked = match url.host() {
-            Some(url::Host::Ipv4(address)) => is_blocked(permit, address.into(), target.port),
-            Some(url::Host::Ipv6(address)) => is_blocked(permit, address.into(), target.port),
+            Some(url::Host::Ipv4(address)) => self.is_blocked(permit, address.into(), target.port),
+            Some(url::Host::Ipv6(address)) => self.is_blocked(permit, address.into(), target.port),
             // The resolver takes it for this machine whatever a name server says.
             Some(url::Host::Domain(LOCALHOST)) => !permit.names_localhost(target.port),
             _ => false,
@@ -421,7 +427,9 @@ impl Inner {
                     HostcallError::io(errno, "getaddrinfo", message).with("hostname", target.host.as_str())
                 };
                 let found = found.map_err(|_| missing("EAI_AGAIN"))?.map_err(|_| missing("ENOTFOUND"))?;
-                if guard::is_up("http.address") && found.iter().any(|address| !address::is_public(*address)) {
+                if guard::is_up("http.address")
+                    && found.iter().any(|address| !self.options.resolver.is_elsewhere(*address))
+                {
                     return Err(Reason::BlockedAddress.refusal("http", "http", url));
                 }
                 found
@@ -479,11 +487,4 @@ fn network_words(error: &std::io::Error) -> (&'static str, &'static str) {
         Some(Errno::TIMEDOUT) => ("ETIMEDOUT", "connection timed out"),
         _ => crate::fs::error_words(error),
     }
-}
-
-/// Whether an address is neither public nor named by the user, and nothing of the extension's own listens there.
-fn is_blocked(permit: &Permit, address: IpAddr, port: u16) -> bool {
-    !address::is_public(address)
-        && !permit.names_address(address, port)
-        && !permit.is_own_server(SocketAddr::new(address, port))
 }

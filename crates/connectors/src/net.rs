@@ -10,7 +10,6 @@ mod place;
 pub(crate) mod tls;
 
 use crate::http::address::Resolver;
-use crate::http::is_public;
 use crate::params;
 use crate::sockets::{Room, Sockets};
 use pijs_hostcall::connector::cancelled;
@@ -317,7 +316,7 @@ async fn addresses(
     let permit = &request.permit;
     let this_machine = host == "localhost" && permit.names_localhost(port);
     let allowed = |address: &SocketAddr| {
-        is_public(address.ip())
+        dialer.resolver.is_elsewhere(address.ip())
             || (this_machine && address.ip().is_loopback())
             || (named.is_some() && (permit.names_address(address.ip(), port) || permit.is_own_server(*address)))
     };

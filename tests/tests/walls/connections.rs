@@ -154,6 +154,39 @@ pub(crate) fn look_ups_of_one_leave_threads_for_others() -> bool {
     }
 }
 
+/// Finds one public address for every name, and says that it is this machine's.
+struct Public;
+
+impl Resolver for Public {
+    fn resolve(&self, _: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        Box::pin(std::future::ready(Ok(vec![IpAddr::from([93, 184, 216, 34])])))
+    }
+
+    fn is_own(&self, _: IpAddr) -> bool {
+        true
+    }
+}
+
+/// H02: what listens on all addresses of this machine is not reached by one that is public.
+pub(crate) fn own_public_addresses_are_not_elsewhere() -> bool {
+    let host = Host::new(&["*".to_owned()], Arc::new(Public));
+    let (answers, answered) = mpsc::channel();
+    // The first connects to nothing, whatever is let through.
+    let ways = [
+        ("http", json!({ "op": "lookup", "url": "http://own.example/" })),
+        ("http", json!({ "url": "http://own.example/" })),
+        ("http", json!({ "url": "http://93.184.216.34/" })),
+        ("net", json!({ "op": "connect", "host": "own.example", "port": 80, "socket": "s" })),
+        ("net", json!({ "op": "connect", "host": "93.184.216.34", "port": 80, "socket": "t" })),
+        ("websocket", json!({ "op": "open", "url": "ws://own.example/", "socket": "u" })),
+    ];
+    ways.into_iter().enumerate().all(|(number, (method, params))| {
+        host.call(number, method, params, &answers);
+        let refused = answered.recv_timeout(CEILING).expect("an answer").error;
+        refused.is_some_and(|error| error.details["reason"] == "blocked_address")
+    })
+}
+
 /// H08: a server that pings and does not read the answers is not read from, either.
 pub(crate) fn pings_are_answered_one_by_one() -> bool {
     /// What the system keeps of a connection, both ways, at most; and far more than that.

@@ -4,8 +4,9 @@ use crate::sockets::Sockets;
 use pijs_hostcall::BoxFuture;
 use pijs_protocol::{ExtensionId, guard};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
-use std::sync::Arc;
+use rustix::io::Errno;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::sync::{Arc, LazyLock};
 use std::{fmt, io};
 
 /// Whether an address is reachable by the public: not this machine, its networks, or anything
@@ -56,6 +57,24 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     }
 }
 
+/// Whether an address is one of this machine's own: nothing else can be bound to. One that is public by its number, too: what
+/// listens on all addresses is reached there, and no firewall of the network stands before it.
+fn is_own(address: IpAddr) -> bool {
+    fn is_bound(address: IpAddr) -> bool {
+        match UdpSocket::bind((address, 0)) {
+            Ok(_) => true,
+            // Without IPv6 no such address is anybody's.
+            Err(error) => {
+                let nobodys = [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT];
+                !Errno::from_io_error(&error).is_some_and(|errno| nobodys.contains(&errno))
+            }
+        }
+    }
+    // Where the system binds what is nobody's, the answer says nothing.
+    static BINDS_ALL: LazyLock<bool> = LazyLock::new(|| is_bound(Ipv4Addr::new(240, 0, 0, 1).into()));
+    !*BINDS_ALL && is_bound(address.to_canonical())
+}
+
 /// A name that has an address which is not public.
 #[derive(Debug)]
 pub(super) struct Blocked;
@@ -84,6 +103,18 @@ impl std::error::Error for Unresolved {}
 pub trait Resolver: Send + Sync {
     /// All addresses of `name`.
     fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
+
+    /// Whether an address is one of this machine's own.
+    fn is_own(&self, address: IpAddr) -> bool {
+        is_own(address)
+    }
+}
+
+impl dyn Resolver {
+    /// Whether an address is public, and another machine's.
+    pub(crate) fn is_elsewhere(&self, address: IpAddr) -> bool {
+        is_public(address) && !(guard::is_up("http.own") && self.is_own(address))
+    }
 }
 
 /// The system's resolver.
@@ -121,7 +152,7 @@ impl Resolve for PublicResolver {
         let extension = self.extension.clone();
         Box::pin(async move {
             let found = sockets.look_up(&extension, &resolver, name.as_str()).await.map_err(|_| Unresolved)?;
-            if guard::is_up("http.address") && found.iter().any(|address| !is_public(*address)) {
+            if guard::is_up("http.address") && found.iter().any(|address| !resolver.is_elsewhere(*address)) {
                 return Err(Blocked.into());
             }
             let addresses: Addrs = Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0)));
@@ -133,6 +164,15 @@ impl Resolve for PublicResolver {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_can_be_bound_is_this_machine_s() {
+        for (address, own) in
+            [("127.0.0.1", true), ("::ffff:127.0.0.1", true), ("1.1.1.1", false), ("2606:4700::1111", false)]
+        {
+            assert_eq!(is_own(address.parse().unwrap()), own, "{address}");
+        }
+    }
 
     #[test]
     fn only_public_addresses_are_public() {
