@@ -16,6 +16,13 @@ const TOOLS: &str = "bin";
 /// Harmless although their beginning is not: they say how a program speaks and reads its arguments, who is named as an
 /// author, and that less configuration counts.
 const HARMLESS: &[&str] = &[
+    "CARGO_INCREMENTAL",
+    "CARGO_NET_OFFLINE",
+    "CARGO_TARGET_DIR",
+    "CARGO_TERM_COLOR",
+    "CARGO_TERM_PROGRESS_WHEN",
+    "CARGO_TERM_QUIET",
+    "CARGO_TERM_VERBOSE",
     "GIT_AUTHOR_DATE",
     "GIT_AUTHOR_EMAIL",
     "GIT_AUTHOR_NAME",
@@ -31,27 +38,33 @@ const HARMLESS: &[&str] = &[
     "NODE_DISABLE_COLORS",
     "NODE_ENV",
     "NODE_NO_WARNINGS",
+    "NO_PROXY",
+    "PIP_DISABLE_PIP_VERSION_CHECK",
+    "PIP_NO_COLOR",
+    "PIP_NO_INPUT",
     "PYTHONDONTWRITEBYTECODE",
     "PYTHONUNBUFFERED",
     "PYTHONUTF8",
+    "UV_NO_PROGRESS",
+    "UV_OFFLINE",
 ];
 
 /// Programs that only hand on what they are given, or do nothing: in the place of a pager or an editor they keep a
 /// program from waiting for a person.
 const IDLE_PROGRAMS: &[&str] = &[":", "cat", "echo", "false", "true"];
 
-/// Variables that make the loader, a shell or a program run something else than it was asked to.
+/// Variables that make the loader, a shell or a program run something else than it was asked to, or speak to somebody else:
+/// through another proxy, by other certificates, with what it keeps of its user's credentials.
 const STEERING: &[&str] = &[
     "ANSIBLE_CONFIG",
     "AR",
     "AS",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
     "BASHOPTS",
     "BASH_ENV",
     "BROWSER",
     "CARGO",
-    "CARGO_BUILD_RUSTC",
-    "CARGO_ENCODED_RUSTFLAGS",
-    "CARGO_HOME",
     "CC",
     "CDPATH",
     "CLASSPATH",
@@ -59,6 +72,9 @@ const STEERING: &[&str] = &[
     "CPP",
     "CURL_HOME",
     "CXX",
+    "DOCKER_CONFIG",
+    "DOCKER_CONTEXT",
+    "DOCKER_HOST",
     "EDITOR",
     "EMACSLOADPATH",
     "ENV",
@@ -66,18 +82,34 @@ const STEERING: &[&str] = &[
     "ERL_LIBS",
     "EXINIT",
     "GCONV_PATH",
+    "GH_CONFIG_DIR",
+    "GH_HOST",
+    "GH_PATH",
     "GLOBIGNORE",
     "GNUMAKEFLAGS",
+    "GOAUTH",
+    "GOBIN",
     "GOENV",
     "GOFLAGS",
+    "GOINSECURE",
+    "GONOSUMCHECK",
+    "GONOSUMDB",
+    "GOPATH",
+    "GOPRIVATE",
+    "GOPROXY",
+    "GOROOT",
+    "GOSUMDB",
     "GOTOOLCHAIN",
+    "GOVCS",
     "HGEDITOR",
     "HGRCPATH",
     "HOME",
     "HOSTALIASES",
     "IFS",
     "INPUTRC",
+    "JAVA_HOME",
     "KRB5_CONFIG",
+    "KUBECONFIG",
     "LD",
     "LESS",
     "LESSCLOSE",
@@ -90,12 +122,18 @@ const STEERING: &[&str] = &[
     "MAKEFLAGS",
     "MANPAGER",
     "MORE",
+    "MYSQL_HOME",
+    "NIX_PATH",
     "NLSPATH",
     "PAGER",
     "PATH",
+    "PGSERVICEFILE",
+    "PGSYSCONFDIR",
     "PHPRC",
     "PHP_INI_SCAN_DIR",
     "PIP_CONFIG_FILE",
+    "PKG_CONFIG",
+    "PKG_CONFIG_PATH",
     "PROMPT_COMMAND",
     "PS4",
     "PSQLRC",
@@ -106,11 +144,17 @@ const STEERING: &[&str] = &[
     "RUSTFLAGS",
     "RUSTUP_HOME",
     "RUSTUP_TOOLCHAIN",
+    "R_ENVIRON",
+    "R_PROFILE",
+    "R_PROFILE_USER",
     "SCREENRC",
     "SHELL",
     "SHELLOPTS",
     "SSH_SK_HELPER",
     "SSH_SK_PROVIDER",
+    "SSLKEYLOGFILE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
     "SVN_SSH",
     "SYSTEMD_LESS",
     "TERMCAP",
@@ -124,15 +168,16 @@ const STEERING: &[&str] = &[
     "XDG_CONFIG_HOME",
     "XDG_DATA_DIRS",
     "XDG_DATA_HOME",
-    "YARN_RC_FILENAME",
-    "YARN_YARN_PATH",
     "ZDOTDIR",
 ];
 
 /// Beginnings of such names.
 const STEERING_BEGINNINGS: &[&str] = &[
+    "AWS_ENDPOINT_URL",
     "BASH_FUNC_",
     "BUNDLE_",
+    "CARGO_",
+    "CLOUDSDK_",
     "CORECLR_",
     "DOTNET_",
     "DYLD_",
@@ -141,6 +186,7 @@ const STEERING_BEGINNINGS: &[&str] = &[
     "GIT_",
     "GLIBC_",
     "GTK_",
+    "JULIA_",
     "LD_",
     "LUA_",
     "MALLOC_",
@@ -148,16 +194,21 @@ const STEERING_BEGINNINGS: &[&str] = &[
     "NPM_CONFIG_",
     "OPENSSL_",
     "PERL",
+    "PIP_",
     "PYTHON",
     "QT_",
     "RUBY",
+    "UV_",
+    "YARN_",
 ];
 
 /// Ends of such names: what a family of programs calls the program that it starts, the options that it adds, and the
-/// folders that it loads from.
+/// folders that it loads from; whom it speaks through, and whom it believes.
 const STEERING_ENDS: &[&str] = &[
+    "OPT",
     "_ASKPASS",
     "_BROWSER",
+    "_CA_BUNDLE",
     "_COMMAND",
     "_EDITOR",
     "_LINKER",
@@ -166,10 +217,10 @@ const STEERING_ENDS: &[&str] = &[
     "_OPTS",
     "_PAGER",
     "_PLUGIN_PATH",
+    "_PROXY",
     "_RSH",
     "_RUNNER",
     "_WRAPPER",
-    "OPT",
 ];
 
 /// Variables that steer what a program loads or runs; never taken from an extension. Letter case
@@ -318,6 +369,15 @@ mod tests {
             "GOFLAGS",
             "CURL_HOME",
             "SSH_SK_PROVIDER",
+            "HTTPS_PROXY",
+            "all_proxy",
+            "SSL_CERT_FILE",
+            "SSLKEYLOGFILE",
+            "CURL_CA_BUNDLE",
+            "CARGO_HTTP_CAINFO",
+            "PIP_INDEX_URL",
+            "GOPROXY",
+            "DOCKER_HOST",
         ] {
             assert!(steers_programs(name), "{name}");
         }
@@ -331,6 +391,7 @@ mod tests {
             "PATHS",
             "CARGO_TERM_COLOR",
             "XDG_RUNTIME_DIR",
+            "no_proxy",
         ] {
             assert!(!steers_programs(name), "{name}");
         }

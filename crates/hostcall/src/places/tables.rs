@@ -126,6 +126,9 @@ pub(super) const HOME: &[(&str, Protection)] = &[
 /// what a tool reads before it does what it was asked to, and where it reads which programs to start.
 pub(super) const ANYWHERE: &[(&str, Protection)] = &[
     (".git", Protection::Write),
+    (".hg", Protection::Write),
+    (".jj", Protection::Write),
+    (".svn", Protection::Write),
     (".envrc", Protection::Write),
     (".npmrc", Protection::Write),
     (".vscode/tasks.json", Protection::Write),
