@@ -142,7 +142,7 @@ macro_rules! snippets {
     };
 }
 
-snippets!(answers, databases, files, helpers, names, programs, servers, uncaught, websocket);
+snippets!(answers, databases, files, helpers, names, programs, servers, slow, uncaught, websocket);
 
 /// A database reaches no other file, by no statement and through no link.
 #[test]

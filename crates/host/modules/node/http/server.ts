@@ -1,6 +1,6 @@
 /** `pi:node/http/server`: an HTTP server over `node:net`. */
 
-import { epochMs } from "pi:engine";
+import { elapsedMs, epochMs } from "pi:engine";
 import { coded } from "pi:node/errors";
 import { Buffer } from "node:buffer";
 import { IncomingMessage, OutgoingMessage, validateHeaderValue } from "pi:node/http/message";
@@ -9,8 +9,13 @@ import type { Head } from "pi:node/http/parser";
 import { STATUS_CODES } from "pi:node/http/status";
 import { Server as NetServer } from "pi:node/net/server";
 import { queueTick } from "pi:web/ticks";
+import { clearTimeout, setTimeout } from "pi:web/timers";
+import type { Timeout } from "pi:web/timers";
 
 type Done = (error?: unknown) => void;
+
+/** How a connection is answered whose request is no good; 400 where nothing else is said. */
+const STATUS_OF: Record<string, number> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 };
 
 /** Answers without a body. */
 const bodiless = (method: string, status: number) => method === "HEAD" || status === 204 || status === 304 || (status >= 100 && status < 200);
@@ -122,12 +127,30 @@ export class Server extends NetServer {
   requestTimeout = 300000;
   maxHeadersCount: number | null = null;
   maxRequestsPerSocket = 0;
+  #checksEvery = 30000;
+  #check: Timeout | undefined;
 
   constructor(options?: any, onRequest?: any) {
     if (typeof options === "function") [onRequest, options] = [options, {}];
     super({ ...options, allowHalfOpen: true });
+    this.requestTimeout = options?.requestTimeout ?? this.requestTimeout;
+    this.headersTimeout = options?.headersTimeout ?? Math.min(this.headersTimeout, this.requestTimeout || this.headersTimeout);
+    this.keepAliveTimeout = options?.keepAliveTimeout ?? this.keepAliveTimeout;
+    this.#checksEvery = options?.connectionsCheckingInterval ?? this.#checksEvery;
     if (onRequest) this.on("request", onRequest);
-    this.on("connection", (socket) => serve(this, socket));
+    this.on("connection", (socket) => {
+      serve(this, socket);
+      this.#check ??= this.#laterCheck();
+    });
+  }
+  /** Ends, as long as there are connections, those whose request takes too long to arrive. */
+  #laterCheck(): Timeout {
+    const check = () => {
+      const now = elapsedMs();
+      for (const socket of [...this._sockets]) socket._late?.(now);
+      this.#check = this._sockets.size > 0 ? this.#laterCheck() : undefined;
+    };
+    return setTimeout(check, this.#checksEvery).unref();
   }
   setTimeout(ms: number, done?: () => void): this {
     this.timeout = ms;
@@ -143,6 +166,10 @@ export class Server extends NetServer {
   override close(done?: (error?: Error) => void): this {
     super.close(done);
     this.closeIdleConnections();
+    if (this._sockets.size === 0) {
+      clearTimeout(this.#check);
+      this.#check = undefined;
+    }
     return this;
   }
 }
@@ -153,6 +180,17 @@ function serve(server: Server, socket: any): void {
   const waiting: (() => void)[] = [];
   let busy = false;
   socket._idle = true;
+  /** When the request began that is still arriving, 0 for none; a connection begins with one. */
+  let began = elapsedMs() || 1;
+  let headed = false;
+  let rest: Timeout | undefined;
+  socket._late = (now: number) => {
+    const isOver = (most: number) => began > 0 && most > 0 && now - began > most;
+    if (isOver(server.requestTimeout) || (!headed && isOver(server.headersTimeout))) {
+      began = 0;
+      fail(coded(Error, "ERR_HTTP_REQUEST_TIMEOUT", "Request timeout"));
+    }
+  };
   if (server.timeout > 0) {
     socket.setTimeout(server.timeout, () => {
       if (!server.emit("timeout", socket)) socket.destroy();
@@ -162,7 +200,10 @@ function serve(server: Server, socket: any): void {
     busy = false;
     const start = waiting.shift();
     if (start) start();
-    else socket._idle = true;
+    else {
+      socket._idle = true;
+      if (server.keepAliveTimeout > 0 && !socket.destroyed) rest = setTimeout(() => socket.destroy(), server.keepAliveTimeout).unref();
+    }
   };
   const parser = new Parser(
     {
@@ -172,9 +213,11 @@ function serve(server: Server, socket: any): void {
         const message: any = (request = new IncomingMessage(socket));
         Object.assign(message, { method: line[1], url: line[2], rawHeaders, httpVersion: `1.${line[3]}`, httpVersionMinor: Number(line[3]) });
         socket._idle = false;
+        headed = true;
         const isUpgrade = /\bupgrade\b/i.test(message.headers.connection ?? "") && message.headers.upgrade !== undefined;
         if ((isUpgrade || line[1] === "CONNECT") && server.listenerCount(line[1] === "CONNECT" ? "connect" : "upgrade") > 0) {
           socket.removeListener("data", onData);
+          began = 0;
           message.complete = true;
           message.push(null);
           queueTick(() => server.emit(line[1] === "CONNECT" ? "connect" : "upgrade", message, socket, parser.rest));
@@ -207,6 +250,7 @@ function serve(server: Server, socket: any): void {
       end(trailers) {
         const message: any = request;
         if (!message) return;
+        began = 0;
         message.complete = true;
         message.rawTrailers = trailers;
         message.push(null);
@@ -217,11 +261,14 @@ function serve(server: Server, socket: any): void {
   const fail = (error: any) => {
     if (server.listenerCount("clientError") > 0) server.emit("clientError", error, socket);
     else if (!socket.destroyed) {
-      const status = error?.code === "HPE_HEADER_OVERFLOW" ? "431 Request Header Fields Too Large" : "400 Bad Request";
-      socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`);
+      const status = STATUS_OF[error?.code] ?? 400;
+      socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`, () => socket.destroy());
+      leave();
     }
   };
   const onData = (bytes: Buffer) => {
+    clearTimeout(rest);
+    if (began === 0) [began, headed] = [elapsedMs() || 1, false];
     try {
       parser.execute(bytes);
     } catch (error) {
@@ -242,5 +289,8 @@ function serve(server: Server, socket: any): void {
     leave();
     socket.end();
   });
-  socket.on("close", leave);
+  socket.on("close", () => {
+    clearTimeout(rest);
+    leave();
+  });
 }
