@@ -161,6 +161,11 @@ fn requests_to_models_and_what_comes_back_are_seen_as_in_pi() {
 }
 
 #[test]
+fn providers_made_by_pi_ai_find_their_keys_and_stream_functions_hand_requests_on() {
+    as_in_pi("native");
+}
+
+#[test]
 fn of_a_tool_that_returned_nothing_no_handler_hears() {
     as_in_pi("nothing");
 }

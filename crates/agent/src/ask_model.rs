@@ -10,7 +10,7 @@ use crate::message::{AssistantMessage, Block, Content, Message};
 use crate::models::{self, Credentials};
 use crate::one_reply::Listener;
 use crate::partial::{Partial, Step};
-use crate::provider::{Model, Provider, ProviderError, Request, RequestMessage, ToolDescription};
+use crate::provider::{ErrorKind, Model, Provider, ProviderError, Request, RequestMessage, ToolDescription};
 use crate::room::bytes_of;
 use crate::{context, control::VERDICT_TYPE};
 use pijs_hostcall::{CancelToken, ChunkSink, Output};
@@ -23,6 +23,9 @@ use tokio_util::sync::CancellationToken;
 
 /// What stands for a key of the session's in an extension: this, and the provider's name.
 const KEY_NAME: &str = "pijs-session-key:";
+
+/// Headers that stand for a key.
+const LETTING_IN: [&str; 3] = ["authorization", "x-api-key", "cf-aig-authorization"];
 
 /// A question on its way to the agent's thread.
 pub(crate) struct Question {
@@ -101,23 +104,27 @@ impl Agent {
         Ok(Message::Assistant(message).to_value())
     }
 
-    /// The model as the session knows it; one that it does not know only where the extension may speak to any
-    /// server, with the key that it gave.
+    /// The model as the session knows it, with what lets requests to it in; `elsewhere` is one of the extension's own, which
+    /// may speak to any server, with the key that it gave.
     async fn model_for(
         &self,
         model: &Model,
         options: &Value,
         elsewhere: bool,
     ) -> Result<Arc<dyn Provider>, ProviderError> {
-        let known = self.models.borrow().find(&model.provider, &model.id);
-        if let Some(known) = known {
-            return self.open_model(&known).await;
+        if !elsewhere {
+            let known = self.models.borrow().find(&model.provider, &model.id);
+            return self.open_model(known.as_ref().unwrap_or(model)).await;
         }
         let key = options.get("apiKey").and_then(Value::as_str).filter(|key| !key.starts_with(KEY_NAME));
-        let Some(key) = key.filter(|_| elsewhere) else { return self.open_model(model).await };
         let headers = options.get("headers").cloned().and_then(|headers| serde_json::from_value(headers).ok());
-        let credentials =
-            Credentials { key: Some(key.to_owned()), headers: headers.unwrap_or_default(), ..Credentials::default() };
+        let headers: BTreeMap<String, String> = headers.unwrap_or_default();
+        let lets_in = |name: &String| LETTING_IN.iter().any(|known| name.eq_ignore_ascii_case(known));
+        if key.is_none() && !headers.keys().any(lets_in) {
+            let message = format!("No API key for provider: {}", model.provider);
+            return Err(ProviderError::new(ErrorKind::Auth, message));
+        }
+        let credentials = Credentials { key: key.map(str::to_owned), headers, ..Credentials::default() };
         let limits = self.settings.borrow().provider.clone();
         models::open_http(model.clone(), credentials, &limits, &self.options.ambient)
     }
@@ -160,6 +167,7 @@ pub(crate) fn request(given: &Value, options: &Value) -> Request {
         system: system.join("\n\n"),
         messages,
         conversation,
+        transcript: Vec::new(),
         tools,
         thinking: options.get("reasoning").and_then(Value::as_str).filter(|level| *level != "off").map(str::to_owned),
         max_tokens: options.get("maxTokens").and_then(Value::as_u64),

@@ -213,11 +213,13 @@ impl Agent {
         }
         let told = transcript::held(&messages).unwrap_or_default();
         let forced = self.run_prompt.borrow().as_ref().and_then(|options| options.force_system_prompt.clone());
+        let transcript = transcript::projected(context::for_models(&messages), &told, forced.as_deref());
         let thinking = Some(self.control.thinking()).filter(|level| level != "off");
         let request = Request {
             system: forced.unwrap_or_else(|| transcript::text(&told)),
             messages: context::request_messages(&messages),
             conversation: context::conversation(&messages),
+            transcript,
             tools: told.tools_added.into_iter().filter_map(|tool| serde_json::from_value(tool).ok()).collect(),
             thinking,
             max_tokens: None,

@@ -14,6 +14,7 @@ use crate::provider::{
 use crate::work::Work;
 use async_stream::stream;
 use futures_util::{FutureExt, StreamExt};
+use pijs_host::PiProfile;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
@@ -52,8 +53,14 @@ impl Provider for ExtensionModel {
             .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
             .collect();
         // As the session has them: what has to be left out or repaired is known to whoever speaks to the server.
-        let messages: Vec<Value> = request.conversation.iter().map(Message::to_value).collect();
-        let mut payload = json!({"systemPrompt": request.system, "messages": messages, "tools": tools});
+        let said: Vec<Value> = request.conversation.iter().map(Message::to_value).collect();
+        let mut transcript: Vec<Value> = request.transcript.iter().map(Message::to_value).collect();
+        if transcript.is_empty() {
+            let head = json!({"role": "system", "content": request.system, "toolsAdded": tools, "timestamp": 0});
+            transcript = std::iter::once(head).chain(said.clone()).collect();
+        }
+        let mut payload =
+            json!({"systemPrompt": request.system, "messages": said, "tools": tools, "transcript": transcript});
         if let Some(level) = &request.thinking {
             payload["reasoning"] = json!(level);
         }
@@ -124,7 +131,7 @@ impl Agent {
         let call = ModelCall {
             provider: &model.provider,
             model: model.to_value(),
-            context: context_value(&payload, self.now()),
+            context: context_value(payload, self.extensions.profile()),
             options,
             cancel,
             on_event: Box::new(move |event| match event.get("type").and_then(Value::as_str) {
@@ -163,15 +170,13 @@ impl Agent {
     }
 }
 
-/// pi's context: the system prompt and the tools stand in a message of their own, and beside the messages
-/// for functions that read them there.
-fn context_value(payload: &Value, timestamp: u64) -> Value {
-    let part = |key: &str| payload.get(key).cloned().unwrap_or_default();
-    let head =
-        json!({"role": "system", "content": part("systemPrompt"), "toolsAdded": part("tools"), "timestamp": timestamp});
-    let mut messages = vec![head];
-    messages.extend(payload.get("messages").and_then(Value::as_array).into_iter().flatten().cloned());
-    json!({"systemPrompt": part("systemPrompt"), "tools": part("tools"), "messages": messages})
+/// pi's context: its messages tell the prompt and the tools, too; they stood beside the messages in earlier versions.
+fn context_value(mut payload: Value, profile: PiProfile) -> Value {
+    let mut part = |key: &str| payload.get_mut(key).map(Value::take).unwrap_or_default();
+    if profile.hears_system_messages() {
+        return json!({"messages": part("transcript")});
+    }
+    json!({"systemPrompt": part("systemPrompt"), "messages": part("messages"), "tools": part("tools")})
 }
 
 /// Reads pi's `AssistantMessageEvent`s.
@@ -291,8 +296,7 @@ fn signature(event: &Value) -> Option<ProviderEvent> {
 }
 
 /// Members of a reply that the session has of itself.
-const OWN: [&str; 9] =
-    ["role", "content", "api", "provider", "model", "stopReason", "errorMessage", "timestamp", "rawStopReason"];
+const OWN: [&str; 7] = ["role", "content", "provider", "model", "stopReason", "errorMessage", "timestamp"];
 
 /// What a whole reply says beside its blocks and its end.
 fn rest(message: &Value) -> Option<ProviderEvent> {

@@ -304,7 +304,8 @@ impl Extensions for HostExtensions {
             let value = returned(provider, answer)?;
             let headers = value.get("headers").cloned().and_then(|headers| serde_json::from_value(headers).ok());
             let key = value.get("apiKey").and_then(Value::as_str).filter(|key| !key.is_empty()).map(str::to_owned);
-            Ok(Credentials { key, headers: headers.unwrap_or_default(), ..Credentials::default() })
+            let base_url = value.get("baseUrl").and_then(Value::as_str).map(str::to_owned);
+            Ok(Credentials { key, headers: headers.unwrap_or_default(), base_url })
         }
         .boxed_local()
     }

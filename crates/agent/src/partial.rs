@@ -268,6 +268,10 @@ impl Partial {
         if let Some(usage) = usage {
             self.message.usage = usage;
         }
+        // A stream function may hand a request on to a client of another API.
+        if let Some(Value::String(api)) = members.shift_remove("api") {
+            self.message.api = api;
+        }
         self.message.extra.extend(members);
     }
 

@@ -269,6 +269,7 @@ impl Agent {
             system: self.words().summaries.system.clone(),
             messages: vec![RequestMessage::user(prompt.clone())],
             conversation: vec![Message::user(prompt, self.now())],
+            transcript: Vec::new(),
             tools: Vec::new(),
             thinking: Some(self.control.thinking()).filter(|level| level != "off"),
             max_tokens: Some(limit),

@@ -58,6 +58,19 @@ pub(crate) fn held(messages: &[Message]) -> Option<SystemMessage> {
     holds(messages.iter().filter_map(system))
 }
 
+/// What is sent where a prompt is forced for a run: one system message in front, with the tools there are.
+pub(crate) fn projected(messages: Vec<Message>, told: &SystemMessage, forced: Option<&str>) -> Vec<Message> {
+    let Some(forced) = forced else { return messages };
+    let head = SystemMessage {
+        content: Content::Text(forced.to_owned()),
+        timestamp: told.timestamp,
+        tools_added: told.tools_added.clone(),
+        ..SystemMessage::default()
+    };
+    let said = messages.into_iter().filter(|message| system(message).is_none());
+    std::iter::once(Message::System(head)).chain(said).collect()
+}
+
 /// The system message that a message is.
 pub(crate) fn system(message: &Message) -> Option<&SystemMessage> {
     match message {

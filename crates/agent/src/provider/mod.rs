@@ -113,6 +113,9 @@ pub struct Request {
     /// The same as the session has it, before anything was left out or repaired for a provider: user messages (also
     /// for what extensions and shell commands said), replies and tool results.
     pub conversation: Vec<Message>,
+    /// The same with the system messages that tell prompt and tools, where they were told; empty where these stand in
+    /// `system` and `tools` alone.
+    pub transcript: Vec<Message>,
     /// What it may call.
     pub tools: Vec<ToolDescription>,
     /// Thinking level; `None` is `off`.

@@ -1,16 +1,39 @@
 /**
- * `pi:pi/accounts`: log-ins that a provider of this extension brings (`oauth` of its configuration).
+ * `pi:pi/accounts`: log-ins that a provider of this extension brings: `oauth` of its configuration, or of the `auth` of a
+ * provider of pi-ai.
  *
  * What comes of a log-in is kept by the host, which hands it back before a request is made.
  */
 
 import { uiOfSession } from "pi:pi/ui";
 import { AbortController } from "pi:web/abort";
+import type { AbortSignal } from "pi:web/abort";
 
 type Config = Record<string, any>;
 
-/** pi's credential: a log-in with what its extension keeps there, or a key that a person gave. */
+/** pi's `Credential`: a log-in with what its extension keeps there, or a key that a person gave. */
 export type Stored = { type: "oauth"; [member: string]: any } | { type: "api_key"; key: string };
+
+/** pi's `ModelAuth`: what a request carries. */
+export interface ModelAuth {
+  apiKey?: string | undefined;
+  headers?: Record<string, string | null>;
+  baseUrl?: string;
+}
+
+/** pi's `AuthInteraction`: how a log-in asks and tells. */
+interface Interaction {
+  prompt(prompt: Config): Promise<string>;
+  notify(event: Config): void;
+  signal: AbortSignal;
+}
+
+/** pi's `OAuthAuth`. */
+export interface OAuth {
+  login(interaction: Interaction): Promise<unknown>;
+  refresh(credential: Stored, signal: AbortSignal): Promise<unknown>;
+  toAuth(credential: Stored): ModelAuth | Promise<ModelAuth>;
+}
 
 /** What is stored for each provider, as the host said last. */
 const stored = new Map<string, Stored>();
@@ -22,14 +45,34 @@ export function takeStored(provider: string, credential: Stored | null | undefin
   else stored.delete(provider);
 }
 
-/** The key that a credential stands for. */
-export function keyOf(credential: Stored, oauth: Config | undefined): string | undefined {
-  if (credential.type === "api_key") return credential.key;
-  return typeof oauth?.getApiKey === "function" ? String(oauth.getApiKey({ ...credential })) : undefined;
+/** The `oauth` of a configuration in the form of pi-ai. */
+export function adapted(oauth: Config): OAuth {
+  return {
+    login: ({ prompt, notify, signal }) =>
+      oauth.login({
+        onAuth: (info: Config) => notify({ type: "auth_url", ...info }),
+        onDeviceCode: (info: Config) => notify({ type: "device_code", ...info }),
+        onProgress: (message: string) => notify({ type: "progress", message }),
+        onPrompt: (asked: Config) => prompt({ type: "text", ...asked }),
+        onManualCodeInput: () => prompt({ type: "manual_code", message: "Paste the authorization code" }),
+        onSelect: (asked: Config) => prompt({ type: "select", ...asked }),
+        signal,
+      }),
+    refresh: (credential, signal) => oauth.refreshToken({ ...credential }, signal),
+    toAuth: (credential) => ({ apiKey: String(oauth.getApiKey({ ...credential })) }),
+  };
+}
+
+/** What an event of a log-in says to the person. */
+function wordsOf(event: Config): string {
+  if (event.type === "auth_url") return `Open this page to log in: ${event.url}${event.instructions ? `\n${event.instructions}` : ""}`;
+  if (event.type === "device_code") return `Open ${event.verificationUri} and enter the code ${event.userCode}`;
+  const links = (event.links ?? []).map(({ url, label }: Config) => `\n${label ? `${label}: ` : ""}${url}`);
+  return `${event.message}${links.join("")}`;
 }
 
 /** Runs a log-in: what it asks and tells is shown by dialogs of the session. */
-export async function logIn(oauth: Config): Promise<unknown> {
+export async function logIn(oauth: OAuth): Promise<unknown> {
   const ui = uiOfSession();
   const over = new AbortController();
   let giveUp!: () => void;
@@ -42,9 +85,8 @@ export async function logIn(oauth: Config): Promise<unknown> {
   /** Ends the dialog that is shown while the extension waits for somebody else. */
   let stopWaiting = (): void => {};
 
-  const waitFor = (text: string): void => {
+  const waitFor = (): void => {
     stopWaiting();
-    ui.notify(text);
     const shown = new AbortController();
     stopWaiting = () => shown.abort();
     over.signal.addEventListener("abort", stopWaiting);
@@ -52,30 +94,33 @@ export async function logIn(oauth: Config): Promise<unknown> {
       if (!shown.signal.aborted) giveUp();
     });
   };
-  const asked = async <T>(show: (options: { signal: any }) => Promise<T | undefined>): Promise<T> => {
-    stopWaiting();
-    const answer = await show({ signal: over.signal });
-    if (answer !== undefined) return answer;
-    // Nobody waits for an answer once the log-in is over.
-    if (over.signal.aborted) return new Promise<never>(() => {});
-    giveUp();
-    throw new Error("Login cancelled");
-  };
-  const callbacks = {
-    onAuth: ({ url, instructions }: Config) => waitFor(`Open this page to log in: ${url}${instructions ? `\n${instructions}` : ""}`),
-    onDeviceCode: ({ userCode, verificationUri }: Config) => waitFor(`Open ${verificationUri} and enter the code ${userCode}`),
-    onProgress: (message: string) => ui.notify(message),
-    onPrompt: ({ message, placeholder }: Config) => asked((options) => ui.input(message, placeholder, options)),
-    onManualCodeInput: () => asked((options) => ui.input("Paste the authorization code", undefined, options)),
-    async onSelect({ message, options: choices }: { message: string; options: { id: string; label: string }[] }) {
-      const labels = choices.map(({ label }) => label);
-      const label = await asked((options) => ui.select(message, labels, options));
-      return choices.find((choice) => choice.label === label)?.id;
+  const interaction: Interaction = {
+    notify(event) {
+      ui.notify(wordsOf(event));
+      if (event.type === "auth_url" || event.type === "device_code") waitFor();
+    },
+    async prompt({ type, message, placeholder, options: choices, signal: withdrawn }) {
+      stopWaiting();
+      const dialog = new AbortController();
+      for (const signal of [over.signal, withdrawn]) signal?.addEventListener("abort", () => dialog.abort());
+      const options = { signal: dialog.signal };
+      if (type === "select") {
+        const label = await ui.select(message, choices.map((choice: Config) => choice.label), options);
+        const chosen = choices.find((choice: Config) => choice.label === label);
+        if (chosen !== undefined) return chosen.id;
+      } else {
+        const text = await ui.input(message, placeholder, options);
+        if (text !== undefined) return text;
+      }
+      // Nobody waits for an answer once the log-in is over.
+      if (over.signal.aborted) return new Promise<never>(() => {});
+      if (!withdrawn?.aborted) giveUp();
+      throw new Error("Login cancelled");
     },
     signal: over.signal,
   };
   try {
-    return await Promise.race([oauth.login(callbacks), givenUp]);
+    return await Promise.race([oauth.login(interaction), givenUp]);
   } finally {
     over.abort();
   }

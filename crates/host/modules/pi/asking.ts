@@ -8,6 +8,7 @@
 
 import { call } from "pi:hostcall";
 import { modelRegistry } from "pi:pi/models";
+import { isRegistered, isStreaming } from "pi:pi/providers";
 import { withoutSystemMessages } from "pi:pi/transcript";
 import type { Context } from "pi:pi/transcript";
 import type { AbortSignal } from "pi:web/abort";
@@ -76,10 +77,14 @@ function take(partial: any, event: ReplyEvent): ReplyEvent {
   return { ...rest, ...(type === "toolcall_end" ? { toolCall } : {}), partial };
 }
 
-/** Whether a model is the extension's own: the session does not know it, and the key for it was given. */
+/**
+ * Whether a model is the extension's own. With a key that was given for it that is one of a provider that it registered, or
+ * one that the session does not know; without, one whose stream function asks by a client of pi's.
+ */
 function isOwn({ provider, id }: Model, { apiKey }: AskOptions): boolean {
-  if (typeof apiKey !== "string" || apiKey.startsWith(KEY_NAME)) return false;
-  return modelRegistry.find(provider, id) === undefined;
+  if (typeof apiKey !== "string") return isStreaming(provider);
+  if (apiKey.startsWith(KEY_NAME)) return false;
+  return isRegistered(provider) || modelRegistry.find(provider, id) === undefined;
 }
 
 /** Sends a request. `onEvent` hears of the pieces; without it the reply comes in one. */

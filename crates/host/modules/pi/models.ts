@@ -10,12 +10,11 @@
 
 import { send, state } from "pi:engine";
 import { call, callSync } from "pi:hostcall";
-import { storedFor } from "pi:pi/accounts";
 import { KEY_NAME, complete, stream } from "pi:pi/asking";
 import type { Model } from "pi:pi/asking";
 import { ofThisPi } from "pi:pi/profile";
 import { sessionRuntimeOf } from "pi:pi/session-runtime";
-import { authOf, configOf, forget, isWithdrawn, localModels, nativeOf, offerProvider, statusOf } from "pi:pi/providers";
+import { authOf, bringsKey, configOf, forget, isWithdrawn, localModels, nativeOf, offerProvider, ownAuth, statusOf } from "pi:pi/providers";
 
 export { KEY_NAME };
 export type { Model };
@@ -116,15 +115,19 @@ const registry = {
   hasConfiguredAuth: (model: Model): boolean => isConfigured(model.provider),
 
   async getApiKeyAndHeaders(model: Model): Promise<object> {
-    const own = configOf(model.provider);
-    if (own && (typeof own.apiKey === "string" || storedFor(model.provider))) return authOf(model.provider, own, model.id);
+    if (bringsKey(model.provider)) return authOf(model.provider, model.id);
     if (!isConfigured(model.provider)) return { ok: true, headers: undefined };
     return { ok: true, apiKey: `${KEY_NAME}${model.provider}`, headers: model.headers, env: undefined };
   },
-  getApiKeyForProvider: async (provider: string): Promise<string | undefined> =>
-    isConfigured(provider) ? `${KEY_NAME}${provider}` : undefined,
-  getProviderAuth: async (provider: string): Promise<object | undefined> =>
-    isConfigured(provider) ? { auth: { apiKey: `${KEY_NAME}${provider}` } } : undefined,
+  async getApiKeyForProvider(provider: string): Promise<string | undefined> {
+    const own = await ownAuth(provider);
+    return own ? own.apiKey : isConfigured(provider) ? `${KEY_NAME}${provider}` : undefined;
+  },
+  async getProviderAuth(provider: string): Promise<object | undefined> {
+    const own = await ownAuth(provider);
+    if (own) return { auth: own };
+    return isConfigured(provider) ? { auth: { apiKey: `${KEY_NAME}${provider}` } } : undefined;
+  },
 
   getProviderAuthStatus(provider: string): object {
     const status = catalogue().providers[provider]?.status ?? statusOf(configOf(provider) ?? {});

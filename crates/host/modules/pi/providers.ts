@@ -9,12 +9,13 @@
 
 import { facts, send, state } from "pi:engine";
 import { call, callSync } from "pi:hostcall";
-import { type Stored, keyOf, logIn, storedFor, takeStored } from "pi:pi/accounts";
+import { type ModelAuth, type OAuth, type Stored, adapted, logIn, storedFor, takeStored } from "pi:pi/accounts";
 import { issueHandle, withHandles } from "pi:pi/handles";
 import { builtinModels } from "pi:pi/models";
 import { hasTemplates } from "pi:pi/profile";
+import { sendError } from "pi:pi/errors";
 import { refreshThrough } from "pi:pi/refreshing";
-import { AbortSignal } from "pi:web/abort";
+import { AbortController, AbortSignal } from "pi:web/abort";
 
 type Config = Record<string, any>;
 
@@ -62,11 +63,22 @@ function lacking(provider: string, config: Config): string | undefined {
 }
 
 /** Objects of pi-ai that were registered as they are. */
-const natives = new Map<string, object>();
+const natives = new Map<string, Config>();
+/** Those of them whose `auth` has said that there is a key. */
+const withKey = new WeakSet<object>();
 
 /** What was registered here under a name. */
 export const configOf = (name: string): Config | undefined => (natives.has(name) ? undefined : registered.get(name));
 export const nativeOf = (name: string): object | undefined => natives.get(name);
+/** Whether a provider was registered here, in either form. */
+export const isRegistered = (name: string): boolean => registered.has(name);
+/** Whether a provider brings its key, or somebody stored one for it. */
+export const bringsKey = (name: string): boolean =>
+  typeof registered.get(name)?.apiKey === "string" || withKey.has(natives.get(name) ?? {}) || storedFor(name) !== undefined;
+
+/** How many stream functions of each provider are at work. */
+const streaming = new Map<string, number>();
+export const isStreaming = (name: string): boolean => (streaming.get(name) ?? 0) > 0;
 
 /** Sends what a provider is now. */
 type Offer = (spec: { kind: string }) => void;
@@ -86,6 +98,48 @@ export function offerProvider(provider: string | Config, config: Config, offer: 
   const name = String(provider?.id);
   natives.set(name, provider);
   offer(providerSpec(name, nativeConfig(provider), offer));
+  void lookForKey(name, provider, offer);
+}
+
+/** What a native provider finds its key with. */
+const surroundings = {
+  async env(name: string): Promise<string | undefined> {
+    try {
+      return callSync("env", "env", { op: "get", names: [name] }).output.values?.[name] || undefined;
+    } catch {
+      // Refused: then it is not there.
+      return undefined;
+    }
+  },
+  async fileExists(path: string): Promise<boolean> {
+    try {
+      callSync("fs", "read", { op: "access", path: path.replace(/^~(?=\/|$)/, facts.homedir) });
+      return true;
+    } catch {
+      return false;
+    }
+  },
+};
+
+/** What its `auth` is asked with: what a person stored, if it is a key. */
+function asking(name: string): object {
+  const known = storedFor(name);
+  const credential = known?.type === "api_key" ? known : undefined;
+  return { ctx: surroundings, credential, signal: new AbortController().signal };
+}
+
+/** Offers a native provider again once its `auth` has found a key. */
+async function lookForKey(name: string, provider: Config, offer: Offer): Promise<void> {
+  const key = provider.auth?.apiKey;
+  if (key === undefined) return;
+  try {
+    const found = await (typeof key.check === "function" ? key.check(asking(name)) : key.resolve(asking(name)));
+    if (found === undefined || natives.get(name) !== provider) return;
+    withKey.add(provider);
+    offer(providerSpec(name, {}, offer));
+  } catch (error) {
+    sendError(error, "register_provider");
+  }
 }
 
 /** The list of a native provider as it is now. */
@@ -101,7 +155,8 @@ function nativeConfig(provider: Config): Config {
   return {
     name: provider.name,
     baseUrl: provider.baseUrl ?? models?.[0]?.baseUrl ?? "http://localhost",
-    apiKey: provider.apiKey ?? "native",
+    apiKey: provider.apiKey ?? (provider.auth === undefined ? "native" : undefined),
+    ...(provider.auth?.oauth ? { oauth: { name: provider.auth.oauth.name, login: provider.auth.oauth.login } } : {}),
     api: (typeof provider.api === "string" ? provider.api : models?.[0]?.api) ?? String(provider.id),
     models,
     ...(typeof streamSimple === "function" ? { streamSimple: streamSimple.bind(provider.api ?? provider) } : {}),
@@ -156,7 +211,7 @@ function providerSpec(name: string, config: Config, offer: Offer, counts = true)
     kind: "provider",
     name,
     config: withHandles(shown(name, merged, offer)),
-    configured: isConfigured(merged),
+    configured: isConfigured(merged) || withKey.has(natives.get(name) ?? merged),
     credentials: issueHandle((model?: { headers?: Record<string, string> }) => credentials(name, merged, model?.headers)),
     account: issueHandle((question: Question) => account(name, question, offer)),
   };
@@ -171,12 +226,32 @@ function providerSpec(name: string, config: Config, offer: Offer, counts = true)
 type Question = { op: "log_in" } | { op: "renew"; stored: Stored } | { op: "stored"; stored: Stored | null };
 
 function account(name: string, question: Question, offer: Offer): unknown {
+  if (question.op === "stored") {
+    takeStored(name, question.stored);
+    projectModels(name, registered.get(name)?.oauth, offer);
+    return undefined;
+  }
+  const oauth = oauthOf(name);
+  if (oauth === undefined) throw new Error(`the provider ${name} has no log-in`);
+  return question.op === "log_in" ? logIn(oauth) : oauth.refresh(question.stored, AbortSignal.timeout(RENEW_TIME_MS));
+}
+
+/** The log-in of a provider, whichever way it was registered. */
+function oauthOf(name: string): OAuth | undefined {
+  const native = natives.get(name);
+  if (native !== undefined) return native.auth?.oauth;
   const oauth = registered.get(name)?.oauth;
-  if (question.op === "log_in") return logIn(oauth);
-  if (question.op === "renew") return oauth.refreshToken({ ...question.stored }, AbortSignal.timeout(RENEW_TIME_MS));
-  takeStored(name, question.stored);
-  projectModels(name, oauth, offer);
-  return undefined;
+  return oauth && adapted(oauth);
+}
+
+/** What lets a request in: what is stored comes first, then what the provider brings along. */
+async function authFor(name: string, config: Config): Promise<ModelAuth> {
+  const known = storedFor(name);
+  if (known?.type === "oauth") return (await oauthOf(name)?.toAuth(known)) ?? {};
+  const native = natives.get(name)?.auth?.apiKey;
+  if (native !== undefined) return (await native.resolve(asking(name)))?.auth ?? {};
+  if (known !== undefined) return { apiKey: known.key };
+  return { apiKey: typeof config.apiKey === "string" ? await valueOf(config.apiKey) : undefined };
 }
 
 /** Renewing takes no longer; pi's figure. */
@@ -287,13 +362,14 @@ async function valueOf(text: string): Promise<string | undefined> {
 interface Credentials {
   apiKey: string | undefined;
   headers: Record<string, string>;
+  /** Where the key is good, when that is another place than the model's. */
+  baseUrl: string | undefined;
 }
 
 /** Key and headers of a request: those of all its models first, the key as one, then those of the model. */
 export async function credentials(name: string, config: Config, ofModel: Record<string, string> = {}): Promise<Credentials> {
-  const known = storedFor(name);
-  const stored = known && keyOf(known, config.oauth);
-  const apiKey = stored ?? (typeof config.apiKey === "string" ? await valueOf(config.apiKey) : undefined);
+  const auth = await authFor(name, config);
+  const { apiKey, baseUrl } = auth;
   const headers: Record<string, string> = {};
   const add = async (given: Record<string, unknown> = {}): Promise<void> => {
     for (const [name, value] of Object.entries(given)) {
@@ -302,18 +378,31 @@ export async function credentials(name: string, config: Config, ofModel: Record<
     }
   };
   await add(config.headers);
+  for (const [header, value] of Object.entries(auth.headers ?? {})) {
+    if (typeof value === "string") headers[header] = value;
+  }
   if (config.authHeader && apiKey !== undefined) headers.Authorization = `Bearer ${apiKey}`;
   await add(ofModel);
+  return { apiKey, headers, baseUrl };
+}
+
+/** The same for a provider that was registered here and brings its key. */
+export async function ownAuth(name: string): Promise<ModelAuth | undefined> {
+  const config = registered.get(name);
+  if (config === undefined || !bringsKey(name)) return undefined;
+  const { apiKey, headers } = await credentials(name, config);
   return { apiKey, headers };
 }
 
 /** What `getApiKeyAndHeaders` says of a provider that brings its key along, for one of its models. */
-export async function authOf(name: string, config: Config, modelId: string): Promise<object> {
+export async function authOf(name: string, modelId: string): Promise<object> {
+  const config = registered.get(name) ?? {};
   const { apiKey, headers } = await credentials(name, config, modelsIn(config).find(({ id }) => id === modelId)?.headers);
   if (apiKey !== undefined) {
     return { ok: true, apiKey, headers: Object.keys(headers).length === 0 ? undefined : headers, env: undefined };
   }
   const what = `Failed to resolve API key for provider "${name}"`;
+  if (typeof config.apiKey !== "string") return { ok: false, error: what };
   const names = variablesOf(config.apiKey);
   const plural = names.length === 1 ? "" : "s";
   const from = isCommand(config.apiKey)
@@ -331,7 +420,7 @@ function streamThrough(name: string, config: Config) {
     options: any,
     signal?: AbortSignal,
   ): Promise<void> {
-    const { apiKey, headers } = await credentials(name, config, ofModel);
+    const { apiKey, headers, baseUrl } = await credentials(name, config, ofModel);
     const ask = (question: object): Promise<unknown> =>
       new Promise((resolve) => {
         const number = ++questions;
@@ -352,13 +441,19 @@ function streamThrough(name: string, config: Config) {
         await ask({ type: "response", status: response?.status ?? 200, headers: plain(response?.headers ?? {}) });
       },
     };
-    const events = await config.streamSimple({ ...model, headers: undefined }, context, settings);
-    let counted: string | undefined;
-    for await (const event of events) {
-      // Only what is new crosses: the host keeps the rest itself.
-      const usage = JSON.stringify(event?.partial?.usage);
-      this.update(withoutPartial(event, usage !== counted));
-      counted = usage;
+    streaming.set(name, (streaming.get(name) ?? 0) + 1);
+    try {
+      const moved = baseUrl === undefined ? {} : { baseUrl };
+      const events = await config.streamSimple({ ...model, ...moved, headers: undefined }, context, settings);
+      let counted: string | undefined;
+      for await (const event of events) {
+        // Only what is new crosses: the host keeps the rest itself.
+        const usage = JSON.stringify(event?.partial?.usage);
+        this.update(withoutPartial(event, usage !== counted));
+        counted = usage;
+      }
+    } finally {
+      streaming.set(name, streaming.get(name)! - 1);
     }
   };
 }
