@@ -1,6 +1,6 @@
 //! What a call of a host function means: file, program, server.
 
-use super::bindings::{Text, text_of};
+use super::bindings::{Bindings, Text, text_of};
 use super::uses::Uses;
 use swc_core::ecma::ast::{Expr, ExprOrSpread, Lit};
 
@@ -74,5 +74,20 @@ pub(super) fn is_global_object(arguments: &[ExprOrSpread]) -> bool {
             _ => false,
         },
         _ => false,
+    }
+}
+
+/// What stands for `Function("return this")`, and for `(0, eval)("this")`.
+pub(super) fn global_object(callee: &Expr, arguments: &[ExprOrSpread], bindings: &Bindings) -> Option<&'static str> {
+    let is_global =
+        |expr: &Expr, name: &str| matches!(expr, Expr::Ident(ident) if ident.sym == *name && bindings.is_global(ident));
+    let is_this =
+        |argument: &ExprOrSpread| matches!(&*argument.expr, Expr::Lit(Lit::Str(text)) if text_of(text) == "this");
+    match callee {
+        Expr::Seq(sequence) => {
+            let is_eval = sequence.exprs.last().is_some_and(|last| is_global(last, "eval"));
+            (is_eval && matches!(arguments, [only] if is_this(only))).then_some("globalThis")
+        }
+        callee => (is_global(callee, "Function") && is_global_object(arguments)).then_some(GLOBAL_OBJECT),
     }
 }

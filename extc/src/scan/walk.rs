@@ -52,6 +52,9 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         let Growing { edits: more, insertions } = growing::growing(&parsed, &names.bindings);
         edits.extend(more);
         edits.extend(constants::assigned(&parsed));
+        if options.dependency {
+            edits.extend(written::other_names(&parsed, &names.bindings));
+        }
         edits.extend(umd::given(&parsed, &names.bindings));
         let edits = super::joined(edits, helpers::own_names(&parsed, unresolved));
         let awaits = awaits::awaits(&parsed);
@@ -315,6 +318,10 @@ impl Walker<'_> {
         }
     }
 
+    fn is_written(&self, arguments: Option<&[ExprOrSpread]>) -> bool {
+        arguments.is_some_and(|arguments| written::is_written(arguments, self.options.dependency))
+    }
+
     fn created(&self, ident: &Ident) -> bool {
         self.names.created.contains(&ident.to_id())
     }
@@ -354,13 +361,15 @@ impl Walker<'_> {
             call.args.visit_with(self);
             return true;
         }
+        if let Some(text) = calls::global_object(callee, &call.args, bindings) {
+            self.edit(call.span, text);
+            return true;
+        }
         if let Expr::Ident(ident) = callee
             && bindings.is_global(ident)
         {
             match &*ident.sym {
-                "Function" if calls::is_global_object(&call.args) => {
-                    self.edit(call.span, calls::GLOBAL_OBJECT);
-                }
+                "Function" if self.is_written(Some(&call.args)) => self.edit(ident.span, written::INTERPRET),
                 "eval" | "Function" => {
                     let at = self.at(call.span);
                     self.findings.eval(&ident.sym, at);
@@ -457,7 +466,7 @@ impl Visit for Walker<'_> {
         let at = self.at(new.span);
         if self.is_global(&new.callee, "Function") && new.args.as_deref().is_some_and(calls::is_global_object) {
             self.edit(new.span, calls::GLOBAL_OBJECT);
-        } else if self.is_global(&new.callee, "Function") && new.args.as_deref().is_some_and(written::is_written) {
+        } else if self.is_global(&new.callee, "Function") && self.is_written(new.args.as_deref()) {
             self.edit(new.callee.span(), written::INTERPRET);
         } else if self.is_global(&new.callee, "Function") {
             self.findings.eval("new Function", at);

@@ -2,15 +2,15 @@
  * `pi:web/interpret`: functions from text, for libraries that write code and have it compiled.
  *
  * A realm has no compiler: `eval` and `new Function` throw, and stay so. Ajv turns each schema into the text of a function
- * and calls `new Function`; `extc` knows that call and puts the one of this module in its place. The text is read and
- * carried out here, by code that the realm has anyway, so it can do what the extension that wrote it can do. It takes some
- * fifty times as long as compiled code, which is right for a schema that is asked now and then.
+ * and calls `new Function`, and makers of templates do so, too; `extc` puts the function of this module in the place of such
+ * a call. The text is read and carried out here, by code that the realm has anyway, so it can do what the extension that
+ * wrote it can do. It takes some hundred times as long as compiled code, which is right for a schema that is asked now and then.
  *
  * ```text
  * text → tokens → nodes (parser, reader) → steps (code, waits) and expressions → a function (functions, machine)
  * ```
  *
- * Understood is the language without classes, generators, `with`, modules and tagged templates; those are a `SyntaxError`.
+ * Understood is the language without classes, generators, modules and tagged templates; those are a `SyntaxError`.
  */
 
 import { Code } from "pi:web/interpret/code";

@@ -286,6 +286,14 @@ export class Code implements Place {
       case "switch":
         yield this.#within(statement.scope, () => this.#switch(statement));
         return;
+      case "with": {
+        const slot = statement.scope.take();
+        const read = this.value(statement.of);
+        this.run((values) => (values[slot] = objectOf(read(values))));
+        statement.scope.object = slot;
+        yield this.#within(statement.scope, () => this.#statement(statement.body));
+        return;
+      }
       case "try":
         yield this.#try(statement);
     }
@@ -571,6 +579,11 @@ export class Code implements Place {
     this.jump(to);
     this.here(past!);
   }
+}
+
+function objectOf(value: unknown): object {
+  if (value === undefined || value === null) throw new TypeError("Cannot convert undefined or null to object");
+  return Object(value);
 }
 
 function* keysOf(object: object): Generator<string> {

@@ -61,7 +61,35 @@ function slotOf(place: Place, scope: Scope, slot: number): Read {
   };
 }
 
+/** Whether a name means a member of an object that is in `with`. */
+function has(object: any, name: string): boolean {
+  return name in object && !object[Symbol.unscopables]?.[name];
+}
+
+/** The object in `with` that has the name; `undefined` where none is, or none can be. */
+function holder(place: Place, name: string): Read | undefined {
+  const reads = place.scope.objects(name).map((scope) => slotOf(place, scope, scope.object));
+  if (reads.length === 0) return undefined;
+  return (v) => {
+    for (const read of reads) {
+      const object = read(v);
+      if (has(object, name)) return object;
+    }
+    return undefined;
+  };
+}
+
 function name(place: Place, node: Node & { t: "name" }): Read {
+  const from = holder(place, node.name);
+  const read = declared(place, node);
+  if (from === undefined) return read;
+  return (v) => {
+    const object = from(v);
+    return object === undefined ? read(v) : object[node.name];
+  };
+}
+
+function declared(place: Place, node: Node & { t: "name" }): Read {
   const text = node.name;
   const binding = place.scope.find(text);
   if (binding === undefined) {
@@ -84,29 +112,39 @@ function name(place: Place, node: Node & { t: "name" }): Read {
   };
 }
 
+function writeName(place: Place, name: string, first: boolean): Write {
+  const binding = place.scope.find(name);
+  if (binding === undefined) {
+    return (_, value) => {
+      if (place.strict && !(name in globals)) throw new ReferenceError(`${name} is not defined`);
+      globals[name] = value;
+    };
+  }
+  if (binding.kind === "const" && !first) {
+    return () => {
+      throw new TypeError("Assignment to constant variable.");
+    };
+  }
+  const { slot } = binding;
+  const far = distance(place.scope, binding.scope);
+  if (far === 0) return (v, value) => void (v[slot] = value);
+  return (v, value) => {
+    for (let up = 0; up < far; up++) v = v[0];
+    v[slot] = value;
+  };
+}
+
 /** How a name or a member is given a value; `first` for the declaration. */
 export function write(place: Place, target: Node, first = false): Write {
   switch (target.t) {
     case "name": {
-      const binding = place.scope.find(target.name);
-      if (binding === undefined) {
-        const { name } = target;
-        return (_, value) => {
-          if (place.strict && !(name in globals)) throw new ReferenceError(`${name} is not defined`);
-          globals[name] = value;
-        };
-      }
-      if (binding.kind === "const" && !first) {
-        return () => {
-          throw new TypeError("Assignment to constant variable.");
-        };
-      }
-      const { slot } = binding;
-      const far = distance(place.scope, binding.scope);
-      if (far === 0) return (v, value) => void (v[slot] = value);
+      const to = writeName(place, target.name, first);
+      const from = first ? undefined : holder(place, target.name);
+      if (from === undefined) return to;
       return (v, value) => {
-        for (let up = 0; up < far; up++) v = v[0];
-        v[slot] = value;
+        const object = from(v);
+        if (object === undefined) to(v, value);
+        else object[target.name] = value;
       };
     }
     case "member": {
@@ -258,10 +296,12 @@ function invoke(place: Place, node: Node & { t: "call" }): Read {
     };
   }
   const read = expression(place, callee);
+  const from = callee.t === "name" ? holder(place, callee.name) : undefined;
   return (v) => {
+    const self = from?.(v);
     const called = read(v);
     if (check(called)) throw NOTHING;
-    return apply(called, undefined, args(v));
+    return apply(called, self, args(v));
   };
 }
 
@@ -292,7 +332,8 @@ function unary(place: Place, node: Node & { t: "unary" }): Read {
   const { of, op } = node;
   if (op === "typeof" && of.t === "name" && place.scope.find(of.name) === undefined) {
     const { name } = of;
-    if (name !== "arguments") return () => typeof globals[name];
+    const from = holder(place, name) ?? (() => globals);
+    if (name !== "arguments") return (v) => typeof (from(v) ?? globals)[name];
   }
   if (op === "delete") {
     const inner = of.t === "chain" ? of.of : of;

@@ -51,6 +51,7 @@ export type Statement =
   | { t: "label"; label: string; body: Statement }
   | { t: "switch"; of: Node; scope: Scope; cases: { test: Node | undefined; body: Statement[] }[] }
   | { t: "try"; body: Statement; scope: Scope | undefined; caught: Node | undefined; handler: Statement | undefined; last: Statement | undefined }
+  | { t: "with"; of: Node; scope: Scope; body: Statement }
   | { t: "nothing" };
 
 export interface FunctionNode {
@@ -93,6 +94,8 @@ export class Scope {
   readonly looped: boolean;
   /** There is a function in it. */
   keeps = false;
+  /** Of `with`: where the object is whose members are names. */
+  object = 0;
   /** Of a function: how many slots its values take, the link to the enclosing ones included. */
   size = 1;
   /** Slots of what has no value before its declaration has run. */
@@ -134,6 +137,15 @@ export class Scope {
   /** A place among the values. */
   take(): number {
     return this.holder.size++;
+  }
+
+  /** The scopes of `with` between here and where `name` is declared. */
+  objects(name: string): Scope[] {
+    const found: Scope[] = [];
+    for (let scope: Scope | undefined = this; scope !== undefined && !scope.names.has(name); scope = scope.up) {
+      if (scope.object !== 0) found.push(scope);
+    }
+    return found;
   }
 
   /** Where the value of `name` is, here or further out. */

@@ -233,6 +233,13 @@ class Parser {
       case "break":
       case "continue":
         return this.#end({ t: token.text, label: reader.next.kind === "name" && !reader.next.fresh ? reader.name() : undefined });
+      case "with": {
+        const of = this.#head();
+        const scope = this.#enter();
+        const body: Statement = yield this.#statement();
+        this.scope = scope.up!;
+        return { t: "with", of, scope, body };
+      }
       case "switch":
         return yield this.#switch();
       case "try":
@@ -240,7 +247,6 @@ class Parser {
       case "debugger":
         return this.#end({ t: "nothing" });
       case "class":
-      case "with":
       case "import":
       case "export":
         failed(`'${token.text}' is not understood in code that is interpreted`);
