@@ -131,7 +131,8 @@ pub(super) fn first_line(text: &str) -> &str {
     text.split('\n').next().unwrap_or_default()
 }
 
-/// Messages as they are compared: without time, usage and provider; large images by their hash.
+/// Messages as they are compared: without time, usage and provider; large images by their hash, of what a system message
+/// tells the names.
 pub(super) fn message(message: &Value) -> Value {
     const LEFT_OUT: [&str; 11] = [
         "timestamp",
@@ -148,7 +149,22 @@ pub(super) fn message(message: &Value) -> Value {
     ];
     let Value::Object(members) = message else { return message.clone() };
     let kept = members.iter().filter(|(key, _)| !LEFT_OUT.contains(&key.as_str()));
-    kept.map(|(key, value)| (key.clone(), if key == "content" { content(value) } else { value.clone() })).collect()
+    let mut shown: Map<String, Value> =
+        kept.map(|(key, value)| (key.clone(), if key == "content" { content(value) } else { value.clone() })).collect();
+    if message["role"] == "system" {
+        let told = ["sections", "toolsAdded", "toolsRemoved"];
+        shown.extend(told.iter().filter_map(|key| Some(((*key).to_owned(), names(members.get(*key)?)))));
+    }
+    Value::Object(shown)
+}
+
+/// What a system message tells, by its names alone.
+fn names(told: &Value) -> Value {
+    match told {
+        Value::Object(sections) => sections.keys().cloned().collect(),
+        Value::Array(tools) => tools.iter().map(|tool| tool["name"].clone()).collect(),
+        other => other.clone(),
+    }
 }
 
 /// Content blocks with large images by their hash.
