@@ -28,13 +28,17 @@ const KEYWORDS = new Set([
   "finally", "for", "function", "if", "import", "in", "instanceof", "new", "null", "return", "super", "switch", "this", "throw", "true", "try",
   "typeof", "var", "void", "while", "with", "yield",
 ]);
-/** Longest first. */
-const MARKS = [
+/** By their first character, the longest first. */
+const MARKS: Record<string, string[]> = {};
+for (const mark of [
   ">>>=", "...", "===", "!==", "**=", "<<=", ">>=", ">>>", "&&=", "||=", "??=", "=>", "==", "!=", "<=", ">=", "&&", "||", "??", "?.", "++", "--",
   "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>", "**", "{", "}", "(", ")", "[", "]", ";", ",", "<", ">", "+", "-", "*", "/", "%",
   "&", "|", "^", "!", "~", "?", ":", "=", ".",
-];
+]) {
+  (MARKS[mark[0]!] ??= []).push(mark);
+}
 const CLOSES: Record<string, string> = { ")": "(", "]": "[", "}": "{" };
+const QUOTES: Record<string, true> = { '"': true, "'": true, "`": true };
 /** After these a statement or an operand begins, so `/` opens an expression. */
 const OPERAND_FOLLOWS = new Set(["case", "delete", "do", "else", "in", "instanceof", "new", "return", "throw", "typeof", "void", "await", "yield"]);
 /** Their parenthesis is no operand. */
@@ -42,6 +46,8 @@ const HEADS = new Set(["if", "while", "for", "with"]);
 const ESCAPES: Record<string, string> = { n: "\n", t: "\t", r: "\r", b: "\b", f: "\f", v: "\v", 0: "\0" };
 
 const SPACE = /(?:[\s\uFEFF]|\/\/[^\n\r\u2028\u2029]*|\/\*[^]*?\*\/)+/y;
+/** Nearly all names; where one goes on otherwise, the other expression reads it. */
+const PLAIN_NAME = /[A-Za-z$_][\w$]*/y;
 const NAME = /[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*/uy;
 const NUMBER = /(?:0[xX][\da-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?)n?/y;
 const STRING = /"(?:[^"\\\n\r]|\\[^])*"|'(?:[^'\\\n\r]|\\[^])*'/y;
@@ -100,6 +106,8 @@ class Tokens {
   }
 
   #skip(): void {
+    const code = this.source.charCodeAt(this.at);
+    if (code > 32 && code < 127 && code !== 47) return;
     SPACE.lastIndex = this.at;
     const space = SPACE.exec(this.source);
     if (space === null) return;
@@ -109,7 +117,7 @@ class Tokens {
 
   #next(): void {
     const first = this.source[this.at]!;
-    const name = this.#match(NAME);
+    const name = this.#name(first);
     if (name !== undefined) {
       // `a.in` is a member.
       const member = this.#last()?.text === "." || this.#last()?.text === "?.";
@@ -130,8 +138,15 @@ class Tokens {
     }
   }
 
+  #name(first: string): string | undefined {
+    if (first in MARKS || first in QUOTES) return undefined;
+    const name = this.#match(PLAIN_NAME);
+    const next = this.source.charCodeAt(this.at + (name?.length ?? 0));
+    return next > 126 ? this.#match(NAME) : name;
+  }
+
   #mark(): void {
-    let mark = MARKS.find((mark) => this.source.startsWith(mark, this.at)) ?? failed("Invalid or unexpected token");
+    let mark = MARKS[this.source[this.at]!]?.find((mark) => this.source.startsWith(mark, this.at)) ?? failed("Invalid or unexpected token");
     // `a ?.5 : b`
     if (mark === "?." && /\d/.test(this.source[this.at + 2] ?? "")) mark = "?";
     if (mark === "(" || mark === "[" || mark === "{") {
