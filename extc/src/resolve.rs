@@ -6,6 +6,7 @@
 
 use crate::diagnostics::{Code, Diagnostic};
 use globset::GlobBuilder;
+use pijs_durable::read_regular;
 use pijs_protocol::guard;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -14,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// Most files looked at when a manifest has patterns.
 const MAX_WALK: usize = 20_000;
+/// Bytes of a manifest that are read.
+const LONGEST_MANIFEST: u64 = 4 << 20;
 /// How far up the package of a single file is looked for.
 const MAX_CLIMB: usize = 8;
 
@@ -93,7 +96,7 @@ pub(crate) fn resolve(input: &Input) -> Result<Package, Diagnostic> {
         };
         (root, Some(vec![path.clone()]), stem)
     };
-    let manifest = fs::read(root.join("package.json")).unwrap_or_default();
+    let manifest = read_regular(&root.join("package.json"), LONGEST_MANIFEST).unwrap_or_default();
     let json: Value = if manifest.is_empty() {
         Value::Null
     } else {
@@ -255,7 +258,8 @@ fn entries_in(folder: &Path) -> Vec<PathBuf> {
             continue;
         }
         if path.is_dir() {
-            let json = fs::read(path.join("package.json")).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let manifest = read_regular(&path.join("package.json"), LONGEST_MANIFEST).ok();
+            let json = manifest.and_then(|bytes| serde_json::from_slice(&bytes).ok());
             let listed = json.as_ref().and_then(|json: &Value| json.pointer("/pi/extensions")?.as_array().cloned());
             let listed = listed.unwrap_or_default();
             let paths: Vec<PathBuf> = listed

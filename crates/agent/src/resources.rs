@@ -10,12 +10,13 @@ mod template;
 pub use template::PromptTemplate;
 
 use markdown::Document;
+use pijs_durable::read_regular;
 use pijs_packages::{DiscoverOptions, ResourceKind, ResourceOptions, resolve_resources, resource_files};
 use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs;
-use std::io::Read;
+use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 /// Longest context file, in bytes: more than any model reads with profit, and it goes out with every request.
@@ -315,13 +316,12 @@ fn leads_out(folder: &Path, path: &Path) -> bool {
 
 /// The text of a context file; the error is a sentence.
 fn read_context(path: &Path) -> Result<String, String> {
-    let file = fs::File::open(path).map_err(|error| error.to_string())?;
-    let mut text = String::new();
-    file.take(LONGEST_CONTEXT + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    if text.len() as u64 > LONGEST_CONTEXT && guard::is_up("resources.context-size") {
-        return Err(format!("it has more than {LONGEST_CONTEXT} bytes"));
-    }
-    Ok(text)
+    let limit = if guard::is_up("resources.context-size") { LONGEST_CONTEXT } else { u64::MAX };
+    let text = read_regular(path, limit).map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => format!("it has more than {LONGEST_CONTEXT} bytes"),
+        _ => error.to_string(),
+    })?;
+    String::from_utf8(text).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, Result, is_missing};
 use crate::output::{clean, stderr};
+use pijs_durable::read_regular;
 use pijs_hostcall::asked::{Declared, asked, parse_declared};
 use pijs_hostcall::book::{Present, code_digest};
 use pijs_hostcall::{Evidence, Mode};
@@ -11,7 +12,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Largest manifest that is read.
-const LONGEST_MANIFEST: usize = 4 << 20;
+pub(crate) const LONGEST_MANIFEST: u64 = 4 << 20;
 
 /// One extension after its build.
 pub(crate) struct Applicant {
@@ -65,9 +66,8 @@ impl Applicant {
 fn declared(root: &Path) -> Result<Option<Declared>> {
     let read = |name: &str| -> Result<Option<Value>> {
         let path = root.join(name);
-        let text = match std::fs::read(&path) {
-            Ok(text) if text.len() <= LONGEST_MANIFEST => text,
-            Ok(text) => return Err(Failure::failed(format!("{name} has {} bytes", text.len()))),
+        let text = match read_regular(&path, LONGEST_MANIFEST) {
+            Ok(text) => text,
             Err(error) if is_missing(&error) => return Ok(None),
             Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
         };

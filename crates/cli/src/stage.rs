@@ -1,9 +1,11 @@
 //! What `pi ext snapshot` and `pi ext drive` have in common: a throw-away project and home, an emptied
 //! environment, and the places that ENTRYs name. `oracle/format.md` says how each looks.
 
+use crate::applicant::LONGEST_MANIFEST;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::normalise::Normaliser;
+use pijs_durable::read_regular;
 use pijs_hostcall::LedgerSink;
 use pijs_packages::{Dirs, PackageEntry};
 use serde_json::Value;
@@ -107,7 +109,7 @@ pub(crate) fn surroundings(environment: &Environment, base: &Path) -> Result<Env
 /// The paths under which pi shows the entries: a folder without a list of extensions is one extension by
 /// itself, so it is shown as it was named.
 pub(crate) fn shown_entries(found: &PackageEntry) -> Vec<String> {
-    let manifest = std::fs::read(found.root.join("package.json")).ok();
+    let manifest = read_regular(&found.root.join("package.json"), LONGEST_MANIFEST).ok();
     let manifest: Value = manifest.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
     let listed = manifest.pointer("/pi/extensions").is_some();
     let is_folder = found.id.as_str() == format!("path:{}", found.root.display());

@@ -24,7 +24,7 @@ mod private;
 mod vfs;
 
 pub use append::{Appender, Opened};
-pub use disk::{Disk, Replace};
+pub use disk::{Disk, Replace, read_regular};
 pub use entropy::entropy;
 pub use lock::{Lock, LockError};
 pub use os::OsVfs;

@@ -1,8 +1,11 @@
 //! Markdown with YAML in front.
 
-use std::fs;
+use pijs_durable::read_regular;
 use std::path::Path;
 use yaml_rust2::{Yaml, YamlLoader};
+
+/// Longest skill or template, in bytes: more than any model reads.
+const LONGEST: u64 = 4 << 20;
 
 /// A file in two parts.
 pub(super) struct Document {
@@ -14,8 +17,8 @@ pub(super) struct Document {
 impl Document {
     /// Reads a file; the error is a sentence.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-        Self::parse(&text)
+        let text = read_regular(path, LONGEST).map_err(|error| error.to_string())?;
+        Self::parse(&String::from_utf8(text).map_err(|error| error.to_string())?)
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, String> {

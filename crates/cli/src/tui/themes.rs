@@ -3,6 +3,7 @@
 use super::commands::Commands;
 use super::transcript::Style;
 use crate::trust::Trust;
+use pijs_durable::read_regular;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -71,12 +72,8 @@ fn themes(places: &[PathBuf]) -> (Vec<Value>, Vec<String>) {
 }
 
 fn theme(file: &Path) -> Result<Value, String> {
-    let size = file.metadata().map_err(|error| error.to_string())?.len();
-    if size > LARGEST_THEME {
-        return Err(format!("{size} bytes are more than {LARGEST_THEME}"));
-    }
-    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
-    let value: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let text = read_regular(file, LARGEST_THEME).map_err(|error| error.to_string())?;
+    let value: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
     let name = value["name"].as_str().filter(|name| !name.is_empty()).ok_or("it has no name")?;
     let colours = value["colors"].as_object().ok_or("it has no colors")?;
     let empty = Map::new();
