@@ -286,7 +286,7 @@ impl Driver {
             })
             .await;
             let still = self.trace.quiet_for();
-            if !self.is_busy() && still >= quiet && (self.host.open_calls() == 0 || still >= patience) {
+            if !self.is_busy() && still >= quiet && (self.host.calls_under_way() == 0 || still >= patience) {
                 // A realm whose turn has not come, on a machine that has other things to do, says more when it comes.
                 let _ = tokio::time::timeout(self.scenario.limit(), self.host.at_rest()).await;
                 if self.trace.quiet_for() >= quiet {

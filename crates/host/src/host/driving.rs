@@ -165,9 +165,11 @@ impl Host {
         }
     }
 
-    /// Asynchronous hostcalls of all extensions that have not been answered.
-    pub fn open_calls(&self) -> usize {
-        self.0.open_calls.get()
+    /// Asynchronous hostcalls of all extensions that end by themselves and have not been answered: without those that
+    /// wait for somebody else, as a server does for its next connection.
+    pub fn calls_under_way(&self) -> usize {
+        let listening: usize = self.slots().iter().map(|slot| slot.cell.borrow().listening.len()).sum();
+        self.0.open_calls.get().saturating_sub(listening)
     }
 
     /// Runs a future with [`Host::drive`] beside it.
