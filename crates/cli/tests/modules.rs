@@ -240,6 +240,11 @@ fn errors_of_the_engine_say_what_nodes_say() {
 }
 
 #[test]
+fn what_is_hostile_long_or_deep_is_inspected() {
+    says_what_node_says("inspected");
+}
+
+#[test]
 fn code_that_a_library_writes_is_interpreted() {
     says_what_node_says("interpreted");
 }

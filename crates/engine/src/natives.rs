@@ -37,6 +37,7 @@ const EXPORTS: &[(&str, Native)] = &[
     ("parseUrl", url::parse),
     ("prefilters", text::prefilters),
     ("promiseState", promise_state),
+    ("proxyParts", proxy_parts),
     ("random", |call| Ok(Value::new_float(call.ctx().clone(), call.shared().random()))),
     ("send", hostcall::send),
     ("setUrlPart", url::set_part),
@@ -223,6 +224,30 @@ fn fill_random<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 /// `promiseState(p)`: `{state, value}`; anything that is no promise counts as fulfilled with itself.
+/// `proxyParts(value)`: `[target, handler]` of a proxy, `[null, null]` of one that was revoked, `undefined` of anything
+/// else. No trap runs.
+fn proxy_parts<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let ctx = call.ctx();
+    let value = call.arg(0);
+    let Some(proxy) = value.as_object().and_then(|object| object.as_proxy()) else {
+        return Ok(Value::new_undefined(ctx.clone()));
+    };
+    let parts = rquickjs::Array::new(ctx.clone())?;
+    match (proxy.target(), proxy.handler()) {
+        (Ok(target), Ok(handler)) => {
+            parts.set(0, target)?;
+            parts.set(1, handler)?;
+        }
+        _ => {
+            // The engine complains of one that was revoked.
+            ctx.catch();
+            parts.set(0, Value::new_null(ctx.clone()))?;
+            parts.set(1, Value::new_null(ctx.clone()))?;
+        }
+    }
+    Ok(parts.into_value())
+}
+
 fn promise_state<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let answer = Object::new(ctx.clone())?;

@@ -92,6 +92,8 @@ declare module "pi:engine" {
    * what it imports have no top-level await. Unknown specifier: throws.
    */
   export function importSync(specifier: string): any;
+  /** Target and handler of a proxy, `[null, null]` of one that was revoked; no trap runs. */
+  export function proxyParts(value: unknown): [object, object] | [null, null] | undefined;
 }
 
 declare function atob(data: string): string;

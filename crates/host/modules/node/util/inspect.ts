@@ -8,7 +8,7 @@
 import { errorBase, constructorName, functionBase, prefixOf, tagOf } from "pi:node/util/shape";
 import { lay } from "pi:node/util/layout";
 import type { Page } from "pi:node/util/layout";
-import { promiseState } from "pi:engine";
+import { promiseState, proxyParts } from "pi:engine";
 import { decodeText } from "pi:node/buffer/codec";
 import { invalidArgType } from "pi:node/errors";
 
@@ -144,6 +144,12 @@ class Inspection implements Page {
   value(value: any, depth: number): string {
     if (value === null) return this.stylize("null", "null");
     if (typeof value !== "object" && typeof value !== "function") return this.primitive(value);
+    // No trap of a proxy runs: what it stands for is shown.
+    for (let parts = proxyParts(value); parts !== undefined; parts = proxyParts(value)) {
+      if (parts[0] === null) return this.stylize("<Revoked Proxy>", "special");
+      if (this.options.showProxy) return this.#proxy(parts, depth);
+      value = parts[0];
+    }
     if (this.options.customInspect) {
       const custom = value[CUSTOM];
       const usable = typeof custom === "function" && custom !== inspect && !(value.constructor && value.constructor.prototype === value);
@@ -162,6 +168,13 @@ class Inspection implements Page {
       return this.stylize(`[Circular *${index}]`, "special");
     }
     return this.#object(value, depth);
+  }
+
+  #proxy(parts: [object, object], depth: number): string {
+    if (this.options.depth !== null && depth > this.options.depth) return this.stylize("Proxy [Array]", "special");
+    this.deepest = depth + 1;
+    const entries = this.#indented(() => parts.map((part) => this.value(part, depth + 1)));
+    return lay(this, entries, "", ["Proxy [", "]"], true, depth + 1);
   }
 
   primitive(value: unknown): string {
@@ -195,8 +208,18 @@ class Inspection implements Page {
     }
     this.#seen.push(value);
     this.deepest = depth + 1;
-    const entries = form.entries();
-    for (const key of form.keys) entries.push(this.#property(value, key, depth + 1));
+    const indentation = this.indentation;
+    const entries: string[] = [];
+    try {
+      for (const entry of form.entries()) entries.push(entry);
+      for (const key of form.keys) entries.push(this.#property(value, key, depth + 1));
+    } catch (error) {
+      if (!(error instanceof RangeError && /call stack/.test(error.message))) throw error;
+      this.indentation = indentation;
+      this.#seen.length = this.#seen.lastIndexOf(value);
+      const what = prefixOf(name, tag, "Object").slice(0, -1);
+      return this.stylize(`[${what}: Inspection interrupted prematurely. Maximum call stack size exceeded.]`, "special");
+    }
     this.#seen.pop();
     let base = form.base;
     const index = this.#circular?.get(value);
@@ -216,7 +239,7 @@ class Inspection implements Page {
     if (!form.array) entries.sort(order);
     else if (form.keys.length > 1) {
       const named = entries.splice(entries.length - form.keys.length).sort(order);
-      entries.push(...named);
+      for (const entry of named) entries.push(entry);
     }
   }
 
@@ -307,14 +330,18 @@ class Inspection implements Page {
   #items(value: ArrayLike<unknown>, depth: number): string[] {
     const shown = Math.min(this.maxArrayLength, value.length);
     const entries: string[] = [];
+    /** The indexes that there are, once there is one that is not. */
+    let indexes: number[] | undefined;
+    let next = 0;
     let at = 0;
     for (; at < value.length && entries.length < shown; at++) {
       if (Object.hasOwn(value, at)) {
         entries.push(this.#property(value, String(at), depth, true));
         continue;
       }
-      let end = at;
-      while (end < value.length && !Object.hasOwn(value, end)) end++;
+      indexes ??= Object.getOwnPropertyNames(value).filter(isIndex).map(Number);
+      while (next < indexes.length && indexes[next]! < at) next++;
+      const end = indexes[next] ?? value.length;
       entries.push(this.stylize(`<${end - at} empty item${end - at > 1 ? "s" : ""}>`, "undefined"));
       at = end - 1;
     }

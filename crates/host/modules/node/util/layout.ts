@@ -76,7 +76,7 @@ function columns(page: Page, entries: string[], compact: number, value: ArrayLik
   const count = more ? entries.length - 1 : entries.length;
   const widths = entries.slice(0, count).map((entry) => widthOf(entry, page.colors));
   const total = widths.reduce((sum, width) => sum + width + SEPARATOR, 0);
-  const longest = Math.max(0, ...widths);
+  const longest = widths.reduce((longest, width) => Math.max(longest, width), 0);
   const cell = longest + SEPARATOR;
   const worthwhile = cell * 3 + page.indentation < page.breakLength && (total / cell > 5 || longest <= 6);
   if (!worthwhile) return entries;

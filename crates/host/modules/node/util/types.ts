@@ -1,5 +1,7 @@
 /** `node:util/types`: what kind of built-in a value is, independent of its prototype where the engine tells. */
 
+import { proxyParts } from "pi:engine";
+
 const classOf = (value: unknown) => Object.prototype.toString.call(value).slice(8, -1);
 const typedTag = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)!.get!;
 
@@ -60,8 +62,7 @@ export const isSymbolObject = (value: unknown) => typeof value === "object" && v
 export const isBoxedPrimitive = (value: unknown) =>
   isNumberObject(value) || isStringObject(value) || isBooleanObject(value) || isBigIntObject(value) || isSymbolObject(value);
 export const isModuleNamespaceObject = (value: any) => typeof value === "object" && value !== null && Object.getPrototypeOf(value) === null && value[Symbol.toStringTag] === "Module";
-/** The engine does not tell proxies from their targets. */
-export const isProxy = () => false;
+export const isProxy = (value: unknown) => proxyParts(value) !== undefined;
 export const isExternal = () => false;
 export const isCryptoKey = () => false;
 export const isKeyObject = () => false;
