@@ -8,7 +8,8 @@
 
 import { call } from "pi:hostcall";
 import { modelRegistry } from "pi:pi/models";
-import { isRegistered, isStreaming } from "pi:pi/providers";
+import { isStreaming } from "pi:pi/provider-streams";
+import { isRegistered } from "pi:pi/providers";
 import { withoutSystemMessages } from "pi:pi/transcript";
 import type { Context } from "pi:pi/transcript";
 import type { AbortSignal } from "pi:web/abort";

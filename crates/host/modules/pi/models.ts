@@ -14,7 +14,8 @@ import { KEY_NAME, complete, stream } from "pi:pi/asking";
 import type { Model } from "pi:pi/asking";
 import { ofThisPi } from "pi:pi/profile";
 import { sessionRuntimeOf } from "pi:pi/session-runtime";
-import { authOf, bringsKey, configOf, forget, isWithdrawn, localModels, nativeOf, offerProvider, ownAuth, statusOf } from "pi:pi/providers";
+import { authOf, bringsKey, configOf, forget, isWithdrawn, localModels, nativeOf, offerProvider, ownAuth } from "pi:pi/providers";
+import { statusOf } from "pi:pi/provider-values";
 
 export { KEY_NAME };
 export type { Model };

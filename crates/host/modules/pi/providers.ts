@@ -2,20 +2,26 @@
  * `pi:pi/providers`: model providers that this extension registers.
  *
  * The configuration goes to the host as data; keys and functions stay here. When a request is made the
- * host asks for the key ({@link credentials}): a variable is read through the `env` hostcall and a
- * command runs through `exec`, so both need what any use of them needs. A stream function runs here, and
- * each of its events crosses by itself.
+ * host asks for the key ({@link credentials}).
+ *
+ * | module | is |
+ * |---|---|
+ * | `native-providers` | those that pi-ai made |
+ * | `provider-values` | what is written for keys and headers |
+ * | `provider-streams` | their stream functions |
+ * | `accounts`, `refreshing` | their log-ins, and lists that they look up |
  */
 
-import { facts, send, state } from "pi:engine";
-import { call, callSync } from "pi:hostcall";
+import { send, state } from "pi:engine";
 import { type ModelAuth, type OAuth, type Stored, adapted, logIn, storedFor, takeStored } from "pi:pi/accounts";
+import { sendError } from "pi:pi/errors";
 import { issueHandle, withHandles } from "pi:pi/handles";
 import { builtinModels } from "pi:pi/models";
-import { hasTemplates } from "pi:pi/profile";
-import { sendError } from "pi:pi/errors";
+import { asking, nativeConfig } from "pi:pi/native-providers";
+import { type Credentials, copied, reply, streamThrough } from "pi:pi/provider-streams";
+import { isCommand, isConfigured, valueOf, variablesOf } from "pi:pi/provider-values";
 import { refreshThrough } from "pi:pi/refreshing";
-import { AbortController, AbortSignal } from "pi:web/abort";
+import { AbortSignal } from "pi:web/abort";
 
 type Config = Record<string, any>;
 
@@ -28,7 +34,7 @@ export function localModels(): any[] {
   for (const [provider, config] of registered) {
     for (const model of modelsIn(config)) {
       const { api, baseUrl } = placeOf(provider, config, model);
-      models.push({ ...plain(model), api, provider, baseUrl, headers: undefined });
+      models.push({ ...copied(model), api, provider, baseUrl, headers: undefined });
     }
   }
   return models;
@@ -76,10 +82,6 @@ export const isRegistered = (name: string): boolean => registered.has(name);
 export const bringsKey = (name: string): boolean =>
   typeof registered.get(name)?.apiKey === "string" || withKey.has(natives.get(name) ?? {}) || storedFor(name) !== undefined;
 
-/** How many stream functions of each provider are at work. */
-const streaming = new Map<string, number>();
-export const isStreaming = (name: string): boolean => (streaming.get(name) ?? 0) > 0;
-
 /** Sends what a provider is now. */
 type Offer = (spec: { kind: string }) => void;
 
@@ -101,32 +103,6 @@ export function offerProvider(provider: string | Config, config: Config, offer: 
   void lookForKey(name, provider, offer);
 }
 
-/** What a native provider finds its key with. */
-const surroundings = {
-  async env(name: string): Promise<string | undefined> {
-    try {
-      return callSync("env", "env", { op: "get", names: [name] }).output.values?.[name] || undefined;
-    } catch {
-      // Refused: then it is not there.
-      return undefined;
-    }
-  },
-  async fileExists(path: string): Promise<boolean> {
-    try {
-      callSync("fs", "read", { op: "access", path: path.replace(/^~(?=\/|$)/, facts.homedir) });
-      return true;
-    } catch {
-      return false;
-    }
-  },
-};
-
-/** What its `auth` is asked with: what a person stored, if it is a key. */
-function asking(name: string): object {
-  const known = storedFor(name);
-  const credential = known?.type === "api_key" ? known : undefined;
-  return { ctx: surroundings, credential, signal: new AbortController().signal };
-}
 
 /** Offers a native provider again once its `auth` has found a key. */
 async function lookForKey(name: string, provider: Config, offer: Offer): Promise<void> {
@@ -140,36 +116,6 @@ async function lookForKey(name: string, provider: Config, offer: Offer): Promise
   } catch (error) {
     sendError(error, "register_provider");
   }
-}
-
-/** The list of a native provider as it is now. */
-function nativeModels(provider: Config): any {
-  if (typeof provider.getModels === "function") return provider.getModels();
-  return typeof provider.models === "function" ? provider.models() : provider.models;
-}
-
-/** A native provider of pi-ai, as far as it can be one here: its models, its key, its stream function. */
-function nativeConfig(provider: Config): Config {
-  const models = nativeModels(provider);
-  const streamSimple = provider.streamSimple ?? provider.api?.streamSimple;
-  return {
-    name: provider.name,
-    baseUrl: provider.baseUrl ?? models?.[0]?.baseUrl ?? "http://localhost",
-    apiKey: provider.apiKey ?? (provider.auth === undefined ? "native" : undefined),
-    ...(provider.auth?.oauth ? { oauth: { name: provider.auth.oauth.name, login: provider.auth.oauth.login } } : {}),
-    api: (typeof provider.api === "string" ? provider.api : models?.[0]?.api) ?? String(provider.id),
-    models,
-    ...(typeof streamSimple === "function" ? { streamSimple: streamSimple.bind(provider.api ?? provider) } : {}),
-    ...(typeof provider.refreshModels === "function" ? { refreshModels: looksUp(provider) } : {}),
-  };
-}
-
-/** A native provider keeps its list itself. */
-function looksUp(provider: Config): (context: object) => Promise<unknown> {
-  return async (context) => {
-    await provider.refreshModels(context);
-    return nativeModels(provider);
-  };
 }
 
 /** Providers that were taken out, and the list of the state that still has them. */
@@ -192,16 +138,6 @@ export function forgetAll(): void {
 export const isWithdrawn = (name: string): boolean =>
   withdrawn.has(name) && withdrawn.get(name) === state().set.models && !registered.has(name);
 
-/** Questions of stream functions that wait for the host. */
-const waiting = new Map<number, (answer: unknown) => void>();
-let questions = 0;
-
-const reply = issueHandle((number: number, answer: unknown) => {
-  const resolve = waiting.get(number);
-  waiting.delete(number);
-  resolve?.(answer);
-});
-
 /** What goes to the host for a provider. */
 function providerSpec(name: string, config: Config, offer: Offer, counts = true): { kind: string } {
   const known = registered.get(name);
@@ -216,7 +152,7 @@ function providerSpec(name: string, config: Config, offer: Offer, counts = true)
     account: issueHandle((question: Question) => account(name, question, offer)),
   };
   if (typeof merged.streamSimple === "function") {
-    spec.stream = issueHandle(streamThrough(name, merged));
+    spec.stream = issueHandle(streamThrough(name, merged, (ofModel) => credentials(name, merged, ofModel)));
     spec.reply = reply;
   }
   return spec as { kind: string };
@@ -272,7 +208,7 @@ function projectModels(name: string, oauth: Config | undefined, offer: Offer): v
     return;
   }
   const headers = new Map(listed.map((model) => [model.id, model.headers]));
-  const completed = listed.map((model) => ({ ...plain(model), ...placeOf(name, config!, model), provider: name, headers: undefined }));
+  const completed = listed.map((model) => ({ ...copied(model), ...placeOf(name, config!, model), provider: name, headers: undefined }));
   const models = [...oauth.modifyModels(completed, { ...credential })];
   for (const model of models) model.headers ??= headers.get(model.id);
   projected.set(models, listed);
@@ -299,72 +235,6 @@ function shown(name: string, config: Config, offer: Offer): Config {
   return { ...config, refreshModels };
 }
 
-/** A text that is written into a configuration: literal pieces, and variables. */
-type Piece = { text: string } | { variable: string };
-
-/** Reads `$NAME` and `${NAME}`; `$$` and `$!` are one character each. pi 0.73 took the name of a variable, or the text. */
-function piecesOf(text: string): Piece[] {
-  if (!hasTemplates) return /^[A-Z][A-Z0-9]*_[A-Z0-9_]+$/.test(text) ? [{ variable: text }] : [{ text }];
-  const pieces: Piece[] = [];
-  const pattern = /\$(?:([$!])|\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))/g;
-  let from = 0;
-  for (const { 0: whole, 1: literal, 2: braced, 3: bare, index } of text.matchAll(pattern)) {
-    pieces.push({ text: text.slice(from, index) + (literal ?? "") });
-    const variable = braced ?? bare;
-    if (variable !== undefined) pieces.push({ variable });
-    from = index + whole.length;
-  }
-  return [...pieces, { text: text.slice(from) }];
-}
-
-const isCommand = (text: string): boolean => text.startsWith("!");
-const variablesOf = (text: string): string[] => [
-  ...new Set(piecesOf(text).flatMap((piece) => ("variable" in piece ? [piece.variable] : []))),
-];
-
-function isConfigured(config: Config): boolean {
-  const key = config.apiKey;
-  if (typeof key !== "string" || key === "") return false;
-  const names = isCommand(key) || !hasTemplates ? [] : variablesOf(key);
-  if (names.length === 0) return true;
-  try {
-    const { values } = callSync("env", "env", { op: "get", names }).output;
-    return names.every((name) => Boolean(values?.[name]));
-  } catch {
-    // Refused: then the key cannot be had.
-    return false;
-  }
-}
-
-/** pi's `AuthStatus` of a provider that brings its key along. */
-export function statusOf(config: Config): object | undefined {
-  const { apiKey } = config;
-  if (typeof apiKey !== "string") return undefined;
-  if (isCommand(apiKey)) return { configured: true, source: "models_json_command" };
-  const names = hasTemplates ? variablesOf(apiKey) : [];
-  if (names.length === 0) return { configured: true, source: "fallback" };
-  return isConfigured(config) ? { configured: true, source: "environment", label: names.join(", ") } : { configured: false };
-}
-
-async function valueOf(text: string): Promise<string | undefined> {
-  if (isCommand(text)) {
-    const answer = await call("exec", "exec", { command: "sh", args: ["-c", text.slice(1)], cwd: facts.cwd });
-    return String(answer.output.stdout ?? "").trim() || undefined;
-  }
-  const names = variablesOf(text);
-  if (names.length === 0) return piecesOf(text).map((piece) => ("text" in piece ? piece.text : "")).join("");
-  const { values } = (await call("env", "env", { op: "get", names })).output;
-  if (!hasTemplates) return values?.[names[0]!] ?? text;
-  if (!names.every((name) => values?.[name])) return undefined;
-  return piecesOf(text).map((piece) => ("text" in piece ? piece.text : values[piece.variable])).join("");
-}
-
-interface Credentials {
-  apiKey: string | undefined;
-  headers: Record<string, string>;
-  /** Where the key is good, when that is another place than the model's. */
-  baseUrl: string | undefined;
-}
 
 /** Key and headers of a request: those of all its models first, the key as one, then those of the model. */
 export async function credentials(name: string, config: Config, ofModel: Record<string, string> = {}): Promise<Credentials> {
@@ -409,68 +279,6 @@ export async function authOf(name: string, modelId: string): Promise<object> {
     ? `shell command: ${config.apiKey.slice(1)}`
     : `environment variable${plural}: ${names.join(", ")}`;
   return { ok: false, error: `${what} from ${from}` };
-}
-
-/** The stream function as the host calls it: events are updates of the callback. */
-function streamThrough(name: string, config: Config) {
-  return async function streamSimple(
-    this: { update(value: unknown): void },
-    { headers: ofModel, ...model }: any,
-    context: any,
-    options: any,
-    signal?: AbortSignal,
-  ): Promise<void> {
-    const { apiKey, headers, baseUrl } = await credentials(name, config, ofModel);
-    const ask = (question: object): Promise<unknown> =>
-      new Promise((resolve) => {
-        const number = ++questions;
-        waiting.set(number, resolve);
-        this.update({ ...question, reply: number });
-      });
-    const settings = {
-      ...options,
-      sessionId: state().set.session?.id,
-      apiKey,
-      headers: { ...headers, ...options?.headers },
-      signal,
-      async onPayload(payload: unknown): Promise<unknown> {
-        const answer = await ask({ type: "payload", payload: plain(payload) });
-        return answer ?? undefined;
-      },
-      async onResponse(response: { status?: number; headers?: object }): Promise<void> {
-        await ask({ type: "response", status: response?.status ?? 200, headers: plain(response?.headers ?? {}) });
-      },
-    };
-    streaming.set(name, (streaming.get(name) ?? 0) + 1);
-    try {
-      const moved = baseUrl === undefined ? {} : { baseUrl };
-      const events = await config.streamSimple({ ...model, ...moved, headers: undefined }, context, settings);
-      let counted: string | undefined;
-      for await (const event of events) {
-        // Only what is new crosses: the host keeps the rest itself.
-        const usage = JSON.stringify(event?.partial?.usage);
-        this.update(withoutPartial(event, usage !== counted));
-        counted = usage;
-      }
-    } finally {
-      streaming.set(name, streaming.get(name)! - 1);
-    }
-  };
-}
-
-function withoutPartial(event: any, counts: boolean): unknown {
-  if (typeof event !== "object" || event === null) return event;
-  const { partial, ...rest } = event;
-  if (counts) rest.usage = partial?.usage;
-  const block = partial?.content?.[event.contentIndex];
-  const wanted = event.type?.startsWith("toolcall_") || event.type === "thinking_end";
-  if (wanted && block !== undefined) rest.block = block;
-  return plain(rest);
-}
-
-function plain(value: unknown): any {
-  const text = JSON.stringify(value);
-  return text === undefined ? undefined : JSON.parse(text);
 }
 
 /** Sends an update of a callback. */
