@@ -200,7 +200,6 @@ fn extension(path: &str, registrations: &[Registration]) -> Value {
     json!({
         "path": path, "tools": tools, "commands": commands, "shortcuts": shortcuts, "flags": flags,
         "handlers": handlers, "messageRenderers": message_renderers, "entryRenderers": entry_renderers,
-        // `pi.registerMarkdownTransformer` throws so far.
         "markdownTransformer": transforms_markdown,
     })
 }
