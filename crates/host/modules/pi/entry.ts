@@ -10,6 +10,12 @@ import { currency } from "pi:pi/stale";
 
 export type Registration = { kind: string; [member: string]: unknown };
 
+/** What the host takes in a message is 120 levels deep, and a registration stands some levels down in one. */
+const DEEPEST = 110;
+
+const isDeeper = (value: unknown, levels: number): boolean =>
+  typeof value === "object" && value !== null && (levels === 0 || Object.values(value).some((part) => isDeeper(part, levels - 1)));
+
 export class Entry {
   readonly index: number;
   /** As it is shown in errors. */
@@ -45,6 +51,10 @@ export class Entry {
   }
 
   register(registration: Registration): void {
+    if (isDeeper(registration, DEEPEST)) {
+      const what = [registration.kind, registration.name].filter((part) => typeof part === "string").join(" ");
+      throw new RangeError(`what is registered (${what}) is nested more than ${DEEPEST} levels deep`);
+    }
     if (this.state === "loading") this.#pending.push(registration);
     else send({ type: "register", payload: { entry: this.index, ready: false, registrations: [registration] } });
   }
