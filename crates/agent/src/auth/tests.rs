@@ -230,6 +230,9 @@ async fn a_log_in_of_an_extension_is_renewed_once_and_stays_when_that_fails() {
     assert!(why.contains("OAuth refresh failed for acme: the server is down") && why.contains("/login acme"), "{why}");
     let nothing = case.auth.renew_through("npm:x", "acme", async |_| Ok(json!({"access": "b"}))).await;
     assert!(nothing.unwrap_err().contains("access, refresh and expires"));
+    let large = json!({"access": "b", "refresh": "x".repeat(1 << 17), "expires": 9e15});
+    let refused = case.auth.renew_through("npm:x", "acme", async |_| Ok(large)).await;
+    assert!(refused.unwrap_err().contains("more than 65536 bytes"));
     let asked = AtomicUsize::new(0);
     for _ in 0..2 {
         let renew = async |login: Value| {

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// A token is renewed when it ends sooner than this; pi's figure.
 const RENEW_BEFORE_MS: f64 = 300_000.0;
+/// Largest log-in that is stored, in bytes: the file is everybody's, and read up to a limit.
+const LARGEST: usize = 1 << 16;
 /// Renewing takes no longer: other processes wait for it. pi's figure.
 const RENEW_TIME: Duration = Duration::from_secs(15);
 
@@ -106,6 +108,9 @@ impl Auth {
     }
 
     fn login_of(&self, extension: &str, provider: &str, given: Value) -> Result<Login, String> {
+        if given.to_string().len() > LARGEST {
+            return Err(format!("the log-in of {provider} gave more than {LARGEST} bytes to store"));
+        }
         let wrong = |_| format!("the log-in of {provider} gave no credentials: they have access, refresh and expires");
         let mut login: Login = serde_json::from_value(given).map_err(wrong)?;
         // Which of the two kinds it is stands beside it.
