@@ -45,7 +45,7 @@ fn stored(world: &World) -> Value {
 #[test]
 fn an_extension_logs_in_and_its_log_in_is_renewed_and_taken_out() {
     let world = World::new();
-    let server = ModelServer::start(vec![Reply::Stream(openai(&["from acme"]))]);
+    let server = ModelServer::start(["from acme", "once more"].map(|text| Reply::Stream(openai(&[text]))).to_vec());
     let file = world.write("project/acme.ts", PROVIDER.replace("BASE", &server.url));
     let args = ["--no-extensions", "-e", file.to_str().expect("a path")];
     let mut terminal = Terminal::start(world.command(&args));
@@ -67,6 +67,12 @@ fn an_extension_logs_in_and_its_log_in_is_renewed_and_taken_out() {
     terminal.answers("hello", "from acme");
     terminal.answers("/log", r#"renewed refresh-1; One for t2; true; {"configured":true,"source":"stored"}"#);
     assert!(server.heads()[0].contains("bearer access-of-me-again/t2"), "{:?}", server.heads());
+
+    // A session that nobody sits at uses it, too.
+    let file = file.to_str().expect("a path");
+    let run = world.pi(&["-p", "hello", "--model", "acme/one", "--no-extensions", "-e", file]);
+    assert!(run.succeeded().stdout.contains("once more"), "{}", run.stdout);
+    assert!(server.heads()[1].contains("bearer access-of-me-again/t2"), "{:?}", server.heads());
 
     terminal.answers("/logout acme", "Acme Works is no more in auth.json");
     assert_eq!(stored(&world), json!({}));
