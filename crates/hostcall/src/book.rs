@@ -263,19 +263,99 @@ mod tests {
     }
 
     #[test]
+    fn an_update_that_asks_for_no_more_takes_the_answers_along_and_forgets_the_tools() {
+        let (one, two) = (asks(json!(["exec"])), asks(json!(["exec", "http"])));
+        let mut record = Record::new(Present { code: "a", asked: &two, local: false });
+        record.answer(answer("exec", true));
+        record.tools.insert("run".into(), "sha256:00".into());
+        let updated = Present { code: "b", asked: &one, local: false };
+        record.bind(updated);
+        assert_eq!((record.standing(updated), record.grants().len(), record.tools.len()), (Standing::Holds, 1, 0));
+        // What it no longer asked for is more when it comes back.
+        let more = vec![two.capabilities[1].clone()];
+        assert_eq!(record.standing(Present { code: "c", asked: &two, local: false }), Standing::Widened(more));
+    }
+
+    #[test]
     fn the_last_word_about_a_capability_counts_and_can_be_taken_back() {
         let none = asks(json!([]));
         let mut record = Record::new(Present { code: "a", asked: &none, local: false });
+        let held = |record: &Record| {
+            let name = |capability: &Capability| capability.as_str().to_owned();
+            let yes: Vec<String> = record.grants().iter().map(|grant| name(&grant.capability)).collect();
+            (yes, record.never().iter().map(name).collect::<Vec<_>>())
+        };
+        let words = |yes: &[&str], never: &[&str]| {
+            let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+            (owned(yes), owned(never))
+        };
         record.answer(answer("exec", true));
         record.answer(answer("exec", true));
         record.answer(answer("http", true));
-        assert_eq!(record.grants().len(), 2);
+        assert_eq!(held(&record), words(&["exec", "http"], &[]));
+        // Where differs: both hold.
+        let scope = Some(Scope { hosts: Some(vec!["x.org".into()]), ..Scope::default() });
+        record.answer(Answered { scope, ..answer("http", true) });
+        assert_eq!(held(&record), words(&["exec", "http", "http"], &[]));
         record.answer(answer("exec", false));
-        assert_eq!((record.grants().len(), record.never()), (1, vec!["exec".into()]));
+        assert_eq!(held(&record), words(&["http", "http"], &["exec"]));
         record.answer(answer("exec", true));
-        assert_eq!(record.never(), []);
-        assert_eq!(record.revoke(Some("exec")), 1);
-        assert_eq!(record.revoke(None), 1);
+        assert_eq!(held(&record), words(&["http", "http", "exec"], &[]));
+        assert_eq!((record.revoke(Some("http")), held(&record)), (2, words(&["exec"], &[])));
+        record.answer(answer("env", false));
+        assert_eq!((record.revoke(None), held(&record)), (2, words(&[], &[])));
+    }
+
+    #[test]
+    fn what_nobody_was_asked_about_stays_known_as_such() {
+        let none = asks(json!([]));
+        let mut record = Record::new(Present { code: "a", asked: &none, local: false });
+        record.answer(Answered { by: By::Unattended, ..answer("exec", true) });
+        record.answer(answer("http", true));
+        let unasked: Vec<bool> = record.grants().iter().map(|grant| grant.unasked).collect();
+        assert_eq!(unasked, [true, false]);
+        let all = [By::Install, By::Yes, By::Unattended, By::Prompt, By::Command];
+        let mut words: Vec<&str> = all.iter().map(|by| by.words()).collect();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), all.len());
+    }
+
+    /// Grants are kept on disk beside these digests: a digest that changes asks every user again.
+    #[test]
+    fn digests_tell_apart_what_differs_and_stay_what_they_are() {
+        let digest_of = |files: &[(&str, &str)]| {
+            code_digest(&files.iter().map(|(name, digest)| ((*name).to_owned(), (*digest).to_owned())).collect())
+        };
+        let one = digest_of(&[("a.ts", "1"), ("b.ts", "2")]);
+        assert_eq!(one, "sha256:92895f6b6b4c136209237dd5764aa2d405eb3767c02e394f4aaade9e3b1df334");
+        for other in [&[("a.ts", "1")][..], &[("a.ts", "2"), ("b.ts", "1")], &[("a.ts1", ""), ("b.ts", "2")]] {
+            assert_ne!(digest_of(other), one);
+        }
+        assert_eq!(
+            digest(&asks(json!(["exec"]))),
+            "sha256:7f9591f149fcae851d653f7893903c35ceaabc98ddc69191a449c90eb83f12b3"
+        );
+        assert_ne!(digest(&asks(json!(["exec", "http"]))), digest(&asks(json!(["exec"]))));
+        let spec = |value: serde_json::Value| serde_json::from_value::<ToolSpec>(value).expect("a tool");
+        let tool = json!({"name": "run", "label": "Run", "description": "Runs.", "parameters": {}, "handle": 1});
+        let told = tool_digest(&spec(tool.clone()));
+        assert_eq!(told, "sha256:7b39f1cf86eba6a9a3c20e1e25dd9b9c92a76ffb2e4f99fd2e9b99f0eed0450b");
+        let mut other = tool.clone();
+        other["handle"] = json!(2);
+        assert_eq!(tool_digest(&spec(other)), told, "a handle is nothing that a model is told");
+        for (member, value) in [
+            ("name", json!("ran")),
+            ("label", json!("Ran")),
+            ("description", json!("Ran.")),
+            ("parameters", json!({"type": "object"})),
+            ("prompt_snippet", json!("x")),
+            ("prompt_guidelines", json!(["x"])),
+        ] {
+            let mut other = tool.clone();
+            other[member] = value;
+            assert_ne!(tool_digest(&spec(other)), told, "{member}");
+        }
     }
 
     #[test]

@@ -107,11 +107,6 @@ impl Access {
             Self::Write | Self::Speak | Self::Make => "write",
         }
     }
-
-    /// Whether anything changes.
-    pub fn changes(self) -> bool {
-        matches!(self, Self::Write | Self::Speak | Self::Make)
-    }
 }
 
 /// Derives what a call needs, or says why the call makes no sense.

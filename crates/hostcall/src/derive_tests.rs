@@ -1,6 +1,9 @@
 use super::*;
 use crate::vocabulary::{CAPABILITIES, FS_OPS, SESSION_OPS, UI_OPS};
+use serde::Deserialize;
 use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::Path;
 
 fn capability(method: &str, params: Value) -> Result<&'static str, String> {
     let params = params.as_object().unwrap().clone();
@@ -38,45 +41,148 @@ fn every_file_verb_derives_and_the_writing_ones_need_write() {
     assert_eq!(capability("fs", json!({"op": "chown", "path": "a"})), Err("schema".into()));
 }
 
+/// `fixtures/derivation/*.toml`: calls, what each needs, and whose content it reads.
 #[test]
-fn rename_and_link_need_write_at_both_ends_and_copy_reads_its_source() {
-    let both = |op: &str| {
-        let params = json!({"op": op, "from": "a", "to": "b"});
-        match derive("fs", params.as_object().unwrap()).unwrap().subject {
-            Subject::Paths(first, Some(second)) => (first.access, second.access),
-            other => panic!("{other:?}"),
+fn calls_need_what_is_written_beside_them() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/derivation");
+    let mut failures = Vec::new();
+    let mut calls = 0;
+    for entry in std::fs::read_dir(&folder).expect("the fixtures are there") {
+        let path = entry.expect("the folder can be listed").path();
+        let text = std::fs::read_to_string(&path).expect("a fixture is text");
+        let Written { call } = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        for Call { needs, content, method } in call {
+            let (method, params) = method.first_key_value().expect("a call has a method");
+            calls += 1;
+            let found = (in_words(derive(method, params)), content_read(method, params).map(str::to_owned));
+            if found != (needs.clone(), content.clone()) {
+                failures.push(format!("{method} {params:?}: {found:?}, expected {:?}", (needs, content)));
+            }
         }
-    };
-    assert_eq!(both("rename"), (Access::Write, Access::Write));
-    assert_eq!(both("link"), (Access::Write, Access::Write));
-    assert_eq!(both("copyFile"), (Access::Read, Access::Write));
-    assert_eq!(both("cp"), (Access::Read, Access::Write));
+    }
+    assert!(calls > 80, "only {calls} calls were found");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+#[derive(Deserialize)]
+struct Written {
+    call: Vec<Call>,
+}
+
+#[derive(Deserialize)]
+struct Call {
+    needs: String,
+    content: Option<String>,
+    /// The method and its parameters.
+    #[serde(flatten)]
+    method: BTreeMap<String, Map<String, Value>>,
+}
+
+fn in_words(required: Result<Required<'_>, HostcallError>) -> String {
+    let Required { capability, subject } = match required {
+        Ok(required) => required,
+        Err(error) => return format!("refused: {}", error.details["reason"].as_str().expect("a reason")),
+    };
+    let used = |used: PathUse<'_>| {
+        let does = match used.access {
+            Access::Read => "read",
+            Access::Look => "look at",
+            Access::Write => "write",
+            Access::Speak => "speak to",
+            Access::Make => "make",
+        };
+        let form = match used.form {
+            PathForm::Node => String::new(),
+            PathForm::Tool => " as a tool".to_owned(),
+            PathForm::TargetOf(link) => format!(" seen from {link}"),
+        };
+        format!("{does} {}{form}", used.path)
+    };
+    let what = match subject {
+        Subject::None => return capability.to_owned(),
+        Subject::Handle => return format!("{capability}, open already"),
+        Subject::Paths(first, second) => std::iter::once(first).chain(second).map(used).collect::<Vec<_>>().join(", "),
+        Subject::Program { command, args, cwd } => {
+            let place = cwd.map(|cwd| format!(" in {cwd}")).unwrap_or_default();
+            format!("{command} [{}]{place}", args.join(", "))
+        }
+        Subject::Host { scheme, host, port } => format!("{scheme} {host} {port}"),
+        Subject::Names(names) => names.join(" "),
+        Subject::Tool(name) => name.to_owned(),
+    };
+    format!("{capability}: {what}")
+}
+
+/// The names are those of Node's documentation (`fs`, file system flags), the bits Linux' own.
 #[test]
-fn open_needs_write_whenever_anything_could_change() {
-    for flags in [json!(null), json!("r"), json!("rs"), json!(0)] {
-        assert_eq!(capability("fs", json!({"op": "open", "path": "a", "flags": flags})), Ok("read"), "{flags}");
-    }
-    for flags in [
-        json!("r+"),
-        json!("w"),
-        json!("wx+"),
-        json!("a"),
-        json!(1),
-        json!(2),
-        json!(0o1000),
-        json!(0o100),
-        json!(0o2001),
+fn flags_of_open_mean_what_they_mean_in_node() {
+    let set = |flags: OpenFlags| {
+        let OpenFlags { read, write, append, create, exclusive, truncate, nofollow, directory } = flags;
+        let all = [
+            (read, "read"),
+            (write, "write"),
+            (append, "append"),
+            (create, "create"),
+            (exclusive, "exclusive"),
+            (truncate, "truncate"),
+            (nofollow, "nofollow"),
+            (directory, "directory"),
+        ];
+        all.iter().filter(|(is_set, _)| *is_set).map(|(_, name)| *name).collect::<Vec<_>>().join(" ")
+    };
+    let parse = |flags: Value| OpenFlags::parse(Some(&flags)).map(set).map_err(|error| error.details["reason"].clone());
+    for (flags, expected) in [
+        (json!(null), "read"),
+        (json!("r"), "read"),
+        (json!("rs"), "read"),
+        (json!("r+"), "read write"),
+        (json!("rs+"), "read write"),
+        (json!("w"), "write create truncate"),
+        (json!("wx"), "write create exclusive truncate"),
+        (json!("w+"), "read write create truncate"),
+        (json!("wx+"), "read write create exclusive truncate"),
+        (json!("a"), "write append create"),
+        (json!("ax"), "write append create exclusive"),
+        (json!("a+"), "read write append create"),
+        (json!("as+"), "read write append create"),
+        (json!(0), "read"),
+        (json!(1), "write"),
+        (json!(2), "read write"),
+        (json!(0o100), "read create"),
+        // Without making a file there is none to be exclusive about.
+        (json!(0o200), "read"),
+        (json!(0o300), "read create exclusive"),
+        (json!(0o400), "read"),
+        (json!(0o1000), "read truncate"),
+        (json!(0o2001), "write append"),
+        (json!(0o4000), "read"),
+        (json!(0o10000), "read"),
+        (json!(0o200000), "read directory"),
+        (json!(0o400000), "read nofollow"),
+        (json!(0o1000000), "read"),
+        (json!(0o4010000), "read"),
     ] {
-        assert_eq!(capability("fs", json!({"op": "open", "path": "a", "flags": flags})), Ok("write"), "{flags}");
+        assert_eq!(parse(flags.clone()), Ok(expected.to_owned()), "{flags}");
     }
-    for flags in [json!("q"), json!("rx"), json!("rw"), json!(""), json!(3), json!(1_u64 << 40), json!(-1), json!([])] {
-        assert_eq!(
-            capability("fs", json!({"op": "open", "path": "a", "flags": flags})),
-            Err("schema".into()),
-            "{flags}"
-        );
+    // `O_DIRECT`, `O_PATH`, and a temporary file without a name are none of Node's constants.
+    for flags in [
+        json!("q"),
+        json!("rx"),
+        json!("rw"),
+        json!("r++"),
+        json!("wxx"),
+        json!("+"),
+        json!(""),
+        json!(3),
+        json!(0o40000),
+        json!(0o10000000),
+        json!(0o20200000),
+        json!(1_u64 << 40),
+        json!(-1),
+        json!(0.5),
+        json!([]),
+    ] {
+        assert_eq!(parse(flags.clone()), Err(json!("schema")), "{flags}");
     }
 }
 
@@ -88,19 +194,6 @@ fn session_ops_split_into_own_entries_injection_and_control() {
     assert_eq!(capability("session", json!({"op": "send_message"})), Ok("session.inject"));
     assert_eq!(capability("session", json!({"op": "append_entry"})), Ok("session"));
     assert_eq!(capability("session", json!({"op": "become_admin"})), Err("schema".into()));
-}
-
-#[test]
-fn an_editor_of_an_extension_says_nothing_that_the_extension_may_not_do() {
-    let said = |text: &str| json!({"op": "editor_submit", "text": text});
-    assert_eq!(capability("ui", said("hello")), Ok("session.inject"));
-    assert_eq!(capability("ui", said("  /reload")), Ok("session.control"));
-    assert_eq!(capability("ui", said("!ls")), Ok("exec"));
-    assert_eq!(capability("ui", json!({"op": "editor_submit"})), Err("schema".into()));
-    let params = said(" !! rm -rf / ");
-    let required = derive("ui", params.as_object().expect("an object")).expect("known");
-    let program = Subject::Program { command: "bash", args: vec!["-c", "rm -rf /"], cwd: None };
-    assert_eq!(required.subject, program);
 }
 
 #[test]
@@ -121,48 +214,6 @@ fn what_derives_is_described_for_people() {
         ("http", json!({"url": "https://x.org/"})),
     ] {
         assert_eq!(capability(method, params), Ok(CAPABILITIES.iter().find(|(name, _)| *name == method).unwrap().0));
-    }
-}
-
-/// A program or a request that is under way was decided when it was started; starting one never is.
-#[test]
-fn what_is_under_way_needs_no_second_decision() {
-    for (method, params, by_handle) in [
-        ("exec", json!({"op": "wait", "pid": 1}), true),
-        ("exec", json!({"op": "kill", "pid": 1, "command": "sh"}), true),
-        ("exec", json!({"op": "spawn", "command": "sh"}), false),
-        ("http", json!({"op": "send", "upload": "1", "url": "https://x.org/"}), true),
-        ("http", json!({"url": "https://x.org/", "upload": "1"}), false),
-    ] {
-        let required = derive(method, params.as_object().unwrap()).unwrap();
-        assert_eq!((required.capability, required.subject == Subject::Handle), (method, by_handle), "{params}");
-    }
-    for (method, op) in [("exec", "run"), ("exec", ""), ("http", "fetch"), ("http", "wait")] {
-        assert_eq!(
-            capability(method, json!({"op": op, "command": "x", "url": "https://x.org/"})),
-            Err("schema".into())
-        );
-    }
-}
-
-#[test]
-fn an_url_names_its_host_and_port_exactly() {
-    let host = |url: &str| {
-        HttpTarget::parse(url).map(|target| (target.host, target.port)).map_err(|error| error.details["reason"].clone())
-    };
-    assert_eq!(host("https://GitHub.COM./x"), Ok(("github.com".into(), 443)));
-    assert_eq!(host("http://[::1]:8080/"), Ok(("[::1]".into(), 8080)));
-    assert_eq!(host("http://0x7f.1/"), Ok(("127.0.0.1".into(), 80)));
-    for bad in [
-        "ftp://x/",
-        "file:///etc/passwd",
-        "https://user@x/",
-        "https://u:p@x/",
-        "not an url",
-        "http://",
-        "data:text/plain,x",
-    ] {
-        assert_eq!(host(bad), Err(json!("url")), "{bad}");
     }
 }
 
