@@ -103,9 +103,12 @@ impl Prompter for Terminal {
 }
 
 /// Waits for a person on behalf of a call that the realm waits for, from outside of the runtime's own threads.
-pub(crate) fn block_on(answer: BoxFuture<'static, Answer>) -> Option<Answer> {
-    let runtime = tokio::runtime::Handle::try_current().ok()?;
-    std::thread::spawn(move || runtime.block_on(answer)).join().ok()
+pub(crate) fn block_on(asking: BoxFuture<'_, ()>) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    std::thread::scope(|threads| {
+        // Its panic is no answer.
+        let _ = threads.spawn(|| runtime.block_on(asking)).join();
+    });
 }
 
 impl UiPort for Terminal {

@@ -14,7 +14,6 @@ use crate::gate::{Decision, Gate, Judgement, Permit, Reason};
 use crate::ledger::{CallEnd, CallFacts, CallStart, Ledger};
 use crate::loss::Signal;
 use crate::policy::Mode;
-use crate::prompt::Question;
 use crate::quota::{Quotas, used_up};
 use crate::untaken::{Held, Untaken};
 use crate::vocabulary::FREE;
@@ -150,9 +149,7 @@ impl Dispatcher {
             inner.dialog(caller, &call, opened.now)?;
             let found = match inner.gate.judge(caller, &call.method, &required)? {
                 Judgement::Settled(decision) => (decision, inner.gate.permit(caller, &call.method)),
-                Judgement::Ask(question, decision) => {
-                    inner.ask_blocking(caller, &call.method, &required, *question, decision)
-                }
+                Judgement::Ask(..) => inner.gate.ask_blocking(caller, &call.method, &required)?,
             };
             let admitted = inner.record_decision(caller, &call, &opened, &required, found)?;
             Ok((connector, admitted))
@@ -397,17 +394,6 @@ impl Inner {
         }
         opened.push_back(now.elapsed_us);
         Ok(())
-    }
-
-    fn ask_blocking(
-        &self,
-        caller: &Caller,
-        method: &str,
-        required: &Required<'_>,
-        question: Question,
-        decision: Decision,
-    ) -> (Decision, Permit) {
-        self.gate.ask_blocking(caller, method, required, question, decision)
     }
 
     /// Writes the decision down; a refusal becomes the error the extension gets.

@@ -27,7 +27,7 @@ use crate::derive::{Access, Required, Subject};
 use crate::loss::{Evidence, Signal};
 use crate::places::Places;
 use crate::policy::{Grant, Mode, Policy, usual_paths};
-use crate::prompt::{Answer, Memory, Prompter, Question};
+use crate::prompt::{Memory, Prompter, Question};
 use crate::scope::{CompiledScope, ScopeError};
 use crate::vocabulary::PLAIN_ENV;
 use pijs_protocol::{Capability, ExtensionId, HostcallError, guard};
@@ -51,9 +51,9 @@ pub use sessions::SessionFiles;
 
 use case::Case;
 
-/// Waits for a person's answer on behalf of a synchronous call. The host provides it, since
-/// waiting is the driver's business; `None` when it cannot wait here.
-pub type BlockOn = dyn Fn(crate::connector::BoxFuture<'static, Answer>) -> Option<Answer> + Send + Sync;
+/// Waits for a person on behalf of a synchronous call, until the future is ready. The host provides it, since
+/// waiting is the driver's business; where it cannot wait, it drops the future.
+pub type BlockOn = dyn Fn(crate::connector::BoxFuture<'_, ()>) + Send + Sync;
 
 /// Where a command of a call in this working folder leads, if anywhere; for people who are asked about it.
 pub type LocateProgram = dyn Fn(&str, Option<&str>) -> Option<PathBuf> + Send + Sync;

@@ -147,27 +147,18 @@ impl Gate {
         caller: &Caller,
         method: &str,
         required: &Required<'_>,
-        question: Question,
-        decision: Decision,
-    ) -> (Decision, Permit) {
-        let answer = match (&self.inner.prompter, &self.inner.block_on) {
-            (Some(prompter), Some(block_on)) => {
-                let (inner, prompter) = (Arc::clone(&self.inner), Arc::clone(prompter));
-                let extension = caller.extension().clone();
-                block_on(Box::pin(async move {
-                    let Some(place) = Place::take(&inner.asking, &extension) else { return Answer::Deny };
-                    let _one_at_a_time = inner.asking.turn.lock().await;
-                    if place.was_refused(&question) {
-                        return Answer::Deny;
-                    }
-                    let answer = prompter.ask(question.clone()).await;
-                    place.note(question, answer);
-                    answer
-                }))
-            }
-            _ => None,
-        };
-        self.settle(caller, method, required, decision, answer.unwrap_or(Answer::NoPerson))
+    ) -> Result<(Decision, Permit), HostcallError> {
+        let mut found = None;
+        if let Some(block_on) = &self.inner.block_on {
+            block_on(Box::pin(async { found = Some(self.ask(caller, method, required).await) }));
+        }
+        found.unwrap_or_else(|| {
+            let decision = match self.judge(caller, method, required)? {
+                Judgement::Settled(decision) => decision,
+                Judgement::Ask(_, decision) => decision.because(Reason::NonInteractive, Rule::NoPerson),
+            };
+            Ok((decision, self.permit(caller, method)))
+        })
     }
 
     /// Asks a person about something of an extension that is no call. Permissive mode agrees; where nobody can be asked,

@@ -1,0 +1,283 @@
+//! Runs `fixtures/questions/*.toml`: calls one after the other, what a person is asked about them and answers, and
+//! what is decided then. Each talk runs twice, with synchronous calls and with asynchronous ones.
+
+mod still;
+
+use pijs_hostcall::{
+    Answer, BoxFuture, Caller, ChunkSink, Connector, Dispatcher, Gate, Grant, Ledger, LedgerOptions, Memory,
+    MemorySink, Mode, Output, Places, Policy, Profile, Prompter, Question, Remembered, Request, derive,
+};
+use pijs_protocol::{Capability, ExtensionId, HostCall, HostResult, HostcallError};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use still::Still;
+
+#[derive(Deserialize)]
+struct Fixture {
+    talk: Vec<Talk>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Talk {
+    name: String,
+    #[serde(default)]
+    mode: Mode,
+    #[serde(default)]
+    grants: Vec<Grant>,
+    #[serde(default)]
+    default_caps: Vec<Capability>,
+    #[serde(default)]
+    never: Vec<Capability>,
+    /// Environment variables that are set; without the list, nobody knows.
+    variables: Option<Vec<String>>,
+    /// Nobody can be asked.
+    #[serde(default)]
+    alone: bool,
+    step: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    /// The method and its parameters.
+    call: BTreeMap<String, Map<String, Value>>,
+    #[serde(default)]
+    during: During,
+    /// What a person is asked about; nobody is asked without it.
+    asks: Option<String>,
+    #[serde(default)]
+    warns: Vec<String>,
+    answer: Option<Said>,
+    /// What is kept beyond the session.
+    remembers: Option<String>,
+    /// `allowed`, or the reason of a refusal.
+    expect: String,
+    /// The line of the gate's list that settled it.
+    rule: String,
+    /// How often.
+    #[serde(default = "once")]
+    times: usize,
+}
+
+fn once() -> usize {
+    1
+}
+
+#[derive(Deserialize, Default, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum During {
+    #[default]
+    Turn,
+    Model,
+    Verdict,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum Said {
+    Deny,
+    Never,
+    Mute,
+    Once,
+    Subject,
+    Always,
+    Capability,
+    Nothing,
+}
+
+/// A person who is about to answer one question, and what was asked and kept.
+#[derive(Default)]
+struct Person {
+    answer: Mutex<Option<Said>>,
+    asked: Mutex<Vec<Question>>,
+    kept: Mutex<Vec<Remembered>>,
+}
+
+impl Prompter for Person {
+    fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
+        self.asked.lock().unwrap().push(question);
+        let answer = match self.answer.lock().unwrap().take() {
+            None | Some(Said::Nothing) => Answer::NoPerson,
+            Some(Said::Deny) => Answer::Deny,
+            Some(Said::Never) => Answer::DenyAlways,
+            Some(Said::Mute) => Answer::Mute,
+            Some(Said::Once) => Answer::AllowOnce,
+            Some(Said::Subject) => Answer::AllowSubject,
+            Some(Said::Always) => Answer::AllowAlways,
+            Some(Said::Capability) => Answer::AllowCapability,
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+impl Memory for Person {
+    fn remember(&self, _: &ExtensionId, remembered: Remembered) {
+        self.kept.lock().unwrap().push(remembered);
+    }
+}
+
+struct Nothing;
+
+impl Connector for Nothing {
+    fn call(&self, _request: Request, _sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        Box::pin(std::future::ready(Ok(Output::empty())))
+    }
+
+    fn call_sync(&self, _request: &Request) -> Result<Output, HostcallError> {
+        Ok(Output::empty())
+    }
+}
+
+struct World {
+    dispatcher: Dispatcher,
+    sink: Arc<MemorySink>,
+    person: Arc<Person>,
+    profile: Arc<Profile>,
+    runtime: Arc<tokio::runtime::Runtime>,
+}
+
+impl World {
+    fn new(talk: &Talk) -> Self {
+        let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
+        let policy = Policy { mode: talk.mode, default_caps: talk.default_caps.clone(), deny_caps: Vec::new() };
+        let person = Arc::new(Person::default());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let runtime = Arc::new(runtime);
+        let mut gate = Gate::builder(policy, places)
+            .memory(Arc::clone(&person) as Arc<dyn Memory>)
+            .programs(Arc::new(|command, _| (command == "git").then(|| PathBuf::from("/usr/bin/git"))));
+        if !talk.alone {
+            let waits = Arc::clone(&runtime);
+            gate = gate
+                .prompter(Arc::clone(&person) as Arc<dyn Prompter>)
+                .block_on(Arc::new(move |asking| waits.block_on(asking)));
+        }
+        if let Some(variables) = &talk.variables {
+            gate = gate.variables(variables.iter().cloned());
+        }
+        let gate = gate.build();
+        let profile = Arc::new(Profile::new("path:/x").at("/pkg"));
+        gate.set_grants(&profile, &talk.grants, Default::default()).expect("the grants compile");
+        gate.set_never(&profile, talk.never.clone());
+        let sink = MemorySink::new();
+        let ledger = Ledger::new(LedgerOptions::default(), sink.clone());
+        let mut builder = Dispatcher::builder(gate, ledger, Arc::new(Still));
+        for method in ["fs", "exec", "http", "env", "tool", "session"] {
+            builder = builder.connector(method, Arc::new(Nothing));
+        }
+        Self { dispatcher: builder.build(), sink, person, profile, runtime }
+    }
+
+    fn call(&self, during: During, call: HostCall, synchronously: bool) -> HostResult {
+        let caller = Caller::new(Arc::clone(&self.profile));
+        let caller = match during {
+            During::Turn => caller,
+            During::Model => caller.behind_model(),
+            During::Verdict => caller.in_verdict(),
+        };
+        if synchronously {
+            return self.dispatcher.call_sync(&caller, call);
+        }
+        let results = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&results);
+        self.runtime.block_on(self.dispatcher.call(&caller, call, move |result| into.lock().unwrap().push(result)));
+        let mut results = std::mem::take(&mut *results.lock().unwrap());
+        assert_eq!(results.len(), 1, "a call is answered once");
+        results.remove(0)
+    }
+
+    fn decisions(&self) -> Vec<String> {
+        self.dispatcher.ledger().flush().expect("memory takes everything");
+        let lines = self.sink.lines();
+        let decisions = lines.iter().filter(|line| line["event"] == "policy.decision");
+        decisions.map(|line| line["data"]["rule"].as_str().expect("a rule").to_owned()).collect()
+    }
+}
+
+/// What happened at one step, in the fixture's words.
+#[derive(Debug, PartialEq)]
+struct Happened {
+    asks: Option<String>,
+    warns: Vec<String>,
+    remembers: Option<String>,
+    expect: String,
+    rule: String,
+}
+
+fn run(world: &World, step: &Step, number: usize, synchronously: bool) -> Happened {
+    let (method, params) = step.call.first_key_value().expect("a step has a call");
+    let capability = derive(method, params).expect("a call that makes sense").capability();
+    let call = HostCall {
+        call_id: format!("host-{number}").as_str().into(),
+        capability,
+        method: method.clone(),
+        params: params.clone(),
+        timeout_ms: None,
+        cancel_token: None,
+        context: None,
+        bytes: Vec::new(),
+    };
+    *world.person.answer.lock().unwrap() = step.answer;
+    let before = world.decisions().len();
+    let result = world.call(step.during, call, synchronously);
+    let decisions = world.decisions();
+    let [rule] = &decisions[before..] else { panic!("one decision for a call, not {:?}", &decisions[before..]) };
+    let mut asked = std::mem::take(&mut *world.person.asked.lock().unwrap());
+    assert!(asked.len() <= 1, "one question for a call");
+    let asked = asked.pop();
+    let kept = std::mem::take(&mut *world.person.kept.lock().unwrap());
+    let keep = |kept: &Remembered| {
+        let says = if kept.allowed { "allows" } else { "never" };
+        let scope = kept.scope.as_ref().map(|scope| serde_json::to_string(scope).expect("a scope")).unwrap_or_default();
+        format!("{says} {} {scope}", kept.capability).trim_end().to_owned()
+    };
+    let reason = |error: &HostcallError| error.details["reason"].as_str().unwrap_or_default().to_owned();
+    Happened {
+        asks: asked.as_ref().map(|question| format!("{} {}", question.capability, question.subject).trim_end().into()),
+        warns: asked.map(|question| question.warnings).unwrap_or_default(),
+        remembers: (!kept.is_empty()).then(|| kept.iter().map(keep).collect::<Vec<_>>().join("; ")),
+        expect: result.error.as_ref().map_or_else(|| "allowed".to_owned(), reason),
+        rule: rule.clone(),
+    }
+}
+
+#[test]
+fn every_talk_goes_as_written() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/questions");
+    let mut failures = Vec::new();
+    let mut talks = 0;
+    for entry in std::fs::read_dir(&folder).expect("the fixtures are there") {
+        let path = entry.expect("the folder can be listed").path();
+        let text = std::fs::read_to_string(&path).expect("a fixture is text");
+        let fixture: Fixture = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        for talk in &fixture.talk {
+            talks += 1;
+            for synchronously in [true, false] {
+                let world = World::new(talk);
+                let steps = talk.step.iter().flat_map(|step| std::iter::repeat_n(step, step.times));
+                for (number, step) in steps.enumerate() {
+                    let expected = Happened {
+                        asks: step.asks.clone(),
+                        warns: step.warns.clone(),
+                        remembers: step.remembers.clone(),
+                        expect: step.expect.clone(),
+                        rule: step.rule.clone(),
+                    };
+                    let happened = run(&world, step, number, synchronously);
+                    if happened != expected {
+                        failures.push(format!(
+                            "{}, call {number}, synchronously {synchronously}:\n  {happened:?}\n  {expected:?} expected",
+                            talk.name
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    assert!(talks > 15, "only {talks} talks were found");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
