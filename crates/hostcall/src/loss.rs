@@ -233,7 +233,9 @@ impl ExpectedLoss {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pijs_protocol::manifest::Scope;
+    use serde::Deserialize;
+    use std::collections::BTreeSet;
+    use std::path::Path;
 
     #[test]
     fn the_threshold_is_two_in_a_hundred_and_one() {
@@ -241,6 +243,8 @@ mod tests {
         assert!(ExpectedLoss::of(0.0198).favours_grant());
         assert!(!ExpectedLoss::of(2.0 / 101.0 + 1e-12).favours_grant());
         assert!(!ExpectedLoss::of(0.02).favours_grant());
+        // What costs the same is not granted.
+        assert!(!ExpectedLoss { p: 0.0, grant: 1.0, deny: 1.0 }.favours_grant());
     }
 
     #[test]
@@ -253,37 +257,77 @@ mod tests {
         assert!((evidence.probability() - Signal::UsesExec.weight()).abs() < 1e-12);
     }
 
-    fn manifest(requests: &[(&str, Option<Scope>)]) -> CapabilityManifest {
-        let capabilities = requests
-            .iter()
-            .map(|(capability, scope)| CapabilityRequest {
-                capability: (*capability).into(),
-                methods: None,
-                scope: scope.clone(),
-            })
-            .collect();
-        CapabilityManifest { schema: String::new(), capabilities }
+    #[derive(Deserialize)]
+    struct Fixture {
+        case: Vec<Scan>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Scan {
+        name: String,
+        #[serde(default)]
+        scan: Vec<CapabilityRequest>,
+        #[serde(default)]
+        findings: Vec<(String, Verdict)>,
+        declares: Option<Vec<CapabilityRequest>>,
+        signals: Vec<String>,
+        favours: String,
+    }
+
+    /// `fixtures/evidence.toml`.
+    #[test]
+    fn scans_show_what_is_written_beside_them() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/evidence.toml");
+        let text = std::fs::read_to_string(path).expect("a fixture is text");
+        let Fixture { case } = toml::from_str(&text).expect("a fixture");
+        assert!(case.len() > 15, "only {} cases were found", case.len());
+        let manifest = |capabilities| CapabilityManifest {
+            schema: pijs_protocol::manifest::CAPABILITY_SCHEMA.into(),
+            capabilities,
+        };
+        for Scan { name, scan, findings, declares, signals, favours } in case {
+            let findings = findings.iter().map(|(code, class)| (code.as_str(), *class));
+            let evidence = Evidence::of_scan(&manifest(scan), findings, declares.map(manifest).as_ref());
+            let found: Vec<String> = evidence.signals().iter().map(|signal| name_of(*signal)).collect();
+            let choice = if evidence.expected_loss().favours_grant() { "grant" } else { "deny" };
+            assert_eq!((found, choice), (signals, favours.as_str()), "{name}");
+        }
+    }
+
+    fn name_of(signal: Signal) -> String {
+        serde_json::to_value(signal).expect("a name").as_str().expect("a name").to_owned()
     }
 
     #[test]
-    fn what_a_package_says_of_itself_changes_nothing_but_that_it_may_be_a_lie() {
-        let found = manifest(&[("exec", None), ("read", None)]);
-        let silent = Evidence::of_scan(&found, [], None);
-        let liar = Evidence::of_scan(&found, [], Some(&manifest(&[])));
-        let honest = Evidence::of_scan(&found, [], Some(&manifest(&[("exec", None), ("http", None), ("write", None)])));
-        assert_eq!(silent, honest);
-        assert_eq!(silent.signals(), [Signal::UsesAnyExec]);
-        assert_eq!(liar.signals(), [Signal::UsesAnyExec, Signal::Undeclared]);
-        assert!(!silent.expected_loss().favours_grant());
+    fn only_a_scan_can_have_missed_something() {
+        let write = CapabilityRequest { capability: "write".into(), methods: None, scope: None };
+        let found = CapabilityManifest { schema: String::new(), capabilities: vec![write] };
+        let scanned = Evidence::of_scan(&found, [], None);
+        assert!(scanned.not_foreseen("exec") && !scanned.not_foreseen("write"));
+        assert!(!Evidence::default().not_foreseen("exec"));
     }
 
     #[test]
-    fn a_typical_extension_stays_below_the_threshold() {
-        let hosts = Scope { hosts: Some(vec!["api.example.com".into()]), ..Scope::default() };
-        let commands = Scope { commands: Some(vec!["git".into()]), ..Scope::default() };
-        let found = manifest(&[("read", None), ("http", Some(hosts)), ("exec", Some(commands)), ("verdict", None)]);
-        assert!(Evidence::of_scan(&found, [], None).expected_loss().favours_grant());
-        let hidden = Evidence::of_scan(&found, [("BD_HIDDEN_TEXT", Verdict::Warning)], None);
-        assert!(!hidden.expected_loss().favours_grant());
+    fn every_signal_is_said_in_words_of_its_own() {
+        let all = [
+            Signal::ReadsOutside,
+            Signal::UsesWrite,
+            Signal::UsesExec,
+            Signal::UsesAnyExec,
+            Signal::UsesHttp,
+            Signal::UsesAnyHttp,
+            Signal::UsesEnv,
+            Signal::SteersTheModel,
+            Signal::CanSendFiles,
+            Signal::Blocked,
+            Signal::HiddenText,
+            Signal::Undeclared,
+            Signal::Spoofed,
+            Signal::TriedProtected,
+            Signal::Unforeseen,
+        ];
+        let words: BTreeSet<&str> = all.iter().map(|signal| signal.words()).collect();
+        assert_eq!(words.len(), all.len());
     }
 }

@@ -316,6 +316,23 @@ mod tests {
     }
 
     #[test]
+    fn project_package_and_pi_folders_are_read_freely() {
+        let places = places();
+        let own = Path::new("/opt/x");
+        for free in ["/projects/app/a", "/opt/x/a", "/home/me/.pi/a", "/home/me/.pi/agent/a", OWN_SCRIPT] {
+            assert!(places.reads_freely(Path::new(free), Some(own)), "{free}");
+        }
+        for asked in ["/projects/apples", "/opt/xy", "/home/me/.pie", "/home/me", "/etc/hosts", "/"] {
+            assert!(!places.reads_freely(Path::new(asked), Some(own)), "{asked}");
+        }
+        assert!(!places.reads_freely(Path::new("/opt/x/a"), None));
+        let elsewhere = Places::new("/projects/app", "/home/me", "/srv/agent", "/tmp");
+        assert!(elsewhere.reads_freely(Path::new("/srv/agent/a"), None));
+        assert_eq!(elsewhere.sessions(), Path::new("/srv/agent/sessions"));
+        assert_eq!(elsewhere.protection(Path::new("/srv/agent/sessions/a.jsonl"), None), Protection::All);
+    }
+
+    #[test]
     fn what_runs_later_in_the_home_is_named_unless_it_is_what_is_worked_on() {
         let file = Path::new("/home/me/.config/nvim/init.lua");
         assert_eq!(places().protection(file, None), Protection::RunsLater);
@@ -365,6 +382,7 @@ mod tests {
             "/projects/app/sub/.git/config",
             "/projects/app/.pi/settings.json",
             "/home/me/.pi/agent/bin/rg",
+            "/home/me/.pi/agent/notes/.git/config",
             "/home/me/.bash_aliases",
         ] {
             assert_eq!(places.protection(Path::new(path), None), Protection::Write, "{path}");
@@ -383,6 +401,7 @@ mod tests {
     fn the_own_package_stays_readable_inside_the_store_but_not_writable() {
         let root = Path::new("/home/me/.pi/agent/npm/node_modules/pi-ttsr");
         let file = root.join("index.ts");
+        assert!(places().reads_freely(&file, Some(root)));
         assert_eq!(places().protection(&file, Some(root)), Protection::Write);
         assert_eq!(places().protection(&file, None), Protection::All);
     }
@@ -410,7 +429,8 @@ mod tests {
         assert_eq!(places.node_path("/../../..").unwrap(), Path::new("/"));
         let target = PathUse { access: Access::Read, path: "../etc", form: PathForm::TargetOf("a/b/link") };
         assert_eq!(places.absolute(target).unwrap(), Path::new("/projects/app/a/etc"));
-        for bad in ["", "a\0b", &"x".repeat(5000)] {
+        assert!(places.node_path(&"x".repeat(LONGEST_PATH)).is_ok());
+        for bad in ["", "a\0b", &"x".repeat(LONGEST_PATH + 1)] {
             assert_eq!(places.node_path(bad).unwrap_err().details["reason"], "path");
         }
     }

@@ -110,3 +110,45 @@ pub fn usual_paths() -> Scope {
     let paths = ["<project>", "<package>", "<pi>", "<temp>"].map(str::to_owned).to_vec();
     Scope { paths: Some(paths), ..Scope::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn accepted(request: serde_json::Value) -> serde_json::Value {
+        let request: CapabilityRequest = serde_json::from_value(request).expect("a request");
+        serde_json::to_value(Grant::accepting("a", &request)).expect("a grant")
+    }
+
+    #[test]
+    fn a_request_is_granted_as_it_was_made_and_files_where_extensions_usually_work() {
+        let usual = json!({"paths": ["<project>", "<package>", "<pi>", "<temp>"]});
+        for (request, scope) in [
+            (json!({"capability": "read"}), Some(usual.clone())),
+            (json!({"capability": "write", "scope": {}}), Some(usual)),
+            (json!({"capability": "write", "scope": {"paths": ["src"]}}), Some(json!({"paths": ["src"]}))),
+            (json!({"capability": "exec"}), None),
+            (json!({"capability": "exec", "scope": {"commands": ["ls"]}}), Some(json!({"commands": ["ls"]}))),
+            (json!({"capability": "http", "scope": {}}), Some(json!({}))),
+        ] {
+            let mut expected = json!({"id": "a", "capability": request["capability"]});
+            if let Some(scope) = scope {
+                expected["scope"] = scope;
+            }
+            assert_eq!(accepted(request.clone()), expected, "{request}");
+        }
+        let fs = json!({"capability": "read", "methods": ["fs"], "scope": {"paths": ["a"]}});
+        let expected = json!({"id": "a", "capability": "read", "methods": ["fs"], "scope": {"paths": ["a"]}});
+        assert_eq!(accepted(fs), expected);
+    }
+
+    #[test]
+    fn naming_a_file_gives_the_doors_to_the_model_and_nothing_outside() {
+        let found = ["exec", "http", "verdict", "tools", "write"].map(Capability::new);
+        let grants = Grant::for_named_file(&found);
+        let names: Vec<&str> = grants.iter().map(|grant| grant.capability.as_str()).collect();
+        assert_eq!(names, ["verdict", "tools", "tool.shadow"]);
+        assert!(grants.iter().all(|grant| grant.unasked && grant.scope.is_none()));
+    }
+}
