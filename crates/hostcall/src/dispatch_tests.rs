@@ -172,52 +172,40 @@ fn what_calls_show_is_evidence() {
     assert_eq!(evidence.signals(), [Signal::Unforeseen, Signal::Spoofed, Signal::TriedProtected]);
 }
 
-#[tokio::test]
-async fn nobody_is_asked_about_variables_that_are_not_set() {
-    let world = world(Mode::Prompt, &[], &[Answer::AllowSubject]);
-    let get = |id: &str, names: &[&str]| call(id, "env", "env", json!({"op": "get", "names": names}));
-    assert_eq!(reason(&world.run(get("a", &["FORCE_COLOR", "HOME"])).await[0]), "no_grant");
-    assert_eq!(world.answers.1.load(Ordering::Relaxed), 0);
-    assert_eq!(reason(&world.run(get("b", &["FORCE_COLOR", "TOKEN"])).await[0]), "none");
-    assert_eq!(world.answers.1.load(Ordering::Relaxed), 1);
+#[test]
+fn who_has_asked_no_server_and_no_program_speaks_for_itself() {
+    let ls = |id: &str| call(id, "exec", "exec", json!({"command": "ls"}));
+    let open = world(Mode::Permissive, &[], &[]);
+    let gate = open.dispatcher.gate();
+    let extension = open.caller.extension();
+    open.dispatcher.call_sync(&open.caller, call("a", "read", "fs", json!({"op": "readFile", "path": "a"})));
+    assert!(gate.speaks_for_itself(extension), "files of the project are its place");
+    open.dispatcher.call_sync(&open.caller, ls("b"));
+    assert!(!gate.speaks_for_itself(extension));
+    assert!(gate.speaks_for_itself(&"path:/y".into()), "another one has asked nobody");
+
+    let asked = world(Mode::Prompt, &[], &[]);
+    asked.dispatcher.call_sync(&asked.caller, ls("a"));
+    assert!(asked.dispatcher.gate().speaks_for_itself(asked.caller.extension()), "what was refused told nothing");
+    let strict = world(Mode::Strict, &[], &[]);
+    assert!(!strict.dispatcher.gate().speaks_for_itself(strict.caller.extension()));
 }
 
-#[tokio::test]
-async fn a_server_is_asked_about_after_a_secret_was_read() {
-    let grants = [Grant::any("g", "http")];
-    let http = |id: &str| call(id, "http", "http", json!({"url": "https://example.com/"}));
-    let read = |id: &str, path: &str| call(id, "read", "fs", json!({"op": "readFile", "path": path}));
-    for (mode, answers, expected, asked) in [
-        (Mode::Strict, vec![Answer::Deny], "user", 1),
-        (Mode::Prompt, vec![Answer::NoPerson], "non_interactive", 1),
-        (Mode::Prompt, vec![Answer::AllowSubject], "none", 1),
-        (Mode::Permissive, vec![], "none", 0),
+#[test]
+fn one_answer_of_a_person_is_enough_to_have_been_asked() {
+    let unasked = Grant { unasked: true, ..Grant::any("-e", "provider") };
+    let asked = Grant::any("g", "provider");
+    for (grants, expected) in [
+        (vec![unasked.clone()], true),
+        (vec![unasked.clone(), asked.clone()], false),
+        (vec![asked], false),
+        (vec![Grant { capability: "verdict".into(), ..unasked }], false),
+        (vec![], false),
     ] {
-        let world = world(mode, &grants, &answers);
-        assert_eq!(reason(&world.run(http("a")).await[0]), "none", "nothing was read yet");
-        world.run(call("s", "read", "fs", json!({"op": "stat", "path": ".env"}))).await;
-        assert_eq!(reason(&world.run(http("b")).await[0]), "none", "a look at the name is no read");
-        world.run(read("r", ".env")).await;
-        assert_eq!(reason(&world.run(http("c")).await[0]), expected, "{mode:?}");
-        if expected == "none" {
-            assert_eq!(reason(&world.run(http("d")).await[0]), "none", "answered for the session");
-        }
-        assert_eq!(world.answers.1.load(Ordering::Relaxed), asked, "{mode:?}");
+        let world = world(Mode::Prompt, &grants, &[]);
+        let found = world.dispatcher.gate().holds_unasked(&world.caller.profile, "provider");
+        assert_eq!(found, expected, "{grants:?}");
     }
-    let world = world(Mode::Strict, &[Grant::any("g", "http"), Grant::any("e", "egress")], &[]);
-    world.run(read("r", ".env")).await;
-    assert_eq!(reason(&world.run(http("c")).await[0]), "none");
-}
-
-#[tokio::test]
-async fn an_extension_that_is_refused_again_and_again_is_not_asked_about_any_more() {
-    let world = world(Mode::Prompt, &[], &[Answer::Deny; 40]);
-    for at in 0..30 {
-        let result = world.run(call(&format!("c{at}"), "exec", "exec", json!({"command": format!("p{at}")}))).await;
-        let expected = if at < crate::gate::MUTED_AFTER { "user" } else { "quota" };
-        assert_eq!(reason(&result[0]), expected, "{at}");
-    }
-    assert_eq!(world.answers.1.load(Ordering::Relaxed), crate::gate::MUTED_AFTER as usize);
 }
 
 #[test]
