@@ -265,7 +265,12 @@ impl CommandPattern {
 /// A pattern that means exactly this absolute path, as it is written into a grant.
 pub(crate) fn escaped_path(path: &Path) -> String {
     let text = path.to_string_lossy();
-    if text.contains(['*', '?', '[', '{']) { globset::escape(&text) } else { text.into_owned() }
+    if text.contains(['*', '?', '[', '{']) { escaped(&text) } else { text.into_owned() }
+}
+
+/// A name in a pattern. The library leaves backslashes, which would take the brackets that it puts around wildcards.
+fn escaped(name: &str) -> String {
+    globset::escape(name).replace('\\', "\\\\")
 }
 
 fn compile_path(pattern: &str, places: &Places, package_root: Option<&Path>) -> Result<Vec<PathPattern>, ScopeError> {
@@ -292,7 +297,7 @@ fn compile_path(pattern: &str, places: &Places, package_root: Option<&Path>) -> 
             rest
         } else {
             // The base is a name, not a pattern.
-            format!("{}/{}", globset::escape(&base.to_string_lossy()), rest.trim_start_matches("./"))
+            format!("{}/{}", escaped(&base.to_string_lossy()), rest.trim_start_matches("./"))
         };
         // `src/**` means the folder too, so that it can be listed.
         if let Some(folder) = whole.strip_suffix("/**")
@@ -385,6 +390,26 @@ mod tests {
         assert!(!scope.path(Path::new("/projects/ab/x.md")));
     }
 
+    /// In patterns a backslash takes the meaning of what follows; in names it is a character.
+    #[test]
+    fn a_backslash_in_a_name_is_a_character() {
+        let places = Places::new("/projects/a\\b", "/home/me", "/home/me/.pi/agent", "/tmp");
+        let compile = |patterns: &[&str]| {
+            let scope = Scope { paths: Some(patterns.iter().map(|p| (*p).to_owned()).collect()), ..Scope::default() };
+            CompiledScope::compile(Some(&scope), &places, None).expect("it compiles")
+        };
+        let scope = compile(&["*.md"]);
+        assert!(scope.path(Path::new("/projects/a\\b/x.md")));
+        assert!(!scope.path(Path::new("/projects/ab/x.md")));
+        for name in ["/data/a\\*b", "/data/a\\b", "/data/\\{x", "/data/[x]\\"] {
+            let scope = compile(&[&escaped_path(Path::new(name))]);
+            assert!(scope.path(Path::new(name)), "{name}");
+            for other in ["/data/a[xb", "/data/a\\xb", "/data/ab", "/data/[x", "/data/x", "/data/x\\", "/data/{x"] {
+                assert!(!scope.path(Path::new(other)), "{name} is not {other}");
+            }
+        }
+    }
+
     #[test]
     fn pattern_bombs_are_refused() {
         for bad in ["{a,b}".repeat(9), "x".repeat(2000), "a/../*".to_owned()] {
@@ -421,10 +446,77 @@ mod tests {
     }
 
     #[test]
+    fn an_address_and_localhost_are_named_with_their_port() {
+        let scope = hosts(&["127.0.0.1:80", "[::1]:9", "localhost:8080", "*.localhost:1", "10.0.0.1"]);
+        for (host, port) in [("127.0.0.1", 80), ("[::1]", 9), ("localhost", 8080)] {
+            assert!(scope.names(host, port), "{host}:{port}");
+        }
+        for (host, port) in
+            [("127.0.0.1", 81), ("127.0.0.2", 80), ("[::1]", 80), ("localhost", 80), ("localhost", 1), ("10.0.0.1", 80)]
+        {
+            assert!(!scope.names(host, port), "{host}:{port}");
+        }
+        assert!(!hosts(&["example.org:80"]).names("example.org", 80), "a name says nothing of where it leads");
+        assert!(!hosts(&["other:8080"]).names("localhost", 8080));
+        assert!(!CompiledScope::default().names("127.0.0.1", 80), "anywhere is not here");
+    }
+
+    #[test]
+    fn this_machine_and_its_networks_are_near() {
+        for near in [
+            "localhost",
+            "127.0.0.1",
+            "127.8.9.1",
+            "0.0.0.0",
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.169.254",
+            "[::1]",
+            "[::]",
+            "[fd00::1]",
+            "[fe80::1]",
+        ] {
+            assert!(is_near(near), "{near}");
+        }
+        for far in ["example.org", "localhost.example.org", "8.8.8.8", "172.32.0.1", "[2606:4700::1111]"] {
+            assert!(!is_near(far), "{far}");
+        }
+    }
+
+    #[test]
+    fn variables_are_named_whole() {
+        let scope = Scope { env: Some(vec!["TOKEN".to_owned()]), ..Scope::default() };
+        let scope = CompiledScope::compile(Some(&scope), &places(), None).expect("it compiles");
+        assert!(scope.env("TOKEN") && CompiledScope::default().env("TOKEN"));
+        assert!(!scope.env("TOKEN2") && !scope.env("token") && !scope.env(""));
+    }
+
+    #[test]
+    fn a_program_in_a_writable_folder_is_named_with_its_path() {
+        let commands = |commands: &[&str]| {
+            let commands = commands.iter().map(|command| (*command).to_owned()).collect();
+            let scope = Scope { commands: Some(commands), ..Scope::default() };
+            CompiledScope::compile(Some(&scope), &places(), None).expect("it compiles")
+        };
+        let project = Path::new("/projects/app");
+        let names = |scope: &CompiledScope, program: &str| scope.names_program(Path::new(program), project);
+        let scope = commands(&["./run x", "bin/../tool", "/opt/t", "git"]);
+        for named in ["/projects/app/run", "/projects/app/tool", "/opt/t"] {
+            assert!(names(&scope, named), "{named}");
+        }
+        for other in ["/projects/app/git", "git", "/usr/bin/git", "/projects/app/bin/tool", "/run"] {
+            assert!(!names(&scope, other), "{other}");
+        }
+        assert!(!names(&CompiledScope::default(), "/opt/t"));
+    }
+
+    #[test]
     fn host_patterns_that_are_no_hosts_are_refused() {
         for bad in ["", "a@b", "a/b", "a b", "*.*.com", "ex*mple.com", "https://x"] {
             let scope = Scope { hosts: Some(vec![bad.to_owned()]), ..Scope::default() };
-            assert!(CompiledScope::compile(Some(&scope), &places(), None).is_err(), "{bad:?}");
+            let error = CompiledScope::compile(Some(&scope), &places(), None).expect_err(bad).to_string();
+            assert!(error.contains("not a host name") && error.contains(bad), "{error}");
         }
     }
 
