@@ -115,6 +115,23 @@ mod tests {
     }
 
     #[test]
+    fn a_call_is_as_large_as_its_text_roughly_and_what_is_attached() {
+        let all = serde_json::json!({"a": [null, true, 1.5], "bc": {"d": "efg"}});
+        let size = Quotas::default().check(all.as_object().expect("an object"), &[vec![0; 7], vec![0; 3]]);
+        // Keys with quotes, colon and comma: 5, 6, 5; containers 2 each; plain values 5 each; the text 6.
+        assert_eq!(size.expect("small"), 5 + 2 + 15 + 6 + 2 + 5 + 6 + 10);
+        let exact = Quotas { params_bytes: 41, attachment_bytes: 10, depth: 2, ..Quotas::default() };
+        assert!(exact.check(all.as_object().expect("an object"), &[vec![0; 10]]).is_ok());
+        for tight in [
+            Quotas { params_bytes: 40, ..exact },
+            Quotas { attachment_bytes: 9, ..exact },
+            Quotas { depth: 1, ..exact },
+        ] {
+            assert!(tight.check(all.as_object().expect("an object"), &[vec![0; 10]]).is_err(), "{tight:?}");
+        }
+    }
+
+    #[test]
     fn size_depth_and_attachments_are_limited_each_by_its_own_name() {
         let quotas = Quotas { params_bytes: 100, attachment_bytes: 10, depth: 5, ..Quotas::default() };
         let reason = |result: Result<usize, HostcallError>| result.unwrap_err().details["quota"].clone();

@@ -327,14 +327,14 @@ fn compile_host(pattern: &str) -> Result<HostPattern, ScopeError> {
     };
     // The URL parser is the judge of what a host is: case, IDN and address forms come out as
     // they will in a request.
-    let url = url::Url::parse(&format!("any://{rest}/"))
-        .ok()
-        .filter(|url| url.username().is_empty() && url.path() == "/" && url.query().is_none());
-    let port = url.as_ref().and_then(url::Url::port);
-    let host = url::Url::parse(&format!("http://{rest}/"))
-        .ok()
-        .filter(|url| url.username().is_empty() && url.path() == "/" && url.query().is_none())
-        .and_then(|url| url.host_str().map(str::to_owned));
+    let parse = |scheme: &str| {
+        let url = url::Url::parse(&format!("{scheme}://{rest}/")).ok()?;
+        let is_bare = url.username().is_empty() && url.password().is_none() && url.path() == "/";
+        (is_bare && url.query().is_none() && url.fragment().is_none()).then_some(url)
+    };
+    // A scheme without a port of its own keeps every port that is written.
+    let port = parse("any").and_then(|url| url.port());
+    let host = parse("http").and_then(|url| url.host_str().map(str::to_owned));
     match host {
         Some(host) if !rest.contains('*') => {
             let host = host.strip_suffix('.').unwrap_or(&host).to_owned();
@@ -412,10 +412,14 @@ mod tests {
 
     #[test]
     fn pattern_bombs_are_refused() {
-        for bad in ["{a,b}".repeat(9), "x".repeat(2000), "a/../*".to_owned()] {
-            let scope = Scope { paths: Some(vec![bad]), ..Scope::default() };
-            assert!(CompiledScope::compile(Some(&scope), &places(), None).is_err());
+        let compiles = |pattern: String| {
+            let scope = Scope { paths: Some(vec![pattern]), ..Scope::default() };
+            CompiledScope::compile(Some(&scope), &places(), None).is_ok()
+        };
+        for bad in ["{a,b}".repeat(MOST_BRACES + 1), "x".repeat(LONGEST_PATTERN + 1), "a/../*".into(), "a\0b".into()] {
+            assert!(!compiles(bad.clone()), "{bad:?}");
         }
+        assert!(compiles("{a,b}".repeat(MOST_BRACES)) && compiles("x".repeat(LONGEST_PATTERN)));
     }
 
     #[test]
@@ -513,7 +517,9 @@ mod tests {
 
     #[test]
     fn host_patterns_that_are_no_hosts_are_refused() {
-        for bad in ["", "a@b", "a/b", "a b", "*.*.com", "ex*mple.com", "https://x"] {
+        for bad in
+            ["", "a@b", ":p@b", "a/b", "a?b", "a#b", "a b", "*.*.com", "ex*mple.com", "https://x", "a:99999", "a:80:80"]
+        {
             let scope = Scope { hosts: Some(vec![bad.to_owned()]), ..Scope::default() };
             let error = CompiledScope::compile(Some(&scope), &places(), None).expect_err(bad).to_string();
             assert!(error.contains("not a host name") && error.contains(bad), "{error}");
