@@ -397,3 +397,7 @@ impl ExactScope {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "asking_tests.rs"]
+mod tests;

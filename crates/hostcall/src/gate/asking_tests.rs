@@ -1,0 +1,183 @@
+use super::*;
+use crate::connector::BoxFuture;
+use crate::places::Places;
+use crate::policy::Policy;
+use crate::prompt::Prompter;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+/// A person who answers as told, one question at a time, and not before there is an answer to give.
+struct Person {
+    given: Semaphore,
+    answers: Mutex<Vec<Answer>>,
+    asked: Mutex<Vec<Question>>,
+}
+
+impl Person {
+    fn answer(&self, answers: &[Answer]) {
+        self.answers.lock().unwrap().splice(0..0, answers.iter().rev().copied());
+        self.given.add_permits(answers.len());
+    }
+
+    fn subjects(&self) -> Vec<String> {
+        self.asked.lock().unwrap().iter().map(|question| question.subject.clone()).collect()
+    }
+}
+
+struct Prompt(Arc<Person>);
+
+impl Prompter for Prompt {
+    fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
+        self.0.asked.lock().unwrap().push(question);
+        let person = Arc::clone(&self.0);
+        Box::pin(async move {
+            person.given.acquire().await.unwrap().forget();
+            person.answers.lock().unwrap().pop().unwrap()
+        })
+    }
+}
+
+fn gate(mode: Mode) -> (Gate, Arc<Person>) {
+    let person = Arc::new(Person { given: Semaphore::new(0), answers: Mutex::default(), asked: Mutex::default() });
+    let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
+    let policy = Policy { mode, ..Policy::default() };
+    (Gate::builder(policy, places).prompter(Arc::new(Prompt(Arc::clone(&person)))).build(), person)
+}
+
+fn caller(extension: &str) -> Caller {
+    Caller::new(Arc::new(Profile::new(extension)))
+}
+
+/// Asks whether a program may run, beside everything else. The task has taken its place in the queue when this returns.
+async fn wants(gate: &Gate, extension: &str, command: &'static str) -> JoinHandle<String> {
+    let (gate, caller) = (gate.clone(), caller(extension));
+    let asking = tokio::spawn(async move {
+        let subject = Subject::Program { command, args: Vec::new(), cwd: None };
+        let required = Required { capability: "exec", subject };
+        let (decision, _) = gate.ask(&caller, "exec", &required).await.unwrap();
+        decision.reason.map_or("allowed", Reason::as_str).to_owned()
+    });
+    tokio::task::yield_now().await;
+    asking
+}
+
+async fn all(asking: Vec<JoinHandle<String>>) -> Vec<String> {
+    let mut ends = Vec::new();
+    for one in asking {
+        ends.push(one.await.unwrap());
+    }
+    ends
+}
+
+#[tokio::test]
+async fn a_refusal_settles_the_same_question_that_waits_and_no_other() {
+    let (gate, person) = gate(Mode::Prompt);
+    let mut asking = Vec::new();
+    for command in ["ls", "ls", "cat", "ls"] {
+        asking.push(wants(&gate, "a", command).await);
+    }
+    person.answer(&[Answer::Deny, Answer::AllowOnce]);
+    assert_eq!(all(asking).await, ["user", "user", "allowed", "user"]);
+    assert_eq!(person.subjects(), ["ls", "cat"]);
+    // Nobody waits any more: the next one is a question of its own.
+    person.answer(&[Answer::AllowOnce]);
+    assert_eq!(all(vec![wants(&gate, "a", "ls").await]).await, ["allowed"]);
+    assert_eq!(person.subjects(), ["ls", "cat", "ls"]);
+}
+
+#[tokio::test]
+async fn an_answer_settles_what_it_covers_for_this_extension() {
+    let (gate, person) = gate(Mode::Prompt);
+    let mut asking = Vec::new();
+    for (extension, command) in [("a", "ls"), ("a", "cat"), ("b", "ls"), ("a", "ls")] {
+        asking.push(wants(&gate, extension, command).await);
+    }
+    person.answer(&[Answer::AllowCapability, Answer::Deny]);
+    assert_eq!(all(asking).await, ["allowed", "allowed", "user", "allowed"]);
+    assert_eq!(person.subjects(), ["ls", "ls"]);
+}
+
+#[tokio::test]
+async fn muting_one_settles_all_that_it_waits_for() {
+    let (gate, person) = gate(Mode::Prompt);
+    let mut asking = Vec::new();
+    for (extension, command) in [("a", "ls"), ("a", "cat"), ("b", "ls")] {
+        asking.push(wants(&gate, extension, command).await);
+    }
+    person.answer(&[Answer::Mute, Answer::AllowOnce]);
+    assert_eq!(all(asking).await, ["user", "user", "allowed"]);
+    assert_eq!(all(vec![wants(&gate, "a", "date").await]).await, ["quota"]);
+}
+
+#[tokio::test]
+async fn only_so_many_questions_of_one_extension_wait() {
+    let (gate, person) = gate(Mode::Prompt);
+    let mut waiting = Vec::new();
+    for _ in 0..MOST_WAITING {
+        waiting.push(wants(&gate, "a", "ls").await);
+    }
+    assert_eq!(all(vec![wants(&gate, "a", "cat").await]).await, ["quota"]);
+    let other = wants(&gate, "b", "cat").await;
+    assert!(!other.is_finished(), "another extension may wait");
+    person.answer(&[Answer::AllowSubject, Answer::AllowOnce, Answer::AllowOnce]);
+    assert_eq!(all(waiting).await, vec!["allowed"; MOST_WAITING as usize]);
+    assert_eq!(all(vec![other, wants(&gate, "a", "cat").await]).await, ["allowed", "allowed"]);
+}
+
+#[tokio::test]
+async fn a_question_that_is_given_up_leaves_its_place() {
+    let (gate, person) = gate(Mode::Prompt);
+    for _ in 0..2 * MOST_WAITING {
+        let given_up = wants(&gate, "a", "ls").await;
+        given_up.abort();
+        assert!(given_up.await.unwrap_err().is_cancelled());
+    }
+    person.answer(&[Answer::AllowOnce]);
+    assert_eq!(all(vec![wants(&gate, "a", "ls").await]).await, ["allowed"]);
+}
+
+#[tokio::test]
+async fn a_question_says_how_often_was_refused_in_a_row() {
+    let (gate, person) = gate(Mode::Prompt);
+    let answers = [Answer::Deny, Answer::DenyAlways, Answer::NoPerson, Answer::Deny, Answer::AllowOnce, Answer::Deny];
+    for (at, answer) in answers.into_iter().enumerate() {
+        person.answer(&[answer]);
+        // Denied for ever is the capability, so each is another one.
+        let capability = ["exec", "http", "env", "tool", "verdict", "provider"][at];
+        let required = Required { capability, subject: Subject::None };
+        gate.ask(&caller("a"), "", &required).await.unwrap();
+    }
+    let refused: Vec<u32> = person.asked.lock().unwrap().iter().map(|question| question.refused).collect();
+    assert_eq!(refused, [0, 1, 2, 2, 3, 0]);
+}
+
+#[tokio::test]
+async fn what_is_no_call_is_asked_about_in_prompt_mode_alone() {
+    for (mode, agrees) in [(Mode::Permissive, true), (Mode::Strict, false)] {
+        let (gate, person) = gate(mode);
+        assert_eq!(gate.consult(&caller("a"), "tool.shadow", "take the place of a tool".into(), "bash").await, agrees);
+        assert!(person.asked.lock().unwrap().is_empty());
+    }
+    let (gate, person) = gate(Mode::Prompt);
+    for (answer, agrees) in [
+        (Answer::AllowOnce, true),
+        (Answer::AllowSubject, true),
+        (Answer::AllowCapability, true),
+        (Answer::AllowAlways, true),
+        (Answer::Deny, false),
+        (Answer::NoPerson, false),
+        (Answer::Mute, false),
+        // Muted: nobody is asked, so nobody answers.
+        (Answer::AllowOnce, false),
+    ] {
+        person.answer(&[answer]);
+        let found = gate.consult(&caller("a"), "tool.shadow", "take its place".into(), "ba\u{202e}sh").await;
+        assert_eq!(found, agrees, "{answer:?}");
+    }
+    let asked = person.asked.lock().unwrap();
+    assert_eq!(asked.len(), 7);
+    assert_eq!((asked[0].what.as_str(), asked[0].subject.as_str()), ("take its place", "ba\\u{202e}sh"));
+    let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
+    let alone = Gate::builder(Policy { mode: Mode::Prompt, ..Policy::default() }, places).build();
+    assert!(!alone.consult(&caller("a"), "tool.shadow", String::new(), "bash").await);
+}
