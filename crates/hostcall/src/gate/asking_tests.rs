@@ -174,7 +174,7 @@ async fn what_is_no_call_is_asked_about_in_prompt_mode_alone() {
         let found = gate.consult(&caller("a"), "tool.shadow", "take its place".into(), "ba\u{202e}sh").await;
         assert_eq!(found, agrees, "{answer:?}");
     }
-    let asked = person.asked.lock().unwrap();
+    let asked = person.asked.lock().unwrap().clone();
     assert_eq!(asked.len(), 7);
     assert_eq!((asked[0].what.as_str(), asked[0].subject.as_str()), ("take its place", "ba\\u{202e}sh"));
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");

@@ -116,3 +116,7 @@ impl Case<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "sessions_tests.rs"]
+mod tests;

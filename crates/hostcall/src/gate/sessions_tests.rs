@@ -1,0 +1,150 @@
+use super::*;
+use crate::connector::{Caller, Profile};
+use crate::gate::{Gate, Permit, Reason};
+use crate::places::Places;
+use crate::policy::{Grant, Mode, Policy, usual_paths};
+use Access::{Look, Make, Read, Write};
+
+const ROOT: &str = "/home/me/.pi/agent/sessions";
+/// Of the project of now.
+const FOLDER: &str = "/home/me/.pi/agent/sessions/--projects-app--";
+
+struct Files {
+    now: Option<&'static str>,
+    was: &'static [&'static str],
+}
+
+impl SessionFiles for Files {
+    fn now(&self) -> Option<PathBuf> {
+        self.now.map(PathBuf::from)
+    }
+
+    fn was(&self, file: &Path) -> bool {
+        self.was.iter().any(|known| Path::new(known) == file)
+    }
+}
+
+/// What an extension may do that holds `grants` and may read and write where extensions usually work.
+fn permits(now: Option<&'static str>, grants: &[&str]) -> impl Fn(&str) -> Permit {
+    let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
+    let files = Files { now, was: &["/home/me/.pi/agent/sessions/--projects-app--/earlier.jsonl", "/data/was.txt"] };
+    let gate = Gate::builder(Policy { mode: Mode::Strict, ..Policy::default() }, places)
+        .sessions(PathBuf::from(FOLDER), Arc::new(files))
+        .build();
+    let usual = ["read", "write"].map(|capability| Grant::scoped("usual", capability, usual_paths()));
+    let grants: Vec<Grant> = usual.into_iter().chain(grants.iter().map(|name| Grant::any("g", *name))).collect();
+    move |extension| {
+        let profile = Arc::new(Profile::new(extension));
+        gate.set_grants(&profile, &grants, Default::default()).expect("the grants compile");
+        gate.permit(&Caller::new(profile), "fs")
+    }
+}
+
+fn at(name: &str) -> PathBuf {
+    Path::new(ROOT).join(name)
+}
+
+const NOW: Option<&str> = Some("/home/me/.pi/agent/sessions/--projects-app--/now.jsonl");
+
+/// Each access that is open at a place.
+fn open(permit: &Permit, name: &str) -> Vec<Access> {
+    [Read, Look, Write, Make].into_iter().filter(|access| permit.path(*access, &at(name)).is_ok()).collect()
+}
+
+#[test]
+fn the_session_of_now_is_read_and_its_folder_is_the_extensions() {
+    let permit = permits(NOW, &[])("a");
+    for (name, expected) in [
+        ("--projects-app--/now.jsonl", vec![Read, Look]),
+        ("--projects-app--/now", vec![Read, Look, Write, Make]),
+        ("--projects-app--/now/run/1.jsonl", vec![Read, Look, Write, Make]),
+        ("--projects-app--", vec![Look]),
+        ("", vec![Look]),
+        ("--projects-app--/nowhere.jsonl", vec![]),
+        ("--projects-app--/earlier.jsonl", vec![]),
+        ("--projects-app--/new.jsonl", vec![]),
+        ("--projects-app2--", vec![]),
+        ("--projects-other--/x.jsonl", vec![]),
+        ("subagents", vec![]),
+    ] {
+        assert_eq!(open(&permit, name), expected, "{name}");
+    }
+}
+
+#[test]
+fn who_may_speak_to_the_model_may_make_sessions_where_none_is() {
+    let permit = permits(NOW, &["session.inject"])("a");
+    for (name, expected) in [
+        ("--projects-app--/new.jsonl", vec![Make]),
+        ("--projects-app--/fork/1.jsonl", vec![Make]),
+        ("--projects-app--", vec![Look, Make]),
+        ("", vec![Look, Make]),
+        ("subagents/x.jsonl", vec![Make]),
+        ("subagents", vec![Make]),
+        ("loose.jsonl", vec![]),
+        ("--projects-other--/x.jsonl", vec![]),
+        ("-other/x.jsonl", vec![]),
+    ] {
+        assert_eq!(open(&permit, name), expected, "{name}");
+    }
+    assert!(permit.only_new(&at("--projects-app--/new.jsonl")));
+    assert!(!permit.only_new(&at("--projects-app--/now/1.jsonl")));
+    assert!(!permit.only_new(Path::new("/projects/app/a")));
+}
+
+#[test]
+fn what_an_extension_made_is_its_own_and_nobody_elses() {
+    let permits = permits(NOW, &["session.inject"]);
+    let (mine, other) = (permits("a"), permits("b"));
+    mine.made(&at("--projects-app--/mine"));
+    assert_eq!(open(&mine, "--projects-app--/mine/1.jsonl"), [Read, Look, Write, Make]);
+    assert_eq!(open(&mine, "--projects-app--/mine2"), [Make]);
+    assert_eq!(open(&other, "--projects-app--/mine/1.jsonl"), [Make]);
+    // The folders of all sessions do not become anybody's, whoever made them.
+    for folder in ["", "--projects-app--"] {
+        mine.made(&at(folder));
+        assert_eq!(open(&mine, "--projects-app--/earlier.jsonl"), [Make]);
+    }
+    for number in 0..MOST_MADE {
+        mine.made(&at(&format!("--projects-app--/many-{number}")));
+    }
+    assert_eq!(open(&mine, "--projects-app--/another"), []);
+    assert_eq!(open(&other, "--projects-app--/another"), [Make]);
+}
+
+#[test]
+fn a_session_without_a_folder_of_its_own_opens_nothing() {
+    for now in [None, Some("/home/me/.pi/agent/sessions/now.jsonl"), Some("/data/now.jsonl"), Some(FOLDER)] {
+        let permit = permits(now, &[])("a");
+        for name in ["--projects-app--/x.jsonl", "now.jsonl", "now/x", "--projects-other--/x", "subagents/x"] {
+            assert_eq!(open(&permit, name), [], "{now:?} {name}");
+        }
+    }
+    let odd = permits(Some("/home/me/.pi/agent/sessions/--projects-app--/now.txt"), &[])("a");
+    assert_eq!(open(&odd, "--projects-app--/now.txt"), []);
+}
+
+#[test]
+fn where_nobody_knows_the_session_all_of_them_are_closed() {
+    let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
+    let gate = Gate::builder(Policy { mode: Mode::Permissive, ..Policy::default() }, places).build();
+    let permit = gate.permit(&Caller::new(Arc::new(Profile::new("a"))), "fs");
+    permit.made(&at("--projects-app--/x"));
+    for name in ["", "--projects-app--/x", "subagents/x"] {
+        assert_eq!(open(&permit, name), [], "{name}");
+    }
+}
+
+#[test]
+fn the_session_becomes_that_of_a_known_file_or_of_one_that_is_open_anyway() {
+    let permit = permits(NOW, &[])("a");
+    for known in [NOW.expect("a file"), "/home/me/.pi/agent/sessions/--projects-app--/earlier.jsonl", "/data/was.txt"] {
+        assert_eq!(permit.session(Path::new(known)), Ok(()), "{known}");
+    }
+    assert_eq!(permit.session(Path::new("/projects/app/s.jsonl")), Ok(()));
+    assert_eq!(permit.session(Path::new("/projects/app/s.json")), Err(Reason::Scope));
+    assert_eq!(permit.session(Path::new("/projects/app/jsonl")), Err(Reason::Scope));
+    assert_eq!(permit.session(Path::new("/data/s.jsonl")), Err(Reason::Scope));
+    assert_eq!(permit.session(&at("--projects-other--/s.jsonl")), Err(Reason::ProtectedPath));
+    assert_eq!(permit.session(Path::new("/projects/app/.git/s.jsonl")), Err(Reason::ProtectedPath));
+}
