@@ -92,6 +92,7 @@ fn what_an_extension_says_in_the_persons_place_is_one_text_and_its_pictures() {
 #[test]
 fn errors_of_the_language_quote_the_source() {
     as_in_pi("not-functions");
+    as_in_pi("caught");
 }
 
 #[test]

@@ -41,7 +41,7 @@ use pijs_connectors::http::HttpOptions;
 use pijs_connectors::http::address::SystemResolver;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
-use pijs_host::{FlagInfo, Host, HostOptions, Observer, ReadableState, Report, ReportKind, Reports};
+use pijs_host::{FlagInfo, Host, HostOptions, Observer, Quotes, ReadableState, Report, ReportKind, Reports};
 use pijs_hostcall::ledger::Redactor;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Mode as GateMode, Places, Prompter, Timer};
@@ -245,7 +245,8 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let sessions = opening::Sessions::new(environment, &args.session).folder().to_owned();
     let door =
         Door { sessions, decided: &decided, answers: Arc::clone(&answers), at_terminal, partner: partner.as_ref() };
-    let (dispatcher, tool_requests) = dispatcher(environment, door, &ledger, &control, timer.clone());
+    let quotes = Quotes::default();
+    let (dispatcher, tool_requests) = dispatcher(environment, door, &ledger, (&control, &quotes), timer.clone());
     let dispatcher = Arc::new(dispatcher);
 
     let realms = isolation::realms(&args, environment, &decided)?;
@@ -256,6 +257,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
         host = host.observer(Rc::clone(observer));
     }
     let host = host
+        .quotes(quotes)
         .realms(realms)
         .options(host_options(environment, &decided, &ambient))
         .state(state)
@@ -432,7 +434,7 @@ fn dispatcher(
     environment: &Environment,
     Door { sessions, decided, answers, at_terminal, partner }: Door<'_>,
     ledger: &Ledger,
-    control: &AgentControl,
+    (control, quotes): (&AgentControl, &Quotes),
     timer: Arc<dyn Timer>,
 ) -> (Dispatcher, ToolRequests) {
     let dirs = &environment.dirs;
@@ -486,6 +488,7 @@ fn dispatcher(
         .env(environment.variables.clone())
         .log(ledger.clone(), Arc::clone(&timer))
         .timer(Arc::clone(&timer))
+        .with("module", Arc::new(quotes.clone()))
         .ui(ui)
         .session(Arc::new(control.clone()));
     let dispatcher =

@@ -102,7 +102,7 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | `eval` and `new Function` | refused; what a dependency puts together at run time (the code of Handlebars, EJS, lodash's templates, Pug, protobuf.js) is interpreted, some 100 times slower; classes, generators and tagged templates are a `SyntaxError` there. `new Function(\"\")`, by which a library asks whether it may, stays refused |\n\
     | Ajv has each schema compiled by `new Function` | what it writes is interpreted, too (Ajv 6 to 8, its plugins, and copies of it in a bundle): the same answers and errors |\n\
     | the source of a function is its text (`String(run)`) | the text of a built-in one: sources do not travel with what was compiled |\n\
-    | an error of the language quotes the source (`load is not a function`, `x is not iterable`) | a call of what is none is quoted where nobody catches the error; caught, and in the other cases, it says the same without the quotation (`not a function`). Other errors, of `JSON.parse` and of `RegExp` too, have V8's words |\n\
+    | an error of the language quotes the source (`load is not a function`, `x is not iterable`) | a call of what is none is quoted; in the other cases, and where the language itself calls (`[1].map(2)`), it says the same without the quotation (`undefined is not iterable`, `not a function`). Other errors, of `JSON.parse` and of `RegExp` too, have V8's words |\n\
     | `Intl` knows every locale | it writes American English; dates of numbers alone are ordered as in `en-CA`, `en-GB`, `de`, `fr` and `sv`, too |\n\
     | install scripts of packages | never run |\n\
     | a promise of a handler is waited for without end | past a budget in which nothing is under way it is given up (`docs/security.md`) |\n\

@@ -249,15 +249,6 @@ pub struct EventsCall {
     pub data: Value,
 }
 
-/// A module that was not in the artifact.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModuleCall {
-    /// As the code wrote it.
-    pub specifier: String,
-    /// Specifier of the importing module.
-    pub referrer: String,
-}
-
 macro_rules! port {
     ($(#[$doc:meta])* $name:ident($call:ident)) => {
         $(#[$doc])*
@@ -309,10 +300,6 @@ port! {
 port! {
     /// The event bus between realms.
     EventsPort(EventsCall)
-}
-port! {
-    /// Compiles modules on demand.
-    ModulePort(ModuleCall)
 }
 
 /// What all ports have in common; implemented for each of them.
@@ -431,15 +418,6 @@ impl FromRequest for EventsCall {
         Ok(Self {
             channel: crate::params::text(request, "channel")?.to_owned(),
             data: request.params.get("data").cloned().unwrap_or_default(),
-        })
-    }
-}
-
-impl FromRequest for ModuleCall {
-    fn from_request(request: &Request) -> Result<Self, HostcallError> {
-        Ok(Self {
-            specifier: crate::params::text(request, "specifier")?.to_owned(),
-            referrer: crate::params::text(request, "referrer")?.to_owned(),
         })
     }
 }

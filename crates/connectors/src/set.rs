@@ -8,7 +8,7 @@ use crate::http::{HttpConnector, HttpOptions};
 use crate::log::LogConnector;
 use crate::net::{Dialer, NetConnector};
 use crate::ports::{
-    EventsPort, ModulePort, PortConnector, SessionCall, SessionPort, ToolCall, ToolPort, ToolsPort, UiCall, UiPort,
+    EventsPort, PortConnector, SessionCall, SessionPort, ToolCall, ToolPort, ToolsPort, UiCall, UiPort,
 };
 use crate::sockets::Sockets;
 use crate::sqlite::SqliteConnector;
@@ -128,12 +128,6 @@ impl Connectors {
     #[must_use]
     pub fn events(self, port: Arc<dyn EventsPort>) -> Self {
         self.with("events", Arc::new(PortConnector::<crate::ports::EventsCall, dyn EventsPort>::new(port)))
-    }
-
-    /// Modules compiled on demand.
-    #[must_use]
-    pub fn module(self, port: Arc<dyn ModulePort>) -> Self {
-        self.with("module", Arc::new(PortConnector::<crate::ports::ModuleCall, dyn ModulePort>::new(port)))
     }
 
     /// What [`DispatcherBuilder::connectors`](pijs_hostcall::DispatcherBuilder::connectors) takes.

@@ -20,6 +20,7 @@ use crate::outcome::{CommandInfo, FlagInfo, Owner, ToolInfo};
 use crate::pins::Pins;
 use crate::position;
 use crate::profile::PiProfile;
+use crate::quotes::Quotes;
 use crate::record;
 use crate::registry::invocation_names;
 use crate::report::{Observer, Report, ReportKind, Reports};
@@ -81,6 +82,7 @@ pub(crate) struct Core {
     pub(crate) watchdog: Option<Box<dyn Watchdog>>,
     pub(crate) state: ReadableState,
     observer: Option<Rc<dyn Observer>>,
+    pub(crate) quotes: Quotes,
     pub(crate) slots: RefCell<Vec<Rc<Slot>>>,
     /// Sources that some live extension hears; all there is to see for a delta nobody listens to.
     heard: Cell<ears::Mask>,
@@ -154,7 +156,7 @@ impl Host {
 
     pub(crate) fn new(builder: HostBuilder) -> Self {
         let (sink, queue) = completion_queue();
-        let HostBuilder { modules, dispatcher, timer, options, opener, watchdog, state, observer } = builder;
+        let HostBuilder { modules, dispatcher, timer, options, opener, watchdog, state, observer, quotes } = builder;
         Self(Rc::new(Core {
             modules,
             dispatcher,
@@ -164,6 +166,7 @@ impl Host {
             watchdog,
             state,
             observer,
+            quotes,
             slots: RefCell::default(),
             heard: Cell::new(0),
             completions: RefCell::new(queue),

@@ -50,6 +50,7 @@ mod position;
 mod process;
 mod profile;
 mod quoted;
+mod quotes;
 mod record;
 mod registry;
 mod reload;
@@ -81,6 +82,7 @@ pub use position::PositionMap;
 #[cfg(target_os = "linux")]
 pub use process::InProcess;
 pub use profile::{PiProfile, UnknownProfile};
+pub use quotes::Quotes;
 pub use report::{Observer, Report, ReportKind, Reports};
 pub use restart::RestartPolicy;
 pub use signal::Signal;

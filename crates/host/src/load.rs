@@ -52,6 +52,7 @@ impl Host {
         if self.slots().iter().any(taken) {
             return Err(LoadError::Duplicate(id));
         }
+        self.0.quotes.learn(&id, &package.artifact);
         let max_timers = self.0.options.limits.timers as usize;
         let slot = Rc::new(Slot {
             index: self.0.slots.borrow().len(),

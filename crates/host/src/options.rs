@@ -7,6 +7,7 @@ use crate::flood::ReportBudget;
 use crate::host::Host;
 use crate::patience::WaitBudget;
 use crate::profile::PiProfile;
+use crate::quotes::Quotes;
 use crate::report::Observer;
 use crate::restart::RestartPolicy;
 use crate::state::ReadableState;
@@ -200,6 +201,7 @@ pub struct HostBuilder {
     pub(crate) watchdog: Option<Box<dyn Watchdog>>,
     pub(crate) state: ReadableState,
     pub(crate) observer: Option<Rc<dyn Observer>>,
+    pub(crate) quotes: Quotes,
 }
 
 impl HostBuilder {
@@ -213,6 +215,7 @@ impl HostBuilder {
             watchdog: None,
             state: ReadableState::default(),
             observer: None,
+            quotes: Quotes::default(),
         }
     }
 
@@ -257,6 +260,13 @@ impl HostBuilder {
     #[must_use]
     pub fn observer(mut self, observer: Rc<dyn Observer>) -> Self {
         self.observer = Some(observer);
+        self
+    }
+
+    /// Where errors that extensions catch find the text they quote, shared with the connector of `module`.
+    #[must_use]
+    pub fn quotes(mut self, quotes: Quotes) -> Self {
+        self.quotes = quotes;
         self
     }
 

@@ -5,7 +5,7 @@
 //! names, indices and calls is not quoted, and the engine's words stay.
 
 /// What the engine says of a call of what cannot be called.
-const NOT_A_FUNCTION: &str = "not a function";
+pub(crate) const NOT_A_FUNCTION: &str = "not a function";
 
 /// The message with the expression in it. `line` and `column` are those of the innermost frame, 1-based.
 pub(crate) fn quoted(message: &str, source: &str, line: u32, column: u32) -> Option<String> {
@@ -17,6 +17,10 @@ pub(crate) fn quoted(message: &str, source: &str, line: u32, column: u32) -> Opt
         return None;
     }
     let (start, end) = (beginning(text, at)?, ending(text, at)?);
+    // An error with these words that the extension made itself says what it was given.
+    if ["Error", "super", "construct"].iter().any(|maker| text[start..end].ends_with(maker)) {
+        return None;
+    }
     let what = if text[..start].ends_with("new ") { "constructor" } else { "function" };
     Some(format!("{before}{} is not a {what}", shown(&text[start..end])))
 }
@@ -186,6 +190,9 @@ mod tests {
             "1..^b()",
             "^\u{e9}.b()",
             "x ^+ 1",
+            "throw new ^TypeError(\"not a function\");",
+            "throw new errors.^OwnError(words);",
+            "^super(words);",
         ] {
             assert_eq!(said(line), None, "{line}");
         }

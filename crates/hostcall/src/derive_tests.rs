@@ -208,7 +208,7 @@ fn what_derives_is_described_for_people() {
         ("timer", json!({"op": "sleep"})),
         ("events", json!({"op": "emit"})),
         ("tools", json!({"op": "list"})),
-        ("module", json!({"op": "compile"})),
+        ("module", json!({"op": "quote"})),
         ("env", json!({"op": "get", "names": ["A"]})),
         ("exec", json!({"command": "ls"})),
         ("http", json!({"url": "https://x.org/"})),

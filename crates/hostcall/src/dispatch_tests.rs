@@ -5,7 +5,7 @@ use crate::loss::Evidence;
 use crate::places::Places;
 use crate::policy::{Grant, Policy};
 use crate::prompt::{Answer, Prompter, Question};
-use pijs_protocol::manifest::CapabilityManifest;
+use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest};
 use pijs_protocol::{Capability, ErrorCode, Termination};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -170,6 +170,12 @@ fn what_calls_show_is_evidence() {
     world.dispatcher.call_sync(&world.caller, call("c", "write", "fs", write));
     let evidence = gate.evidence(&profile);
     assert_eq!(evidence.signals(), [Signal::Unforeseen, Signal::Spoofed, Signal::TriedProtected]);
+
+    let exec = CapabilityRequest { capability: "exec".into(), methods: None, scope: None };
+    let found = CapabilityManifest { schema: String::new(), capabilities: vec![exec] };
+    gate.set_grants(&profile, &[], Evidence::of_scan(&found, [], None)).unwrap();
+    world.dispatcher.call_sync(&world.caller, call("d", "exec", "exec", json!({"command": "ls"})));
+    assert_eq!(gate.evidence(&profile).signals(), [Signal::UsesAnyExec], "what the scan had found is no news");
 }
 
 #[test]

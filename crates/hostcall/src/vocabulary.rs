@@ -62,7 +62,7 @@
 //! | `tools` | `op`: `list`, `active` | `{tools}` | `tools` |
 //! | `events` | `op: "emit"`, `channel, data` | `{}` | `events` |
 //! | `log` | `level, message` (or `event`), `data?` | `{}` | `log` |
-//! | `module` | `op: "compile"`, `specifier, referrer` | module-specific | `module` |
+//! | `module` | `op: "quote"`, `module, line, column` | what V8 says of a call that fails there: `message`, or null | `module` |
 //! | `timer` | `op: "sleep"`, `ms` | `{}` | `timer` |
 //!
 //! A request with `upload: ID` (a string of the caller's choice, one per request in flight) has no `body`: its body is what
@@ -142,7 +142,7 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("tools", "see and register tools"),
     ("events", "exchange events with other extensions"),
     ("log", "write to its log"),
-    ("module", "load more of its own code"),
+    ("module", "quote its own code in an error"),
     ("timer", "wait"),
     ("verdict", "stop and retry what the model is writing"),
     ("context.modify", "change what is sent to the model"),

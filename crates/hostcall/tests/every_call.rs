@@ -34,7 +34,7 @@ fn ops(method: &str) -> Vec<Option<&'static str>> {
         "ui" => with(UI_OPS, &[]),
         "tools" => with(&["list", "active"], &[]),
         "events" => with(&["emit"], &[]),
-        "module" => with(&["compile"], &[]),
+        "module" => with(&["quote"], &[]),
         "timer" => with(&["sleep"], &[]),
         "tool" | "log" => vec![None],
         other => panic!("the ops of {other:?} belong into this test"),

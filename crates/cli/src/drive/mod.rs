@@ -72,7 +72,7 @@ use pijs_connectors::http::address::SystemResolver;
 use pijs_connectors::log::LogConnector;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::system::OsFileSystem;
-use pijs_host::{Host, HostOptions, ReadableState, ReportKind};
+use pijs_host::{Host, HostOptions, Quotes, ReadableState, ReportKind};
 use pijs_hostcall::{Dispatcher, Gate, Grant, Ledger, LedgerOptions, Places, Policy, Timer};
 use pijs_packages::{DiscoverOptions, ResourceOptions, resolve_extensions};
 use scenario::{Fill, Scenario, SessionKind, UiMode};
@@ -242,6 +242,7 @@ impl Stage {
             log: Arc::new(LogConnector::new(ledger.clone(), Arc::clone(&timer))),
         };
         let exec = exec::RecordedExec { record, real: programs };
+        let quotes = Quotes::default();
         let connectors = Connectors::new()
             .with("fs", files_connector)
             .with("exec", Arc::new(exec))
@@ -253,6 +254,7 @@ impl Stage {
             .sqlite(Arc::new(OsFileSystem::new()))
             .env(surroundings.variables.clone())
             .timer(Arc::clone(&timer))
+            .with("module", Arc::new(quotes.clone()))
             .ui(ui)
             .events(Arc::new(Bus(trace.clone())))
             .session(Arc::new(control.clone()));
@@ -274,6 +276,7 @@ impl Stage {
         let options = HostOptions { facts, seed, clock_step_us: 0, profile: args.profile, ..HostOptions::default() };
         let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), Arc::clone(&timer));
         let host = host
+            .quotes(quotes)
             .realms(isolation::opener(args.isolation, &surroundings, isolation::Terms::default()))
             .options(options)
             .state(state.clone())

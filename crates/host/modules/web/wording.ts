@@ -3,10 +3,11 @@
  *
  * Extensions show `error.message`, compare it and write it to files, so its words are behaviour. The engine asks a hook for
  * the stack of each error before anyone can catch it (`Error.prepareStackTrace`); ours also looks at the words. What V8
- * says with a piece of the source (`config.load is not a function`) is not known here: such messages stay as they are, and the
- * host completes them where it reports an error with its place.
+ * says with a piece of the source (`config.load is not a function`) the host is asked for, which has the text; where it has
+ * none, or the place is not plain, the engine's words stay.
  */
 
+import { callSync } from "pi:engine";
 import { defineHidden } from "pi:web/lazy";
 
 /** What the engine says, and what Node says. Where V8 names a value that the engine does not tell, the nearest words. */
@@ -72,6 +73,37 @@ function translated(message: string): string | undefined {
     if (found !== null) return words(found);
   }
   return undefined;
+}
+
+/** What the engine says of a call of what cannot be called. */
+const NOT_A_FUNCTION = "not a function";
+/** Messages by the place they come from; the same call fails with the same words. */
+const quotations = new Map<string, string>();
+/** Places that are remembered: those of an honest extension are few. */
+const MOST_QUOTATIONS = 1000;
+let isAsking = false;
+
+/** `config.load is not a function`, for an error that comes from this place. */
+function quotation(site: CallSite | undefined): string | undefined {
+  // What the question itself runs into is not asked about.
+  if (site === undefined || site.isNative() || isAsking) return undefined;
+  const place = placeOf(site);
+  const known = quotations.get(place);
+  if (known !== undefined) return known;
+  if (quotations.size === MOST_QUOTATIONS) return undefined;
+  isAsking = true;
+  try {
+    const params = { op: "quote", module: site.getFileName(), line: site.getLineNumber(), column: site.getColumnNumber() };
+    const { message } = callSync("module", "module", params).output as { message: string | null };
+    quotations.set(place, message ?? NOT_A_FUNCTION);
+    return message ?? undefined;
+  } catch {
+    // A host that quotes nothing.
+    quotations.set(place, NOT_A_FUNCTION);
+    return undefined;
+  } finally {
+    isAsking = false;
+  }
 }
 
 interface CallSite {
@@ -147,7 +179,11 @@ function prepare(error: any, sites: Sites): unknown {
   // Before a constructor has run, a message that is not the error's own may be a getter that wants a whole object.
   if (hasOwn(error, "message")) {
     const { message } = error;
-    const words = typeof message !== "string" ? undefined : error instanceof URIError ? "URI malformed" : translated(message);
+    const words =
+      typeof message !== "string" ? undefined
+      : error instanceof URIError ? "URI malformed"
+      : message === NOT_A_FUNCTION && error instanceof TypeError ? quotation(sites[0])
+      : translated(message);
     if (words !== undefined) error.message = words;
   }
   return typeof own === "function" ? call(own as Prepare, Error, [error, complete(sites)]) : framesOf(sites);

@@ -208,7 +208,7 @@ impl Gate {
         denied: Decision,
         answer: Answer,
     ) -> (Decision, Permit) {
-        let allowed = Decision { allowed: true, rule: Rule::Person, reason: None, grant: None, ..denied.clone() };
+        let allowed = Decision { allowed: true, rule: Rule::Person, reason: None, ..denied.clone() };
         // A question about sending out what was read grants that, and nothing else.
         let after_secret = denied.rule == Rule::AfterSecret;
         let capability = if after_secret { "egress" } else { required.capability };
