@@ -1,28 +1,118 @@
-//! What was called, where something that is no function was: `config.load is not a function`.
+//! What was called, constructed or gone through, where it cannot be: `config.load is not a function`.
 //!
 //! V8 quotes the source in these errors, the engine does not. An error that is reported has its place in the module that
 //! ran, whose text is at hand, as the compiler printed it: one expression in a line, no comments. What is not a plain chain of
 //! names, indices and calls is not quoted, and the engine's words stay.
 
-/// What the engine says of a call of what cannot be called.
-pub(crate) const NOT_A_FUNCTION: &str = "not a function";
+/// What the engine says, in the words of `pi:web/wording`, where V8 quotes.
+const QUOTED: &[(&str, Quote)] = &[
+    ("not a function", Quote::Call),
+    ("not a constructor", Quote::Call),
+    ("value is not iterable", Quote::Iteration),
+    ("undefined is not iterable", Quote::Iteration),
+    ("null is not iterable", Quote::Iteration),
+];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Quote {
+    Call,
+    Iteration,
+}
 
 /// The message with the expression in it. `line` and `column` are those of the innermost frame, 1-based.
 pub(crate) fn quoted(message: &str, source: &str, line: u32, column: u32) -> Option<String> {
-    let before = message.strip_suffix(NOT_A_FUNCTION).filter(|before| before.is_empty() || before.ends_with(": "))?;
+    let (before, quote) = QUOTED.iter().find_map(|(words, quote)| Some((message.strip_suffix(words)?, *quote)))?;
+    if !before.is_empty() && !before.ends_with(": ") {
+        return None;
+    }
     let text = source.lines().nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
     let at = usize::try_from(column).ok()?.checked_sub(1)?;
     // Columns count UTF-16 units, which are bytes here.
     if !text.is_ascii() || at >= text.len() {
         return None;
     }
+    let words = match quote {
+        Quote::Call => called(text, at),
+        Quote::Iteration => gone_through(text, at),
+    }?;
+    Some(format!("{before}{words}"))
+}
+
+fn called(text: &str, at: usize) -> Option<String> {
     let (start, end) = (beginning(text, at)?, ending(text, at)?);
     // An error with these words that the extension made itself says what it was given.
     if ["Error", "super", "construct"].iter().any(|maker| text[start..end].ends_with(maker)) {
         return None;
     }
     let what = if text[..start].ends_with("new ") { "constructor" } else { "function" };
-    Some(format!("{before}{} is not a {what}", shown(&text[start..end])))
+    Some(format!("{} is not a {what}", shown(&text[start..end])))
+}
+
+/// `for (const x of items)`, `[...items]`. Where something is taken apart (`const [x] = items`), the engine names no place.
+fn gone_through(text: &str, at: usize) -> Option<String> {
+    let items = looped(text, at).or_else(|| spread(text, at))?;
+    Some(match items.strip_suffix(')') {
+        // The call is not told from what it returned.
+        Some(_) => {
+            let call = &items[..opened(items, b'(', b')')?];
+            format!("{} is not a function or its return value is not iterable", shown(call))
+        }
+        None => format!("{} is not iterable", shown(items)),
+    })
+}
+
+fn looped(text: &str, at: usize) -> Option<&str> {
+    let head = ["for (", "for await ("].iter().filter_map(|head| Some(text[..at].rfind(head)? + head.len())).max()?;
+    let start = head + text[head..].find(" of ")? + " of ".len();
+    let items = &text[start..start + chain(&text[start..])?];
+    (start <= at && at < start + items.len() && text[start + items.len()..].starts_with(')')).then_some(items)
+}
+
+fn spread(text: &str, at: usize) -> Option<&str> {
+    let start = text[..=at].rfind("[...")? + "[...".len();
+    let items = &text[start..start + chain(&text[start..])?];
+    let is_whole = text[start + items.len()..].starts_with([']', ',']);
+    (is_whole && start <= at && at < start + items.len()).then_some(items)
+}
+
+/// How long the plain chain is that a text begins with: names, indices and calls.
+fn chain(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut end = 0;
+    loop {
+        let name = text[end..].len() - text[end..].trim_start_matches(is_part).len();
+        end += name;
+        if name == 0 || bytes[end - name].is_ascii_digit() {
+            return None;
+        }
+        while let Some(open @ (b'(' | b'[')) = bytes.get(end).copied() {
+            end += closed(&text[end..], open)?;
+        }
+        match text[end..].strip_prefix("?.").or_else(|| text[end..].strip_prefix('.')) {
+            Some(rest) => end = text.len() - rest.len(),
+            None => return Some(end),
+        }
+    }
+}
+
+/// How long the brackets are that a text begins with. What holds strings or expressions could hold anything.
+fn closed(text: &str, open: u8) -> Option<usize> {
+    let close = if open == b'(' { b')' } else { b']' };
+    let mut depth = 0_usize;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'"' | b'\'' | b'`' | b'/' => return None,
+            byte if byte == open => depth += 1,
+            byte if byte == close => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Where the chain begins whose last name, or first, is at `at`.
@@ -152,10 +242,16 @@ fn original(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The place is marked by `^`.
+    const NOT_A_FUNCTION: &str = "not a function";
+
     fn said(marked: &str) -> Option<String> {
+        said_of(NOT_A_FUNCTION, marked)
+    }
+
+    /// The place is marked by `^`.
+    fn said_of(words: &str, marked: &str) -> Option<String> {
         let column = u32::try_from(marked.find('^').expect("a mark")).expect("short") + 1;
-        quoted(NOT_A_FUNCTION, &format!("first\n{}\nlast", marked.replace('^', "")), 2, column)
+        quoted(words, &format!("first\n{}\nlast", marked.replace('^', "")), 2, column)
     }
 
     #[test]
@@ -200,6 +296,33 @@ mod tests {
         assert_eq!(quoted(NOT_A_FUNCTION, "a()", 2, 1), None);
         assert_eq!(quoted(NOT_A_FUNCTION, "a()", 0, 0), None);
         assert_eq!(quoted(NOT_A_FUNCTION, "a()", 1, 9), None);
+    }
+
+    #[test]
+    fn what_is_gone_through_is_quoted_as_v8_quotes_it() {
+        for (line, expected) in [
+            ("\tfor (const x of ^items) {", Some("items is not iterable")),
+            ("\tfor (const [a, b] of ctx.^items) use(a);", Some("ctx.items is not iterable")),
+            ("for await (const x of ctx.list[0].^all) {", Some("ctx.list[0].all is not iterable")),
+            ("for (const x of ctx.^f()) {", Some("ctx.f is not a function or its return value is not iterable")),
+            (
+                "for (const x of a.b(1).^c(f(2), [3])) {",
+                Some("a.b(...).c is not a function or its return value is not iterable"),
+            ),
+            ("return [...^ctx.items];", Some("ctx.items is not iterable")),
+            ("x = [0, ...a, [...^items$1, 1]];", Some("items is not iterable")),
+            ("const [a] = ^items;", None),
+            ("Math.max(...^items);", None),
+            ("[0, ...^items]", None),
+            ("for (const x of ^a ?? b) {", None),
+            ("for (const x of ^f('a)')) {", None),
+            ("for (const x of items) ^use(x);", None),
+            ("new ^Map(items)", None),
+        ] {
+            assert_eq!(said_of("value is not iterable", line).as_deref(), expected, "{line}");
+            assert_eq!(said_of("undefined is not iterable", line).as_deref(), expected, "{line}");
+        }
+        assert_eq!(said_of("not a constructor", "new a.^B()").as_deref(), Some("a.B is not a constructor"));
     }
 
     #[test]

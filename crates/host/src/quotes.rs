@@ -2,7 +2,7 @@
 //!
 //! A realm has bytecode and no text. Its hook for errors asks here, once for each place; see `pi:web/wording`.
 
-use crate::quoted::{NOT_A_FUNCTION, quoted};
+use crate::quoted::quoted;
 use pijs_artifact::Verified;
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::{ExtensionId, HostcallError};
@@ -25,13 +25,14 @@ impl Quotes {
         artifacts.insert(extension.clone(), Arc::clone(artifact));
     }
 
-    fn message(&self, extension: &ExtensionId, module: &str, line: u32, column: u32) -> Option<String> {
+    fn quoted(&self, extension: &ExtensionId, words: &str, place: (&str, u32, u32)) -> Option<String> {
+        let (module, line, column) = place;
         let artifact = {
             let artifacts = self.artifacts.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(artifacts.get(extension)?)
         };
         let module = artifact.artifact().modules.iter().find(|known| known.specifier == module)?;
-        quoted(NOT_A_FUNCTION, &module.source, line, column)
+        quoted(words, &module.source, line, column)
     }
 }
 
@@ -43,12 +44,14 @@ impl Connector for Quotes {
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
         let member = |name: &str| request.params.get(name);
         let place = |name: &str| member(name).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
-        let (Some(module), Some(line), Some(column)) =
-            (member("module").and_then(Value::as_str), place("line"), place("column"))
+        let text = |name: &str| member(name).and_then(Value::as_str);
+        let (Some(words), Some(module), Some(line), Some(column)) =
+            (text("message"), text("module"), place("line"), place("column"))
         else {
-            return Err(HostcallError::invalid("schema", "module: `quote` wants a module, a line and a column"));
+            let wanted = "module: `quote` wants a message, a module, a line and a column";
+            return Err(HostcallError::invalid("schema", wanted));
         };
-        let message = self.message(request.caller.extension(), module, line, column);
+        let message = self.quoted(request.caller.extension(), words, (module, line, column));
         Ok(Output::new(json!({ "message": message })))
     }
 }

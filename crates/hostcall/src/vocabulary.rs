@@ -62,7 +62,7 @@
 //! | `tools` | `op`: `list`, `active` | `{tools}` | `tools` |
 //! | `events` | `op: "emit"`, `channel, data` | `{}` | `events` |
 //! | `log` | `level, message` (or `event`), `data?` | `{}` | `log` |
-//! | `module` | `op: "quote"`, `module, line, column` | what V8 says of a call that fails there: `message`, or null | `module` |
+//! | `module` | `op: "quote"`, `message, module, line, column` | what V8 says of an error there: `message`, or null | `module` |
 //! | `timer` | `op: "sleep"`, `ms` | `{}` | `timer` |
 //!
 //! A request with `upload: ID` (a string of the caller's choice, one per request in flight) has no `body`: its body is what

@@ -26,7 +26,6 @@ const SAME: Record<string, string> = {
   "cannot convert symbol to string": "Cannot convert a Symbol value to a string",
   "cannot invoke a running generator": "Generator is already running",
   "circular prototype chain": "Cyclic __proto__ value",
-  "class constructors must be invoked with 'new'": "Class constructor cannot be invoked without 'new'",
   "Date value is NaN": "Invalid time value",
   "empty array": "Reduce of empty array with no initial value",
   "invalid array buffer length": "Array buffer allocation failed",
@@ -75,35 +74,45 @@ function translated(message: string): string | undefined {
   return undefined;
 }
 
-/** What the engine says of a call of what cannot be called. */
-const NOT_A_FUNCTION = "not a function";
-/** Messages by the place they come from; the same call fails with the same words. */
-const quotations = new Map<string, string>();
+/** V8 says which, as the innermost frame does. */
+const CLASS_CALLED = "class constructors must be invoked with 'new'";
+/** Where V8 quotes the source. */
+const QUOTED: Record<string, true> = {
+  "not a constructor": true,
+  "not a function": true,
+  "null is not iterable": true,
+  "undefined is not iterable": true,
+  "value is not iterable": true,
+};
+/** Messages by the place they come from, `null` for one that is not quoted: what fails again fails with the same words. */
+const quotations: Record<string, string | null> = Object.create(null);
 /** Places that are remembered: those of an honest extension are few. */
 const MOST_QUOTATIONS = 1000;
+let remembered = 0;
 let isAsking = false;
 
-/** `config.load is not a function`, for an error that comes from this place. */
-function quotation(site: CallSite | undefined): string | undefined {
+/** `config.load is not a function`, for an error with these words that comes from this place. */
+function quotation(words: string, site: CallSite | undefined): string | null {
   // What the question itself runs into is not asked about.
-  if (site === undefined || site.isNative() || isAsking) return undefined;
+  if (site === undefined || site.isNative() || isAsking) return null;
   const place = placeOf(site);
-  const known = quotations.get(place);
+  const known = quotations[place];
   if (known !== undefined) return known;
-  if (quotations.size === MOST_QUOTATIONS) return undefined;
+  if (remembered === MOST_QUOTATIONS) return null;
+  let found: string | null = null;
   isAsking = true;
   try {
-    const params = { op: "quote", module: site.getFileName(), line: site.getLineNumber(), column: site.getColumnNumber() };
-    const { message } = callSync("module", "module", params).output as { message: string | null };
-    quotations.set(place, message ?? NOT_A_FUNCTION);
-    return message ?? undefined;
+    const where = { module: site.getFileName(), line: site.getLineNumber(), column: site.getColumnNumber() };
+    const { output } = callSync("module", "module", { op: "quote", message: words, ...where });
+    found = (output as { message: string | null }).message;
   } catch {
     // A host that quotes nothing.
-    quotations.set(place, NOT_A_FUNCTION);
-    return undefined;
   } finally {
     isAsking = false;
   }
+  quotations[place] = found;
+  remembered++;
+  return found;
 }
 
 interface CallSite {
@@ -175,15 +184,20 @@ function complete(sites: Sites): Sites {
 /** What the extension put in the place of the hook. */
 let own: unknown;
 
+/** What an error says in Node, where that is something else. */
+function wordsOf(error: unknown, message: string, sites: Sites): string | undefined {
+  if (error instanceof URIError) return "URI malformed";
+  if (message === CLASS_CALLED) return `Class constructor ${sites[0]?.getFunctionName() ?? ""} cannot be invoked without 'new'`;
+  const words = translated(message);
+  const plain = words ?? message;
+  return error instanceof TypeError && hasOwn(QUOTED, plain) ? (quotation(plain, sites[0]) ?? words) : words;
+}
+
 function prepare(error: any, sites: Sites): unknown {
   // Before a constructor has run, a message that is not the error's own may be a getter that wants a whole object.
   if (hasOwn(error, "message")) {
     const { message } = error;
-    const words =
-      typeof message !== "string" ? undefined
-      : error instanceof URIError ? "URI malformed"
-      : message === NOT_A_FUNCTION && error instanceof TypeError ? quotation(sites[0])
-      : translated(message);
+    const words = typeof message === "string" ? wordsOf(error, message, sites) : undefined;
     if (words !== undefined) error.message = words;
   }
   return typeof own === "function" ? call(own as Prepare, Error, [error, complete(sites)]) : framesOf(sites);
