@@ -149,6 +149,7 @@ async fn a_question_says_how_often_was_refused_in_a_row() {
     }
     let refused: Vec<u32> = person.asked.lock().unwrap().iter().map(|question| question.refused).collect();
     assert_eq!(refused, [0, 1, 2, 2, 3, 0]);
+    assert_eq!(person.asked.lock().unwrap()[0].what, "run programs");
 }
 
 #[tokio::test]

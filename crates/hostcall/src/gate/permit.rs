@@ -167,3 +167,7 @@ impl std::fmt::Debug for Permit {
         f.debug_struct("Permit").field("extension", &self.profile.extension).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+#[path = "permit_tests.rs"]
+mod tests;
