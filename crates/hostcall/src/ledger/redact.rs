@@ -427,6 +427,7 @@ mod tests {
             "apiKey",
             "X-API-KEY",
             "APIKey",
+            "DBPassword",
             "token",
             "accessToken",
             "Authorization",
