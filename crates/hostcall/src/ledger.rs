@@ -31,6 +31,7 @@ mod memory;
 mod redact;
 mod resume;
 mod secrets;
+mod unescaped;
 mod verify;
 mod writer;
 

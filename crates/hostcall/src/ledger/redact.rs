@@ -2,12 +2,13 @@
 //!
 //! Two rules: by key, where a key holds one of the words of document 004 as a whole word segment
 //! (`api_key`, `apiKey`, `X-Api-Key`; `token`, not `totalTokens`); by value, where text holds a
-//! secret the host knows of (also in base64 or URL encoding), an assignment to a name of the first
-//! rule (`?api_key=...`, `password: ...`), or something that looks like a common kind of
+//! secret the host knows of (also in base64, hexadecimal, a URL or JSON), an assignment to a name of the first
+//! rule (`?api_key=...`, `password: ...`), the password of a URL, or something that looks like a common kind of
 //! credential. A secret that is split over two fields, or encoded in another way, is not
 //! recognised.
 
-use aho_corasick::AhoCorasick;
+use super::unescaped;
+use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::{Map, Value};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -71,8 +72,13 @@ const CREDENTIAL_PREFIXES: &[&str] = &[
     "xoxa-",
     "xoxs-",
     "ya29.",
-    "-----BEGIN ",
 ];
+
+/// What a key in PEM begins with, and what its label ends with.
+const PEM: &str = "-----BEGIN ";
+const PRIVATE: &str = "PRIVATE KEY";
+/// Characters of the longest label.
+const LONGEST_LABEL: usize = 64;
 
 /// A secret key holds one of these in any spelling; nearly every key holds none, and is done with.
 const HINTS: &[&[u8]] = &[b"key", b"token", b"auth", b"cookie", b"pass", b"secret", b"credential", b"bearer"];
@@ -135,6 +141,8 @@ struct Secrets {
     all: Vec<String>,
     /// All of these and prefixes in one pass: nearly every text holds none, and is done with.
     any: AhoCorasick,
+    /// The secrets alone, for text whose escapes were undone.
+    escaped: AhoCorasick,
 }
 
 impl Secrets {
@@ -149,8 +157,9 @@ impl Secrets {
         all.dedup();
         let words = all.iter().map(String::as_str).chain(CREDENTIAL_PREFIXES.iter().copied());
         // Only more patterns than memory holds are refused.
-        let any = AhoCorasick::new(words).expect("so many secrets fit");
-        Self { given, all, any }
+        let any = AhoCorasick::new(words.chain([PEM])).expect("so many secrets fit");
+        let longest = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&all);
+        Self { given, escaped: longest.expect("so many secrets fit"), all, any }
     }
 }
 
@@ -183,7 +192,8 @@ impl Redactor {
 
     /// Whether [`Redactor::text`] would take something out.
     pub fn finds(&self, text: &str) -> bool {
-        (self.known().any.is_match(text) || assigns(text)) && self.text(text) != text
+        let may = self.known().any.is_match(text) || unescaped::is_escaped(text) || text.contains(SCHEME);
+        (may || assigns(text)) && self.text(text) != text
     }
 
     /// Text without secrets.
@@ -202,6 +212,16 @@ impl Redactor {
             for prefix in CREDENTIAL_PREFIXES {
                 out = without_credentials(&out, prefix);
             }
+            out = without_private_keys(out);
+        }
+        if !known.all.is_empty() && unescaped::is_escaped(&out) && pijs_protocol::guard::is_up("ledger.redact-escaped")
+        {
+            for place in unescaped::places(&out, &known.escaped).into_iter().rev() {
+                out.replace_range(place, REDACTED);
+            }
+        }
+        if out.contains(SCHEME) {
+            out = without_passwords(&out);
         }
         if assigns(&out) { without_assignments(&out) } else { out }
     }
@@ -249,13 +269,57 @@ fn without_credentials(text: &str, prefix: &str) -> String {
     out
 }
 
-/// What a secret looks like in a URL and in base64. Inside a longer text base64 has three alignments, each with its own
+/// Text without the private keys in it, from their first line to their last, or to the end of what there is.
+fn without_private_keys(mut text: String) -> String {
+    let mut from = 0;
+    while let Some(at) = text[from..].find(PEM).map(|at| from + at) {
+        let after = at + PEM.len();
+        let label = text[after..].find("-----").map(|length| &text[after..after + length]);
+        let label = label.filter(|label| label.len() <= LONGEST_LABEL && label.contains(PRIVATE));
+        from = after;
+        let Some(label) = label else { continue };
+        let body = after + label.len() + 5;
+        let last = text[body..].find("-----END ").map(|at| body + at + "-----END ".len());
+        let end = last.and_then(|last| text[last..].find("-----").map(|at| last + at + 5)).unwrap_or(text.len());
+        text.replace_range(at..end, REDACTED);
+        from = at + REDACTED.len();
+    }
+    text
+}
+
+/// What stands before the authority of a URL.
+const SCHEME: &str = "://";
+
+/// `postgres://user:PASSWORD@host/`.
+fn without_passwords(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(SCHEME) {
+        out.push_str(before);
+        out.push_str(SCHEME);
+        let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '`' | '\\' | '<' | '>');
+        let authority = &after[..after.find(ends).unwrap_or(after.len())];
+        let credentials = authority.rsplit_once('@').and_then(|(credentials, _)| credentials.split_once(':'));
+        rest = after;
+        if let Some((user, password)) = credentials.filter(|(_, password)| !password.is_empty()) {
+            out.push_str(user);
+            out.push(':');
+            out.push_str(REDACTED);
+            rest = &after[user.len() + 1 + password.len()..];
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// What a secret looks like in a URL, in hexadecimal and in base64. Inside a longer text base64 has three alignments, each with its own
 /// characters at the ends, which are left out.
 fn encodings(secret: &str) -> Vec<String> {
     let mut found = Vec::new();
     let percent: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
     found.push(percent.replace('+', "%20"));
     found.push(percent);
+    found.extend([hex::encode(secret), hex::encode_upper(secret)]);
     for alphabet in [STANDARD, URL_SAFE] {
         for shift in 0..3 {
             let mut padded = vec![0; shift];
@@ -362,129 +426,5 @@ fn secret_length(value: &str, before: &str) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn what_is_learned_later_is_known_to_every_clone() {
-        let redactor = Redactor::new([]);
-        let clone = redactor.clone();
-        assert_eq!(clone.text("it is hush-hush"), "it is hush-hush");
-        redactor.learn("hush-hush");
-        redactor.learn("it is");
-        assert_eq!(clone.text("it is hush-hush"), format!("it is {REDACTED}"));
-        assert!(clone.finds("hush-hush"));
-    }
-
-    #[test]
-    fn known_secrets_are_found_in_base64_and_in_urls() {
-        let secret = "p@ss/w0rd+with=ödd bytes?";
-        let redactor = Redactor::new([secret.to_owned()]);
-        for before in ["", "a", "ab", "abc"] {
-            for alphabet in [STANDARD, URL_SAFE] {
-                let text = base64(format!("{before}{secret} and more").as_bytes(), alphabet);
-                let clean = redactor.text(&text);
-                assert!(clean.contains(REDACTED), "{before:?}: {text}");
-                let core = base64(secret.as_bytes(), alphabet);
-                assert!(!clean.contains(&core[2..20]), "{clean}");
-            }
-        }
-        let query =
-            format!("https://x/?q={}", url::form_urlencoded::byte_serialize(secret.as_bytes()).collect::<String>());
-        assert_eq!(redactor.text(&query), "https://x/?q=[REDACTED]");
-    }
-
-    #[test]
-    fn an_assignment_to_a_secret_name_is_taken_out_of_text() {
-        let redactor = Redactor::default();
-        for (text, clean) in [
-            ("GET /v1?api_key=abc&n=1", "GET /v1?api_key=[REDACTED]&n=1"),
-            ("curl -H 'X-Api-Key: abc' x", "curl -H 'X-Api-Key: [REDACTED]' x"),
-            ("{\"password\":\"a b\"}", "{\"password\":\"[REDACTED]\"}"),
-            ("{\"password\":\"a\\\"b\",\"n\":1}", "{\"password\":\"[REDACTED]\",\"n\":1}"),
-            ("{'token': 'a, b', n: 1}", "{'token': '[REDACTED]', n: 1}"),
-            ("{\"secret\":{\"a\":[\"x y\"]},\"n\":1}", "{\"secret\":[REDACTED],\"n\":1}"),
-            ("tokens: [a, b], n", "tokens: [a, b], n"),
-            ("passwords=[a, b] n", "passwords=[a, b] n"),
-            ("Authorization: Basic dTpw", "Authorization: [REDACTED]"),
-            ("API-KEY = abc; next", "API-KEY = [REDACTED]; next"),
-            ("{\\\"token\\\": \\\"abc\\\"}", "{\\\"token\\\": \\\"[REDACTED]\\\"}"),
-            ("totalTokens=12, max_tokens: 5", "totalTokens=12, max_tokens: 5"),
-            ("key: value, author: me", "key: value, author: me"),
-            ("token=", "token="),
-            ("https://host:443/token/x", "https://host:443/token/x"),
-        ] {
-            assert_eq!(redactor.text(text), clean, "{text}");
-            assert_eq!(redactor.finds(text), text != clean, "{text}");
-        }
-    }
-
-    #[test]
-    fn keys_match_as_whole_words_however_they_are_spelled() {
-        for key in [
-            "api_key",
-            "apiKey",
-            "X-API-KEY",
-            "APIKey",
-            "DBPassword",
-            "token",
-            "accessToken",
-            "Authorization",
-            "set-cookie",
-            "PASSWORD",
-            "passwd",
-            "client_secret",
-            "privateKey",
-            "PRIVATE_KEY",
-            "credentials",
-            "bearer",
-            "apikey",
-            "OPENAI_API_KEY",
-        ] {
-            assert!(is_secret_key(key), "{key}");
-        }
-        for key in
-            ["totalTokens", "max_tokens", "tokenizer", "secretary", "key", "apiVersion", "author", "keyboard", ""]
-        {
-            assert!(!is_secret_key(key), "{key}");
-        }
-    }
-
-    #[test]
-    fn the_quick_look_misses_no_credential() {
-        let redactor = Redactor::default();
-        for prefix in CREDENTIAL_PREFIXES {
-            // As short as a credential can be, at both ends of a text and between others.
-            let shortest = format!("{prefix}abcdefghijkl");
-            for text in
-                [shortest.clone(), format!("é {shortest}"), format!("{shortest} é"), format!("sk-x ({shortest})")]
-            {
-                let cleaned = redactor.text(&text);
-                assert!(cleaned.contains(REDACTED) && !cleaned.contains(&shortest), "{text}: {cleaned}");
-            }
-            let ordinary = format!("{prefix}abc");
-            assert_eq!(redactor.text(&ordinary), ordinary);
-        }
-    }
-
-    #[test]
-    fn values_go_wherever_they_stand() {
-        let redactor = Redactor::new(["hunter2hunter2".to_owned(), "abc".to_owned()]);
-        let data = json!({
-            "url": "https://x/?k=hunter2hunter2&n=1",
-            "list": [{"apiKey": 7}, "Authorization: Bearer abcdefghijklmnop"],
-            "abc": "abc",
-            "risk-sk-assessment": "task-sk-y",
-        });
-        assert_eq!(
-            redactor.value(&data),
-            json!({
-                "url": "https://x/?k=[REDACTED]&n=1",
-                "list": [{"apiKey": "[REDACTED]"}, "Authorization: [REDACTED]"],
-                "abc": "abc",
-                "risk-sk-assessment": "task-sk-y",
-            })
-        );
-    }
-}
+#[path = "redact_tests.rs"]
+mod tests;

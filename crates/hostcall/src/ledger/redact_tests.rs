@@ -1,0 +1,170 @@
+//! What is taken out of text, and what stays.
+
+use super::*;
+use serde_json::json;
+
+#[test]
+fn what_is_learned_later_is_known_to_every_clone() {
+    let redactor = Redactor::new([]);
+    let clone = redactor.clone();
+    assert_eq!(clone.text("it is hush-hush"), "it is hush-hush");
+    redactor.learn("hush-hush");
+    redactor.learn("it is");
+    assert_eq!(clone.text("it is hush-hush"), format!("it is {REDACTED}"));
+    assert!(clone.finds("hush-hush"));
+}
+
+#[test]
+fn known_secrets_are_found_in_base64_and_in_urls() {
+    let secret = "p@ss/w0rd+with=ödd bytes?";
+    let redactor = Redactor::new([secret.to_owned()]);
+    for before in ["", "a", "ab", "abc"] {
+        for alphabet in [STANDARD, URL_SAFE] {
+            let text = base64(format!("{before}{secret} and more").as_bytes(), alphabet);
+            let clean = redactor.text(&text);
+            assert!(clean.contains(REDACTED), "{before:?}: {text}");
+            let core = base64(secret.as_bytes(), alphabet);
+            assert!(!clean.contains(&core[2..20]), "{clean}");
+        }
+    }
+    let query = format!("https://x/?q={}", url::form_urlencoded::byte_serialize(secret.as_bytes()).collect::<String>());
+    assert_eq!(redactor.text(&query), "https://x/?q=[REDACTED]");
+}
+
+#[test]
+fn known_secrets_are_found_however_they_are_escaped() {
+    let secret = "pa\"ss\\w/ord+\u{f6} x!";
+    let redactor = Redactor::new([secret.to_owned()]);
+    let json = json!({ "a": secret }).to_string();
+    for spelled in [
+        "pa%22ss%5Cw%2Ford%2B%C3%B6%20x!",
+        "pa%22ss%5cw%2ford%2b%c3%b6%20x%21",
+        "pa%22ss%5Cw/ord+%C3%B6%20x!",
+        "pa%2522ss%255Cw/ord+%25C3%25B6%2520x!",
+        r#"pa\"ss\\w/ord+\u00f6 x!"#,
+        r#"pa\"ss\\w\/ord+ö x\x21"#,
+        r#"pa\\\"ss\\\\w/ord+ö x!"#,
+        r#"pa\"ss\\w/ord+\u{f6} x!"#,
+        "70612273735c772f6f72642bc3b6207821",
+        "70612273735C772F6F72642BC3B6207821",
+    ] {
+        let text = format!("é%zz \\q {spelled} and more");
+        assert_eq!(redactor.text(&text), "é%zz \\q [REDACTED] and more", "{spelled}");
+        assert!(redactor.finds(&text), "{spelled}");
+    }
+    assert_eq!(redactor.text(&json), "{\"a\":\"[REDACTED]\"}");
+    let emoji = Redactor::new(["key-\u{1f600}-end".to_owned()]);
+    assert_eq!(emoji.text(r"key-\ud83d\ude00-end, \ud83d"), r"[REDACTED], \ud83d");
+    for plain in ["100% of C:\\u\\x", "%", "\\", "\\u{", "%4", "\\ud800"] {
+        assert_eq!(redactor.text(plain), plain);
+    }
+}
+
+#[test]
+fn private_keys_and_passwords_of_urls_are_taken_out_of_text() {
+    let redactor = Redactor::default();
+    for (text, clean) in [
+        ("a -----BEGIN PRIVATE KEY-----\nMIIE\nvQIB\n-----END PRIVATE KEY----- b", "a [REDACTED] b"),
+        ("\"-----BEGIN OPENSSH PRIVATE KEY-----\\nb3Bl\\n-----END OPENSSH PRIVATE KEY-----\\n\"", "\"[REDACTED]\\n\""),
+        ("-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4\ncut of", "[REDACTED]"),
+        ("-----BEGIN CERTIFICATE-----\nMIIE", "-----BEGIN CERTIFICATE-----\nMIIE"),
+        ("-----BEGIN ", "-----BEGIN "),
+        ("postgres://user:hunter2@db/x", "postgres://user:[REDACTED]@db/x"),
+        ("redis://:p@ss@db:6379 https://u:p@h?q", "redis://:[REDACTED]@db:6379 https://u:[REDACTED]@h?q"),
+        ("ssh://git@host:22/x https://host:443/@scope/a:b@c", "ssh://git@host:22/x https://host:443/@scope/a:b@c"),
+        ("https://user:@host/", "https://user:@host/"),
+    ] {
+        assert_eq!(redactor.text(text), clean, "{text}");
+        assert_eq!(redactor.finds(text), text != clean, "{text}");
+    }
+}
+
+#[test]
+fn an_assignment_to_a_secret_name_is_taken_out_of_text() {
+    let redactor = Redactor::default();
+    for (text, clean) in [
+        ("GET /v1?api_key=abc&n=1", "GET /v1?api_key=[REDACTED]&n=1"),
+        ("curl -H 'X-Api-Key: abc' x", "curl -H 'X-Api-Key: [REDACTED]' x"),
+        ("{\"password\":\"a b\"}", "{\"password\":\"[REDACTED]\"}"),
+        ("{\"password\":\"a\\\"b\",\"n\":1}", "{\"password\":\"[REDACTED]\",\"n\":1}"),
+        ("{'token': 'a, b', n: 1}", "{'token': '[REDACTED]', n: 1}"),
+        ("{\"secret\":{\"a\":[\"x y\"]},\"n\":1}", "{\"secret\":[REDACTED],\"n\":1}"),
+        ("tokens: [a, b], n", "tokens: [a, b], n"),
+        ("passwords=[a, b] n", "passwords=[a, b] n"),
+        ("Authorization: Basic dTpw", "Authorization: [REDACTED]"),
+        ("API-KEY = abc; next", "API-KEY = [REDACTED]; next"),
+        ("{\\\"token\\\": \\\"abc\\\"}", "{\\\"token\\\": \\\"[REDACTED]\\\"}"),
+        ("totalTokens=12, max_tokens: 5", "totalTokens=12, max_tokens: 5"),
+        ("key: value, author: me", "key: value, author: me"),
+        ("token=", "token="),
+        ("https://host:443/token/x", "https://host:443/token/x"),
+    ] {
+        assert_eq!(redactor.text(text), clean, "{text}");
+        assert_eq!(redactor.finds(text), text != clean, "{text}");
+    }
+}
+
+#[test]
+fn keys_match_as_whole_words_however_they_are_spelled() {
+    for key in [
+        "api_key",
+        "apiKey",
+        "X-API-KEY",
+        "APIKey",
+        "DBPassword",
+        "token",
+        "accessToken",
+        "Authorization",
+        "set-cookie",
+        "PASSWORD",
+        "passwd",
+        "client_secret",
+        "privateKey",
+        "PRIVATE_KEY",
+        "credentials",
+        "bearer",
+        "apikey",
+        "OPENAI_API_KEY",
+    ] {
+        assert!(is_secret_key(key), "{key}");
+    }
+    for key in ["totalTokens", "max_tokens", "tokenizer", "secretary", "key", "apiVersion", "author", "keyboard", ""] {
+        assert!(!is_secret_key(key), "{key}");
+    }
+}
+
+#[test]
+fn the_quick_look_misses_no_credential() {
+    let redactor = Redactor::default();
+    for prefix in CREDENTIAL_PREFIXES {
+        // As short as a credential can be, at both ends of a text and between others.
+        let shortest = format!("{prefix}abcdefghijkl");
+        for text in [shortest.clone(), format!("é {shortest}"), format!("{shortest} é"), format!("sk-x ({shortest})")]
+        {
+            let cleaned = redactor.text(&text);
+            assert!(cleaned.contains(REDACTED) && !cleaned.contains(&shortest), "{text}: {cleaned}");
+        }
+        let ordinary = format!("{prefix}abc");
+        assert_eq!(redactor.text(&ordinary), ordinary);
+    }
+}
+
+#[test]
+fn values_go_wherever_they_stand() {
+    let redactor = Redactor::new(["hunter2hunter2".to_owned(), "abc".to_owned()]);
+    let data = json!({
+        "url": "https://x/?k=hunter2hunter2&n=1",
+        "list": [{"apiKey": 7}, "Authorization: Bearer abcdefghijklmnop"],
+        "abc": "abc",
+        "risk-sk-assessment": "task-sk-y",
+    });
+    assert_eq!(
+        redactor.value(&data),
+        json!({
+            "url": "https://x/?k=[REDACTED]&n=1",
+            "list": [{"apiKey": "[REDACTED]"}, "Authorization: [REDACTED]"],
+            "abc": "abc",
+            "risk-sk-assessment": "task-sk-y",
+        })
+    );
+}

@@ -1,0 +1,114 @@
+//! Text with its escapes undone, and where each byte of it stands.
+//!
+//! A secret in a URL or in JSON is spelled in more ways than anybody can list (`%2F` or `%2f`, some characters escaped and
+//! others not, JSON inside of JSON), so the text is read back instead.
+
+use aho_corasick::AhoCorasick;
+use std::ops::Range;
+
+/// How often escapes are undone that stand inside of one another.
+const LEVELS: usize = 2;
+
+/// The places of `text` that spell one of `words` with escapes, in order; none overlaps another.
+pub(super) fn places(text: &str, words: &AhoCorasick) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let plain = Unescaped { bytes: text.as_bytes().to_vec(), ends: (1..=text.len()).collect() };
+    plain.search(words, LEVELS, &mut found);
+    found.sort_by_key(|place| (place.start, place.end));
+    let mut apart: Vec<Range<usize>> = Vec::new();
+    for place in found {
+        match apart.last_mut().filter(|last| place.start < last.end) {
+            Some(last) => last.end = last.end.max(place.end),
+            None => apart.push(place),
+        }
+    }
+    apart
+}
+
+/// Whether there may be an escape in it.
+pub(super) fn is_escaped(text: &str) -> bool {
+    text.bytes().any(|byte| matches!(byte, b'%' | b'\\'))
+}
+
+struct Unescaped {
+    bytes: Vec<u8>,
+    /// Where the spelling of each byte ends in the text; it begins where the one before ends.
+    ends: Vec<usize>,
+}
+
+/// Reads an escape at the start of bytes: what it stands for, and how many bytes it takes.
+type Read = fn(&[u8]) -> Option<(Vec<u8>, usize)>;
+
+impl Unescaped {
+    fn search(&self, words: &AhoCorasick, levels: usize, found: &mut Vec<Range<usize>>) {
+        for (mark, read) in [(b'%', percent as Read), (b'\\', backslash as Read)] {
+            if levels == 0 || !self.bytes.contains(&mark) {
+                continue;
+            }
+            let undone = self.undone(mark, read);
+            found.extend(words.find_iter(&undone.bytes).map(|word| undone.place(word.start(), word.end())));
+            undone.search(words, levels - 1, found);
+        }
+    }
+
+    fn place(&self, start: usize, end: usize) -> Range<usize> {
+        let start = if start == 0 { 0 } else { self.ends[start - 1] };
+        start..self.ends[end - 1]
+    }
+
+    fn undone(&self, mark: u8, read: Read) -> Self {
+        let (mut bytes, mut ends) = (Vec::with_capacity(self.bytes.len()), Vec::with_capacity(self.ends.len()));
+        let mut at = 0;
+        while at < self.bytes.len() {
+            let escape = if self.bytes[at] == mark { read(&self.bytes[at..]) } else { None };
+            let (meant, length) = escape.unwrap_or_else(|| (vec![self.bytes[at]], 1));
+            at += length;
+            // All bytes of one character end where its escape does, so that no half of it is left.
+            ends.resize(ends.len() + meant.len(), self.ends[at - 1]);
+            bytes.extend(meant);
+        }
+        Self { bytes, ends }
+    }
+}
+
+/// `%2F`.
+fn percent(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let value = u8::try_from(number(bytes.get(1..3)?)?).ok()?;
+    Some((vec![value], 3))
+}
+
+/// `\n`, `\"`, `\u00f6`, `\ud83d\ude00`, `\x41`, `\u{f6}`: JSON, JavaScript, Rust.
+fn backslash(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let utf8 = |code| char::from_u32(code).map(|character| character.to_string().into_bytes());
+    let unit =
+        |at: usize| (bytes.get(at..at + 2)? == b"\\u").then(|| bytes.get(at + 2..at + 6)).flatten().and_then(number);
+    let plain = match *bytes.get(1)? {
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'b' => 8,
+        b'f' => 12,
+        b'0' => 0,
+        b'x' => return Some((utf8(number(bytes.get(2..4)?)?)?, 4)),
+        b'u' if bytes.get(2) == Some(&b'{') => {
+            let length = bytes[3..].iter().take(7).position(|byte| *byte == b'}')?;
+            return Some((utf8(number(&bytes[3..3 + length])?)?, length + 4));
+        }
+        b'u' => {
+            return match (unit(0)?, unit(6)) {
+                (high @ 0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) => {
+                    Some((utf8(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00))?, 12))
+                }
+                (code, _) => Some((utf8(code)?, 6)),
+            };
+        }
+        other @ (b'"' | b'\'' | b'\\' | b'/' | b'`') => other,
+        _ => return None,
+    };
+    Some((vec![plain], 2))
+}
+
+fn number(digits: &[u8]) -> Option<u32> {
+    let text = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    u32::from_str_radix(text, 16).ok()
+}
