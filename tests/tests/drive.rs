@@ -190,3 +190,15 @@ fn a_summary_is_asked_for_of_the_conversation_as_it_was() {
 fn events_have_the_members_that_pis_have() {
     as_in_pi("members");
 }
+
+#[test]
+fn texts_that_were_cut_within_a_character_are_taken_everywhere() {
+    for mode in ["rpc", "tui"] {
+        as_in_pi(&format!("cut-characters-{mode}"));
+    }
+}
+
+#[test]
+fn handlers_see_content_as_the_tool_gave_it_and_may_make_a_list_of_it() {
+    as_in_pi("mended");
+}

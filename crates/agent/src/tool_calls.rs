@@ -389,7 +389,11 @@ impl Agent {
             () = self.control.all_told() => {}
             () = self.extensions.at_rest() => {}
         }
-        let result = if executed.is_unread { executed } else { self.review(call, input, executed).await };
+        let mut result = if executed.is_unread { executed } else { self.review(call, input, executed).await };
+        // Handlers may still make a list of it; pi then goes through what there is.
+        if !result.content.is_array() && !result.content.is_null() {
+            result = Finished::failed("content.some is not a function");
+        }
         self.ended(call, &result).await?;
         Ok(result)
     }

@@ -346,7 +346,7 @@ impl Tool {
             Tool::Extension(tool) => {
                 let run = ToolRun { name: &tool.name, tool_call_id, input, cancel, on_update };
                 match around.extensions.call_tool(run).await {
-                    ToolFate::Returned(value) => extension_output(value),
+                    ToolFate::Returned(value) => Ok(extension_output(value)),
                     ToolFate::Threw(message) => Err(message),
                 }
             }
@@ -355,23 +355,20 @@ impl Tool {
 }
 
 /// What an extension's tool returned, taken as it is. Of nothing pi cannot read the content, of anything but an object
-/// there is none, and content has to be a list.
-fn extension_output(value: Value) -> Result<ToolOutput, String> {
+/// there is none.
+fn extension_output(value: Value) -> ToolOutput {
     let mut members = match value {
         Value::Object(members) => members,
         Value::Null => {
             let unread = Some("Cannot read properties of undefined (reading 'content')".to_owned());
-            return Ok(ToolOutput { unread, ..ToolOutput::default() });
+            return ToolOutput { unread, ..ToolOutput::default() };
         }
         _ => Map::new(),
     };
     let terminate = members.get("terminate").is_some_and(|value| *value == Value::Bool(true));
     let content = members.shift_remove("content").unwrap_or_default();
-    if !content.is_array() && !content.is_null() {
-        return Err("content.some is not a function".to_owned());
-    }
     let (details, usage) = (members.shift_remove("details"), members.shift_remove("usage"));
-    Ok(ToolOutput { content, details, terminate, usage, rest: members, unread: None })
+    ToolOutput { content, details, terminate, usage, rest: members, unread: None }
 }
 
 #[cfg(test)]

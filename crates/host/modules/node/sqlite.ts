@@ -52,7 +52,8 @@ function sqlError(failure: unknown): unknown {
 const LARGEST = 2n ** 63n - 1n;
 
 function outgoing(value: unknown, name: string, bytes: Uint8Array[]): unknown {
-  if (value === null || typeof value === "string") return value;
+  if (value === null) return value;
+  if (typeof value === "string") return value.toWellFormed();
   if (typeof value === "number") return Number.isInteger(value) && Math.abs(value) <= 2 ** 53 ? value : Number.isFinite(value) ? value : null;
   if (typeof value === "bigint") {
     if (value > LARGEST || value < -LARGEST - 1n) throw coded(TypeError, "ERR_INVALID_ARG_VALUE", "BigInt value is too large to bind");
@@ -138,12 +139,12 @@ export class DatabaseSync {
     const db = this[HANDLE]();
     if (typeof sql !== "string") throw coded(TypeError, "ERR_INVALID_ARG_TYPE", 'The "sql" argument must be a string.');
     this._follow(sql);
-    request("exec", { db, sql });
+    request("exec", { db, sql: sql.toWellFormed() });
   }
   prepare(sql: string): StatementSync {
     const db = this[HANDLE]();
     if (typeof sql !== "string") throw coded(TypeError, "ERR_INVALID_ARG_TYPE", 'The "sql" argument must be a string.');
-    return new StatementSync(this, sql, request("prepare", { db, sql }).output);
+    return new StatementSync(this, sql, request("prepare", { db, sql: sql.toWellFormed() }).output);
   }
   /** Whether a transaction is open follows from the statements that pass. */
   _follow(sql: string): void {

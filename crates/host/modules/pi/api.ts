@@ -12,6 +12,7 @@ import * as connectors from "pi:pi/connectors";
 import type { Entry } from "pi:pi/entry";
 import { sendError } from "pi:pi/errors";
 import { issueHandle } from "pi:pi/handles";
+import { jsonOf } from "pi:pi/plain";
 import { busCanBeCleared, checksRegistrations, handlersCanBeRemoved, ofThisPi } from "pi:pi/profile";
 import { forget, offerProvider } from "pi:pi/providers";
 import { asRenderer, asToolFunction } from "pi:pi/renderers";
@@ -152,7 +153,7 @@ export function createApi(entry: Entry, ctx: object): object {
     async exec(command: string, args: string[] = [], options: { signal?: AbortSignal; timeout?: number; cwd?: string } = {}) {
       entry.assertUsable();
       const { signal, timeout, cwd } = options;
-      const params: Record<string, unknown> = { command, args: [...args], cwd: cwd ?? facts.cwd, api: "pi.exec" };
+      const params: Record<string, unknown> = jsonOf({ command, args: [...args], cwd: cwd ?? facts.cwd, api: "pi.exec" });
       if (timeout !== undefined && timeout > 0) params.timeout = timeout;
       // A driver that writes down what happens is told at once, in the order of the calls.
       if (facts.observesEvents === true) callSync("log", "log", { level: "debug", event: "pi.exec", message: command, data: params });
@@ -186,9 +187,9 @@ export function createApi(entry: Entry, ctx: object): object {
     getAllTools(): object[] {
       entry.assertReady();
       return allTools().map(({ name, description, parameters, promptGuidelines, sourceInfo }) => ({
-        ...(plain({ name, description, parameters }) as object),
-        promptGuidelines: plain(promptGuidelines),
-        sourceInfo: plain(sourceInfo),
+        ...(jsonOf({ name, description, parameters }) as object),
+        promptGuidelines: jsonOf(promptGuidelines),
+        sourceInfo: jsonOf(sourceInfo),
       }));
     },
 
@@ -211,27 +212,27 @@ export function createApi(entry: Entry, ctx: object): object {
 
     setSessionName(name: string): void {
       entry.assertReady();
-      callSync("session", "session", { op: "set_session_name", name: String(name) });
+      callSync("session", "session", { op: "set_session_name", name: String(name).toWellFormed() });
     },
 
     /** Labels an entry; without a label, takes it away. */
     setLabel(entryId: string, label?: string): void {
       entry.assertReady();
       if (!sessionManager.getEntry(entryId)) throw new Error(`Entry ${entryId} not found`);
-      callSync("session", "session", { op: "set_label", entryId, ...(label === undefined ? {} : { label: String(label) }) });
+      callSync("session", "session", { op: "set_label", entryId, ...(label === undefined ? {} : { label: String(label).toWellFormed() }) });
     },
 
     /** Slash commands: those of extensions, then prompt templates, then skills. */
     getCommands(): object[] {
       entry.assertReady();
-      return (state().set.commands ?? []).map((command: object) => plain(command) as object);
+      return (state().set.commands ?? []).map((command: object) => jsonOf(command) as object);
     },
 
     /** Changes to another model. `false`: its provider has no key. */
     async setModel(model: object): Promise<boolean> {
       if (entry.state === "loading") throw new Error("Extension runtime not initialized");
       entry.assertReady();
-      const { output } = await call("session", "session.control", { op: "set_model", model: plain(model) });
+      const { output } = await call("session", "session.control", { op: "set_model", model: jsonOf(model) });
       return output.ok === true;
     },
 
@@ -283,7 +284,7 @@ function refreshProviders(entry: Entry, look?: string): void {
 function inject(op: string, params: object, entry: number): void {
   try {
     // At once, as under pi: what ends a run and sends a message starts the next one.
-    callSync("session", "session.inject", { op, ...params });
+    callSync("session", "session.inject", { op, ...jsonOf(params) });
   } catch (error) {
     sendError(error, op, entry);
   }
@@ -304,7 +305,7 @@ function toolSpec(tool: Record<string, any>, path: string): { kind: string } {
   const known = new Set(["name", ...TOOL_DATA.map(([name]) => name)]);
   const others: string[] = [];
   for (const [name, wire] of TOOL_DATA) {
-    if (tool[name] !== undefined && typeof tool[name] !== "function") spec[wire] = plain(tool[name]);
+    if (tool[name] !== undefined && typeof tool[name] !== "function") spec[wire] = jsonOf(tool[name]);
   }
   for (const name of memberNames(tool)) {
     if (typeof tool[name] === "function") {
@@ -333,10 +334,4 @@ function memberNames(tool: object): string[] {
     for (const name of Object.getOwnPropertyNames(proto)) if (name !== "constructor") names.add(name);
   }
   return [...names];
-}
-
-/** What `JSON.stringify` makes of a value: schemas carry symbols and undefined members. */
-function plain(value: unknown): unknown {
-  const text = JSON.stringify(value);
-  return text === undefined ? undefined : JSON.parse(text);
 }

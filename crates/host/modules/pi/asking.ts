@@ -8,6 +8,7 @@
 
 import { call } from "pi:hostcall";
 import { modelRegistry } from "pi:pi/models";
+import { jsonOf } from "pi:pi/plain";
 import { isStreaming } from "pi:pi/provider-streams";
 import { isRegistered } from "pi:pi/providers";
 import { withoutSystemMessages } from "pi:pi/transcript";
@@ -41,7 +42,7 @@ export interface Reply extends AsyncIterable<ReplyEvent> {
 /** Options of a request that cross; functions and the signal stay here. */
 function plainOptions(options: AskOptions): Record<string, unknown> {
   const { apiKey, headers, maxTokens, reasoning, temperature } = options;
-  return JSON.parse(JSON.stringify({ apiKey, headers, maxTokens, reasoning, temperature }));
+  return jsonOf({ apiKey, headers, maxTokens, reasoning, temperature });
 }
 
 function emptyMessage(model: Model): any {
@@ -95,8 +96,8 @@ async function ask(model: Model, context: Context, options: AskOptions, partial:
     const [op, capability] = isOwn(model, options) ? ["ask_model_at", "provider"] : ["ask_model", "session.inject"];
     const params = {
       op,
-      model: JSON.parse(JSON.stringify(model)),
-      context: JSON.parse(JSON.stringify(withoutSystemMessages(context))),
+      model: jsonOf(model),
+      context: jsonOf(withoutSystemMessages(context)),
       options: plainOptions(options),
       pieces: onEvent !== undefined,
     };

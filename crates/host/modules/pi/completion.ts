@@ -53,7 +53,7 @@ function shouldTriggerFileCompletion(lines: string[], line: number, col: number)
 export function provider(above?: number): Provider {
   return {
     async getSuggestions(lines, line, col, options: any) {
-      const params = { op: "suggest", lines: Array.from(lines, String), line, col, force: options?.force === true };
+      const params = { op: "suggest", lines: Array.from(lines, (text) => String(text).toWellFormed()), line, col, force: options?.force === true };
       try {
         const { output } = await call("ui", "ui", above === undefined ? params : { ...params, below: above }, { signal: options?.signal });
         return Array.isArray(output?.items) ? { items: output.items, prefix: String(output.prefix ?? "") } : null;

@@ -68,7 +68,7 @@ export function draw(component: Component, width: number): Picture {
     return { lines: Array.from(component.render(width), (line) => String(line).toWellFormed()) };
   } catch (error) {
     const failed = error instanceof Error ? error.message : String(error);
-    return { lines: [`<render error: ${failed}>`], failed };
+    return { lines: [`<render error: ${failed}>`.toWellFormed()], failed: failed.toWellFormed() };
   }
 }
 

@@ -12,6 +12,7 @@ import { call, callSync, HostcallError } from "pi:hostcall";
 import { sendError } from "pi:pi/errors";
 import { modelRegistryOf } from "pi:pi/models";
 import { ofThisPi } from "pi:pi/profile";
+import { jsonOf } from "pi:pi/plain";
 import { managerOfSession } from "pi:pi/session";
 import { signalOf } from "pi:pi/signals";
 import { guarded } from "pi:pi/stale";
@@ -27,7 +28,7 @@ interface ReplaceOptions {
 /** A request to the owner of the session. Its refusals are errors with pi's words. */
 async function control(op: string, params: object = {}): Promise<any> {
   try {
-    return (await call("session", op === "wait_for_idle" ? "session" : "session.control", { op, ...params })).output;
+    return (await call("session", op === "wait_for_idle" ? "session" : "session.control", { op, ...jsonOf(params) })).output;
   } catch (error) {
     throw worded(error);
   }
@@ -164,7 +165,7 @@ export function createCommandContext(entry: number): object {
 function replacedContext(entry: number): object {
   const inject = async (op: string, params: object): Promise<void> => {
     try {
-      callSync("session", "session.inject", { op, ...params });
+      callSync("session", "session.inject", { op, ...jsonOf(params) });
     } catch (error) {
       throw worded(error);
     }

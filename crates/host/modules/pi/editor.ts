@@ -78,7 +78,7 @@ export function setEditor(factory: Factory | undefined): void {
 /** Gives an editor what pi gives one: who hears of changes, what pi's actions do, what completes. */
 function wire(editor: Editor, spot: Mounted): void {
   const component = spot.handle;
-  editor["onChange"] = (text: string) => tellUi("editor_text", { component, text: String(text) });
+  editor["onChange"] = (text: string) => tellUi("editor_text", { component, text: String(text).toWellFormed() });
   editor["onSubmit"] = (text: string) => void submit(editor, component, String(text));
   if (editor["borderColor"] !== undefined) editor["borderColor"] = editorTheme.borderColor;
   editor["setPaddingX"]?.(0);
@@ -108,7 +108,7 @@ async function submit(editor: Editor, component: number, text: string, later = f
   if (text.trim() === "") return;
   if (later) editor.setText("");
   try {
-    await call("ui", capabilityOf(text), { op: "editor_submit", component, text, ...(later ? { later } : {}) });
+    await call("ui", capabilityOf(text), { op: "editor_submit", component, text: text.toWellFormed(), ...(later ? { later } : {}) });
     editor["addToHistory"]?.(text);
   } catch {
     // What was refused is in the ledger; what was written is not lost.

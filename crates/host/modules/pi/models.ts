@@ -12,6 +12,7 @@ import { send, state } from "pi:engine";
 import { call, callSync } from "pi:hostcall";
 import { KEY_NAME, complete, stream } from "pi:pi/asking";
 import type { Model } from "pi:pi/asking";
+import { jsonOf } from "pi:pi/plain";
 import { ofThisPi } from "pi:pi/profile";
 import { sessionRuntimeOf } from "pi:pi/session-runtime";
 import { authOf, bringsKey, configOf, forget, isWithdrawn, localModels, nativeOf, offerProvider, ownAuth } from "pi:pi/providers";
@@ -102,12 +103,10 @@ interface RefreshOptions {
 export async function refreshAll({ allowNetwork, providers, force, signal }: RefreshOptions = {}): Promise<object> {
   if (signal?.aborted) return { aborted: true, errors: new Map() };
   const params = { op: "refresh_providers", look: providers ? [...providers] : true, allowNetwork, force };
-  const { errors } = (await call("session", "session", plain(params))).output as { errors?: Record<string, string> };
+  const { errors } = (await call("session", "session", jsonOf(params))).output as { errors?: Record<string, string> };
   const thrown = Object.entries(errors ?? {}).map(([name, message]) => [name, new Error(message)] as const);
   return { aborted: signal?.aborted ?? false, errors: new Map(thrown) };
 }
-
-const plain = (value: object): Record<string, unknown> => JSON.parse(JSON.stringify(value));
 
 const registry = {
   getAll: (): Model[] => all(),

@@ -7,6 +7,17 @@
  * in lists. (`oracle/format.md`, rule 1.)
  */
 
+/**
+ * What `JSON.stringify` keeps of a value, as text that crosses: half a surrogate pair, which is what is left of a character
+ * that was cut in two, is U+FFFD.
+ */
+export function jsonOf<T>(value: T): T {
+  const text = JSON.stringify(value);
+  if (text === undefined) return undefined as T;
+  // Of a surrogate there is an escape only where it is alone.
+  return JSON.parse(text.includes("\\ud") ? text.replace(/\\(?:u(d[89a-f])[0-9a-f]{2}|.)/g, (escape, half) => (half ? "\ufffd" : escape)) : text);
+}
+
 /** The copy. */
 export function plain(value: any, above: readonly object[] = []): any {
   switch (typeof value) {

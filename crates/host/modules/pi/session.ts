@@ -8,6 +8,7 @@
 
 import { state } from "pi:engine";
 import { callSync } from "pi:hostcall";
+import { jsonOf } from "pi:pi/plain";
 import * as projection from "pi:pi/projection";
 import { renewed } from "pi:pi/stale";
 
@@ -118,7 +119,7 @@ function neededFor(entry: any): string {
 
 /** Appends an entry below the leaf and returns its id. */
 function append(entry: Record<string, unknown>): string {
-  const plain = JSON.parse(JSON.stringify(entry));
+  const plain = jsonOf(entry);
   return callSync("session", neededFor(plain), { op: "append", entry: plain }).output.id;
 }
 

@@ -37,7 +37,7 @@ export const tui = {
     clearScreen(): void {},
     setProgress(): void {},
     setTitle(title: string): void {
-      tellUi("set_title", { title: String(title) });
+      tellUi("set_title", { title: String(title).toWellFormed() });
     },
   },
   get width(): number {

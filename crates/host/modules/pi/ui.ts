@@ -28,6 +28,9 @@ interface DialogOptions {
 
 type Factory = (...args: any[]) => any;
 
+/** A value as text that crosses. */
+const textOf = (value: unknown): string => String(value).toWellFormed();
+
 /** Members that are not set are left out. */
 function present(members: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
@@ -74,7 +77,7 @@ function place(op: string, key: string, params: object, factory: unknown, more: 
     placed.set(op + key, { unmount: spot.unmount, dispose: () => component?.dispose?.() });
     showFirst(spot, component);
   } catch (error) {
-    tellUi("drawn", { component: spot.handle, error: error instanceof Error ? error.message : String(error) });
+    tellUi("drawn", { component: spot.handle, error: (error instanceof Error ? error.message : String(error)).toWellFormed() });
   }
 }
 
@@ -181,17 +184,17 @@ async function custom(factory: Factory, options?: Record<string, any>): Promise<
 
 const ui = {
   select(title: string, options: string[], settings?: DialogOptions): Promise<string | undefined> {
-    return ask("select", { title: String(title), options: Array.from(options, String) }, settings);
+    return ask("select", { title: textOf(title), options: Array.from(options, textOf) }, settings);
   },
   async confirm(title: string, message: string, settings?: DialogOptions): Promise<boolean> {
-    const answer = await ask("confirm", { title: String(title), ...present({ message: plain(message) }) }, settings);
+    const answer = await ask("confirm", { title: textOf(title), ...present({ message: plain(message) }) }, settings);
     return answer === true;
   },
   input(title: string, placeholder?: string, settings?: DialogOptions): Promise<string | undefined> {
-    return ask("input", { title: String(title), ...present({ placeholder: plain(placeholder) }) }, settings);
+    return ask("input", { title: textOf(title), ...present({ placeholder: plain(placeholder) }) }, settings);
   },
   editor(title: string, prefill?: string): Promise<string | undefined> {
-    return ask("editor", { title: String(title), ...present({ prefill: plain(prefill) }) });
+    return ask("editor", { title: textOf(title), ...present({ prefill: plain(prefill) }) });
   },
   notify(message: string, type?: "info" | "warning" | "error"): void {
     tellUi("notify", { message: plain(message) ?? null, ...present({ type: plain(type) }) });
@@ -201,7 +204,7 @@ const ui = {
     return listenToKeys(handler);
   },
   setStatus(key: string, text: string | undefined): void {
-    tellUi("set_status", { key: String(key), ...present({ text: plain(text) }) });
+    tellUi("set_status", { key: textOf(key), ...present({ text: plain(text) }) });
   },
   setWorkingMessage(message?: string): void {
     tellUi("set_working_message", present({ message: plain(message) }));
@@ -217,7 +220,7 @@ const ui = {
   },
   setWidget(key: string, content: string[] | Factory | undefined, options?: object): void {
     const shown = typeof content === "function" ? undefined : plain(content);
-    place("set_widget", String(key), { key: String(key), ...present({ content: shown, options: plain(options) }) }, content);
+    place("set_widget", String(key), { key: textOf(key), ...present({ content: shown, options: plain(options) }) }, content);
   },
   setFooter(factory: Factory | undefined): void {
     place("set_footer", "", {}, factory, () => [footerData()]);

@@ -54,9 +54,9 @@ export function program(file: unknown, args: unknown, options: unknown): Program
 }
 
 export function paramsOf({ file, args, options }: Program): Record<string, unknown> {
-  const params: Record<string, unknown> = { command: file, args };
+  const params: Record<string, unknown> = { command: file.toWellFormed(), args: args.map((text) => text.toWellFormed()) };
   if (options.cwd !== undefined && options.cwd !== null) params.cwd = pathOf(options.cwd, "options.cwd");
-  if (options.env) params.env = Object.fromEntries(Object.entries(options.env).filter(([, value]) => value !== undefined).map(([name, value]) => [name, String(value)]));
+  if (options.env) params.env = Object.fromEntries(Object.entries(options.env).filter(([, value]) => value !== undefined).map(([name, value]) => [name.toWellFormed(), String(value).toWellFormed()]));
   return params;
 }
 

@@ -82,7 +82,7 @@ export function pathOf(path: unknown, name: string = "path"): string {
   if (text.includes("\0")) {
     throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument '${name}' must be a string, Uint8Array, or URL without null bytes. Received ${importSync("pi:node/util/inspect").inspect(text)}`);
   }
-  return text;
+  return text.toWellFormed();
 }
 
 function fromUrl(url: { protocol: string; hostname?: string; pathname?: string }): string {
