@@ -100,7 +100,7 @@ pub(crate) fn resolve(input: &Input) -> Result<Package, Diagnostic> {
     let json: Value = if manifest.is_empty() {
         Value::Null
     } else {
-        serde_json::from_slice(&manifest).map_err(|error| {
+        serde_json::from_slice(without_mark(&manifest)).map_err(|error| {
             Diagnostic::of_json(Code::Entry, "package.json", &String::from_utf8_lossy(&manifest), &error)
         })?
     };
@@ -125,6 +125,11 @@ pub(crate) fn resolve(input: &Input) -> Result<Package, Diagnostic> {
         manifest,
         entries,
     })
+}
+
+/// A manifest as npm reads it: some editors put a byte order mark before it.
+pub(crate) fn without_mark(manifest: &[u8]) -> &[u8] {
+    manifest.strip_prefix(b"\xef\xbb\xbf").unwrap_or(manifest)
 }
 
 /// The package of a single file: the nearest folder with a `package.json`, but never above a folder
@@ -259,7 +264,7 @@ fn entries_in(folder: &Path) -> Vec<PathBuf> {
         }
         if path.is_dir() {
             let manifest = read_regular(&path.join("package.json"), LONGEST_MANIFEST).ok();
-            let json = manifest.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let json = manifest.and_then(|bytes| serde_json::from_slice(without_mark(&bytes)).ok());
             let listed = json.as_ref().and_then(|json: &Value| json.pointer("/pi/extensions")?.as_array().cloned());
             let listed = listed.unwrap_or_default();
             let paths: Vec<PathBuf> = listed

@@ -6,6 +6,7 @@
 
 use crate::diagnostics::{Code, Diagnostic};
 use crate::limits::Limits;
+use crate::resolve::without_mark;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 use pijs_protocol::guard;
@@ -127,7 +128,7 @@ impl SourceTree {
             return known.clone();
         }
         let name = self.read_bounded(root, &folder.join("package.json")).ok().and_then(|bytes| {
-            let manifest: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
+            let manifest: serde_json::Value = serde_json::from_slice(without_mark(&bytes)).ok()?;
             let name = manifest.get("name")?.as_str()?;
             let version = manifest.get("version").and_then(serde_json::Value::as_str).unwrap_or("0.0.0");
             Some(format!("{name}@{version}"))

@@ -14,6 +14,7 @@ use crate::system::SystemTimer;
 use crate::terminal::Terminal;
 use crate::trust::Trust;
 use indicatif::{ProgressBar, ProgressStyle};
+use pijs_hostcall::prompt::shown;
 use pijs_packages::{
     BuildInput, Built, DiscoverOptions, Discovery, GitOptions, InstallCode, Installed, Installer, PackageEntry,
     PackageError, Progress, Scope, count_resources, resolve_extensions,
@@ -88,7 +89,7 @@ fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) ->
         stdout(&document.to_string());
         return Ok(());
     }
-    let version = installed.version.as_deref().map(|version| format!(" {version}")).unwrap_or_default();
+    let version = installed.version.as_deref().map(|version| format!(" {}", said(version))).unwrap_or_default();
     stderr(&format!("installed {}{version}", clean(&installed.id)));
     stderr(&format!("  {} in {}", contents(installed), clean(&installed.path.display().to_string())));
     if installed.dependencies > 0 {
@@ -105,6 +106,14 @@ fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) ->
     }
     Ok(())
 }
+
+/// What a package says that it is, on the line where pi says it.
+fn said(name_or_version: &str) -> String {
+    shown(name_or_version, LONGEST_SAID)
+}
+
+/// Far above any name and version.
+const LONGEST_SAID: usize = 128;
 
 /// Skills, prompts and themes of a package by kind, as far as there are any.
 fn resources(installed: &Installed) -> BTreeMap<&'static str, usize> {
@@ -179,7 +188,7 @@ pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Resu
         for warning in &installed.warnings {
             stderr(&format!("warning: {}", clean(warning)));
         }
-        stderr(&format!("updated {} to {}", clean(&installed.id), clean(installed.version.as_deref().unwrap_or("-"))));
+        stderr(&format!("updated {} to {}", clean(&installed.id), said(installed.version.as_deref().unwrap_or("-"))));
         brought.get(&installed.id).into_iter().flatten().for_each(|line| stderr(&format!("  {line}")));
     }
     if updated.is_empty() {
@@ -246,7 +255,7 @@ pub(crate) fn list(environment: &Environment, json: bool) -> Result<()> {
         stderr("no packages; install one with: pi install SOURCE");
     }
     for package in listed {
-        let version = package.version.unwrap_or_else(|| "-".to_owned());
+        let version = said(package.version.as_deref().unwrap_or("-"));
         let missing = if package.present { "" } else { "  (missing: install it again)" };
         let line = format!(
             "{:<8} {} {version}  {}{missing}",
@@ -311,7 +320,7 @@ pub(crate) fn show(environment: &Environment, which: &str, as_json: bool) -> Res
         stdout(&json!({ "id": package.id, "root": package.root, "artifact": metadata, "limits": limits }).to_string());
         return Ok(());
     }
-    stdout(&format!("{} {} ({})", clean(&metadata.name), clean(&metadata.version), clean(package.id.as_str())));
+    stdout(&format!("{} {} ({})", said(&metadata.name), said(&metadata.version), clean(package.id.as_str())));
     for entry in &metadata.entries {
         stdout(&format!("  entry       {}", clean(entry)));
     }

@@ -74,8 +74,12 @@ impl Manifest {
     pub(crate) fn parse(subject: &str, bytes: &[u8]) -> Result<Self> {
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut manifest: Self = serde_json::from_slice(text).map_err(|error| {
-            PackageError::new(InstallCode::Manifest, subject, format!("package.json cannot be read: {error}"))
-                .caused_by(error)
+            PackageError::new(
+                InstallCode::Manifest,
+                subject,
+                format!("package.json cannot be read: {}", crate::source::printable(&error.to_string())),
+            )
+            .caused_by(error)
         })?;
         manifest.hash = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(manifest)
