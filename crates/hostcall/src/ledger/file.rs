@@ -3,7 +3,7 @@
 //! ```text
 //! <folder>/SESSION.jsonl        the newest lines
 //! <folder>/SESSION.1.jsonl ...  older parts, ascending; the chain goes through all of them
-//! <folder>/.open/SESSION        there while a host writes, and after it was killed
+//! <folder>/.open/SESSION        there, and locked, while a host writes; there after it was killed
 //! ```
 //!
 //! A line is written whole or not at all, a torn end is cut off when the file is opened again, and the parts keep
@@ -45,6 +45,8 @@ pub struct FileSink {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Held while the ledger is written: between one file and the next there is no other whose lock says so.
+    mark: Option<Appender>,
     appender: Option<Appender>,
     /// Where the file ended when its appender broke: what lies behind was not acknowledged.
     known: Option<u64>,
@@ -86,10 +88,14 @@ impl FileSink {
     /// What the file system answers; `ResourceBusy` when another process writes this ledger. Lines that do not hold
     /// are no error here: they stay as they are, for [`super::verify`] to find.
     pub fn resume(&self) -> io::Result<Resumed> {
+        let mut state = self.state();
+        let was_open = self.disk.exists(&self.mark())?;
+        if was_open {
+            self.hold(&mut state)?;
+        }
         let older = parts(&self.disk, &self.path)?;
         let mut resumed = Resumed::default();
         if self.disk.exists(&self.path)? {
-            let mut state = self.state();
             let opened = Appender::open(&self.disk, &self.path)?;
             let mut appender = opened.appender;
             if opened.torn > 0 {
@@ -104,7 +110,7 @@ impl FileSink {
         {
             resumed.head = head_at(&self.disk, last)?;
         }
-        if self.disk.exists(&self.mark())? {
+        if was_open {
             let files = older.iter().chain(self.disk.exists(&self.path)?.then_some(&self.path));
             resumed.open = open_calls(files.map(|path| reader(&self.disk, path)))?;
         }
@@ -120,6 +126,22 @@ impl FileSink {
         self.path.parent().unwrap_or(Path::new("/")).join(".open").join(name)
     }
 
+    /// Takes the lock of the mark, unless it is held.
+    fn hold(&self, state: &mut State) -> io::Result<()> {
+        /// Hosts that may be done with the ledger one after the other, each between the two steps of this one.
+        const ATTEMPTS: usize = 3;
+        let mark = self.mark();
+        for _ in 0..ATTEMPTS {
+            if state.mark.is_some() {
+                return Ok(());
+            }
+            let opened = Appender::open(&self.disk, &mark)?;
+            // Who held it takes it away when done, and what was opened before that is no mark any more.
+            state.mark = self.disk.exists(&mark)?.then_some(opened.appender);
+        }
+        state.mark.as_ref().map(drop).ok_or_else(|| ErrorKind::ResourceBusy.into())
+    }
+
     /// The appender, opened when it is not, at the end of what was acknowledged.
     fn opened<'a>(&self, state: &'a mut State) -> io::Result<&'a mut Appender> {
         if state.appender.as_ref().is_some_and(Appender::is_broken) {
@@ -127,7 +149,7 @@ impl FileSink {
             state.known = broken.map(|appender| appender.length());
         }
         if state.appender.is_none() {
-            self.disk.create_once(&self.mark(), b"")?;
+            self.hold(state)?;
             let opened = Appender::open(&self.disk, &self.path)?;
             let mut appender = opened.appender;
             let keep = state.known.unwrap_or(opened.whole).min(opened.whole);
@@ -196,7 +218,10 @@ impl LedgerSink for FileSink {
     fn close(&self) -> io::Result<()> {
         let mut state = self.state();
         state.appender = None;
-        self.disk.remove(&self.mark())
+        // In this order: nobody else holds the lock of a mark that goes.
+        let removed = self.disk.remove(&self.mark());
+        state.mark = None;
+        removed
     }
 }
 

@@ -225,6 +225,35 @@ fn calls_that_were_open_when_the_host_was_killed_are_ended_at_the_next_start() {
 }
 
 #[test]
+fn a_ledger_between_two_of_its_files_belongs_to_the_host_that_writes_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("s1.jsonl");
+    let options = || LedgerOptions { session_id: "s1".into(), ..LedgerOptions::default() };
+    let finish_others = || {
+        let now = Now { epoch_ms: 9, elapsed_us: 0 };
+        finish_all(&Disk::system(), folder.path(), now, |path, error| panic!("{path:?}: {error}")).expect("listed");
+    };
+    let process = Arc::new(pijs_durable::fault::FaultVfs::recording());
+    let ledger = Ledger::new(options(), Arc::new(FileSink::new(Disk::over(process.clone()), path.clone())));
+    start(&ledger, 1);
+    ledger.flush().expect("written");
+    // What a rotation does first.
+    fs::rename(&path, part(&path, 1)).expect("ours");
+    finish_others();
+    assert!(!path.exists(), "another host went on with a ledger that is being written");
+    // Another session of the same name does not, either.
+    let second = FileSink::new(Disk::system(), path.clone());
+    assert_eq!(second.resume().map_err(|error| error.kind()).err(), Some(ErrorKind::ResourceBusy));
+    assert_eq!(second.append(b"{}\n").map_err(|error| error.kind()), Err(ErrorKind::ResourceBusy));
+
+    process.end();
+    drop(ledger);
+    finish_others();
+    assert_eq!((lost_calls(&path), checked(&path, "after").open.len()), (1, 0));
+    assert!(!folder.path().join(".open/s1").exists());
+}
+
+#[test]
 fn what_is_no_ledger_is_not_written_to() {
     let folder = tempfile::tempdir().expect("a folder");
     let victim = folder.path().join("victim");
