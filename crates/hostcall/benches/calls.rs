@@ -1,12 +1,16 @@
 //! What a gated and recorded call costs the turn that makes it: a read (its lines wait) and a command (its first line
 //! is written first), with the ledger's lines made in the turn and on a thread of their own.
 
+#[path = "../tests/nothing/mod.rs"]
+mod nothing;
+
 use criterion::{Criterion, criterion_group, criterion_main};
+use nothing::Nothing;
 use pijs_durable::Disk;
-use pijs_hostcall::connector::{BoxFuture, Caller, ChunkSink, Connector, Output, Profile, Request, Timer};
+use pijs_hostcall::connector::{BoxFuture, Caller, Connector, Profile, Timer};
 use pijs_hostcall::ledger::FileSink;
 use pijs_hostcall::{Dispatcher, Gate, Grant, Ledger, LedgerOptions, Mode, Places, Policy};
-use pijs_protocol::{Capability, HostCall, HostcallError, Now};
+use pijs_protocol::{Capability, HostCall, Now};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,18 +25,6 @@ impl Timer for Ticks {
 
     fn sleep(&self, _duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(std::future::pending())
-    }
-}
-
-struct Nothing;
-
-impl Connector for Nothing {
-    fn call(&self, _request: Request, _sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
-        Box::pin(std::future::ready(Ok(Output::empty())))
-    }
-
-    fn call_sync(&self, _request: &Request) -> Result<Output, HostcallError> {
-        Ok(Output::empty())
     }
 }
 

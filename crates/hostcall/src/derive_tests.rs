@@ -1,9 +1,11 @@
+#[path = "../tests/written/mod.rs"]
+mod written;
+
 use super::*;
 use crate::vocabulary::{CAPABILITIES, FS_OPS, SESSION_OPS, UI_OPS};
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 fn capability(method: &str, params: Value) -> Result<&'static str, String> {
     let params = params.as_object().unwrap().clone();
@@ -44,13 +46,9 @@ fn every_file_verb_derives_and_the_writing_ones_need_write() {
 /// `fixtures/derivation/*.toml`: calls, what each needs, and whose content it reads.
 #[test]
 fn calls_need_what_is_written_beside_them() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/derivation");
     let mut failures = Vec::new();
     let mut calls = 0;
-    for entry in std::fs::read_dir(&folder).expect("the fixtures are there") {
-        let path = entry.expect("the folder can be listed").path();
-        let text = std::fs::read_to_string(&path).expect("a fixture is text");
-        let Written { call } = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    for Written { call } in written::all("derivation") {
         for Call { needs, content, method } in call {
             let (method, params) = method.first_key_value().expect("a call has a method");
             calls += 1;

@@ -1,17 +1,20 @@
 //! Runs `fixtures/questions/*.toml`: calls one after the other, what a person is asked about them and answers, and
 //! what is decided then. Each talk runs twice, with synchronous calls and with asynchronous ones.
 
+mod nothing;
 mod still;
+mod written;
 
+use nothing::Nothing;
 use pijs_hostcall::{
-    Answer, BoxFuture, Caller, ChunkSink, Connector, Dispatcher, Gate, Grant, Ledger, LedgerOptions, Memory,
-    MemorySink, Mode, Output, Places, Policy, Profile, Prompter, Question, Remembered, Request, derive,
+    Answer, BoxFuture, Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, Memory, MemorySink, Mode, Places,
+    Policy, Profile, Prompter, Question, Remembered, derive,
 };
 use pijs_protocol::{Capability, ExtensionId, HostCall, HostResult, HostcallError};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use still::Still;
 
@@ -117,18 +120,6 @@ impl Prompter for Person {
 impl Memory for Person {
     fn remember(&self, _: &ExtensionId, remembered: Remembered) {
         self.kept.lock().unwrap().push(remembered);
-    }
-}
-
-struct Nothing;
-
-impl Connector for Nothing {
-    fn call(&self, _request: Request, _sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
-        Box::pin(std::future::ready(Ok(Output::empty())))
-    }
-
-    fn call_sync(&self, _request: &Request) -> Result<Output, HostcallError> {
-        Ok(Output::empty())
     }
 }
 
@@ -247,13 +238,9 @@ fn run(world: &World, step: &Step, number: usize, synchronously: bool) -> Happen
 
 #[test]
 fn every_talk_goes_as_written() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/questions");
     let mut failures = Vec::new();
     let mut talks = 0;
-    for entry in std::fs::read_dir(&folder).expect("the fixtures are there") {
-        let path = entry.expect("the folder can be listed").path();
-        let text = std::fs::read_to_string(&path).expect("a fixture is text");
-        let fixture: Fixture = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    for fixture in written::all::<Fixture>("questions") {
         for talk in &fixture.talk {
             talks += 1;
             for synchronously in [true, false] {

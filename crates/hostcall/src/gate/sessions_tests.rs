@@ -114,10 +114,10 @@ fn what_an_extension_made_is_its_own_and_nobody_elses() {
 
 #[test]
 fn a_session_without_a_folder_of_its_own_opens_nothing() {
-    for now in [None, Some("/home/me/.pi/agent/sessions/now.jsonl"), Some("/data/now.jsonl"), Some(FOLDER)] {
-        let permit = permits(now, &[])("a");
+    for current in [None, Some("/home/me/.pi/agent/sessions/now.jsonl"), Some("/data/now.jsonl"), Some(FOLDER)] {
+        let permit = permits(current, &[])("a");
         for name in ["--projects-app--/x.jsonl", "now.jsonl", "now/x", "--projects-other--/x", "subagents/x"] {
-            assert_eq!(open(&permit, name), [], "{now:?} {name}");
+            assert_eq!(open(&permit, name), [], "{current:?} {name}");
         }
     }
     let odd = permits(Some("/home/me/.pi/agent/sessions/--projects-app--/now.txt"), &[])("a");

@@ -3,12 +3,13 @@
 //! Two rules: by key, where a key holds one of the words of document 004 as a whole word segment
 //! (`api_key`, `apiKey`, `X-Api-Key`; `token`, not `totalTokens`); by value, where text holds a
 //! secret the host knows of (also in base64, hexadecimal, a URL or JSON), an assignment to a name of the first
-//! rule (`?api_key=...`, `password: ...`), the password of a URL, or something that looks like a common kind of
-//! credential. A secret that is split over two fields, or encoded in another way, is not
-//! recognised.
+//! rule (`?api_key=...`, `password: ...`), the password of a URL, a private key in PEM, or something that looks like a
+//! common kind of credential. A secret that is split over two fields, or encoded in another way, is not recognised.
 
 use super::unescaped;
 use aho_corasick::{AhoCorasick, MatchKind};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::{Map, Value};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -312,19 +313,15 @@ fn without_passwords(text: &str) -> String {
     out
 }
 
-/// What a secret looks like in a URL, in hexadecimal and in base64. Inside a longer text base64 has three alignments, each with its own
-/// characters at the ends, which are left out.
+/// What a secret looks like in a form, where a blank is a plus, in hexadecimal and in base64; escapes are undone before one
+/// looks. Inside a longer text base64 has three alignments, each with its own characters at the ends, which are left out.
 fn encodings(secret: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let percent: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
-    found.push(percent.replace('+', "%20"));
-    found.push(percent);
-    found.extend([hex::encode(secret), hex::encode_upper(secret)]);
-    for alphabet in [STANDARD, URL_SAFE] {
+    let mut found = vec![secret.replace(' ', "+"), hex::encode(secret), hex::encode_upper(secret)];
+    for alphabet in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
         for shift in 0..3 {
             let mut padded = vec![0; shift];
             padded.extend_from_slice(secret.as_bytes());
-            let text = base64(&padded, alphabet);
+            let text = alphabet.encode(&padded);
             // Characters that hold bits of what stands before, and of what follows.
             let first = (shift * 8).div_ceil(6);
             let last = padded.len() * 8 / 6;
@@ -333,21 +330,6 @@ fn encodings(secret: &str) -> Vec<String> {
     }
     found.retain(|text| text.len() >= SHORTEST_SECRET && text != secret);
     found
-}
-
-const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/// Base64 without padding.
-fn base64(bytes: &[u8], alphabet: &[u8; 64]) -> String {
-    let mut out = String::new();
-    for chunk in bytes.chunks(3) {
-        let word = chunk.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for at in 0..=chunk.len() {
-            out.push(char::from(alphabet[(word >> (18 - 6 * at) & 63) as usize]));
-        }
-    }
-    out
 }
 
 /// Whether something stands before `=` or `:` that may be a secret name.

@@ -1,0 +1,16 @@
+//! A connector that does nothing, for tests of what is decided before it.
+
+use pijs_hostcall::connector::{BoxFuture, ChunkSink, Connector, Output, Request};
+use pijs_protocol::HostcallError;
+
+pub(crate) struct Nothing;
+
+impl Connector for Nothing {
+    fn call(&self, _: Request, _: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
+        Box::pin(std::future::ready(Ok(Output::empty())))
+    }
+
+    fn call_sync(&self, _: &Request) -> Result<Output, HostcallError> {
+        Ok(Output::empty())
+    }
+}
