@@ -18,7 +18,7 @@ use crate::scan::Uses;
 use crate::sealed::{self, Seal};
 use crate::tree::SourceTree;
 use pijs_artifact::{Artifact, Module, Verified, digest, encode};
-use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
+use pijs_protocol::artifact::{ArtifactMetadata, Verdict};
 use std::sync::Arc;
 
 /// Settings of [`build`].
@@ -193,11 +193,6 @@ fn link_all(package: &Package, modules: &Arc<Modules>, minify: bool) -> Result<L
     let inputs = modules.tree().inputs();
     let facades = facades(modules.host(), &mut imports, None);
     let metadata = ArtifactMetadata {
-        schema: ARTIFACT_SCHEMA.to_owned(),
-        name: package.name.clone(),
-        version: package.version.clone(),
-        engine: pijs_engine::engine_build(),
-        artifact: String::new(),
         cache_key: content_key(package, &linked, modules.host()).to_string(),
         entries: package.entries.iter().map(|entry| name_of(modules.tree(), entry)).collect(),
         inputs: inputs.into_iter().map(|(name, file)| (name, format!("sha256:{}", hex::encode(file.sha256)))).collect(),
@@ -206,6 +201,7 @@ fn link_all(package: &Package, modules: &Arc<Modules>, minify: bool) -> Result<L
         host_imports: imports.into_iter().map(|(module, names)| (module, names.into_iter().collect())).collect(),
         verdict: verdict(&diagnostics),
         findings: diagnostics.iter().filter_map(Diagnostic::to_finding).collect(),
+        ..ArtifactMetadata::new(package.name.clone(), package.version.clone(), pijs_engine::engine_build())
     };
     let mut modules = in_order(linked);
     modules.extend(facades);

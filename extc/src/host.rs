@@ -11,9 +11,7 @@ use crate::emit::compile_modules;
 use crate::limits::{Limits, with_large_stack};
 use crate::strip::strip_types;
 use pijs_artifact::{Artifact, Module, Verified};
-use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
-use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
-use std::collections::BTreeMap;
+use pijs_protocol::artifact::ArtifactMetadata;
 use std::sync::Arc;
 
 /// What the MAC of a cached host module set is bound to.
@@ -98,19 +96,9 @@ fn compile(modules: &[HostSource<'_>], key: &Key) -> Result<Artifact, BuildFailu
         .collect();
     Ok(Artifact {
         metadata: ArtifactMetadata {
-            schema: ARTIFACT_SCHEMA.to_owned(),
-            name: HOST_MODULES_ID.to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            engine: pijs_engine::engine_build(),
-            artifact: String::new(),
             cache_key: key.to_string(),
-            entries: Vec::new(),
             inputs,
-            capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
-            offers: Default::default(),
-            host_imports: BTreeMap::new(),
-            verdict: Verdict::Compatible,
-            findings: Vec::new(),
+            ..ArtifactMetadata::new(HOST_MODULES_ID, env!("CARGO_PKG_VERSION"), pijs_engine::engine_build())
         },
         modules: stripped,
     })

@@ -3,8 +3,7 @@
 use crate::container::{FORMAT_VERSION, MAGIC, Tag};
 use crate::{Artifact, InstallKey, Mac, Module, Verified, decode, encode, read_header, sign};
 use bytes::Bytes;
-use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, EngineBuild, Verdict};
-use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
+use pijs_protocol::artifact::{ArtifactMetadata, EngineBuild};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -20,19 +19,10 @@ fn engine() -> EngineBuild {
 fn artifact(modules: Vec<Module>) -> Artifact {
     Artifact {
         metadata: ArtifactMetadata {
-            schema: ARTIFACT_SCHEMA.to_owned(),
-            name: "sample".to_owned(),
-            version: "1.2.3".to_owned(),
-            engine: engine(),
-            artifact: String::new(),
             cache_key: "sha256:00".to_owned(),
             entries: vec!["index.ts".to_owned()],
             inputs: BTreeMap::from([("index.ts".to_owned(), "sha256:11".to_owned())]),
-            capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
-            offers: Default::default(),
-            host_imports: BTreeMap::new(),
-            verdict: Verdict::Compatible,
-            findings: Vec::new(),
+            ..ArtifactMetadata::new("sample", "1.2.3", engine())
         },
         modules,
     }

@@ -5,15 +5,13 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use pijs_artifact::{Artifact, Module, Verified};
 use pijs_engine::{EngineRealm, ModuleSource, SyncHost, compile, engine_build};
-use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
-use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
+use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::message::BusEvent;
 use pijs_protocol::wire::{Limits, RealmOptions, Task};
 use pijs_protocol::{
     Delivery, ExtensionId, HostCall, HostResult, Message, Now, Seq, StreamDelta, StreamSource, SyncReply,
 };
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -37,21 +35,7 @@ fn modules() -> Arc<Verified> {
         source_map: None,
         bytecode: bytecode.map(Into::into),
     };
-    let metadata = ArtifactMetadata {
-        schema: ARTIFACT_SCHEMA.to_owned(),
-        name: "bench".to_owned(),
-        version: "0.0.0".to_owned(),
-        engine: engine_build(),
-        artifact: String::new(),
-        cache_key: String::new(),
-        entries: Vec::new(),
-        inputs: BTreeMap::new(),
-        capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
-        offers: Default::default(),
-        host_imports: BTreeMap::new(),
-        verdict: Verdict::Compatible,
-        findings: Vec::new(),
-    };
+    let metadata = ArtifactMetadata::new("bench", "0.0.0", engine_build());
     Arc::new(Verified::compiled_here(Artifact { metadata, modules: vec![module] }))
 }
 

@@ -1,6 +1,6 @@
 //! `artifact.json`: what `extc` says about the artifact it wrote.
 
-use crate::manifest::CapabilityManifest;
+use crate::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -38,6 +38,27 @@ pub struct ArtifactMetadata {
     pub verdict: Verdict,
     /// What the scan has to say, in source order.
     pub findings: Vec<Finding>,
+}
+
+impl ArtifactMetadata {
+    /// About code that nothing was found out about: without entries, inputs, uses and findings.
+    pub fn new(name: impl Into<String>, version: impl Into<String>, engine: EngineBuild) -> Self {
+        Self {
+            schema: ARTIFACT_SCHEMA.to_owned(),
+            name: name.into(),
+            version: version.into(),
+            engine,
+            artifact: String::new(),
+            cache_key: String::new(),
+            entries: Vec::new(),
+            inputs: BTreeMap::new(),
+            capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
+            offers: Offers::default(),
+            host_imports: BTreeMap::new(),
+            verdict: Verdict::Compatible,
+            findings: Vec::new(),
+        }
+    }
 }
 
 /// What the code says it offers, as far as that is written down in literals. Untrusted text.

@@ -46,13 +46,11 @@ mod linux {
         EngineRealm, Forked, SyncHost, close_inherited_files, engine_build, fork_for_parent, map_sealed_memory,
         replace_stdin,
     };
-    use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
-    use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
+    use pijs_protocol::artifact::ArtifactMetadata;
     use pijs_protocol::wire::RealmOptions;
     use pijs_protocol::{HostCall, HostResult, HostcallError, Now, SyncReply, Termination, Yield, guard};
     use rustix::net::RecvFlags;
     use rustix::process::{Signal, set_parent_process_death_signal, setpgid};
-    use std::collections::BTreeMap;
     use std::io;
     use std::ops::ControlFlow;
     use std::os::fd::{AsFd, OwnedFd};
@@ -327,21 +325,7 @@ mod linux {
             bytecode: Some(bytecode),
         };
         Ok(Artifact {
-            metadata: ArtifactMetadata {
-                schema: ARTIFACT_SCHEMA.to_owned(),
-                name,
-                version,
-                engine: engine_build(),
-                artifact: String::new(),
-                cache_key: String::new(),
-                entries: Vec::new(),
-                inputs: BTreeMap::new(),
-                capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
-                offers: Default::default(),
-                host_imports: BTreeMap::new(),
-                verdict: Verdict::Compatible,
-                findings: Vec::new(),
-            },
+            metadata: ArtifactMetadata::new(name, version, engine_build()),
             modules: specifiers.into_iter().zip(bytecode).map(module).collect(),
         })
     }

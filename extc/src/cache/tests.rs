@@ -3,9 +3,7 @@
 use super::*;
 use pijs_artifact::{Artifact, encode};
 use pijs_durable::fault::{Case, Density, Work, survey};
-use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
-use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
-use std::collections::BTreeMap;
+use pijs_protocol::artifact::ArtifactMetadata;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -60,19 +58,8 @@ impl Work for Store {
 
 fn artifact() -> Vec<u8> {
     let metadata = ArtifactMetadata {
-        schema: ARTIFACT_SCHEMA.to_owned(),
-        name: "sample".to_owned(),
-        version: "1.2.3".to_owned(),
-        engine: pijs_engine::engine_build(),
-        artifact: String::new(),
         cache_key: "sha256:00".to_owned(),
-        entries: Vec::new(),
-        inputs: BTreeMap::new(),
-        capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
-        offers: Default::default(),
-        host_imports: BTreeMap::new(),
-        verdict: Verdict::Compatible,
-        findings: Vec::new(),
+        ..ArtifactMetadata::new("sample", "1.2.3", pijs_engine::engine_build())
     };
     encode(&Artifact { metadata, modules: Vec::new() })
 }

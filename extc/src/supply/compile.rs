@@ -21,8 +21,7 @@ use crate::limits::{Limits, with_large_stack};
 use crate::link::{Input, Inputs, Modules, SideEffects, link_inputs};
 use crate::tree::SourceTree;
 use pijs_artifact::{Artifact, Module, Verified, encode};
-use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
-use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
+use pijs_protocol::artifact::ArtifactMetadata;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -127,22 +126,13 @@ impl Unit {
     fn metadata(&self, modules: &Modules, imports: HostImports) -> ArtifactMetadata {
         let inputs = modules.tree().inputs();
         ArtifactMetadata {
-            schema: ARTIFACT_SCHEMA.to_owned(),
-            name: self.id(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            engine: pijs_engine::engine_build(),
-            artifact: String::new(),
             cache_key: self.key().to_string(),
-            entries: Vec::new(),
             inputs: inputs
                 .into_values()
                 .map(|file| (name_of(modules.tree(), &file.path), format!("sha256:{}", hex::encode(file.sha256))))
                 .collect(),
-            capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
-            offers: Default::default(),
             host_imports: imports.into_iter().map(|(module, names)| (module, names.into_iter().collect())).collect(),
-            verdict: Verdict::Compatible,
-            findings: Vec::new(),
+            ..ArtifactMetadata::new(self.id(), env!("CARGO_PKG_VERSION"), pijs_engine::engine_build())
         }
     }
 

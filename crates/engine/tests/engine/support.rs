@@ -2,8 +2,7 @@
 
 use pijs_artifact::{Artifact, Module, Verified};
 use pijs_engine::{EngineRealm, ModuleSource, SyncHost, compile, engine_build};
-use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
-use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
+use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::message::{Callback, Load};
 use pijs_protocol::wire::{EntriesDelta, Limits, RealmOptions, StateDelta, Task};
 use pijs_protocol::{
@@ -11,7 +10,6 @@ use pijs_protocol::{
     SyncReply, Termination, Yield,
 };
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) const NOW: Now = Now { epoch_ms: 1_700_000_000_000, elapsed_us: 5_000_000 };
@@ -49,21 +47,7 @@ pub(crate) fn verified(modules: impl IntoIterator<Item = (String, Option<Vec<u8>
 }
 
 fn metadata() -> ArtifactMetadata {
-    ArtifactMetadata {
-        schema: ARTIFACT_SCHEMA.to_owned(),
-        name: "guest".to_owned(),
-        version: "0.0.0".to_owned(),
-        engine: engine_build(),
-        artifact: String::new(),
-        cache_key: String::new(),
-        entries: Vec::new(),
-        inputs: BTreeMap::new(),
-        capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
-        offers: Default::default(),
-        host_imports: BTreeMap::new(),
-        verdict: Verdict::Compatible,
-        findings: Vec::new(),
-    }
+    ArtifactMetadata::new("guest", "0.0.0", engine_build())
 }
 
 pub(crate) fn options(limits: Limits) -> RealmOptions {

@@ -2,14 +2,12 @@
 
 use pijs_artifact::{Artifact, Module, Verified};
 use pijs_engine::{ModuleSource, compile, engine_build};
-use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, Verdict};
-use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
+use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::message::BusEvent;
 use pijs_protocol::wire::{Limits, RealmOptions, Task};
 use pijs_protocol::{Delivery, ExtensionId, HostCall, Message, Now, Seq, StreamDelta, StreamSource, SyncReply};
 use pijs_realm::{Progress, SyncHost};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) struct NoHost;
@@ -33,21 +31,7 @@ pub(crate) fn host_modules() -> Arc<Verified> {
         bytecode: Some(bytecode.into()),
     };
     let modules = sources.iter().zip(bytecode).map(module).collect();
-    let metadata = ArtifactMetadata {
-        schema: ARTIFACT_SCHEMA.to_owned(),
-        name: "host".to_owned(),
-        version: "0.0.0".to_owned(),
-        engine: engine_build(),
-        artifact: String::new(),
-        cache_key: String::new(),
-        entries: Vec::new(),
-        inputs: BTreeMap::new(),
-        capabilities: CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() },
-        offers: Default::default(),
-        host_imports: BTreeMap::new(),
-        verdict: Verdict::Compatible,
-        findings: Vec::new(),
-    };
+    let metadata = ArtifactMetadata::new("host", "0.0.0", engine_build());
     Arc::new(Verified::compiled_here(Artifact { metadata, modules }))
 }
 
