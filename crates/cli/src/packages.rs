@@ -3,7 +3,7 @@
 use crate::applicant::Applicant;
 use crate::args::{InstallArgs, RemoveArgs, RunArgs, UpdateArgs};
 use crate::compile::{Compiler, input_of};
-use crate::consent::{self, Consent, Who};
+use crate::consent::{self, Consent, Who, one_line};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::grant_file::GrantFile;
@@ -14,7 +14,6 @@ use crate::system::SystemTimer;
 use crate::terminal::Terminal;
 use crate::trust::Trust;
 use indicatif::{ProgressBar, ProgressStyle};
-use pijs_hostcall::prompt::shown;
 use pijs_packages::{
     BuildInput, Built, DiscoverOptions, Discovery, GitOptions, InstallCode, Installed, Installer, PackageEntry,
     PackageError, Progress, Scope, count_resources, resolve_extensions,
@@ -89,7 +88,7 @@ fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) ->
         stdout(&document.to_string());
         return Ok(());
     }
-    let version = installed.version.as_deref().map(|version| format!(" {}", said(version))).unwrap_or_default();
+    let version = installed.version.as_deref().map(|version| format!(" {}", one_line(version, ""))).unwrap_or_default();
     stderr(&format!("installed {}{version}", clean(&installed.id)));
     stderr(&format!("  {} in {}", contents(installed), clean(&installed.path.display().to_string())));
     if installed.dependencies > 0 {
@@ -106,14 +105,6 @@ fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) ->
     }
     Ok(())
 }
-
-/// What a package says that it is, on the line where pi says it.
-fn said(name_or_version: &str) -> String {
-    shown(name_or_version, LONGEST_SAID)
-}
-
-/// Far above any name and version.
-const LONGEST_SAID: usize = 128;
 
 /// Skills, prompts and themes of a package by kind, as far as there are any.
 fn resources(installed: &Installed) -> BTreeMap<&'static str, usize> {
@@ -188,7 +179,11 @@ pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Resu
         for warning in &installed.warnings {
             stderr(&format!("warning: {}", clean(warning)));
         }
-        stderr(&format!("updated {} to {}", clean(&installed.id), said(installed.version.as_deref().unwrap_or("-"))));
+        stderr(&format!(
+            "updated {} to {}",
+            clean(&installed.id),
+            one_line(installed.version.as_deref().unwrap_or("-"), "")
+        ));
         brought.get(&installed.id).into_iter().flatten().for_each(|line| stderr(&format!("  {line}")));
     }
     if updated.is_empty() {
@@ -255,7 +250,7 @@ pub(crate) fn list(environment: &Environment, json: bool) -> Result<()> {
         stderr("no packages; install one with: pi install SOURCE");
     }
     for package in listed {
-        let version = said(package.version.as_deref().unwrap_or("-"));
+        let version = one_line(package.version.as_deref().unwrap_or("-"), "");
         let missing = if package.present { "" } else { "  (missing: install it again)" };
         let line = format!(
             "{:<8} {} {version}  {}{missing}",
@@ -320,7 +315,12 @@ pub(crate) fn show(environment: &Environment, which: &str, as_json: bool) -> Res
         stdout(&json!({ "id": package.id, "root": package.root, "artifact": metadata, "limits": limits }).to_string());
         return Ok(());
     }
-    stdout(&format!("{} {} ({})", said(&metadata.name), said(&metadata.version), clean(package.id.as_str())));
+    stdout(&format!(
+        "{} {} ({})",
+        one_line(&metadata.name, ""),
+        one_line(&metadata.version, ""),
+        clean(package.id.as_str())
+    ));
     for entry in &metadata.entries {
         stdout(&format!("  entry       {}", clean(entry)));
     }
@@ -330,7 +330,7 @@ pub(crate) fn show(environment: &Environment, which: &str, as_json: bool) -> Res
     }
     for (kind, known) in [("tool", &metadata.offers.tools), ("command", &metadata.offers.commands)] {
         for (name, about) in known {
-            stdout(&format!("  {kind:<10}  {}", clean(&consent::one_line(name, about))));
+            stdout(&format!("  {kind:<10}  {}", clean(&one_line(name, about))));
         }
     }
     stdout(&format!(
