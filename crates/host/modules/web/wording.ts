@@ -41,38 +41,54 @@ const SAME: Record<string, string> = {
     "Must call super constructor in derived class before accessing 'this' or returning from derived constructor",
 };
 
-const FORMS: [RegExp, (found: string[]) => string][] = [
-  [/^cannot read property 'Symbol\.iterator' of (undefined|null)$/, ([, what]) => `${what} is not iterable`],
-  [/^cannot read property '([^]*)' of (undefined|null)$/, ([, name, what]) => `Cannot read properties of ${what} (reading '${inBrackets(name!)}')`],
-  [/^cannot set property '([^]*)' of (undefined|null)$/, ([, name, what]) => `Cannot set properties of ${what} (setting '${inBrackets(name!)}')`],
-  [/^'([^]*)' is read-only$/, ([, name]) => `Cannot assign to read only property '${name}' of object '#<Object>'`],
-  [/^private class field '([^]*)' does not exist$/, ([, name]) => `Cannot read private member ${name} from an object whose class did not declare it`],
-  [/^(\S+) is not initialized$/, ([, name]) => `Cannot access '${name}' before initialization`],
+// The hook runs amid an extension's code, which may have put anything in the place of what everybody calls.
+const { getPrototypeOf, hasOwn } = Object;
+const call = Reflect.apply;
+const { exec } = RegExp.prototype;
+const { charCodeAt } = String.prototype;
+const { SyntaxError, TypeError, URIError } = globalThis;
+
+const FORMS: [RegExp, (found: string, and: string) => string][] = [
+  [/^cannot read property 'Symbol\.iterator' of (undefined|null)$/, (what) => `${what} is not iterable`],
+  [/^cannot read property '([^]*)' of (undefined|null)$/, (name, what) => `Cannot read properties of ${what} (reading '${inBrackets(name)}')`],
+  [/^cannot set property '([^]*)' of (undefined|null)$/, (name, what) => `Cannot set properties of ${what} (setting '${inBrackets(name)}')`],
+  [/^'([^]*)' is read-only$/, (name) => `Cannot assign to read only property '${name}' of object '#<Object>'`],
+  [/^private class field '([^]*)' does not exist$/, (name) => `Cannot read private member ${name} from an object whose class did not declare it`],
+  [/^(\S+) is not initialized$/, (name) => `Cannot access '${name}' before initialization`],
 ];
+const SYMBOL = /^Symbol\.[a-zA-Z]+$/;
+const NOT_INITIALIZED = FORMS[FORMS.length - 1]![0];
 
 /** A symbol as Node writes it. */
 function inBrackets(name: string): string {
-  return /^Symbol\.[a-zA-Z]+$/.test(name) ? `Symbol(${name})` : name;
+  return call(exec, SYMBOL, [name]) === null ? name : `Symbol(${name})`;
 }
-
-const { hasOwn } = Object;
-const call = Reflect.apply;
-const { exec } = RegExp.prototype;
 
 /** The engine's words in Node's. */
 function translated(message: string): string | undefined {
   const same = hasOwn(SAME, message) ? SAME[message] : undefined;
   if (same !== undefined) return same;
   // Most messages are the extension's own: of ours only these begin in lower case, or with a quote.
-  const first = message.charCodeAt(0);
-  if (!(first >= 97 && first <= 122) && first !== 39 && !message.endsWith(" is not initialized")) return undefined;
+  const first = call(charCodeAt, message, [0]);
+  if (!(first >= 97 && first <= 122) && first !== 39 && call(exec, NOT_INITIALIZED, [message]) === null) return undefined;
   for (let index = 0; index < FORMS.length; index++) {
     const [pattern, words] = FORMS[index]!;
     const found = call(exec, pattern, [message]);
-    if (found !== null) return words(found);
+    if (found !== null) return words(found[1]!, found[2]!);
   }
   return undefined;
 }
+
+/** Where V8 says which of its functions it was, by the function and what the engine says. */
+const OF_FUNCTIONS: Record<string, string> = {
+  "defineProperties: not an object": "Object.defineProperties called on non-object",
+  "defineProperty: not an object": "Object.defineProperty called on non-object",
+  "ownKeys: not an object": "Reflect.ownKeys called on non-object",
+  "Proxy: not an object": "Cannot create proxy with a non-object as target or handler",
+  "toExponential: invalid number of digits": "toExponential() argument must be between 0 and 100",
+  "toFixed: invalid number of digits": "toFixed() digits argument must be between 0 and 100",
+  "toPrecision: invalid number of digits": "toPrecision() argument must be between 1 and 100",
+};
 
 /** V8 says which, as the innermost frame does. */
 const CLASS_CALLED = "class constructors must be invoked with 'new'";
@@ -86,32 +102,29 @@ const QUOTED: Record<string, true> = {
 };
 /** Messages by the place they come from, `null` for one that is not quoted: what fails again fails with the same words. */
 const quotations: Record<string, string | null> = Object.create(null);
-/** Places that are remembered: those of an honest extension are few. */
-const MOST_QUOTATIONS = 1000;
-let remembered = 0;
-let isAsking = false;
 
 /** `config.load is not a function`, for an error with these words that comes from this place. */
 function quotation(words: string, site: CallSite | undefined): string | null {
-  // What the question itself runs into is not asked about.
-  if (site === undefined || site.isNative() || isAsking) return null;
+  if (site === undefined || call(isNative, site, [])) return null;
   const place = placeOf(site);
   const known = quotations[place];
   if (known !== undefined) return known;
-  if (remembered === MOST_QUOTATIONS) return null;
   let found: string | null = null;
-  isAsking = true;
   try {
-    const where = { module: site.getFileName(), line: site.getLineNumber(), column: site.getColumnNumber() };
-    const { output } = callSync("module", "module", { op: "quote", message: words, ...where });
-    found = (output as { message: string | null }).message;
+    const question = {
+      // What an extension gave to all objects is not asked for, so that none of its code runs in between.
+      __proto__: null,
+      op: "quote",
+      message: words,
+      module: call(getFileName, site, []),
+      line: call(getLineNumber, site, []),
+      column: call(getColumnNumber, site, []),
+    };
+    found = (callSync("module", "module", question).output as { message: string | null }).message;
   } catch {
     // A host that quotes nothing.
-  } finally {
-    isAsking = false;
   }
   quotations[place] = found;
-  remembered++;
   return found;
 }
 
@@ -126,12 +139,20 @@ interface CallSite {
 type Sites = CallSite[];
 type Prepare = (error: unknown, sites: Sites) => unknown;
 
+/** What all frames share. */
+const frame: CallSite = (() => {
+  (Error as any).prepareStackTrace = (_: unknown, sites: Sites) => sites;
+  const [site] = new Error().stack as unknown as Sites;
+  return getPrototypeOf(site);
+})();
+const { getFunctionName, getFileName, getLineNumber, getColumnNumber, isNative } = frame;
+
 /** The frames as the engine writes them where nobody asks for more. Text, since what an error keeps must be small. */
 function framesOf(sites: Sites): string {
   let frames = "";
   for (let index = 0; index < sites.length; index++) {
     const site = sites[index]!;
-    frames += `    at ${site.getFunctionName() || "<anonymous>"} (${placeOf(site)})\n`;
+    frames += `    at ${nameOf(site) || "<anonymous>"} (${placeOf(site)})\n`;
   }
   return frames;
 }
@@ -158,27 +179,23 @@ const QUESTIONS: Record<string, (site: CallSite) => unknown> = {
   toString: (site: CallSite) => (site.getFunctionName() ? `${site.getFunctionName()} (${placeOf(site)})` : placeOf(site)),
 };
 
-/** Where a frame is, as frames are written. */
-function placeOf(site: CallSite): string {
-  return site.isNative() ? "native" : `${site.getFileName()}:${site.getLineNumber()}:${site.getColumnNumber()}`;
+/** The function that a frame is in, if it has a name. */
+function nameOf(site: CallSite | undefined): string {
+  return (site !== undefined && call(getFunctionName, site, [])) || "";
 }
 
-let isComplete = false;
+/** Where a frame is, as frames are written. */
+function placeOf(site: CallSite): string {
+  if (call(isNative, site, [])) return "native";
+  return `${call(getFileName, site, [])}:${call(getLineNumber, site, [])}:${call(getColumnNumber, site, [])}`;
+}
 
-/** Frames that answer all of V8's questions; they share one prototype. */
-function complete(sites: Sites): Sites {
-  if (!isComplete && sites.length > 0) {
-    isComplete = true;
-    const prototype = Object.getPrototypeOf(sites[0]);
-    for (const name of Object.keys(QUESTIONS)) {
-      const answer = QUESTIONS[name]!;
-      const value = function (this: CallSite) {
-        return answer(this);
-      };
-      Object.defineProperty(prototype, name, { value, writable: true, configurable: true });
-    }
-  }
-  return sites;
+for (const name of Object.keys(QUESTIONS)) {
+  const answer = QUESTIONS[name]!;
+  const value = function (this: CallSite) {
+    return answer(this);
+  };
+  Object.defineProperty(frame, name, { value, writable: true, configurable: true });
 }
 
 /** What the extension put in the place of the hook. */
@@ -187,8 +204,10 @@ let own: unknown;
 /** What an error says in Node, where that is something else. */
 function wordsOf(error: unknown, message: string, sites: Sites): string | undefined {
   if (error instanceof URIError) return "URI malformed";
-  if (message === CLASS_CALLED) return `Class constructor ${sites[0]?.getFunctionName() ?? ""} cannot be invoked without 'new'`;
-  const words = translated(message);
+  if (message === CLASS_CALLED) return `Class constructor ${nameOf(sites[0])} cannot be invoked without 'new'`;
+  const site = sites[0];
+  const ofFunction = site !== undefined && call(isNative, site, []) ? `${nameOf(site)}: ${message}` : "";
+  const words = hasOwn(OF_FUNCTIONS, ofFunction) ? OF_FUNCTIONS[ofFunction] : translated(message);
   const plain = words ?? message;
   return error instanceof TypeError && hasOwn(QUOTED, plain) ? (quotation(plain, sites[0]) ?? words) : words;
 }
@@ -200,7 +219,7 @@ function prepare(error: any, sites: Sites): unknown {
     const words = typeof message === "string" ? wordsOf(error, message, sites) : undefined;
     if (words !== undefined) error.message = words;
   }
-  return typeof own === "function" ? call(own as Prepare, Error, [error, complete(sites)]) : framesOf(sites);
+  return typeof own === "function" ? call(own as Prepare, Error, [error, sites]) : framesOf(sites);
 }
 
 (Error as any).prepareStackTrace = prepare;

@@ -3,8 +3,8 @@
 use pijs_artifact::Verified;
 use pijs_extc::{HostSource, SourceMaps};
 use pijs_host::{
-    Entry, Host, HostOptions, InThread, LoadError, LoadReport, OpenRealm, Package, ReadableState, Report, ReportKind,
-    Reports, Watch, Watchdog,
+    Entry, Host, HostOptions, InThread, LoadError, LoadReport, OpenRealm, Package, Quotes, ReadableState, Report,
+    ReportKind, Reports, Watch, Watchdog,
 };
 use pijs_hostcall::{
     BoxFuture, ChunkSink, Connector, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, MemorySink, Output,
@@ -125,9 +125,12 @@ impl Lab {
         for method in ["exec", "session", "ui"] {
             dispatcher = dispatcher.connector(method, connector.clone());
         }
+        let quotes = Quotes::default();
+        dispatcher = dispatcher.connector("module", Arc::new(quotes.clone()));
         let host = Host::builder(host_modules(), Arc::new(dispatcher.build()), timer)
             .options(options)
             .state(state)
+            .quotes(quotes)
             .realms(Box::new(realms))
             .watchdog(watchdog)
             .build();

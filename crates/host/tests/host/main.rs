@@ -8,6 +8,7 @@ mod lab;
 mod liar;
 mod load;
 mod patience;
+mod quotes;
 mod stopped;
 mod stream;
 mod wire;

@@ -1,0 +1,65 @@
+//! Errors that an extension catches quote its own source.
+
+use crate::lab::{JumpingTimer, Lab, package_of};
+use pijs_host::Quotes;
+use pijs_hostcall::{
+    Caller, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile, derive,
+};
+use pijs_protocol::HostCall;
+use pijs_tick::VirtualClock;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+#[test]
+fn each_package_is_quoted_from_its_own_text() {
+    let lab = Lab::new();
+    lab.run(async {
+        // The same module, and the same place in it.
+        for name in ["first", "other"] {
+            let source = format!(
+                "export default function () {{\n  const {name}: any = {{}};\n  try {{\n    {name}.run();\n  \
+                 }} catch (error) {{\n    console.log((error as Error).message);\n  }}\n}}\n"
+            );
+            let package = package_of(name, &[("same/index.ts".to_owned(), source)]);
+            lab.host.load(package).await.expect("the package loads");
+        }
+    });
+    assert_eq!(lab.logs(), ["first.run is not a function", "other.run is not a function"]);
+}
+
+#[test]
+fn a_question_without_a_place_is_refused() {
+    let gate = Gate::builder(
+        Policy { mode: Mode::Permissive, ..Policy::default() },
+        Places::new("/project", "/home", "/home/.pi/agent", "/tmp"),
+    );
+    let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
+    let timer = Arc::new(JumpingTimer::new(Arc::new(VirtualClock::starting_at(0))));
+    let dispatcher = Dispatcher::builder(gate.build(), ledger, timer).connector("module", Arc::new(Quotes::default()));
+    let dispatcher = dispatcher.build();
+    let caller = Caller::new(Arc::new(Profile::new("path:/x")));
+    let complete = json!({ "op": "quote", "message": "not a function", "module": "a.js", "line": 1, "column": 2 });
+    let asked = |params: &Value| {
+        let params = params.as_object().expect("an object").clone();
+        let call = HostCall {
+            call_id: "host-1".into(),
+            capability: derive("module", &params).expect("a call that makes sense").capability(),
+            method: "module".into(),
+            params,
+            timeout_ms: None,
+            cancel_token: None,
+            context: None,
+            bytes: Vec::new(),
+        };
+        let result = dispatcher.call_sync(&caller, call);
+        result.error.map_or(result.output, |error| error.details["reason"].clone())
+    };
+    assert_eq!(asked(&complete), json!({ "message": null }));
+    for name in ["message", "module", "line", "column"] {
+        for wrong in [json!(null), json!({}), json!(-1), json!(1.5), json!(1_u64 << 32)] {
+            let mut params = complete.clone();
+            params[name] = wrong;
+            assert_eq!(asked(&params), "schema", "{params}");
+        }
+    }
+}
