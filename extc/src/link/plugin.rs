@@ -422,7 +422,7 @@ impl Plugin for LinkPlugin {
                 Ok(Some(self.modules.resolve_tried(args)))
             }
             Err(_) if args.specifier.starts_with('.') => {
-                let diagnostic = Diagnostic::new(Code::Resolve, format!("there is no `{}`", args.specifier))
+                let diagnostic = Diagnostic::new(Code::Resolve, format!("Cannot find module '{}'", args.specifier))
                     .help("check the spelling and that the file is part of the package");
                 Ok(Some(self.modules.refuse(args, diagnostic, "MODULE_NOT_FOUND")))
             }

@@ -6,7 +6,7 @@ use super::growing::{self, Growing};
 use super::uses::Uses;
 use super::{
     Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, awaits, calls, constants, helpers, offers, patches, pi,
-    umd, written,
+    throwing, umd, written,
 };
 use crate::parse::Parsed;
 use crate::rewrite::{Location, computed_import, location};
@@ -49,7 +49,8 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         let Walker { imports, mut uses, mut edits, findings, .. } = walker;
         uses.makes_own_tools =
             imports.iter().flat_map(|site| &site.names).any(|imported| pi::makes_own_tool(&imported.name));
-        let Growing { edits: more, insertions } = growing::growing(&parsed, &names.bindings);
+        let Growing { edits: more, mut insertions } = growing::growing(&parsed, &names.bindings);
+        insertions.extend(throwing::throwing(&parsed, &names.bindings));
         edits.extend(more);
         edits.extend(constants::assigned(&parsed));
         if options.dependency {

@@ -1,0 +1,61 @@
+//! Calls that are made for what they throw.
+//!
+//! The bundler drops calls of the language's own functions where nobody looks at the answer. Some of these throw, and that is
+//! what they are called for; it leaves them alone where it does not know them:
+//!
+//! ```text
+//! try { decodeURIComponent(text); } catch { return; }   →   try { globalThis.decodeURIComponent(text); } catch { return; }
+//! ```
+
+use super::Edit;
+use super::bindings::{Bindings, member_name};
+use super::walk::plain;
+use crate::parse::Parsed;
+use swc_core::ecma::ast::*;
+use swc_core::ecma::visit::{Visit, VisitWith};
+
+/// Functions of the language that throw at texts and numbers.
+const GLOBALS: &[&str] = &["decodeURI", "decodeURIComponent", "encodeURI", "encodeURIComponent"];
+/// Members of `String` that do.
+const OF_STRING: &[&str] = &["fromCodePoint"];
+
+/// What makes the bundler leave them alone: insertions.
+pub(super) fn throwing(parsed: &Parsed, bindings: &Bindings) -> Vec<Edit> {
+    let mut finder = Finder { parsed, bindings, insertions: Vec::new() };
+    parsed.program.visit_with(&mut finder);
+    finder.insertions
+}
+
+struct Finder<'a> {
+    parsed: &'a Parsed,
+    bindings: &'a Bindings,
+    insertions: Vec<Edit>,
+}
+
+impl Finder<'_> {
+    /// The global that a callee begins with, if the callee throws.
+    fn global<'e>(&self, callee: &'e Expr) -> Option<&'e Ident> {
+        let (global, is_one) = match callee {
+            Expr::Ident(name) => (name, GLOBALS.contains(&name.sym.as_str())),
+            Expr::Member(member) => {
+                let Expr::Ident(object) = member.obj.as_ref() else { return None };
+                let is_one = member_name(&member.prop).is_some_and(|name| OF_STRING.contains(&name.as_str()));
+                (object, is_one && object.sym == *"String")
+            }
+            _ => return None,
+        };
+        (is_one && self.bindings.is_global(global)).then_some(global)
+    }
+}
+
+impl Visit for Finder<'_> {
+    fn visit_call_expr(&mut self, call: &CallExpr) {
+        if let Callee::Expr(callee) = &call.callee
+            && let Some(global) = self.global(plain(callee))
+        {
+            let (start, _) = self.parsed.range(global.span);
+            self.insertions.push(Edit { start, end: start, text: "globalThis.".to_owned() });
+        }
+        call.visit_children_with(self);
+    }
+}
