@@ -70,9 +70,10 @@ function guardedAnswer(onValue: (value: any) => void, onError: (error: unknown) 
   };
 }
 
-/** A module that was compiled to CommonJS keeps its default export one level down. */
+/** A CommonJS module keeps its default export one level down, whether it says what it was compiled from or not. */
 function defaultOf(value: any): unknown {
-  return typeof value === "object" && value?.__esModule === true ? value.default : value;
+  if (typeof value !== "object" || value === null) return value;
+  return value.__esModule === true || typeof value.default === "function" ? value.default : value;
 }
 
 function load(payload: { entry: number; module: string; path: string; extension: string; root?: string }): void {
