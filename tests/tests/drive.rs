@@ -96,6 +96,16 @@ fn errors_of_the_language_quote_the_source() {
 }
 
 #[test]
+fn default_exports_are_looked_for_where_pi_looks() {
+    as_in_pi("defaults");
+}
+
+#[test]
+fn nodes_modules_answer_at_their_edges_as_there() {
+    as_in_pi("node-details");
+}
+
+#[test]
 fn providers_look_up_their_models() {
     as_in_pi("model-lists");
 }

@@ -18,6 +18,8 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     message: String,
     help: Option<String>,
+    /// The first thing that is wrong, where the message lists them all.
+    brief: Option<String>,
 }
 
 /// Exit codes of `pi`.
@@ -35,19 +37,19 @@ pub(crate) enum Exit {
 
 impl Failure {
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Failed, message: message.into(), help: None }
+        Self { exit: Exit::Failed, message: message.into(), help: None, brief: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Usage, message: message.into(), help: None }
+        Self { exit: Exit::Usage, message: message.into(), help: None, brief: None }
     }
 
     pub(crate) fn refused(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Refused, message: message.into(), help: None }
+        Self { exit: Exit::Refused, message: message.into(), help: None, brief: None }
     }
 
     pub(crate) fn interrupted() -> Self {
-        Self { exit: Exit::Interrupted, message: "interrupted".to_owned(), help: None }
+        Self { exit: Exit::Interrupted, message: "interrupted".to_owned(), help: None, brief: None }
     }
 
     /// Says what it happened in.
@@ -55,6 +57,11 @@ impl Failure {
     pub(crate) fn within(mut self, what: &str) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
+    }
+
+    /// What is wrong, in one line where there is one.
+    pub(crate) fn brief(&self) -> &str {
+        self.brief.as_deref().unwrap_or(&self.message)
     }
 
     /// Says what to do next.
@@ -84,6 +91,7 @@ impl From<PackageError> for Failure {
 impl From<BuildFailure> for Failure {
     fn from(failure: BuildFailure) -> Self {
         let colour = std::io::IsTerminal::is_terminal(&std::io::stderr());
-        Self::failed(format!("it does not build\n\n{}", failure.render(colour)))
+        let brief = Some(failure.first().message().to_owned());
+        Self { brief, ..Self::failed(format!("it does not build\n\n{}", failure.render(colour))) }
     }
 }

@@ -424,7 +424,7 @@ impl Driver {
                 match loaded.await {
                     Ok(failures) => failures.iter().for_each(|(path, message)| failed(path, message)),
                     Err(failure) => {
-                        let message = format!("Failed to load extension: {failure}");
+                        let message = format!("Failed to load extension: {}", failure.brief());
                         shown_entries(found).iter().for_each(|path| failed(path, &message));
                     }
                 }

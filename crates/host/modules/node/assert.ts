@@ -80,7 +80,7 @@ export function doesNotMatch(text: string, pattern: RegExp, message?: Message): 
 }
 export function fail(message: string | Error = "Failed"): never {
   if (message instanceof Error) throw message;
-  throw new AssertionError({ message, operator: "fail" });
+  throw Object.assign(new AssertionError({ message, operator: "fail" }), { generatedMessage: arguments.length === 0 });
 }
 export function ifError(value: unknown): void {
   if (value === null || value === undefined) return;

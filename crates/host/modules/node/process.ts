@@ -1,79 +1,23 @@
 /**
  * `node:process`: what an extension may see of a process.
  *
- * Environment variables that need no grant are facts; any other name is asked for by a sync `env` call
- * when it is read, and is undefined when it is not granted. Assignments stay in the realm. Nothing here
- * reaches the host's own process: `exit`, `kill`, `chdir` say what to do instead.
+ * Nothing here reaches the host's own process: `exit`, `kill`, `chdir` say what to do instead.
  */
 
 import { decodeUtf8, elapsedMs, facts, importSync } from "pi:engine";
 import { callSync } from "pi:hostcall";
 import { signalName, started } from "pi:node/child_process/signals";
 import { checkFunction, checkString, coded, invalidArgType } from "pi:node/errors";
+import { env, type Names } from "pi:node/environment";
 import { constants } from "pi:node/os/constants";
 import { absent } from "pi:node/refuse";
 import { EventEmitter } from "node:events";
 import { log } from "pi:web/console";
+import { isTerminal, size } from "pi:node/terminals";
 import { queueTick } from "pi:web/ticks";
 import { listenWith } from "pi:web/uncaught";
 
-type Names = Record<string, string>;
-
 const NODE_VERSION: string = facts.node_version ?? "22.20.0";
-
-/** What was set, asked for or deleted; undefined stands for "not there". */
-const local = new Map<string, string | undefined>(Object.entries((facts.env ?? {}) as Names));
-
-function variable(name: string): string | undefined {
-  if (local.has(name)) return local.get(name);
-  let value: string | undefined;
-  try {
-    value = callSync("env", "env", { op: "get", names: [name] }).output.values?.[name];
-  } catch {
-    // Not granted looks like not set, and is asked again: a grant may come later.
-    return undefined;
-  }
-  local.set(name, value);
-  return value;
-}
-
-function known(): string[] {
-  return [...local.keys()].filter((name) => local.get(name) !== undefined);
-}
-
-function describe(name: PropertyKey): PropertyDescriptor | undefined {
-  const value = typeof name === "string" ? variable(name) : undefined;
-  return value === undefined ? undefined : { value, writable: true, enumerable: true, configurable: true };
-}
-
-/** Enumerating shows the plain variables and those that were read or set. */
-export const env: Names = new Proxy({} as Names, {
-  get: (target, name) => (typeof name === "string" ? (variable(name) ?? (Object.prototype as any)[name]) : Reflect.get(target, name)),
-  set: (_target, name, value) => {
-    if (typeof name === "symbol" || typeof value === "symbol") throw new TypeError("Cannot convert a Symbol value to a string");
-    local.set(name, String(value));
-    return true;
-  },
-  has: (_target, name) => typeof name === "string" && variable(name) !== undefined,
-  deleteProperty: (_target, name) => {
-    if (typeof name === "string") local.set(name, undefined);
-    return true;
-  },
-  ownKeys: known,
-  getOwnPropertyDescriptor: (_target, name) => describe(name),
-  defineProperty: (_target, name, descriptor) => {
-    if (typeof name === "string" && "value" in descriptor) local.set(name, String(descriptor.value));
-    return true;
-  },
-});
-
-/** Which of the program's streams are terminals, and how large the one that is written to was at the start. */
-const terminals: { fds: boolean[]; size: [number, number] | null } = facts.terminals ?? { fds: [], size: null };
-
-/** Whether a descriptor is that of a terminal. */
-export function isTerminal(fd: unknown): boolean {
-  return typeof fd === "number" && terminals.fds[fd] === true;
-}
 
 /** stdout and stderr: lines become log messages; an unfinished line waits for its end or the next task. */
 class Output extends EventEmitter {
@@ -90,7 +34,7 @@ class Output extends EventEmitter {
     this.fd = fd;
     if (isTerminal(fd)) {
       Object.assign(this, { isTTY: true });
-      [this.columns, this.rows] = terminals.size ?? [80, 24];
+      [this.columns, this.rows] = size;
     }
     this.#level = fd === 2 ? "error" : "info";
   }
@@ -329,7 +273,7 @@ class Process extends EventEmitter {
   loadEnvFile(path: unknown = ".env"): void {
     const text: string = importSync("node:fs").readFileSync(path, "utf8");
     const values: Names = importSync("pi:node/util/env").parseEnv(text);
-    for (const name of Object.keys(values)) if (variable(name) === undefined) local.set(name, values[name]);
+    for (const name of Object.keys(values)) if (env[name] === undefined) env[name] = values[name]!;
   }
 
   // What follows is about a process of one's own; there is nothing to change in a realm.

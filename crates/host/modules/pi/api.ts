@@ -5,7 +5,7 @@
  * throw pi's message while the factory runs.
  */
 
-import { facts, state } from "pi:engine";
+import { facts, importSync, state } from "pi:engine";
 import { call, callSync, HostcallError } from "pi:hostcall";
 import { deafen, emit, listen } from "pi:pi/bus";
 import * as connectors from "pi:pi/connectors";
@@ -157,6 +157,8 @@ export function createApi(entry: Entry, ctx: object): object {
       if (timeout !== undefined && timeout > 0) params.timeout = timeout;
       // A driver that writes down what happens is told at once, in the order of the calls.
       if (facts.observesEvents === true) callSync("log", "log", { level: "debug", event: "pi.exec", message: command, data: params });
+      const env = importSync("pi:node/environment").inherited();
+      if (env !== undefined) params.env = env;
       try {
         const { output } = await call("exec", "exec", params, { signal });
         return { stdout: output.stdout ?? "", stderr: output.stderr ?? "", code: output.code ?? 0, killed: output.killed ?? false };

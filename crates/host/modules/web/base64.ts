@@ -12,8 +12,7 @@ export function btoa(data: unknown): string {
 export function atob(data: unknown): string {
   let text = String(data).replace(/[\t\n\f\r ]/g, "");
   if (text.length % 4 === 0) text = text.replace(/={1,2}$/, "");
-  if (text.length % 4 === 1 || /[^A-Za-z0-9+/]/.test(text)) {
-    throw new DOMException("The string to be decoded is not correctly encoded.", "InvalidCharacterError");
-  }
+  if (/[^A-Za-z0-9+/]/.test(text)) throw new DOMException("Invalid character", "InvalidCharacterError");
+  if (text.length % 4 === 1) throw new DOMException("The string to be decoded is not correctly encoded.", "InvalidCharacterError");
   return decodeText(encodeText(text, "base64"), "latin1");
 }

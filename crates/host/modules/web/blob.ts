@@ -49,6 +49,10 @@ export class Blob {
   get [Symbol.toStringTag](): string {
     return "Blob";
   }
+  [Symbol.for("nodejs.util.inspect.custom")](_depth: number, options: object, inspect: (value: object, options: object) => string): string {
+    const { size, type } = this;
+    return `Blob ${inspect({ size, type }, options)}`;
+  }
 }
 
 export class File extends Blob {
@@ -62,6 +66,10 @@ export class File extends Blob {
   }
   override get [Symbol.toStringTag](): string {
     return "File";
+  }
+  [Symbol.for("nodejs.util.inspect.custom")](_depth: number, options: object, inspect: (value: object, options: object) => string): string {
+    const { size, type, name, lastModified } = this;
+    return `File ${inspect({ size, type, name, lastModified }, options)}`;
   }
 }
 

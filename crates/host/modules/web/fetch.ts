@@ -162,7 +162,8 @@ export class Response extends Body {
   /** An answer of the `http` connector. */
   static _received(content: Content, init: Required<ResponseInit>, url: string, redirected: boolean): Response {
     const response = new Response(null, { ...init, _received: true, ...(NULL_BODY_STATUS.includes(init.status) ? {} : { _content: content }) });
-    response.#url = url;
+    // Where in a document nobody is told of.
+    response.#url = url.split("#", 1)[0]!;
     response.#redirected = redirected;
     response.#type = "basic";
     return response;

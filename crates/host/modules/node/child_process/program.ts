@@ -3,6 +3,7 @@
 import { encodeUtf8 } from "pi:engine";
 import { HostcallError, attach, bytesOf } from "pi:hostcall";
 import type { Answer } from "pi:hostcall";
+import { inherited } from "pi:node/environment";
 import { checkString, coded, invalidArgType, notSupported } from "pi:node/errors";
 import { systemError } from "pi:node/fs/error";
 import { pathOf } from "pi:node/fs/requests";
@@ -56,7 +57,8 @@ export function program(file: unknown, args: unknown, options: unknown): Program
 export function paramsOf({ file, args, options }: Program): Record<string, unknown> {
   const params: Record<string, unknown> = { command: file.toWellFormed(), args: args.map((text) => text.toWellFormed()) };
   if (options.cwd !== undefined && options.cwd !== null) params.cwd = pathOf(options.cwd, "options.cwd");
-  if (options.env) params.env = Object.fromEntries(Object.entries(options.env).filter(([, value]) => value !== undefined).map(([name, value]) => [name.toWellFormed(), String(value).toWellFormed()]));
+  const env = options.env ?? inherited();
+  if (env) params.env = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined).map(([name, value]) => [name.toWellFormed(), String(value).toWellFormed()]));
   return params;
 }
 

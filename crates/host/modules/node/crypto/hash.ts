@@ -37,7 +37,7 @@ export class Hash {
     checkString("algorithm", algorithm);
     const name = engineName(algorithm);
     const created = state ?? (name === undefined ? undefined : createDigest(name));
-    if (!created) throw Object.assign(coded(Error, "ERR_OSSL_EVP_UNSUPPORTED", "error:0308010C:digital envelope routines::unsupported"), UNSUPPORTED);
+    if (!created) throw new Error("Digest method not supported");
     this.#state = created;
     this.#algorithm = algorithm;
     Object.defineProperty(this, "_streamOptions", { value: options, enumerable: false });
@@ -74,7 +74,6 @@ export class Hash {
   #result: Uint8Array | undefined;
 }
 
-const UNSUPPORTED = { opensslErrorStack: [], library: "digital envelope routines", reason: "unsupported" };
 const finalized = (): Error => coded(Error, "ERR_CRYPTO_HASH_FINALIZED", "Digest already called");
 
 export class Hmac {

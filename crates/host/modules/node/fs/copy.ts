@@ -15,8 +15,11 @@ interface Options {
 const join = (folder: string, name: string) => `${folder.replace(/\/$/, "")}/${name}`;
 
 function needsRecursive(from: string, options: Options): void {
-  if (options.recursive) return;
-  throw coded(Error, "ERR_FS_EISDIR", `Recursive option not enabled, cannot copy a directory: cp returned EISDIR (${from} is a directory (not copied)) ${from}`);
+  if (!options.recursive) throw isFolder(from, `cp returned EISDIR (${from} is a directory (not copied)) ${from}`);
+}
+
+function isFolder(from: string, words = `${from.replace(/\/$/, "")}/`): Error {
+  return coded(Error, "ERR_FS_EISDIR", `Recursive option not enabled, cannot copy a directory: ${words}`);
 }
 
 function isThere(path: string): boolean {
@@ -49,6 +52,7 @@ function wholeSync(from: unknown, to: unknown, options: Options): undefined {
     return runSync(requests.cp(from, to, options));
   } catch (failure) {
     const [source, target] = [requests.pathOf(from, "src"), requests.pathOf(to, "dest")];
+    if ((failure as any)?.code === "ERR_FS_EISDIR") throw isFolder(source);
     if (!lacksFolder(failure, source, target)) throw failure;
     runSync(requests.mkdir(dirname(target), { recursive: true }));
     return runSync(requests.cp(source, target, options));

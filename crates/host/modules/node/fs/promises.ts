@@ -146,7 +146,7 @@ export const lstat = promised((path: unknown, options?: { bigint?: boolean }) =>
 export const mkdir = promised(requests.mkdir);
 export const mkdtemp = promised(requests.mkdtemp);
 export const readFile = promised(requests.readFile);
-export const readdir = promised(requests.readdir);
+export const readdir = promised(requests.readdirLater);
 export const readlink = promised(requests.readlink);
 export const realpath = promised(requests.realpath);
 export const rename = promised(requests.rename);

@@ -92,7 +92,8 @@ function fromUrl(url: { protocol: string; hostname?: string; pathname?: string }
 
 export function fdOf(fd: unknown): number {
   if (typeof fd !== "number") throw invalidArgType("fd", "of type number", fd);
-  if (!Number.isInteger(fd) || fd < 0 || fd > 2 ** 31 - 1) throw outOfRange("fd", ">= 0 && <= 2147483647", fd);
+  if (!Number.isInteger(fd)) throw outOfRange("fd", "an integer", fd);
+  if (fd < 0 || fd > 2 ** 31 - 1) throw outOfRange("fd", ">= 0 && <= 2147483647", fd);
   return fd;
 }
 
@@ -125,11 +126,17 @@ export function modeOf(mode: unknown): number | undefined {
   return mode;
 }
 
+/** What Node takes for flags of `open`. */
+const LETTERS = /^(?:r|rs|sr|w|wx|xw|a|ax|xa|as|sa)\+?$/;
+
 /** Flags as text for the host: numbers are put into Node's letters. */
 export function flagsOf(flags: unknown, fallback: string): string {
   if (flags === undefined || flags === null) return fallback;
-  if (typeof flags === "string") return flags;
-  if (typeof flags !== "number") throw invalidArgType("flags", "of type string or number", flags);
+  if (typeof flags === "string" && LETTERS.test(flags)) return flags;
+  if (typeof flags !== "number") {
+    throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'flags' is invalid. Received ${importSync("node:util").inspect(flags)}`);
+  }
+  if (!Number.isInteger(flags)) throw outOfRange("flags", "an integer", flags);
   const exclusive = flags & constants.O_EXCL ? "x" : "";
   const update = (flags & 3) === constants.O_RDWR ? "+" : "";
   const sync = flags & constants.O_SYNC ? "s" : "";
@@ -229,7 +236,7 @@ export function open(path: unknown, flags?: unknown, mode?: unknown): Request<nu
   const params: Record<string, unknown> = { path: file, flags: letters };
   const bits = modeOf(mode);
   if (bits !== undefined) params.mode = bits;
-  return { op: "open", params, path: file, write: !/^r?s?$/.test(letters.replace("rs", "r")), value: (answer) => answer.output.fd };
+  return { op: "open", params, path: file, write: !/^(?:r|rs|sr)$/.test(letters), value: (answer) => answer.output.fd };
 }
 
 export function close(fd: unknown): Request<undefined> {
@@ -303,7 +310,31 @@ interface WireEntry {
   kind: Kind;
 }
 
-export function readdir(path: unknown, options?: string | ReaddirOptions | null): Request<any[]> {
+/** A tree as Node walks it: what is next of the folders that it saw, the first one or, where it promises, the last. */
+function walkedThrough(entries: WireEntry[], takesLast: boolean): WireEntry[] {
+  const within = new Map<string, WireEntry[]>();
+  for (const entry of entries) {
+    const siblings = within.get(entry.parent);
+    if (siblings === undefined) within.set(entry.parent, [entry]);
+    else siblings.push(entry);
+  }
+  const found: WireEntry[] = [];
+  const folders = [""];
+  while (folders.length > 0) {
+    for (const entry of within.get(takesLast ? folders.pop()! : folders.shift()!) ?? []) {
+      found.push(entry);
+      folders.push(entry.parent ? `${entry.parent}/${entry.name}` : entry.name);
+    }
+  }
+  return found;
+}
+
+/** The form that promises. */
+export function readdirLater(path: unknown, options?: string | ReaddirOptions | null): Request<any[]> {
+  return readdir(path, options, true);
+}
+
+export function readdir(path: unknown, options?: string | ReaddirOptions | null, takesLast = false): Request<any[]> {
   const folder = pathOf(path);
   const encoding = encodingOf(options, "utf8");
   const asBuffers = (typeof options === "string" ? options : options?.encoding) === "buffer";
@@ -315,7 +346,7 @@ export function readdir(path: unknown, options?: string | ReaddirOptions | null)
     params: recursive ? { path: folder, recursive } : { path: folder },
     path: folder,
     value: (answer) =>
-      (answer.output.entries as WireEntry[]).map((entry) => {
+      (recursive ? walkedThrough(answer.output.entries, takesLast) : (answer.output.entries as WireEntry[])).map((entry) => {
         if (settings.withFileTypes) return new Dirent(spell(entry.name), beside(folder, entry.parent), entry.kind);
         return spell(entry.parent ? `${entry.parent}/${entry.name}` : entry.name);
       }),

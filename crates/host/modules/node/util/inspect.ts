@@ -283,7 +283,7 @@ class Inspection implements Page {
       return keys.length === 0 ? this.stylize(base, "special") : make("{", "}", none, keys, { base });
     }
     if (Object.prototype.toString.call(value) === "[object Arguments]") {
-      return make("[Arguments] {", "}", none, keys);
+      return keys.length === 0 ? "[Arguments] {}" : make("[Arguments] {", "}", none, keys);
     }
     const beyond = this.options.depth !== null && depth > this.options.depth;
     if (value instanceof RegExp) {

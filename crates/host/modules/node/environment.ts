@@ -1,0 +1,71 @@
+/**
+ * `pi:node/environment`: the variables behind `process.env`.
+ *
+ * Those that need no grant are facts; any other name is asked for by a sync `env` call when it is read, and is undefined when
+ * it is not granted. Assignments stay in the realm, and go to the programs that it runs.
+ */
+
+import { facts } from "pi:engine";
+import { callSync } from "pi:hostcall";
+
+export type Names = Record<string, string>;
+
+/** What was asked for or given; undefined stands for "not there". */
+const local = new Map<string, string | undefined>(Object.entries((facts.env ?? {}) as Names));
+/** What the extension set or deleted. */
+const changed = new Map<string, string | undefined>();
+
+function change(name: string, value: string | undefined): void {
+  local.set(name, value);
+  changed.set(name, value);
+}
+
+/** What programs get that are given no environment: nothing where the extension changed nothing, since the host knows its own. */
+export function inherited(): Names | undefined {
+  if (changed.size === 0) return undefined;
+  const names = Object.entries({ ...(facts.env ?? {}), ...Object.fromEntries(changed) });
+  return Object.fromEntries(names.filter(([, value]) => value !== undefined)) as Names;
+}
+
+function variable(name: string): string | undefined {
+  if (local.has(name)) return local.get(name);
+  let value: string | undefined;
+  try {
+    value = callSync("env", "env", { op: "get", names: [name] }).output.values?.[name];
+  } catch {
+    // Not granted looks like not set, and is asked again: a grant may come later.
+    return undefined;
+  }
+  local.set(name, value);
+  return value;
+}
+
+function known(): string[] {
+  return [...local.keys()].filter((name) => local.get(name) !== undefined);
+}
+
+function describe(name: PropertyKey): PropertyDescriptor | undefined {
+  const value = typeof name === "string" ? variable(name) : undefined;
+  return value === undefined ? undefined : { value, writable: true, enumerable: true, configurable: true };
+}
+
+/** Enumerating shows the plain variables and those that were read or set. */
+export const env: Names = new Proxy({} as Names, {
+  get: (target, name) => (typeof name === "string" ? (variable(name) ?? (Object.prototype as any)[name]) : Reflect.get(target, name)),
+  set: (_target, name, value) => {
+    if (typeof name === "symbol" || typeof value === "symbol") throw new TypeError("Cannot convert a Symbol value to a string");
+    change(name, String(value));
+    return true;
+  },
+  has: (_target, name) => typeof name === "string" && variable(name) !== undefined,
+  deleteProperty: (_target, name) => {
+    if (typeof name === "string") change(name, undefined);
+    return true;
+  },
+  ownKeys: known,
+  getOwnPropertyDescriptor: (_target, name) => describe(name),
+  defineProperty: (_target, name, descriptor) => {
+    if (typeof name === "string" && "value" in descriptor) change(name, String(descriptor.value));
+    return true;
+  },
+});
