@@ -248,3 +248,8 @@ fn what_is_hostile_long_or_deep_is_inspected() {
 fn code_that_a_library_writes_is_interpreted() {
     says_what_node_says("interpreted");
 }
+
+#[test]
+fn requests_are_read_however_they_are_cut() {
+    says_what_node_says("pieces");
+}

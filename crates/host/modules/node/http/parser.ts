@@ -2,7 +2,8 @@
  * `pi:node/http/parser`: HTTP/1.1 messages out of pieces of bytes (RFC 9112).
  *
  * What is ambiguous is an error: two different lengths, a length beside a coding, folded headers. The
- * head is bounded; a body's end follows from its length, its chunks, or the end of the connection.
+ * head is bounded; a body's end follows from its length, its chunks, or the end of the connection. However small
+ * the pieces are, each byte is looked at and copied a few times at most.
  */
 
 import { coded } from "pi:node/errors";
@@ -26,12 +27,20 @@ export interface Listener {
 
 const failure = (code: string, message: string): Error => coded(Error, code, `Parse Error: ${message}`);
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+const LF = 10;
+const CR = 13;
 
 type Phase = "head" | "length" | "chunk-size" | "chunk" | "chunk-end" | "trailers" | "until-end" | "upgraded";
 
 export class Parser {
   #listener: Listener;
+  /** What is not used yet: the piece that came, or the used part of `#room`. */
   #held: Buffer = Buffer.alloc(0);
+  /** Our own, where several pieces are put together; what was once in it is never written over. */
+  #room: Buffer | undefined;
+  #end = 0;
+  /** How much of `#held` has not what is looked for. */
+  #seen = 0;
   #phase: Phase = "head";
   #left = 0;
   #answers: boolean;
@@ -51,7 +60,7 @@ export class Parser {
   }
 
   execute(bytes: Buffer): void {
-    this.#held = this.#held.length === 0 ? bytes : Buffer.concat([this.#held, bytes]);
+    this.#hold(bytes);
     while (this.#held.length > 0 && this.#phase !== "upgraded" && this.#step());
   }
 
@@ -61,17 +70,34 @@ export class Parser {
     else if (!this.isBetween && this.#phase !== "upgraded") throw failure("HPE_INVALID_EOF_STATE", "Invalid EOF state");
   }
 
+  #hold(bytes: Buffer): void {
+    const size = this.#held.length + bytes.length;
+    if (this.#held.length === 0) {
+      this.#held = bytes;
+      this.#room = undefined;
+      return;
+    }
+    if (!this.#room || this.#room.length - this.#end < bytes.length) {
+      this.#room = Buffer.alloc(size + Math.min(size, MAX_HEAD));
+      this.#end = this.#held.copy(this.#room);
+    }
+    this.#end += bytes.copy(this.#room, this.#end);
+    this.#held = this.#room.subarray(this.#end - size, this.#end) as Buffer;
+  }
+
   #take(count: number): Buffer {
     const taken = this.#held.subarray(0, count);
     this.#held = this.#held.subarray(count);
+    this.#seen = 0;
     return taken as Buffer;
   }
 
   /** One line without its end; undefined when it is not there yet. */
   #line(limit: number): string | undefined {
-    const at = this.#held.indexOf(10);
+    const at = this.#held.indexOf(LF, this.#seen);
     if (at < 0) {
       if (this.#held.length > limit) throw failure("HPE_HEADER_OVERFLOW", "Header overflow");
+      this.#seen = this.#held.length;
       return undefined;
     }
     return this.#take(at + 1).toString("latin1").replace(/\r?\n$/, "");
@@ -130,14 +156,29 @@ export class Parser {
       this.#take(this.#held[0] === 13 ? 2 : 1);
       return "";
     }
-    const text = this.#held.subarray(0, MAX_HEAD + 4).toString("latin1");
-    const end = /\r?\n\r?\n/.exec(text);
-    if (!end) {
+    const end = this.#emptyLine();
+    if (end === undefined || end > MAX_HEAD + 4) {
       if (this.#held.length > MAX_HEAD) throw failure("HPE_HEADER_OVERFLOW", "Header overflow");
       return undefined;
     }
-    this.#take(end.index + end[0].length);
-    return text.slice(0, end.index);
+    return this.#take(end).toString("latin1").replace(/\r?\n\r?\n$/, "");
+  }
+
+  /** Where the first empty line ends. */
+  #emptyLine(): number | undefined {
+    const held = this.#held;
+    for (;;) {
+      const at = held.indexOf(LF, this.#seen);
+      if (at < 0) {
+        this.#seen = held.length;
+        return undefined;
+      }
+      const next = held[at + 1] === CR ? at + 2 : at + 1;
+      if (held[next] === LF) return next + 1;
+      // The end of a line that may yet be followed by an empty one is looked at again.
+      this.#seen = next < held.length ? at + 1 : at;
+      if (next >= held.length) return undefined;
+    }
   }
 
   #head(): boolean {
