@@ -1,6 +1,6 @@
 //! Brotli, a bounded step at a time.
 
-use super::zlib::{Codec, Step};
+use super::zlib::{Codec, Failure, Step};
 use brotli::enc::StandardAlloc;
 use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
@@ -30,14 +30,15 @@ pub(super) fn compress(quality: u32, window: u32) -> Codec {
             &mut |_, _, _, _| (),
         );
         output.truncate(written);
-        let failure = (!done).then(|| "Compression failed".to_owned());
+        let failure = (!done).then(|| "Compression failed".into());
         Step { output, read, end: state.is_finished(), failure }
     })
 }
 
-/// A decoder.
+/// A decoder. It is strict, as Node's is unless told otherwise: a large window is up to a gigabyte.
 pub(super) fn decompress() -> Codec {
-    let mut state = BrotliState::new(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default());
+    let mut state =
+        BrotliState::new_strict(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default());
     Box::new(move |input, _, room| {
         let mut output = vec![0; room];
         let (mut left, mut read, mut free, mut written, mut total) = (input.len(), 0, room, 0, 0);
@@ -52,7 +53,11 @@ pub(super) fn decompress() -> Codec {
             &mut state,
         );
         output.truncate(written);
-        let failure = matches!(result, BrotliResult::ResultFailure).then(|| "Decompression failed".to_owned());
+        let failure = matches!(result, BrotliResult::ResultFailure).then(|| {
+            let name = format!("{:?}", state.error_code);
+            let code = format!("ERR_{}", name.strip_prefix("BROTLI_DECODER").unwrap_or(&name));
+            Failure { words: "Decompression failed".to_owned(), code: Some((code, state.error_code as i32)) }
+        });
         Step { output, read, end: matches!(result, BrotliResult::ResultSuccess), failure }
     })
 }

@@ -16,15 +16,27 @@ pub(super) struct Step {
     pub(super) read: usize,
     /// The stream has ended; input after `read` belongs to something else.
     pub(super) end: bool,
-    /// What is wrong with the data: `dictionary`, or zlib's words.
-    pub(super) failure: Option<String>,
+    /// What is wrong with the data.
+    pub(super) failure: Option<Failure>,
+}
+
+/// What is wrong with the data: the library's words, and for brotli Node's code and number.
+pub(super) struct Failure {
+    pub(super) words: String,
+    pub(super) code: Option<(String, i32)>,
+}
+
+impl From<&str> for Failure {
+    fn from(words: &str) -> Self {
+        Self { words: words.to_owned(), code: None }
+    }
 }
 
 /// A codec in progress: some input, how to flush (Node's constants), the room for output.
 pub(super) type Codec = Box<dyn FnMut(&[u8], u64, usize) -> Step>;
 
 /// `compressor(kind, level, windowBits, dictionary?)`: a function `(input, flush, room)` that gives
-/// `{output, read, end, failure?}`. Kinds: `gzip`, `deflate`, `deflateRaw`, `gunzip`, `inflate`, `inflateRaw`,
+/// `{output, read, end, failure?, code?, number?}`. Kinds: `gzip`, `deflate`, `deflateRaw`, `gunzip`, `inflate`, `inflateRaw`,
 /// `brotliCompress` (*level* is the quality, *windowBits* its window, *dictionary* unused) and `brotliDecompress`.
 pub(crate) fn create<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
@@ -59,14 +71,18 @@ fn report<'js>(ctx: &Ctx<'js>, step: Step) -> Result<Value<'js>> {
     values::put(&answer, "read", step.read)?;
     values::put(&answer, "end", step.end)?;
     if let Some(failure) = step.failure {
-        values::put(&answer, "failure", failure)?;
+        values::put(&answer, "failure", failure.words)?;
+        if let Some((code, number)) = failure.code {
+            values::put(&answer, "code", code)?;
+            values::put(&answer, "number", number)?;
+        }
     }
     Ok(answer.into_value())
 }
 
 fn compress(mut state: Compress, dictionary: Option<Vec<u8>>) -> Codec {
     let mut failure =
-        dictionary.and_then(|bytes| state.set_dictionary(&bytes).err()).map(|_| "Bad dictionary".to_owned());
+        dictionary.and_then(|bytes| state.set_dictionary(&bytes).err()).map(|_| Failure::from("Bad dictionary"));
     Box::new(move |input, flush, room| {
         let mode = match flush {
             1 => FlushCompress::Partial,
@@ -79,7 +95,7 @@ fn compress(mut state: Compress, dictionary: Option<Vec<u8>>) -> Codec {
         let before = state.total_in();
         let status = state.compress_vec(input, &mut output, mode);
         let read = usize::try_from(state.total_in() - before).unwrap_or(input.len());
-        let failure = failure.take().or_else(|| status.as_ref().err().map(ToString::to_string));
+        let failure = failure.take().or_else(|| status.as_ref().err().map(|error| error.to_string().as_str().into()));
         Step { output, read, end: matches!(status, Ok(Status::StreamEnd)), failure }
     })
 }
@@ -99,15 +115,15 @@ fn decompress(mut state: Decompress, dictionary: Option<Vec<u8>>, wrapped: bool)
         {
             if state.set_dictionary(bytes).is_err() {
                 let read = usize::try_from(state.total_in() - before).unwrap_or(0);
-                return Step { output, read, end: false, failure: Some("Bad dictionary".to_owned()) };
+                return Step { output, read, end: false, failure: Some("Bad dictionary".into()) };
             }
             let read = usize::try_from(state.total_in() - before).unwrap_or(0);
             status = state.decompress_vec(&input[read..], &mut output, mode);
         }
         let read = usize::try_from(state.total_in() - before).unwrap_or(input.len());
         let failure = status.as_ref().err().map(|error| match error.needs_dictionary() {
-            Some(_) => "Missing dictionary".to_owned(),
-            None => error.message().unwrap_or("invalid data").to_owned(),
+            Some(_) => "Missing dictionary".into(),
+            None => error.message().unwrap_or("invalid data").into(),
         });
         Step { output, read, end: matches!(status, Ok(Status::StreamEnd)), failure }
     })

@@ -79,6 +79,9 @@ declare module "pi:engine" {
     read: number;
     end: boolean;
     failure?: string;
+    /** Node's, where the words do not tell. */
+    code?: string;
+    number?: number;
   };
   /** A zone at a moment, by the tables of this program: seconds east of UTC; `undefined` for a zone that they lack. */
   export function timeZone(name: string, epochMs: number): { name: string; offset: number; dst: boolean; abbreviation: string } | undefined;

@@ -1,8 +1,8 @@
 /**
  * `pi:node/zlib/codec`: the engine's codecs, run over whole buffers and as streams.
  *
- * A codec works in steps of bounded output. Gzip input may be several members one after the other;
- * what follows them is ignored, as in Node. Every error has Node's code and zlib's words.
+ * A codec works in steps of bounded output. Gzip input may be several members one after the other, and
+ * what begins with a zero after them is padding, as in Node. Every error has Node's code and zlib's words.
  */
 
 import { compressor } from "pi:engine";
@@ -30,11 +30,6 @@ export type Kind = "gzip" | "deflate" | "deflateRaw" | "gunzip" | "inflate" | "i
 
 const ERRNO: Record<string, number> = { Z_NEED_DICT: 2, Z_DATA_ERROR: -3, Z_BUF_ERROR: -5, Z_STREAM_ERROR: -2 };
 
-/** zlib's words where the engine's codec uses others. */
-const WORDS: [RegExp, string][] = [
-  [/header/i, "incorrect header check"],
-];
-
 export function zlibError(message: string, code: string): Error {
   return Object.assign(new Error(message), { errno: ERRNO[code] ?? -3, code });
 }
@@ -55,6 +50,8 @@ export class Codec {
   #options: Options;
   #step: ReturnType<typeof compressor> | undefined;
   #ended = false;
+  /** Members are over, whatever follows. */
+  #padded = false;
   #written = 0;
   #detected: Kind | undefined;
   #head: Uint8Array = new Uint8Array(0);
@@ -86,6 +83,7 @@ export class Codec {
   reset(): void {
     this.#step = undefined;
     this.#ended = false;
+    this.#padded = false;
     this.#detected = undefined;
     this.#head = new Uint8Array(0);
   }
@@ -107,15 +105,17 @@ export class Codec {
     const kind = this.#detected ?? this.kind;
     for (;;) {
       if (this.#ended) {
-        if (kind !== "gunzip" || input.length === 0 || input[0] !== 0x1f) return;
+        if (kind !== "gunzip" || input.length === 0 || this.#padded) return;
+        this.#padded = input[0] === 0;
+        if (this.#padded) return;
         this.#step = undefined;
         this.#ended = false;
       }
       this.#step ??= this.#open(kind);
-      const { output, read, end, failure } = this.#step(input, flush, STEP);
+      const { output, read, end, failure, code, number } = this.#step(input, flush, STEP);
       input = input.subarray(read);
       if (output.length > 0) yield Buffer.from(output.buffer, output.byteOffset, output.byteLength);
-      if (failure !== undefined) throw this.#error(failure);
+      if (failure !== undefined) throw this.#error(failure, code, number);
       if (end) this.#ended = true;
       else if (output.length === 0 && (input.length === 0 || read === 0)) return;
       else if (output.length < STEP && input.length === 0 && !this.#flushing(flush)) return;
@@ -145,13 +145,12 @@ export class Codec {
     return compressor(kind, level === undefined || level < 0 ? 6 : level, windowBits || 15, bytes);
   }
 
-  #error(failure: string): Error {
+  #error(failure: string, code: string | undefined, number: number | undefined): Error {
     if (isBrotli(this.kind)) {
-      return Object.assign(new Error(failure), compresses(this.kind) ? { code: "ERR_BROTLI_COMPRESSION_FAILED" } : { errno: -1, code: "ERR_BROTLI_DECOMPRESSION_FAILED" });
+      return Object.assign(new Error(failure), compresses(this.kind) ? { code: "ERR_BROTLI_COMPRESSION_FAILED" } : { errno: number, code });
     }
     if (failure === "Missing dictionary") return zlibError(failure, "Z_NEED_DICT");
-    const words = WORDS.find(([pattern]) => pattern.test(failure))?.[1] ?? failure;
-    return zlibError(words, "Z_DATA_ERROR");
+    return zlibError(failure, "Z_DATA_ERROR");
   }
 }
 
