@@ -154,8 +154,12 @@ pub(crate) fn look_ups_of_one_leave_threads_for_others() -> bool {
     }
 }
 
-/// Finds one public address for every name, and says that it is this machine's.
-struct Public;
+/// Finds one public address for every name, and says whose it is.
+#[derive(Clone, Copy)]
+struct Public {
+    is_own: bool,
+    is_neighbour: bool,
+}
 
 impl Resolver for Public {
     fn resolve(&self, _: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
@@ -163,13 +167,26 @@ impl Resolver for Public {
     }
 
     fn is_own(&self, _: IpAddr) -> bool {
-        true
+        self.is_own
+    }
+
+    fn is_neighbour(&self, _: IpAddr) -> bool {
+        self.is_neighbour
     }
 }
 
 /// H02: what listens on all addresses of this machine is not reached by one that is public.
 pub(crate) fn own_public_addresses_are_not_elsewhere() -> bool {
-    let host = Host::new(&["*".to_owned()], Arc::new(Public));
+    are_not_elsewhere(Public { is_own: true, is_neighbour: false })
+}
+
+/// H02: nor is another machine of its networks.
+pub(crate) fn neighbours_are_not_elsewhere() -> bool {
+    are_not_elsewhere(Public { is_own: false, is_neighbour: true })
+}
+
+fn are_not_elsewhere(public: Public) -> bool {
+    let host = Host::new(&["*".to_owned()], Arc::new(public));
     let (answers, answered) = mpsc::channel();
     // The first connects to nothing, whatever is let through.
     let ways = [

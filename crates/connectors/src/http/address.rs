@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use std::{fmt, io};
 
 /// Whether an address is reachable by the public: not this machine, its networks, or anything
-/// reserved. Addresses that carry another inside (mapped, NAT64, 6to4) are judged by that one.
+/// reserved. Addresses that carry another inside (mapped, NAT64, 6to4, ISATAP) are judged by that one.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -52,6 +52,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         [0x2001, b, ..] if b < 0x200 => false,  // protocol assignments
         [0x2001, 0xdb8, ..] => false,           // documentation
         [0x3fff, b, ..] if b < 0x1000 => false, // documentation
+        // ISATAP: what is sent there arrives at the address inside.
+        [.., 0 | 0x200, 0x5efe, high, low] if !embedded(high, low) => false,
         // Global unicast is 2000::/3; everything else is this host, this link, local, or reserved.
         [first, ..] => first & 0xe000 == 0x2000,
     }
@@ -73,6 +75,39 @@ fn is_own(address: IpAddr) -> bool {
     // Where the system binds what is nobody's, the answer says nothing.
     static BINDS_ALL: LazyLock<bool> = LazyLock::new(|| is_bound(Ipv4Addr::new(240, 0, 0, 1).into()));
     !*BINDS_ALL && is_bound(address.to_canonical())
+}
+
+/// The most and the least that the machines of one network have in common of their addresses. A whole site has no more than
+/// the least, and an address that stands for itself is still one of a network.
+const NETWORK_BITS: std::ops::RangeInclusive<u32> = 48..=64;
+
+/// Whether an address is of a network that this machine is in. Machines of a house or an office have public numbers under
+/// IPv6, and between them stands nothing.
+fn is_neighbour(address: IpAddr) -> bool {
+    let IpAddr::V6(address) = address.to_canonical() else { return false };
+    // A system that does not say has no such networks as far as we know.
+    own_networks().unwrap_or_default().iter().any(|own| own.holds(address))
+}
+
+/// An IPv6 network: an address of it, and the bits that all of its addresses share.
+#[derive(Debug, PartialEq, Eq)]
+struct Network(Ipv6Addr, u32);
+
+impl Network {
+    fn holds(&self, address: Ipv6Addr) -> bool {
+        let differs = self.0.to_bits() ^ address.to_bits();
+        differs.leading_zeros() >= self.1.clamp(*NETWORK_BITS.start(), *NETWORK_BITS.end())
+    }
+}
+
+/// The IPv6 networks of this machine's own addresses.
+fn own_networks() -> nix::Result<Vec<Network>> {
+    let networks = nix::ifaddrs::getifaddrs()?.filter_map(|interface| {
+        let own = interface.address?.as_sockaddr_in6()?.ip();
+        let mask = interface.netmask.and_then(|mask| Some(mask.as_sockaddr_in6()?.ip().to_bits().leading_ones()));
+        Some(Network(own, mask.unwrap_or(*NETWORK_BITS.end())))
+    });
+    Ok(networks.collect())
 }
 
 /// A name that has an address which is not public.
@@ -108,12 +143,19 @@ pub trait Resolver: Send + Sync {
     fn is_own(&self, address: IpAddr) -> bool {
         is_own(address)
     }
+
+    /// Whether an address is of a network that this machine is in, although it is public by its number.
+    fn is_neighbour(&self, address: IpAddr) -> bool {
+        is_neighbour(address)
+    }
 }
 
 impl dyn Resolver {
-    /// Whether an address is public, and another machine's.
+    /// Whether an address is public, and neither this machine's nor a neighbour's.
     pub(crate) fn is_elsewhere(&self, address: IpAddr) -> bool {
-        is_public(address) && !(guard::is_up("http.own") && self.is_own(address))
+        is_public(address)
+            && !(guard::is_up("http.own") && self.is_own(address))
+            && !(guard::is_up("http.neighbours") && self.is_neighbour(address))
     }
 }
 
@@ -175,9 +217,60 @@ mod tests {
     }
 
     #[test]
+    fn networks_are_held_by_what_they_share() {
+        let network = |own: &str, bits| Network(own.parse().unwrap(), bits);
+        for (own, bits, near, far) in [
+            ("2600:1:2:3::5", 64, "2600:1:2:3:ffff::9", "2600:1:2:4::5"),
+            // An address of its own lies in a network all the same.
+            ("2600:1:2:3::5", 128, "2600:1:2:3::6", "2600:1:2:2::5"),
+            ("2600:1:2:300::5", 56, "2600:1:2:3ff::1", "2600:1:2:400::1"),
+            // A way to everywhere is no network.
+            ("2600:1:2:3::5", 3, "2600:1:2:ffff::1", "2600:1:3::1"),
+        ] {
+            let own = network(own, bits);
+            assert!(own.holds(near.parse().unwrap()), "{own:?} {near}");
+            assert!(!own.holds(far.parse().unwrap()), "{own:?} {far}");
+        }
+    }
+
+    #[test]
+    fn what_this_machine_s_networks_hold_is_a_neighbour() {
+        for Network(own, _) in own_networks().unwrap() {
+            assert!(is_neighbour(own.into()), "{own}");
+        }
+        for far in ["2606:4700::1111", "1.1.1.1", "::ffff:1.1.1.1"] {
+            assert!(!is_neighbour(far.parse().unwrap()), "{far}");
+        }
+    }
+
+    /// The kernel's list, which is how the system's call is known to be read well.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn own_networks_are_those_the_kernel_lists() {
+        let listed = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+        let mut listed: Vec<String> = listed
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            .map(|words| (u128::from_str_radix(words[0], 16).unwrap(), u32::from_str_radix(words[2], 16).unwrap()))
+            .map(|(own, bits)| format!("{:?}", Network(own.into(), bits)))
+            .collect();
+        let mut own: Vec<String> = own_networks().unwrap().iter().map(|own| format!("{own:?}")).collect();
+        listed.sort();
+        own.sort();
+        assert_eq!(own, listed);
+    }
+
+    #[test]
     fn only_public_addresses_are_public() {
-        for public in ["1.1.1.1", "8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1"]
-        {
+        for public in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "2606:4700::1111",
+            "::ffff:8.8.8.8",
+            "64:ff9b::808:808",
+            "2002:808:808::1",
+            "2600:1:2:3:0:5efe:808:808",
+        ] {
             assert!(is_public(public.parse().unwrap()), "{public}");
         }
         for blocked in [
@@ -213,7 +306,17 @@ mod tests {
             "2001::1",
             "2002:7f00:1::1",
             "64:ff9b::7f00:1",
+            "64:ff9b::a00:1",
+            "64:ff9b::a9fe:a9fe",
             "64:ff9b:1::1",
+            "::ffff:0:7f00:1",
+            "2002:a00:1::1",
+            "2002:c0a8:101::1",
+            "2001:0:a00:1::1",
+            "2600:1:2:3:0:5efe:a00:1",
+            "2600:1:2:3:200:5efe:c0a8:101",
+            "5f00::1",
+            "fd00:ec2::254",
             "100::1",
             "3fff::1",
         ] {
