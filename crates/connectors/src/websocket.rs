@@ -22,6 +22,7 @@ use std::time::Duration;
 use tokio::io::{AsyncWrite, Join};
 use tokio::sync::{mpsc, oneshot};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::error::CapacityError;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
@@ -268,7 +269,7 @@ async fn next(socket: &mut Socket, sink: &ChunkSink) -> Option<Result<Message, E
 
 fn is_too_much(error: &Error) -> bool {
     match error {
-        Error::Capacity(_) => true,
+        Error::Capacity(CapacityError::MessageTooLong { .. }) => true,
         Error::Io(error) => error.kind() == std::io::ErrorKind::QuotaExceeded,
         _ => false,
     }
