@@ -62,6 +62,7 @@ const SCENARIOS: &[Scenario] = &[
     ),
     ("own_public_addresses_are_not_elsewhere", "http.own", walls::connections::own_public_addresses_are_not_elsewhere),
     ("neighbours_are_not_elsewhere", "http.neighbours", walls::connections::neighbours_are_not_elsewhere),
+    ("decoders_of_one_are_limited", "http.decoders", walls::connections::decoders_of_one_are_limited),
     ("pings_are_answered_one_by_one", "websocket.pings", walls::connections::pings_are_answered_one_by_one),
     ("unfinished_messages_are_limited", "websocket.unfinished", walls::connections::unfinished_messages_are_limited),
     ("changed_bytecode_is_refused", "artifact.mac", walls::changed_bytecode_is_refused),

@@ -7,7 +7,9 @@ use support::{Run, World, fixture};
 /// Loads one extension, lets it answer through `pi.registerCommand`, and returns what it notified.
 fn answer(world: &World, path: &str) -> Run {
     let model = world.script(&[&["hi"]]);
-    world.pi(&["-p", "/answer", "--model", &model, "--mode", "json", "--allow", "write", "-e", path])
+    // Some serve themselves.
+    let allowed = ["--allow", "write", "--allow", "http:127.0.0.1:0"];
+    world.pi(&[&["-p", "/answer", "--model", &model, "--mode", "json", "-e", path], &allowed[..]].concat())
 }
 
 const REPORT: &str = "import { writeFileSync } from 'node:fs';
@@ -247,6 +249,11 @@ fn what_is_hostile_long_or_deep_is_inspected() {
 #[test]
 fn code_that_a_library_writes_is_interpreted() {
     says_what_node_says("interpreted");
+}
+
+#[test]
+fn content_codings_are_taken_as_node_takes_them() {
+    says_what_node_says("codings");
 }
 
 #[test]

@@ -3,11 +3,13 @@
 //! A name is resolved by us and refused when any of its addresses is not public ([`address`]); a
 //! literal address that is not public, and `localhost`, need a grant that names them with their port. Redirects are
 //! followed by us, hop by hop, through the same checks. No proxy, no cookies, no connection
-//! shared between extensions; TLS by rustls with the platform's roots.
+//! shared between extensions; TLS by rustls with the platform's roots. With `decode` the content codings of the answer are
+//! undone ([`coding`]), as by `fetch`; without it the body comes as it was sent.
 
 use crate::params;
 use crate::sockets::Sockets;
 use address::{LOCALHOST, PublicResolver, Resolver, SystemResolver};
+use bytes::Bytes;
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::derive::HttpTarget;
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Permit, Reason, Request};
@@ -21,8 +23,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub mod address;
+mod coding;
 mod upload;
 
+use coding::{Decoding, Step};
 use upload::{Upload, Uploads};
 
 /// Headers that go along to another origin; any other may be a secret.
@@ -38,8 +42,18 @@ const GO_ALONG: &[&str] = &[
     "if-none-match",
     "pragma",
     "range",
+    "sec-fetch-mode",
     "user-agent",
 ];
+
+/// A piece of a streamed body that is as large as it need be.
+const PIECE: usize = 64 << 10;
+
+/// Lines of a head: about as many as Node takes, which counts bytes.
+const HEADERS: usize = 1024;
+
+/// Answers that have no body, whatever their headers say.
+const NO_BODY: &[u16] = &[101, 103, 204, 205, 304];
 
 /// Limits of requests.
 #[derive(Clone)]
@@ -52,7 +66,7 @@ pub struct HttpOptions {
     pub idle_timeout: Duration,
     /// For the whole request, where the caller sets no shorter one.
     pub total_timeout: Duration,
-    /// Size of a body after decompression.
+    /// Size of a body, as it comes and after each of its codings.
     pub body_bytes: usize,
     /// Redirects that are followed.
     pub redirects: usize,
@@ -250,6 +264,9 @@ impl Inner {
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
+            // Whoever asks says whether a body is decoded.
+            .no_gzip()
+            .http1_max_headers(HEADERS)
             .dns_resolver(Arc::new(PublicResolver { resolver, sockets, extension: extension.clone() }))
             .pool_max_idle_per_host(self.sockets.idle())
             .connect_timeout(self.options.connect_timeout)
@@ -284,12 +301,17 @@ impl Inner {
     ) -> Result<Output, HostcallError> {
         let _room = self.sockets.room(request.caller.extension()).await;
         let mode = params::text_or_none(request, "redirect")?.unwrap_or("follow");
+        let decode = params::flag(request, "decode")?;
         let mut followed = 0;
         let response = loop {
             if followed == 0 || guard::is_up("http.redirect") {
                 self.check(request, &hop.url)?;
             }
-            let mut sending = client.request(hop.method.clone(), hop.url.clone()).headers(hop.headers.clone());
+            let mut headers = hop.headers.clone();
+            if decode {
+                coding::announce(&mut headers, hop.url.scheme());
+            }
+            let mut sending = client.request(hop.method.clone(), hop.url.clone()).headers(headers);
             match &mut hop.body {
                 Body::None => {}
                 Body::Whole(body) => sending = sending.body(body.clone()),
@@ -327,7 +349,13 @@ impl Inner {
             }
             hop = hop.redirected(status, to);
         };
-        self.receive(request, response, hop.url, followed > 0, sink).await
+        let is_coded = decode && hop.method != Method::HEAD && !NO_BODY.contains(&response.status().as_u16());
+        let decoding = match is_coded {
+            true => Decoding::of(response.headers(), self.options.body_bytes)?,
+            false => Decoding::none(),
+        };
+        let arriving = Arriving { inner: self, request, response, decoding, url: hop.url, came: 0 };
+        self.receive(arriving, followed > 0, sink).await
     }
 
     /// Whether an address is neither another machine's nor named by the user, and nothing of the extension's own listens
@@ -360,12 +388,11 @@ impl Inner {
 
     async fn receive(
         &self,
-        request: &Request,
-        mut response: Response,
-        url: Url,
+        mut arriving: Arriving<'_>,
         redirected: bool,
         sink: Option<ChunkSink>,
     ) -> Result<Output, HostcallError> {
+        let (request, response) = (arriving.request, &arriving.response);
         let head = json!({
             "status": response.status().as_u16(),
             "statusText": response.status().canonical_reason().unwrap_or_default(),
@@ -375,7 +402,7 @@ impl Inner {
                 // A character for each byte, as the web has it.
                 .map(|(name, value)| json!([name.as_str(), value.as_bytes().iter().copied().map(char::from).collect::<String>()]))
                 .collect::<Vec<_>>(),
-            "url": url.as_str(),
+            "url": arriving.url.as_str(),
             "redirected": redirected,
         });
         if let Some(sink) = &sink {
@@ -383,20 +410,29 @@ impl Inner {
         }
         let (mut body, mut size) = (Vec::new(), 0_usize);
         loop {
-            if let Some(sink) = &sink {
-                sink.ready().await;
-            }
-            let Some(piece) = response.chunk().await.map_err(|error| failure(&error, url.as_str()))? else { break };
-            size += piece.len();
-            if size > self.options.body_bytes && guard::is_up("http.size") {
-                return Err(io("EFBIG", &format!("the response of {url} is over {} bytes", self.options.body_bytes)));
-            }
+            let next = tokio::select! {
+                biased;
+                // What comes while nobody takes it goes out as one piece.
+                () = ready(sink.as_ref()), if sink.is_some() && !body.is_empty() => None,
+                next = arriving.next(), if sink.is_none() || body.len() < PIECE => Some(next),
+            };
             if request.cancel.is_cancelled() {
                 return Err(cancelled("http"));
             }
-            match &sink {
-                Some(sink) => sink.send(Output::default().with_bytes("body", piece.to_vec()))?,
-                None => body.extend_from_slice(&piece),
+            if let Some(Ok(Some(piece))) = &next {
+                size += piece.len();
+                if size > self.options.body_bytes && guard::is_up("http.size") {
+                    return Err(arriving.too_much());
+                }
+                body.extend_from_slice(piece);
+                continue;
+            }
+            if let Some(sink) = sink.as_ref().filter(|_| !body.is_empty()) {
+                sink.send(Output::default().with_bytes("body", std::mem::take(&mut body)))?;
+            }
+            if let Some(end) = next {
+                end?;
+                break;
             }
         }
         Ok(match sink {
@@ -440,6 +476,65 @@ impl Inner {
             .map(|address| json!({ "address": address.to_string(), "family": if address.is_ipv4() { 4 } else { 6 } }))
             .collect();
         Ok(Output::new(json!({ "addresses": addresses })))
+    }
+}
+
+/// Waits until what is sent is taken.
+async fn ready(sink: Option<&ChunkSink>) {
+    if let Some(sink) = sink {
+        sink.ready().await;
+    }
+}
+
+/// A body on its way here.
+struct Arriving<'a> {
+    inner: &'a Inner,
+    request: &'a Request,
+    response: Response,
+    decoding: Decoding,
+    url: Url,
+    /// Bytes as they came.
+    came: usize,
+}
+
+impl Arriving<'_> {
+    /// The next piece of the body, decoded.
+    async fn next(&mut self) -> Result<Option<Bytes>, HostcallError> {
+        loop {
+            match self.decoding.step().map_err(|failure| self.undecodable(failure))? {
+                Step::Piece(piece) => return Ok(Some(piece)),
+                // A decoder never waits by itself; others have their turn in between.
+                Step::Went => tokio::task::yield_now().await,
+                Step::Begins(bytes) => {
+                    let extension = self.request.caller.extension();
+                    self.decoding.begin(self.inner.sockets.decoder(extension, bytes).await);
+                }
+                Step::Hungry => {
+                    let piece = self.response.chunk().await.map_err(|error| failure(&error, self.url.as_str()))?;
+                    let Some(piece) = piece else { return Ok(None) };
+                    // A coding may make nothing of whatever comes.
+                    self.came += piece.len();
+                    if self.came > self.inner.options.body_bytes && guard::is_up("http.size") {
+                        return Err(self.too_much());
+                    }
+                    self.decoding.feed(piece);
+                }
+            }
+        }
+    }
+
+    fn too_much(&self) -> HostcallError {
+        io("EFBIG", &format!("the response of {} is over {} bytes", self.url, self.inner.options.body_bytes))
+    }
+
+    fn undecodable(&self, failure: coding::Failure) -> HostcallError {
+        match failure {
+            coding::Failure::TooMuch => self.too_much(),
+            coding::Failure::Broken(code, number, words) => {
+                let error = io(&code, &format!("the body cannot be decoded: {words}: {}", self.url));
+                error.with("number", number).with("words", words)
+            }
+        }
     }
 }
 

@@ -1,9 +1,10 @@
-//! What the connections of extensions take of the process: open files, and threads that look up names.
+//! What the connections of extensions take of the process: open files, threads that look up names, and the memory of
+//! decoders.
 //!
 //! An extension decides how many connections there are, and whoever serves a name decides how long it takes to be found.
 //! So each extension has a part of both, and all have a larger one together: what is left is for workers, for the model's
 //! connection and for the host's own files. A request waits until there is room for it; a connection that an extension
-//! opens by itself is refused, as by a system that has no more files.
+//! opens by itself is refused, as by a system that has no more files. What a server codes is decoded when there is memory for it.
 
 use crate::http::address::Resolver;
 use pijs_protocol::{ExtensionId, guard};
@@ -24,6 +25,9 @@ const LEAST: usize = 4;
 const MANY: usize = 16_384;
 /// Names that one extension looks up side by side. Each has a thread that nothing can stop.
 const LOOK_UPS: usize = 8;
+/// Memory of the decoders of one extension, as much as a realm has; each takes some of these units.
+const DECODERS: usize = 256 << 20;
+const UNIT: usize = 64 << 10;
 
 /// The connections and look-ups of all extensions.
 pub(crate) struct Sockets {
@@ -37,6 +41,7 @@ pub(crate) struct Sockets {
 struct One {
     open: Arc<Semaphore>,
     look_ups: Arc<Semaphore>,
+    decoders: Arc<Semaphore>,
 }
 
 /// Room for one connection; dropped with it.
@@ -61,6 +66,7 @@ impl Sockets {
         let new = || One {
             open: Arc::new(Semaphore::new((self.files / SHARE_OF_ONE).clamp(LEAST, MOST))),
             look_ups: Arc::new(Semaphore::new(LOOK_UPS)),
+            decoders: Arc::new(Semaphore::new(DECODERS / UNIT)),
         };
         all.entry(extension.clone()).or_insert_with(new).clone()
     }
@@ -84,6 +90,16 @@ impl Sockets {
         let own = self.of(extension).open.try_acquire_owned().ok()?;
         let all = Arc::clone(&self.all).try_acquire_owned().ok()?;
         Some(Room { _held: Some((own, all)) })
+    }
+
+    /// Waits until there is memory for a decoder that takes so many bytes.
+    pub(crate) async fn decoder(&self, extension: &ExtensionId, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        if !guard::is_up("http.decoders") {
+            return None;
+        }
+        let units = u32::try_from(bytes.div_ceil(UNIT).min(DECODERS / UNIT)).expect("few units");
+        // It is never closed.
+        self.of(extension).decoders.acquire_many_owned(units).await.ok()
     }
 
     /// Connections to one server that may stay open when no request uses them. Nobody counts these.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{Setup, World, hosts, ok, op, why};
@@ -110,6 +111,13 @@ async fn a_name_that_changes_its_address_leads_nowhere_inside() {
         &[&["93.184.216.34", "127.0.0.1"]],
         &[&["::ffff:127.0.0.1"]],
         &[&["64:ff9b::7f00:1"]],
+        &[&["64:ff9b::a9fe:a9fe"]],
+        &[&["2002:c0a8:101::1"]],
+        &[&["2600:1:2:3:0:5efe:a00:1"]],
+        &[&["fe80::1"]],
+        &[&["169.254.169.254"]],
+        &[&["fd00:ec2::254"]],
+        &[&["2606:4700::1111", "::ffff:10.0.0.1"]],
         &[&["0.0.0.0"]],
     ] {
         let world = world(&[], |http| {
@@ -232,40 +240,224 @@ async fn nothing_that_could_be_a_secret_goes_to_another_origin() {
     assert!(!other_seen.contains("canary") && other_seen.contains("accept: text/plain"), "{other_seen}");
 }
 
-#[tokio::test]
-async fn a_body_that_unpacks_to_too_much_is_cut_off() {
+fn gzip(bytes: &[u8]) -> Vec<u8> {
     use io::Write as _;
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    let zeros = vec![0; 1 << 20];
-    for _ in 0..64 {
-        packed.write_all(&zeros).unwrap();
-    }
-    let packed = packed.finish().unwrap();
-    assert!(packed.len() < 100_000);
-    let mut response = format!(
-        "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-        packed.len()
-    )
-    .into_bytes();
-    response.extend(packed);
-    let (bomb, _) = answers(response).await;
-    let (endless, _) = server(|mut stream, _| async move {
-        head(&mut stream).await;
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
-        while stream.write_all(b"400\r\n").await.is_ok() {
-            if stream.write_all(&[b'x'; 0x400]).await.is_err() || stream.write_all(b"\r\n").await.is_err() {
-                return;
+    packed.write_all(bytes).unwrap();
+    packed.finish().unwrap()
+}
+
+fn brotli(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    let options = brotli::enc::BrotliEncoderParams { quality: 5, ..Default::default() };
+    brotli::BrotliCompress(&mut &*bytes, &mut packed, &options).unwrap();
+    packed
+}
+
+fn coded(codings: &str, body: &[u8]) -> Vec<u8> {
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-encoding: {codings}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+    );
+    [head.as_bytes(), body].concat()
+}
+
+/// Sends this again and again, in chunks, as long as somebody reads; `sent` counts it.
+async fn endless(piece: Vec<u8>, head: &'static str) -> (u16, Arc<AtomicUsize>) {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&sent);
+    let (port, _) = server(move |mut stream, _| {
+        let (piece, sent) = (piece.clone(), Arc::clone(&counts));
+        async move {
+            self::head(&mut stream).await;
+            let _ = stream.write_all(head.as_bytes()).await;
+            while stream.write_all(&piece).await.is_ok() {
+                sent.fetch_add(piece.len(), Ordering::Relaxed);
             }
         }
     })
     .await;
-    let world = world(&[bomb, endless], |http| http.body_bytes = 1 << 20);
-    for port in [bomb, endless] {
-        assert_eq!(why(&world.run("http", json!({"url": url(port)})).await), "io:EFBIG");
-        let streamed = world.start("http", "http", json!({"url": url(port), "stream": true}), vec![]).all().await;
+    (port, sent)
+}
+
+fn chunk(bytes: &[u8]) -> Vec<u8> {
+    [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
+}
+
+#[tokio::test]
+async fn a_body_that_unpacks_to_too_much_is_cut_off() {
+    let zeros = vec![0; 64 << 20];
+    let small = [gzip(&zeros), brotli(&zeros)];
+    assert!(small.iter().all(|packed| packed.len() < 100_000));
+    let nothing = gzip(b"");
+    let (gzipped, _) = answers(coded("gzip", &small[0])).await;
+    let (brotlied, _) = answers(coded("br", &small[1])).await;
+    // What is inside is small, and what is around it is not.
+    let (around, _) = answers(coded("gzip, gzip", &gzip(&nothing.repeat(1 << 20)))).await;
+    let (in_one_another, _) = answers(coded("gzip, br, gzip", &gzip(&brotli(&small[0])))).await;
+    // Whatever comes, nothing is in it.
+    let chunked = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n";
+    let (members, sent) = endless(chunk(&nothing.repeat(50)), chunked).await;
+    let (plain, _) = endless(chunk(&[b'x'; 0x400]), "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
+    let ports = [gzipped, brotlied, around, in_one_another, members, plain];
+    let world = world(&ports, |http| http.body_bytes = 1 << 20);
+    for port in ports {
+        let request = json!({"url": url(port), "decode": true});
+        assert_eq!(why(&world.run("http", request).await), "io:EFBIG");
+        let streamed = json!({"url": url(port), "decode": true, "stream": true});
+        let streamed = world.start("http", "http", streamed, vec![]).all().await;
         assert_eq!(why(streamed.last().unwrap()), "io:EFBIG");
         let received: usize = streamed.iter().flat_map(|result| &result.bytes).map(Vec::len).sum();
         assert!(received <= 1 << 20);
+    }
+    // A member without content counts, or it would take longer to decode than it takes to send.
+    assert!(sent.load(Ordering::Relaxed) < 16 << 20);
+    // Who does not ask for it is not given what is in it.
+    let as_sent = world.run("http", json!({"url": url(gzipped)})).await;
+    assert_eq!(as_sent.bytes[0], small[0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_comes_as_it_was_sent_unless_it_is_to_be_decoded() {
+    let (port, seen) = answers(coded("gzip", &gzip(b"hello"))).await;
+    let (many, _) = answers(coded("gzip, gzip, gzip, gzip, gzip, gzip", b"")).await;
+    let (moved, moved_seen) = answers(redirect(302, &url(port))).await;
+    let world = world(&[port, many, moved], |_| {});
+    let accepted = |seen: &Seen| {
+        let request = seen.lock().unwrap().pop().unwrap();
+        let line = request.lines().find_map(|line| line.strip_prefix("accept-encoding: ").map(str::to_owned));
+        line.unwrap_or_default()
+    };
+    let as_sent = world.run("http", json!({"url": url(port)})).await;
+    assert_eq!((as_sent.bytes[0].as_slice(), accepted(&seen)), (gzip(b"hello").as_slice(), String::new()));
+    let decoded = world.run("http", json!({"url": url(moved), "decode": true})).await;
+    assert_eq!(decoded.bytes[0], b"hello");
+    let headers = decoded.output["headers"].as_array().unwrap();
+    assert!(headers.contains(&json!(["content-encoding", "gzip"])));
+    assert!(headers.contains(&json!(["content-length", gzip(b"hello").len().to_string()])));
+    assert_eq!((accepted(&moved_seen), accepted(&seen)), ("gzip, deflate".to_owned(), "gzip, deflate".to_owned()));
+    let told = json!({"url": url(port), "decode": true, "headers": {"Accept-Encoding": "x"}});
+    assert_eq!((world.run("http", told).await.bytes[0].as_slice(), accepted(&seen)), (&b"hello"[..], "x".to_owned()));
+    let synchronous = world.sync("http", "http", json!({"url": url(port), "decode": true}));
+    assert_eq!(synchronous.bytes[0], b"hello");
+    let many = |decode: bool, method: &str| json!({"url": url(many), "decode": decode, "method": method});
+    assert_eq!(why(&world.run("http", many(true, "GET")).await), "io:EPROTO");
+    ok(world.run("http", many(false, "GET")).await);
+    ok(world.run("http", many(true, "HEAD")).await);
+}
+
+/// Heads: no answer at all, however much comes, and none of it is kept.
+#[tokio::test]
+async fn a_head_that_never_ends_is_given_up() {
+    const NOTHING: &str = "";
+    let (early, _) = endless(b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n".repeat(100), NOTHING).await;
+    let (empty_lines, empty_sent) = endless(b"\r\n".repeat(1000), NOTHING).await;
+    let (lines, lines_sent) = endless(b"x-a: b\r\n".repeat(1000), "HTTP/1.1 200 OK\r\n").await;
+    let (line, line_sent) = endless(vec![b'x'; 8192], "HTTP/1.1 200 OK\r\nx-a: ").await;
+    let (name, name_sent) = endless(vec![b'x'; 8192], "HTTP/1.1 200 OK\r\n").await;
+    let (reason, reason_sent) = endless(vec![b'x'; 8192], "HTTP/1.1 200 ").await;
+    let (preface, _) = answers(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec()).await;
+    let (old, _) = answers(b"HTTP/0.9 200 OK\r\n\r\n".to_vec()).await;
+    let (mute, _) = server(|mut stream, _| async move {
+        head(&mut stream).await;
+        // It says that it is done and stays.
+        let _ = stream.shutdown().await;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let (stays, _) = server(|mut stream, _| async move {
+        head(&mut stream).await;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let ports = [early, empty_lines, lines, line, name, reason, preface, old, mute, stays];
+    let world = world(&ports, |http| {
+        http.idle_timeout = Duration::from_millis(600);
+        http.total_timeout = Duration::from_secs(2);
+    });
+    for (port, expected) in [
+        (early, "timeout:deadline"),
+        (empty_lines, "io:EPROTO"),
+        (lines, "io:EPROTO"),
+        (line, "io:EPROTO"),
+        (name, "io:EPROTO"),
+        (reason, "io:EPROTO"),
+        (preface, "io:EPROTO"),
+        (old, "io:EPROTO"),
+        (mute, "io:EPROTO"),
+        (stays, "timeout:deadline"),
+    ] {
+        let began = std::time::Instant::now();
+        let number = ports.iter().position(|at| *at == port);
+        assert_eq!(why(&world.run("http", json!({"url": url(port)})).await), expected, "{number:?}");
+        assert!(began.elapsed() < Duration::from_secs(10));
+    }
+    // What the system keeps of a connection, and what a head may be.
+    for sent in [empty_sent, lines_sent, line_sent, name_sent, reason_sent] {
+        assert!(sent.load(Ordering::Relaxed) < 16 << 20);
+    }
+}
+
+/// A head that comes byte by byte is looked at once. Twice as long a head takes twice as long, and not four times.
+#[tokio::test]
+async fn a_head_that_drips_is_read_in_passing() {
+    const LINES: usize = 300;
+    let head_of =
+        |lines: usize| [b"HTTP/1.1 204 Fine\r\n", b"x-long-name: y\r\n".repeat(lines).as_slice(), b"\r\n"].concat();
+    let (port, _) = server(move |mut stream, _| async move {
+        head(&mut stream).await;
+        let _ = stream.set_nodelay(true);
+        for byte in head_of(LINES) {
+            if stream.write_all(&[byte]).await.is_err() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let world = world(&[port], |_| {});
+    let answer = ok(world.run("http", json!({"url": url(port)})).await);
+    // More lines than a client takes by itself: Node has as many as fit into its head.
+    assert_eq!(answer["headers"].as_array().map(Vec::len), Some(LINES));
+}
+
+/// Bodies: what is said about them is not true, or never ends.
+#[tokio::test]
+async fn a_body_that_lies_about_itself_is_given_up() {
+    const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    let (extension, extension_sent) =
+        endless(vec![b'x'; 8192], "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;").await;
+    let (extensions, extensions_sent) = endless(format!("1;{}\r\na\r\n", "x".repeat(4000)).into_bytes(), CHUNKED).await;
+    let (trailer, trailer_sent) =
+        endless(vec![b'x'; 8192], "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx-a: ").await;
+    let (trailers, trailers_sent) =
+        endless(b"x-a: b\r\n".repeat(1000), "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n").await;
+    let (size, _) = endless(vec![b'0'; 8192], CHUNKED).await;
+    let says = |head: &str| answers(format!("HTTP/1.1 200 OK\r\n{head}").into_bytes());
+    let (more, _) = says("content-length: 1000000000000000\r\n\r\nabc").await;
+    let (far_more, _) = says("content-length: 99999999999999999999999\r\n\r\nabc").await;
+    let (negative, _) = says("content-length: -1\r\n\r\nabc").await;
+    let (two, _) = says("content-length: 1\r\ncontent-length: 2\r\n\r\nabc").await;
+    let (huge, _) = says("transfer-encoding: chunked\r\n\r\nfffffffffffffff\r\nabc").await;
+    let (wide, _) = says("transfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\nabc").await;
+    let (less, _) = says("content-length: 2\r\n\r\nabcdef").await;
+    let ports = [extension, extensions, trailer, trailers, size, more, far_more, negative, two, huge, wide, less];
+    let world = world(&ports, |http| {
+        http.idle_timeout = Duration::from_millis(600);
+        http.total_timeout = Duration::from_secs(5);
+    });
+    for (number, port) in ports.into_iter().enumerate() {
+        let answer = world.run("http", json!({"url": url(port)})).await;
+        match port == less {
+            // What comes after it is nobody's.
+            true => assert_eq!(answer.bytes[0], b"ab"),
+            // A number may begin with any noughts; they are read and forgotten.
+            false if port == size => assert_eq!(why(&answer), "timeout:deadline"),
+            false => assert_eq!(why(&answer), "io:EPROTO", "{number}"),
+        }
+    }
+    for sent in [extension_sent, extensions_sent, trailer_sent, trailers_sent] {
+        assert!(sent.load(Ordering::Relaxed) < 16 << 20);
     }
 }
 
@@ -326,6 +518,39 @@ async fn a_response_comes_in_pieces_as_the_server_sends_them() {
     // Only what was received makes the server go on.
     go.send(true).unwrap();
     assert_eq!(call.next().await.bytes[0], b"two");
+    assert!(!call.next().await.is_error);
+}
+
+#[tokio::test]
+async fn a_coded_response_comes_in_pieces_as_the_server_sends_them() {
+    use flate2::{Compress, Compression, FlushCompress};
+    let mut packs = Compress::new_gzip(Compression::best(), 15);
+    let mut pack = |text: &str| {
+        let mut packed = Vec::with_capacity(100);
+        packs.compress_vec(text.as_bytes(), &mut packed, FlushCompress::Sync).unwrap();
+        packed
+    };
+    let (one, two) = (pack("one"), pack("two"));
+    let (go, wait) = tokio::sync::watch::channel(false);
+    let (port, _) = server(move |mut stream, _| {
+        let (mut wait, one, two) = (wait.clone(), one.clone(), two.clone());
+        async move {
+            head(&mut stream).await;
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\nconnection: close\r\n\r\n").await;
+            let _ = stream.write_all(&one).await;
+            let _ = wait.wait_for(|go| *go).await;
+            let _ = stream.write_all(&two).await;
+        }
+    })
+    .await;
+    let world = world(&[port], |_| {});
+    let mut call = world.start("http", "http", json!({"url": url(port), "stream": true, "decode": true}), vec![]);
+    assert_eq!(call.next().await.output["status"], 200);
+    assert_eq!(call.next().await.bytes[0], b"one");
+    // Only what was received makes the server go on.
+    go.send(true).unwrap();
+    assert_eq!(call.next().await.bytes[0], b"two");
+    // It was cut off, which is an end like any other.
     assert!(!call.next().await.is_error);
 }
 

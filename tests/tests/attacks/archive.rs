@@ -47,6 +47,11 @@ pub(crate) fn content(content: &Content) -> Result<Vec<u8>, String> {
         bytes.extend_from_slice(&piece);
     }
     bytes.extend_from_slice(content.after.as_bytes());
+    for _ in 0..content.gzip {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packed.write_all(&bytes).map_err(|error| error.to_string())?;
+        bytes = packed.finish().map_err(|error| error.to_string())?;
+    }
     Ok(bytes)
 }
 

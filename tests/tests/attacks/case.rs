@@ -366,6 +366,9 @@ pub(crate) struct Content {
     pub(crate) times: usize,
     #[serde(default)]
     pub(crate) after: String,
+    /// How often all of it is packed by gzip.
+    #[serde(default)]
+    pub(crate) gzip: usize,
 }
 
 fn once() -> usize {
@@ -489,6 +492,8 @@ pub(crate) struct Reply {
     pub(crate) drip_ms: Option<u64>,
     /// Bytes in place of everything else.
     pub(crate) raw: Option<String>,
+    /// Bytes that come last, again and again.
+    pub(crate) endless: Option<String>,
 }
 
 /// What has to be in the file system.

@@ -130,7 +130,12 @@ fn file(folder: &Path, path: &str) -> Option<Vec<u8>> {
 
 fn answer(mut stream: &TcpStream, reply: &Reply) -> std::io::Result<()> {
     if let Some(raw) = &reply.raw {
-        return stream.write_all(raw.as_bytes());
+        stream.write_all(raw.as_bytes())?;
+        let endless = reply.endless.as_deref().unwrap_or_default().repeat(1000);
+        while !endless.is_empty() {
+            stream.write_all(endless.as_bytes())?;
+        }
+        return Ok(());
     }
     let mut body = reply.body.clone().into_bytes();
     if let Some(content) = &reply.content {

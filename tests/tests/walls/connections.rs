@@ -204,6 +204,42 @@ fn are_not_elsewhere(public: Public) -> bool {
     })
 }
 
+/// H08: answers whose coding asks for the most memory are decoded as far as there is some for them.
+pub(crate) fn decoders_of_one_are_limited() -> bool {
+    /// Bodies that are decoded side by side: 16 MB each for the window, 4 for the rest, of 256.
+    const DECODED: usize = 12;
+    /// The largest window, then five bytes as they are, and no end (RFC 7932, 9).
+    const BEGUN: &[u8] = b"\x0f\x02\x80hello";
+    let (listener, port) = listener();
+    let host = Host::new(&[format!("127.0.0.1:{port}")], Arc::new(SystemResolver));
+    let (answers, answered) = mpsc::channel();
+    let mut standing = Vec::new();
+    for number in 0..CALLS {
+        let url = format!("http://127.0.0.1:{port}/");
+        host.call(number, "http", json!({ "url": url, "stream": true, "decode": true }), &answers);
+        let mut stream = listener.accept().expect("a connection").0;
+        let _ = stream.read(&mut [0; 4096]);
+        stream
+            .write_all(b"HTTP/1.1 200 Fine\r\ncontent-encoding: br\r\nconnection: close\r\n\r\n")
+            .expect("it is read");
+        stream.write_all(BEGUN).expect("it is read");
+        standing.push(stream);
+    }
+    let mut decoded = 0;
+    while let Ok(result) = answered.recv_timeout(QUIET) {
+        assert!(!result.is_error, "{:?}", result.error);
+        decoded += usize::from(result.bytes.iter().any(|bytes| bytes == b"hello"));
+    }
+    // Whoever is done makes room.
+    let is_limited = decoded == DECODED;
+    drop(standing);
+    while decoded < CALLS {
+        let result = answered.recv_timeout(CEILING).expect("each is decoded in the end");
+        decoded += usize::from(result.bytes.iter().any(|bytes| bytes == b"hello"));
+    }
+    is_limited
+}
+
 /// H08: a server that pings and does not read the answers is not read from, either.
 pub(crate) fn pings_are_answered_one_by_one() -> bool {
     /// What the system keeps of a connection, both ways, at most; and far more than that.

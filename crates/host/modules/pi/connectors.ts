@@ -52,12 +52,12 @@ export interface HttpResponse {
   body: Uint8Array;
 }
 
-/** Makes one request. The body comes back as bytes. */
+/** Makes one request. The body comes back as bytes, without its content codings. */
 export async function http(request: HttpRequest): Promise<HttpResponse> {
   const { signal: _signal, timeout: _timeout, body, ...params } = request;
   const bytes: Uint8Array[] = [];
   const sent = body === undefined ? {} : { body: typeof body === "string" ? body : attach(bytes, body) };
-  const answer = await call("http", "http", { ...params, ...sent }, options(request, bytes));
+  const answer = await call("http", "http", { ...params, decode: true, ...sent }, options(request, bytes));
   return { ...answer.output, body: bytesOf(answer, answer.output.body) ?? new Uint8Array() };
 }
 

@@ -215,6 +215,14 @@ async function upload(id: string, stream: any, signal: AbortSignal): Promise<voi
 
 /** Sends a request; resolves for every HTTP status as soon as the head is there. */
 export function fetch(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
+  return exchange(input, init, true);
+}
+
+/** What every fetch says of itself, unless the caller does. */
+const USUAL: [string, string][] = [["accept", "*/*"], ["accept-language", "*"], ["sec-fetch-mode", "cors"]];
+
+/** `isFetch`: the answer comes without its content codings, and the request says what fetch says of itself. */
+export function exchange(input: string | URL | Request, init: RequestInit, isFetch: boolean): Promise<Response> {
   return new Promise((resolve, reject) => {
     const request = new Request(input, init);
     request.signal.throwIfAborted();
@@ -222,7 +230,9 @@ export function fetch(input: string | URL | Request, init: RequestInit = {}): Pr
     if (local instanceof Error) throw new TypeError("fetch failed", { cause: local });
     if (local) return resolve(Response._received({ bytes: local.bytes }, { status: 200, statusText: "OK", headers: { "content-type": local.type } }, request.url, false));
     const bytes: Uint8Array[] = [];
-    const params: Record<string, unknown> = { url: request.url, method: request.method, headers: [...request.headers], redirect: request.redirect, stream: true };
+    const headers = [...request.headers];
+    if (isFetch) headers.push(...USUAL.filter(([name]) => !request.headers.has(name)));
+    const params: Record<string, unknown> = { url: request.url, method: request.method, headers, redirect: request.redirect, decode: isFetch, stream: true };
     const content = request._send();
     const id = `upload-${(uploads += 1)}`;
     if (content && "bytes" in content) params.body = attach(bytes, content.bytes);

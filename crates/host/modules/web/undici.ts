@@ -10,7 +10,7 @@ import { EventEmitter } from "node:events";
 import { Readable } from "node:stream";
 import { notSupported } from "pi:node/errors";
 import { Blob, File, FormData } from "pi:web/blob";
-import { fetch as hostFetch, Request, Response } from "pi:web/fetch";
+import { exchange, fetch as hostFetch, Request, Response } from "pi:web/fetch";
 import type { RequestInit } from "pi:web/fetch";
 import { Headers } from "pi:web/headers";
 import { URL } from "pi:web/url";
@@ -167,13 +167,13 @@ export interface ResponseData {
   body: any;
 }
 
-/** undici's `request`: no redirects, headers as an object, a body that is a stream and reads itself. */
+/** undici's `request`: no redirects, a body as it was sent, headers as an object, a body that is a stream and reads itself. */
 export async function request(url: string | URL, options: RequestOptions = {}): Promise<ResponseData> {
   const { dispatcher: own, query, opaque, throwOnError, headers, ...init } = options;
   carried(own);
   const target = new URL(String(url));
   for (const [name, value] of Object.entries(query ?? {})) target.searchParams.append(name, String(value));
-  const response = await hostFetch(target, { redirect: "manual", ...init, headers: pairs(headers) as RequestInit["headers"] });
+  const response = await exchange(target, { redirect: "manual", ...init, headers: pairs(headers) as RequestInit["headers"] }, false);
   if (throwOnError && response.status >= 400) {
     throw Object.assign(new Error(`Response status code ${response.status}`), { name: "ResponseStatusCodeError", code: "UND_ERR_RESPONSE_STATUS_CODE", status: response.status, statusCode: response.status });
   }

@@ -28,6 +28,9 @@ class ConnectTimeoutError extends Error {
 }
 
 function wordsOf(errno: string, failure: HostcallError): Error {
+  // A body that cannot be decoded: the words are zlib's.
+  const { words, number } = failure.details;
+  if (words !== undefined) return Object.assign(new Error(words, { cause: failure }), number === undefined ? {} : { errno: number, code: errno });
   if (errno === "EREDIRECT") return new Error("unexpected redirect", { cause: failure });
   if (errno === "ETOOMANYREDIRECTS") return new Error("redirect count exceeded", { cause: failure });
   return new SocketError("other side closed", { cause: failure });

@@ -1,0 +1,300 @@
+//! Content codings of answers, as Node's `fetch` takes them.
+//!
+//! A server decides how a body is coded and how much comes of it. So a body is decoded a bounded step at a time, what each
+//! coding gives is counted (of two, the inner one may be small and the outer one the bomb), and the memory of the decoders
+//! is asked for before it is taken. A coding that is not known leaves the body as it came, and what a server cuts short
+//! simply ends, both as in Node.
+
+use brotli::enc::StandardAlloc;
+use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
+use bytes::{Buf as _, Bytes};
+use flate2::{Decompress, FlushDecompress, Status};
+use pijs_protocol::{HostcallError, guard};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue, RANGE};
+use tokio::sync::OwnedSemaphorePermit;
+
+/// Codings that one answer may have, as in Node.
+const MOST: usize = 5;
+
+/// Most output of one step.
+const PIECE: usize = 64 << 10;
+
+/// Window bits of deflate, the most there are.
+const DEFLATE_WINDOW: u8 = 15;
+
+/// What a member of gzip weighs beside its content. One without any takes twenty bytes, and a new decoder.
+const MEMBER: usize = 1 << 10;
+
+/// What a decoder of deflate takes, and one of brotli beside its window.
+const DEFLATE_BYTES: usize = 64 << 10;
+const BROTLI_BYTES: usize = 4 << 20;
+
+/// Says what `fetch` understands, unless the caller has said it.
+pub(super) fn announce(headers: &mut HeaderMap, scheme: &str) {
+    let given: Vec<&[u8]> = headers.get_all(ACCEPT_ENCODING).iter().map(HeaderValue::as_bytes).collect();
+    let value = match (headers.contains_key(RANGE), given.is_empty()) {
+        // Of a part nobody could decode anything.
+        (true, _) => {
+            let all = [given.as_slice(), &[b"identity"]].concat().join(&b", "[..]);
+            HeaderValue::from_bytes(&all).expect("values joined by a comma are a value")
+        }
+        (false, false) => return,
+        (false, true) if scheme == "https" => HeaderValue::from_static("br, gzip, deflate"),
+        (false, true) => HeaderValue::from_static("gzip, deflate"),
+    };
+    headers.insert(ACCEPT_ENCODING, value);
+}
+
+/// A body that is being decoded.
+pub(super) struct Decoding {
+    /// The outermost coding first.
+    stages: Vec<Stage>,
+    /// What came last, where nothing is decoded.
+    plain: Option<Bytes>,
+    /// Bytes that each coding may give.
+    most: usize,
+}
+
+/// What one step brought.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Some of the body.
+    Piece(Bytes),
+    /// Nothing yet, and there is more to do.
+    Went,
+    /// A decoder that takes so many bytes begins once it is given them: [`Decoding::begin`].
+    Begins(usize),
+    /// Everything that came is decoded.
+    Hungry,
+}
+
+/// Why a body cannot be decoded.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It is no such coding: Node's code, number and words.
+    Broken(String, i32, String),
+    /// It is more than may come.
+    TooMuch,
+}
+
+impl Decoding {
+    /// Of a body without codings, or one that is not to be decoded.
+    pub(super) fn none() -> Self {
+        Self { stages: Vec::new(), plain: None, most: usize::MAX }
+    }
+
+    /// Of an answer with these headers; each coding gives at most `most` bytes.
+    pub(super) fn of(headers: &HeaderMap, most: usize) -> Result<Self, HostcallError> {
+        let lists = headers.get_all(CONTENT_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let all = lists.collect::<Vec<_>>().join(",").to_ascii_lowercase();
+        let names: Vec<&str> = if all.is_empty() { Vec::new() } else { all.split(',').map(str::trim).collect() };
+        if names.len() > MOST && guard::is_up("http.codings") {
+            let words = format!("too many content-encodings in response: {}, maximum allowed is {MOST}", names.len());
+            return Err(super::io("EPROTO", &words).with("words", words));
+        }
+        let stages: Option<Vec<Stage>> = names.iter().rev().map(|name| Stage::named(name)).collect();
+        Ok(Self { stages: stages.unwrap_or_default(), plain: None, most })
+    }
+
+    /// Takes what came. Everything before it has to be decoded.
+    pub(super) fn feed(&mut self, piece: Bytes) {
+        match self.stages.first_mut() {
+            Some(stage) => stage.input = piece,
+            None => self.plain = Some(piece),
+        }
+    }
+
+    /// Gives the decoder that wants to begin its memory.
+    pub(super) fn begin(&mut self, memory: Option<OwnedSemaphorePermit>) {
+        if let Some(stage) = self.stages.iter_mut().find(|stage| stage.wants().is_some()) {
+            stage.begin(memory);
+        }
+    }
+
+    /// Decodes some more.
+    pub(super) fn step(&mut self) -> Result<Step, Failure> {
+        if let Some(piece) = self.plain.take() {
+            return Ok(Step::Piece(piece));
+        }
+        // The innermost that can go on does, so none ever holds more than a piece.
+        let Some(at) = self.stages.iter().rposition(Stage::has_work) else { return Ok(Step::Hungry) };
+        let stage = &mut self.stages[at];
+        if let Some(bytes) = stage.wants() {
+            return Ok(Step::Begins(bytes));
+        }
+        let piece = Bytes::from(stage.step()?);
+        stage.given += piece.len();
+        if stage.given > self.most && guard::is_up("http.size") {
+            return Err(Failure::TooMuch);
+        }
+        Ok(match self.stages.get_mut(at + 1) {
+            _ if piece.is_empty() => Step::Went,
+            Some(next) => {
+                next.input = piece;
+                Step::Went
+            }
+            None => Step::Piece(piece),
+        })
+    }
+}
+
+/// One coding of a body.
+struct Stage {
+    codec: Codec,
+    input: Bytes,
+    /// The last step filled its piece: there may be more without any input.
+    is_full: bool,
+    given: usize,
+    _memory: Option<OwnedSemaphorePermit>,
+}
+
+enum Codec {
+    /// Its first byte says how it goes on.
+    Named(Name),
+    Gzip(Decompress),
+    /// The end of a member; another may follow.
+    GzipEnd,
+    Deflate(Decompress),
+    Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
+    /// What follows belongs to nobody.
+    Over,
+}
+
+#[derive(Clone, Copy)]
+enum Name {
+    Gzip,
+    Deflate,
+    Brotli,
+}
+
+impl Stage {
+    fn named(name: &str) -> Option<Self> {
+        let name = match name {
+            "gzip" | "x-gzip" => Name::Gzip,
+            "deflate" => Name::Deflate,
+            "br" => Name::Brotli,
+            _ => return None,
+        };
+        Some(Self { codec: Codec::Named(name), input: Bytes::new(), is_full: false, given: 0, _memory: None })
+    }
+
+    fn has_work(&self) -> bool {
+        !self.input.is_empty() || self.is_full
+    }
+
+    /// What a decoder takes that has not begun.
+    fn wants(&self) -> Option<usize> {
+        let (Codec::Named(name), Some(first)) = (&self.codec, self.input.first()) else { return None };
+        Some(match name {
+            Name::Gzip | Name::Deflate => DEFLATE_BYTES,
+            Name::Brotli => BROTLI_BYTES + brotli_window(*first),
+        })
+    }
+
+    fn begin(&mut self, memory: Option<OwnedSemaphorePermit>) {
+        let (Codec::Named(name), Some(first)) = (&self.codec, self.input.first()) else { return };
+        self.codec = match name {
+            Name::Gzip => Codec::Gzip(Decompress::new_gzip(DEFLATE_WINDOW)),
+            // Some servers leave zlib's head and sum away. A head begins with the number of its method.
+            Name::Deflate => Codec::Deflate(Decompress::new_with_window_bits(first & 0x0f == 8, DEFLATE_WINDOW)),
+            // Strict: a window of up to a gigabyte is no coding of the web.
+            Name::Brotli => Codec::Brotli(Box::new(BrotliState::new_strict(
+                StandardAlloc::default(),
+                StandardAlloc::default(),
+                StandardAlloc::default(),
+            ))),
+        };
+        self._memory = memory;
+    }
+
+    /// One step: a piece of output at most, and of the input as much as that takes.
+    fn step(&mut self) -> Result<Vec<u8>, Failure> {
+        if matches!(self.codec, Codec::GzipEnd) {
+            // What begins with a zero is padding, and the end of all members.
+            self.codec = match self.input.first() {
+                Some(0) | None => Codec::Over,
+                Some(_) => {
+                    self.given += MEMBER;
+                    Codec::Gzip(Decompress::new_gzip(DEFLATE_WINDOW))
+                }
+            };
+        }
+        let (output, read, ended) = match &mut self.codec {
+            Codec::Named(_) | Codec::GzipEnd | Codec::Over => (Vec::new(), self.input.len(), true),
+            Codec::Gzip(state) => {
+                let done = inflate(state, &self.input)?;
+                if done.2 {
+                    self.codec = Codec::GzipEnd;
+                }
+                done
+            }
+            Codec::Deflate(state) => {
+                let done = inflate(state, &self.input)?;
+                if done.2 {
+                    self.codec = Codec::Over;
+                }
+                done
+            }
+            Codec::Brotli(state) => {
+                let done = unbrotli(state, &self.input)?;
+                if done.2 {
+                    self.codec = Codec::Over;
+                }
+                done
+            }
+        };
+        self.input.advance(read);
+        self.is_full = !ended && output.len() == PIECE;
+        // Nothing was done, and never will be.
+        if read == 0 && output.is_empty() && !ended {
+            self.input.clear();
+        }
+        Ok(output)
+    }
+}
+
+/// The window that the first byte of a brotli stream asks for (RFC 7932, 9.1), in bytes.
+fn brotli_window(first: u8) -> usize {
+    let bits = match (first & 1, (first >> 1) & 7, (first >> 4) & 7) {
+        (0, ..) => 16,
+        (_, more @ 1.., _) => 17 + more,
+        (_, _, 0) => 17,
+        // One stands for windows that are refused.
+        (_, _, less) => 8 + less,
+    };
+    1 << bits
+}
+
+/// Output, bytes that were read, and whether that was the end.
+type Done = (Vec<u8>, usize, bool);
+
+fn inflate(state: &mut Decompress, input: &[u8]) -> Result<Done, Failure> {
+    let mut output = Vec::with_capacity(PIECE);
+    let before = state.total_in();
+    let status = state.decompress_vec(input, &mut output, FlushDecompress::Sync).map_err(|error| {
+        let broken = |code: &str, number, words: &str| Failure::Broken(code.to_owned(), number, words.to_owned());
+        match error.needs_dictionary() {
+            Some(_) => broken("Z_NEED_DICT", 2, "Missing dictionary"),
+            None => broken("Z_DATA_ERROR", -3, error.message().unwrap_or("invalid data")),
+        }
+    })?;
+    let read = usize::try_from(state.total_in() - before).expect("no more than the input is read");
+    Ok((output, read, status == Status::StreamEnd))
+}
+
+fn unbrotli(
+    state: &mut BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
+    input: &[u8],
+) -> Result<Done, Failure> {
+    let mut output = vec![0; PIECE];
+    let (mut left, mut read, mut free, mut written, mut total) = (input.len(), 0, PIECE, 0, 0);
+    let result =
+        BrotliDecompressStream(&mut left, &mut read, input, &mut free, &mut written, &mut output, &mut total, state);
+    if matches!(result, BrotliResult::ResultFailure) {
+        let name = format!("{:?}", state.error_code);
+        let code = format!("ERR_{}", name.strip_prefix("BROTLI_DECODER").unwrap_or(&name));
+        return Err(Failure::Broken(code, state.error_code as i32, "Decompression failed".to_owned()));
+    }
+    output.truncate(written);
+    Ok((output, read, matches!(result, BrotliResult::ResultSuccess)))
+}
