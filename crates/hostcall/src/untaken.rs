@@ -3,7 +3,8 @@
 //! A result waits in the host's memory until its realm comes to it, and an extension decides how many there are and how
 //! large. Calls of one that has let too much pile up begin once its realm has taken some, and files are read a few at a
 //! time: nothing is refused, and an honest extension, which has no more memory than its realm, never notices. What streams
-//! (a response, a connection, a program's output) is read on once less waits: a server decides how small its pieces are.
+//! (a response, a connection, a program's output) is read on once less waits, and fewer pieces: a server decides how small
+//! they are, and the realm's timers have their turn behind all that came before.
 
 use crate::connector::CancelToken;
 use pijs_protocol::{ExtensionId, HostCall, HostResult, guard};
@@ -17,6 +18,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 /// memory at the same time, and they share their threads with everybody else.
 const SIDE_BY_SIDE: usize = 8;
 
+/// Results that wait until streams do, too. A realm comes through them within a blink.
+const PIECES: usize = 128;
+
 /// What a result takes beside what is in it.
 const RESULT: usize = 512;
 
@@ -29,6 +33,7 @@ pub(crate) struct Untaken {
 /// What waits for one extension.
 struct Pile {
     bytes: AtomicUsize,
+    results: AtomicUsize,
     eased: Notify,
     /// For what brings its result all at once.
     turns: Arc<Semaphore>,
@@ -37,7 +42,7 @@ struct Pile {
 impl Default for Pile {
     fn default() -> Self {
         let turns = Arc::new(Semaphore::new(SIDE_BY_SIDE));
-        Self { bytes: AtomicUsize::new(0), eased: Notify::new(), turns }
+        Self { bytes: AtomicUsize::new(0), results: AtomicUsize::new(0), eased: Notify::new(), turns }
     }
 }
 
@@ -50,6 +55,7 @@ pub struct Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.pile.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.pile.results.fetch_sub(1, Ordering::AcqRel);
         self.pile.eased.notify_waiters();
     }
 }
@@ -67,6 +73,7 @@ impl Untaken {
         let pile = self.of(extension);
         let bytes = result.bytes.iter().map(Vec::len).sum::<usize>() + weight(&result.output) + RESULT;
         pile.bytes.fetch_add(bytes, Ordering::AcqRel);
+        pile.results.fetch_add(1, Ordering::AcqRel);
         Held { pile, bytes }
     }
 
@@ -88,25 +95,27 @@ impl Untaken {
             },
             false => None,
         };
-        self.eased(extension, limit, cancel).await;
+        self.eased(extension, limit, usize::MAX, cancel).await;
         turn
     }
 
     /// Waits until little enough is untaken that a stream may go on, or until it is cancelled.
     pub(crate) async fn streams(&self, extension: &ExtensionId, limit: usize, cancel: &CancelToken) {
         if guard::is_up("quota.streams") {
-            self.eased(extension, limit, cancel).await;
+            self.eased(extension, limit, PIECES, cancel).await;
         }
     }
 
-    async fn eased(&self, extension: &ExtensionId, limit: usize, cancel: &CancelToken) {
+    async fn eased(&self, extension: &ExtensionId, bytes: usize, results: usize, cancel: &CancelToken) {
         let pile = self.of(extension);
         loop {
             let eased = pile.eased.notified();
             tokio::pin!(eased);
             // Before the look: what is taken between look and wait must not be missed.
             eased.as_mut().enable();
-            if pile.bytes.load(Ordering::Acquire) < limit || !guard::is_up("quota.untaken") {
+            let is_little =
+                pile.bytes.load(Ordering::Acquire) < bytes && pile.results.load(Ordering::Acquire) < results;
+            if is_little || !guard::is_up("quota.untaken") {
                 return;
             }
             tokio::select! {
@@ -141,14 +150,28 @@ mod tests {
         let (one, two) = (ExtensionId::from("path:/one"), ExtensionId::from("path:/two"));
         let (go_on, stop) = (CancelToken::new(), CancelToken::new());
         let held = untaken.hold(&one, &HostResult::ok("c".into(), json!({ "text": "y".repeat(100) })));
-        assert!(is_ready(&mut pin!(untaken.eased(&one, 1000, &go_on))));
-        assert!(is_ready(&mut pin!(untaken.eased(&two, 1, &go_on))));
-        let (mut waits, mut stopped) = (pin!(untaken.eased(&one, 100, &go_on)), pin!(untaken.eased(&one, 100, &stop)));
+        assert!(is_ready(&mut pin!(untaken.eased(&one, 1000, 2, &go_on))));
+        assert!(is_ready(&mut pin!(untaken.eased(&two, 1, 1, &go_on))));
+        let mut waits = pin!(untaken.eased(&one, 100, 2, &go_on));
+        let mut stopped = pin!(untaken.eased(&one, 100, 2, &stop));
         assert!(!is_ready(&mut waits) && !is_ready(&mut stopped));
         stop.cancel();
         assert!(!is_ready(&mut waits) && is_ready(&mut stopped));
         drop(held);
         assert!(is_ready(&mut waits));
+    }
+
+    #[test]
+    fn many_small_pieces_hold_up_streams_and_no_calls() {
+        let untaken = Untaken::default();
+        let (one, go_on) = (ExtensionId::from("path:/one"), CancelToken::new());
+        let mut held: Vec<Held> =
+            (0..PIECES).map(|_| untaken.hold(&one, &HostResult::ok("c".into(), json!({})))).collect();
+        let mut stream = pin!(untaken.streams(&one, 1 << 20, &go_on));
+        assert!(!is_ready(&mut stream));
+        assert!(is_ready(&mut pin!(untaken.eased(&one, 1 << 20, usize::MAX, &go_on))));
+        held.pop();
+        assert!(is_ready(&mut stream));
     }
 
     fn is_ready(work: &mut Pin<&mut impl Future<Output = ()>>) -> bool {

@@ -18,8 +18,10 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// What a stream's pieces may weigh until it waits, and far more than that.
-const ENOUGH: usize = 1 << 20;
+const ENOUGH: usize = 32 << 10;
 const TOO_MUCH: usize = 96 << 20;
+/// Far more pieces than a stream sends before it waits, however small they are.
+const TOO_MANY: usize = 1024;
 /// A piece's weight at least, with what the host keeps about it.
 const PIECE: usize = 512;
 
@@ -83,7 +85,7 @@ fn waits(port: u16, capability: &str, method: &str, params: Value) -> bool {
         let _ = answers.send((size, holder.hold(&extension, &result)));
     }));
     let (mut size, mut untaken) = (0, Vec::new());
-    while size <= TOO_MUCH {
+    while size <= TOO_MUCH && untaken.len() <= TOO_MANY {
         // A stream that waits says nothing.
         match answered.recv_timeout(Duration::from_secs(if size < ENOUGH { 60 } else { 5 })) {
             Ok((piece, held)) => {
@@ -94,7 +96,7 @@ fn waits(port: u16, capability: &str, method: &str, params: Value) -> bool {
         }
     }
     assert!(size >= ENOUGH, "{method}: that much may wait");
-    let waited = size <= TOO_MUCH;
+    let waited = size <= TOO_MUCH && untaken.len() <= TOO_MANY;
     // It goes on once something is taken.
     drop(untaken);
     assert!(answered.recv_timeout(Duration::from_secs(60)).is_ok(), "{method}: nothing is lost");
