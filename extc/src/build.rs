@@ -19,6 +19,7 @@ use crate::sealed::{self, Seal};
 use crate::tree::SourceTree;
 use pijs_artifact::{Artifact, Module, Verified, digest, encode};
 use pijs_protocol::artifact::{ArtifactMetadata, Verdict};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Settings of [`build`].
@@ -54,6 +55,9 @@ pub struct BuildOutput {
     pub diagnostics: Vec<Diagnostic>,
     /// Whether it came from the cache.
     pub cached: bool,
+    /// The folder that the names of the author's files are relative to: that of the package, or of a single file the
+    /// nearest one with a `package.json`.
+    pub root: PathBuf,
 }
 
 impl BuildOutput {
@@ -121,7 +125,13 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
             diagnostics.push(Diagnostic::new(Code::Cache, message).help("every start compiles again until it can"));
         }
     }
-    Ok(BuildOutput { artifact: Verified::compiled_here(artifact), bytes, diagnostics, cached: false })
+    Ok(BuildOutput {
+        artifact: Verified::compiled_here(artifact),
+        bytes,
+        diagnostics,
+        cached: false,
+        root: package.root,
+    })
 }
 
 /// What came of compiling, before the cache sees it.

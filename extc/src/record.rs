@@ -68,6 +68,8 @@ impl Record {
         for (name, file) in tree.inputs() {
             key.field(name.as_bytes());
             key.field(&file.sha256);
+            // The code of a dependency that asks where it lies says it.
+            key.field(tree.place(&file.path).unwrap_or_default().as_bytes());
         }
         for folder in &self.folders {
             key.field(tree.locate(folder)?.name.as_bytes());
@@ -101,7 +103,13 @@ pub(crate) fn lookup(
     let hit = cache.load(&key, &id(&key))?;
     let findings = &hit.artifact.artifact().metadata.findings;
     let diagnostics = findings.iter().filter_map(Diagnostic::from_finding).collect();
-    Some(BuildOutput { artifact: hit.artifact, bytes: hit.bytes, diagnostics, cached: true })
+    Some(BuildOutput {
+        artifact: hit.artifact,
+        bytes: hit.bytes,
+        diagnostics,
+        cached: true,
+        root: package.root.clone(),
+    })
 }
 
 fn settings(key: &mut crate::cache::KeyBuilder, package: &Package, options: &BuildOptions) {

@@ -16,7 +16,8 @@
 //! ```
 //!
 //! `__pi_module_location(file)` takes a file's name as `artifact.json` lists it in `inputs` (a path
-//! inside the package, `dep:NAME@VERSION/PATH` for a dependency beside it, or `""` for the package)
+//! inside the package, `dep:NAME@VERSION/PATH` for a dependency beside it, or `""` for the package), of a dependency
+//! also where it lies, seen from the package (`"../NAME/PATH"`),
 //! and returns `{url, dirname, filename, resolve(specifier), import(load)}` of the real place. `pi:runtime` defines it.
 //!
 //! What [the scan](crate::scan) says of assignments to constants, of text that grows comes to it, and of `await` in packages that use
@@ -37,20 +38,23 @@ pub(crate) enum Location {
     Filename,
 }
 
-/// The expression that stands for the location of `file`.
-pub(crate) fn location(file: &str, part: Location) -> String {
+/// The expression that stands for the location of `file`, which lies at `place` if it is not inside the package.
+pub(crate) fn location(file: &str, place: Option<&str>, part: Location) -> String {
     let member = match part {
         Location::Object => "",
         Location::Dirname => ".dirname",
         Location::Filename => ".filename",
     };
     let name = serde_json::Value::from(file);
-    format!("__pi_module_location({name}){member}")
+    match place.map(serde_json::Value::from) {
+        Some(place) => format!("__pi_module_location({name}, {place}){member}"),
+        None => format!("__pi_module_location({name}){member}"),
+    }
 }
 
 /// What stands for `import` in `import(target)` where nobody knows the target before it runs.
-pub(crate) fn computed_import(file: &str) -> String {
-    format!("{}.import((target) => import(target))", location(file, Location::Object))
+pub(crate) fn computed_import(file: &str, place: Option<&str>) -> String {
+    format!("{}.import((target) => import(target))", location(file, place, Location::Object))
 }
 
 /// Applies edits, which stand in the order of their places, and insertions; `None` where there are none.

@@ -101,6 +101,19 @@ impl SourceTree {
         })
     }
 
+    /// Where a dependency beside the package lies, seen from the package: `../NAME/lib/index.js`. That is told apart from its
+    /// name, which is the same wherever it was installed.
+    pub(crate) fn place(&self, path: &Path) -> Option<String> {
+        let (root, _) = self.root_of(path)?;
+        if root.kind == RootKind::Package {
+            return None;
+        }
+        let shared = self.package().ancestors().find(|folder| path.starts_with(folder))?;
+        let up = self.package().strip_prefix(shared).expect("an ancestor is a prefix").components().count();
+        let down = path.strip_prefix(shared).expect("it was asked");
+        Some(format!("{}{}", "../".repeat(up), portable(down)))
+    }
+
     fn root_of<'a>(&self, path: &'a Path) -> Option<(&Root, &'a Path)> {
         if path.components().any(|part| matches!(part, Component::ParentDir)) {
             return None;

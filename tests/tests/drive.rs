@@ -74,6 +74,11 @@ fn what_goes_wrong_is_an_item_and_ends_nothing() {
 }
 
 #[test]
+fn a_file_of_a_project_lies_where_it_lies() {
+    as_in_pi("own-place");
+}
+
+#[test]
 fn a_scenario_that_cannot_be_read_is_named() {
     let output = Command::new(env!("CARGO_BIN_EXE_pi-attacked"))
         .args(["ext", "drive", "no/such/scenario.json"])

@@ -20,6 +20,8 @@ pub(crate) struct Built {
     pub(crate) profile: Profile,
     pub(crate) metadata: ArtifactMetadata,
     artifact: Arc<Verified>,
+    /// The folder that the names of its files are relative to.
+    place: PathBuf,
     entries: Vec<Entry>,
 }
 
@@ -31,7 +33,13 @@ impl Built {
         let metadata = output.metadata();
         let mut profile = Profile::new(id).at(&found.root).with_inputs(metadata.inputs.keys().map(String::as_str));
         profile.artifact_id = Some(metadata.artifact.clone());
-        Ok(Self { profile, metadata, artifact: Arc::new(output.artifact), entries: wanted_entries(found) })
+        Ok(Self {
+            profile,
+            metadata,
+            artifact: Arc::new(output.artifact),
+            place: output.root,
+            entries: wanted_entries(found),
+        })
     }
 
     /// Shows each entry under the path that pi shows it under when it is named on the command line.
@@ -47,7 +55,7 @@ impl Built {
         let supplied = supplier.for_extension(&self.metadata).await?;
         let maps = SourceMaps::new(self.artifact.artifact());
         let package = Package::new(self.profile, self.artifact).with_supplied(supplied).with_positions(Rc::new(maps));
-        Ok(Package { entries: self.entries, ..package })
+        Ok(Package { entries: self.entries, place: Some(self.place), ..package })
     }
 
     /// Loads it with the grants that `granted` says, nothing asked. The entries that failed, with what they said.

@@ -270,7 +270,8 @@ impl Host {
         let extension = package.id().clone();
         let root = {
             let held = slot.cell.borrow();
-            held.caller.profile.package_root.as_deref().and_then(Path::to_str).map(str::to_owned)
+            let own = held.caller.profile.package_root.as_deref();
+            package.place.as_deref().or(own).and_then(Path::to_str).map(str::to_owned)
         };
         let mut reports = Vec::new();
         for (index, entry) in (0..).zip(&package.entries) {

@@ -7,6 +7,7 @@ use pijs_protocol::manifest::CapabilityManifest;
 use pijs_protocol::message::ErrorReport;
 use pijs_protocol::{EntryIndex, ExtensionId, Termination};
 use std::fmt;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -22,6 +23,9 @@ pub struct Package {
     pub supplied: Vec<Arc<Verified>>,
     /// Extension entries in the order they are loaded.
     pub entries: Vec<Entry>,
+    /// The folder that the artifact's names of files are relative to, where that is not the one of the profile: a file by
+    /// itself may read freely in its own folder only, whatever package it is part of.
+    pub place: Option<PathBuf>,
     /// From bundle positions to source positions.
     pub positions: Option<Rc<dyn PositionMap>>,
 }
@@ -38,7 +42,15 @@ impl Package {
             .zip(&contents.modules)
             .map(|(path, module)| Entry { module: module.specifier.clone(), path: path.clone() })
             .collect();
-        Self { profile, name: contents.metadata.name.clone(), entries, supplied: Vec::new(), positions: None, artifact }
+        Self {
+            profile,
+            name: contents.metadata.name.clone(),
+            entries,
+            supplied: Vec::new(),
+            place: None,
+            positions: None,
+            artifact,
+        }
     }
 
     /// Uses `positions` for errors.

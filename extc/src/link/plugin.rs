@@ -335,7 +335,9 @@ impl Modules {
             return Ok((text, kind));
         }
         let parsed = parse(&located.name, &text, self.tree.limits())?;
-        let scan = scan(parsed, ScanOptions { file: &located.name, dependency: located.dependency });
+        let place = self.tree.place(Path::new(path));
+        let options = ScanOptions { file: &located.name, place: place.as_deref(), dependency: located.dependency };
+        let scan = scan(parsed, options);
         let text = scan.source.to_string();
         let mut state = self.state();
         let awaits = if state.has_contexts { scan.awaits.as_slice() } else { &[] };
@@ -453,7 +455,7 @@ impl Plugin for LinkPlugin {
     async fn transform(&self, _: SharedTransformPluginContext, args: &HookTransformArgs<'_>) -> HookTransformReturn {
         if args.id == RUNTIME_MODULE_KEY {
             // `require` of a computed name starts at the package, not at a chunk that lies nowhere.
-            let code = args.code.replace("import.meta.url", &format!("{}.url", location("", Location::Object)));
+            let code = args.code.replace("import.meta.url", &format!("{}.url", location("", None, Location::Object)));
             return Ok(Some(HookTransformOutput { code: Some(code), ..Default::default() }));
         }
         let Some(located) = self.modules.tree.locate(Path::new(args.id)).filter(|_| !is_virtual(args.id)) else {

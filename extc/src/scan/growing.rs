@@ -275,7 +275,7 @@ mod tests {
     /// As the documentation writes it, without `__pi_growing.`.
     fn rewritten(source: &str) -> String {
         let parsed = parse("a.ts", source, &Limits::default()).unwrap();
-        let scan = scan(parsed, ScanOptions { file: "a.ts", dependency: false });
+        let scan = scan(parsed, ScanOptions { file: "a.ts", place: None, dependency: false });
         let Some((text, _)) = rewrite("a.ts", source, &scan.edits, &scan.insertions) else { return source.to_owned() };
         parse("a.ts", &text, &Limits::default()).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
         text.replace("__pi_growing.", "")

@@ -83,6 +83,8 @@ pub(crate) struct Edit {
 pub(crate) struct ScanOptions<'a> {
     /// Name inside the package.
     pub(crate) file: &'a str,
+    /// Where it lies, seen from the package's folder; only for what is not inside it.
+    pub(crate) place: Option<&'a str>,
     /// Third-party code: run-time code generation there is usually guarded, so it is a warning.
     pub(crate) dependency: bool,
 }

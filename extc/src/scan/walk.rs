@@ -313,8 +313,8 @@ impl Walker<'_> {
                 let at = self.at(ident.span);
                 self.findings.web_assembly(at);
             }
-            "__dirname" => self.edit(ident.span, location(self.options.file, Location::Dirname)),
-            "__filename" => self.edit(ident.span, location(self.options.file, Location::Filename)),
+            "__dirname" => self.edit(ident.span, location(self.options.file, self.options.place, Location::Dirname)),
+            "__filename" => self.edit(ident.span, location(self.options.file, self.options.place, Location::Filename)),
             _ => {}
         }
     }
@@ -442,7 +442,7 @@ impl Visit for Walker<'_> {
                 None => {
                     let at = self.at(call.span);
                     self.findings.computed("import()", at);
-                    self.edit(call.callee.span(), computed_import(self.options.file));
+                    self.edit(call.callee.span(), computed_import(self.options.file, self.options.place));
                     call.args.visit_with(self);
                 }
             },
@@ -482,12 +482,15 @@ impl Visit for Walker<'_> {
 
     fn visit_member_expr(&mut self, member: &MemberExpr) {
         if self.is_global(&member.obj, "require") && member_name(&member.prop).as_deref() == Some("resolve") {
-            self.edit(member.span, format!("{}.requireResolve", location(self.options.file, Location::Object)));
+            self.edit(
+                member.span,
+                format!("{}.requireResolve", location(self.options.file, self.options.place, Location::Object)),
+            );
             return;
         }
         if is_import_meta(&member.obj) {
             if matches!(member_name(&member.prop).as_deref(), Some("url" | "dirname" | "filename" | "resolve")) {
-                self.edit(member.obj.span(), location(self.options.file, Location::Object));
+                self.edit(member.obj.span(), location(self.options.file, self.options.place, Location::Object));
             }
             return;
         }

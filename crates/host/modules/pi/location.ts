@@ -33,10 +33,11 @@ export function setRoot(folder: string | undefined): void {
 
 /**
  * `file` is a name as `artifact.json` lists it: a path inside the package, `dep:NAME@VERSION/PATH` for a
- * dependency beside the package, or nothing for the package itself.
+ * dependency beside the package, or nothing for the package itself. `place` says where a dependency lies, seen from the
+ * package: `../NAME/PATH`.
  */
-function locate(file: string): Location {
-  const filename = absolute(file);
+function locate(file: string, place = file): Location {
+  const filename = absolute(place);
   return {
     filename,
     dirname: filename.slice(0, Math.max(filename.lastIndexOf("/"), 1)),
@@ -76,14 +77,12 @@ function locate(file: string): Location {
   };
 }
 
-function absolute(file: string): string {
-  const dependency = /^dep:((?:@[^/@]+\/)?[^/@]+)@[^/]+(\/.*)?$/.exec(file);
-  if (!dependency) return file === "" ? root : `${root === "/" ? "" : root}/${file}`;
-  const [, name, rest = ""] = dependency;
-  // An installed package lies in a `node_modules` folder, and so do its dependencies.
-  const at = root.lastIndexOf("/node_modules/");
-  const folder = at === -1 ? `${root}/node_modules` : root.slice(0, at + "/node_modules".length);
-  return `${folder}/${name}${rest}`;
+function absolute(place: string): string {
+  if (place === "") return root;
+  const parts = root.split("/").filter(Boolean);
+  let rest = place;
+  for (; rest.startsWith("../"); rest = rest.slice(3)) parts.pop();
+  return `/${[...parts, rest].join("/")}`;
 }
 
 /** The file URL of an absolute path, with Node's escapes. */
