@@ -24,6 +24,7 @@ mod helpers;
 mod offers;
 mod patches;
 mod pi;
+mod sets;
 mod throwing;
 mod umd;
 mod uses;

@@ -3,6 +3,7 @@
 use super::bindings::{Binding, Bindings, Text, export_name, member_name, property_name, text_of};
 use super::findings::Findings;
 use super::growing::{self, Growing};
+use super::sets;
 use super::uses::Uses;
 use super::{
     Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, awaits, calls, constants, helpers, offers, patches, pi,
@@ -478,6 +479,12 @@ impl Visit for Walker<'_> {
             self.uses.http.see(target.as_ref().and_then(calls::host));
         }
         new.visit_children_with(self);
+    }
+
+    fn visit_regex(&mut self, literal: &Regex) {
+        if let Some(pattern) = sets::readable(&literal.exp, &literal.flags) {
+            self.edit(literal.span, format!("/{pattern}/{}", literal.flags));
+        }
     }
 
     fn visit_member_expr(&mut self, member: &MemberExpr) {

@@ -9,6 +9,7 @@
 
 import { callSync } from "pi:engine";
 import { defineHidden } from "pi:web/lazy";
+import { readable } from "pi:web/sets";
 
 /** What the engine says, and what Node says. Where V8 names a value that the engine does not tell, the nearest words. */
 const SAME: Record<string, string> = {
@@ -287,23 +288,32 @@ function ended(source: string): string {
 const Expression = RegExp;
 const isExpression = (value: unknown): value is RegExp => value instanceof Expression;
 
+/** An expression, as it was asked for; where the engine is stricter than the language, as it understands it. */
+function made(args: [string, string?], make: (args: [string, string?]) => RegExp): RegExp {
+  try {
+    return make(args);
+  } catch (error) {
+    const [pattern, flags] = args as [unknown, unknown?];
+    if (error instanceof SyntaxError && typeof pattern === "string" && typeof flags === "string" && flags.includes("v")) {
+      try {
+        return make([readable(pattern), flags]);
+      } catch (again) {
+        throw worded(again, ...args);
+      }
+    }
+    throw worded(error, ...args);
+  }
+}
+
 /** `RegExp`, whose errors name the expression. Literals were checked when they were compiled. */
 const Worded: RegExpConstructor = new Proxy(Expression, {
   apply(target, receiver, args: [string, string?]) {
     const [pattern, flags] = args as [unknown, unknown?];
     if (flags === undefined && isExpression(pattern) && pattern.constructor === Worded) return pattern;
-    try {
-      return call(target, receiver, args);
-    } catch (error) {
-      throw worded(error, ...args);
-    }
+    return made(args, (given) => call(target, receiver, given));
   },
   construct(target, args: [string, string?], newTarget) {
-    try {
-      return Reflect.construct(target, args, newTarget === Worded ? target : newTarget);
-    } catch (error) {
-      throw worded(error, ...args);
-    }
+    return made(args, (given) => Reflect.construct(target, given, newTarget === Worded ? target : newTarget));
   },
 });
 defineHidden(Expression.prototype, { constructor: Worded });

@@ -1,0 +1,69 @@
+//! Regular expressions with the flag `v`, which the engine reads too strictly.
+//!
+//! ```text
+//! /\p{L}-\d/v   →  /\p{L}\x2d\d/v
+//! /a&&b/v       →  /a\x26&b/v
+//! ```
+//!
+//! What `v` forbids inside of a class, the engine forbids everywhere: a hyphen, a slash, two of some signs in a row. Outside of
+//! a class they are plain characters, so the first is written as its number. `pi:web/sets` does the same for the
+//! expressions that are put together at run time.
+
+use std::fmt::Write as _;
+
+/// Signs that `v` keeps for itself where two of them stand in a class.
+const DOUBLED: &str = "&!#%,:;<=>@`~";
+
+/// The expression as the engine takes it; `None` if it does so already.
+pub(super) fn readable(pattern: &str, flags: &str) -> Option<String> {
+    if !flags.contains('v') {
+        return None;
+    }
+    let mut written = String::with_capacity(pattern.len());
+    let mut depth = 0_usize;
+    let mut rest = pattern.chars().peekable();
+    while let Some(sign) = rest.next() {
+        match sign {
+            '\\' => {
+                written.push(sign);
+                written.extend(rest.next());
+                continue;
+            }
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            '-' if depth == 0 => {
+                written.push_str("\\x2d");
+                continue;
+            }
+            _ if depth == 0 && DOUBLED.contains(sign) && rest.peek() == Some(&sign) => {
+                write!(written, "\\x{:02x}", u32::from(sign)).expect("a text takes everything");
+                continue;
+            }
+            _ => {}
+        }
+        written.push(sign);
+    }
+    (written != pattern).then_some(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::readable;
+
+    #[test]
+    fn what_a_class_reserves_is_plain_outside_of_it() {
+        for (pattern, expected) in [
+            ("a-b", Some(r"a\x2db")),
+            ("a&&b", Some(r"a\x26&b")),
+            ("<<<", Some(r"\x3c\x3c<")),
+            ("[[a-z]--[b]]-c", Some(r"[[a-z]--[b]]\x2dc")),
+            (r"\[a-b", Some(r"\[a\x2db")),
+            (r"[a\]-]-", Some(r"[a\]-]\x2d")),
+            ("a&b/c", None),
+            ("[a-z&&[b]]", None),
+        ] {
+            assert_eq!(readable(pattern, "gv").as_deref(), expected, "{pattern}");
+        }
+        assert_eq!(readable("a-b", "gu"), None);
+    }
+}
