@@ -45,9 +45,10 @@ class Emitter {
   declare _events: Map<Name, Wrapped[]> | undefined;
   declare _maxListeners: number | undefined;
 
-  on(name: Name, listener: Listener): this {
-    return add(this, name, listener, false);
-  }
+  // Two names of one function each, as in Node: a class that puts one in the place of the other would call itself otherwise.
+  declare on: (name: Name, listener: Listener) => this;
+  declare off: (name: Name, listener: Listener) => this;
+
   addListener(name: Name, listener: Listener): this {
     return add(this, name, listener, false);
   }
@@ -62,7 +63,7 @@ class Emitter {
   }
 
   /** Removes the latest addition of the listener. */
-  off(name: Name, listener: Listener): this {
+  removeListener(name: Name, listener: Listener): this {
     checkFunction("listener", listener);
     const list = this._events?.get(name);
     const at = list?.findLastIndex((entry) => entry === listener || entry.listener === listener) ?? -1;
@@ -71,9 +72,6 @@ class Emitter {
     if (list.length === 0) this._events!.delete(name);
     if (this._events!.has("removeListener")) this.emit("removeListener", name, removed!.listener ?? removed);
     return this;
-  }
-  removeListener(name: Name, listener: Listener): this {
-    return this.off(name, listener);
   }
 
   removeAllListeners(name?: Name): this {
@@ -164,6 +162,7 @@ for (const name of Object.getOwnPropertyNames(Emitter)) {
     Object.defineProperty(EventEmitter, name, Object.getOwnPropertyDescriptor(Emitter, name)!);
   }
 }
+Object.assign(Emitter.prototype, { on: Emitter.prototype.addListener, off: Emitter.prototype.removeListener });
 for (const name of Object.getOwnPropertyNames(Emitter.prototype)) {
   Object.defineProperty(Emitter.prototype, name, { enumerable: name !== "constructor" });
 }

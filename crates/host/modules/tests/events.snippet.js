@@ -49,3 +49,19 @@ for (const body of [() => assert.ok(1), () => assert.equal(1, "1"), () => assert
   traced.traceCallback((done) => done(new Error("failed")), 0, { name: "fails" }, undefined, (error) => console.log("called", error.message));
   console.log(traced.unsubscribe(heard), traced.unsubscribe(heard), traced.hasSubscribers);
 }
+// Two names of one function each: a class that puts its own in the place of both (readable-stream 4) does not call itself
+{
+  const { on, addListener, off, removeListener } = EventEmitter.prototype;
+  console.log(on === addListener, off === removeListener, on.name, off.name);
+  const seen = [];
+  class Own extends EventEmitter {
+    on(name, listener) { seen.push(`on ${name}`); return EventEmitter.prototype.addListener.call(this, name, listener); }
+    removeListener(name, listener) { seen.push(`off ${name}`); return EventEmitter.prototype.removeListener.call(this, name, listener); }
+  }
+  Object.assign(Own.prototype, { addListener: Own.prototype.on, off: Own.prototype.removeListener });
+  const own = new Own();
+  const heard = () => seen.push("heard");
+  own.addListener("a", heard).once("a", heard).emit("a");
+  own.off("a", heard).emit("a");
+  console.log(seen);
+}

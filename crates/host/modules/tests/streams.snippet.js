@@ -207,3 +207,15 @@ const trace = (name, target, events) => {
   setTimeout(() => source.push("later"), 1);
   log(await new Promise((resolve) => source.once("data", resolve)), source.readableFlowing);
 }
+// A stream's two names of one function, too
+{
+  const { on, addListener, off, removeListener } = Readable.prototype;
+  log(on === addListener, off === removeListener);
+  class Own extends Readable {
+    on(name, listener) { return super.addListener(name, listener); }
+    removeListener(name, listener) { return super.off(name, listener); }
+  }
+  const own = new Own({ read() {} });
+  const heard = () => log("heard");
+  log(own.on("pause", heard).listenerCount("pause"), own.removeListener("pause", heard).listenerCount("pause"));
+}

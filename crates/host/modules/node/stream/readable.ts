@@ -480,16 +480,10 @@ define(Readable.prototype, {
     }
     return this;
   },
-  addListener(this: any, name: string | symbol, listener: (...args: any[]) => void): any {
-    return this.on(name, listener);
-  },
   removeListener(this: any, name: string | symbol, listener: (...args: any[]) => void): any {
-    Stream.prototype.off.call(this, name, listener);
+    Stream.prototype.removeListener.call(this, name, listener);
     if (name === "readable") queueTick(() => updateListening(this));
     return this;
-  },
-  off(this: any, name: string | symbol, listener: (...args: any[]) => void): any {
-    return this.removeListener(name, listener);
   },
   removeAllListeners(this: any, ...names: (string | symbol)[]): any {
     Stream.prototype.removeAllListeners.apply(this, names);
@@ -606,6 +600,7 @@ define(Readable.prototype, {
     return Boolean((this as any)._readableState?.endEmitted);
   },
 });
+define(Readable.prototype, { addListener: Readable.prototype.on, off: Readable.prototype.removeListener });
 
 async function* iterate(given: any, options: { destroyOnReturn?: boolean | undefined }): AsyncGenerator<any> {
   const stream = typeof given.read === "function" ? given : new Readable({ objectMode: true }).wrap(given);
