@@ -64,10 +64,17 @@ const lstat_ = (path: unknown, options?: { bigint?: boolean }) => requests.stat(
 const symlink_ = (target: unknown, path: unknown, _type?: unknown) => requests.symlink(target, path);
 const exists_ = (path: unknown) => requests.exists(path);
 
+const chown_ = (path: unknown, uid: unknown, gid: unknown) => requests.chown("chown", path, uid, gid);
+const lchown_ = (path: unknown, uid: unknown, gid: unknown) => requests.chown("lchown", path, uid, gid);
+
 export const accessSync = blocking(requests.access);
 export const access = called(requests.access);
 export const appendFileSync = blocking(requests.appendFile);
 export const appendFile = called(requests.appendFile);
+export const chownSync = blocking(chown_);
+export const chown = called(chown_);
+export const lchownSync = blocking(lchown_);
+export const lchown = called(lchown_);
 export const chmodSync = blocking(requests.chmod);
 export const chmod = called(requests.chmod);
 export const closeSync = blocking(requests.close);
@@ -80,6 +87,8 @@ export function cp(from: unknown, to: unknown, ...args: any[]): void {
 }
 export const fdatasyncSync = blocking(requests.fdatasync);
 export const fdatasync = called(requests.fdatasync);
+export const fchownSync = blocking(requests.fchown);
+export const fchown = called(requests.fchown);
 export const fstatSync = blocking(requests.fstat);
 export const fstat = called(requests.fstat);
 export const fchmodSync = blocking(requests.fchmod);
@@ -241,16 +250,9 @@ export function opendir(path: unknown, ...args: any[]): void {
   settle(run({ ...requests.readdir(folder, { ...args[0], withFileTypes: true }), shownAs: "opendir" }).then((entries) => new DirClass(folder, entries)), done);
 }
 
-const OWNERS = "owners of files are not for extensions to change";
 
 export const lchmod = absent("fs.lchmod", "use fs.chmod on the file itself");
 export const lchmodSync = absent("fs.lchmodSync", "use fs.chmodSync on the file itself");
-export const chown = absent("fs.chown", OWNERS);
-export const chownSync = absent("fs.chownSync", OWNERS);
-export const fchown = absent("fs.fchown", OWNERS);
-export const fchownSync = absent("fs.fchownSync", OWNERS);
-export const lchown = absent("fs.lchown", OWNERS);
-export const lchownSync = absent("fs.lchownSync", OWNERS);
 export const statfs = absent("fs.statfs", "the size of file systems is not told to extensions");
 export const statfsSync = absent("fs.statfsSync", "the size of file systems is not told to extensions");
 

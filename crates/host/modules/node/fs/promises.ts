@@ -1,7 +1,7 @@
 /** `node:fs/promises`: the promise form of every operation, and FileHandle. */
 
 import { importSync } from "pi:engine";
-import { coded, notSupported } from "pi:node/errors";
+import { coded } from "pi:node/errors";
 import { absentAsync } from "pi:node/refuse";
 import { constants as all } from "pi:node/fs/constants";
 import { copy } from "pi:node/fs/copy";
@@ -109,8 +109,8 @@ export class FileHandle extends EventEmitter {
   async utimes(atime: unknown, mtime: unknown): Promise<undefined> {
     return run(requests.futimes(this.#use("futimes"), atime, mtime));
   }
-  chown(): Promise<never> {
-    return Promise.reject(notSupported("filehandle.chown", "owners of files are not for extensions to change"));
+  async chown(uid: unknown, gid: unknown): Promise<undefined> {
+    return run(requests.fchown(this.#use("fchown"), uid, gid));
   }
   createReadStream(options?: object): any {
     return importSync("pi:node/fs/streams").streamOf("read", this, options);
@@ -178,8 +178,8 @@ export async function opendir(path: unknown, options?: { recursive?: boolean }):
 }
 
 export const statfs = absentAsync("fs.statfs", "the size of file systems is not told to extensions");
-export const chown = absentAsync("fs.chown", "owners of files are not for extensions to change");
-export const lchown = absentAsync("fs.lchown", "owners of files are not for extensions to change");
+export const chown = promised((path: unknown, uid: unknown, gid: unknown) => requests.chown("chown", path, uid, gid));
+export const lchown = promised((path: unknown, uid: unknown, gid: unknown) => requests.chown("lchown", path, uid, gid));
 export const lchmod = absentAsync("fs.lchmod", "use fs.chmod on the file itself");
 export const lutimes = promised(requests.lutimes);
 export function glob(pattern: string | string[], options?: object): AsyncGenerator<any> {

@@ -11,7 +11,7 @@ import { attach, bytesOf, call, callSync } from "pi:hostcall";
 import type { Answer } from "pi:hostcall";
 import { abortError, coded, invalidArgType, outOfRange } from "pi:node/errors";
 import { constants } from "pi:node/fs/constants";
-import { fsError } from "pi:node/fs/error";
+import { fsError, systemError } from "pi:node/fs/error";
 import { Dirent, statsFrom } from "pi:node/fs/stats";
 import type { Kind, Stats } from "pi:node/fs/stats";
 import type { Buffer as BufferType } from "node:buffer";
@@ -296,6 +296,41 @@ export function ftruncate(fd: unknown, len?: number | null): Request<undefined> 
 export function stat(op: "stat" | "lstat", path: unknown, options?: { bigint?: boolean }): Request<Stats> {
   const file = pathOf(path);
   return { op, params: { path: file }, path: file, value: (answer) => statsFrom(answer.output, options) };
+}
+
+/**
+ * Owners of files are not for extensions to change. But what writes a file anew gives it the owner that it had
+ * (`write-file-atomic`, and all that keeps settings by it): where that is its owner already there is nothing to do, and any
+ * other is answered as by a system where the user is not root.
+ */
+function keepOwner(make: Request<Stats>, op: "chown" | "fchown" | "lchown", uid: unknown, gid: unknown): Request<undefined> {
+  const wanted = { uid: idOf("uid", uid), gid: idOf("gid", gid) };
+  return {
+    ...make,
+    shownAs: op,
+    value(answer) {
+      const owner = make.value(answer) as unknown as Record<"uid" | "gid", number>;
+      const keeps = (which: "uid" | "gid") => [-1, 0xffff_ffff, owner[which]].includes(wanted[which]);
+      if (!keeps("uid") || !keeps("gid")) throw systemError("EPERM", op, make.path);
+      return undefined;
+    },
+  };
+}
+
+export function chown(op: "chown" | "lchown", path: unknown, uid: unknown, gid: unknown): Request<undefined> {
+  return keepOwner(stat(op === "chown" ? "stat" : "lstat", path), op, uid, gid);
+}
+
+export function fchown(fd: unknown, uid: unknown, gid: unknown): Request<undefined> {
+  return keepOwner(fstat(fd), "fchown", uid, gid);
+}
+
+/** The number of a user or of a group; -1 leaves what there is. */
+function idOf(name: string, id: unknown): number {
+  if (typeof id !== "number") throw invalidArgType(name, "of type number", id);
+  if (!Number.isInteger(id)) throw outOfRange(name, "an integer", id);
+  if (id < -1 || id > 0xffff_ffff) throw outOfRange(name, ">= -1 && <= 4294967295", id);
+  return id;
 }
 
 interface ReaddirOptions {

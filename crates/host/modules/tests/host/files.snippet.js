@@ -183,3 +183,16 @@ const big = "0123456789".repeat(20_000);
   const stats = fs.statSync("odd/file");
   log(Object.keys(stats), stats.mtime instanceof Date, stats.mtime.getTime() === Math.round(stats.mtimeMs), Object.keys(stats).at(-1), "atime" in stats);
 }
+// A file may be given the owner that it has, as those do who write it anew
+{
+  fs.writeFileSync("owned", "x");
+  fs.symlinkSync("owned", "owned-link");
+  const { uid, gid } = fs.statSync("owned");
+  log(fs.chownSync("owned", uid, gid), fs.lchownSync("owned-link", uid, -1), await new Promise((done) => fs.chown("owned", -1, gid, done)));
+  const handle = await open("owned");
+  log(await handle.chown(uid, gid), fs.fchownSync(handle.fd, uid, gid), await fs.promises.chown("owned", uid, gid), await fs.promises.lchown("owned-link", -1, -1));
+  await handle.close();
+  for (const wrong of [["gone", uid, gid], ["owned", "0", gid], ["owned", uid, 1.5], ["owned", -2, gid]]) {
+    try { log(fs.chownSync(...wrong)); } catch (error) { log(shape(error)); }
+  }
+}
