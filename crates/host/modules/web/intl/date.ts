@@ -11,8 +11,9 @@ export type Part = { type: string; value: string };
 
 const WEEKDAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
-/** Between a time and AM or PM: V8 keeps the plain space of older data. */
+/** Between a time and AM or PM: V8 keeps the plain space of older data, in whole texts only. */
 const SPACE = " ";
+const NARROW_SPACE = "\u202f";
 
 const DATE_STYLES: Record<string, object> = {
   full: { weekday: "long", month: "long", day: "numeric", year: "numeric" },
@@ -69,18 +70,23 @@ export class DateTimeFormat {
   }
 
   get format(): (date?: Date | number) => string {
-    return (date) => this.formatToParts(date).map((part) => part.value).join("");
+    return (date) => this.#parts(date, SPACE).map((part) => part.value).join("");
   }
   formatRange(from: Date | number, to: Date | number): string {
-    const [left, right] = [this.format(from), this.format(to)];
+    const shown = (date: Date | number) => this.formatToParts(date).map((part) => part.value).join("");
+    const [left, right] = [shown(from), shown(to)];
     return left === right ? left : `${left}\u2009–\u2009${right}`;
   }
   formatToParts(date?: Date | number): Part[] {
+    return this.#parts(date, NARROW_SPACE);
+  }
+
+  #parts(date: Date | number | undefined, space: string): Part[] {
     const given = date === undefined ? new Date() : new Date(date as number);
     if (Number.isNaN(given.getTime())) throw new RangeError("Invalid time value");
     const moment = this.#zone.wall(given);
     const day = this.#date(moment);
-    const time = this.#time(moment, given);
+    const time = this.#time(moment, given, space);
     if (day.length === 0) return time;
     if (time.length === 0) return day;
     const { dateStyle, timeStyle } = this.#styles;
@@ -154,7 +160,7 @@ export class DateTimeFormat {
     return out;
   }
 
-  #time(moment: Date, given: Date): Part[] {
+  #time(moment: Date, given: Date, space: string): Part[] {
     const { hour, minute, second, fractionalSecondDigits: fraction, timeZoneName, cycle, dayPeriod } = this.#options;
     const out: Part[] = [];
     const add = (part: Part, before: string) => {
@@ -175,7 +181,7 @@ export class DateTimeFormat {
       add({ type: "second", value: minute === undefined && hour === undefined && second !== "2-digit" ? String(value) : minute === undefined && hour === undefined ? String(value) : two(value) }, ":");
     }
     if (fraction) add({ type: "fractionalSecond", value: String(this.#read(moment, "Milliseconds")).padStart(3, "0").slice(0, fraction) }, ".");
-    if (hour !== undefined && twelve && !dayPeriod) add({ type: "dayPeriod", value: this.#order.halves[hours < 12 ? 0 : 1] }, SPACE);
+    if (hour !== undefined && twelve && !dayPeriod) add({ type: "dayPeriod", value: this.#order.halves[hours < 12 ? 0 : 1] }, space);
     if (timeZoneName !== undefined) add({ type: "timeZoneName", value: this.#zone.nameAt(given, timeZoneName) }, out.length > 0 ? " " : "");
     return out;
   }
