@@ -182,7 +182,14 @@ fn ending(text: &str, at: usize) -> Option<usize> {
         }
         end += match after.as_bytes().first()? {
             b'.' => 1,
-            b'[' => after.find(']').filter(|close| after[1..*close].bytes().all(|byte| is_part(byte.into())))? + 1,
+            b'[' => {
+                1 + match named(&after[1..]) {
+                    Some(member) => member.len() + 3,
+                    None => {
+                        after.find(']').filter(|close| after[1..*close].bytes().all(|byte| is_part(byte.into())))?
+                    }
+                }
+            }
             _ => return None,
         };
     }
@@ -192,11 +199,25 @@ fn is_part(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_' || character == '$' || character == '#'
 }
 
-/// The chain as V8 writes it: arguments left out, and names as they were before the bundle told equal ones apart.
+/// The member that a bracket just opened names by a plain string.
+fn named(rest: &str) -> Option<&str> {
+    let (name, _) = rest.strip_prefix('"')?.split_once('"')?;
+    let is_plain = !name.contains('\\') && rest[name.len() + 2..].starts_with(']');
+    is_plain.then_some(name)
+}
+
+/// The chain as V8 writes it: arguments left out, a member as a name however it is written, and names as they were before the
+/// bundle told equal ones apart.
 fn shown(chain: &str) -> String {
     let (mut shown, mut depth) = (String::new(), 0_usize);
     let mut characters = chain.chars();
     while let Some(character) = characters.next() {
+        let rest = characters.as_str();
+        if let (0, '[', Some(name)) = (depth, character, named(rest)) {
+            shown = format!("{}.{name}", original(&shown));
+            characters = rest[name.len() + 3..].chars();
+            continue;
+        }
         match character {
             '"' | '\'' | '`' => pass_over(&mut characters, character),
             '(' => {
@@ -267,6 +288,9 @@ mod tests {
             ("x = list[0].^run();", "list[0].run is not a function"),
             ("x = a?.b.^c?.(2);", "a?.b.c is not a function"),
             ("o.^list[index]();", "o.list[index] is not a function"),
+            (r#"o.^list["a b"]();"#, "o.list.a b is not a function"),
+            (r#"o.^list["a"].b["c-d"](1);"#, "o.list.a.b.c-d is not a function"),
+            (r#"o["a"](1)["b"].^c();"#, "o.a(...).b.c is not a function"),
             ("this.#own.^go();", "this.#own.go is not a function"),
             ("f(1)(2).^g()", "f(...)(...).g is not a function"),
             (r#"a.split("/)\"", '"').^b()"#, "a.split(...).b is not a function"),
@@ -289,6 +313,8 @@ mod tests {
             "throw new ^TypeError(\"not a function\");",
             "throw new errors.^OwnError(words);",
             "^super(words);",
+            r#"o.^a["\""]()"#,
+            r#"o.^a["b" + c]()"#,
         ] {
             assert_eq!(said(line), None, "{line}");
         }
