@@ -17,6 +17,8 @@ import { isTerminal, size } from "pi:node/terminals";
 import { queueTick } from "pi:web/ticks";
 import { listenWith } from "pi:web/uncaught";
 
+export { env };
+
 const NODE_VERSION: string = facts.node_version ?? "22.20.0";
 
 /** stdout and stderr: lines become log messages; an unfinished line waits for its end or the next task. */
