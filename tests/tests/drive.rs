@@ -101,6 +101,11 @@ fn errors_of_the_language_quote_the_source() {
 }
 
 #[test]
+fn models_are_listed_in_pis_order() {
+    as_in_pi("model-order");
+}
+
+#[test]
 fn default_exports_are_looked_for_where_pi_looks() {
     as_in_pi("defaults");
 }

@@ -194,13 +194,13 @@ impl Models {
         self.ready.iter().map(|ready| ready.model()).filter(move |model| model.provider == provider)
     }
 
-    /// Names of all providers: of those that came ready first, then what is known, then what extensions add.
+    /// Names of all providers, in pi's order: what is known, then those that came ready, then what extensions add.
     pub fn providers(&self) -> Vec<String> {
         let ready = self.ready.iter().map(|provider| provider.model().provider.clone());
         let known = self.known.iter().flat_map(Known::providers);
         let offered = self.offers.iter().filter(|offer| offer.config.get("models").is_some());
         let mut all: Vec<String> = Vec::new();
-        for provider in ready.chain(known).chain(offered.map(|offer| offer.name.clone())) {
+        for provider in known.chain(ready).chain(offered.map(|offer| offer.name.clone())) {
             if !all.contains(&provider) {
                 all.push(provider);
             }
@@ -225,7 +225,7 @@ impl Models {
         all
     }
 
-    /// Every model, those that came ready first.
+    /// Every model.
     pub fn all(&self) -> Vec<Model> {
         self.providers().iter().flat_map(|provider| self.of(provider)).collect()
     }

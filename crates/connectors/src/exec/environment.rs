@@ -281,6 +281,8 @@ pub(super) fn of(request: &Request, options: &ExecOptions) -> Result<BTreeMap<St
         return Ok(visible(options));
     };
     let given = given.as_object().ok_or_else(|| HostcallError::invalid("schema", "exec: `env` is not an object"))?;
+    // Given by nobody for this program: it is what the extension's own `process.env` has come to.
+    let is_own = crate::params::flag(request, "inherits")?;
     let mut env = BTreeMap::new();
     for (name, value) in given {
         let Some(value) = value.as_str().filter(|value| !value.contains('\0')) else {
@@ -301,8 +303,8 @@ pub(super) fn of(request: &Request, options: &ExecOptions) -> Result<BTreeMap<St
                 env.insert(name.clone(), value.to_owned());
                 continue;
             }
-            if value.is_empty() {
-                // Without a value it is as if it were not there.
+            if value.is_empty() || is_own {
+                // Without a value it is as if it were not there; what was not meant for this program is left out.
                 continue;
             }
             return Err(Reason::Scope.refusal("exec", "exec", &format!("environment variable {name}")));

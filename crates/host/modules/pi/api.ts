@@ -158,7 +158,7 @@ export function createApi(entry: Entry, ctx: object): object {
       // A driver that writes down what happens is told at once, in the order of the calls.
       if (facts.observesEvents === true) callSync("log", "log", { level: "debug", event: "pi.exec", message: command, data: params });
       const env = importSync("pi:node/environment").inherited();
-      if (env !== undefined) params.env = env;
+      if (env !== undefined) Object.assign(params, { env, inherits: true });
       try {
         const { output } = await call("exec", "exec", params, { signal });
         return { stdout: output.stdout ?? "", stderr: output.stderr ?? "", code: output.code ?? 0, killed: output.killed ?? false };

@@ -57,7 +57,9 @@ export function program(file: unknown, args: unknown, options: unknown): Program
 export function paramsOf({ file, args, options }: Program): Record<string, unknown> {
   const params: Record<string, unknown> = { command: file.toWellFormed(), args: args.map((text) => text.toWellFormed()) };
   if (options.cwd !== undefined && options.cwd !== null) params.cwd = pathOf(options.cwd, "options.cwd");
-  const env = options.env ?? inherited();
+  const own = options.env ? undefined : inherited();
+  if (own) params.inherits = true;
+  const env = options.env ?? own;
   if (env) params.env = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined).map(([name, value]) => [name.toWellFormed(), String(value).toWellFormed()]));
   return params;
 }
