@@ -112,13 +112,16 @@
 //!
 //! | op | params | answer |
 //! |---|---|---|
-//! | absent | `command, args?, cwd?, env?, timeout?, input?, maxBuffer?, encoding?, stream?` | `{stdout, stderr, code, killed, signal, error?}`; with `stream` first a chunk `{pid}`, then chunks `{stdout}` or `{stderr}` of bytes |
-//! | `spawn` | `command, args?, cwd?, env?, stdin?` | `{pid}`, or `{error}` when it could not be started; synchronous too |
+//! | absent | `command, args?, cwd?, env?, inherits?, timeout?, input?, maxBuffer?, encoding?, stream?` | `{stdout, stderr, code, killed, signal, error?}`; with `stream` first a chunk `{pid}`, then chunks `{stdout}` or `{stderr}` of bytes |
+//! | `spawn` | `command, args?, cwd?, env?, inherits?, stdin?` | `{pid}`, or `{error}` when it could not be started; synchronous too |
 //! | `wait` | `pid`, `timeout?`; asynchronous only, once per program | chunks `{stdout}` or `{stderr}` of bytes as they come, then `{code, signal, killed}` |
 //! | `write` | `pid, data` | `{}` when the program's input took all of it; `io` `EPIPE` when nobody reads it |
 //! | `end` | `pid` | `{}`; the program sees the end of its input |
 //! | `kill` | `pid, signal?` (`"SIGTERM"`; a name, or a number) | `{sent}`: false when it has ended; synchronous too |
 //! | `alive` | `pid` | `{error}`: null, `"EPERM"` or `"ESRCH"`, as `kill` with no signal answers for any process; nothing is sent; synchronous too |
+//!
+//! With `inherits`, `env` is what the extension's own variables have come to and was not made for this program: what steers
+//! programs is left out of it, where it is refused otherwise.
 //!
 //! `spawn` decides like a program started in one go; the other ops are about a program of the same extension and need no
 //! further decision. `stdin` is `"pipe"` (fed by `write`) or absent (empty). Output waits in the pipe until `wait` reads it, so
