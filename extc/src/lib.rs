@@ -33,6 +33,7 @@ pub mod carried;
 pub mod cli;
 mod diagnostics;
 mod emit;
+mod functions;
 mod host;
 mod imports;
 mod interface;
@@ -57,6 +58,7 @@ pub mod worker {
 pub use build::{BuildOptions, BuildOutput, CheckOptions, CheckOutput, build, check};
 pub use cache::Cache;
 pub use diagnostics::{BuildFailure, Code, Diagnostic, Place, Severity, sanitise};
+pub use functions::Functions;
 pub use host::{HostSource, compile_host_modules, host_modules};
 pub use interface::HostInterface;
 pub use limits::Limits;

@@ -101,6 +101,11 @@ fn errors_of_the_language_quote_the_source() {
 }
 
 #[test]
+fn functions_have_their_text() {
+    as_in_pi("function-texts");
+}
+
+#[test]
 fn models_are_listed_in_pis_order() {
     as_in_pi("model-order");
 }

@@ -245,7 +245,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let sessions = opening::Sessions::new(environment, &args.session).folder().to_owned();
     let door =
         Door { sessions, decided: &decided, answers: Arc::clone(&answers), at_terminal, partner: partner.as_ref() };
-    let quotes = Quotes::default();
+    let quotes = Quotes::default().with_functions(pijs_extc::Functions);
     let (dispatcher, tool_requests) = dispatcher(environment, door, &ledger, (&control, &quotes), timer.clone());
     let dispatcher = Arc::new(dispatcher);
 

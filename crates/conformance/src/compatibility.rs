@@ -101,7 +101,7 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | the built-in system prompt, what the model is told of the built-in tools, and how it is asked for summaries | pi's words, from its own package, once a start could fetch it; before that and with `PIJS_WORDS=own`, words of our own |\n\
     | `eval` and `new Function` | refused; what a dependency puts together at run time (the code of Handlebars, EJS, lodash's templates, Pug, protobuf.js) is interpreted, some 100 times slower; classes, generators and tagged templates are a `SyntaxError` there. `new Function(\"\")`, by which a library asks whether it may, stays refused |\n\
     | Ajv has each schema compiled by `new Function` | what it writes is interpreted, too (Ajv 6 to 8, its plugins, and copies of it in a bundle): the same answers and errors |\n\
-    | the source of a function is its text (`String(run)`) | the text of a built-in one: sources do not travel with what was compiled |\n\
+    | the source of a function is its text (`String(run)`) | the text it has in the bundle; of modules beyond 2 MB and of what pi supplies, that of a built-in one |\n\
     | an error of the language quotes the source (`load is not a function`, `x is not iterable`) | a call of what is none is quoted, and what is gone through in a loop; where something is taken apart (`const { a } = b`), and where the language itself calls (`[1].map(2)`), it says less (`Cannot convert undefined or null to object`, `not a function`). Most others, of `JSON.parse` and of `RegExp` too, have V8's words |\n\
     | `Intl` knows every locale | it writes American English; dates of numbers alone are ordered as in `en-CA`, `en-GB`, `de`, `fr` and `sv`, too |\n\
     | install scripts of packages | never run |\n\

@@ -82,7 +82,7 @@ pub use position::PositionMap;
 #[cfg(target_os = "linux")]
 pub use process::InProcess;
 pub use profile::{PiProfile, UnknownProfile};
-pub use quotes::Quotes;
+pub use quotes::{FindFunctions, FunctionText, Quotes};
 pub use report::{Observer, Report, ReportKind, Reports};
 pub use restart::RestartPolicy;
 pub use signal::Signal;

@@ -26,15 +26,17 @@ pub(crate) fn quoted(message: &str, source: &str, line: u32, column: u32) -> Opt
         return None;
     }
     let text = source.lines().nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
-    let at = usize::try_from(column).ok()?.checked_sub(1)?;
-    // Columns count UTF-16 units, which are bytes here.
-    if !text.is_ascii() || at >= text.len() {
-        return None;
-    }
-    let words = match quote {
-        Quote::Call => called(text, at),
-        Quote::Iteration => gone_through(text, at),
-    }?;
+    let column = usize::try_from(column).ok()?;
+    // In the first line the engine counts from 0, and says 1 for 0, too.
+    let places = [column.checked_sub(1), (line == 1).then_some(column)];
+    let words = places.into_iter().rev().flatten().find_map(|at| {
+        // Columns count UTF-16 units, which are bytes here.
+        match quote {
+            _ if !text.is_ascii() || at >= text.len() => None,
+            Quote::Call => called(text, at),
+            Quote::Iteration => gone_through(text, at),
+        }
+    })?;
     Some(format!("{before}{words}"))
 }
 
@@ -322,6 +324,14 @@ mod tests {
         assert_eq!(quoted(NOT_A_FUNCTION, "a()", 2, 1), None);
         assert_eq!(quoted(NOT_A_FUNCTION, "a()", 0, 0), None);
         assert_eq!(quoted(NOT_A_FUNCTION, "a()", 1, 9), None);
+    }
+
+    #[test]
+    fn columns_of_the_first_line_begin_with_0() {
+        let said = |line: &str, column| quoted(NOT_A_FUNCTION, line, 1, column);
+        assert_eq!(said("pi.setUp()", 3).as_deref(), Some("pi.setUp is not a function"));
+        assert_eq!(said("load()", 1).as_deref(), Some("load is not a function"));
+        assert_eq!(said("\tload()", 1).as_deref(), Some("load is not a function"));
     }
 
     #[test]

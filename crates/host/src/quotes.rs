@@ -1,6 +1,7 @@
-//! The connector of `module`: what V8 quotes of the source in an error, for an error that the extension itself catches.
+//! The connector of `module`: what an extension sees of its own source. A realm has bytecode and no text.
 //!
-//! A realm has bytecode and no text. Its hook for errors asks here, once for each place; see `pi:web/wording`.
+//! `quote`: what V8 quotes in an error that the extension itself catches; the realm's hook for errors asks, once for each place
+//! (`pi:web/wording`). `source`: the text of a function (`pi:web/functions`).
 
 use crate::quoted::quoted;
 use pijs_artifact::Verified;
@@ -8,31 +9,111 @@ use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::{ExtensionId, HostcallError};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Finds the functions in a module's text. The host has no parser; `pijs_extc::Functions` has one.
+pub trait FindFunctions: Send + Sync {
+    /// All of them, in any order; none where the text cannot be read.
+    fn functions(&self, source: &str) -> Vec<FunctionText>;
+}
+
+/// Where a function stands: byte offsets in its module's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionText {
+    /// From its beginning to its body: where the engine may say it is.
+    pub head: Range<usize>,
+    /// All of it, as `toString` gives it.
+    pub text: Range<usize>,
+}
 
 /// The texts of the packages that a host has loaded, each for its own package alone. Give a clone to
 /// [`HostBuilder::quotes`](crate::HostBuilder::quotes), and another to the dispatcher as the connector of `module`; without
 /// that, errors that are caught keep the engine's words.
 #[derive(Clone, Default)]
 pub struct Quotes {
-    artifacts: Arc<Mutex<BTreeMap<ExtensionId, Arc<Verified>>>>,
+    artifacts: Arc<Mutex<BTreeMap<ExtensionId, Text>>>,
+    finder: Option<Arc<dyn FindFunctions>>,
+}
+
+struct Text {
+    artifact: Arc<Verified>,
+    /// Functions by their module, of those that were asked about.
+    functions: BTreeMap<String, Arc<[FunctionText]>>,
 }
 
 impl Quotes {
-    /// A package is loaded, perhaps anew.
-    pub(crate) fn learn(&self, extension: &ExtensionId, artifact: &Arc<Verified>) {
-        let mut artifacts = self.artifacts.lock().unwrap_or_else(PoisonError::into_inner);
-        artifacts.insert(extension.clone(), Arc::clone(artifact));
+    /// The same with the texts of functions, which are built-in ones' otherwise.
+    #[must_use]
+    pub fn with_functions(mut self, finder: impl FindFunctions + 'static) -> Self {
+        self.finder = Some(Arc::new(finder));
+        self
     }
 
-    fn quoted(&self, extension: &ExtensionId, words: &str, place: (&str, u32, u32)) -> Option<String> {
-        let (module, line, column) = place;
-        let artifact = {
-            let artifacts = self.artifacts.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(artifacts.get(extension)?)
-        };
-        let module = artifact.artifact().modules.iter().find(|known| known.specifier == module)?;
-        quoted(words, &module.source, line, column)
+    /// A package is loaded, perhaps anew.
+    pub(crate) fn learn(&self, extension: &ExtensionId, artifact: &Arc<Verified>) {
+        let text = Text { artifact: Arc::clone(artifact), functions: BTreeMap::new() };
+        self.texts().insert(extension.clone(), text);
+    }
+
+    fn texts(&self) -> MutexGuard<'_, BTreeMap<ExtensionId, Text>> {
+        self.artifacts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn artifact(&self, extension: &ExtensionId) -> Option<Arc<Verified>> {
+        Some(Arc::clone(&self.texts().get(extension)?.artifact))
+    }
+
+    fn quoted(&self, extension: &ExtensionId, words: &str, place: Place<'_>) -> Option<String> {
+        let artifact = self.artifact(extension)?;
+        quoted(words, place.source(&artifact)?, place.line, place.column)
+    }
+
+    fn function(&self, extension: &ExtensionId, place: Place<'_>) -> Option<String> {
+        let artifact = self.artifact(extension)?;
+        let source = place.source(&artifact)?;
+        let known = self.texts().get(extension)?.functions.get(place.module).cloned();
+        let functions = known.unwrap_or_else(|| {
+            let found: Arc<[FunctionText]> =
+                self.finder.as_ref().map(|finder| finder.functions(source)).unwrap_or_default().into();
+            if let Some(text) = self.texts().get_mut(extension) {
+                text.functions.insert(place.module.to_owned(), Arc::clone(&found));
+            }
+            found
+        });
+        let at = place.offset(source)?;
+        let found = functions.iter().filter(|function| function.head.contains(&at));
+        let function = found.max_by_key(|function| function.head.start)?;
+        source.get(function.text.clone()).map(str::to_owned)
+    }
+}
+
+/// A place in a module: 1-based, columns in UTF-16 units. In the first line the engine counts columns from 0, and says 1 for 0, too.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    module: &'a str,
+    line: u32,
+    column: u32,
+}
+
+impl Place<'_> {
+    fn source<'a>(&self, artifact: &'a Verified) -> Option<&'a str> {
+        let module = artifact.artifact().modules.iter().find(|known| known.specifier == self.module)?;
+        Some(&module.source)
+    }
+
+    fn offset(&self, source: &str) -> Option<usize> {
+        let before: usize =
+            source.split_inclusive('\n').take(usize::try_from(self.line).ok()?.checked_sub(1)?).map(str::len).sum();
+        let line = source[before..].split_inclusive('\n').next()?;
+        let mut left = self.column.checked_sub(u32::from(self.line > 1))?;
+        for (at, character) in line.char_indices() {
+            if left == 0 {
+                return Some(before + at);
+            }
+            left = left.checked_sub(u32::try_from(character.len_utf16()).expect("one or two"))?;
+        }
+        None
     }
 }
 
@@ -45,14 +126,18 @@ impl Connector for Quotes {
         let member = |name: &str| request.params.get(name);
         let place = |name: &str| member(name).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
         let text = |name: &str| member(name).and_then(Value::as_str);
-        let (Some(words), Some(module), Some(line), Some(column)) =
-            (text("message"), text("module"), place("line"), place("column"))
-        else {
-            let wanted = "module: `quote` wants a message, a module, a line and a column";
-            return Err(HostcallError::invalid("schema", wanted));
+        let wants = |what: &str| HostcallError::invalid("schema", format!("module: {what} is missing"));
+        let (Some(module), Some(line), Some(column)) = (text("module"), place("line"), place("column")) else {
+            return Err(wants("a module, a line or a column"));
         };
-        let message = self.quoted(request.caller.extension(), words, (module, line, column));
-        Ok(Output::new(json!({ "message": message })))
+        let place = Place { module, line, column };
+        let extension = request.caller.extension();
+        Ok(Output::new(match text("op") {
+            Some("source") => json!({ "text": self.function(extension, place) }),
+            _ => {
+                json!({ "message": self.quoted(extension, text("message").ok_or_else(|| wants("a message"))?, place) })
+            }
+        }))
     }
 }
 

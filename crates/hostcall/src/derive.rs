@@ -140,7 +140,7 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
             ("events", Subject::None)
         }
         "module" => {
-            op_of(method, params, &["quote"])?;
+            op_of(method, params, &["quote", "source"])?;
             ("module", Subject::None)
         }
         "timer" => {

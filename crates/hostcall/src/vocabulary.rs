@@ -63,6 +63,7 @@
 //! | `events` | `op: "emit"`, `channel, data` | `{}` | `events` |
 //! | `log` | `level, message` (or `event`), `data?` | `{}` | `log` |
 //! | `module` | `op: "quote"`, `message, module, line, column` | what V8 says of an error there: `message`, or null | `module` |
+//! | | `op: "source"`, `module, line, column` | the text of the function that begins there: `text`, or null | `module` |
 //! | `timer` | `op: "sleep"`, `ms` | `{}` | `timer` |
 //!
 //! A request with `upload: ID` (a string of the caller's choice, one per request in flight) has no `body`: its body is what
@@ -145,7 +146,7 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("tools", "see and register tools"),
     ("events", "exchange events with other extensions"),
     ("log", "write to its log"),
-    ("module", "quote its own code in an error"),
+    ("module", "see the text of its own code"),
     ("timer", "wait"),
     ("verdict", "stop and retry what the model is writing"),
     ("context.modify", "change what is sent to the model"),

@@ -34,7 +34,7 @@ fn ops(method: &str) -> Vec<Option<&'static str>> {
         "ui" => with(UI_OPS, &[]),
         "tools" => with(&["list", "active"], &[]),
         "events" => with(&["emit"], &[]),
-        "module" => with(&["quote"], &[]),
+        "module" => with(&["quote", "source"], &[]),
         "timer" => with(&["sleep"], &[]),
         "tool" | "log" => vec![None],
         other => panic!("the ops of {other:?} belong into this test"),

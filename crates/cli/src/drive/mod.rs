@@ -242,7 +242,7 @@ impl Stage {
             log: Arc::new(LogConnector::new(ledger.clone(), Arc::clone(&timer))),
         };
         let exec = exec::RecordedExec { record, real: programs };
-        let quotes = Quotes::default();
+        let quotes = Quotes::default().with_functions(pijs_extc::Functions);
         let connectors = Connectors::new()
             .with("fs", files_connector)
             .with("exec", Arc::new(exec))

@@ -13,6 +13,7 @@ import { bind } from "pi:web/contexts";
 import { CustomEvent, Event, EventTarget } from "pi:web/events";
 import { defineHidden, defineLazy } from "pi:web/lazy";
 import { guarded } from "pi:web/ticks";
+import "pi:web/functions";
 import "pi:web/json";
 import "pi:web/wording";
 import { clearImmediate, clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "pi:web/timers";

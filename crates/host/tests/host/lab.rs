@@ -125,7 +125,7 @@ impl Lab {
         for method in ["exec", "session", "ui"] {
             dispatcher = dispatcher.connector(method, connector.clone());
         }
-        let quotes = Quotes::default();
+        let quotes = Quotes::default().with_functions(pijs_extc::Functions);
         dispatcher = dispatcher.connector("module", Arc::new(quotes.clone()));
         let host = Host::builder(host_modules(), Arc::new(dispatcher.build()), timer)
             .options(options)

@@ -28,6 +28,23 @@ fn each_package_is_quoted_from_its_own_text() {
 }
 
 #[test]
+fn each_package_sees_the_text_of_its_own_functions() {
+    let lab = Lab::new();
+    lab.run(async {
+        for name in ["first", "other"] {
+            let source = format!(
+                "const run = (é: string) => `{name} ${{é}}`;\nexport default () => {{\n  console.log(String(run));\n  \
+                 console.log(String(Math.max));\n}};\n"
+            );
+            let package = package_of(name, &[("same/index.ts".to_owned(), source)]);
+            lab.host.load(package).await.expect("the package loads");
+        }
+    });
+    let built_in = "function max() { [native code] }";
+    assert_eq!(lab.logs(), ["(é)=>`first ${é}`", built_in, "(é)=>`other ${é}`", built_in]);
+}
+
+#[test]
 fn a_question_without_a_place_is_refused() {
     let gate = Gate::builder(
         Policy { mode: Mode::Permissive, ..Policy::default() },
@@ -55,11 +72,18 @@ fn a_question_without_a_place_is_refused() {
         result.error.map_or(result.output, |error| error.details["reason"].clone())
     };
     assert_eq!(asked(&complete), json!({ "message": null }));
-    for name in ["message", "module", "line", "column"] {
-        for wrong in [json!(null), json!({}), json!(-1), json!(1.5), json!(1_u64 << 32)] {
-            let mut params = complete.clone();
-            params[name] = wrong;
-            assert_eq!(asked(&params), "schema", "{params}");
+    let mut source = complete.clone();
+    source["op"] = json!("source");
+    assert_eq!(asked(&source), json!({ "text": null }));
+    for (of, names) in
+        [(&complete, &["message", "module", "line", "column"][..]), (&source, &["module", "line", "column"])]
+    {
+        for name in names {
+            for wrong in [json!(null), json!({}), json!(-1), json!(1.5), json!(1_u64 << 32)] {
+                let mut params = of.clone();
+                params[name] = wrong;
+                assert_eq!(asked(&params), "schema", "{params}");
+            }
         }
     }
 }
