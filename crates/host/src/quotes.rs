@@ -36,8 +36,13 @@ pub struct Quotes {
     finder: Option<Arc<dyn FindFunctions>>,
 }
 
+/// Text of one package in which functions are looked for, in bytes: everybody waits for some 0.1 s a megabyte.
+const MOST_READ: usize = 4 << 20;
+
 struct Text {
     artifact: Arc<Verified>,
+    /// How much of it was read for functions.
+    read: usize,
     /// Functions by their module, of those that were asked about.
     functions: BTreeMap<String, Arc<[FunctionText]>>,
 }
@@ -52,7 +57,7 @@ impl Quotes {
 
     /// A package is loaded, perhaps anew.
     pub(crate) fn learn(&self, extension: &ExtensionId, artifact: &Arc<Verified>) {
-        let text = Text { artifact: Arc::clone(artifact), functions: BTreeMap::new() };
+        let text = Text { artifact: Arc::clone(artifact), read: 0, functions: BTreeMap::new() };
         self.texts().insert(extension.clone(), text);
     }
 
@@ -69,18 +74,29 @@ impl Quotes {
         quoted(words, place.source(&artifact)?, place.line, place.column)
     }
 
+    /// The functions of a module, looked for once.
+    fn functions(&self, extension: &ExtensionId, module: &str, source: &str) -> Option<Arc<[FunctionText]>> {
+        let finder = self.finder.as_ref()?;
+        {
+            let mut texts = self.texts();
+            let text = texts.get_mut(extension)?;
+            if let Some(known) = text.functions.get(module) {
+                return Some(Arc::clone(known));
+            }
+            if text.read + source.len() > MOST_READ {
+                return None;
+            }
+            text.read += source.len();
+        }
+        let found: Arc<[FunctionText]> = finder.functions(source).into();
+        self.texts().get_mut(extension)?.functions.insert(module.to_owned(), Arc::clone(&found));
+        Some(found)
+    }
+
     fn function(&self, extension: &ExtensionId, place: Place<'_>) -> Option<String> {
         let artifact = self.artifact(extension)?;
         let source = place.source(&artifact)?;
-        let known = self.texts().get(extension)?.functions.get(place.module).cloned();
-        let functions = known.unwrap_or_else(|| {
-            let found: Arc<[FunctionText]> =
-                self.finder.as_ref().map(|finder| finder.functions(source)).unwrap_or_default().into();
-            if let Some(text) = self.texts().get_mut(extension) {
-                text.functions.insert(place.module.to_owned(), Arc::clone(&found));
-            }
-            found
-        });
+        let functions = self.functions(extension, place.module, source)?;
         let at = place.offset(source)?;
         let found = functions.iter().filter(|function| function.head.contains(&at));
         let function = found.max_by_key(|function| function.head.start)?;

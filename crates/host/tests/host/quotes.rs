@@ -45,6 +45,23 @@ fn each_package_sees_the_text_of_its_own_functions() {
 }
 
 #[test]
+fn a_package_has_its_functions_looked_for_in_so_much_text() {
+    let lab = Lab::new();
+    lab.run(async {
+        // Three modules of a bit less than 2 MB: the third is more than anybody waits for.
+        let filler = "x".repeat((2 << 20) - 200);
+        let files: Vec<(String, String)> = (1..=3)
+            .map(|number| {
+                let source = format!("const text = `{filler}`;\nconst run = () => text.length;\nexport default () => console.log(String(run));\n");
+                (format!("{number}/index.ts"), source)
+            })
+            .collect();
+        lab.host.load(package_of("large", &files)).await.expect("the package loads");
+    });
+    assert_eq!(lab.logs(), ["()=>text.length", "()=>text.length", "function run() { [native code] }"]);
+}
+
+#[test]
 fn a_question_without_a_place_is_refused() {
     let gate = Gate::builder(
         Policy { mode: Mode::Permissive, ..Policy::default() },
