@@ -199,7 +199,7 @@ fn extensions_see_the_catalogue() {
     let seen: serde_json::Value = serde_json::from_str(&seen).expect("JSON");
     assert_eq!(
         seen,
-        json!({"early": "Claude Opus 4.8", "here": "openai-responses", "all": true, "usable": ["script", "groq"],
+        json!({"early": "Claude Opus 4.8", "here": "openai-responses", "all": true, "usable": ["groq", "script"],
             "of": true, "providers": true, "none": null,
             "status": {"configured": true, "source": "environment", "label": "GROQ_API_KEY"}})
     );

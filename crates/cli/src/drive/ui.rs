@@ -254,7 +254,10 @@ impl UiPort for RecordedUi {
         let get = |key: &str| params.get(key).cloned().unwrap_or_default();
         match call.op {
             UiOp::Select => return Ok(self.dialog("select", vec![get("title"), get("options")], params)),
-            UiOp::Confirm => return Ok(self.dialog("confirm", vec![get("title"), get("message")], params)),
+            UiOp::Confirm => {
+                let args = std::iter::once(get("title")).chain(params.get("message").cloned()).collect();
+                return Ok(self.dialog("confirm", args, params));
+            }
             UiOp::Input => return Ok(self.dialog("input", vec![get("title"), get("placeholder")], params)),
             UiOp::Editor => return Ok(self.dialog("editor", vec![get("title"), get("prefill")], params)),
             UiOp::SetWidget => return Ok(self.place(caller, "setWidget", vec![get("key")], params)),
