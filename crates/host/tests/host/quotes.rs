@@ -1,4 +1,4 @@
-//! Errors that an extension catches quote its own source.
+//! What an extension sees of its own source: in errors that it catches, and of functions.
 
 use crate::lab::{JumpingTimer, Lab, package_of};
 use pijs_host::Quotes;
@@ -10,38 +10,39 @@ use pijs_tick::VirtualClock;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-#[test]
-fn each_package_is_quoted_from_its_own_text() {
+/// What two packages log that have their own text in the same module, at the same places.
+fn logged_by_two(source: impl Fn(&str) -> String) -> Vec<String> {
     let lab = Lab::new();
     lab.run(async {
-        // The same module, and the same place in it.
         for name in ["first", "other"] {
-            let source = format!(
-                "export default function () {{\n  const {name}: any = {{}};\n  try {{\n    {name}.run();\n  \
-                 }} catch (error) {{\n    console.log((error as Error).message);\n  }}\n}}\n"
-            );
-            let package = package_of(name, &[("same/index.ts".to_owned(), source)]);
+            let package = package_of(name, &[("same/index.ts".to_owned(), source(name))]);
             lab.host.load(package).await.expect("the package loads");
         }
     });
-    assert_eq!(lab.logs(), ["first.run is not a function", "other.run is not a function"]);
+    lab.logs()
+}
+
+#[test]
+fn each_package_is_quoted_from_its_own_text() {
+    let logged = logged_by_two(|name| {
+        format!(
+            "export default function () {{\n  const {name}: any = {{}};\n  try {{\n    {name}.run();\n  \
+             }} catch (error) {{\n    console.log((error as Error).message);\n  }}\n}}\n"
+        )
+    });
+    assert_eq!(logged, ["first.run is not a function", "other.run is not a function"]);
 }
 
 #[test]
 fn each_package_sees_the_text_of_its_own_functions() {
-    let lab = Lab::new();
-    lab.run(async {
-        for name in ["first", "other"] {
-            let source = format!(
-                "const run = (é: string) => `{name} ${{é}}`;\nexport default () => {{\n  console.log(String(run));\n  \
-                 console.log(String(Math.max));\n}};\n"
-            );
-            let package = package_of(name, &[("same/index.ts".to_owned(), source)]);
-            lab.host.load(package).await.expect("the package loads");
-        }
+    let logged = logged_by_two(|name| {
+        format!(
+            "const run = (é: string) => `{name} ${{é}}`;\nexport default () => {{\n  console.log(String(run));\n  \
+             console.log(String(Math.max));\n}};\n"
+        )
     });
     let built_in = "function max() { [native code] }";
-    assert_eq!(lab.logs(), ["(é)=>`first ${é}`", built_in, "(é)=>`other ${é}`", built_in]);
+    assert_eq!(logged, ["(é)=>`first ${é}`", built_in, "(é)=>`other ${é}`", built_in]);
 }
 
 #[test]
