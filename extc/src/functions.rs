@@ -99,11 +99,12 @@ impl Visit for Finder<'_> {
         method.visit_children_with(self);
     }
 
-    /// A class is the function of its constructor, and stands where that stands.
+    /// A class is the function of its constructor, and stands where that stands; without one, where the class ends.
     fn visit_class(&mut self, class: &Class) {
         let text = self.range(class.span);
         let members = class.body.first().map_or(text.end, |member| self.range(member.span()).start);
         self.found.push(FunctionText { head: text.start..members, text: text.clone() });
+        self.found.push(FunctionText { head: text.end - 1..text.end, text: text.clone() });
         for member in &class.body {
             if let ClassMember::Constructor(Constructor { span, body: Some(body), .. }) = member {
                 let head = self.range(*span).start..self.range(body.span()).start;
@@ -153,6 +154,9 @@ mod tests {
             ("class K { a = 1; ^constructor(q) { this.q = q; } }", "class K { a = 1; constructor(q) { this.q = q; } }"),
             ("x = ^class extends B { m() {} };", "class extends B { m() {} }"),
             ("^class K {}", "class K {}"),
+            ("class K ^{}", "class K {}"),
+            ("class K { m() {} ^}", "class K { m() {} }"),
+            ("x = class { static s() {} ^};", "class { static s() {} }"),
         ] {
             assert_eq!(text_at(marked).as_deref(), Some(text), "{marked}");
         }
