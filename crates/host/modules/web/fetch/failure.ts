@@ -31,6 +31,8 @@ function wordsOf(errno: string, failure: HostcallError): Error {
   // A body that cannot be decoded: the words are zlib's.
   const { words, number } = failure.details;
   if (words !== undefined) return Object.assign(new Error(words, { cause: failure }), number === undefined ? {} : { errno: number, code: errno });
+  // Our own bound: it says of which size.
+  if (errno === "EFBIG") return failure;
   if (errno === "EREDIRECT") return new Error("unexpected redirect", { cause: failure });
   if (errno === "ETOOMANYREDIRECTS") return new Error("redirect count exceeded", { cause: failure });
   return new SocketError("other side closed", { cause: failure });
