@@ -35,6 +35,8 @@ mod natives;
 mod panics;
 mod realm;
 mod rejections;
+#[cfg(unix)]
+mod removals;
 mod runtime_exports;
 mod shared;
 mod stack;
@@ -51,4 +53,6 @@ pub use inherited::{Forked, close_inherited_files, fork_for_parent, map_sealed_m
 pub use limits::Interrupter;
 pub use loader::FACADE_PREFIX;
 pub use realm::EngineRealm;
+#[cfg(unix)]
+pub use removals::{MayRemove, ask_before_sqlite_removes};
 pub use shared::SyncHost;

@@ -10,6 +10,8 @@
 //!
 //! A name that leads elsewhere by then leads nowhere. Journals are the rest: who moves the folder away and puts a link to
 //! a folder inside of it in its place has a file of the name `DATABASE-journal`, `-wal` or `-shm` made or removed there.
+//!
+//! Nothing else is removed, whatever a journal says ([`may_remove`]).
 
 use super::statement::plain;
 use crate::fs::FsConnector;
@@ -18,12 +20,36 @@ use pijs_hostcall::derive::OpenFlags;
 use pijs_hostcall::{Access, Reason, Request};
 use pijs_protocol::{HostcallError, guard};
 use rusqlite::{Connection, OpenFlags as How};
+use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Files that SQLite has beside a database that it writes to.
 const JOURNALS: [&str; 3] = ["-journal", "-wal", "-shm"];
+
+/// What names of files begin with that SQLite makes for itself and removes at once.
+const TEMPORARY: &str = "etilqs_";
+
+thread_local! {
+    /// The journals of the database of this thread.
+    static OWN: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whether SQLite may remove a file in this thread. A journal can name another file as that of a transaction of several
+/// databases, and SQLite removes it with the journal; an extension has no such transactions.
+fn may_remove(path: &Path) -> bool {
+    let is_own = || OWN.try_with(|own| own.borrow().iter().any(|journal| journal == path)).unwrap_or(false);
+    let is_temporary = || path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(TEMPORARY));
+    is_own() || is_temporary() || !guard::is_up("sqlite.removes")
+}
+
+/// What stands before the first database: nothing is removed that was not asked about.
+pub(super) fn begin() -> Result<(), HostcallError> {
+    #[cfg(unix)]
+    pijs_engine::ask_before_sqlite_removes(may_remove).then_some(()).ok_or_else(cannot_open)?;
+    Ok(())
+}
 
 /// One file that the permit agreed to.
 pub(super) struct Place {
@@ -50,12 +76,8 @@ impl Place {
         request.permit.path(access, &named).map_err(denied)?;
         let found = files.find(&request.permit, &named, access, path)?;
         let Some(name) = &found.name else { return Err(cannot_open()) };
-        let beside = |suffix: &&str| {
-            let mut name = found.real.clone().into_os_string();
-            name.push(suffix);
-            request.permit.path(Access::Write, Path::new(&name))
-        };
-        let journals = JOURNALS.iter().try_for_each(beside);
+        let beside = journals_of(&found.real);
+        let journals = beside.iter().try_for_each(|journal| request.permit.path(Access::Write, journal));
         if !read_only && guard::is_up("sqlite.place") {
             journals.map_err(denied)?;
         }
@@ -97,6 +119,8 @@ impl Place {
 
     /// Leaves this thread the database at `place` with its journals; without one, nothing.
     pub(super) fn confine(place: Option<Self>) -> Result<(), HostcallError> {
+        let own = place.as_ref().filter(|place| place.journals).map(|place| journals_of(&place.real));
+        OWN.set(own.unwrap_or_default());
         #[cfg(target_os = "linux")]
         {
             let rules = place.as_ref().map(|place| {
@@ -111,6 +135,16 @@ impl Place {
             Ok(())
         }
     }
+}
+
+/// Whole names of the journals of a database.
+fn journals_of(real: &Path) -> Vec<PathBuf> {
+    let beside = |suffix| {
+        let mut name = real.as_os_str().to_owned();
+        name.push(suffix);
+        name.into()
+    };
+    JOURNALS.into_iter().map(beside).collect()
 }
 
 /// Whether a regular file is there, if need be a new one.

@@ -100,12 +100,16 @@ fn authorize(context: AuthContext<'_>) -> Authorization {
         // `VACUUM` attaches a temporary database without a name.
         AuthAction::Attach { filename: "" | ":memory:" } => Authorization::Allow,
         AuthAction::Attach { .. } => Authorization::Deny,
+        // A file whose name is no literal is attached without a name here.
+        AuthAction::Unknown { .. } if guard::is_up("sqlite.attach") => Authorization::Deny,
         AuthAction::Pragma { pragma_name, pragma_value } => match pragma_name.to_ascii_lowercase().as_str() {
             // They hold for every database of the process.
             "hard_heap_limit" | "soft_heap_limit" if pragma_value.is_some() && guard::is_up("sqlite.process") => {
                 Authorization::Deny
             }
-            "temp_store_directory" | "data_store_directory" | "mmap_size" | "temp_store" if pragma_value.is_some() => {
+            "temp_store_directory" | "data_store_directory" | "lock_proxy_file" | "mmap_size" | "temp_store"
+                if pragma_value.is_some() =>
+            {
                 Authorization::Deny
             }
             _ => Authorization::Allow,

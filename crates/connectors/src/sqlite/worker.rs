@@ -4,7 +4,7 @@
 //! that has not answered by then is inside of a function that SQLite cannot interrupt, and ends when that function does.
 
 use super::limit;
-use super::place::Place;
+use super::place::{self, Place};
 use super::statement::{guarded, kept, perform, plain};
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::{Output, Request};
@@ -113,6 +113,7 @@ fn broken() -> HostcallError {
 }
 
 fn open(place: Option<Place>, request: &Request) -> Result<Connection, HostcallError> {
+    place::begin()?;
     let database = match &place {
         Some(place) => place.open()?,
         None => Connection::open_in_memory().map_err(|error| plain(&error))?,
