@@ -227,3 +227,8 @@ fn texts_that_were_cut_within_a_character_are_taken_everywhere() {
 fn handlers_see_content_as_the_tool_gave_it_and_may_make_a_list_of_it() {
     as_in_pi("mended");
 }
+
+#[test]
+fn a_component_and_what_it_asks_and_begins_take_turns_as_in_pi() {
+    as_in_pi("component-asks");
+}

@@ -34,6 +34,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Turns of one run of a person's session: far more than any honest piece of work takes.
+pub const MOST_TURNS: u32 = 10_000;
+
 /// What an agent is made with.
 #[derive(Clone)]
 pub struct AgentOptions {
@@ -53,7 +56,7 @@ pub struct AgentOptions {
     pub caps: VerdictCaps,
     /// Limits of what extensions ask models by themselves.
     pub asks: AskLimits,
-    /// Turns of one run.
+    /// Turns of one run; [`MOST_TURNS`] in a session of a person.
     pub max_turns: u32,
     /// What the built-in tools work on.
     pub system: Arc<dyn ToolSystem>,

@@ -87,7 +87,7 @@ mod testing;
 
 pub use accounts::Account;
 pub use actions::{NavigateOptions, Navigation};
-pub use agent::{Agent, AgentError, AgentOptions, Ending, InputSource, Outcome};
+pub use agent::{Agent, AgentError, AgentOptions, Ending, InputSource, MOST_TURNS, Outcome};
 pub use ambient::{Ambient, Clock, Randomness, Sleeper, Wait, iso};
 pub use asked::AskLimits;
 pub use control::{AgentControl, ControlError, DeliverAs, Pending, UiPrompt, VERDICT_TYPE};

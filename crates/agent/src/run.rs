@@ -24,8 +24,9 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Loops of one run; more is a handler that never lets it end.
-const MAX_LOOPS: u32 = 100;
+/// Loops of one run, each a reply with what it called. Extensions continue a run for hours on purpose; more than this is one
+/// that never lets it end.
+const MAX_LOOPS: u32 = 10_000;
 
 /// A run in progress.
 pub(crate) struct Run {

@@ -32,8 +32,8 @@ use pijs_agent::settings::Settings;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
 use pijs_agent::{
-    Agent, AgentControl, AgentError, AgentOptions, Ambient, AskLimits, ControlError, Extensions, FrontEnd, NoFrontEnd,
-    StateSink,
+    Agent, AgentControl, AgentError, AgentOptions, Ambient, AskLimits, ControlError, Extensions, FrontEnd, MOST_TURNS,
+    NoFrontEnd, StateSink,
 };
 use pijs_connectors::exec::{self, ExecConnector, ExecOptions, OwnShell};
 use pijs_connectors::fs::FsConnector;
@@ -331,7 +331,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
             has_ui: loaded.has_ui,
             caps: Default::default(),
             asks,
-            max_turns: 100,
+            max_turns: MOST_TURNS,
             system: Arc::new(
                 OsToolSystem::new(
                     ambient.clone(),

@@ -27,6 +27,7 @@ mod clock;
 mod exec;
 mod files;
 mod granted;
+mod keys;
 mod model;
 mod observe;
 mod render;
@@ -63,7 +64,7 @@ use pijs_agent::settings::Settings;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::HostTools;
 use pijs_agent::words::Words;
-use pijs_agent::{Agent, AgentControl, AgentOptions, Ambient, StateSink};
+use pijs_agent::{Agent, AgentControl, AgentOptions, Ambient, MOST_TURNS, StateSink};
 use pijs_connectors::Connectors;
 use pijs_connectors::exec::{ExecConnector, ExecOptions, OwnShell};
 use pijs_connectors::fs::FsConnector;
@@ -89,6 +90,7 @@ use ui::{KeyWork, RecordedUi};
 
 /// Everything of one run.
 struct Driver {
+    keys: keys::Keys,
     scenario: Scenario,
     fill: Fill,
     trace: Trace,
@@ -215,7 +217,9 @@ impl Stage {
         control.set_known(Known::new(ModelsJson::default(), Arc::new(no_keys)));
 
         let answers = scenario.ui.answers.iter().map(|answer| fill.map(answer)).collect();
-        let (recorded, key_work) = RecordedUi::new(&scenario.ui, answers, trace.clone(), Arc::new(state.clone()));
+        let first_keys = keys::Keys::default();
+        let (recorded, key_work) =
+            RecordedUi::new(&scenario.ui, answers, trace.clone(), Arc::new(state.clone()), first_keys.clone());
         let recorded = (scenario.ui.mode != UiMode::None).then(|| Arc::new(recorded));
         let ui: Arc<dyn UiPort> = match &recorded {
             Some(recorded) => Arc::new(Announced::new(recorded.clone(), control.clone())),
@@ -257,7 +261,11 @@ impl Stage {
             .with("module", Arc::new(quotes.clone()))
             .ui(ui)
             .events(Arc::new(Bus(trace.clone())))
-            .session(Arc::new(control.clone()));
+            .session(Arc::new(keys::SessionAfterKeys {
+                session: control.clone(),
+                keys: first_keys.clone(),
+                patience: scenario.quiet(),
+            }));
         let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &surroundings.temp);
         let kept = session::file::directory(&dirs.agent_dir, &dirs.cwd);
         let gate = Gate::builder(Policy::default(), places).sessions(kept, Arc::new(control.clone())).build();
@@ -306,7 +314,7 @@ impl Stage {
                 has_ui: recorded.is_some(),
                 caps: Default::default(),
                 asks: Default::default(),
-                max_turns: 100,
+                max_turns: MOST_TURNS,
                 system: Arc::new(
                     OsToolSystem::new(
                         Ambient::system(),
@@ -338,6 +346,7 @@ impl Stage {
             shutdowns.record("shutdown_requested", json!({}));
         });
         let driver = Rc::new(Driver {
+            keys: first_keys,
             scenario,
             fill,
             trace,

@@ -306,7 +306,7 @@ impl Driver {
 
     /// Presses the keys that are scripted for a custom component, then closes it where that is asked for.
     pub(super) async fn press_keys(&self, work: KeyWork) {
-        let KeyWork { extension, component, item, answer, close } = work;
+        let KeyWork { extension, component, item, answer, close, gone, mut first_key } = work;
         let component = u32::try_from(component).unwrap_or(u32::MAX);
         let ask = async |request: Value| {
             let outcome = self.host.call_back(&extension, EntryIndex(0), Handle(component), vec![request]).await;
@@ -323,13 +323,19 @@ impl Driver {
                 if is_closed {
                     break;
                 }
+                let was_idle = self.control.is_idle();
                 is_closed = ask(json!({"type": "input", "data": data})).await["closed"] == Value::Bool(true);
+                drop(first_key.take());
+                if !is_closed {
+                    self.after_key(was_idle).await;
+                }
             }
+            // It may have closed itself meanwhile.
+            is_closed |= gone.is_cancelled();
             let shown = match is_closed {
                 true => "<closed>".into(),
                 false => {
                     let drawn = ask(json!({"type": "render", "width": self.scenario.width()})).await;
-                    is_closed |= drawn["closed"] == Value::Bool(true);
                     shown_lines(&drawn["lines"])
                 }
             };

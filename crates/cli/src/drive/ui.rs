@@ -1,6 +1,7 @@
 //! The user interface of a scenario: everything is recorded, dialogs are answered from the script, and in
 //! mode `tui` components are drawn at the given width.
 
+use super::keys::{Keys, Open};
 use super::scenario::{Ui, UiMode};
 use super::trace::{ItemIndex, Trace};
 use crate::normalise::without_escapes;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// The recording user interface.
 pub(super) struct RecordedUi {
@@ -21,6 +23,7 @@ pub(super) struct RecordedUi {
     trace: Trace,
     state: Arc<dyn StateSink>,
     keys: mpsc::UnboundedSender<KeyWork>,
+    first_keys: Keys,
     inner: Mutex<Inner>,
 }
 
@@ -50,6 +53,10 @@ struct Custom {
     /// Taken by the realm's `answer` call.
     outcome: Option<oneshot::Receiver<Option<Value>>>,
     close: Option<oneshot::Sender<Option<Value>>>,
+    /// Fires when it is closed.
+    gone: DropGuard,
+    /// Where keys are scripted.
+    first_key: Option<Open>,
 }
 
 /// A custom component is there: keys are to be sent, then it may have to be closed.
@@ -59,6 +66,9 @@ pub(super) struct KeyWork {
     pub(super) item: ItemIndex,
     pub(super) answer: Option<Map<String, Value>>,
     pub(super) close: oneshot::Sender<Option<Value>>,
+    /// Fires when it has closed itself.
+    pub(super) gone: CancellationToken,
+    pub(super) first_key: Option<Open>,
 }
 
 impl RecordedUi {
@@ -68,6 +78,7 @@ impl RecordedUi {
         answers: Vec<Map<String, Value>>,
         trace: Trace,
         state: Arc<dyn StateSink>,
+        first_keys: Keys,
     ) -> (Self, mpsc::UnboundedReceiver<KeyWork>) {
         let (keys, work) = mpsc::unbounded_channel();
         let inner = Inner {
@@ -78,7 +89,7 @@ impl RecordedUi {
             components: BTreeMap::new(),
         };
         let inner = Mutex::new(inner);
-        (Self { mode: ui.mode, real_timeouts: ui.real_timeouts, trace, state, keys, inner }, work)
+        (Self { mode: ui.mode, real_timeouts: ui.real_timeouts, trace, state, keys, first_keys, inner }, work)
     }
 
     /// Scripted answers that nobody asked for.
@@ -166,7 +177,17 @@ impl RecordedUi {
             return json!({});
         };
         let (close, outcome) = oneshot::channel();
-        let custom = Custom { answer, outcome: Some(outcome), close: Some(close) };
+        let has_keys = |answer: &Map<String, Value>| {
+            answer.get("keys").and_then(Value::as_array).is_some_and(|keys| !keys.is_empty())
+        };
+        let first_key = answer.as_ref().is_some_and(has_keys).then(|| self.first_keys.expect());
+        let custom = Custom {
+            answer,
+            outcome: Some(outcome),
+            close: Some(close),
+            gone: CancellationToken::new().drop_guard(),
+            first_key,
+        };
         let placed = Placed { item, custom: Some(custom) };
         self.lock().components.insert((caller.extension().clone(), component), placed);
         json!({"draws": true})
@@ -182,10 +203,13 @@ impl RecordedUi {
             None => self.trace.set(placed.item, "render", shown_lines(params.get("lines").unwrap_or(&Value::Null))),
         }
         let custom = placed.custom.as_mut();
-        if let Some((close, answer)) = custom.and_then(|custom| Some((custom.close.take()?, custom.answer.take()))) {
+        let taken = custom.and_then(|custom| {
+            Some((custom.close.take()?, custom.answer.take(), custom.first_key.take(), custom.gone.token().clone()))
+        });
+        if let Some((close, answer, first_key, gone)) = taken {
             let extension = caller.extension().clone();
             // A driver that is gone presses no more keys.
-            let _ = self.keys.send(KeyWork { extension, component, item: placed.item, answer, close });
+            let _ = self.keys.send(KeyWork { extension, component, item: placed.item, answer, close, gone, first_key });
         }
     }
 
