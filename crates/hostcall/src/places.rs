@@ -4,13 +4,14 @@
 //! to mean is the file connector's business, which walks by handle and asks again about the
 //! place it really arrived at.
 
+mod own_data;
 mod tables;
 
 use crate::derive::{Access, PathForm, PathUse};
 use pijs_protocol::HostcallError;
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
-use tables::{AGENT_FOLDER, ANYWHERE, HOME, PI_FOLDER, SYSTEM};
+use tables::{AGENT_FOLDER, ANYWHERE, EXTENSIONS, HOME, PI_FOLDER, SYSTEM};
 
 /// The script of which extensions are told that pi runs it, as in the pi that is one program. Nothing lies there, and
 /// nobody is asked about those who look.
@@ -130,6 +131,23 @@ impl Places {
         found
     }
 
+    /// Whether what lies at `path` is data that the package at `root` keeps beside the extensions, or a folder for it that
+    /// is made. Everything else there is code, or somebody else's.
+    pub(crate) fn is_own_data(&self, path: &Path, access: Access, root: Option<&Path>) -> bool {
+        let names: Vec<&OsStr> = path.iter().collect();
+        let runs = |at: usize| look_up(&names[at..], ANYWHERE) != Protection::None;
+        root.is_some_and(|root| {
+            self.beside_extensions(path).is_some_and(|names| own_data::is_own_data(&names, root, access))
+                && !(0..names.len()).any(runs)
+        })
+    }
+
+    /// The names below a folder in which pi looks for extensions.
+    fn beside_extensions<'a>(&self, path: &'a Path) -> Option<Vec<&'a OsStr>> {
+        let folders = self.pi_folders.iter().flat_map(|folder| EXTENSIONS.map(|name| folder.join(name)));
+        folders.filter_map(|folder| under(path, &folder)).next()
+    }
+
     /// Whether something protected would lie below `path` if a folder or a link were there: the names that it brings along
     /// are nobody's to decide one by one, since they can change until it is in its place.
     pub fn is_above_protected(&self, path: &Path) -> bool {
@@ -145,7 +163,8 @@ impl Places {
             under(folder, path).is_some() || under(path, folder).is_some_and(|rest| begins(&rest, table))
         };
         let names: Vec<&OsStr> = path.iter().collect();
-        self.pi_folders.iter().any(|folder| inside(folder, PI_FOLDER))
+        self.beside_extensions(path).is_some_and(|names| !names.is_empty())
+            || self.pi_folders.iter().any(|folder| inside(folder, PI_FOLDER))
             || inside(&self.home, HOME)
             || (0..names.len()).any(|at| begins(&names[at..], ANYWHERE))
     }
@@ -355,6 +374,7 @@ mod tests {
             "/home/me/.cargo",
             "/projects/app/x/.vscode",
             "/projects/app/.github",
+            "/home/me/.pi/agent/extensions/todo",
             "/",
         ] {
             assert!(places.is_above_protected(Path::new(above)), "{above}");

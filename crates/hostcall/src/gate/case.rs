@@ -123,6 +123,11 @@ impl Case<'_> {
         if protection == Protection::All && path.starts_with(self.inner.places.sessions()) {
             protection = self.session_protection(access, path);
         }
+        if protection == Protection::Write
+            && self.inner.places.is_own_data(path, access, self.profile.package_root.as_deref())
+        {
+            protection = Protection::None;
+        }
         match (protection, access) {
             (Protection::All, _) | (Protection::Write, Access::Write | Access::Speak | Access::Make)
                 if guard::is_up("gate.protected") =>

@@ -8,6 +8,9 @@ pub(super) const SYSTEM: &[&str] = &["/proc", "/sys", "/dev"];
 /// Inside the agent folder alone: the ledger. `~/.pi/logs` is anybody's.
 pub(super) const AGENT_FOLDER: &[(&str, Protection)] = &[("logs", Protection::All)];
 
+/// Where pi looks for extensions in a `.pi` folder, or in that of its agent.
+pub(super) const EXTENSIONS: [&str; 2] = ["extensions", "agent/extensions"];
+
 /// Inside a `.pi` folder. A name covers everything below it.
 pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("auth.json", Protection::All),

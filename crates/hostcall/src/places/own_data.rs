@@ -1,0 +1,184 @@
+//! What an extension keeps beside the extensions.
+//!
+//! Nobody writes where pi looks for extensions: what lies there runs at the next start. Yet that is where many keep what
+//! is theirs: `extensions/NAME/config.json`, `extensions/NAME.json`, `extensions/NAME/logs/debug.jsonl`. Such files are
+//! data by their names, no loader takes them for code, and a package may write them under its own name.
+
+use crate::derive::Access;
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// Suffixes of files that nothing runs or loads.
+const DATA: &[&str] = &[
+    "json",
+    "jsonc",
+    "json5",
+    "jsonl",
+    "ndjson",
+    "yaml",
+    "yml",
+    "toml",
+    "ini",
+    "conf",
+    "csv",
+    "txt",
+    "md",
+    "log",
+    "db",
+    "db-wal",
+    "db-shm",
+    "db-journal",
+    "sqlite",
+    "sqlite-wal",
+    "sqlite-shm",
+    "sqlite3",
+    "lock",
+    "pid",
+    "cache",
+];
+
+/// What is put behind the name of a file that is about to take its place, or that had it.
+const ASIDE: &[&str] = &["tmp", "temp", "bak", "backup", "old", "new", "swp", "corrupt"];
+
+/// Names that say what a folder's code is.
+const MANIFESTS: &[&str] = &["package.json", "tsconfig.json", "jsconfig.json"];
+
+/// Whether what lies under `names` in an `extensions` folder is data of the package that lies at `root`, or a folder for
+/// it that is made.
+pub(super) fn is_own_data(names: &[&OsStr], root: &Path, access: Access) -> bool {
+    let Some(names) = names.iter().map(|name| name.to_str()).collect::<Option<Vec<&str>>>() else { return false };
+    let Some(own) = own_name(root) else { return false };
+    match *names.as_slice() {
+        // The folder itself, where there is none yet.
+        [] => access == Access::Make,
+        [file] => (is_data(file) && is_own(stem(file), own)) || (access == Access::Make && is_own(file, own)),
+        [folder, .., last] => is_own(folder, own) && (is_data(last) || access == Access::Make && !last.contains('.')),
+    }
+}
+
+/// Under which name a package keeps its data: that of an installed one, or of a folder among the extensions.
+fn own_name(root: &Path) -> Option<&str> {
+    let holder = root.parent()?;
+    let is_scope = |name: &OsStr| name.as_encoded_bytes().starts_with(b"@");
+    let holder = if is_scope(holder.file_name()?) { holder.parent()? } else { holder };
+    let is_package = holder.file_name().is_some_and(|name| name == "node_modules" || name == "extensions");
+    root.file_name()?.to_str().filter(|_| is_package)
+}
+
+/// The name of `pi-todo` may be `todo`.
+fn is_own(name: &str, own: &str) -> bool {
+    let short = own.strip_prefix("pi-").filter(|short| !short.is_empty());
+    name == own || Some(name) == short
+}
+
+fn stem(file: &str) -> &str {
+    file.split_once('.').map_or(file, |(stem, _)| stem)
+}
+
+/// Whether the first suffix is one of data, and each further one says no more than that the file is on its way.
+fn is_data(file: &str) -> bool {
+    let is_manifest = MANIFESTS.iter().any(|manifest| file.eq_ignore_ascii_case(manifest));
+    let mut suffixes = file.strip_prefix('.').unwrap_or(file).split('.').skip(1);
+    let is_first = |suffix: &str| DATA.contains(&suffix) || data_aside(suffix);
+    !is_manifest
+        && suffixes.next().is_some_and(is_first)
+        && suffixes.all(|suffix| DATA.contains(&suffix) || is_aside(suffix))
+}
+
+/// `json-tmp`, `json~`: one suffix that holds both.
+fn data_aside(suffix: &str) -> bool {
+    let end = suffix.find(['~', '-', '_']).unwrap_or(suffix.len());
+    let (kind, rest) = suffix.split_at(end);
+    !rest.is_empty() && DATA.contains(&kind) && (rest == "~" || is_aside(&rest[1..]))
+}
+
+/// `tmp`, `tmp-1f2e`, `1700000000`, a UUID.
+fn is_aside(suffix: &str) -> bool {
+    let is_mark = |mark: &&str| {
+        suffix
+            .strip_prefix(*mark)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']) && is_number(rest))
+    };
+    ASIDE.iter().any(|mark| is_mark(&mark)) || is_number(suffix)
+}
+
+/// Digits, perhaps in hex and with dashes, and at least one that is no letter: no loader has such a suffix.
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'_'))
+        && text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOT: &str = "/home/me/.pi/agent/npm/node_modules/@me/pi-todo";
+
+    fn kept(path: &str, access: Access) -> bool {
+        let names: Vec<&OsStr> = Path::new(path).iter().collect();
+        is_own_data(&names, Path::new(ROOT), access)
+    }
+
+    #[test]
+    fn data_under_the_own_name_is_the_packages() {
+        for path in [
+            "pi-todo.json",
+            "todo.json",
+            "pi-todo/config.json",
+            "todo/logs/debug.jsonl",
+            "pi-todo/config.json.tmp",
+            "pi-todo/config.json.tmp-1f2e",
+            "pi-todo/.config.json.41532.tmp",
+            "pi-todo/config.json~",
+            "pi-todo/debug.log.1",
+            "pi-todo/todo.sqlite-wal",
+        ] {
+            assert!(kept(path, Access::Write), "{path}");
+        }
+        for folder in ["pi-todo", "todo", "pi-todo/logs"] {
+            assert!(kept(folder, Access::Make) && !kept(folder, Access::Write), "{folder}");
+        }
+    }
+
+    #[test]
+    fn code_and_what_belongs_to_others_is_not() {
+        for path in [
+            "",
+            "index.ts",
+            "pi-todo.ts",
+            "todo.js",
+            "todo.json.ts",
+            "todo.json.mjs",
+            "pi-todo/index.ts",
+            "pi-todo/index.json.js",
+            "pi-todo/package.json",
+            "pi-todo/Package.JSON",
+            "pi-todo/lib/package.json",
+            "pi-todo/run",
+            "pi-todo/run.sh",
+            "pi-todo/.env",
+            "pi-todo/add.node",
+            "pi-todo/config.json.abc",
+            "other/config.json",
+            "other.json",
+            "pi-todo2/config.json",
+            "@me/pi-todo/config.json",
+        ] {
+            assert!(!kept(path, Access::Write), "{path}");
+        }
+        for path in ["other", "pi-todo/index.ts", "todo.ts", "pi-todo/package.json"] {
+            assert!(!kept(path, Access::Make), "{path}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_installed_or_lies_among_the_extensions_has_a_name_of_its_own() {
+        let names = [OsStr::new("todo"), OsStr::new("config.json")];
+        for root in ["/x/node_modules/todo", "/x/node_modules/@me/todo", "/home/me/.pi/agent/extensions/todo"] {
+            assert!(is_own_data(&names, Path::new(root), Access::Write), "{root}");
+        }
+        for root in ["/projects/todo", "/todo", "/", "/x/node_modules/@me/sub/todo"] {
+            assert!(!is_own_data(&names, Path::new(root), Access::Write), "{root}");
+        }
+    }
+}
