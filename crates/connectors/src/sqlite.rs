@@ -48,7 +48,7 @@ pub struct SqliteConnector {
 /// What a number stands for.
 enum Database {
     Open(Arc<Worker>),
-    /// A statement could not be stopped, or too much was kept in memory.
+    /// A statement could not be stopped, too much was kept in memory, or a file of it was cut short.
     GivenUp,
 }
 
@@ -191,7 +191,7 @@ fn not_open() -> HostcallError {
 }
 
 fn given_up() -> HostcallError {
-    let message =
-        "sqlite: the database was closed, for a statement that could not be stopped or for what it kept in memory";
+    let message = "sqlite: the database was closed, for a statement that could not be stopped, for what it kept in memory, \
+                   or for a file of it that was cut short";
     HostcallError::io("EIO", "sqlite", message).with("sqlite", 9)
 }

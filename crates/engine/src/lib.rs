@@ -21,6 +21,8 @@
 mod clock;
 mod compile;
 mod compute;
+#[cfg(target_os = "linux")]
+mod cut_files;
 mod error;
 #[cfg(all(target_os = "linux", feature = "test-hooks"))]
 pub mod hooks;
@@ -47,6 +49,8 @@ mod values;
 mod zones;
 
 pub use compile::{CompileError, ModuleSource, compile, engine_build};
+#[cfg(target_os = "linux")]
+pub use cut_files::{met_cut_file, survive_cut_files};
 pub use error::EngineError;
 #[cfg(target_os = "linux")]
 pub use inherited::{Forked, close_inherited_files, fork_for_parent, map_sealed_memory, replace_stdin};

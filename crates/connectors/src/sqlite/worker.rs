@@ -10,6 +10,7 @@ use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::{Output, Request};
 use pijs_protocol::{ErrorCode, HostcallError, guard};
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Weak};
@@ -28,8 +29,11 @@ pub(super) struct Worker {
     kept: Arc<AtomicU64>,
 }
 
+/// The outer error is for a database that nothing can be done with any more.
+type Answer = Result<Result<Output, HostcallError>, HostcallError>;
+
 enum Job {
-    Perform(Box<Request>, SyncSender<Result<Output, HostcallError>>),
+    Perform(Box<Request>, SyncSender<Answer>),
     Close(SyncSender<()>),
 }
 
@@ -76,8 +80,9 @@ impl Worker {
         self.kept.load(Ordering::Acquire)
     }
 
-    /// Has one call done. The outer error is for a call that got no answer: the thread is beyond anybody's reach.
-    pub(super) fn perform(&self, request: &Request) -> Result<Result<Output, HostcallError>, HostcallError> {
+    /// Has one call done. The outer error is for a call that got no answer, since the thread is beyond anybody's reach, and
+    /// for one whose database was lost under it.
+    pub(super) fn perform(&self, request: &Request) -> Answer {
         let (reply, answer) = mpsc::sync_channel(1);
         if self.jobs.send(Job::Perform(Box::new(request.clone()), reply)).is_err() {
             return Ok(Err(broken()));
@@ -87,7 +92,7 @@ impl Worker {
         let mut is_cancelled = false;
         loop {
             match answer.recv_timeout(LOOK) {
-                Ok(outcome) => return Ok(outcome),
+                Ok(answer) => return answer,
                 Err(RecvTimeoutError::Disconnected) => return Ok(Err(broken())),
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -112,8 +117,26 @@ fn broken() -> HostcallError {
     HostcallError::new(ErrorCode::Internal, "sqlite: the thread of the database ended").with("reason", "invariant")
 }
 
+/// What others and this thread have in their memory together is no longer the same.
+fn cut_short() -> HostcallError {
+    let message = "sqlite: a file beside the database was cut short while it was in use; the database is closed";
+    HostcallError::io("EIO", "sqlite", message).with("sqlite", 10)
+}
+
+/// Whether a file that this thread has in its memory was cut short.
+fn met_cut_file() -> bool {
+    #[cfg(target_os = "linux")]
+    return pijs_engine::met_cut_file();
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
 fn open(place: Option<Place>, request: &Request) -> Result<Connection, HostcallError> {
     place::begin()?;
+    #[cfg(target_os = "linux")]
+    if guard::is_up("sqlite.cut") {
+        pijs_engine::survive_cut_files();
+    }
     let database = match &place {
         Some(place) => place.open()?,
         None => Connection::open_in_memory().map_err(|error| plain(&error))?,
@@ -131,7 +154,14 @@ fn serve(database: Connection, todo: &Receiver<Job>, shown: &AtomicU64) {
                 let outcome = perform(&database, &request);
                 // What cannot be counted counts as more than anybody may have.
                 shown.store(kept(&database).unwrap_or(u64::MAX), Ordering::Release);
-                drop(reply.send(outcome));
+                if met_cut_file() {
+                    // What is in the log stays there for those who read it from its beginning.
+                    let _ = database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+                    drop(database);
+                    drop(reply.send(Err(cut_short())));
+                    return;
+                }
+                drop(reply.send(Ok(outcome)));
             }
             Job::Close(reply) => {
                 drop(database);
