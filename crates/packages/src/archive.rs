@@ -437,18 +437,14 @@ fn parse_pax<'a>(name: &str, mut data: &'a [u8], limits: &Limits) -> Result<Vec<
         }
         let blank = data.iter().take(8).position(|byte| *byte == b' ').ok_or_else(broken)?;
         let length = decimal(&data[..blank]).and_then(|length| usize::try_from(length).ok()).ok_or_else(broken)?;
-        if length <= blank + 1 || length > data.len() {
-            return Err(broken());
-        }
-        let (record, rest) = data.split_at(length);
-        let record = record[blank + 1..].strip_suffix(b"\n").ok_or_else(broken)?;
+        let record = data.get(blank + 1..length).and_then(|record| record.strip_suffix(b"\n")).ok_or_else(broken)?;
         let equals = record.iter().position(|byte| *byte == b'=').ok_or_else(broken)?;
         let (key, value) = (&record[..equals], &record[equals + 1..]);
-        if key.is_empty() || value.contains(&0) {
+        if value.contains(&0) {
             return Err(broken());
         }
         records.push((key, value));
-        data = rest;
+        data = &data[length..];
     }
     Ok(records)
 }
@@ -524,8 +520,9 @@ impl Names {
     }
 }
 
+/// What a file system without letter case compares. Lower case first: a capital `ẞ` has no other that is longer, `ß` has.
 fn fold(path: &str) -> String {
-    path.nfc().collect::<String>().to_uppercase().to_lowercase().nfc().collect()
+    path.nfc().collect::<String>().to_lowercase().to_uppercase().to_lowercase().nfc().collect()
 }
 
 /// One component of a path: a name that every file system takes and none reads differently.

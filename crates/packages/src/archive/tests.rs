@@ -143,6 +143,10 @@ fn a_pax_path_is_checked_like_any_other() {
 fn names_that_some_file_system_confuses_are_refused() {
     refused(&honest().file("package/A.ts", b"1").file("package/a.ts", b"2").end(), InstallCode::Path);
     refused(&honest().file("package/Lib/a.ts", b"1").file("package/lib/b.ts", b"2").end(), InstallCode::Path);
+    for (one, other) in [("\u{df}", "\u{1e9e}"), ("ss", "\u{1e9e}"), ("\u{3c3}", "\u{3c2}"), ("\u{17f}", "S")] {
+        let both = honest().file(&format!("package/{one}.ts"), b"1").file(&format!("package/{other}.ts"), b"2");
+        refused(&both.end(), InstallCode::Path);
+    }
     // The second is the first in another normal form, the third alone is not in form C.
     refused(&honest().file("package/\u{e9}.ts", b"1").file("package/e\u{301}.ts", b"2").end(), InstallCode::Path);
     refused(&honest().file("package/e\u{301}.ts", b"2").end(), InstallCode::Path);
@@ -190,8 +194,13 @@ fn abused_extension_headers_are_refused() {
         honest().entry("PaxHeader/x", b'x', many.as_bytes()).file("package/x", b""),
         honest().entry("PaxHeader/x", b'x', b"99 path=package/x\n").file("package/x", b""),
         honest().entry("PaxHeader/x", b'x', b"0 path=package/x\n").file("package/x", b""),
+        honest().entry("PaxHeader/x", b'x', b"1 path=package/x\n").file("package/x", b""),
+        honest().entry("PaxHeader/x", b'x', b"5 =x\n").file("package/x", b""),
         honest().entry("PaxHeader/x", b'x', b"path=package/x\n").file("package/x", b""),
+        honest().pax(&[("comment", "a\0b")]).file("package/x", b""),
         honest().pax(&[("path", "package/a"), ("path", "package/b")]).file("package/x", b""),
+        honest().pax(&[("size", "5"), ("size", "3")]).file("package/x", b"abc"),
+        honest().pax(&[("size", "+3")]).file("package/x", b"abc"),
         honest().pax(&[("GNU.sparse.realsize", "1099511627776")]).file("package/x", b""),
         honest().pax(&[("hdrcharset", "BINARY")]).file("package/x", b""),
         honest().pax(&[("path", "package/a")]).pax(&[("path", "package/b")]).file("package/x", b""),
@@ -229,6 +238,59 @@ fn bombs_end_at_a_cap() {
     refused_under(&honest().file("package/zeros", &zeros).end(), &small, InstallCode::Size);
     refused(&honest().file("package/zeros", &vec![0; 8 << 20]).end(), InstallCode::Size);
     refused_under(&vec![0; (1 << 16) + 1], &small, InstallCode::Size);
+}
+
+#[test]
+fn what_just_fits_is_taken_and_what_is_one_more_is_not() {
+    let under = |tgz: &[u8], limits: Limits| unpack(tgz, &limits).map(drop).map_err(|error| error.code);
+    let full = Err(InstallCode::Size);
+
+    let tgz = honest().end();
+    let compressed = |compressed| under(&tgz, Limits { compressed, ..Limits::default() });
+    assert_eq!((compressed(tgz.len()), compressed(tgz.len() - 1)), (Ok(()), full));
+
+    let entries = |entries| under(&tgz, Limits { entries, ..Limits::default() });
+    assert_eq!((entries(2), entries(1)), (Ok(()), full));
+
+    let two = Tar::default().file("package/a", &[1; 600]).file("package/b", &[2; 400]).end();
+    let unpacked = |unpacked| under(&two, Limits { unpacked, ..Limits::default() });
+    assert_eq!((unpacked(1000), unpacked(999)), (Ok(()), full));
+
+    // What is no file's bytes has room of its own, and that ends, too.
+    let padded = |blocks| {
+        let mut tar = Tar::default().file("package/a", b"x").0;
+        tar.resize(blocks * BLOCK, 0);
+        under(&gzip(&tar), Limits { unpacked: 2 * BLOCK, entries: 1, ..Limits::default() })
+    };
+    assert_eq!((padded(6), padded(7)), (Ok(()), full));
+
+    let blank = |bytes: usize| {
+        let mut tar = Tar::default().file("package/a", b"x").0;
+        tar.resize(bytes, 0);
+        under(&gzip(&tar), Limits::default())
+    };
+    assert_eq!((blank(RATIO_FLOOR), blank(RATIO_FLOOR + BLOCK)), (Ok(()), full));
+    let noise: Vec<u8> = (0..RATIO_FLOOR as u64).flat_map(|n| (n * n).to_le_bytes()).collect();
+    assert_eq!(under(&Tar::default().file("package/a", &noise).end(), Limits::default()), Ok(()));
+
+    let note = |bytes: usize| {
+        let value = "v".repeat(bytes - "65536 comment=\n".len());
+        under(&honest().pax(&[("comment", &value)]).file("package/x", b"").end(), Limits::default())
+    };
+    assert_eq!((note(MAX_EXTENSION_BYTES), note(MAX_EXTENSION_BYTES + 1)), (Ok(()), Err(InstallCode::Format)));
+}
+
+#[test]
+fn files_of_a_tree_have_names_like_those_of_an_archive() {
+    let from = |paths: &[&str]| {
+        let files = paths.iter().map(|path| (path.as_bytes().to_vec(), b"abc".to_vec()));
+        Unpacked::from_files(files, &Limits::default()).map_err(|error| error.code)
+    };
+    assert_eq!(from(&["package/a", "package/d/b"]).map(|files| files.size()), Ok(6));
+    for hostile in ["package/./a", "./package/a", "package/../a", "package//a"] {
+        assert_eq!(from(&[hostile]).err(), Some(InstallCode::Path), "{hostile}");
+    }
+    assert_eq!(from(&["package/a", "package/a"]).err(), Some(InstallCode::Format));
 }
 
 #[test]
