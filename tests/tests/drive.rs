@@ -232,3 +232,10 @@ fn handlers_see_content_as_the_tool_gave_it_and_may_make_a_list_of_it() {
 fn a_component_and_what_it_asks_and_begins_take_turns_as_in_pi() {
     as_in_pi("component-asks");
 }
+
+#[test]
+fn keys_of_two_parts_sign_encrypt_and_are_written_down_as_nodes_are() {
+    as_in_pi("keys");
+    as_in_pi("keys-refused");
+    as_in_pi("keys-web");
+}

@@ -17,6 +17,7 @@ pub(crate) type Native = for<'a, 'js> fn(&Call<'a, 'js>) -> Result<Value<'js>>;
 /// What `pi:engine` exports, `facts` aside.
 const EXPORTS: &[(&str, Native)] = &[
     ("afterJobs", after_jobs),
+    ("buildKey", compute::keys::build),
     ("callSync", hostcall::call_sync),
     ("cipher", compute::cipher::create),
     ("compressor", compute::zlib::create),
@@ -30,6 +31,7 @@ const EXPORTS: &[(&str, Native)] = &[
     ("enqueueJob", enqueue_job),
     ("epochMs", |call| Ok(Value::new_float(call.ctx().clone(), call.shared().clock.epoch_ms()))),
     ("fillRandom", fill_random),
+    ("generateKey", compute::keys::generate),
     ("importSync", loader::import_sync),
     #[cfg(all(target_os = "linux", feature = "test-hooks"))]
     ("misbehave", crate::hooks::misbehave),
@@ -39,6 +41,7 @@ const EXPORTS: &[(&str, Native)] = &[
     ("promiseState", promise_state),
     ("proxyParts", proxy_parts),
     ("random", |call| Ok(Value::new_float(call.ctx().clone(), call.shared().random()))),
+    ("readKey", compute::keys::read),
     ("send", hostcall::send),
     ("setUrlPart", url::set_part),
     ("state", |call| Ok(call.shared().state.object(call.ctx())?.into_value())),

@@ -1,18 +1,21 @@
 /**
- * `node:crypto`: randomness, digests, HMACs, AES, key derivation, constant-time comparison.
+ * `node:crypto`: randomness, digests, HMACs, AES, key derivation, keys of two parts, constant-time comparison.
  *
- * What needs asymmetric keys (signatures, key pairs, certificates) throws when it is called and names the call.
+ * Certificates, prime numbers and Diffie-Hellman over them throw when they are called and name the call.
  */
 
 import { fillRandom, random } from "pi:engine";
 import { coded, invalidArgType, outOfRange } from "pi:node/errors";
 import { refuse } from "pi:node/refuse";
 import { Buffer } from "node:buffer";
-import { KeyObject, bytesOf } from "pi:node/crypto/bytes";
 import { constants } from "pi:node/crypto/constants";
 import { Cipheriv, Decipheriv, createCipheriv, createDecipheriv, getCipherInfo, getCiphers } from "pi:node/crypto/cipher";
 import { hkdf, hkdfSync, pbkdf2, pbkdf2Sync, scrypt, scryptSync } from "pi:node/crypto/derive";
+import { ECDH, createECDH, diffieHellman, privateDecrypt, privateEncrypt, publicDecrypt, publicEncrypt } from "pi:node/crypto/exchange";
 import { Hash, Hmac, createHash, createHmac, getHashes, hash } from "pi:node/crypto/hash";
+import { KeyObject, createPrivateKey, createPublicKey, createSecretKey, secretKey } from "pi:node/crypto/keys";
+import { generateKeyPair, generateKeyPairSync, getCurves } from "pi:node/crypto/pairs";
+import { Sign, Verify, createSign, createVerify, sign, verify } from "pi:node/crypto/signing";
 import { crypto as web, getRandomValues as fillValues, randomUUID as uuid } from "pi:web/crypto";
 import { queueTick } from "pi:web/ticks";
 
@@ -84,15 +87,8 @@ export function timingSafeEqual(a: ArrayBufferView, b: ArrayBufferView): boolean
   return difference === 0;
 }
 
-export function getCurves(): string[] {
-  return [];
-}
 export const getFips = (): number => 0;
 export const secureHeapUsed = () => ({ total: 0, used: 0, utilization: 0, min: 2 });
-
-export function createSecretKey(key: unknown, encoding?: string): KeyObject {
-  return new KeyObject("secret", Uint8Array.from(typeof key === "string" ? Buffer.from(key, encoding) : bytesOf("key", key)));
-}
 
 /** A new random secret, of `length` bits. */
 export function generateKeySync(type: string, options: { length: number }): KeyObject {
@@ -106,33 +102,31 @@ export function generateKeySync(type: string, options: { length: number }): KeyO
   } else {
     throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'type' must be a supported key type. Received '${type}'`);
   }
-  return new KeyObject("secret", randomBytes(bits >> 3) as Uint8Array);
+  return secretKey(Uint8Array.from(randomBytes(bits >> 3) as unknown as Uint8Array));
 }
 export function generateKey(type: string, options: { length: number }, done: (error: unknown, key?: KeyObject) => void): void {
   const key = generateKeySync(type, options);
   queueTick(() => done(null, key));
 }
 
-const asymmetric = refuse("crypto", "asymmetric keys are not offered; bundle a pure JavaScript implementation with the extension", [
-  "Certificate", "DiffieHellman", "DiffieHellmanGroup", "ECDH", "Sign", "Verify", "X509Certificate", "checkPrime", "checkPrimeSync",
-  "createDiffieHellman", "createDiffieHellmanGroup", "createECDH", "createPrivateKey", "createPublicKey", "createSign", "createVerify",
-  "diffieHellman", "generateKeyPair", "generateKeyPairSync", "generatePrime", "generatePrimeSync", "getDiffieHellman", "privateDecrypt",
-  "privateEncrypt", "publicDecrypt", "publicEncrypt", "setEngine", "setFips", "sign", "verify",
+const absent = refuse("crypto", "bundle a pure JavaScript implementation with the extension", [
+  "Certificate", "DiffieHellman", "DiffieHellmanGroup", "X509Certificate", "checkPrime", "checkPrimeSync", "createDiffieHellman", "createDiffieHellmanGroup",
+  "generatePrime", "generatePrimeSync", "getDiffieHellman", "setEngine", "setFips",
 ]);
 export const {
-  Certificate, DiffieHellman, DiffieHellmanGroup, ECDH, Sign, Verify, X509Certificate, checkPrime, checkPrimeSync, createDiffieHellman,
-  createDiffieHellmanGroup, createECDH, createPrivateKey, createPublicKey, createSign, createVerify, diffieHellman, generateKeyPair,
-  generateKeyPairSync, generatePrime, generatePrimeSync, getDiffieHellman, privateDecrypt, privateEncrypt, publicDecrypt, publicEncrypt,
-  setEngine, setFips, sign, verify,
-} = asymmetric;
+  Certificate, DiffieHellman, DiffieHellmanGroup, X509Certificate, checkPrime, checkPrimeSync, createDiffieHellman, createDiffieHellmanGroup, generatePrime,
+  generatePrimeSync, getDiffieHellman, setEngine, setFips,
+} = absent;
 
 export {
-  constants, Cipheriv, Decipheriv, Hash, Hmac, KeyObject, createCipheriv, createDecipheriv, createHash, createHmac, getCipherInfo, getCiphers, getHashes, hash,
-  hkdf, hkdfSync, pbkdf2, pbkdf2Sync, scrypt, scryptSync,
+  constants, Cipheriv, Decipheriv, ECDH, Hash, Hmac, KeyObject, Sign, Verify, createCipheriv, createDecipheriv, createECDH, createHash, createHmac, createPrivateKey,
+  createPublicKey, createSecretKey, createSign, createVerify, diffieHellman, generateKeyPair, generateKeyPairSync, getCipherInfo, getCiphers, getCurves, getHashes,
+  hash, hkdf, hkdfSync, pbkdf2, pbkdf2Sync, privateDecrypt, privateEncrypt, publicDecrypt, publicEncrypt, scrypt, scryptSync, sign, verify,
 };
 export default {
-  ...asymmetric, getFips, secureHeapUsed, generateKey, generateKeySync, Cipheriv, Decipheriv, Hash, Hmac, KeyObject, getCipherInfo,
+  ...absent, getFips, secureHeapUsed, generateKey, generateKeySync, Cipheriv, Decipheriv, ECDH, Hash, Hmac, KeyObject, Sign, Verify, getCipherInfo,
   webcrypto, subtle, getRandomValues, randomUUID, randomBytes, pseudoRandomBytes, randomFill, randomFillSync, randomInt, timingSafeEqual,
-  getHashes, getCiphers, getCurves, constants, createHash, createHmac, hash, createCipheriv, createDecipheriv,
-  createSecretKey, pbkdf2, pbkdf2Sync, scrypt, scryptSync, hkdf, hkdfSync,
+  getHashes, getCiphers, getCurves, constants, createHash, createHmac, hash, createCipheriv, createDecipheriv, createECDH, createPrivateKey,
+  createPublicKey, createSecretKey, createSign, createVerify, diffieHellman, generateKeyPair, generateKeyPairSync, privateDecrypt, privateEncrypt,
+  publicDecrypt, publicEncrypt, sign, verify, pbkdf2, pbkdf2Sync, scrypt, scryptSync, hkdf, hkdfSync,
 };

@@ -73,6 +73,25 @@ declare module "pi:engine" {
     (operation: "aad" | "expect", bytes: Uint8Array): void;
     (operation: "unpadded"): void;
   }
+  /** A key of two parts, or its public part; `undefined` when the bytes are no such key. `encrypted` takes the passphrase. */
+  export function readKey(form: "pkcs1" | "pkcs8" | "sec1" | "spki" | "certificate" | "encrypted", der: Uint8Array, passphrase?: Uint8Array): Key | undefined;
+  /** A key from the numbers of its JWK; a point of a curve is one number. */
+  export function buildKey(kind: string, ...numbers: Uint8Array[]): Key | undefined;
+  /** A new private key; `bits` and `exponent` are RSA's. */
+  export function generateKey(kind: string, seed: Uint8Array, bits: number, exponent: number): Key | undefined;
+  export interface Key {
+    (operation: "kind"): string;
+    (operation: "private"): boolean;
+    (operation: "public"): Key;
+    (operation: "der", form: string): Uint8Array | undefined;
+    (operation: "encrypted", cipher: string, passphrase: Uint8Array, seed: Uint8Array): Uint8Array | undefined;
+    (operation: "numbers"): Uint8Array[];
+    (operation: "point", short: boolean): Uint8Array | undefined;
+    (operation: "sign" | "encrypt" | "decrypt", data: Uint8Array, padding: string, digest: string, salt: number, label: Uint8Array, seed: Uint8Array): Uint8Array | undefined;
+    (operation: "verify", data: Uint8Array, padding: string, digest: string, salt: number, label: Uint8Array, signature: Uint8Array): boolean;
+    (operation: "recover", signature: Uint8Array): Uint8Array | undefined;
+    (operation: "agree", spki: Uint8Array): Uint8Array | undefined;
+  }
   /** A codec of zlib or brotli; each step takes some input and gives at most `room` bytes. */
   export function compressor(kind: string, level: number, windowBits: number, dictionary?: Uint8Array): (input: Uint8Array, flush: number, room: number) => {
     output: Uint8Array;

@@ -1,12 +1,17 @@
 /**
- * `pi:web/subtle`: `crypto.subtle` for what needs no key pairs: digests, HMAC, AES-GCM, AES-CBC, AES-CTR, PBKDF2, HKDF.
+ * `pi:web/subtle`: `crypto.subtle`: digests, HMAC, AES-GCM, AES-CBC, AES-CTR, PBKDF2, HKDF; what has keys of two parts
+ * is in `pi:web/pairs`.
  *
  * Every method answers with a promise that is settled when it is made: the computing is done at once.
  */
 
 import { cipher, deriveKey, digest, fillRandom } from "pi:engine";
 import { decodeText, encodeText } from "pi:node/buffer/codec";
+import type { Key } from "pi:engine";
 import { viewOf } from "pi:web/encoding";
+import { KEY } from "pi:web/keys";
+import { PAIRS, agree, cryptPair, exportPair, generatePair, importPair, signPair, verifyPair } from "pi:web/pairs";
+import type { Plan } from "pi:web/pairs";
 
 /** Where Node's functions find the bytes of a key. */
 const BYTES = Symbol.for("pijs.key.bytes");
@@ -39,13 +44,14 @@ export class CryptoKey {
   readonly algorithm: { name: string; [member: string]: any };
   readonly usages: string[];
 
-  constructor(key?: unknown, type?: string, extractable?: boolean, algorithm?: any, usages?: string[], bytes?: Uint8Array) {
+  constructor(key?: unknown, type?: string, extractable?: boolean, algorithm?: any, usages?: string[], bytes?: Uint8Array, pair?: Key) {
     if (key !== BUILD) throw Object.assign(new TypeError("Illegal constructor"), { code: "ERR_ILLEGAL_CONSTRUCTOR" });
     this.type = type!;
     this.extractable = extractable!;
     this.algorithm = algorithm;
     this.usages = usages!;
-    Object.defineProperty(this, BYTES, { value: bytes });
+    if (bytes) Object.defineProperty(this, BYTES, { value: bytes });
+    if (pair) Object.defineProperty(this, KEY, { value: pair });
   }
   get [Symbol.toStringTag](): string {
     return "CryptoKey";
@@ -53,11 +59,12 @@ export class CryptoKey {
 }
 
 const bytesOf = (key: CryptoKey): Uint8Array => (key as any)[BYTES];
+const pairOf = (key: CryptoKey): Key => (key as any)[KEY];
 
 function named(algorithm: Algorithm): { name: string; [member: string]: any } {
   const given = typeof algorithm === "string" ? { name: algorithm } : algorithm;
-  const known = [...Object.keys(HASHES), ...Object.keys(ALLOWED)].find((name) => name.toLowerCase() === String(given?.name).toLowerCase());
-  if (!known) throw failure("NotSupportedError", `Unrecognized algorithm name${given?.name ? `: ${given.name} is not available in a PiJS realm` : ""}`);
+  const known = [...Object.keys(HASHES), ...Object.keys(ALLOWED), ...Object.keys(PAIRS)].find((name) => name.toLowerCase() === String(given?.name).toLowerCase());
+  if (!known) throw failure("NotSupportedError", "Unrecognized algorithm name");
   return { ...given, name: known };
 }
 
@@ -70,7 +77,7 @@ function hashOf(algorithm: Algorithm | undefined): { name: string; engine: strin
 }
 
 function checkUse(key: CryptoKey, name: string, usage: string): void {
-  if (!(key instanceof CryptoKey)) throw Object.assign(new TypeError("The key must be an instance of CryptoKey"), { code: "ERR_INVALID_ARG_TYPE" });
+  if (!(key instanceof CryptoKey)) throw Object.assign(new TypeError(`Failed to execute '${usage}' on 'SubtleCrypto': 2nd argument is not of type CryptoKey.`), { code: "ERR_INVALID_ARG_TYPE" });
   if (key.algorithm.name !== name) throw failure("InvalidAccessError", "Key algorithm mismatch");
   if (!key.usages.includes(usage)) throw failure("InvalidAccessError", `Unable to use this key to ${usage}`);
 }
@@ -91,6 +98,36 @@ function make(algorithm: { name: string; [member: string]: any }, bytes: Uint8Ar
   return new CryptoKey(BUILD, "secret", extractable, shown, USAGES.filter((usage) => usages.includes(usage)), bytes);
 }
 
+/** One part of a key. */
+function part(plan: Plan, extractable: boolean): CryptoKey {
+  const isPrivate = plan.key("private");
+  for (const usage of plan.usages) {
+    if (!USAGES.includes(usage)) throw new TypeError(`'${usage}' is not a valid enum value of type KeyUsage.`);
+  }
+  const usages = USAGES.filter((usage) => plan.usages.includes(usage));
+  return new CryptoKey(BUILD, isPrivate ? "private" : "public", extractable || !isPrivate, plan.algorithm, usages, undefined, plan.key);
+}
+
+/** The settings of an algorithm whose keys have two parts, its hash looked up. */
+function paired(algorithm: Algorithm): { name: string; [member: string]: any } {
+  const settings = named(algorithm);
+  return settings.hash === undefined ? settings : { ...settings, hash: { name: hashOf(settings.hash).name } };
+}
+
+/** Of a `KeyObject`. */
+export function cryptoKey(algorithm: Algorithm, secret: Uint8Array | undefined, pair: Key | undefined, extractable: boolean, usages: string[]): CryptoKey {
+  const settings = named(algorithm);
+  if (secret) return make(settings, secret, extractable, usages);
+  const form = pair!("private") ? "pkcs8" : "spki";
+  return part(importPair(form, pair!("der", form), paired(algorithm), usages, extractable), extractable);
+}
+
+const digestOf = (data: Source) => (hash: string): Uint8Array => {
+  const running = digest(hash)!;
+  running(plain(data));
+  return running();
+};
+
 function lengthOf(algorithm: { name: string; [member: string]: any }): number {
   if (algorithm.name === "HMAC") return algorithm.length ?? HASH_BLOCKS[hashOf(algorithm.hash).name]!;
   if (![128, 192, 256].includes(algorithm.length)) throw failure("OperationError", "Invalid key length");
@@ -103,9 +140,11 @@ function mac(key: CryptoKey, data: Source): Uint8Array {
   return running();
 }
 
-function crypt(encrypt: boolean, algorithm: Algorithm, key: CryptoKey, data: Source): ArrayBuffer {
+function crypt(encrypt: boolean, algorithm: Algorithm, key: CryptoKey, data: Source, usage: string = encrypt ? "encrypt" : "decrypt"): ArrayBuffer {
   const settings = named(algorithm);
-  checkUse(key, settings.name, encrypt ? "encrypt" : "decrypt");
+  if (!(key instanceof CryptoKey)) checkUse(key, settings.name, usage);
+  if (key.algorithm.name !== settings.name || !key.usages.includes(usage)) throw failure("InvalidAccessError", "The requested operation is not valid for the provided key");
+  if (settings.name === "RSA-OAEP") return cryptPair(encrypt, pairOf(key), key.algorithm, settings, plain(data)).buffer as ArrayBuffer;
   const mode = settings.name.slice(4).toLowerCase();
   const tagBytes = (settings.tagLength ?? 128) / 8;
   const vector = settings.name === "AES-CTR" ? settings.counter : settings.iv;
@@ -134,6 +173,18 @@ function crypt(encrypt: boolean, algorithm: Algorithm, key: CryptoKey, data: Sou
 
 function bits(algorithm: Algorithm, key: CryptoKey, length: number | null): Uint8Array {
   const settings = named(algorithm);
+  if (settings.name === "ECDH" || settings.name === "X25519") {
+    if (!(settings.public instanceof CryptoKey)) throw Object.assign(new TypeError("algorithm.public must be a public key"), { code: "ERR_INVALID_ARG_TYPE" });
+    if (settings.public.type !== "public") throw failure("InvalidAccessError", "algorithm.public must be a public key");
+    if (settings.public.algorithm.name !== key.algorithm.name) throw failure("InvalidAccessError", `algorithm.public must be an ${key.algorithm.name} key`);
+    if (settings.public.algorithm.namedCurve !== key.algorithm.namedCurve) throw failure("InvalidAccessError", "Named curve mismatch");
+    const secret = agree(pairOf(key), pairOf(settings.public));
+    if (length === null || length === undefined) return secret;
+    if (length > secret.length * 8) throw failure("OperationError", "derived bit length is too small");
+    const cut = secret.slice(0, Math.ceil(length / 8));
+    if (length % 8) cut[cut.length - 1]! &= 0xff << (8 - (length % 8));
+    return cut;
+  }
   if (length === null || length === undefined || length % 8 !== 0) throw failure("OperationError", "length must be a multiple of 8");
   if (key.algorithm.name !== settings.name) throw failure("InvalidAccessError", "Key algorithm mismatch");
   const { engine } = hashOf(settings.hash);
@@ -150,30 +201,40 @@ export class SubtleCrypto {
     return running().buffer as ArrayBuffer;
   }
   async importKey(format: string, data: any, algorithm: Algorithm, extractable: boolean, usages: string[]): Promise<CryptoKey> {
+    if (named(algorithm).name in PAIRS) {
+      return part(importPair(format, format === "jwk" ? data : plain(data), paired(algorithm), [...usages], Boolean(extractable)), Boolean(extractable));
+    }
     if (format !== "raw" && format !== "jwk") throw failure("NotSupportedError", `Unable to import a key in ${format} format: only raw and jwk are available in a PiJS realm`);
     const bytes = format === "raw" ? plain(data).slice() : encodeText(String(data?.k), "base64url");
     return make(named(algorithm), bytes, Boolean(extractable), usages);
   }
   async exportKey(format: string, key: CryptoKey): Promise<any> {
     if (!key.extractable) throw failure("InvalidAccessException", "key is not extractable");
+    if (pairOf(key)) return exportPair(format, pairOf(key), key.algorithm, key.usages, key.extractable);
     if (format === "raw") return bytesOf(key).slice().buffer;
     if (format !== "jwk") throw failure("NotSupportedError", `Unable to export a raw key in ${format} format`);
     const { name, hash } = key.algorithm;
     const alg = name === "HMAC" ? `HS${hash.name.slice(4)}` : `A${bytesOf(key).length * 8}${name.slice(4)}`;
     return { key_ops: key.usages, ext: key.extractable, alg, kty: "oct", k: decodeText(bytesOf(key), "base64url") };
   }
-  async generateKey(algorithm: Algorithm, extractable: boolean, usages: string[]): Promise<CryptoKey> {
+  async generateKey(algorithm: Algorithm, extractable: boolean, usages: string[]): Promise<CryptoKey | { publicKey: CryptoKey; privateKey: CryptoKey }> {
     const settings = named(algorithm);
+    if (settings.name in PAIRS) {
+      const { publicKey, privateKey } = generatePair(paired(algorithm), [...usages]);
+      return { publicKey: part(publicKey, true), privateKey: part(privateKey, Boolean(extractable)) };
+    }
     const bytes = new Uint8Array(lengthOf(settings) / 8);
     fillRandom(bytes);
     return make(settings, bytes, Boolean(extractable), usages);
   }
   async sign(algorithm: Algorithm, key: CryptoKey, data: Source): Promise<ArrayBuffer> {
     checkUse(key, named(algorithm).name, "sign");
+    if (pairOf(key)) return signPair(pairOf(key), key.algorithm, paired(algorithm), digestOf(data), plain(data)).buffer as ArrayBuffer;
     return mac(key, data).buffer as ArrayBuffer;
   }
   async verify(algorithm: Algorithm, key: CryptoKey, signature: Source, data: Source): Promise<boolean> {
     checkUse(key, named(algorithm).name, "verify");
+    if (pairOf(key)) return verifyPair(pairOf(key), key.algorithm, paired(algorithm), digestOf(data), plain(data), plain(signature));
     const [expected, claimed] = [mac(key, data), plain(signature)];
     let difference = expected.length ^ claimed.length;
     for (let at = 0; at < expected.length; at++) difference |= expected[at]! ^ (claimed[at] ?? 0);
@@ -194,11 +255,15 @@ export class SubtleCrypto {
     const target = named(derived);
     return make(target, bits(algorithm, key, lengthOf(target)), Boolean(extractable), usages);
   }
-  async wrapKey(): Promise<never> {
-    throw failure("NotSupportedError", "crypto.subtle.wrapKey is not available in a PiJS realm; export the key and encrypt it");
+  async wrapKey(format: string, key: CryptoKey, wrapping: CryptoKey, algorithm: Algorithm): Promise<ArrayBuffer> {
+    const exported = await this.exportKey(format, key);
+    const data = format === "jwk" ? encodeText(JSON.stringify(exported), "utf8") : exported;
+    return crypt(true, algorithm, wrapping, data, "wrapKey");
   }
-  async unwrapKey(): Promise<never> {
-    throw failure("NotSupportedError", "crypto.subtle.unwrapKey is not available in a PiJS realm; decrypt the key and import it");
+  async unwrapKey(format: string, wrapped: Source, wrapping: CryptoKey, algorithm: Algorithm, of: Algorithm, extractable: boolean, usages: string[]): Promise<CryptoKey> {
+    const data = crypt(false, algorithm, wrapping, wrapped, "unwrapKey");
+    const given = format === "jwk" ? JSON.parse(decodeText(new Uint8Array(data), "utf8")) : data;
+    return this.importKey(format, given, of, extractable, usages);
   }
   get [Symbol.toStringTag](): string {
     return "SubtleCrypto";

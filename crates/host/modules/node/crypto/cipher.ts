@@ -4,7 +4,8 @@ import { cipher as createEngineCipher } from "pi:engine";
 import type { Cipher as EngineCipher } from "pi:engine";
 import { checkString, coded, invalidArgType } from "pi:node/errors";
 import { Buffer } from "node:buffer";
-import { bytesOf, dataOf, given, keyOf } from "pi:node/crypto/bytes";
+import { bytesOf, dataOf, given } from "pi:node/crypto/bytes";
+import { keyOf } from "pi:node/crypto/keys";
 import { lazyTransform } from "pi:node/stream/lazy";
 import { StringDecoder } from "node:string_decoder";
 

@@ -3,7 +3,8 @@
 import { deriveKey, digest as createDigest } from "pi:engine";
 import { checkFunction, checkString, coded, invalidArgType, outOfRange } from "pi:node/errors";
 import { Buffer } from "node:buffer";
-import { bytesOf, keyOf } from "pi:node/crypto/bytes";
+import { bytesOf } from "pi:node/crypto/bytes";
+import { keyOf } from "pi:node/crypto/keys";
 import { engineName } from "pi:node/crypto/hash";
 import { queueTick } from "pi:web/ticks";
 

@@ -3,7 +3,8 @@
 import { digest as createDigest } from "pi:engine";
 import type { Digest } from "pi:engine";
 import { checkString, coded, invalidArgType } from "pi:node/errors";
-import { bytesOf, dataOf, given, keyOf } from "pi:node/crypto/bytes";
+import { bytesOf, dataOf, given } from "pi:node/crypto/bytes";
+import { keyOf } from "pi:node/crypto/keys";
 import { lazyTransform } from "pi:node/stream/lazy";
 
 /** As Node lists them, with the engine's name of each. */

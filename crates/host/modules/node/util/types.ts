@@ -64,8 +64,9 @@ export const isBoxedPrimitive = (value: unknown) =>
 export const isModuleNamespaceObject = (value: any) => typeof value === "object" && value !== null && Object.getPrototypeOf(value) === null && value[Symbol.toStringTag] === "Module";
 export const isProxy = (value: unknown) => proxyParts(value) !== undefined;
 export const isExternal = () => false;
-export const isCryptoKey = () => false;
-export const isKeyObject = () => false;
+/** Keys carry marks: the classes are not loaded for whoever asks. */
+export const isCryptoKey = (value: any) => typeof value === "object" && value !== null && ["pijs.key.bytes", "pijs.key.pair"].some((mark) => Object.hasOwn(value, Symbol.for(mark)));
+export const isKeyObject = (value: any) => typeof value === "object" && value !== null && value[Symbol.for("pijs.key.object")] === true;
 
 export default {
   isDate, isRegExp, isMap, isSet, isWeakMap, isWeakSet, isMapIterator, isSetIterator, isArrayBuffer, isAnyArrayBuffer, isSharedArrayBuffer,

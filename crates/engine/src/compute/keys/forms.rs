@@ -1,0 +1,102 @@
+//! The forms that say themselves what key they hold: PKCS #8, SPKI, certificates.
+
+use super::{Key, curves, edwards, rsa};
+use chacha20::ChaCha20Rng;
+use chacha20::rand_core::Rng;
+use pkcs8::der::asn1::{AnyRef, OctetStringRef};
+use pkcs8::der::{Decode, Header, Reader, SliceReader};
+use pkcs8::pkcs5::EncryptionScheme;
+use pkcs8::pkcs5::pbes2::{self, Kdf};
+use pkcs8::{EncryptedPrivateKeyInfoRef, ObjectIdentifier, PrivateKeyInfoRef, SubjectPublicKeyInfoRef};
+use std::rc::Rc;
+
+const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+const CURVE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+const X25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.110");
+const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
+
+/// Rounds that a passphrase may ask for; a second or two of work.
+const MAX_ROUNDS: u32 = 10_000_000;
+/// The cost of scrypt, as the power of two, with the usual block size: 256 MiB.
+const MAX_SCRYPT_BYTES: u64 = 256 << 20;
+/// What OpenSSL takes for a key that it writes.
+const ROUNDS: u32 = 2048;
+
+/// A key whose passphrase would take too long to try.
+pub(super) struct TooCostly;
+
+pub(super) fn read_private(der: &[u8]) -> Option<Rc<dyn Key>> {
+    let info = PrivateKeyInfoRef::try_from(der).ok()?;
+    let secret = info.private_key.as_bytes();
+    match info.algorithm.oid {
+        RSA => Some(rsa::private(info.try_into().ok()?)),
+        CURVE => curves::from_pkcs8(der),
+        ED25519 => edwards::private("ed25519", <&OctetStringRef>::from_der(secret).ok()?.as_bytes()),
+        X25519 => edwards::private("x25519", <&OctetStringRef>::from_der(secret).ok()?.as_bytes()),
+        _ => None,
+    }
+}
+
+pub(super) fn read_public(der: &[u8]) -> Option<Rc<dyn Key>> {
+    let info = SubjectPublicKeyInfoRef::try_from(der).ok()?;
+    match info.algorithm.oid {
+        RSA => Some(rsa::public(info.try_into().ok()?)),
+        CURVE => curves::from_spki(der),
+        ED25519 => edwards::public("ed25519", info.subject_public_key.as_bytes()?),
+        X25519 => edwards::public("x25519", info.subject_public_key.as_bytes()?),
+        _ => None,
+    }
+}
+
+pub(super) fn read_sec1(der: &[u8]) -> Option<Rc<dyn Key>> {
+    curves::from_sec1(der)
+}
+
+/// The SPKI inside an X.509 certificate: after version, serial number, algorithm, issuer, validity and subject.
+pub(super) fn public_key_of_certificate(der: &[u8]) -> Option<Vec<u8>> {
+    let certificate = AnyRef::from_der(der).ok()?;
+    let mut reader = SliceReader::new(certificate.value()).ok()?;
+    let body = AnyRef::decode(&mut reader).ok()?;
+    let mut fields = SliceReader::new(body.value()).ok()?;
+    let version = Header::peek(&fields).ok()?.tag().is_context_specific();
+    for _ in 0..(if version { 6 } else { 5 }) {
+        fields.tlv_bytes().ok()?;
+    }
+    fields.tlv_bytes().ok().map(<[u8]>::to_vec)
+}
+
+/// The PKCS #8 form under a passphrase; `None` when it is the wrong one or this is no such form.
+pub(super) fn decrypt(der: &[u8], passphrase: &[u8]) -> Result<Option<Vec<u8>>, TooCostly> {
+    let Ok(info) = EncryptedPrivateKeyInfoRef::try_from(der) else { return Ok(None) };
+    if let EncryptionScheme::Pbes2(parameters) = &info.encryption_algorithm {
+        let costly = match &parameters.kdf {
+            Kdf::Pbkdf2(kdf) => kdf.iteration_count > MAX_ROUNDS,
+            Kdf::Scrypt(kdf) => {
+                let memory = kdf.cost_parameter.saturating_mul(u64::from(kdf.block_size)).saturating_mul(128);
+                memory.saturating_mul(u64::from(kdf.parallelization)) > MAX_SCRYPT_BYTES
+            }
+            _ => false,
+        };
+        if costly {
+            return Err(TooCostly);
+        }
+    }
+    Ok(info.decrypt(passphrase).ok().map(|document| document.as_bytes().to_vec()))
+}
+
+/// Puts PKCS #8 under a passphrase as OpenSSL does: PBKDF2 with SHA-256, and AES in the mode CBC.
+pub(super) fn encrypt(der: &[u8], cipher: &str, passphrase: &[u8], random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
+    let (mut salt, mut vector) = ([0; 16], [0; 16]);
+    random.fill_bytes(&mut salt);
+    random.fill_bytes(&mut vector);
+    let encryption = match cipher {
+        "aes-128-cbc" => pbes2::EncryptionScheme::Aes128Cbc { iv: vector },
+        "aes-192-cbc" => pbes2::EncryptionScheme::Aes192Cbc { iv: vector },
+        "aes-256-cbc" => pbes2::EncryptionScheme::Aes256Cbc { iv: vector },
+        _ => return None,
+    };
+    let kdf = pbes2::Pbkdf2Params::hmac_sha256(ROUNDS, &salt).ok()?.into();
+    let info = PrivateKeyInfoRef::try_from(der).ok()?;
+    let encrypted = info.encrypt_with_params(pbes2::Parameters { kdf, encryption }, passphrase);
+    Some(encrypted.ok()?.as_bytes().to_vec())
+}
