@@ -31,6 +31,7 @@ show(Promise.resolve(4)); show(new Promise(() => {})); show(new WeakMap()); show
 show(Object(1)); show(Object("str")); show(Object(true)); show(Object(2n)); show(Object(Symbol("b")));
 show(new Map([[1, 2]]).entries()[Symbol.toStringTag]);
 class Tagged { get [Symbol.toStringTag]() { return "T"; } } show(new Tagged()); show({ [Symbol.toStringTag]: "own" });
+for (const [name, tag] of [["PrivateKey", "Key"], ["Mapper", "Map"], ["MapKeyMap", "Key"], ["Keys", "Key"], ["Key2", "Key"]]) show(new ({ [name]: class { get [Symbol.toStringTag]() { return tag; } } })[name]());
 class Custom { [inspect.custom](depth, options, ins) { return `Custom<${ins({ a: 1 }, options)}>`; } } show(new Custom()); show({ c: new Custom() }); show([new Custom()]);
 show({ [inspect.custom]: () => ({ other: 1 }) });
 class MyMap extends Map {} show(new MyMap([["k", 1]])); class MyArray extends Array {} show(MyArray.from([1])); class MySet extends Set {} show(new MySet());

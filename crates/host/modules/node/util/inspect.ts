@@ -302,10 +302,10 @@ class Inspection implements Page {
       return keys.length === 0 ? base : make("{", "}", none, keys, { base });
     }
     if (value instanceof ArrayBuffer) {
-      return make(`${prefixOf(name, tag, "ArrayBuffer")}{`, "}", () => this.#contents(value), ["byteLength", ...keys]);
+      return make(`${prefixOf(name, tag, "ArrayBuffer")}{`, "}", () => [...this.#contents(value), ...this.#inner(value, ["byteLength"], depth + 1)], keys);
     }
     if (value instanceof DataView) {
-      return make(`${prefixOf(name, tag, "DataView")}{`, "}", none, ["byteLength", "byteOffset", "buffer", ...keys]);
+      return make(`${prefixOf(name, tag, "DataView")}{`, "}", () => this.#inner(value, ["byteLength", "byteOffset", "buffer"], depth + 1), keys);
     }
     if (value instanceof Promise) return make(`${prefixOf(name, tag, "Promise")}{`, "}", () => this.#promise(value, depth + 1), keys);
     if (value instanceof WeakSet || value instanceof WeakMap) {
@@ -380,6 +380,11 @@ class Inspection implements Page {
     const more = bytes.length - shown.length;
     const hex = decodeText(shown, "hex").replace(/(..)(?=.)/g, "$1 ");
     return [`${this.stylize("[Uint8Contents]", "special")}: <${hex}${more > 0 ? ` ... ${more} more byte${more > 1 ? "s" : ""}` : ""}>`];
+  }
+
+  /** Members that are no properties of the object itself, in brackets. */
+  #inner(owner: any, names: string[], depth: number): string[] {
+    return names.map((name) => `[${name}]: ${this.#indented(() => this.value(owner[name], depth))}`);
   }
 
   #promise(promise: Promise<unknown>, depth: number): string[] {

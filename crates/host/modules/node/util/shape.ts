@@ -38,7 +38,13 @@ function madeBy(value: object, maker: Function): boolean {
 /** `Name(size) [tag] `, with its trailing space. */
 export function prefixOf(name: string | null, tag: string, fallback: string, size: string = ""): string {
   if (name === null) return tag !== "" && fallback !== tag ? `[${fallback}${size}: null prototype] [${tag}] ` : `[${fallback}${size}: null prototype] `;
-  return tag !== "" && name !== tag ? `${name}${size} [${tag}] ` : `${name}${size} `;
+  return tag !== "" && !saysTag(name, tag) ? `${name}${size} [${tag}] ` : `${name}${size} `;
+}
+
+/** Whether the tag is a word of the name: `PrivateKeyObject` is a `KeyObject`, `Mapper` is no `Map`. */
+function saysTag(name: string, tag: string): boolean {
+  const at = name.indexOf(tag);
+  return at >= 0 && /^(?:[A-Z]|$)/.test(name.slice(at + tag.length));
 }
 
 /** The tag, unless it is an own property that is shown anyway. */
