@@ -357,7 +357,7 @@ impl Inner {
         match self.programs.of(request) {
             Ok((_, program)) => program.kill(request),
             Err(error) if error.details.get("errno").is_some_and(|errno| errno == "ESRCH") => {
-                Ok(Output::new(json!({ "sent": false })))
+                Ok(Output::new(json!({ "sent": self.programs.signal_below(request)? })))
             }
             Err(error) => Err(error),
         }

@@ -29,6 +29,10 @@ mod linux {
         ("what_a_program_gets", what_a_program_gets),
         ("children_that_leave_the_session_die_too", children_that_leave_the_session_die_too),
         ("a_signal_can_go_to_the_whole_group", a_signal_can_go_to_the_whole_group),
+        (
+            "what_a_program_has_started_gets_a_signal_by_its_number",
+            what_a_program_has_started_gets_a_signal_by_its_number,
+        ),
         ("a_fork_storm_ends", a_fork_storm_ends),
         ("a_stopped_program_ends", a_stopped_program_ends),
         ("a_pipe_held_by_a_grandchild_does_not_hold_up_the_answer", a_pipe_held_by_a_grandchild),
@@ -290,6 +294,31 @@ mod linux {
         assert_eq!(ok(world.sync("exec", "exec", op("kill", json!({"pid": own}))))["sent"], false);
         world.dispatcher.end_extension(world.extension(), &crate::gone());
         until("it is left", || !lives(&pid.to_string()));
+    }
+
+    fn what_a_program_has_started_gets_a_signal_by_its_number() {
+        let world = world();
+        block(async {
+            // A grandchild that left the group and whose parent is gone: the supervisor has taken it in.
+            let script = "setsid sh -c 'sleep 31275 & echo $!' ; exec sleep 31275";
+            let spawn = op("spawn", json!({"command": "sh", "args": ["-c", script]}));
+            let pid = ok(world.sync("exec", "exec", spawn))["pid"].clone();
+            let mut wait = world.start("exec", "exec", op("wait", json!({"pid": pid})), vec![]);
+            let said = wait.next().await;
+            let inner = String::from_utf8_lossy(&said.bytes[0]).trim().to_owned();
+            let kill = |pid: i64| op("kill", json!({"pid": pid, "signal": "SIGKILL"}));
+            let number = inner.parse::<i64>().unwrap();
+            assert_eq!(ok(world.stranger("exec", "exec", kill(number)))["sent"], false);
+            assert!(lives(&inner));
+            // The parent of all of them, this process, and the first one are nobody's descendants.
+            for other in [i64::from(std::process::id()), 1] {
+                assert_eq!(ok(world.sync("exec", "exec", kill(other)))["sent"], false, "{other}");
+            }
+            assert_eq!(ok(world.sync("exec", "exec", kill(number)))["sent"], true);
+            until("it got it", || !lives(&inner));
+            assert_eq!(ok(world.sync("exec", "exec", kill(number)))["sent"], false);
+            assert_eq!(ok(world.sync("exec", "exec", op("kill", json!({"pid": pid}))))["sent"], true);
+        });
     }
 
     fn whether_a_number_is_that_of_a_process_is_told_and_nothing_is_sent() {

@@ -118,7 +118,7 @@
 //! | `wait` | `pid`, `timeout?`; asynchronous only, once per program | chunks `{stdout}` or `{stderr}` of bytes as they come, then `{code, signal, killed}` |
 //! | `write` | `pid, data` | `{}` when the program's input took all of it; `io` `EPIPE` when nobody reads it |
 //! | `end` | `pid` | `{}`; the program sees the end of its input |
-//! | `kill` | `pid, signal?` (`"SIGTERM"`; a name, or a number) | `{sent}`: false when it has ended; synchronous too |
+//! | `kill` | `pid, signal?` (`"SIGTERM"`; a name, or a number) | `{sent}`: false when it has ended; `pid` is that of a program or, where programs have a supervisor, of what one has started; synchronous too |
 //! | `alive` | `pid` | `{error}`: null, `"EPERM"` or `"ESRCH"`, as `kill` with no signal answers for any process; nothing is sent; synchronous too |
 //!
 //! With `inherits`, `env` is what the extension's own variables have come to and was not made for this program: what steers

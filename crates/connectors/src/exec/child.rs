@@ -72,6 +72,11 @@ pub(super) enum Receiver {
 trait Held: Send + Sync {
     /// False when the program has ended.
     fn signal(&self, signal: Signal, to: Receiver) -> bool;
+    /// Sends a signal to one process that the program has started, itself or through others; false when it is none of
+    /// those, or has ended.
+    fn signal_below(&self, _pid: Pid, _signal: Signal) -> bool {
+        false
+    }
     /// Ends the tree: politely, then not.
     fn end(&self);
     /// Whether nothing of the tree is left.
@@ -82,6 +87,11 @@ impl Leash {
     /// Sends a signal; false when the program has ended.
     pub(super) fn signal(&self, signal: Signal, to: Receiver) -> bool {
         self.held.0.signal(signal, to)
+    }
+
+    /// Sends a signal to one process of its tree; false when it is none, or there is no supervisor to know its tree by.
+    pub(super) fn signal_below(&self, pid: Pid, signal: Signal) -> bool {
+        self.held.0.signal_below(pid, signal)
     }
 
     /// A second hand on the same tree.
@@ -129,9 +139,10 @@ struct Pipes {
 
 #[cfg(target_os = "linux")]
 mod supervised {
-    use super::super::supervisor::{ARGUMENT, Order, Walls, Word, receive_word, send_order, sweep};
-    use super::{Arc, ExecOptions, Exit, Held, Mutex, Pipes, PoisonError, Receiver, Signal, Start, io, oneshot};
+    use super::super::supervisor::{ARGUMENT, Order, Walls, Word, receive_word, send_order, signal_below, sweep};
+    use super::{Arc, ExecOptions, Exit, Held, Mutex, Pid, Pipes, PoisonError, Receiver, Signal, Start, io, oneshot};
     use pijs_protocol::guard;
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
     use std::io::{BufReader, Write as _};
     use std::net::Shutdown;
     use std::os::fd::{AsFd as _, OwnedFd};
@@ -151,6 +162,9 @@ mod supervised {
     struct Supervised {
         control: Mutex<UnixStream>,
         running: AtomicBool,
+        supervisor: Pid,
+        /// Whether the supervisor was reaped: its number may be another's then.
+        reaped: Mutex<bool>,
         over: AtomicBool,
     }
 
@@ -169,6 +183,11 @@ mod supervised {
             let control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
             // It may be gone already.
             let _ = control.shutdown(Shutdown::Write);
+        }
+
+        fn signal_below(&self, pid: Pid, signal: Signal) -> bool {
+            let reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+            !*reaped && signal_below(self.supervisor, pid, signal)
         }
 
         fn is_over(&self) -> bool {
@@ -242,9 +261,12 @@ mod supervised {
             }
         };
         ours.set_read_timeout(None)?;
+        let supervisor = i32::try_from(process.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
         let held = Arc::new(Supervised {
             control: Mutex::new(ours),
             running: AtomicBool::new(true),
+            supervisor,
+            reaped: Mutex::new(false),
             over: AtomicBool::new(false),
         });
         let watched = Arc::clone(&held);
@@ -258,7 +280,12 @@ mod supervised {
                 }
             }
             watched.running.store(false, Ordering::Release);
+            // Seen first and reaped under the lock: nobody takes a number that is free again for the supervisor's.
+            let _ = waitid(WaitId::Pid(supervisor), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+            let mut reaped = watched.reaped.lock().unwrap_or_else(PoisonError::into_inner);
             let killed = process.wait().is_ok_and(|status| !status.success());
+            *reaped = true;
+            drop(reaped);
             if killed {
                 // Somebody ended the supervisor itself; its program's group is what is left to hold on to.
                 if let (Some(group), Some(_)) =

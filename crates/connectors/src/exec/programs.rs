@@ -2,8 +2,10 @@
 
 use super::child::{Child, Leash, Receiver};
 use super::run::sender;
+use super::signals;
 use pijs_hostcall::{CancelToken, Output, Request};
 use pijs_protocol::{ExtensionId, HostcallError};
+use rustix::process::{Pid, Signal};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::PipeWriter;
@@ -98,6 +100,20 @@ impl Programs {
         self.all().entry(extension.clone()).or_default().spawned.remove(&pid);
     }
 
+    /// Sends a signal to a process that one of the extension's programs has started; false when it is none of those.
+    pub(super) fn signal_below(&self, request: &Request) -> Result<bool, HostcallError> {
+        let pid = i32::try_from(crate::params::whole(request, "pid")?).ok().and_then(Pid::from_raw);
+        let (Some(pid), Some(signal)) = (pid, signal_of(request)?) else { return Ok(false) };
+        if crate::params::flag(request, "group")? {
+            return Ok(false);
+        }
+        let hands: Vec<Leash> = match self.all().get(request.caller.extension()) {
+            Some(own) => own.spawned.values().map(|program| &program.leash).chain(&own.left).map(Leash::of).collect(),
+            None => Vec::new(),
+        };
+        Ok(hands.iter().any(|leash| leash.signal_below(pid, signal)))
+    }
+
     /// Keeps the hand on what a program left running.
     pub(super) fn leave(&self, extension: &ExtensionId, leash: Leash) {
         if !leash.is_over() {
@@ -147,21 +163,24 @@ impl Spawned {
 
     /// `kill`; with `group` the program's whole process group gets the signal.
     pub(super) fn kill(&self, request: &Request) -> Result<Output, HostcallError> {
-        use super::signals::{named, numbered};
-        let unknown = || HostcallError::invalid("schema", "exec.kill: `signal` is not a signal's name or number");
-        let signal = match request.params.get("signal").filter(|signal| !signal.is_null()) {
-            None => rustix::process::Signal::TERM,
-            Some(serde_json::Value::String(name)) => named(name).ok_or_else(unknown)?,
-            Some(serde_json::Value::Number(number)) => {
-                match number.as_u64().ok_or_else(unknown)? {
-                    // Only asks whether it is there.
-                    0 => return Ok(Output::new(json!({ "sent": !self.leash.is_over() }))),
-                    number => numbered(number).ok_or_else(unknown)?,
-                }
-            }
-            Some(_) => return Err(unknown()),
+        let Some(signal) = signal_of(request)? else {
+            return Ok(Output::new(json!({ "sent": !self.leash.is_over() })));
         };
         let to = if crate::params::flag(request, "group")? { Receiver::Group } else { Receiver::Program };
         Ok(Output::new(json!({ "sent": self.leash.signal(signal, to) })))
+    }
+}
+
+/// The signal of a call; `None` for 0, which only asks whether it is there.
+fn signal_of(request: &Request) -> Result<Option<Signal>, HostcallError> {
+    let unknown = || HostcallError::invalid("schema", "exec.kill: `signal` is not a signal's name or number");
+    match request.params.get("signal").filter(|signal| !signal.is_null()) {
+        None => Ok(Some(Signal::TERM)),
+        Some(serde_json::Value::String(name)) => signals::named(name).map(Some).ok_or_else(unknown),
+        Some(serde_json::Value::Number(number)) => match number.as_u64().ok_or_else(unknown)? {
+            0 => Ok(None),
+            number => signals::numbered(number).map(Some).ok_or_else(unknown),
+        },
+        Some(_) => Err(unknown()),
     }
 }

@@ -20,7 +20,7 @@ mod tree;
 #[cfg(target_os = "linux")]
 pub(super) use linux::{receive_word, send_order};
 #[cfg(target_os = "linux")]
-pub(super) use tree::sweep;
+pub(super) use tree::{signal_below, sweep};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

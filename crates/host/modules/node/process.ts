@@ -226,7 +226,8 @@ class Process extends EventEmitter {
     throw coded(Error, "ERR_PROCESS_EXIT", "process.abort() was called by an extension: throw an error instead");
   }
   /**
-   * Reaches programs that the extension started, by their number or, negative, as a group; any other is not its to end.
+   * Reaches programs that the extension started, by their number or, negative, as a group, and what those have started, by
+   * its number; any other is not its to end.
    * Whether there is one (signal 0) is told of every number: locks hold the numbers of whoever took them.
    */
   kill(pid: number, signal?: string | number): true {
@@ -235,13 +236,11 @@ class Process extends EventEmitter {
     // Zero is the group that this program is in.
     if (named === 0 && (pid === this.pid || pid === 0)) return true;
     const own = started.has(Math.abs(pid));
-    if (named === 0 && pid > 0 && !own) {
-      const { error } = callSync("exec", "exec", { op: "alive", pid }).output;
-      if (error === null) return true;
-      throw Object.assign(coded(Error, error, `kill ${error}`), { errno: -constants.errno[error as "EPERM" | "ESRCH"]!, syscall: "kill" });
-    }
-    if (own && callSync("exec", "exec", { op: "kill", pid: Math.abs(pid), signal: named, group: pid < 0 }).output.sent) return true;
-    const code = own ? "ESRCH" : "EPERM";
+    const told = pid > 0 && !own ? callSync("exec", "exec", { op: "alive", pid }).output.error : null;
+    if (named === 0 && pid > 0 && !own && told === null) return true;
+    const perhaps = own || (pid > 0 && named !== 0 && told === null && started.size > 0);
+    if (perhaps && callSync("exec", "exec", { op: "kill", pid: Math.abs(pid), signal: named, group: pid < 0 }).output.sent) return true;
+    const code: "EPERM" | "ESRCH" = own ? "ESRCH" : (told ?? "EPERM");
     throw Object.assign(coded(Error, code, `kill ${code}`), { errno: -constants.errno[code]!, syscall: "kill" });
   }
 

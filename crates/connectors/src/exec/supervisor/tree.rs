@@ -1,6 +1,7 @@
 //! Everything that descends from this process, and its end.
 
-use rustix::process::{Pid, Signal, kill_process};
+use pijs_protocol::guard;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,6 +41,36 @@ pub(super) fn descendants() -> Vec<Pid> {
         }
     }
     found
+}
+
+/// Sends a signal to a process below `ancestor`, which the caller keeps from being reaped meanwhile; false when it is not
+/// below it, or has ended.
+pub(in super::super) fn signal_below(ancestor: Pid, pid: Pid, signal: Signal) -> bool {
+    // Held first: what is learnt of the number from here on is of this process, or it has ended and gets nothing.
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
+    let is_below = || {
+        let line = line_to(ancestor, pid);
+        // A parent that ended while the line was followed, and whose number is another's by now, shows in a second look:
+        // its child has got a new parent.
+        line.is_some() && line == line_to(ancestor, pid)
+    };
+    (!guard::is_up("exec.lineage") || is_below()) && pidfd_send_signal(process, signal).is_ok()
+}
+
+/// The processes from `pid` up to `ancestor`; `None` when it is not an ancestor.
+fn line_to(ancestor: Pid, pid: Pid) -> Option<Vec<i32>> {
+    let mut line = vec![pid.as_raw_nonzero().get()];
+    loop {
+        let last = *line.last()?;
+        let (_, parent) = state_and_parent(&fs::read_to_string(format!("/proc/{last}/stat")).ok()?)?;
+        if parent == ancestor.as_raw_nonzero().get() {
+            return Some(line);
+        }
+        if parent <= 1 || line.contains(&parent) {
+            return None;
+        }
+        line.push(parent);
+    }
 }
 
 /// State and parent in a line of `/proc/PID/stat`; the name in it may hold anything.
