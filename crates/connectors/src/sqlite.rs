@@ -9,6 +9,7 @@
 //! A statement stops at the deadline of its call or when the call is cancelled. A single function of SQL cannot be stopped; who
 //! called it is answered all the same, its database is given up, and an extension has few such threads.
 
+mod nesting;
 mod place;
 mod statement;
 mod worker;

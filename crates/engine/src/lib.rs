@@ -37,10 +37,10 @@ mod natives;
 mod panics;
 mod realm;
 mod rejections;
-#[cfg(unix)]
-mod removals;
 mod runtime_exports;
 mod shared;
+#[cfg(unix)]
+mod sqlite;
 mod stack;
 mod state;
 mod text;
@@ -57,6 +57,6 @@ pub use inherited::{Forked, close_inherited_files, fork_for_parent, map_sealed_m
 pub use limits::Interrupter;
 pub use loader::FACADE_PREFIX;
 pub use realm::EngineRealm;
-#[cfg(unix)]
-pub use removals::{MayRemove, ask_before_sqlite_removes};
 pub use shared::SyncHost;
+#[cfg(unix)]
+pub use sqlite::{MayRemove, bound_sqlite_stack, guard_sqlite};

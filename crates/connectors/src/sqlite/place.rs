@@ -44,10 +44,16 @@ fn may_remove(path: &Path) -> bool {
     is_own() || is_temporary() || !guard::is_up("sqlite.removes")
 }
 
-/// What stands before the first database: nothing is removed that was not asked about.
-pub(super) fn begin() -> Result<(), HostcallError> {
+/// What stands before a database: nothing is removed that was not asked about, and of this thread's stack no more is used
+/// than leaves some for the way back.
+pub(super) fn begin(stack: usize) -> Result<(), HostcallError> {
     #[cfg(unix)]
-    pijs_engine::ask_before_sqlite_removes(may_remove).then_some(()).ok_or_else(cannot_open)?;
+    {
+        pijs_engine::guard_sqlite(may_remove).then_some(()).ok_or_else(cannot_open)?;
+        if guard::is_up("sqlite.stack") {
+            pijs_engine::bound_sqlite_stack(stack);
+        }
+    }
     Ok(())
 }
 

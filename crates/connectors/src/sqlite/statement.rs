@@ -1,6 +1,7 @@
 //! What is done with one open database: its bounds, its statements, and values in either direction.
 
 use super::limit;
+use super::nesting::{LONGEST_SCHEMA, is_too_deep, with_room};
 use crate::params;
 use pijs_hostcall::connector::{bytes_index, bytes_ref, cancelled, deadline};
 use pijs_hostcall::{Output, Request};
@@ -16,7 +17,7 @@ use std::time::Duration;
 const MAX_ROWS: usize = 200_000;
 
 /// Longest text or blob, and the most bytes of one statement.
-const MAX_BYTES: i32 = 64 << 20;
+pub(super) const MAX_BYTES: i32 = 64 << 20;
 
 /// What all databases of this process may take of its memory together: pages in use, sorting, values on their way.
 const HEAP: i64 = 1 << 30;
@@ -48,8 +49,15 @@ pub(super) fn kept(database: &Connection) -> rusqlite::Result<u64> {
 
 fn perform_bounded(database: &Connection, request: &Request) -> Result<Output, HostcallError> {
     let sql = params::text(request, "sql")?;
+    if is_too_deep(sql) {
+        // As SQLite has it where its parser is not given more memory.
+        return Err(HostcallError::io("EIO", "sqlite", "parser stack overflow").with("sqlite", 1));
+    }
     let outcome = match params::text(request, "op")? {
-        "exec" => database.execute_batch(sql).map(|()| Output::empty()).map_err(Stop::Sql),
+        "exec" => {
+            let done = with_room(database, sql.len(), || database.execute_batch(sql));
+            done.map(|()| Output::empty()).map_err(Stop::Sql)
+        }
         "prepare" => prepare(database, sql),
         "run" => query(database, request, 0).map(|_| {
             Output::new(
@@ -79,7 +87,8 @@ fn bound(database: &Connection, request: &Request) {
 /// Takes away what reaches beyond the database.
 pub(super) fn guarded(database: &Connection, request: &Request) -> rusqlite::Result<()> {
     database.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_BYTES)?;
-    database.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_BYTES)?;
+    let longest = if guard::is_up("sqlite.nesting") { LONGEST_SCHEMA } else { MAX_BYTES };
+    database.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, longest)?;
     database
         .busy_timeout(Duration::from_millis(params::whole_or_none(request, "timeout").ok().flatten().unwrap_or(0)))?;
     database.pragma_update(None, "temp_store", "MEMORY")?;
@@ -140,7 +149,7 @@ impl From<HostcallError> for Stop {
 }
 
 fn prepare(database: &Connection, sql: &str) -> Result<Output, Stop> {
-    let statement = database.prepare_cached(sql)?;
+    let statement = with_room(database, sql.len(), || database.prepare_cached(sql))?;
     let names: Vec<Value> = (1..=statement.parameter_count())
         .map(|index| statement.parameter_name(index).map_or(Value::Null, Value::from))
         .collect();
@@ -159,7 +168,8 @@ fn columns(statement: &Statement<'_>) -> Value {
 
 /// Runs `sql` with `values` (by position, or by name as an object) and gives at most `rows` rows.
 fn query(database: &Connection, request: &Request, rows: usize) -> Result<Output, Stop> {
-    let mut statement = database.prepare_cached(params::text(request, "sql")?)?;
+    let sql = params::text(request, "sql")?;
+    let mut statement = with_room(database, sql.len(), || database.prepare_cached(sql))?;
     statement.clear_bindings();
     bind(&mut statement, request)?;
     let width = statement.column_count();

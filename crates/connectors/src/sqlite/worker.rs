@@ -22,6 +22,10 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How long after its end a statement has time to notice it.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// Stack of the thread, of which only what is used takes memory: for what is nested as deep as [`super::nesting`] lets it be,
+/// and for going through a schema that somebody else wrote.
+const STACK: usize = 64 << 20;
+
 /// The thread's other end. The thread ends when this is dropped.
 pub(super) struct Worker {
     jobs: Sender<Job>,
@@ -55,7 +59,8 @@ impl Worker {
                 Err(error) => drop(report.send(Err(error))),
             }
         };
-        let spawned = std::thread::Builder::new().name("sqlite".to_owned()).spawn(work);
+        let stack = if guard::is_up("sqlite.stack") { STACK } else { 2 << 20 };
+        let spawned = std::thread::Builder::new().name("sqlite".to_owned()).stack_size(stack).spawn(work);
         spawned.map_err(|error| HostcallError::io("EAGAIN", "sqlite", format!("sqlite: no thread: {error}")))?;
         opened.recv().map_err(|_| broken())??;
         Ok(Self { jobs, life, kept })
@@ -132,7 +137,7 @@ fn met_cut_file() -> bool {
 }
 
 fn open(place: Option<Place>, request: &Request) -> Result<Connection, HostcallError> {
-    place::begin()?;
+    place::begin(STACK / 16)?;
     #[cfg(target_os = "linux")]
     if guard::is_up("sqlite.cut") {
         pijs_engine::survive_cut_files();
