@@ -239,3 +239,8 @@ fn keys_of_two_parts_sign_encrypt_and_are_written_down_as_nodes_are() {
     as_in_pi("keys-refused");
     as_in_pi("keys-web");
 }
+
+#[test]
+fn options_that_are_no_texts_come_back_as_they_were_given() {
+    as_in_pi("options");
+}

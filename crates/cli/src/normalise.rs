@@ -41,6 +41,8 @@ pub(crate) fn without_escapes(text: &str) -> String {
 pub(crate) struct Normaliser {
     /// Longest first.
     places: Vec<(String, String)>,
+    /// Before all places.
+    folder: Option<(String, String)>,
     uuids: BTreeMap<String, usize>,
     /// Ids that are numbered wherever they stand, in the order they were made.
     entries: Vec<String>,
@@ -118,6 +120,13 @@ impl Normaliser {
         self
     }
 
+    /// The same for a folder whose name others may begin with.
+    #[must_use]
+    pub(crate) fn folder(mut self, path: &Path, name: &str) -> Self {
+        self.folder = Some((path.display().to_string(), name.to_owned()));
+        self
+    }
+
     /// Takes `root/` off, so that paths below it are relative.
     #[must_use]
     pub(crate) fn relative_to(mut self, root: &Path) -> Self {
@@ -174,6 +183,9 @@ impl Normaliser {
     /// One text rewritten.
     pub(crate) fn text(&mut self, text: &str) -> String {
         let mut text = without_escapes(text);
+        if let Some((from, to)) = &self.folder {
+            text = replace_whole(&text, from, to);
+        }
         for (from, to) in &self.places {
             text = text.replace(from, to);
         }
@@ -200,6 +212,18 @@ impl Normaliser {
         text = NODE.replace_all(&text, "(node:<pid>)").into_owned();
         self.rules.iter().fold(text, |text, rule| rule.apply(&text))
     }
+}
+
+/// Replaces `from` where no longer name goes on with it.
+fn replace_whole(text: &str, from: &str, to: &str) -> String {
+    let mut pieces = text.split(from);
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let goes_on = piece.starts_with(|next: char| next.is_alphanumeric() || matches!(next, '-' | '_' | '.'));
+        out.push_str(if goes_on { from } else { to });
+        out.push_str(piece);
+    }
+    out
 }
 
 #[cfg(test)]

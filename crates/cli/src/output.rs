@@ -60,6 +60,15 @@ pub(crate) fn clean(text: &str) -> String {
     pijs_terminal::text(text)
 }
 
+/// An option of `ctx.ui.select` as a person reads it: extensions that give objects get them back, and show none.
+pub(crate) fn option_text(option: &serde_json::Value) -> String {
+    match option {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Object(_) => "[object Object]".to_owned(),
+        other => other.to_string(),
+    }
+}
+
 /// Foreign text with its later lines indented: what begins at the left edge is pi's own, its questions above all.
 pub(crate) fn indented(text: &str) -> String {
     if guard::is_up("prompt.frame") { text.replace('\n', "\n  ") } else { text.to_owned() }

@@ -1,6 +1,6 @@
 //! A person at a terminal: capability questions and dialogs of extensions, line by line on stderr.
 
-use crate::output::{clean, indented, stderr};
+use crate::output::{clean, indented, option_text, stderr};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, unsupported};
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, ExpectedLoss, Prompter, Question};
 use pijs_protocol::{HostcallError, guard};
@@ -126,18 +126,11 @@ impl UiPort for Terminal {
         let terminal = self.clone();
         match call.op {
             UiOp::Select => {
-                let options: Vec<String> = call
-                    .params
-                    .get("options")
-                    .and_then(Value::as_array)
-                    .into_iter()
-                    .flatten()
-                    .filter_map(|option| option.as_str().map(str::to_owned))
-                    .collect();
+                let options = call.params.get("options").and_then(Value::as_array).cloned().unwrap_or_default();
                 let list: String = options
                     .iter()
                     .enumerate()
-                    .map(|(at, option)| format!("  {}. {}\n", at + 1, indented(option)))
+                    .map(|(at, option)| format!("  {}. {}\n", at + 1, indented(&option_text(option))))
                     .collect();
                 let question = format!("\n{who}: {}\n{list}number, or empty to cancel: ", indented(&text("title")));
                 Box::pin(async move {

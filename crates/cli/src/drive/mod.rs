@@ -171,7 +171,7 @@ impl Stage {
         let mut normaliser = roots
             .normaliser(&self.surroundings)
             .place(&self.bin, "<bin>")
-            .place(&crate::words::pi_folder(&self.surroundings), "<pi>")
+            .folder(&crate::words::pi_folder(&self.surroundings), "<pi>")
             .place(&self.base.join("sessions"), "<sessions>");
         if let Some(node) = node(&self.surroundings) {
             normaliser = normaliser.literal(&node, "<node>");
@@ -196,7 +196,6 @@ impl Stage {
         roots: Roots,
         named: Vec<PathBuf>,
     ) -> Result<Value> {
-        let before = files::list(&self.surroundings.dirs.cwd, &self.surroundings.dirs.home);
         let prompts = self.normaliser(&roots, &scenario)?;
         let mut normaliser = self.normaliser(&roots, &scenario)?;
         let Self { surroundings, base, servers, fill, trace, .. } = self;
@@ -361,11 +360,14 @@ impl Stage {
         });
         driver.clone().serve(key_work, during);
         let host = driver.host.clone();
-        let ending = host
+        let (before, ending) = host
             .run(async {
                 driver.load(&dispatcher, &compiler, &supplier, &granted, &named).await;
                 driver.place(&named);
-                driver.agent.attend(driver.run()).await
+                // What extensions write while they are loaded was there when the session began.
+                let dirs = &driver.surroundings.dirs;
+                let before = files::list(&dirs.cwd, &dirs.home);
+                (before, driver.agent.attend(driver.run()).await)
             })
             .await;
         let document = driver.document(ending, &before);

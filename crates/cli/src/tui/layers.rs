@@ -5,10 +5,11 @@ use super::entry::Entry;
 use super::field::Field;
 use super::floating::Custom;
 use super::picker::Picker;
+use crate::output::option_text;
 use pijs_hostcall::{Answer, ExpectedLoss, Question};
 use pijs_protocol::{ExtensionId, guard};
 use pijs_terminal::layout::{clamp, wrap};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -43,9 +44,10 @@ pub(super) struct Dialog {
 
 #[derive(Debug)]
 enum Body {
-    /// Options and the chosen one. A confirmation is one of two.
+    /// Options, what each stands for, and the chosen one. A confirmation is one of two.
     Choice {
         options: Vec<String>,
+        values: Vec<Value>,
         at: usize,
         confirms: bool,
     },
@@ -72,13 +74,13 @@ impl Dialog {
         let mut title = text("title");
         let body = match kind {
             "select" => {
-                let options = params.get("options").and_then(Value::as_array).into_iter().flatten();
-                let options = options.filter_map(|option| option.as_str().map(str::to_owned)).collect();
-                Body::Choice { options, at: 0, confirms: false }
+                let values = params.get("options").and_then(Value::as_array).cloned().unwrap_or_default();
+                Body::Choice { options: values.iter().map(option_text).collect(), values, at: 0, confirms: false }
             }
             "confirm" => {
                 title = format!("{title}\n{}", text("message"));
-                Body::Choice { options: vec!["Yes".to_owned(), "No".to_owned()], at: 0, confirms: true }
+                let options = vec!["Yes".to_owned(), "No".to_owned()];
+                Body::Choice { options, values: vec![true.into(), false.into()], at: 0, confirms: true }
             }
             "editor" => Body::Text { field: Field::new(&text("prefill")), hint: String::new(), is_long: true },
             _ => Body::Text { field: Field::default(), hint: text("placeholder"), is_long: false },
@@ -92,13 +94,12 @@ impl Dialog {
             return Some(if self.confirms() { Some(false.into()) } else { None });
         }
         match &mut self.body {
-            Body::Choice { options, at, confirms } => {
-                let count = options.len();
+            Body::Choice { values, at, .. } => {
+                let count = values.len();
                 match name {
                     "up" | "k" => *at = at.saturating_sub(1),
                     "down" | "j" => *at = (*at + 1).min(count.saturating_sub(1)),
-                    "enter" | "ctrl+j" if *confirms => return Some(Some((*at == 0).into())),
-                    "enter" | "ctrl+j" => return options.get(*at).map(|chosen| Some(json!(chosen))),
+                    "enter" | "ctrl+j" => return values.get(*at).cloned().map(Some),
                     _ => {}
                 }
             }

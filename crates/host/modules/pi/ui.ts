@@ -183,8 +183,15 @@ async function custom(factory: Factory, options?: Record<string, any>): Promise<
 }
 
 const ui = {
-  select(title: string, options: string[], settings?: DialogOptions): Promise<string | undefined> {
-    return ask("select", { title: textOf(title), options: Array.from(options, textOf) }, settings);
+  /** Options may be no texts: whatever is chosen comes back as it was given. */
+  async select(title: string, options: unknown[], settings?: DialogOptions): Promise<any> {
+    const given = Array.from(options);
+    const shown = given.map((option) => (typeof option === "string" ? textOf(option) : (plain(option) ?? null)));
+    const answer = await ask("select", { title: textOf(title), options: shown }, settings);
+    if (answer === undefined || typeof answer === "string") return answer;
+    const text = JSON.stringify(answer);
+    const at = shown.findIndex((option) => typeof option !== "string" && JSON.stringify(option) === text);
+    return at < 0 ? answer : given[at];
   },
   async confirm(title: string, message: string, settings?: DialogOptions): Promise<boolean> {
     const answer = await ask("confirm", { title: textOf(title), ...present({ message: plain(message) }) }, settings);

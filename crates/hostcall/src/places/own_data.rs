@@ -99,7 +99,7 @@ fn is_aside(suffix: &str) -> bool {
             .strip_prefix(*mark)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']) && is_number(rest))
     };
-    ASIDE.iter().any(|mark| is_mark(&mark)) || is_number(suffix)
+    ASIDE.iter().any(is_mark) || is_number(suffix)
 }
 
 /// Digits, perhaps in hex and with dashes, and at least one that is no letter: no loader has such a suffix.
