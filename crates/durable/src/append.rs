@@ -66,7 +66,8 @@ impl Appender {
             let message = format!("{} is being written by another process", path.display());
             return Err(io::Error::new(ErrorKind::ResourceBusy, message));
         }
-        if stat.mode & 0o077 != 0 || created && stat.mode != PRIVATE {
+        // The umask may have taken bits away from a new one, from its own user even.
+        if created || stat.mode & 0o077 != 0 {
             file.set_mode(PRIVATE)?;
         }
         if created {

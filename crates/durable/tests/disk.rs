@@ -67,6 +67,91 @@ fn what_is_no_regular_file_is_neither_replaced_nor_appended_to() {
 }
 
 #[test]
+fn a_file_of_lines_says_where_its_last_whole_one_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a/session.jsonl");
+    let disk = Disk::system();
+    let opened = Appender::open(&disk, &path).expect("new");
+    assert!(opened.created);
+    assert_eq!((opened.whole, opened.torn, mode(&path)), (0, 0, 0o600));
+    drop(opened);
+
+    let long = "y".repeat(70_000);
+    for (content, whole) in
+        [("", 0), ("a", 0), ("\n", 1), ("a\nbc", 2), ("a\nbc\n", 5), (&format!("x\n{long}"), 2), (&long, 0)]
+    {
+        fs::write(&path, content).expect("a file");
+        let opened = Appender::open(&disk, &path).expect("free");
+        let length = content.len() as u64;
+        assert!(!opened.created);
+        assert_eq!((opened.whole, opened.torn), (whole, length - whole));
+        let mut appender = opened.appender;
+        assert_eq!((appender.length(), appender.is_broken(), appender.path()), (length, false, &*path));
+        appender.cut(whole).expect("cut");
+        appender.append(b"12345\n").expect("appended");
+        appender.sync().expect("durable");
+        assert_eq!((appender.length(), appender.is_broken()), (whole + 6, false));
+        assert_eq!(appender.read_range(whole + 1, whole + 4).expect("there"), b"234");
+        let mut piece = [0; 3];
+        assert_eq!(appender.read_at(&mut piece, whole + 4).expect("there"), 2);
+        assert_eq!(&piece[..2], b"5\n");
+        let beyond = appender.read_range(whole, whole + 7).expect_err("too short");
+        assert_eq!(beyond.kind(), ErrorKind::UnexpectedEof);
+    }
+}
+
+#[test]
+fn a_file_of_lines_is_its_users_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("session.jsonl");
+    let disk = Disk::system();
+    for (before, after) in [(0o666, 0o600), (0o640, 0o600), (0o604, 0o600), (0o700, 0o700), (0o600, 0o600)] {
+        fs::write(&path, "a\n").expect("a file");
+        fs::set_permissions(&path, Permissions::from_mode(before)).expect("permissions");
+        Appender::open(&disk, &path).expect("free");
+        assert_eq!(mode(&path), after, "{before:o}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_no_error_and_what_cannot_be_there_is_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = Disk::system();
+    let missing = folder.path().join("missing/x");
+    assert_eq!(disk.read(&missing, 9).expect("nothing"), None);
+    assert!(!disk.exists(&missing).expect("nothing"));
+    disk.remove(&missing).expect("nothing");
+    disk.remove_tree(&missing).expect("nothing");
+    disk.sweep_owned(&missing).expect("nothing");
+
+    let endless = folder.path().join("n".repeat(300));
+    let answers = [
+        disk.read(&endless, 9).map(drop),
+        disk.exists(&endless).map(drop),
+        disk.remove(&endless),
+        disk.remove_tree(&endless),
+        disk.sweep_owned(&endless),
+        disk.create_dirs(&endless),
+        disk.create_dirs(&endless.join("x")),
+        disk.replace(&endless, b"x", Replace::STATE).map(drop),
+    ];
+    for (at, answer) in answers.into_iter().enumerate() {
+        assert_eq!(answer.expect_err("no such name can be").kind(), ErrorKind::InvalidFilename, "{at}");
+    }
+
+    let made = folder.path().join("a/b/c");
+    disk.create_dirs(&made).expect("made");
+    disk.create_dirs(&made).expect("there");
+    fs::write(made.join("x"), "x").expect("a file");
+    assert!(disk.exists(&made.join("x")).expect("there"));
+    assert!(disk.create_dirs(&made.join("x/y")).is_err(), "a file is no folder");
+    disk.remove(&made.join("x")).expect("removed");
+    assert!(!made.join("x").exists());
+    disk.remove_tree(&folder.path().join("a")).expect("removed");
+    assert!(!folder.path().join("a").exists());
+}
+
+#[test]
 fn one_writer_appends_at_a_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("session.jsonl");

@@ -34,3 +34,44 @@ pub(crate) fn verify(subject: &str, bytes: &[u8], integrity: Option<&str>) -> Re
 pub(crate) fn sha512(bytes: &[u8]) -> String {
     IntegrityOpts::new().algorithm(Algorithm::Sha512).chain(bytes).result().to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(algorithm: Algorithm, bytes: &[u8]) -> String {
+        IntegrityOpts::new().algorithm(algorithm).chain(bytes).result().to_string()
+    }
+
+    #[test]
+    fn the_strongest_digest_has_to_be_strong_and_has_to_fit() {
+        use Algorithm::{Sha1, Sha256, Sha384, Sha512};
+        let (right, wrong) = (|algorithm| digest(algorithm, b"bytes"), |algorithm| digest(algorithm, b"other"));
+        let checked = |integrity: Option<&str>| verify("x", b"bytes", integrity).map_err(|error| error.code);
+        for taken in [right(Sha512), right(Sha384), format!(" {} ", right(Sha512))] {
+            assert_eq!(checked(Some(&taken)), Ok(sha512(b"bytes")), "{taken}");
+        }
+        let several = format!("{} {}", wrong(Sha1), right(Sha512));
+        assert_eq!(checked(Some(&several)), Ok(sha512(b"bytes")));
+        for refused in [
+            None,
+            Some(String::new()),
+            Some(" ".to_owned()),
+            Some("sha512".to_owned()),
+            Some(right(Sha1)),
+            Some(right(Sha256)),
+            Some(wrong(Sha512)),
+            Some(wrong(Sha384)),
+            Some(format!("{} {}", right(Sha1), wrong(Sha512))),
+            Some(format!("{} {}", right(Sha384), wrong(Sha512))),
+        ] {
+            assert_eq!(checked(refused.as_deref()), Err(InstallCode::Integrity), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_digest_is_written_as_npm_does() {
+        let empty = "sha512-z4PhNX7vuL3xVChQ1m2AB9Yg5AULVxXcg/SpIdNs6c5H0NE8XYXysP+DGNKHfuwvY7kxvUdBeoGlODJ6+SfaPg==";
+        assert_eq!(sha512(b""), empty);
+    }
+}

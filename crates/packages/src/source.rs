@@ -276,3 +276,132 @@ pub(crate) fn printable(text: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Source> {
+        Source::parse(text, Path::new("/projects/app"), Path::new("/home/me"))
+    }
+
+    #[test]
+    fn a_name_is_one_that_npm_takes_and_every_file_system() {
+        for (name, scope) in [
+            ("a", None),
+            ("pi-ttsr", None),
+            ("a.b_c~d-1", None),
+            ("1st", None),
+            ("@corp/tool", Some("@corp")),
+            ("@a/b", Some("@a")),
+            (&"n".repeat(214), None),
+        ] {
+            let parsed = PackageName::parse(name).expect(name);
+            assert_eq!((parsed.as_str(), parsed.scope(), &*parsed.to_string()), (name, scope, name));
+        }
+        for name in [
+            "",
+            &"n".repeat(215),
+            "../x",
+            "a/b",
+            "a\\b",
+            "@corp",
+            "@corp/",
+            "@/tool",
+            "@corp/tool/x",
+            "@corp/../x",
+            "@.corp/x",
+            ".bin",
+            "_x",
+            "-x",
+            "--upload-pack",
+            "__proto__",
+            "constructor",
+            "prototype",
+            "node_modules",
+            "@corp/node_modules",
+            "favicon.ico",
+            "Upper",
+            "two words",
+            "a\0b",
+            "a:b",
+            "a@1",
+            "\u{430}bc",
+        ] {
+            assert_eq!(PackageName::parse(name).map_err(|error| error.code), Err(InstallCode::Name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_host_supplies_goes_by_its_whole_name() {
+        let supplied = |name: &str| PackageName::parse(name).expect(name).is_host_supplied();
+        for name in ["typebox", "@sinclair/typebox", "@mariozechner/pi-tui", "@earendil-works/pi-ai"] {
+            assert!(supplied(name), "{name}");
+        }
+        for name in ["typebox-x", "pi-tui", "@mariozechner/tool", "@other/pi-tui", "@sinclair/typebox-x"] {
+            assert!(!supplied(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_source_on_the_command_line_is_a_package_a_repository_or_a_path() {
+        for (text, identity, settings) in [
+            ("pi-ttsr", "npm:pi-ttsr", "npm:pi-ttsr"),
+            (" npm:pi-ttsr@^1.2 ", "npm:pi-ttsr", "npm:pi-ttsr@^1.2"),
+            ("@corp/tool@latest", "npm:@corp/tool", "npm:@corp/tool@latest"),
+            ("npm:@corp/tool", "npm:@corp/tool", "npm:@corp/tool"),
+            ("git:example.org/a/b@v1", "git:example.org/a/b", "git:example.org/a/b@v1"),
+            ("./mine", "path:/projects/app/mine", "../projects/app/mine"),
+            ("../mine", "path:/projects/mine", "../projects/mine"),
+            ("a/b/../c", "path:/projects/app/a/c", "../projects/app/a/c"),
+            ("/opt/x", "path:/opt/x", "../opt/x"),
+            ("~/x", "path:/home/me/x", "../home/me/x"),
+            ("/settings", "path:/settings", "."),
+            ("/settings/x ", "path:/settings/x", "./x"),
+            ("c:x", "path:/projects/app/c:x", "../projects/app/c:x"),
+            ("a\\b", "path:/projects/app/a\\b", "../projects/app/a\\b"),
+        ] {
+            let source = parsed(text).expect(text);
+            assert_eq!(source.identity(), identity, "{text}");
+            assert_eq!(source.to_settings(Path::new("/settings")), settings, "{text}");
+            let again = Source::from_settings(settings, Path::new("/settings"), Path::new("/home/me")).expect(settings);
+            assert_eq!(again, source, "{text}");
+            let shown = if let Source::Path(path) = &source { path.display().to_string() } else { settings.to_owned() };
+            assert_eq!(source.to_string(), shown);
+        }
+        for (text, code) in [
+            ("npm:../x", InstallCode::Name),
+            ("1:x", InstallCode::Name),
+            (":x", InstallCode::Name),
+            ("npm:a@file:../x", InstallCode::Source),
+            ("npm:a@git+https://example.org/x", InstallCode::Source),
+            ("a@;x", InstallCode::Source),
+            ("git:ext::sh", InstallCode::Source),
+        ] {
+            assert_eq!(parsed(text).map_err(|error| error.code), Err(code), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_blank_at_the_end_of_a_name_stays() {
+        assert_eq!(relative(Path::new("/a"), Path::new("/a/b ")), "./b /");
+        assert_eq!(local_path("b\u{a0}c", Path::new("/a"), Path::new("/h")), Path::new("/a/b c"));
+    }
+
+    #[test]
+    fn a_range_allows_its_versions_and_a_tag_all() {
+        let version = Version::parse("1.2.3").expect("a version");
+        for (range, allowed) in
+            [("", true), ("latest", true), ("^1", true), ("1.2.3", true), ("^2", false), ("1.2.4", false), ("/", false)]
+        {
+            assert_eq!(allows(range, &version), allowed, "{range}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_stays_on_its_line() {
+        assert_eq!(printable("a\u{1b}[31m\nb"), "a\\u{1b}[31m\\nb");
+        assert_eq!(printable(""), "\"\"");
+        assert_eq!(printable(&"x".repeat(121)).len(), 120);
+    }
+}

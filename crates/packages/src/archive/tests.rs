@@ -256,6 +256,15 @@ fn what_just_fits_is_taken_and_what_is_one_more_is_not() {
     let unpacked = |unpacked| under(&two, Limits { unpacked, ..Limits::default() });
     assert_eq!((unpacked(1000), unpacked(999)), (Ok(()), full));
 
+    let deep = |depth| under(&tgz, Limits { depth, ..Limits::default() });
+    assert_eq!((deep(2), deep(1)), (Ok(()), full));
+
+    let named = |bytes: usize| {
+        let path = format!("package/{}", "n".repeat(bytes));
+        under(&Tar::default().pax(&[("path", &path)]).file("package/x", b"").end(), Limits::default())
+    };
+    assert_eq!((named(255), named(256)), (Ok(()), full));
+
     // What is no file's bytes has room of its own, and that ends, too.
     let padded = |blocks| {
         let mut tar = Tar::default().file("package/a", b"x").0;
