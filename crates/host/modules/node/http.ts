@@ -1,5 +1,6 @@
 /** `node:http`: requests, and servers on loopback. */
 
+import { adopting, callable } from "pi:node/callable";
 import { ClientRequest, optionsOf } from "pi:node/http/client";
 import { IncomingMessage, OutgoingMessage, validateHeaderName, validateHeaderValue } from "pi:node/http/message";
 import { MAX_HEAD } from "pi:node/http/parser";
@@ -9,7 +10,7 @@ import { CloseEvent, MessageEvent, WebSocket } from "pi:web/websocket";
 import { EventEmitter } from "node:events";
 
 /** Connections are the host's: an agent only carries its settings. */
-export class Agent extends EventEmitter {
+export const Agent = callable(class Agent extends adopting(EventEmitter) {
   readonly defaultPort: number = 80;
   readonly protocol: string = "http:";
   options: Record<string, unknown>;
@@ -30,7 +31,8 @@ export class Agent extends EventEmitter {
   getName(options: any = {}): string {
     return `${options.host ?? "localhost"}:${options.port ?? ""}:${options.localAddress ?? ""}`;
   }
-}
+});
+export type Agent = InstanceType<typeof Agent>;
 
 export function request(input: any, ...rest: any[]): ClientRequest {
   const { options, done } = optionsOf(input, rest, "http:");

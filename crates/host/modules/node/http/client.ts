@@ -242,7 +242,7 @@ export class ClientRequest extends OutgoingMessage {
       socket.write("\r\n", "latin1", done);
     };
     this.#finish = (done) => {
-      if (this.chunkedEncoding) socket.write("0\r\n\r\n", "latin1", () => done());
+      if (this.chunkedEncoding) socket.write(`0\r\n${this._trailers}\r\n`, "latin1", () => done());
       else done();
     };
   }

@@ -1,5 +1,6 @@
 /** `pi:node/http/message`: what comes in (a readable) and what goes out (a writable) over HTTP. */
 
+import { adopting, callable } from "pi:node/callable";
 import { checkString, coded, invalidArgType } from "pi:node/errors";
 import { Buffer } from "node:buffer";
 import { Readable, Writable } from "node:stream";
@@ -33,7 +34,8 @@ export function joinHeaders(raw: string[]): Record<string, any> {
   return headers;
 }
 
-export class IncomingMessage extends (Readable as any) {
+/** What a server is asked, or a client is answered. */
+export const IncomingMessage = callable(class IncomingMessage extends adopting(Readable as any) {
   httpVersion = "1.1";
   httpVersionMajor = 1;
   httpVersionMinor = 1;
@@ -87,10 +89,11 @@ export class IncomingMessage extends (Readable as any) {
     // As ever in Node: only those who listen hear of it.
     queueTick(() => done(self.listenerCount("error") === 0 ? undefined : error));
   }
-}
+});
+export type IncomingMessage = InstanceType<typeof IncomingMessage>;
 
 /** Headers to send, by lower-case name, with the spelling they were given. */
-export abstract class OutgoingMessage extends (Writable as any) {
+export abstract class OutgoingMessage extends adopting(Writable as any) {
   headersSent = false;
   sendDate = true;
   finished = false;
@@ -98,6 +101,9 @@ export abstract class OutgoingMessage extends (Writable as any) {
   shouldKeepAlive = true;
   useChunkedEncodingByDefault = true;
   socket: any = null;
+  protected _trailers = "";
+  /** Names that were taken back: none of them is added. */
+  protected _removed = new Set<string>();
   protected _fields = new Map<string, { name: string; value: any }>();
 
   /** A request lives on until its answer is over. */
@@ -113,6 +119,7 @@ export abstract class OutgoingMessage extends (Writable as any) {
     if (Array.isArray(value)) for (const each of value) validateHeaderValue(name, each);
     else validateHeaderValue(name, value);
     this._fields.set(name.toLowerCase(), { name, value });
+    this._removed.delete(name.toLowerCase());
     return this;
   }
   setHeaders(headers: Iterable<[string, any]>): this {
@@ -122,7 +129,7 @@ export abstract class OutgoingMessage extends (Writable as any) {
   appendHeader(name: string, value: any): this {
     const known = this.getHeader(name);
     const list = known === undefined ? [] : Array.isArray(known) ? known : [known];
-    return this.setHeader(name, list.concat(value));
+    return this.setHeader(this._fields.get(name.toLowerCase())?.name ?? name, list.concat(value));
   }
   getHeader(name: string): any {
     checkString("name", name);
@@ -145,8 +152,19 @@ export abstract class OutgoingMessage extends (Writable as any) {
   removeHeader(name: string): void {
     if (this.headersSent) throw coded(Error, "ERR_HTTP_HEADERS_SENT", "Cannot remove headers after they are sent to the client");
     this._fields.delete(String(name).toLowerCase());
+    this._removed.add(String(name).toLowerCase());
   }
-  addTrailers(): void {}
+  /** What follows a body in chunks. */
+  addTrailers(headers: any): void {
+    const pairs: [string, any][] = Array.isArray(headers) ? headers : Object.entries(headers);
+    for (const [name, value] of pairs) {
+      validateHeaderName(name, "Trailer name");
+      for (const each of Array.isArray(value) ? value : [value]) {
+        if (/[^\t\x20-\x7e\x80-\xff]/.test(String(each))) throw coded(TypeError, "ERR_INVALID_CHAR", `Invalid character in trailer content ["${name}"]`);
+        this._trailers += `${name}: ${each}\r\n`;
+      }
+    }
+  }
   setTimeout(ms: number, done?: () => void): this {
     if (done) (this as any).once("timeout", done);
     this.socket?.setTimeout?.(ms);

@@ -1,9 +1,10 @@
 /** `pi:node/http/server`: an HTTP server over `node:net`. */
 
 import { elapsedMs, epochMs } from "pi:engine";
+import { callable } from "pi:node/callable";
 import { coded } from "pi:node/errors";
 import { Buffer } from "node:buffer";
-import { IncomingMessage, OutgoingMessage, validateHeaderValue } from "pi:node/http/message";
+import { IncomingMessage, OutgoingMessage } from "pi:node/http/message";
 import { Parser } from "pi:node/http/parser";
 import type { Head } from "pi:node/http/parser";
 import { STATUS_CODES } from "pi:node/http/status";
@@ -20,7 +21,7 @@ const STATUS_OF: Record<string, number> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_R
 /** Answers without a body. */
 const bodiless = (method: string, status: number) => method === "HEAD" || status === 204 || status === 304 || (status >= 100 && status < 200);
 
-export class ServerResponse extends OutgoingMessage {
+export const ServerResponse = callable(class ServerResponse extends OutgoingMessage {
   statusCode = 200;
   statusMessage: string | undefined = undefined;
   req: IncomingMessage;
@@ -43,8 +44,8 @@ export class ServerResponse extends OutgoingMessage {
     if (typeof reason !== "string") [headers, reason] = [reason ?? headers, undefined];
     this.statusCode = status;
     if (reason !== undefined) {
-      validateHeaderValue("statusMessage", reason);
       this.statusMessage = reason;
+      if (/[^\t\x20-\x7e\x80-\xff]/.test(reason)) throw coded(TypeError, "ERR_INVALID_CHAR", "Invalid character in statusMessage");
     }
     const pairs: [string, any][] = Array.isArray(headers)
       ? Array.isArray(headers[0]) ? headers : Array.from({ length: headers.length / 2 }, (_, at) => [headers[at * 2], headers[at * 2 + 1]])
@@ -65,24 +66,36 @@ export class ServerResponse extends OutgoingMessage {
     this.#sendHead();
   }
   _knownLength(size: number): void {
-    if (!bodiless(this.req.method!, this.statusCode)) this.setHeader("Content-Length", size);
+    this.#length = size;
   }
+  /** Bytes of the body, when it is all there before the head goes out. */
+  #length: number | undefined;
+  /** Milliseconds that the connection waits for the next request; 0 says nothing of it. */
+  _keepsFor = 0;
 
   #head: string | undefined;
 
   #storeHead(): void {
     if (this.headersSent) return;
-    const empty = bodiless(this.req.method!, this.statusCode);
-    if (!empty && !this.hasHeader("content-length") && !this.hasHeader("transfer-encoding")) {
-      if (this.req.httpVersionMinor === 1) this.setHeader("Transfer-Encoding", "chunked");
-      else this.shouldKeepAlive = false;
+    // What Node adds by itself is no header that `getHeaders` tells.
+    const added: string[] = [];
+    const isLeft = (name: string) => !this.hasHeader(name) && !this._removed.has(name);
+    if (this.sendDate && isLeft("date")) added.push(`Date: ${new Date(epochMs()).toUTCString()}`);
+    const framed = this.hasHeader("content-length") || this.hasHeader("transfer-encoding") || bodiless(this.req.method!, this.statusCode);
+    const isSized = !framed && this.#length !== undefined && isLeft("content-length");
+    const isChunked = !framed && !isSized && this.req.httpVersionMinor === 1 && isLeft("transfer-encoding");
+    // Where the body ends is told by the connection's end then.
+    if (!framed && !isSized && !isChunked) this.shouldKeepAlive = false;
+    if (this.hasHeader("connection")) this.shouldKeepAlive &&= !/\bclose\b/i.test(String(this.getHeader("connection")));
+    else if (isLeft("connection")) {
+      added.push(`Connection: ${this.shouldKeepAlive ? "keep-alive" : "close"}`);
+      if (this.shouldKeepAlive && this._keepsFor > 0 && !this.hasHeader("keep-alive")) added.push(`Keep-Alive: timeout=${Math.floor(this._keepsFor / 1000)}`);
     }
-    this.chunkedEncoding = /\bchunked\b/i.test(String(this.getHeader("transfer-encoding") ?? ""));
-    if (this.sendDate && !this.hasHeader("date")) this.setHeader("Date", new Date(epochMs()).toUTCString());
-    if (!this.hasHeader("connection")) this.setHeader("Connection", this.shouldKeepAlive ? "keep-alive" : "close");
-    else this.shouldKeepAlive &&= !/\bclose\b/i.test(String(this.getHeader("connection")));
+    if (isSized) added.push(`Content-Length: ${this.#length}`);
+    if (isChunked) added.push("Transfer-Encoding: chunked");
+    this.chunkedEncoding = isChunked || /\bchunked\b/i.test(String(this.getHeader("transfer-encoding") ?? ""));
     const reason = (this.statusMessage ??= STATUS_CODES[this.statusCode] ?? "unknown");
-    this.#head = `HTTP/1.1 ${this.statusCode} ${reason}\r\n${this._lines().join("\r\n")}\r\n\r\n`;
+    this.#head = `HTTP/1.1 ${this.statusCode} ${reason}\r\n${[...this._lines(), ...added].join("\r\n")}\r\n\r\n`;
     this.headersSent = true;
   }
   /** Whether what is written still goes to somebody. */
@@ -111,16 +124,17 @@ export class ServerResponse extends OutgoingMessage {
       this.#over();
     };
     if (!this.#reaches) return finish();
-    if (this.chunkedEncoding && !bodiless(this.req.method!, this.statusCode)) this.socket.write("0\r\n\r\n", "latin1", finish);
+    if (this.chunkedEncoding && !bodiless(this.req.method!, this.statusCode)) this.socket.write(`0\r\n${this._trailers}\r\n`, "latin1", finish);
     else finish();
   }
   _destroy(error: unknown, done: Done): void {
     if (!(this as any).writableFinished && this.socket && !this.socket.destroyed) this.socket.destroy();
     done(error);
   }
-}
+});
+export type ServerResponse = InstanceType<typeof ServerResponse>;
 
-export class Server extends NetServer {
+export const Server = callable(class Server extends NetServer {
   timeout = 0;
   keepAliveTimeout = 5000;
   headersTimeout = 60000;
@@ -172,7 +186,8 @@ export class Server extends NetServer {
     }
     return this;
   }
-}
+});
+export type Server = InstanceType<typeof Server>;
 
 /** The requests of one connection, one after the other; later ones wait until the one before is answered. */
 function serve(server: Server, socket: any): void {
@@ -226,6 +241,7 @@ function serve(server: Server, socket: any): void {
         const begin = () => {
           busy = true;
           const response: any = new ServerResponse(message);
+          response._keepsFor = server.keepAliveTimeout;
           response.assignSocket(socket, () => {
             if (!response.shouldKeepAlive) socket.end();
             else if (!message.complete) message.resume();

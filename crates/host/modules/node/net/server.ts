@@ -2,13 +2,14 @@
 
 import { call } from "pi:hostcall";
 import type { Answer } from "pi:hostcall";
+import { adopting } from "pi:node/callable";
 import { checkFunction, coded } from "pi:node/errors";
 import { EventEmitter } from "node:events";
 import { Socket, freshName, netError, portOf } from "pi:node/net/socket";
 import { AbortController } from "pi:web/abort";
 import { queueTick } from "pi:web/ticks";
 
-export class Server extends EventEmitter {
+export class Server extends adopting(EventEmitter) {
   listening = false;
   maxConnections: number | undefined = undefined;
   allowHalfOpen: boolean;
