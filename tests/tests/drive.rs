@@ -244,3 +244,13 @@ fn keys_of_two_parts_sign_encrypt_and_are_written_down_as_nodes_are() {
 fn options_that_are_no_texts_come_back_as_they_were_given() {
     as_in_pi("options");
 }
+
+#[test]
+fn constructors_of_http_are_called_as_functions_and_connections_are_kept() {
+    as_in_pi("http-called");
+}
+
+#[test]
+fn what_the_engine_says_of_built_ins_is_what_v8_says() {
+    as_in_pi("words");
+}

@@ -28,7 +28,9 @@ const SAME: Record<string, string> = {
   "cannot invoke a running generator": "Generator is already running",
   "circular prototype chain": "Cyclic __proto__ value",
   "Date value is NaN": "Invalid time value",
+  "derived class constructor must return an object or undefined": "Derived constructors may only return object or undefined",
   "empty array": "Reduce of empty array with no initial value",
+  "empty iterator": "Reduce of a done iterator with no initial value",
   "invalid array buffer length": "Array buffer allocation failed",
   "invalid array length": "Invalid array length",
   "invalid 'instanceof' right operand": "Right-hand side of 'instanceof' is not callable",
@@ -36,10 +38,16 @@ const SAME: Record<string, string> = {
   "invalid value used as WeakMap key": "Invalid value used as weak map key",
   "invalid value used as WeakSet key": "Invalid value used in weak set",
   "iterator does not have a throw method": "The iterator does not provide a 'throw' method",
+  "not a Date object": "this is not a Date object.",
+  "object prototype may only be an Object or null": "Object prototype may only be an Object or null",
+  "operand 'prototype' property is not an object": "Function has non-object prototype in instanceof check",
+  "out of bound": "Offset is outside the bounds of the DataView",
   "parent class must be constructor": "Class extends value is not a constructor or null",
   "promise self resolution": "Chaining cycle detected for promise #<Promise>",
   "this is not initialized":
     "Must call super constructor in derived class before accessing 'this' or returning from derived constructor",
+  toPrimitive: "Cannot convert object to primitive value",
+  "WeakRef: target must be an object": "WeakRef: invalid target",
 };
 
 // The hook runs amid an extension's code, which may have put anything in the place of what everybody calls.
@@ -82,13 +90,29 @@ function translated(message: string): string | undefined {
 
 /** Where V8 says which of its functions it was, by the function and what the engine says. */
 const OF_FUNCTIONS: Record<string, string> = {
+  "apply: not a object": "CreateListFromArrayLike called on non-object",
+  "ArrayBuffer: invalid array index": "Invalid array buffer length",
+  "bind: not a function": "Bind must be called on a function",
+  "DataView: ArrayBuffer object expected": "First argument to DataView constructor must be an ArrayBuffer",
   "defineProperties: not an object": "Object.defineProperties called on non-object",
   "defineProperty: not an object": "Object.defineProperty called on non-object",
+  "matchAll: regexp must have the 'g' flag": "String.prototype.matchAll called with a non-global RegExp argument",
   "ownKeys: not an object": "Reflect.ownKeys called on non-object",
+  "Promise: must be called with new": "Promise constructor cannot be invoked without 'new'",
   "Proxy: not an object": "Cannot create proxy with a non-object as target or handler",
+  "repeat: invalid repeat count": "Invalid count value",
+  "replaceAll: regexp must have the 'g' flag": "String.prototype.replaceAll called with a non-global RegExp argument",
+  "set: invalid array length": "offset is out of bounds",
   "toExponential: invalid number of digits": "toExponential() argument must be between 0 and 100",
   "toFixed: invalid number of digits": "toFixed() digits argument must be between 0 and 100",
   "toPrecision: invalid number of digits": "toPrecision() argument must be between 1 and 100",
+};
+
+/** Where V8 puts the name of its function into what it says. */
+const WITH_NAME: Record<string, (name: string) => string> = {
+  "must be called with new": (name) => `Constructor ${name} requires 'new'`,
+  "null or undefined are forbidden": (name) => `String.prototype.${name} called on null or undefined`,
+  "regexp not supported": (name) => `First argument to String.prototype.${name} must not be a regular expression`,
 };
 
 /** V8 says which, as the innermost frame does. */
@@ -207,8 +231,10 @@ function wordsOf(error: unknown, message: string, sites: Sites): string | undefi
   if (error instanceof URIError) return "URI malformed";
   if (message === CLASS_CALLED) return `Class constructor ${nameOf(sites[0])} cannot be invoked without 'new'`;
   const site = sites[0];
-  const ofFunction = site !== undefined && call(isNative, site, []) ? `${nameOf(site)}: ${message}` : "";
-  const words = hasOwn(OF_FUNCTIONS, ofFunction) ? OF_FUNCTIONS[ofFunction] : translated(message);
+  const name = site !== undefined && call(isNative, site, []) ? nameOf(site) : "";
+  const ofFunction = `${name}: ${message}`;
+  const named = name !== "" && hasOwn(WITH_NAME, message) ? WITH_NAME[message]!(name) : undefined;
+  const words = hasOwn(OF_FUNCTIONS, ofFunction) ? OF_FUNCTIONS[ofFunction] : (named ?? translated(message));
   const plain = words ?? message;
   return error instanceof TypeError && hasOwn(QUOTED, plain) ? (quotation(plain, sites[0]) ?? words) : words;
 }
