@@ -254,3 +254,8 @@ fn constructors_of_http_are_called_as_functions_and_connections_are_kept() {
 fn what_the_engine_says_of_built_ins_is_what_v8_says() {
     as_in_pi("words");
 }
+
+#[test]
+fn histograms_are_nodes() {
+    as_in_pi("histograms");
+}

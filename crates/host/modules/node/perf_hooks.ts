@@ -1,6 +1,6 @@
 /** `node:perf_hooks`: the clock, and observers of what an extension marks itself; nothing is measured behind its back. */
 
-import { refuse } from "pi:node/refuse";
+import { createHistogram, monitorEventLoopDelay } from "pi:node/perf_hooks/histogram";
 import {
   Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, PerformanceObserver, PerformanceObserverEntryList,
   PerformanceResourceTiming, performance,
@@ -13,14 +13,11 @@ export const constants: Record<string, number> = {
   NODE_PERFORMANCE_GC_FLAGS_ALL_EXTERNAL_MEMORY: 32, NODE_PERFORMANCE_GC_FLAGS_SCHEDULE_IDLE: 64,
 };
 
-const refused = refuse("node:perf_hooks", "measure with performance.now()", ["createHistogram", "monitorEventLoopDelay"]);
-export const { createHistogram, monitorEventLoopDelay } = refused;
-
 export {
   Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, PerformanceObserver, PerformanceObserverEntryList,
-  PerformanceResourceTiming, performance,
+  PerformanceResourceTiming, createHistogram, monitorEventLoopDelay, performance,
 };
 export default {
-  ...refused, Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, PerformanceObserver, PerformanceObserverEntryList,
-  PerformanceResourceTiming, constants, performance,
+  Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, PerformanceObserver, PerformanceObserverEntryList,
+  PerformanceResourceTiming, constants, createHistogram, monitorEventLoopDelay, performance,
 };
