@@ -218,3 +218,21 @@ fn what_dead_processes_left_is_swept_and_what_lives_stays() {
     disk.sweep_owned(folder.path()).expect("swept");
     assert!(live.exists() && other.exists() && !dead.exists());
 }
+
+#[test]
+fn who_replaces_a_file_sweeps_what_a_dead_process_left_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = Disk::system();
+    let left = |name: &str| {
+        let path = folder.path().join(format!(".{name}.4194303-0badcafe-1.tmp"));
+        fs::write(&path, "half").expect("a file");
+        path
+    };
+    let (own, other) = (left("settings.json"), left("trust.json"));
+    let target = folder.path().join("settings.json");
+    fs::write(&target, "{}").expect("a file");
+    fs::set_permissions(&target, Permissions::from_mode(0o666)).expect("permissions");
+    disk.replace(&target, b"{\"a\":1}", Replace::SHARED).expect("replaced");
+    assert!(!own.exists() && other.exists());
+    assert_eq!(mode(&target), 0o666, "whatever the umask is");
+}
