@@ -259,3 +259,8 @@ fn what_the_engine_says_of_built_ins_is_what_v8_says() {
 fn histograms_are_nodes() {
     as_in_pi("histograms");
 }
+
+#[test]
+fn what_assert_says_of_values_that_differ_shows_where() {
+    as_in_pi("differences");
+}

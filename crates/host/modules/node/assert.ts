@@ -1,6 +1,7 @@
-/** `node:assert`: checks that throw AssertionError. Messages name both values; there is no line-by-line diff. */
+/** `node:assert`: checks that throw AssertionError. What two values say is made in `pi:node/assert/messages`. */
 
 import { coded, invalidArgType } from "pi:node/errors";
+import { compared, looselyEqual, looselyUnequal, tooEqual, unequal } from "pi:node/assert/messages";
 import { deepEqual as equalDeep } from "pi:node/util/equal";
 import { inspect } from "pi:node/util/inspect";
 
@@ -35,7 +36,10 @@ function check(holds: boolean, message: Message, otherwise: () => Details): void
   if (message instanceof Error) throw message;
   const details = otherwise();
   const generated = message === undefined;
-  const error = new AssertionError({ ...details, message: message ?? details.message });
+  const { operator, actual, expected } = details;
+  // These say what differs beside words of the caller's.
+  const differs = operator === "strictEqual" || operator === "deepStrictEqual" ? unequal(operator, actual, expected, message) : undefined;
+  const error = new AssertionError({ ...details, message: differs ?? message ?? details.message });
   if (generated) Object.defineProperty(error, "generatedMessage", { value: true });
   throw error;
 }
@@ -49,28 +53,28 @@ export function ok(value?: unknown, message?: Message): void {
   }));
 }
 export function equal(actual: any, expected: any, message?: Message): void {
-  check(actual == expected || (Number.isNaN(actual) && Number.isNaN(expected)), message, () => ({ message: `${inspect(actual)} == ${inspect(expected)}`, actual, expected, operator: "==" }));
+  check(actual == expected || (Number.isNaN(actual) && Number.isNaN(expected)), message, () => ({ message: compared(actual, "==", expected), actual, expected, operator: "==" }));
 }
 export function notEqual(actual: any, expected: any, message?: Message): void {
-  check(!(actual == expected || (Number.isNaN(actual) && Number.isNaN(expected))), message, () => ({ message: `${inspect(actual)} != ${inspect(expected)}`, actual, expected, operator: "!=" }));
+  check(!(actual == expected || (Number.isNaN(actual) && Number.isNaN(expected))), message, () => ({ message: compared(actual, "!=", expected), actual, expected, operator: "!=" }));
 }
 export function strictEqual(actual: unknown, expected: unknown, message?: Message): void {
-  check(Object.is(actual, expected), message, () => ({ message: both("Expected values to be strictly equal:", actual, expected), actual, expected, operator: "strictEqual" }));
+  check(Object.is(actual, expected), message, () => ({ actual, expected, operator: "strictEqual" }));
 }
 export function notStrictEqual(actual: unknown, expected: unknown, message?: Message): void {
-  check(!Object.is(actual, expected), message, () => ({ message: `Expected "actual" to be strictly unequal to: ${inspect(expected)}`, actual, expected, operator: "notStrictEqual" }));
+  check(!Object.is(actual, expected), message, () => ({ message: tooEqual("notStrictEqual", actual), actual, expected, operator: "notStrictEqual" }));
 }
 export function deepEqual(actual: unknown, expected: unknown, message?: Message): void {
-  check(equalDeep(actual, expected, false), message, () => ({ message: both("Expected values to be loosely deep-equal:", actual, expected), actual, expected, operator: "deepEqual" }));
+  check(equalDeep(actual, expected, false), message, () => ({ message: looselyUnequal(actual, expected), actual, expected, operator: "deepEqual" }));
 }
 export function notDeepEqual(actual: unknown, expected: unknown, message?: Message): void {
-  check(!equalDeep(actual, expected, false), message, () => ({ message: `Expected "actual" not to be loosely deep-equal to: ${inspect(expected)}`, actual, expected, operator: "notDeepEqual" }));
+  check(!equalDeep(actual, expected, false), message, () => ({ message: looselyEqual(actual, expected), actual, expected, operator: "notDeepEqual" }));
 }
 export function deepStrictEqual(actual: unknown, expected: unknown, message?: Message): void {
-  check(equalDeep(actual, expected, true), message, () => ({ message: both("Expected values to be strictly deep-equal:", actual, expected), actual, expected, operator: "deepStrictEqual" }));
+  check(equalDeep(actual, expected, true), message, () => ({ actual, expected, operator: "deepStrictEqual" }));
 }
 export function notDeepStrictEqual(actual: unknown, expected: unknown, message?: Message): void {
-  check(!equalDeep(actual, expected, true), message, () => ({ message: `Expected "actual" not to be strictly deep-equal to: ${inspect(expected)}`, actual, expected, operator: "notDeepStrictEqual" }));
+  check(!equalDeep(actual, expected, true), message, () => ({ message: tooEqual("notDeepStrictEqual", actual), actual, expected, operator: "notDeepStrictEqual" }));
 }
 export function match(text: string, pattern: RegExp, message?: Message): void {
   check(typeof text === "string" && pattern.test(text), message, () => ({ message: `The input did not match the regular expression ${inspect(pattern)}. Input:\n\n${inspect(text)}\n`, actual: text, expected: pattern, operator: "match" }));

@@ -6,7 +6,7 @@
  */
 
 import { importSync } from "pi:engine";
-import { checkString } from "pi:node/errors";
+import { checkString, coded } from "pi:node/errors";
 import { absent, refuse } from "pi:node/refuse";
 import { type Resolve, builtinModules, isBuiltin, notFound, readJson, resolver } from "pi:node/resolve";
 
@@ -29,7 +29,11 @@ interface Require {
 }
 
 export function createRequire(from: string | { href: string }): Require {
-  const origin = typeof from === "string" ? from : from.href;
+  const origin = typeof from === "string" ? from : from?.href;
+  if (typeof origin !== "string" || !/^(?:file:|\/)/.test(origin)) {
+    const shown = typeof from === "string" ? `'${from}'` : typeof from === "object" && from !== null ? "{}" : String(from);
+    throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'filename' must be a file URL object, file URL string, or absolute path string. Received ${shown}`);
+  }
   const resolve = resolver(origin);
   const load = (specifier: string): any => {
     checkString("id", specifier);

@@ -1,13 +1,14 @@
 /** `node:util`. The heavy parts stand in `pi:node/util/...`. */
 
 import { importSync } from "pi:engine";
-import { checkFunction, coded, invalidArgType, outOfRange } from "pi:node/errors";
-import { refuse } from "pi:node/refuse";
+import { checkFunction, checkString, coded, invalidArgType, outOfRange } from "pi:node/errors";
+import { difference } from "pi:node/util/difference";
 import { parseEnv as parseEnvironment } from "pi:node/util/env";
 import { systemErrors } from "pi:node/util/errno";
 import { deepEqual } from "pi:node/util/equal";
 import { format as formatText, formatWithOptions as formatTextWith } from "pi:node/util/format";
 import { inspect as inspectValue } from "pi:node/util/inspect";
+import { MIMEParams as Params, MIMEType as Type } from "pi:node/util/mime";
 import { parseArgs as parseArguments } from "pi:node/util/parseargs";
 import typeChecks from "node:util/types";
 import { AbortController } from "pi:web/abort";
@@ -175,8 +176,19 @@ export function aborted(signal: any, _resource: unknown): Promise<void> {
   return new Promise((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", () => guarded(resolve), { once: true })));
 }
 
-const refused = refuse("util", "parse the header's text", ["MIMEType", "MIMEParams"]);
-export const { MIMEType, MIMEParams } = refused;
+export const MIMEType = Type;
+export const MIMEParams = Params;
+
+/** What lists, or the characters of texts, differ by: `[-1 | 0 | 1, entry]`. */
+export function diff(actual: string | string[], expected: string | string[]): [number, string][] {
+  if (actual === expected) return [];
+  for (const [name, value] of [["actual", actual], ["expected", expected]] as const) {
+    const isText = typeof value === "string";
+    if (!isText && !Array.isArray(value)) throw invalidArgType(name, "of type string", value);
+    if (!isText) value.forEach((entry, index) => checkString(`${name}[${index}]`, entry));
+  }
+  return difference([...actual], [...expected]);
+}
 
 // Old checks, still imported by old packages.
 export const isBuffer = (value: unknown): boolean => importSync("node:buffer").Buffer.isBuffer(value);
@@ -199,7 +211,7 @@ export function _extend<T extends object>(target: T, source: object | null | und
 }
 
 export default {
-  ...refused, parseEnv, getSystemErrorMessage, getCallSite, getCallSites, transferableAbortController, transferableAbortSignal, setTraceSigInt,
+  MIMEParams, MIMEType, diff, parseEnv, getSystemErrorMessage, getCallSite, getCallSites, transferableAbortController, transferableAbortSignal, setTraceSigInt,
   isBuffer, inspect, format, formatWithOptions, parseArgs, types, TextDecoder, TextEncoder, promisify, callbackify, inherits, deprecate,
   isDeepStrictEqual, stripVTControlCharacters, styleText, toUSVString, getSystemErrorName, getSystemErrorMap, debuglog, debug, aborted,
   isArray, isBoolean, isNull, isNullOrUndefined, isNumber, isString, isSymbol, isUndefined, isRegExp, isObject, isDate, isError,

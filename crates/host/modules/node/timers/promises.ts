@@ -1,6 +1,6 @@
 /** `node:timers/promises`. An aborted wait disarms its timer and rejects with AbortError. */
 
-import { abortError } from "pi:node/errors";
+import { abortError, invalidArgType } from "pi:node/errors";
 import type { AbortSignal } from "pi:web/abort";
 import * as timers from "pi:web/timers";
 
@@ -9,14 +9,27 @@ interface Options {
   ref?: boolean;
 }
 
-function wait<T>(arm: (fire: () => void) => object, value: T | undefined, options: Options): Promise<T | undefined> {
+/** Whether the timer keeps the loop going. */
+function isKept({ ref }: Options): boolean {
+  if (ref !== undefined && typeof ref !== "boolean") throw invalidArgType("options.ref", "of type boolean", ref);
+  return ref !== false;
+}
+
+function wait<T>(arm: (fire: () => void) => { unref(): unknown }, value: T | undefined, options: Options): Promise<T | undefined> {
   const { signal } = options;
+  let kept: boolean;
+  try {
+    kept = isKept(options);
+  } catch (error) {
+    return Promise.reject(error);
+  }
   if (signal?.aborted) return Promise.reject(abortError(signal));
   return new Promise((resolve, reject) => {
     const timer = arm(() => {
       signal?.removeEventListener("abort", stop);
       resolve(value);
     });
+    if (!kept) timer.unref();
     const stop = () => {
       timers.clearTimeout(timer);
       reject(abortError(signal!));
