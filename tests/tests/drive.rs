@@ -264,3 +264,8 @@ fn histograms_are_nodes() {
 fn what_assert_says_of_values_that_differ_shows_where() {
     as_in_pi("differences");
 }
+
+#[test]
+fn a_tool_that_a_command_registers_is_active_at_once() {
+    as_in_pi("tool-of-command");
+}

@@ -15,7 +15,10 @@ impl Agent {
         if !self.extensions.has_command(name) {
             return None;
         }
-        Some(self.extensions.run_command(name, args).await)
+        let fate = self.extensions.run_command(name, args).await;
+        // What it registered counts from now on.
+        self.publish_tools();
+        Some(fate)
     }
 
     /// Command, `input`, templates, `before_agent_start`, run. With `expand` commands and templates count. `accepted` is
