@@ -2,10 +2,14 @@
 
 use pijs_durable::read_regular;
 use std::path::Path;
+use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::{Yaml, YamlLoader};
 
 /// Longest skill or template, in bytes: more than any model reads.
 const LONGEST: u64 = 4 << 20;
+
+/// Lists and maps inside of one another, where a description has none and a list of its words one.
+const DEEPEST: usize = 32;
 
 /// A file in two parts.
 pub(super) struct Document {
@@ -26,7 +30,9 @@ impl Document {
         let end = text.strip_prefix("---").and_then(|rest| rest.find("\n---")).map(|at| at + 3);
         let Some(end) = end else { return Ok(Self { front: Yaml::Null, body: text }) };
         let yaml = text.get(4..end).unwrap_or_default();
-        let front = YamlLoader::load_from_str(yaml).map_err(|error| format!("its front matter is no YAML: {error}"))?;
+        let words = |why: String| format!("its front matter is no YAML: {why}");
+        is_plain(yaml).map_err(words)?;
+        let front = YamlLoader::load_from_str(yaml).map_err(|error| words(error.to_string()))?;
         let body = text[end + 4..].trim().to_owned();
         Ok(Self { front: front.into_iter().next().unwrap_or(Yaml::Null), body })
     }
@@ -39,5 +45,49 @@ impl Document {
     /// Whether a member is `true`.
     pub(super) fn flag(&self, key: &str) -> bool {
         self.front[key].as_bool() == Some(true)
+    }
+}
+
+/// Whether YAML is as small in memory as it is written, and no deeper than a loader goes that calls itself. What a name stands
+/// for is written once and copied as often as it is named, and so is what it names.
+fn is_plain(yaml: &str) -> Result<(), String> {
+    let mut parser = Parser::new_from_str(yaml);
+    let mut depth = 0_usize;
+    loop {
+        let (event, _) = parser.next_token().map_err(|error| error.to_string())?;
+        match event {
+            Event::StreamEnd => return Ok(()),
+            Event::Alias(_) => return Err("a name for something written elsewhere (`*name`) is not taken".to_owned()),
+            Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,
+            Event::SequenceEnd | Event::MappingEnd => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEEPEST {
+            return Err(format!("it is nested more than {DEEPEST} deep"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(front: &str) -> Result<Option<String>, String> {
+        Document::parse(&format!("---\n{front}\n---\nbody")).map(|document| document.text("description"))
+    }
+
+    #[test]
+    fn front_matter_is_as_small_as_it_is_written() {
+        assert_eq!(read("description: words\ntags: [a, [b]]\nmore:\n  - x: {y: 1}"), Ok(Some("words".to_owned())));
+        assert_eq!(read(&format!("description: x\na: {}{}", "[".repeat(31), "]".repeat(31))), Ok(Some("x".to_owned())));
+        for hostile in [
+            "a: &a [x]\nb: *a".to_owned(),
+            format!("a: {}{}", "[".repeat(32), "]".repeat(32)),
+            format!("a:\n  {}x", "- ".repeat(100_000)),
+            format!("{}x", "? ".repeat(100_000)),
+        ] {
+            let refused = read(&hostile).expect_err("hostile");
+            assert!(refused.starts_with("its front matter is no YAML: "), "{refused}");
+        }
     }
 }
