@@ -1,6 +1,7 @@
 //! Markdown with YAML in front.
 
 use pijs_durable::read_regular;
+use pijs_protocol::guard;
 use std::path::Path;
 use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::{Yaml, YamlLoader};
@@ -31,7 +32,9 @@ impl Document {
         let Some(end) = end else { return Ok(Self { front: Yaml::Null, body: text }) };
         let yaml = text.get(4..end).unwrap_or_default();
         let words = |why: String| format!("its front matter is no YAML: {why}");
-        is_plain(yaml).map_err(words)?;
+        if guard::is_up("resources.front") {
+            is_plain(yaml).map_err(words)?;
+        }
         let front = YamlLoader::load_from_str(yaml).map_err(|error| words(error.to_string()))?;
         let body = text[end + 4..].trim().to_owned();
         Ok(Self { front: front.into_iter().next().unwrap_or(Yaml::Null), body })
