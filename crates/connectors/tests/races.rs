@@ -144,8 +144,13 @@ mod linux {
         done
     }
 
-    /// A database with one row.
+    /// A database with one row, made by a process of its own: in this one SQLite is for the calls of an extension.
     fn database(file: &Path, text: &str) {
+        let mut maker = Command::new(std::env::current_exe().unwrap());
+        assert!(maker.arg(format!("--database={text}")).arg(file).status().unwrap().success());
+    }
+
+    fn make_database(file: &Path, text: &str) {
         let database = rusqlite::Connection::open(file).unwrap();
         database.execute("CREATE TABLE t (v)", ()).unwrap();
         database.execute("INSERT INTO t VALUES (?)", [text]).unwrap();
@@ -157,6 +162,11 @@ mod linux {
             && let Some(how) = how.strip_prefix("--attack=")
         {
             return attack(how, Path::new(folder));
+        }
+        if let [_, how, file] = &arguments[..]
+            && let Some(text) = how.strip_prefix("--database=")
+        {
+            return make_database(Path::new(file), text);
         }
         let rounds = std::env::var("PIJS_RACE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(ROUNDS);
         let mut trials = Vec::new();
