@@ -45,6 +45,12 @@ fn bytes_cross_both_ways_unchanged() {
     assert_eq!(answer["bytes"], json!([[0, 255], [2, 3], [7, 8]]));
 }
 
+/// Nothing interrupts such work, so it does not begin.
+#[test]
+fn work_that_would_hold_up_the_session_is_refused() {
+    assert_eq!(guest().ask("costly", &[]), json!(vec!["RangeError"; 6]));
+}
+
 #[test]
 fn half_a_surrogate_pair_is_no_parameter() {
     let mut guest = guest();

@@ -17,7 +17,7 @@ const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
 /// Rounds that a passphrase may ask for; a second or two of work.
 const MAX_ROUNDS: u32 = 10_000_000;
-/// The cost of scrypt, as the power of two, with the usual block size: 256 MiB.
+/// Memory that a passphrase may ask for with scrypt, times its lanes.
 const MAX_SCRYPT_BYTES: u64 = 256 << 20;
 /// What OpenSSL takes for a key that it writes.
 const ROUNDS: u32 = 2048;
@@ -99,4 +99,39 @@ pub(super) fn encrypt(der: &[u8], cipher: &str, passphrase: &[u8], random: &mut 
     let info = PrivateKeyInfoRef::try_from(der).ok()?;
     let encrypted = info.encrypt_with_params(pbes2::Parameters { kdf, encryption }, passphrase);
     Some(encrypted.ok()?.as_bytes().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pkcs8::der::Encode;
+
+    fn under(kdf: Kdf) -> Vec<u8> {
+        let encryption = pbes2::EncryptionScheme::Aes256Cbc { iv: [0; 16] };
+        let encryption_algorithm = EncryptionScheme::Pbes2(pbes2::Parameters { kdf, encryption });
+        let encrypted_data = OctetStringRef::new(&[0; 16]).unwrap();
+        EncryptedPrivateKeyInfoRef { encryption_algorithm, encrypted_data }.to_der().unwrap()
+    }
+
+    #[test]
+    fn a_passphrase_that_would_take_long_to_try_is_refused_before_it_is_tried() {
+        let salt = [0; 16];
+        let rounds = |rounds| under(pbes2::Pbkdf2Params::hmac_sha256(rounds, &salt).unwrap().into());
+        assert!(matches!(decrypt(&rounds(1000), b"wrong"), Ok(None)));
+        assert!(decrypt(&rounds(MAX_ROUNDS + 1), b"wrong").is_err());
+        let scrypt = |cost_parameter, block_size, parallelization| {
+            let salt = pbes2::Salt::new(salt).unwrap();
+            under(Kdf::Scrypt(pbes2::ScryptParams {
+                salt,
+                cost_parameter,
+                block_size,
+                parallelization,
+                key_length: None,
+            }))
+        };
+        assert!(matches!(decrypt(&scrypt(16, 8, 1), b"wrong"), Ok(None)));
+        for (cost, block, lanes) in [(1 << 19, 8, 1), (1 << 17, 16, 2), (1 << 15, 8, 9)] {
+            assert!(decrypt(&scrypt(cost, block, lanes), b"wrong").is_err(), "{cost} {block} {lanes}");
+        }
+    }
 }

@@ -100,16 +100,16 @@ fn verify_pss<D: Digest>(key: &PublicKey, salt: Option<usize>, digest: &[u8], si
     Pss::<D> { blinded: true, digest: D::new(), salt_len: salt }.verify(key, digest, signature).ok()
 }
 
-fn oaep<D: Digest>(label: &[u8]) -> Option<Oaep<D>> {
-    Some(if label.is_empty() { Oaep::<D>::new() } else { Oaep::<D>::new_with_label(label) })
+fn oaep<D: Digest>(label: &[u8]) -> Oaep<D> {
+    if label.is_empty() { Oaep::new() } else { Oaep::new_with_label(label) }
 }
 
 fn encrypt_oaep<D: Digest>(key: &PublicKey, label: &[u8], text: &[u8], random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
-    oaep::<D>(label)?.encrypt(random, key, text).ok()
+    oaep::<D>(label).encrypt(random, key, text).ok()
 }
 
 fn decrypt_oaep<D: Digest>(key: &PrivateKey, label: &[u8], text: &[u8], random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
-    oaep::<D>(label)?.decrypt(Some(random), key, text).ok()
+    oaep::<D>(label).decrypt(Some(random), key, text).ok()
 }
 
 impl Key for PublicKey {

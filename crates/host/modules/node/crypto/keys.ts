@@ -114,15 +114,19 @@ function checkOptions(options: unknown): void {
   if (typeof options !== "object" || options === null) throw invalidArgType("options", "of type object", options);
 }
 
+function exported(object: AsymmetricKeyObject, part: "public" | "private", options: any): any {
+  checkOptions(options);
+  const encoding = encodingOf(options, false, { part, keyType: object.asymmetricKeyType });
+  const key = handles.get(object)!.key!;
+  return encoding.format === "jwk" ? jwkOf(key) : encodeKey(key, encoding);
+}
+
 class PublicKeyObject extends AsymmetricKeyObject {
   constructor(handle: Handle) {
     super("public", handle);
   }
   export(options: any): any {
-    checkOptions(options);
-    const encoding = encodingOf(options, false, { part: "public", keyType: this.asymmetricKeyType });
-    const key = handles.get(this)!.key!;
-    return encoding.format === "jwk" ? jwkOf(key) : encodeKey(key, encoding);
+    return exported(this, "public", options);
   }
 }
 
@@ -131,10 +135,7 @@ class PrivateKeyObject extends AsymmetricKeyObject {
     super("private", handle);
   }
   export(options: any): any {
-    checkOptions(options);
-    const encoding = encodingOf(options, false, { part: "private", keyType: this.asymmetricKeyType });
-    const key = handles.get(this)!.key!;
-    return encoding.format === "jwk" ? jwkOf(key) : encodeKey(key, encoding);
+    return exported(this, "private", options);
   }
 }
 
