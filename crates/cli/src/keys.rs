@@ -6,7 +6,8 @@ use pijs_protocol::registration::Registration;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The default keys of the actions that pi 0.87.1 lets no extension override: interrupt, clear, exit, suspend,
-/// submit, confirm, cancel, copy, model and thinking switches, folding, the external editor.
+/// submit, confirm, cancel, copy, model and thinking switches, folding, the external editor. As pi writes them, in lower
+/// case: it compares texts, so that `ctrl+shift+p` is free though `shift+ctrl+p` is not.
 const RESERVED: [&str; 15] = [
     "alt+enter",
     "ctrl+c",
@@ -21,7 +22,7 @@ const RESERVED: [&str; 15] = [
     "ctrl+z",
     "enter",
     "escape",
-    "ctrl+shift+p",
+    "shift+ctrl+p",
     "shift+tab",
 ];
 
@@ -44,42 +45,61 @@ pub(crate) fn canonical(key: &str) -> String {
     held.map(|modifier| format!("{modifier}+")).chain([own.to_owned()]).collect()
 }
 
-/// Keys of pi's editor and lists that an extension may take over; it is told whose they were.
-const BUILT_IN: [(&str, &str); 34] = [
+/// Keys of pi's editor and lists that an extension may take over, written likewise; it is told whose they were.
+const BUILT_IN: [(&str, &str); 53] = [
     ("alt+b", "tui.editor.cursorWordLeft"),
     ("alt+backspace", "tui.editor.deleteWordBackward"),
     ("alt+d", "tui.editor.deleteWordForward"),
     ("alt+delete", "tui.editor.deleteWordForward"),
+    ("alt+down", "app.models.reorderDown"),
     ("alt+f", "tui.editor.cursorWordRight"),
-    ("alt+left", "tui.editor.cursorWordLeft"),
-    ("alt+right", "tui.editor.cursorWordRight"),
-    ("alt+up", "app.message.dequeue"),
+    ("alt+left", "app.tree.foldOrUp"),
+    ("alt+right", "app.tree.unfoldOrDown"),
+    ("alt+up", "app.models.reorderUp"),
     ("alt+y", "tui.editor.yankPop"),
     ("backspace", "tui.editor.deleteCharBackward"),
     ("ctrl+-", "tui.editor.undo"),
     ("ctrl+]", "tui.editor.jumpForward"),
-    ("ctrl+a", "tui.editor.cursorLineStart"),
+    ("ctrl+a", "app.tree.filter.all"),
+    ("ctrl+alt+]", "tui.editor.jumpBackward"),
     ("ctrl+b", "tui.editor.cursorLeft"),
+    ("ctrl+backspace", "app.session.deleteNoninvasive"),
+    ("ctrl+down", "tui.altScreen.nextPrompt"),
     ("ctrl+e", "tui.editor.cursorLineEnd"),
+    ("ctrl+end", "tui.editor.cursorLineEnd"),
     ("ctrl+f", "tui.editor.cursorRight"),
+    ("ctrl+home", "tui.editor.cursorLineStart"),
     ("ctrl+j", "tui.input.newLine"),
-    ("ctrl+left", "tui.editor.cursorWordLeft"),
-    ("ctrl+right", "tui.editor.cursorWordRight"),
-    ("ctrl+u", "tui.editor.deleteToLineStart"),
+    ("ctrl+left", "app.tree.foldOrUp"),
+    ("ctrl+n", "app.session.toggleNamedFilter"),
+    ("ctrl+pagedown", "tui.editor.pageDown"),
+    ("ctrl+pageup", "tui.editor.pageUp"),
+    ("ctrl+r", "app.session.rename"),
+    ("ctrl+right", "app.tree.unfoldOrDown"),
+    ("ctrl+s", "app.models.save"),
+    ("ctrl+shift+down", "tui.altScreen.nextPrompt"),
+    ("ctrl+shift+f", "tui.altScreen.search"),
+    ("ctrl+shift+g", "tui.altScreen.searchPrevious"),
+    ("ctrl+shift+up", "tui.altScreen.previousPrompt"),
+    ("ctrl+u", "app.tree.filter.userOnly"),
+    ("ctrl+up", "tui.altScreen.previousPrompt"),
     ("ctrl+v", "app.clipboard.pasteImage"),
     ("ctrl+w", "tui.editor.deleteWordBackward"),
     ("ctrl+y", "tui.editor.yank"),
     ("delete", "tui.editor.deleteCharForward"),
-    ("down", "tui.editor.cursorDown"),
-    ("end", "tui.editor.cursorLineEnd"),
-    ("home", "tui.editor.cursorLineStart"),
+    ("down", "tui.select.down"),
+    ("end", "tui.altScreen.bottom"),
+    ("home", "tui.altScreen.top"),
     ("left", "tui.editor.cursorLeft"),
-    ("pagedown", "tui.editor.pageDown"),
-    ("pageup", "tui.editor.pageUp"),
+    ("pagedown", "tui.altScreen.pageDown"),
+    ("pageup", "tui.altScreen.pageUp"),
     ("right", "tui.editor.cursorRight"),
-    ("shift+enter", "tui.input.newLine"),
+    ("shift+ctrl+o", "app.tree.filter.cycleBackward"),
+    ("shift+enter", "tui.altScreen.searchPrevious"),
+    ("shift+l", "app.tree.editLabel"),
+    ("shift+t", "app.tree.toggleLabelTimestamp"),
     ("tab", "tui.input.tab"),
-    ("up", "tui.editor.cursorUp"),
+    ("up", "tui.select.up"),
 ];
 
 /// The shortcuts of extensions in load order: key, owner, what it does.
@@ -98,12 +118,13 @@ pub(crate) fn shortcuts(host: &Host) -> (BTreeSet<String>, Vec<String>) {
     for (key, owner, ..) in registered(host) {
         let name = canonical(&key);
         let path = owner.path.clone();
-        if RESERVED.contains(&name.as_str()) {
+        let written = key.to_lowercase();
+        if RESERVED.contains(&written.as_str()) {
             warnings
                 .push(format!("Extension shortcut '{key}' from {path} conflicts with built-in shortcut. Skipping."));
             continue;
         }
-        if let Some((_, action)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
+        if let Some((_, action)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == written) {
             warnings.push(format!(
                 "Extension shortcut conflict: '{key}' is built-in shortcut for {action} and {path}. Using {path}."
             ));
@@ -120,20 +141,28 @@ pub(crate) fn shortcuts(host: &Host) -> (BTreeSet<String>, Vec<String>) {
 
 /// The shortcuts of extensions with what they say they do.
 pub(crate) fn described(host: &Host) -> BTreeMap<String, String> {
-    let all = registered(host).into_iter().filter(|(key, ..)| !RESERVED.contains(&canonical(key).as_str()));
+    let all = registered(host).into_iter().filter(|(key, ..)| is_free(key));
     all.map(|(key, owner, _, what)| (canonical(&key), what.unwrap_or_else(|| format!("of {}", owner.path)))).collect()
 }
 
-/// The shortcut on a key: of several the last one loaded.
+/// The shortcut on a key that was pressed: of several the last one loaded.
 pub(crate) fn shortcut(host: &Host, key: &str) -> Option<(Owner, Handle)> {
     let wanted = canonical(key);
-    if RESERVED.contains(&wanted.as_str()) {
-        return None;
-    }
-    registered(host)
-        .into_iter()
-        .rev()
-        .find_map(|(key, owner, handle, _)| (canonical(&key) == wanted).then_some((owner, handle)))
+    last(host, |key| canonical(key) == wanted)
+}
+
+/// The shortcut that was registered by this very text, as pi looks it up.
+pub(crate) fn written(host: &Host, key: &str) -> Option<(Owner, Handle)> {
+    last(host, |registered| registered.to_lowercase() == key.to_lowercase())
+}
+
+fn last(host: &Host, is_it: impl Fn(&str) -> bool) -> Option<(Owner, Handle)> {
+    let found = registered(host).into_iter().rev().find(|(key, ..)| is_free(key) && is_it(key));
+    found.map(|(_, owner, handle, _)| (owner, handle))
+}
+
+fn is_free(key: &str) -> bool {
+    !RESERVED.contains(&key.to_lowercase().as_str())
 }
 
 #[cfg(test)]
@@ -154,6 +183,6 @@ mod tests {
         ] {
             assert_eq!(canonical(key), expected, "{key}");
         }
-        assert!(RESERVED.iter().chain(BUILT_IN.iter().map(|(key, _)| key)).all(|key| canonical(key) == *key));
+        assert!(RESERVED.iter().chain(BUILT_IN.iter().map(|(key, _)| key)).all(|key| key.to_lowercase() == *key));
     }
 }

@@ -112,6 +112,7 @@ impl Inner {
             "copyFile" => self.copy_file(request),
             "stat" => self.stat(request, true),
             "lstat" => self.stat(request, false),
+            "statfs" => self.statfs(request),
             "readdir" | "opendir" => self.readdir(request, op),
             "readlink" => self.readlink(request),
             "realpath" => self.realpath(request),

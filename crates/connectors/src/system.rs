@@ -125,6 +125,11 @@ pub trait Dir: Send + Sync {
     /// What this folder is.
     fn stat(&self) -> io::Result<Stat>;
 
+    /// What file system `name`, or this folder, is on. A symbolic link is not followed.
+    fn statfs(&self, _name: Option<&OsStr>) -> io::Result<StatFs> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Names and kinds, sorted by name.
     fn entries(&self) -> io::Result<Vec<(OsString, Kind)>>;
 
@@ -261,6 +266,19 @@ pub struct Stat {
     pub mtime_ms: f64,
     pub ctime_ms: f64,
     pub birthtime_ms: f64,
+}
+
+/// Everything Node's `StatFs` holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields of statfs(2)")]
+pub struct StatFs {
+    pub kind: u64,
+    pub bsize: u64,
+    pub blocks: u64,
+    pub bfree: u64,
+    pub bavail: u64,
+    pub files: u64,
+    pub ffree: u64,
 }
 
 impl Stat {

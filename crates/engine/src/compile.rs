@@ -12,8 +12,9 @@ use pijs_protocol::artifact::EngineBuild;
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::{Declared, ModuleDef};
 use rquickjs::{Context, Ctx, Module, Runtime, WriteOptions, qjs};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fmt;
+use std::slice;
 
 /// One ES module to compile.
 ///
@@ -103,11 +104,40 @@ pub fn compile(modules: &[ModuleSource<'_>]) -> Result<Vec<Vec<u8>>, CompileErro
 fn compile_one(runtime: &Runtime, module: ModuleSource<'_>) -> Result<Vec<u8>, CompileError> {
     let failed = |error: rquickjs::Error| CompileError::without_position(module.specifier, error.to_string());
     let context = Context::full(runtime).map_err(failed)?;
-    context.with(|ctx| match Module::declare(ctx.clone(), module.specifier, module.source) {
-        Ok(declared) => declared.write(WriteOptions { strip_source: true, ..WriteOptions::default() }).map_err(failed),
+    context.with(|ctx| match bytecode_of(&ctx, module) {
+        Ok(bytecode) => Ok(bytecode),
         Err(rquickjs::Error::Exception) => Err(syntax_error(&ctx, module.specifier)),
         Err(error) => Err(failed(error)),
     })
+}
+
+/// `Module::declare` and `write`, but of any text: JavaScript may hold NUL, and rquickjs makes a C string of it.
+fn bytecode_of(ctx: &Ctx<'_>, module: ModuleSource<'_>) -> rquickjs::Result<Vec<u8>> {
+    let name = CString::new(module.specifier)?;
+    // The engine may look at the byte behind the text.
+    let source = [module.source.as_bytes(), b"\0"].concat();
+    let how = qjs::JS_EVAL_TYPE_MODULE | qjs::JS_EVAL_FLAG_STRICT | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
+    let raw = ctx.as_raw().as_ptr();
+    // SAFETY: `source` holds one byte more than its length says, `name` ends with NUL, and both outlive the call.
+    let compiled = unsafe {
+        qjs::JS_Eval(raw, source.as_ptr().cast(), module.source.len() as _, name.as_ptr(), how as i32)
+    };
+    // SAFETY: only the tag is read.
+    if unsafe { qjs::JS_IsException(compiled) } {
+        return Err(rquickjs::Error::Exception);
+    }
+    let mut size = 0;
+    let flags = WriteOptions { strip_source: true, ..WriteOptions::default() }.to_flag();
+    // SAFETY: `compiled` is a module that was not evaluated; its context keeps it. `size` is written before the call ends.
+    let written = unsafe { qjs::JS_WriteObject(raw, &raw mut size, compiled, flags) };
+    if written.is_null() {
+        return Err(rquickjs::Error::Exception);
+    }
+    // SAFETY: the engine wrote `size` bytes there, which are ours until they are freed, and are not used after that.
+    let bytes = unsafe { slice::from_raw_parts(written, size as usize) }.to_vec();
+    // SAFETY: what `JS_WriteObject` answers belongs to the caller, and came from this context's allocator.
+    unsafe { qjs::js_free(raw, written.cast()) };
+    Ok(bytes)
 }
 
 /// Reads the position out of the exception: its stack begins with `    at SPECIFIER:LINE:COLUMN`.

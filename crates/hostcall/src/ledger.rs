@@ -54,6 +54,8 @@ const LONGEST_QUEUE: usize = 8192;
 pub const LONGEST_LINE: usize = 64 << 10;
 /// Bytes kept for a sink that fails, until further records are dropped and counted.
 const MOST_UNWRITTEN: usize = 4 << 20;
+/// Bytes of lines that are appended at once. More records than this holds may wait, and a sink that works gets them all.
+const PIECE: usize = 256 << 10;
 
 /// Where lines go. One call appends whole lines, each with its line feed.
 pub trait LedgerSink: Send + Sync {
@@ -385,10 +387,8 @@ impl Inner {
         let Lines { head, unwritten, dropped, now, spare } = &mut *lines;
         std::mem::swap(spare, &mut *self.queue());
         // What a failing sink did not take is offered first: there may be room for more afterwards.
-        let offered = if unwritten.is_empty() { Ok(()) } else { self.sink.append(unwritten) };
-        if offered.is_ok() {
-            unwritten.clear();
-        }
+        let append = |lines: &mut Vec<u8>| self.sink.append(lines).map(|()| lines.clear());
+        let mut offered = if unwritten.is_empty() { Ok(()) } else { append(unwritten) };
         let mut writer = LineWriter {
             scenario_id: &self.scenario_id,
             session_id: &self.options.session_id,
@@ -396,6 +396,9 @@ impl Inner {
         };
         for record in spare.drain(..) {
             *now = record.now;
+            if unwritten.len() >= PIECE && offered.is_ok() {
+                offered = append(unwritten);
+            }
             if unwritten.len() >= MOST_UNWRITTEN {
                 *dropped += 1;
                 continue;
@@ -412,8 +415,7 @@ impl Inner {
         if unwritten.is_empty() {
             return Ok(());
         }
-        self.sink.append(unwritten)?;
-        unwritten.clear();
+        append(unwritten)?;
         if let Some(pruned) = self.sink.pruning() {
             let facts = [
                 ("next_seq".to_owned(), Value::from(pruned.until.next_seq)),
@@ -421,8 +423,7 @@ impl Inner {
             ];
             let message = "the lines before this place were removed for want of space";
             writer.write(&of_the_host(*now, verify::PRUNED, message, facts), head, unwritten);
-            self.sink.append(unwritten)?;
-            unwritten.clear();
+            append(unwritten)?;
         }
         Ok(())
     }

@@ -58,7 +58,24 @@ struct HostPattern {
     name: String,
     sub_domains: bool,
     any: bool,
-    port: Option<u16>,
+    port: Port,
+}
+
+/// What a pattern says of ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Port {
+    /// The scheme's own.
+    Usual,
+    One(u16),
+    /// `:*`.
+    All,
+}
+
+impl Port {
+    /// Whether `port` was written down, alone or among all of them.
+    fn names(self, port: u16) -> bool {
+        self == Self::All || self == Self::One(port)
+    }
 }
 
 /// A scope that cannot be compiled.
@@ -140,8 +157,8 @@ impl CompiledScope {
         self.hosts.as_ref().is_none_or(|patterns| {
             patterns.iter().any(|pattern| {
                 let port_fits = match pattern.port {
-                    Some(wanted) => wanted == port,
-                    None => pattern.any || port == usual,
+                    Port::Usual => pattern.any || port == usual,
+                    written => written.names(port),
                 };
                 let name_fits = pattern.any
                     || if pattern.sub_domains {
@@ -161,14 +178,14 @@ impl CompiledScope {
             IpAddr::V6(address) => format!("[{address}]"),
         };
         self.hosts.as_ref().is_some_and(|patterns| {
-            patterns.iter().any(|pattern| !pattern.sub_domains && pattern.name == name && pattern.port == Some(port))
+            patterns.iter().any(|pattern| !pattern.sub_domains && pattern.name == name && pattern.port.names(port))
         })
     }
 
     /// Whether the user named this machine by its name, `localhost`, with this very port.
     pub fn names_localhost(&self, port: u16) -> bool {
         let names =
-            |pattern: &HostPattern| !pattern.sub_domains && pattern.name == "localhost" && pattern.port == Some(port);
+            |pattern: &HostPattern| !pattern.sub_domains && pattern.name == "localhost" && pattern.port.names(port);
         self.hosts.as_ref().is_some_and(|patterns| patterns.iter().any(names))
     }
 
@@ -319,11 +336,15 @@ fn compile_path(pattern: &str, places: &Places, package_root: Option<&Path>) -> 
 fn compile_host(pattern: &str) -> Result<HostPattern, ScopeError> {
     let fail = |problem: &str| ScopeError { pattern: pattern.to_owned(), problem: problem.to_owned() };
     if pattern == "*" {
-        return Ok(HostPattern { name: String::new(), sub_domains: false, any: true, port: None });
+        return Ok(HostPattern { name: String::new(), sub_domains: false, any: true, port: Port::Usual });
     }
     let (sub_domains, rest) = match pattern.strip_prefix("*.") {
         Some(rest) => (true, rest),
         None => (false, pattern),
+    };
+    let (all_ports, rest) = match rest.strip_suffix(":*") {
+        Some(rest) => (true, rest),
+        None => (false, rest),
     };
     // The URL parser is the judge of what a host is: case, IDN and address forms come out as
     // they will in a request.
@@ -333,14 +354,19 @@ fn compile_host(pattern: &str) -> Result<HostPattern, ScopeError> {
         (is_bare && url.query().is_none() && url.fragment().is_none()).then_some(url)
     };
     // A scheme without a port of its own keeps every port that is written.
-    let port = parse("any").and_then(|url| url.port());
+    let port = match parse("any").and_then(|url| url.port()) {
+        Some(_) if all_ports => return Err(fail("two ports")),
+        Some(port) => Port::One(port),
+        None if all_ports => Port::All,
+        None => Port::Usual,
+    };
     let host = parse("http").and_then(|url| url.host_str().map(str::to_owned));
     match host {
         Some(host) if !rest.contains('*') => {
             let host = host.strip_suffix('.').unwrap_or(&host).to_owned();
             Ok(HostPattern { name: if sub_domains { format!(".{host}") } else { host }, sub_domains, any: false, port })
         }
-        _ => Err(fail("not a host name, an address, or `*.` before a name; a port follows a colon")),
+        _ => Err(fail("not a host name, an address, or `*.` before a name; a port, or `*` for all of them, follows a colon")),
     }
 }
 
@@ -447,6 +473,22 @@ mod tests {
         assert!(scope.names_address("::1".parse().unwrap(), 9));
         assert!(!scope.names_address("::1".parse().unwrap(), 10));
         assert!(!hosts(&["*"]).names_address("127.0.0.1".parse().unwrap(), 80));
+    }
+
+    #[test]
+    fn all_ports_of_a_host_are_written_as_a_star() {
+        let scope = hosts(&["127.0.0.1:*", "localhost:*", "example.org:*", "[::1]:*"]);
+        for (host, port) in [("127.0.0.1", 1), ("localhost", 65535), ("[::1]", 80)] {
+            assert!(scope.host("tcp", host, port) && scope.names(host, port), "{host}:{port}");
+        }
+        assert!(scope.host("https", "example.org", 8443));
+        for (host, port) in [("127.0.0.2", 1), ("a.example.org", 443), ("10.0.0.1", 80)] {
+            assert!(!scope.host("https", host, port) && !scope.names(host, port), "{host}:{port}");
+        }
+        for bad in ["*:*", "a:1:*", ":*", "a:*:*", "a*:*", "a:*/", "u@a:*"] {
+            let scope = Scope { hosts: Some(vec![bad.to_owned()]), ..Scope::default() };
+            assert!(CompiledScope::compile(Some(&scope), &places(), None).is_err(), "{bad}");
+        }
     }
 
     #[test]

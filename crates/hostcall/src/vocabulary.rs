@@ -20,6 +20,7 @@
 //! | `readFile` | `path` or `fd`, `encoding?` | `{data: bytes}`, with `encoding: "utf8"` `{text}` | `read` |
 //! | `writeFile`, `appendFile` | `path` or `fd`, `data, flag?, mode?` | `{}` | `write` |
 //! | `stat`, `lstat` | `path` | stat | `read` |
+//! | `statfs` | `path` | `{type, bsize, blocks, bfree, bavail, files, ffree}` of the file system it is on, as `statfs(2)` tells them; Linux only | `read` |
 //! | `readdir`, `opendir` | `path, recursive?` | `{entries: [{name, parent, kind}]}`; `parent` is relative to `path`, `""` at the top | `read` |
 //! | `mkdir` | `path, recursive?, mode?` | `{first?}`, the first folder made | `write` |
 //! | `mkdtemp` | `prefix` | `{path}` | `write` |
@@ -211,6 +212,7 @@ pub const FS_OPS: &[(&str, FsNeeds)] = &[
     ("rm", FsNeeds::WritePath),
     ("rmdir", FsNeeds::WritePath),
     ("stat", FsNeeds::Look),
+    ("statfs", FsNeeds::Path),
     ("symlink", FsNeeds::Symlink),
     ("truncate", FsNeeds::WritePath),
     ("unlink", FsNeeds::WritePath),

@@ -198,7 +198,7 @@ impl Stage {
     ) -> Result<Value> {
         let prompts = self.normaliser(&roots, &scenario)?;
         let mut normaliser = self.normaliser(&roots, &scenario)?;
-        let Self { surroundings, base, servers, fill, trace, .. } = self;
+        let Self { surroundings, base, fill, trace, .. } = self;
         let compiler = Compiler::new();
         let supplier = Supplier::new(environment, compiler.cache());
         let timer: Arc<dyn Timer> = Arc::new(StillTimer::new(&scenario)?);
@@ -268,7 +268,7 @@ impl Stage {
         let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &surroundings.temp);
         let kept = session::file::directory(&dirs.agent_dir, &dirs.cwd);
         let gate = Gate::builder(Policy::default(), places).sessions(kept, Arc::new(control.clone())).build();
-        let granted = granted::grants(&servers, &base.join("sessions"));
+        let granted = granted::grants(&base.join("sessions"));
         let dispatcher = Dispatcher::builder(gate, ledger, Arc::clone(&timer)).connectors(connectors.into_methods());
         let dispatcher = Arc::new(dispatcher.build());
 

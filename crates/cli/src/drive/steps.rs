@@ -167,7 +167,7 @@ impl Driver {
     }
 
     async fn shortcut(&self, key: &str) -> StepResult {
-        let (owner, handle) = crate::keys::shortcut(&self.host, key).ok_or("no such shortcut")?;
+        let (owner, handle) = crate::keys::written(&self.host, key).ok_or("no such shortcut")?;
         match self.host.call_back(&owner.extension, owner.entry, handle, Vec::new()).await {
             CallbackOutcome::Returned(_) => Ok(()),
             other => Err(broken(other)),

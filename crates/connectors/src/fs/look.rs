@@ -31,6 +31,18 @@ impl Inner {
         Ok(Output::new(stat_value(&stat.map_err(|failure| failure.at(&at))?)))
     }
 
+    pub(super) fn statfs(&self, request: &Request) -> Result<Output, HostcallError> {
+        let at = At::path("statfs", params::text(request, "path")?);
+        let found = self
+            .reach(request, "path", Access::Read, Last::Follow)
+            .and_then(|reached| Ok(reached.dir.statfs(reached.name.as_deref())?));
+        let found = found.map_err(|failure| failure.at(&at))?;
+        Ok(Output::new(json!({
+            "type": found.kind, "bsize": found.bsize, "blocks": found.blocks, "bfree": found.bfree,
+            "bavail": found.bavail, "files": found.files, "ffree": found.ffree,
+        })))
+    }
+
     pub(super) fn exists(&self, request: &Request) -> Result<Output, HostcallError> {
         let found = self.reach(request, "path", Access::Look, Last::Follow).and_then(|reached| Ok(reached.lstat()?));
         Ok(Output::new(json!({ "exists": found.is_ok() })))

@@ -5,6 +5,8 @@
 //! same rule.
 
 use super::{Dir, File, FileSystem, Kind, Mounts, OpenHow, Stat};
+#[cfg(target_os = "linux")]
+use super::StatFs;
 use pijs_protocol::guard;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -114,6 +116,26 @@ impl Dir for OsDir {
 
     fn stat(&self) -> io::Result<Stat> {
         Ok(convert(&fs::fstat(&self.fd)?))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn statfs(&self, name: Option<&OsStr>) -> io::Result<StatFs> {
+        let found = match name {
+            Some(name) => {
+                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                fs::fstatfs(fs::openat(&self.fd, single(name)?, flags, Mode::empty())?)?
+            }
+            None => fs::fstatfs(&self.fd)?,
+        };
+        Ok(StatFs {
+            kind: found.f_type.cast_unsigned(),
+            bsize: found.f_bsize.cast_unsigned(),
+            blocks: found.f_blocks,
+            bfree: found.f_bfree,
+            bavail: found.f_bavail,
+            files: found.f_files,
+            ffree: found.f_ffree,
+        })
     }
 
     fn entries(&self) -> io::Result<Vec<(OsString, Kind)>> {

@@ -253,8 +253,8 @@ export function opendir(path: unknown, ...args: any[]): void {
 
 export const lchmod = absent("fs.lchmod", "use fs.chmod on the file itself");
 export const lchmodSync = absent("fs.lchmodSync", "use fs.chmodSync on the file itself");
-export const statfs = absent("fs.statfs", "the size of file systems is not told to extensions");
-export const statfsSync = absent("fs.statfsSync", "the size of file systems is not told to extensions");
+export const statfs = called(requests.statfs);
+export const statfsSync = blocking(requests.statfs);
 
 const streams = () => importSync("pi:node/fs/streams");
 const watching = () => importSync("pi:node/fs/watch");

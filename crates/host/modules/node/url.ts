@@ -1,6 +1,6 @@
 /** `node:url`: the WHATWG classes, file URLs, and the legacy parse, format and resolve. */
 
-import { facts } from "pi:engine";
+import { facts, importSync } from "pi:engine";
 import { checkString, coded, invalidArgType } from "pi:node/errors";
 import { URL as UrlClass, URLSearchParams as ParamsClass } from "pi:web/url";
 import { posix, win32 } from "node:path";
@@ -74,9 +74,9 @@ export function urlToHttpOptions(url: UrlClass): Record<string, unknown> {
 export function domainToASCII(domain: string): string {
   return UrlClass.canParse(`ws://${domain}`) ? new UrlClass(`ws://${domain}`).hostname : "";
 }
-/** The ASCII form: a realm has no table for the way back. */
 export function domainToUnicode(domain: string): string {
-  return domainToASCII(domain);
+  const ascii = domainToASCII(domain);
+  return ascii.includes("xn--") ? importSync("node:punycode").toUnicode(ascii) : ascii;
 }
 
 // The legacy interface

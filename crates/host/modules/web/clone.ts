@@ -7,13 +7,25 @@
  * becomes a plain object with its own enumerable properties.
  */
 
+import { proxyParts } from "pi:engine";
+
 const ERROR_TYPES: Record<string, ErrorConstructor> = {
   Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError,
 } as any;
 
-function refuse(value: unknown): never {
+/** Why a value cannot be copied. With `plain`, nothing for an object of a kind that can. */
+export function refusal(value: unknown): string;
+export function refusal(value: unknown, plain: true): string | undefined;
+export function refusal(value: any, plain?: true): string | undefined {
+  if (plain && proxyParts(value) === undefined && !UNCLONABLE.some((Kind) => value instanceof Kind) && Object.prototype.toString.call(value) !== "[object Arguments]") return undefined;
   const shown = typeof value === "symbol" ? String(value) : typeof value === "function" ? Function.prototype.toString.call(value) : `#<${value?.constructor?.name ?? "Object"}>`;
-  throw new DOMException(`${shown} could not be cloned.`, "DataCloneError");
+  return `${shown} could not be cloned.`;
+}
+
+const UNCLONABLE: any[] = [Promise, WeakMap, WeakSet, WeakRef, Symbol, globalThis.SharedArrayBuffer].filter(Boolean);
+
+function refuse(value: unknown): never {
+  throw new DOMException(refusal(value), "DataCloneError");
 }
 
 export function structuredClone<T>(value: T, options?: { transfer?: ArrayBuffer[] }): T {
@@ -75,8 +87,7 @@ function shellOf(value: any, seen: Map<object, object>): object {
   if (value instanceof Number || value instanceof String || value instanceof Boolean || value instanceof BigInt) {
     return Object(value.valueOf());
   }
-  const refused = value instanceof Promise || value instanceof WeakMap || value instanceof WeakSet || value instanceof Symbol;
-  if (refused) refuse(value);
+  if (refusal(value, true) !== undefined) refuse(value);
   return {};
 }
 

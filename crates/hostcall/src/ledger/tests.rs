@@ -201,3 +201,23 @@ fn parameters_with_secrets_are_hashed_under_the_key_of_the_installation() {
     let (a, b) = (keyed([1; 32], plain.clone()), keyed([2; 32], plain));
     assert!(!a.keyed && a == b);
 }
+
+/// A writer that was told and has not come yet: until then records wait.
+#[test]
+fn however_much_waits_a_sink_that_works_gets_every_line() {
+    let sink = MemorySink::new();
+    let (ledger, caller) = ledger(LedgerOptions::default(), sink.clone());
+    let _late = ledger.writer();
+    let records = LONGEST_QUEUE - 1;
+    let text = "x".repeat(2 * MOST_UNWRITTEN / records);
+    for n in 0..records {
+        let data = Map::from_iter([("n".to_owned(), json!(n)), ("text".to_owned(), json!(text))]);
+        ledger.event(Now::default(), &caller, Level::Info, "test", "line", data);
+    }
+    assert!(sink.bytes().is_empty(), "they wait");
+    ledger.flush().unwrap();
+    let lines = sink.bytes();
+    assert!(lines.len() > 2 * MOST_UNWRITTEN);
+    assert_eq!(verify(&*lines).unwrap().lines, records as u64);
+    assert!(!String::from_utf8(lines).unwrap().contains("ledger.dropped"));
+}

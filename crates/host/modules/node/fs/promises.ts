@@ -177,7 +177,7 @@ export async function opendir(path: unknown, options?: { recursive?: boolean }):
   return new Dir(folder, await run({ ...requests.readdir(folder, { ...options, withFileTypes: true }), shownAs: "opendir" }));
 }
 
-export const statfs = absentAsync("fs.statfs", "the size of file systems is not told to extensions");
+export const statfs = promised(requests.statfs);
 export const chown = promised((path: unknown, uid: unknown, gid: unknown) => requests.chown("chown", path, uid, gid));
 export const lchown = promised((path: unknown, uid: unknown, gid: unknown) => requests.chown("lchown", path, uid, gid));
 export const lchmod = absentAsync("fs.lchmod", "use fs.chmod on the file itself");

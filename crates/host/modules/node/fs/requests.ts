@@ -298,6 +298,21 @@ export function stat(op: "stat" | "lstat", path: unknown, options?: { bigint?: b
   return { op, params: { path: file }, path: file, value: (answer) => statsFrom(answer.output, options) };
 }
 
+const SIZES = ["type", "bsize", "blocks", "bfree", "bavail", "files", "ffree"] as const;
+
+/** What `statfs` answers; Node does not export it either. */
+class StatFs {}
+
+/** Sizes of the file system that `path` is on. */
+export function statfs(path: unknown, options?: { bigint?: boolean }): Request<StatFs> {
+  const file = pathOf(path);
+  const value = (answer: Answer) => {
+    const sizes = SIZES.map((name) => [name, options?.bigint ? BigInt(answer.output[name]) : answer.output[name]]);
+    return Object.assign(new StatFs(), Object.fromEntries(sizes));
+  };
+  return { op: "statfs", params: { path: file }, path: file, value };
+}
+
 /**
  * Owners of files are not for extensions to change. But what writes a file anew gives it the owner that it had
  * (`write-file-atomic`, and all that keeps settings by it): where that is its owner already there is nothing to do, and any
