@@ -269,3 +269,13 @@ fn what_assert_says_of_values_that_differ_shows_where() {
 fn a_tool_that_a_command_registers_is_active_at_once() {
     as_in_pi("tool-of-command");
 }
+
+#[test]
+fn node_answers_where_few_look() {
+    as_in_pi("node-corners");
+}
+
+#[test]
+fn keys_of_shortcuts_are_compared_as_they_are_written() {
+    as_in_pi("shortcut-keys");
+}

@@ -27,6 +27,7 @@ use std::time::Duration;
 use tls::Wanted;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::Notify;
 
 /// Connections and servers that one extension may hold at a time.
 const MAX_OPEN: usize = 256;
@@ -46,8 +47,8 @@ enum Held {
     Waiting(Reader, Writer, Value, Room),
     /// The writing side of a connection.
     Open(Writer),
-    /// A server, and, where it has an address, that the gate knows it.
-    Listening { _known: Option<Listening> },
+    /// A server, what ends it, and, where it has an address, that the gate knows it.
+    Listening { close: Arc<Notify>, _known: Option<Listening> },
 }
 
 type Key = (ExtensionId, String);
@@ -175,6 +176,15 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
         "refuse" => {
             let key: Key = key("socket")?;
             table.with(|held| matches!(held.get(&key), Some(Held::Waiting(..))).then(|| held.remove(&key)));
+            Ok(Output::empty())
+        }
+        "close" => {
+            let key: Key = key("server")?;
+            let close = table.with(|held| match held.get(&key) {
+                Some(Held::Listening { close, .. }) => Some(Arc::clone(close)),
+                _ => None,
+            });
+            close.ok_or_else(|| io("EBADF", "close", "no such server listens"))?.notify_one();
             Ok(Output::empty())
         }
         "write" => {
@@ -358,22 +368,33 @@ async fn listen(
         (Listener::Tcp(listener), Some(at), about, None)
     };
     let known = own.map(|address| request.permit.listens(address));
-    table.insert(key.clone(), Held::Listening { _known: known })?;
+    let close = Arc::new(Notify::new());
+    table.insert(key.clone(), Held::Listening { close: Arc::clone(&close), _known: known })?;
     let lease = Lease { table: Arc::clone(&table), key: key.clone(), _room };
     sink.send(Output::new(json!({ "listening": about })))?;
     for number in 1_u64.. {
-        let (reader, writer, about) = match &listener {
-            Listener::Tcp(listener) => tcp(listener.accept().await.map_err(|error| failed(&error, "accept"))?.0)?,
-            Listener::Unix(listener) => unix(listener.accept().await.map_err(|error| failed(&error, "accept"))?.0),
+        let (reader, writer, about) = tokio::select! {
+            biased;
+            () = close.notified() => break,
+            accepted = accept(&listener) => accepted?,
         };
         let name = format!("{}/{number}", lease.key.1);
         // Too many at once: this one is dropped, which the other side sees.
         let Some(room) = dialer.sockets.room_now(&key.0) else { continue };
-        if table.insert((key.0.clone(), name.clone()), Held::Waiting(reader, writer, about, room)).is_ok() {
-            sink.send(Output::new(json!({ "connection": name })))?;
+        let said = json!({ "connection": name, "about": about });
+        if table.insert((key.0.clone(), name), Held::Waiting(reader, writer, about, room)).is_ok() {
+            sink.send(Output::new(said))?;
         }
     }
     Ok(Output::empty())
+}
+
+async fn accept(listener: &Listener) -> Result<Connected, HostcallError> {
+    let refused = |error: std::io::Error| failed(&error, "accept");
+    match listener {
+        Listener::Tcp(listener) => tcp(listener.accept().await.map_err(refused)?.0),
+        Listener::Unix(listener) => Ok(unix(listener.accept().await.map_err(refused)?.0)),
+    }
 }
 
 /// The address that a host is, if it is one.

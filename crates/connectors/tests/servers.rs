@@ -197,6 +197,30 @@ async fn a_server_of_ones_own_is_reached_without_a_name() {
     assert_eq!(why(&world.run("http", request).await), "denied:scope");
 }
 
+/// Where something listened until its end can be listened again, at once; what it accepted goes on.
+#[tokio::test]
+async fn a_server_that_is_closed_is_gone_when_its_call_ends() {
+    let world = World::new(&[hosts(&["127.0.0.1:*".to_owned()])]);
+    let listen = |name: &str, port: u64| op("listen", json!({"server": name, "host": "127.0.0.1", "port": port}));
+    let missing = op("close", json!({"server": "none"}));
+    let missing = world.start("http", "net", missing, Vec::new()).next().await;
+    assert_eq!(missing.error.unwrap().code.as_str(), "io");
+    let mut first = world.start("http", "net", listen("a", 0), Vec::new());
+    let port = first.next().await.output["listening"]["port"].as_u64().unwrap();
+    let connect = op("connect", json!({"socket": "s", "host": "127.0.0.1", "port": port}));
+    let mut asked = world.start("http", "net", connect, Vec::new());
+    let ends = asked.next().await.output["connected"].clone();
+    let came = first.next().await.output.clone();
+    assert_eq!(came["about"]["remotePort"], ends["localPort"]);
+    assert_eq!((&came["about"]["localPort"], &came["about"]["family"]), (&ends["remotePort"], &json!("IPv4")));
+    ok(world.start("http", "net", op("close", json!({"server": "a"})), Vec::new()).next().await);
+    assert!(first.all().await.pop().unwrap().error.is_none());
+    let mut second = world.start("http", "net", listen("b", port), Vec::new());
+    assert_eq!(second.next().await.output["listening"]["port"].as_u64(), Some(port));
+    let mut read = world.start("http", "net", op("accept", json!({"socket": came["connection"]})), Vec::new());
+    assert!(read.next().await.output["connected"].is_object());
+}
+
 #[tokio::test]
 async fn each_redirect_is_decided_anew() {
     let (inside, seen) = answers(plain("canary")).await;

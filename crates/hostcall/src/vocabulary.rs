@@ -77,8 +77,9 @@
 //! |---|---|---|---|
 //! | `connect` | `socket`, `host, port` or `path` | chunks `{connected: {localAddress, localPort, remoteAddress, remotePort, family}}`, `{data: bytes}`, `{end: true}`; lives until it is cancelled, which closes the connection | `http` at host and port, or `write` at the path |
 //! | `connect` with `tls: {ca?: [PEM], alpn?: [text]}` | the same, a host | the same, `connected` also with `protocol, cipher, alpn`; a certificate that does not hold for the host is an `io` error with Node's code | the same |
-//! | `listen` | `server`, `host, port` or `path` | chunks `{listening: {address, port, family}}`, `{connection: name}`; until it is cancelled | the same; loopback only |
+//! | `listen` | `server`, `host, port` or `path` | chunks `{listening: {address, port, family}}`, `{connection: name, about}` with what `connected` says; until it is closed or cancelled | the same; loopback only |
 //! | `accept` | `socket`: the name of a connection | like `connect` | by handle, like the rest |
+//! | `close` | `server` | `{}`; its `listen` ends when nothing listens there any more; connections go on | |
 //! | `refuse` | `socket` | `{}`; a connection that nobody accepted yet is closed | |
 //! | `write` | `socket, data` | `{}` when the connection took it | |
 //! | `end` | `socket` | `{}`; the other side sees the end | |
@@ -223,7 +224,7 @@ pub const FS_OPS: &[(&str, FsNeeds)] = &[
 ];
 
 /// Ops of `net` on a connection that is open: it was decided.
-pub const NET_OPS_ON_A_CONNECTION: &[&str] = &["accept", "end", "refuse", "write"];
+pub const NET_OPS_ON_A_CONNECTION: &[&str] = &["accept", "close", "end", "refuse", "write"];
 
 /// Ops of `websocket` on a connection that is open: it was decided.
 pub const WEBSOCKET_OPS_ON_A_CONNECTION: &[&str] = &["close", "send"];

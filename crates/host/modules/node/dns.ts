@@ -11,12 +11,12 @@ type Done = (error: unknown, ...values: any[]) => void;
 
 const refused = refuse("node:dns", "ask a DNS-over-HTTPS service with fetch", [
   "lookupService", "resolveAny", "resolveCaa", "resolveCname", "resolveMx", "resolveNaptr", "resolveNs", "resolvePtr", "resolveSoa",
-  "resolveSrv", "resolveTlsa", "resolveTxt", "reverse", "setServers", "getServers", "Resolver",
+  "resolveSrv", "resolveTlsa", "resolveTxt", "reverse", "setServers",
 ]);
 
 export const {
   lookupService, resolveAny, resolveCaa, resolveCname, resolveMx, resolveNaptr, resolveNs, resolvePtr, resolveSoa, resolveSrv,
-  resolveTlsa, resolveTxt, reverse, setServers, getServers, Resolver,
+  resolveTlsa, resolveTxt, reverse, setServers,
 } = refused;
 
 /** What a callback throws is nobody's rejection. */
@@ -49,7 +49,11 @@ export function resolve(hostname: string, ...rest: any[]): void {
   answer(promises.resolve(hostname, rest[0]), done, (found) => [found]);
 }
 
-export const { getDefaultResultOrder, setDefaultResultOrder } = promises;
+export const { getDefaultResultOrder, getServers, setDefaultResultOrder } = promises;
+
+/** Asks as the functions do; what they refuse, it refuses. */
+export class Resolver extends promises.Resolver {}
+Object.assign(Resolver.prototype, refused, { resolve, resolve4, resolve6 });
 export { promises };
 
 export {
@@ -63,5 +67,5 @@ export const ALL = 16;
 export const V4MAPPED = 8;
 
 export default {
-  ...refused, ...codes, ADDRCONFIG, ALL, V4MAPPED, lookup, resolve, resolve4, resolve6, getDefaultResultOrder, setDefaultResultOrder, promises,
+  ...refused, ...codes, ADDRCONFIG, ALL, Resolver, V4MAPPED, getServers, lookup, resolve, resolve4, resolve6, getDefaultResultOrder, setDefaultResultOrder, promises,
 };

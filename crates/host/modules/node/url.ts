@@ -175,7 +175,10 @@ export function format(input: string | UrlClass | Partial<Url>, options: FormatO
     if (options.auth === false) url.username = url.password = "";
     if (options.fragment === false) url.hash = "";
     if (options.search === false) url.search = "";
-    return url.href;
+    const { href, hostname } = url;
+    if (!options.unicode || !hostname) return href;
+    const at = url.username || url.password ? href.indexOf("@") + 1 : href.indexOf("//") + 2;
+    return href.slice(0, at) + domainToUnicode(hostname) + href.slice(at + hostname.length);
   }
   let protocol = input.protocol ?? "";
   if (protocol && !protocol.endsWith(":")) protocol += ":";

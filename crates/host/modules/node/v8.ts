@@ -19,8 +19,7 @@ export function serialize(value: unknown): Uint8Array {
 }
 
 export function deserialize(buffer: any): any {
-  const bytes = buffer instanceof ArrayBuffer ? new Uint8Array(buffer) : buffer;
-  const deserializer = new DefaultDeserializer(bytes);
+  const deserializer = new DefaultDeserializer(buffer);
   deserializer.readHeader();
   return deserializer.readValue();
 }

@@ -28,8 +28,8 @@ const values = {
   symbols: { [Symbol("a")]: 1, b: 2 }, bare: Object.assign(Object.create(null), { a: 1 }), instance: new (class A { x = 1; })(),
 };
 for (const [name, value] of Object.entries(values)) say(name, () => hex(value));
-for (const [name, value] of Object.entries(values)) say(`${name} back`, () => hex(v8.deserialize(v8.serialize(value))));
-for (const value of [() => {}, { f() {} }, Symbol("q"), Promise.resolve(), new WeakMap(), (function () { return arguments; })(1)]) say("refused", () => hex(value));
+for (const [name, value] of Object.entries(values)) console.log(name, "back", v8.deserialize(v8.serialize(value)));
+for (const value of [Symbol("q"), Promise.resolve(), new WeakMap(), (function () { return arguments; })(1)]) say("refused", () => hex(value));
 for (const bytes of ["aa", "ff0f", "ff0f6f2201", "ff634902", "4902", "ff0c4902", "ff", "", "ff0f5e05", "ff0f41ffffff7f", "ff0f7a", "ff0f3b4902"]) say(`broken ${bytes}`, () => v8.deserialize(Buffer.from(bytes, "hex")));
 for (const bytes of ["ff0d6f22016149027b01", "ff0f49020000", "ff0f5505", "ff0f5303616263", "ff0f6f2209" + Buffer.from("__proto__").toString("hex") + "49027b01"]) say(`read ${bytes}`, () => [v8.deserialize(Buffer.from(bytes, "hex")), Object.keys(v8.deserialize(Buffer.from(bytes, "hex")))]);
 say("text", () => v8.deserialize("x"));

@@ -16,7 +16,7 @@ abstract class Coding {
 
   constructor(format: string, direction: 0 | 1) {
     const names = FORMATS[String(format)];
-    if (!names) throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'format' must be one of: 'deflate', 'deflate-raw', 'gzip'. Received '${String(format)}'`);
+    if (!names) throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `Failed to construct '${direction === 0 ? "Compression" : "Decompression"}Stream': 1st argument value '${String(format)}' is not a valid enum value of type CompressionFormat.`);
     const zlib = importSync("node:zlib");
     this.#pair = importSync("pi:node/stream/adapters").duplexToWeb(zlib[names[direction]]());
   }

@@ -8,12 +8,12 @@ import { refuse } from "pi:node/refuse";
 
 const refused = refuse("node:dns/promises", "ask a DNS-over-HTTPS service with fetch", [
   "lookupService", "resolveAny", "resolveCaa", "resolveCname", "resolveMx", "resolveNaptr", "resolveNs", "resolvePtr", "resolveSoa",
-  "resolveSrv", "resolveTlsa", "resolveTxt", "reverse", "setServers", "getServers", "Resolver",
+  "resolveSrv", "resolveTlsa", "resolveTxt", "reverse", "setServers",
 ]);
 
 export const {
   lookupService, resolveAny, resolveCaa, resolveCname, resolveMx, resolveNaptr, resolveNs, resolvePtr, resolveSoa, resolveSrv,
-  resolveTlsa, resolveTxt, reverse, setServers, getServers, Resolver,
+  resolveTlsa, resolveTxt, reverse, setServers,
 } = refused;
 
 let order = "verbatim";
@@ -38,6 +38,16 @@ export function resolve(hostname: string, type: string = "A"): Promise<unknown> 
   return (refused as any)[type === "ANY" ? "resolveAny" : `resolve${type[0]}${type.slice(1).toLowerCase()}`](hostname);
 }
 
+/** None: the host asks the system, which does not say whom it asks. */
+export const getServers = (): string[] => [];
+
+/** Asks as the functions do; what they refuse, it refuses. */
+export class Resolver {
+  cancel(): void {}
+  setLocalAddress(): void {}
+}
+Object.assign(Resolver.prototype, refused, { getServers, resolve, resolve4, resolve6 });
+
 export const getDefaultResultOrder = (): string => order;
 export function setDefaultResultOrder(given: string): void {
   order = given;
@@ -50,5 +60,5 @@ export {
 } from "pi:node/dns/codes";
 
 export default {
-  ...refused, ...codes, lookup, resolve, resolve4, resolve6, getDefaultResultOrder, setDefaultResultOrder,
+  ...refused, ...codes, Resolver, getServers, lookup, resolve, resolve4, resolve6, getDefaultResultOrder, setDefaultResultOrder,
 };

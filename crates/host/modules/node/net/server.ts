@@ -14,6 +14,8 @@ export class Server extends adopting(EventEmitter) {
   maxConnections: number | undefined = undefined;
   allowHalfOpen: boolean;
   #abort: AbortController | undefined;
+  /** What the host knows it by. */
+  #name = "";
   #address: any = null;
   #sockets = new Set<any>();
   #options: any;
@@ -43,27 +45,33 @@ export class Server extends adopting(EventEmitter) {
       this.once("listening", done);
     }
     const controller = (this.#abort = new AbortController());
+    this.#isGone = false;
     const onChunk = ({ output }: Answer) => {
       if (controller.signal.aborted) return;
       if (output.listening) {
         this.#address = output.listening.path ?? output.listening;
         this.listening = true;
         this.emit("listening");
-      } else if (output.connection) this.#connection(output.connection);
+      } else if (output.connection) this.#connection(output.connection, output.about);
     };
-    call("net", where.path === undefined ? "http" : "write", { op: "listen", server: freshName("server"), ...where }, { signal: controller.signal, onChunk }).catch((failure) => {
-      if (controller.signal.aborted) return;
-      this.#abort = undefined;
-      this.listening = false;
-      this.emit("error", netError(failure, "listen", where));
-    });
+    const name = (this.#name = freshName("server"));
+    const listening = call("net", where.path === undefined ? "http" : "write", { op: "listen", server: name, ...where }, { signal: controller.signal, onChunk });
+    listening.then(
+      () => this.#closed(name),
+      (failure) => {
+        if (this.#closing || controller.signal.aborted) return this.#closed(name);
+        this.#abort = undefined;
+        this.listening = false;
+        this.emit("error", netError(failure, "listen", where));
+      },
+    );
     return this;
   }
 
-  #connection(name: string): void {
+  #connection(name: string, about: any): void {
     const socket: any = new Socket({ allowHalfOpen: this.allowHalfOpen });
     if (this.maxConnections !== undefined && this.#sockets.size >= this.maxConnections) {
-      socket._accept(name);
+      socket._accept(name, about);
       socket.destroy();
       this.emit("drop");
       return;
@@ -74,13 +82,21 @@ export class Server extends adopting(EventEmitter) {
       this.#sockets.delete(socket);
       this.#maybeClosed();
     });
-    socket._accept(name);
+    socket._accept(name, about);
     this.emit("connection", socket);
   }
 
   #closing = false;
+  /** Nothing listens any more. */
+  #isGone = true;
+  #closed(name: string): void {
+    // It may listen anew by now.
+    if (name !== this.#name) return;
+    this.#isGone = true;
+    this.#maybeClosed();
+  }
   #maybeClosed(): void {
-    if (!this.#closing || this.#sockets.size > 0) return;
+    if (!this.#closing || !this.#isGone || this.#sockets.size > 0) return;
     this.#closing = false;
     queueTick(() => this.emit("close"));
   }
@@ -92,11 +108,14 @@ export class Server extends adopting(EventEmitter) {
       if (wasOpen) this.once("close", () => done());
       else this.once("close", () => done(coded(Error, "ERR_SERVER_NOT_RUNNING", "Server is not running.")));
     }
-    this.#abort?.abort();
+    this.#closing = true;
+    // A server that does not listen yet can only be given up.
+    const abort = this.#abort;
+    if (this.listening) void call("net", "http", { op: "close", server: this.#name }).catch(() => abort?.abort());
+    else abort?.abort();
     this.#abort = undefined;
     this.listening = false;
     this.#address = null;
-    this.#closing = true;
     this.#maybeClosed();
     return this;
   }

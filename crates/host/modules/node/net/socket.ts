@@ -40,7 +40,7 @@ export function netError(failure: unknown, syscall: string, where: { host?: stri
 
 export function portOf(port: unknown, name: string = "options.port"): number {
   const number = typeof port === "string" && port.trim() !== "" ? Number(port) : port;
-  if (typeof number !== "number") throw invalidArgType(name, "of type number or string", port);
+  if (typeof number !== "number") throw invalidArgType(name === "Port" ? "options.port" : name, "of type number or string", port);
   if (!Number.isInteger(number) || number < 0 || number > 65535) throw coded(RangeError, "ERR_SOCKET_BAD_PORT", `${name} should be >= 0 and < 65536. Received type ${typeof port} (${String(port)}).`);
   return number;
 }
@@ -96,9 +96,11 @@ export class Socket extends (Duplex as any) {
     const done = typeof args.at(-1) === "function" ? args.pop() : undefined;
     const first = args[0];
     let target: Target;
-    if (typeof first === "object" && first !== null) target = first.path !== undefined ? { path: String(first.path) } : { port: portOf(first.port), host: first.host ?? "localhost" };
-    else if (typeof first === "string" && Number.isNaN(Number(first))) target = { path: first };
-    else target = { port: portOf(first), host: args[1] ?? "localhost" };
+    const given = typeof first === "object" && first !== null ? first : { port: first, host: args[1] };
+    if (given.path === undefined && given.port === undefined) throw coded(TypeError, "ERR_MISSING_ARGS", 'The "options" or "port" or "path" argument must be specified');
+    if (given.path !== undefined) target = { path: String(given.path) };
+    else if (typeof given.port === "string" && Number.isNaN(Number(given.port))) target = { path: given.port };
+    else target = { port: portOf(given.port, "Port"), host: given.host ?? "localhost" };
     const secured = this._secured(target);
     if (done) (this as any).once(secured ? "secureConnect" : "connect", done);
     this.#name = freshName("socket");
@@ -116,10 +118,11 @@ export class Socket extends (Duplex as any) {
   /** The connection stands; `about` is what the host said of it. */
   _established(_about: any): void {}
 
-  /** Takes over a connection that a server accepted. */
-  _accept(name: string): void {
+  /** Takes over a connection that a server accepted; `about` says where both ends are. */
+  _accept(name: string, about: any): void {
     this.#name = name;
     this.#waits = true;
+    this.#ends(about);
     this.#receive({ op: "accept", socket: name });
   }
 
@@ -150,13 +153,17 @@ export class Socket extends (Duplex as any) {
     );
   }
 
-  #connected(about: any): void {
-    const self = this as any;
+  #ends(about: any): void {
     this.localAddress = about.localAddress;
     this.localPort = about.localPort;
     this.remoteAddress = about.remoteAddress;
     this.remotePort = about.remotePort;
     this.remoteFamily = this.localFamily = about.family;
+  }
+
+  #connected(about: any): void {
+    const self = this as any;
+    this.#ends(about);
     const wasConnecting = this.connecting;
     this.connecting = false;
     this.#waits = false;

@@ -121,7 +121,8 @@ export function writableToWeb(stream: any): any {
     return closed;
   }
   const { writableHighWaterMark: mark, writableObjectMode: objects } = stream;
-  const strategy = objects ? new CountQueuingStrategy({ highWaterMark: mark }) : new ByteLengthQueuingStrategy({ highWaterMark: mark });
+  // Chunks may be texts, which have no bytes to count.
+  const strategy = objects ? new CountQueuingStrategy({ highWaterMark: mark }) : { highWaterMark: mark };
   let controller: any;
   let waiting: { resolve(): void; reject(error: any): void } | undefined;
   let closing: { resolve(): void; reject(error: any): void } | undefined;
@@ -169,9 +170,9 @@ export function writableToWeb(stream: any): any {
 }
 
 export function duplexFromWeb(pair: any, options: any = {}): any {
-  const readable = readableFromWeb(pair.readable, options);
-  const writable = writableFromWeb(pair.writable, options);
-  return (Duplex as any).from({ readable, writable });
+  const { encoding, ...others } = options;
+  const duplex = (Duplex as any).from({ readable: readableFromWeb(pair.readable, others), writable: writableFromWeb(pair.writable, others) });
+  return encoding ? duplex.setEncoding(encoding) : duplex;
 }
 
 export function duplexToWeb(stream: any): { readable: any; writable: any } {

@@ -30,7 +30,7 @@ export class Deserializer {
       this.#version = version;
       return true;
     }
-    throw broken(this.#bytes.length < 2 && this.#bytes[0] === Tag.version ? "" : " due to invalid or unsupported version");
+    throw broken(" due to invalid or unsupported version");
   }
 
   readValue(): any {
