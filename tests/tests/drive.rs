@@ -279,3 +279,8 @@ fn node_answers_where_few_look() {
 fn keys_of_shortcuts_are_compared_as_they_are_written() {
     as_in_pi("shortcut-keys");
 }
+
+#[test]
+fn a_theme_that_a_scenario_changes_is_written_down() {
+    as_in_pi("theme-recorded");
+}

@@ -481,6 +481,7 @@ impl Driver {
     /// Opens the session, plays the steps, closes it. Gives what `final` says of the moment before the end.
     async fn run(self: &Rc<Self>) -> Value {
         self.host.set_state("screen", json!({"width": self.scenario.width(), "height": 24}));
+        self.host.set_state("played", true);
         self.host.set_state("footer", json!({"branch": "main", "statuses": {}, "providers": 1}));
         if let Err(error) = self.agent.start("startup").await {
             self.trace.record("driver_error", json!({"error": error.to_string()}));

@@ -182,6 +182,9 @@ async function custom(factory: Factory, options?: Record<string, any>): Promise<
   return value;
 }
 
+/** A played scenario writes down which theme is wanted, has none to give, and shows everything as before. */
+const isPlayed = () => state().set.played === true;
+
 const ui = {
   /** Options may be no texts: whatever is chosen comes back as it was given. */
   async select(title: string, options: unknown[], settings?: DialogOptions): Promise<any> {
@@ -267,12 +270,12 @@ const ui = {
     return state().set.mode === "tui" ? themes().map(({ name, sourcePath }) => ({ name: name ?? "", path: sourcePath })) : [];
   },
   getTheme(name: string): Theme | undefined {
-    return state().set.mode === "tui" ? themeNamed(String(name)) : undefined;
+    return state().set.mode === "tui" && !isPlayed() ? themeNamed(String(name)) : undefined;
   },
   setTheme(wanted: string | Theme): { success: boolean; error?: string } {
     const name = typeof wanted === "string" ? wanted : undefined;
     const answer = tellUi("set_theme", present({ theme: name ?? "<theme>" }));
-    if (answer.success === true) {
+    if (answer.success === true && !isPlayed()) {
       const found = name === undefined ? (wanted as Theme) : themeNamed(name);
       if (found) useTheme(found === theme ? currentTheme() : found);
     }
