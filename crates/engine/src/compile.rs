@@ -119,9 +119,8 @@ fn bytecode_of(ctx: &Ctx<'_>, module: ModuleSource<'_>) -> rquickjs::Result<Vec<
     let how = qjs::JS_EVAL_TYPE_MODULE | qjs::JS_EVAL_FLAG_STRICT | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
     let raw = ctx.as_raw().as_ptr();
     // SAFETY: `source` holds one byte more than its length says, `name` ends with NUL, and both outlive the call.
-    let compiled = unsafe {
-        qjs::JS_Eval(raw, source.as_ptr().cast(), module.source.len() as _, name.as_ptr(), how as i32)
-    };
+    let compiled =
+        unsafe { qjs::JS_Eval(raw, source.as_ptr().cast(), module.source.len() as _, name.as_ptr(), how as i32) };
     // SAFETY: only the tag is read.
     if unsafe { qjs::JS_IsException(compiled) } {
         return Err(rquickjs::Error::Exception);

@@ -366,7 +366,9 @@ fn compile_host(pattern: &str) -> Result<HostPattern, ScopeError> {
             let host = host.strip_suffix('.').unwrap_or(&host).to_owned();
             Ok(HostPattern { name: if sub_domains { format!(".{host}") } else { host }, sub_domains, any: false, port })
         }
-        _ => Err(fail("not a host name, an address, or `*.` before a name; a port, or `*` for all of them, follows a colon")),
+        _ => Err(fail(
+            "not a host name, an address, or `*.` before a name; a port, or `*` for all of them, follows a colon",
+        )),
     }
 }
 

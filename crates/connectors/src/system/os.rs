@@ -4,9 +4,9 @@
 //! beneath the folder, no links, no magic links, no other file system; elsewhere name by name, which is the
 //! same rule.
 
-use super::{Dir, File, FileSystem, Kind, Mounts, OpenHow, Stat};
 #[cfg(target_os = "linux")]
 use super::StatFs;
+use super::{Dir, File, FileSystem, Kind, Mounts, OpenHow, Stat};
 use pijs_protocol::guard;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
