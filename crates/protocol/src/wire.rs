@@ -250,7 +250,9 @@ impl std::fmt::Display for Termination {
                 f.write_str("stopped: a promise that somebody waits for does not settle, and nothing is under way")
             }
             Self::Timeout { quota } => write!(f, "stopped: {quota} used up"),
-            Self::OutOfMemory => f.write_str("stopped: memory limit reached"),
+            Self::OutOfMemory => f.write_str(
+                "stopped: memory limit reached; `extensions.policy.max_memory_mb` in settings.json sets another",
+            ),
             Self::Crashed { detail } => write!(f, "crashed: {detail}"),
             Self::Protocol { detail } => write!(f, "broke the protocol: {detail}"),
             Self::HostBug { detail } => write!(f, "host bug: {detail}"),

@@ -9,6 +9,9 @@ import { Socket, freshName, netError, portOf } from "pi:node/net/socket";
 import { AbortController } from "pi:web/abort";
 import { queueTick } from "pi:web/ticks";
 
+/** Servers that stop listening, and when each has: who listens at the same place next waits for that, as a system's call does. */
+const leaving = new Set<Promise<unknown>>();
+
 export class Server extends adopting(EventEmitter) {
   listening = false;
   maxConnections: number | undefined = undefined;
@@ -16,6 +19,8 @@ export class Server extends adopting(EventEmitter) {
   #abort: AbortController | undefined;
   /** What the host knows it by. */
   #name = "";
+  /** Over when it listens no more. */
+  #listening: Promise<unknown> = Promise.resolve();
   #address: any = null;
   #sockets = new Set<any>();
   #options: any;
@@ -55,7 +60,9 @@ export class Server extends adopting(EventEmitter) {
       } else if (output.connection) this.#connection(output.connection, output.about);
     };
     const name = (this.#name = freshName("server"));
-    const listening = call("net", where.path === undefined ? "http" : "write", { op: "listen", server: name, ...where }, { signal: controller.signal, onChunk });
+    const ask = () => call("net", where.path === undefined ? "http" : "write", { op: "listen", server: name, ...where }, { signal: controller.signal, onChunk });
+    const listening = leaving.size === 0 ? ask() : Promise.all(leaving).then(ask);
+    this.#listening = listening.then(() => {}, () => {});
     listening.then(
       () => this.#closed(name),
       (failure) => {
@@ -111,8 +118,12 @@ export class Server extends adopting(EventEmitter) {
     this.#closing = true;
     // A server that does not listen yet can only be given up.
     const abort = this.#abort;
-    if (this.listening) void call("net", "http", { op: "close", server: this.#name }).catch(() => abort?.abort());
-    else abort?.abort();
+    if (this.listening) {
+      const left = this.#listening;
+      leaving.add(left);
+      void left.then(() => leaving.delete(left));
+      void call("net", "http", { op: "close", server: this.#name }).catch(() => abort?.abort());
+    } else abort?.abort();
     this.#abort = undefined;
     this.listening = false;
     this.#address = null;
