@@ -3,7 +3,7 @@
 //! ```text
 //! cargo build --release            pi without anything inside
 //! pi ext supply                    fetches the pinned packages, compiles them and the host modules, into a cache of its own
-//! cargo build --release            pi and extc again, with that cache inside (PIJS_CARRIED, see extc/build.rs)
+//! cargo build --profile dist       pi and extc, with that cache inside (PIJS_CARRIED, see extc/build.rs)
 //! pi ext supply, PI_OFFLINE        the proof: with an empty home and no network everything is there
 //! ```
 
@@ -21,17 +21,20 @@ const LICENCES: &str = "LICENCES-supplied.txt";
 /// Fails when `cargo` does, when the packages cannot be fetched, and when the program that was built still has to fetch something.
 pub fn build() -> Result<Vec<PathBuf>> {
     let target = PathBuf::from(cargo_metadata::MetadataCommand::new().no_deps().exec()?.target_directory);
-    let folder = target.join("release");
+    let folder = target.join("dist");
     let (pi, extc, licences) = (folder.join(exe("pi")), folder.join(exe("extc")), folder.join(LICENCES));
+    fs::create_dir_all(&folder)?;
     let caches = target.join("carried");
     if caches.exists() {
         fs::remove_dir_all(&caches).with_context(|| format!("emptying {}", caches.display()))?;
     }
-    cargo(&["--package", "pijs-cli", "--bin", "pi"], None)?;
+    cargo(&["--release", "--package", "pijs-cli", "--bin", "pi"], None)?;
     // With this user's home: it says which registry to ask.
-    run(Command::new(&pi).args(["ext", "supply", "--licences"]).arg(&licences).env("XDG_CACHE_HOME", &caches))?;
+    let plain = target.join("release").join(exe("pi"));
+    run(Command::new(plain).args(["ext", "supply", "--licences"]).arg(&licences).env("XDG_CACHE_HOME", &caches))?;
     let carried = caches.join("pijs");
-    cargo(&["--package", "pijs-cli", "--package", "pijs-extc", "--bin", "pi", "--bin", "extc"], Some(&carried))?;
+    let all = ["--package", "pijs-cli", "--package", "pijs-extc", "--bin", "pi", "--bin", "extc"];
+    cargo(&[&["--profile", "dist"], &all[..]].concat(), Some(&carried))?;
     is_whole(&pi, &caches.join("empty"))?;
     Ok(vec![pi, extc, licences])
 }
@@ -57,7 +60,7 @@ fn exe(name: &str) -> String {
 
 fn cargo(arguments: &[&str], carried: Option<&Path>) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
-    command.args(["build", "--release", "--locked"]).args(arguments);
+    command.args(["build", "--locked"]).args(arguments);
     run(command.env("PIJS_CARRIED", carried.map_or(OsStr::new(""), Path::as_os_str)))
 }
 

@@ -48,7 +48,7 @@ use writer::Signal;
 
 /// Records that wait before the queue flushes itself, or wakes its writer.
 const QUEUE: usize = 128;
-/// Records that wait, at most, while a writer cannot keep up; then whoever adds one writes.
+/// Records that wait, at most, while a writer cannot keep up, with [`MOST_UNWRITTEN`] bytes; then whoever adds one writes.
 const LONGEST_QUEUE: usize = 8192;
 /// Longest line; data that would make it longer is left out.
 pub const LONGEST_LINE: usize = 64 << 10;
@@ -122,11 +122,18 @@ struct Inner {
     scenario_id: String,
     redactor: Redactor,
     sink: Arc<dyn LedgerSink>,
-    queue: Mutex<Vec<Record>>,
+    queue: Mutex<Waiting>,
     /// Taken before the queue by whoever writes, so that lines keep the order of records.
     lines: Mutex<Lines>,
     signal: Arc<Signal>,
     scratch: Mutex<Vec<u8>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    records: Vec<Record>,
+    /// Of the texts in them.
+    bytes: usize,
 }
 
 #[derive(Default)]
@@ -157,6 +164,27 @@ struct Record {
     event_id: Option<Arc<str>>,
     call_id: Option<Arc<str>>,
     body: Body,
+}
+
+impl Record {
+    /// About how much memory its texts take.
+    fn bytes(&self) -> usize {
+        match &self.body {
+            Body::Decision { subject, .. } => subject.as_ref().map_or(0, String::len),
+            Body::Start { claimed, .. } => claimed.as_ref().map_or(0, String::len),
+            Body::End { .. } | Body::Lost(_) => 0,
+            Body::Event(event) => event.message.len() + event.data.values().map(bytes_of).sum::<usize>(),
+        }
+    }
+}
+
+fn bytes_of(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(bytes_of).sum(),
+        Value::Object(members) => members.iter().map(|(key, value)| key.len() + bytes_of(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
 }
 
 enum Body {
@@ -359,18 +387,20 @@ impl Ledger {
 
     fn push(&self, record: Record) {
         let mut queue = self.inner.queue();
-        queue.push(record);
-        let waiting = queue.len();
+        queue.bytes += record.bytes();
+        queue.records.push(record);
+        let waiting = queue.records.len();
+        let is_full = waiting >= LONGEST_QUEUE || queue.bytes >= MOST_UNWRITTEN;
         drop(queue);
         // A failure is kept for the next flush, whose caller can act on it.
-        if waiting >= LONGEST_QUEUE || waiting >= QUEUE && !self.inner.signal.wake() {
+        if is_full || waiting >= QUEUE && !self.inner.signal.wake() {
             let _ = self.inner.write();
         }
     }
 }
 
 impl Inner {
-    fn queue(&self) -> MutexGuard<'_, Vec<Record>> {
+    fn queue(&self) -> MutexGuard<'_, Waiting> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -385,7 +415,10 @@ impl Inner {
     fn write(&self) -> io::Result<()> {
         let mut lines = self.lines();
         let Lines { head, unwritten, dropped, now, spare } = &mut *lines;
-        std::mem::swap(spare, &mut *self.queue());
+        let mut queue = self.queue();
+        std::mem::swap(spare, &mut queue.records);
+        queue.bytes = 0;
+        drop(queue);
         // What a failing sink did not take is offered first: there may be room for more afterwards.
         let append = |lines: &mut Vec<u8>| self.sink.append(lines).map(|()| lines.clear());
         let mut offered = if unwritten.is_empty() { Ok(()) } else { append(unwritten) };

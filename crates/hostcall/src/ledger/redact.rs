@@ -11,6 +11,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::{Map, Value};
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// What stands in place of a secret.
@@ -213,13 +214,11 @@ impl Redactor {
             for prefix in CREDENTIAL_PREFIXES {
                 out = without_credentials(&out, prefix);
             }
-            out = without_private_keys(out);
+            out = without_places(&out, private_keys(&out));
         }
         if !known.all.is_empty() && unescaped::is_escaped(&out) && pijs_protocol::guard::is_up("ledger.redact-escaped")
         {
-            for place in unescaped::places(&out, &known.escaped).into_iter().rev() {
-                out.replace_range(place, REDACTED);
-            }
+            out = without_places(&out, unescaped::places(&out, &known.escaped));
         }
         if out.contains(SCHEME) {
             out = without_passwords(&out);
@@ -255,10 +254,11 @@ fn without_credentials(text: &str, prefix: &str) -> String {
     while let Some(at) = rest.find(prefix) {
         let (before, found) = rest.split_at(at);
         let body = &found[prefix.len()..];
-        let length = body.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.~+/=".contains(c))).unwrap_or(body.len());
         let starts_word = !before.ends_with(|c: char| c.is_ascii_alphanumeric());
+        // Looked for only where it will be left out: no character is looked at once for each prefix before it.
+        let length = if starts_word { credential_length(body) } else { 0 };
         out.push_str(before);
-        if length >= SHORTEST_CREDENTIAL && starts_word {
+        if length >= SHORTEST_CREDENTIAL {
             out.push_str(REDACTED);
             rest = &body[length..];
         } else {
@@ -270,8 +270,26 @@ fn without_credentials(text: &str, prefix: &str) -> String {
     out
 }
 
-/// Text without the private keys in it, from their first line to their last, or to the end of what there is.
-fn without_private_keys(mut text: String) -> String {
+fn credential_length(body: &str) -> usize {
+    body.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.~+/=".contains(c))).unwrap_or(body.len())
+}
+
+/// Text with something else in these places, which are in order and apart.
+fn without_places(text: &str, places: impl IntoIterator<Item = Range<usize>>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for place in places {
+        out.push_str(&text[done..place.start]);
+        out.push_str(REDACTED);
+        done = place.end;
+    }
+    out.push_str(&text[done..]);
+    out
+}
+
+/// Where private keys are, from their first line to their last, or to the end of what there is.
+fn private_keys(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
     let mut from = 0;
     while let Some(at) = text[from..].find(PEM).map(|at| from + at) {
         let after = at + PEM.len();
@@ -282,10 +300,10 @@ fn without_private_keys(mut text: String) -> String {
         let body = after + label.len() + 5;
         let last = text[body..].find("-----END ").map(|at| body + at + "-----END ".len());
         let end = last.and_then(|last| text[last..].find("-----").map(|at| last + at + 5)).unwrap_or(text.len());
-        text.replace_range(at..end, REDACTED);
-        from = at + REDACTED.len();
+        found.push(at..end);
+        from = end;
     }
-    text
+    found
 }
 
 /// What stands before the authority of a URL.

@@ -171,3 +171,27 @@ fn values_go_wherever_they_stand() {
         })
     );
 }
+
+/// What takes a step for each pair of places in a text of a megabyte takes hours.
+#[test]
+fn a_text_takes_a_time_that_grows_with_its_length() {
+    let redactor = Redactor::new(["hunter2\"hunter2".to_owned()]);
+    let key = "-----BEGIN PRIVATE KEY-----a-----END PRIVATE KEY-----";
+    for (piece, expected) in [
+        ("xsk-", "xsk-"),
+        ("-sk-a ", "-sk-a "),
+        (key, REDACTED),
+        ("-----BEGIN x", "-----BEGIN x"),
+        ("hunter2%22hunter2 ", "[REDACTED] "),
+        ("://a:b@", "://a:b@"),
+        ("token:", "token:"),
+        ("token='", "token='"),
+        ("\\\"':", "\\\"':"),
+    ] {
+        let count = (1 << 20) / piece.len();
+        let cleaned = redactor.text(&piece.repeat(count));
+        if expected != piece {
+            assert_eq!(cleaned, expected.repeat(count), "{piece}");
+        }
+    }
+}

@@ -209,7 +209,8 @@ fn however_much_waits_a_sink_that_works_gets_every_line() {
     let (ledger, caller) = ledger(LedgerOptions::default(), sink.clone());
     let _late = ledger.writer();
     let records = LONGEST_QUEUE - 1;
-    let text = "x".repeat(2 * MOST_UNWRITTEN / records);
+    // What waits is less than may wait, and the lines are more.
+    let text = "x".repeat(MOST_UNWRITTEN / 2 / records);
     for n in 0..records {
         let data = Map::from_iter([("n".to_owned(), json!(n)), ("text".to_owned(), json!(text))]);
         ledger.event(Now::default(), &caller, Level::Info, "test", "line", data);
@@ -217,7 +218,24 @@ fn however_much_waits_a_sink_that_works_gets_every_line() {
     assert!(sink.bytes().is_empty(), "they wait");
     ledger.flush().unwrap();
     let lines = sink.bytes();
-    assert!(lines.len() > 2 * MOST_UNWRITTEN);
+    assert!(lines.len() > MOST_UNWRITTEN + MOST_UNWRITTEN / 8, "{}", lines.len());
     assert_eq!(verify(&*lines).unwrap().lines, records as u64);
     assert!(!String::from_utf8(lines).unwrap().contains("ledger.dropped"));
+}
+
+/// Whoever asks for more than the writer writes, writes: its memory is not the host's.
+#[test]
+fn long_texts_wait_no_longer_than_there_is_room_for_them() {
+    let sink = MemorySink::new();
+    let (ledger, caller) = ledger(LedgerOptions::default(), sink.clone());
+    let _late = ledger.writer();
+    let text = "x".repeat(MOST_UNWRITTEN / 4);
+    let log = || {
+        let data = Map::from_iter([("list".to_owned(), json!([{"text": text}]))]);
+        ledger.event(Now::default(), &caller, Level::Info, "test", "line", data);
+    };
+    (0..3).for_each(|_| log());
+    assert!(sink.bytes().is_empty(), "they wait");
+    log();
+    assert_eq!(verify(&*sink.bytes()).unwrap().lines, 4);
 }

@@ -94,14 +94,14 @@ impl LedgerWriter {
                     drop(state);
                     let Some(inner) = self.ledger.upgrade() else { return };
                     let _ = inner.write();
-                    let idle = inner.queue().is_empty();
+                    let idle = inner.queue().records.is_empty();
                     // Perhaps the last handle: what its end does takes the state's lock.
                     drop(inner);
                     state = self.signal.state.lock().unwrap_or_else(PoisonError::into_inner);
                     if idle && *state == State::Awake {
                         state =
                             self.signal.condition.wait_timeout(state, LINGER).unwrap_or_else(PoisonError::into_inner).0;
-                        let empty = self.ledger.upgrade().is_none_or(|inner| inner.queue().is_empty());
+                        let empty = self.ledger.upgrade().is_none_or(|inner| inner.queue().records.is_empty());
                         if empty && *state == State::Awake {
                             *state = State::Asleep;
                         }
