@@ -4,9 +4,10 @@
 //! the maps of an artifact, each on its first use, and answers with the file, line and column of
 //! the source that was compiled. Positions are 1-based on both sides, columns in UTF-16 units.
 
-use oxc_sourcemap::SourceMap;
+use oxc_sourcemap::{SourceMap, Token};
 use pijs_artifact::Artifact;
 use pijs_protocol::message::Position;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -64,22 +65,58 @@ impl pijs_host::PositionMap for SourceMaps {
 /// One parsed source map.
 #[derive(Debug)]
 pub(crate) struct PositionTable {
-    map: SourceMap<'static>,
+    /// In the order of the bundle's lines and columns, so that a stack of many frames is looked up and not gone through.
+    tokens: Box<[Token]>,
+    sources: Vec<String>,
 }
 
 impl PositionTable {
     pub(crate) fn parse(json: &str) -> Option<Self> {
-        SourceMap::from_json_string(json).ok().map(|map| Self { map: map.into_owned() })
+        let parts = SourceMap::from_json_string(json).ok()?.into_parts();
+        let mut tokens = parts.tokens;
+        tokens.sort_by_key(|token| (token.get_dst_line(), token.get_dst_col()));
+        Some(Self { tokens, sources: parts.sources.into_iter().map(Cow::into_owned).collect() })
     }
 
     pub(crate) fn original(&self, line: u32, column: u32) -> Option<Place> {
-        let lookup = self.map.generate_lookup_table();
-        let token = self.map.lookup_token(&lookup, line.checked_sub(1)?, column.checked_sub(1)?)?;
-        // A token of an earlier line says nothing about this one.
-        if token.get_dst_line() + 1 != line {
-            return None;
-        }
-        let file = self.map.get_source(token.get_source_id()?)?.to_owned();
+        let place = (line.checked_sub(1)?, column.checked_sub(1)?);
+        let token = self.token(place)?;
+        let file = self.sources.get(usize::try_from(token.get_source_id()?).ok()?)?.clone();
         Some(Place { file, line: token.get_src_line() + 1, column: token.get_src_col() + 1 })
+    }
+
+    /// The token at a place of the bundle, the first of several, or the last one before it in its line.
+    fn token(&self, place: (u32, u32)) -> Option<&Token> {
+        fn of(token: &Token) -> (u32, u32) {
+            (token.get_dst_line(), token.get_dst_col())
+        }
+        let after = self.tokens.partition_point(|token| of(token) < place);
+        let exact = self.tokens.get(after).filter(|token| of(token) == place);
+        // A token of an earlier line says nothing about this one.
+        exact.or_else(|| self.tokens.get(after.checked_sub(1)?).filter(|token| token.get_dst_line() == place.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_found_as_the_map_has_them() {
+        let json = r#"{"version":3,"sources":["a.ts","b.ts"],"names":[],
+            "mappings":"AAAA,GAAI,GAAI,EACR,IAAI;;CCCA,MAAM;AAAA"}"#;
+        let map = SourceMap::from_json_string(json).unwrap();
+        let (lookup, table) = (map.generate_lookup_table(), PositionTable::parse(json).unwrap());
+        for line in 0..6 {
+            for column in 0..24 {
+                let expected = map.lookup_token(&lookup, line, column).map(|token| {
+                    let file = map.get_source(token.get_source_id().unwrap()).unwrap().to_owned();
+                    (file, token.get_src_line() + 1, token.get_src_col() + 1)
+                });
+                let found = table.original(line + 1, column + 1).map(|place| (place.file, place.line, place.column));
+                assert_eq!(found, expected, "{line}:{column}");
+            }
+        }
+        assert!(table.original(0, 1).is_none() && table.original(1, 0).is_none());
     }
 }

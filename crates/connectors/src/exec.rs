@@ -14,7 +14,8 @@ use crate::fs::error_words;
 use crate::params;
 use child::{Child, Start, start};
 use pijs_hostcall::connector::{cancelled, deadline};
-use pijs_hostcall::{Access, BoxFuture, CancelToken, ChunkSink, Connector, Output, Permit, Request};
+use pijs_hostcall::places::Protection;
+use pijs_hostcall::{Access, BoxFuture, CancelToken, ChunkSink, Connector, Output, Permit, Reason, Request};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use programs::Programs;
 use run::{Bounds, Ended, run};
@@ -250,6 +251,11 @@ fn folder(request: &Request) -> Result<io::Result<(PathBuf, File)>, HostcallErro
     {
         let reading = permit.path(Access::Read, &real);
         reading.map_err(|reason| reason.refusal("read", "exec", &format!("cwd '{named}'")))?;
+        // What a program writes it writes here first: `git apply` in `.git/hooks`.
+        let own = permit.package_root().is_some_and(|root| real.starts_with(root));
+        if !own && matches!(permit.places().protection(&real, None), Protection::Write | Protection::All) {
+            return Err(Reason::ProtectedPath.refusal("write", "exec", &format!("cwd '{named}'")));
+        }
     }
     Ok(crate::system::open_folder(&real).map(|folder| (real, folder)))
 }

@@ -69,11 +69,13 @@ impl Ears {
     /// Takes over the handlers as they are registered now. Returns those that must be muted in the
     /// realm because of earlier strikes.
     pub(crate) fn listen<'a>(&mut self, handlers: impl Iterator<Item = (EntryIndex, &'a HandlerSpec)>) -> Vec<Handle> {
-        let before: Vec<(Handle, Place)> = self.handlers.drain(..).map(|ear| (ear.handle, ear.place)).collect();
+        // Of one handle the first counts, so it is taken in last.
+        let before: BTreeMap<Handle, Place> =
+            self.handlers.drain(..).rev().map(|ear| (ear.handle, ear.place)).collect();
         for (entry, spec) in handlers {
             // A handler keeps its place when another one is removed.
-            let place = match before.iter().find(|(handle, _)| *handle == spec.handle) {
-                Some((_, place)) => *place,
+            let place = match before.get(&spec.handle) {
+                Some(place) => *place,
                 None => {
                     let issued = self.issued.entry(entry).or_default();
                     *issued += 1;
@@ -195,5 +197,17 @@ mod tests {
         assert_eq!(ears.first_late(Handle(1)), None);
         assert!(ears.first_slow());
         assert!(!ears.first_slow());
+    }
+
+    #[test]
+    fn thousands_of_handlers_keep_their_places() {
+        let mut ears = Ears::default();
+        let specs: Vec<_> = (0..4096).map(|handle| spec(handle, &[])).collect();
+        for known in (512..=specs.len()).step_by(512) {
+            listen(&mut ears, &specs[..known]);
+        }
+        ears.strike(Handle(4095), 3);
+        listen(&mut ears, &specs[1..]);
+        assert_eq!(ears.strike(Handle(4095), 3).expect("known").count, 2);
     }
 }

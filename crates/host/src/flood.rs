@@ -9,6 +9,7 @@ use crate::host::Host;
 use crate::record;
 use crate::report::ReportKind;
 use pijs_protocol::guard;
+use pijs_protocol::message::ErrorReport;
 use std::rc::Rc;
 
 /// Reports of one extension in one turn of the agent.
@@ -60,6 +61,10 @@ impl Reported {
         }
     }
 
+    fn has_room_for_an_error(&self, budget: ReportBudget) -> bool {
+        self.errors < u64::from(budget.errors)
+    }
+
     /// Errors and lines that were left out.
     fn left_out(&self, budget: ReportBudget) -> (u64, u64) {
         (self.errors.saturating_sub(budget.errors.into()), self.lines.saturating_sub(budget.lines.into()))
@@ -77,6 +82,17 @@ impl Host {
             _ if !guard::is_up("report.budget") => Fate::Passes,
             fate => fate,
         }
+    }
+
+    /// Whether one more error is passed on. Nothing is counted.
+    fn passes_error(&self, slot: &Rc<Slot>) -> bool {
+        slot.cell.borrow().reported.has_room_for_an_error(self.0.options.reports) || !guard::is_up("report.budget")
+    }
+
+    /// Reports what an extension threw, with its place in the source; that is not looked up for what is left out anyway.
+    pub(crate) fn report_thrown(&self, slot: &Rc<Slot>, error: ErrorReport) {
+        let error = if self.passes_error(slot) { self.located(slot, error) } else { error };
+        self.report(slot, error.entry, ReportKind::Error(error));
     }
 
     /// What is said in place of the first report that does not pass.
@@ -116,8 +132,15 @@ mod tests {
         let budget = ReportBudget { errors: 2, lines: 1 };
         let mut reported = Reported::default();
         let warning = ReportKind::Warning { message: String::new() };
-        let fates: Vec<Fate> = (0..4).map(|_| reported.take(&warning, budget)).collect();
+        let mut had_room = Vec::new();
+        let fates: Vec<Fate> = (0..4)
+            .map(|_| {
+                had_room.push(reported.has_room_for_an_error(budget));
+                reported.take(&warning, budget)
+            })
+            .collect();
         assert_eq!(fates, [Fate::Passes, Fate::Passes, Fate::Last, Fate::Counted]);
+        assert_eq!(had_room, [true, true, false, false], "it is known beforehand");
         assert_eq!(reported.left_out(budget), (2, 0));
         assert_eq!(reported.take(&ReportKind::Restarted, budget), Fate::Passes);
     }

@@ -33,7 +33,7 @@ use pijs_protocol::registration::Registration;
 use pijs_protocol::wire::StreamAnswer;
 use pijs_protocol::{EntryIndex, ExtensionId, HostResult, StreamSource};
 use pijs_tick::{CompletionQueue, CompletionSink, completion_queue};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -334,8 +334,9 @@ impl Host {
 
     /// Sets a flag, as the command line does. Extensions see it from their next turn on.
     pub fn set_flag(&self, name: &str, value: impl Into<Value>) {
-        self.0.flags.borrow_mut().insert(name.to_owned(), value.into());
-        self.publish_flags();
+        let value = value.into();
+        self.0.flags.borrow_mut().insert(name.to_owned(), value.clone());
+        self.publish_flag(name, value);
     }
 
     /// The readable state. Connectors may hold a clone and change it on any thread.
@@ -381,9 +382,9 @@ impl Host {
         self.0.dispatcher.ledger().kick();
     }
 
-    fn publish_flags(&self) {
-        let flags: Map<String, Value> = self.0.flags.borrow().clone().into_iter().collect();
-        self.0.state.set("flags", flags);
+    /// One at a time: an extension may register thousands, each with a long text.
+    fn publish_flag(&self, name: &str, value: Value) {
+        self.0.state.set_entry("flags", name, value);
     }
 
     /// Emits on the event bus from outside: every realm hears it, in load order.

@@ -14,15 +14,19 @@ pub trait PositionMap {
     fn source_position(&self, module: &str, line: u32, column: u32) -> Option<Position>;
 }
 
+/// Frames of one stack that are looked up in the source: an extension may write a stack as long as it likes.
+const MOST_FRAMES: usize = 100;
+
 /// Replaces bundle positions in `error.stack` and fills in `error.position` with the innermost frame
-/// that is in the extension's source. Frames that do not map stay as they are.
+/// that is in the extension's source. Frames that do not map, and those past [`MOST_FRAMES`], stay as they are.
 pub(crate) fn translate(mut error: ErrorReport, map: Option<&dyn PositionMap>) -> ErrorReport {
     let (Some(map), Some(stack)) = (map, error.stack.as_deref()) else { return error };
     let mut innermost = None;
-    let mut lines = Vec::new();
+    let (mut lines, mut left) = (Vec::new(), MOST_FRAMES);
     for line in stack.lines() {
-        match frame(line).and_then(|frame| Some((map.source_position(frame.module, frame.line, frame.column)?, frame)))
-        {
+        let found = if left > 0 { frame(line) } else { None };
+        left -= usize::from(found.is_some());
+        match found.and_then(|frame| Some((map.source_position(frame.module, frame.line, frame.column)?, frame))) {
             Some((place, frame)) => {
                 lines.push(format!("{}{}:{}:{}{}", frame.before, place.file, place.line, place.column, frame.after));
                 innermost.get_or_insert(place);
@@ -117,5 +121,14 @@ mod tests {
             assert_eq!(mapped.stack.as_deref(), Some(stack));
             assert_eq!(mapped.position, None);
         }
+    }
+
+    #[test]
+    fn of_a_long_stack_the_first_frames_are_looked_up() {
+        let stack = "Error: boom\n".to_owned() + &"    at entry:main.js:2:7\n".repeat(MOST_FRAMES + 2);
+        let mapped = translate(error(&stack), Some(&Shift)).stack.expect("a stack");
+        let count = |place: &str| mapped.lines().filter(|line| line.ends_with(place)).count();
+        assert_eq!((count("src/main.ts:12:7"), count("entry:main.js:2:7")), (MOST_FRAMES, 2));
+        assert_eq!(mapped.lines().count(), MOST_FRAMES + 3);
     }
 }

@@ -13,6 +13,9 @@ const QUOTED: &[(&str, Quote)] = &[
     ("null is not iterable", Quote::Iteration),
 ];
 
+/// How far a line is looked at on either side of a place: an extension may forge the place, and a line may be a whole bundle.
+const REACH: usize = 2048;
+
 #[derive(Clone, Copy, PartialEq)]
 enum Quote {
     Call,
@@ -31,17 +34,26 @@ pub(crate) fn quoted(message: &str, source: &str, line: u32, column: u32) -> Opt
     let places = [column.checked_sub(1), (line == 1).then_some(column)];
     let words = places.into_iter().rev().flatten().find_map(|at| {
         // Columns count UTF-16 units, which are bytes here.
+        if !text.is_ascii() || at >= text.len() {
+            return None;
+        }
+        let from = at.saturating_sub(REACH);
+        let (near, at) = (&text[from..text.len().min(at + REACH)], at - from);
         match quote {
-            _ if !text.is_ascii() || at >= text.len() => None,
-            Quote::Call => called(text, at),
-            Quote::Iteration => gone_through(text, at),
+            Quote::Call => called(near, at, from > 0),
+            Quote::Iteration => gone_through(near, at),
         }
     })?;
     Some(format!("{before}{words}"))
 }
 
-fn called(text: &str, at: usize) -> Option<String> {
+/// `is_cut`: there is more of the line before the text.
+fn called(text: &str, at: usize, is_cut: bool) -> Option<String> {
     let (start, end) = (beginning(text, at)?, ending(text, at)?);
+    // The chain, or the `new` before it, may have begun earlier.
+    if is_cut && start < "new ".len() {
+        return None;
+    }
     // An error with these words that the extension made itself says what it was given.
     if ["Error", "super", "construct"].iter().any(|maker| text[start..end].ends_with(maker)) {
         return None;
@@ -132,14 +144,16 @@ fn beginning(text: &str, at: usize) -> Option<usize> {
 }
 
 /// Where the last operand of a text begins: a name with what is called and indexed behind it.
-fn operand(text: &str) -> Option<usize> {
-    match text.as_bytes().last()? {
-        b')' => operand(&text[..opened(text, b'(', b')')?]),
-        b']' => operand(&text[..opened(text, b'[', b']')?]),
-        _ => {
-            let name = text.trim_end_matches(is_part).len();
-            (name < text.len() && !text.as_bytes()[name].is_ascii_digit()).then_some(name)
-        }
+fn operand(mut text: &str) -> Option<usize> {
+    loop {
+        text = match text.as_bytes().last()? {
+            b')' => &text[..opened(text, b'(', b')')?],
+            b']' => &text[..opened(text, b'[', b']')?],
+            _ => {
+                let name = text.trim_end_matches(is_part).len();
+                return (name < text.len() && !text.as_bytes()[name].is_ascii_digit()).then_some(name);
+            }
+        };
     }
 }
 
@@ -366,5 +380,30 @@ mod tests {
         let said = quoted("Failed to load extension: not a function", "pi.setUp()", 1, 4);
         assert_eq!(said.as_deref(), Some("Failed to load extension: pi.setUp is not a function"));
         assert_eq!(quoted("that is not a function", "pi.setUp()", 1, 4), None);
+    }
+
+    #[test]
+    fn a_forged_place_in_a_long_line_costs_little() {
+        let calls = "()".repeat(200_000);
+        assert_eq!(operand(&format!("f{calls}")), Some(0));
+        for line in [format!("f{calls}.^g()"), format!("^f{calls}"), format!("f{calls}^"), format!("f{calls}^()")] {
+            let said = said(&line);
+            assert!(said.as_deref().is_none_or(|said| said == "f is not a function"), "{}", said.is_some());
+        }
+        assert_eq!(said(&format!("f{calls}.^g()")), None, "it begins too far away");
+        let items = format!("for (const x of ^f{calls}) {{");
+        assert_eq!(said_of("value is not iterable", &items), None, "it ends too far away");
+    }
+
+    #[test]
+    fn what_is_near_is_quoted_in_a_long_line() {
+        let code = "f(1);".repeat(2_000);
+        assert_eq!(said(&format!("{code}new o.^Thing();{code}")).as_deref(), Some("o.Thing is not a constructor"));
+        let items = format!("{code}for (const x of ^items) {{{code}");
+        assert_eq!(said_of("value is not iterable", &items).as_deref(), Some("items is not iterable"));
+        for name in [REACH - 3, REACH - 2, REACH - 1, REACH, REACH + 1] {
+            let line = format!("{code}{}.^b()", "y".repeat(name));
+            assert_eq!(said(&line), None, "{name}: what stands before it is too far away");
+        }
     }
 }

@@ -10,7 +10,7 @@ use pijs_hostcall::{Caller, Decision};
 use pijs_protocol::guard;
 use pijs_protocol::log::Level;
 use pijs_protocol::message::ErrorReport;
-use pijs_protocol::registration::{Registration, ToolSpec};
+use pijs_protocol::registration::{FlagSpec, Registration, ToolSpec};
 use pijs_protocol::stream::Injection;
 use pijs_protocol::{EntryIndex, StreamDelta, Termination};
 use serde_json::{Map, Value, json};
@@ -79,7 +79,7 @@ pub(crate) fn registration(core: &Core, caller: &Caller, registration: &Registra
             ("provider", name.as_str(), refused.or_else(|| oversized(registration)))
         }
         Registration::Command(spec) => ("command", spec.name.as_str(), oversized(registration)),
-        Registration::Flag(spec) => ("flag", spec.name.as_str(), oversized(registration)),
+        Registration::Flag(spec) => ("flag", spec.name.as_str(), flag(spec).or_else(|| oversized(registration))),
         _ => ("registration", "", oversized(registration)),
     };
     let Some(problem) = problem.filter(|_| guard::is_up("door.registration")) else { return Ok(()) };
@@ -97,6 +97,16 @@ const LARGEST_DEFINITION: usize = 256 << 10;
 /// What is wrong with a registration that every realm would have to carry.
 fn oversized(registration: &Registration) -> Option<String> {
     (!is_within(registration, REGISTRATION_BYTES)).then(|| format!("it has more than {REGISTRATION_BYTES} bytes"))
+}
+
+/// Longest value of a flag without the command line, as JSON: what a person would type there is far shorter, and every realm
+/// has it.
+const LONGEST_DEFAULT: usize = 64 << 10;
+
+/// What is wrong with a flag.
+fn flag(spec: &FlagSpec) -> Option<String> {
+    let fits = spec.default.as_ref().is_none_or(|default| is_within(default, LONGEST_DEFAULT));
+    (!fits).then(|| format!("its default has more than {LONGEST_DEFAULT} bytes"))
 }
 
 /// What is wrong with a tool.

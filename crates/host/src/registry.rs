@@ -16,6 +16,9 @@ const MOST: usize = 4096;
 /// What they may weigh together, as JSON.
 const MOST_BYTES: usize = 32 << 20;
 
+/// Handlers of `stream_text` that one package may have: each is asked with every few characters of a reply.
+pub(crate) const MOST_EARS: usize = 64;
+
 /// Registrations of one package, entry by entry.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
@@ -126,6 +129,12 @@ impl Registry {
         let weights = self.entries.iter().map(EntryRegistry::weight);
         let (count, weight) = weights.fold((0, 0), |(count, sum), (more, bytes)| (count + more, sum + bytes));
         count < MOST && weight + bulk::size(registration) <= MOST_BYTES || !guard::is_up("registry.room")
+    }
+
+    /// Whether this is no handler of `stream_text`, or one more may be written down.
+    pub(crate) fn may_listen(&self, registration: &Registration) -> bool {
+        let Registration::Handler(HandlerSpec { event, .. }) = registration else { return true };
+        event != pi::STREAM_TEXT || self.handlers(pi::STREAM_TEXT).count() < MOST_EARS || !guard::is_up("registry.room")
     }
 
     /// Drops everything a failed entry registered.
@@ -284,6 +293,19 @@ mod tests {
         let most = MOST_BYTES / (1 << 20) - 1;
         (0..most).for_each(|number| drop(registry.add(entry, flag(number))));
         assert!(!registry.has_room_for(&flag(most)), "each is a little more than its description");
+    }
+
+    #[test]
+    fn a_package_has_so_many_handlers_of_the_stream() {
+        let mut registry = Registry::with_entries(2);
+        for handle in 0..MOST_EARS as u32 {
+            assert!(registry.may_listen(&handler("stream_text", handle)));
+            registry.add(EntryIndex(handle % 2), handler("stream_text", handle));
+        }
+        assert!(!registry.may_listen(&handler("stream_text", 100)));
+        assert!(registry.may_listen(&handler("input", 100)));
+        registry.add(EntryIndex(1), Registration::HandlerRemoved { handle: Handle(7) });
+        assert!(registry.may_listen(&handler("stream_text", 100)));
     }
 
     #[test]

@@ -66,6 +66,22 @@ impl ReadableState {
         snapshot.members.insert(key.to_owned(), (version, value));
     }
 
+    /// Replaces one entry of a member that is an object, however many others it has. An equal value changes nothing.
+    pub(crate) fn set_entry(&self, key: &str, entry: &str, value: Value) {
+        let mut snapshot = self.lock();
+        let known = snapshot.members.get(key).and_then(|(_, member)| member.get(entry));
+        if known == Some(&value) {
+            return;
+        }
+        let version = self.advance(&mut snapshot);
+        let (changed, member) = snapshot.members.entry(key.to_owned()).or_default();
+        *changed = version;
+        match member {
+            Value::Object(entries) => _ = entries.insert(entry.to_owned(), value),
+            other => *other = Value::Object(Map::from_iter([(entry.to_owned(), value)])),
+        }
+    }
+
     /// A member's value.
     pub fn get(&self, key: &str) -> Option<Value> {
         self.lock().members.get(key).map(|(_, value)| value.clone())
@@ -177,5 +193,18 @@ mod tests {
         let seen = state.version();
         state.set("mode", "print");
         assert!(state.since(seen).is_none());
+    }
+
+    #[test]
+    fn entries_of_a_member_change_one_by_one() {
+        let state = ReadableState::default();
+        state.set_entry("flags", "a", json!(1));
+        state.set_entry("flags", "b", json!(2));
+        assert_eq!(state.get("flags"), Some(json!({ "a": 1, "b": 2 })));
+        let seen = state.version();
+        state.set_entry("flags", "b", json!(2));
+        assert!(state.since(seen).is_none());
+        state.set_entry("flags", "b", json!(null));
+        assert_eq!(state.since(seen).expect("changed").set["flags"], json!({ "a": 1, "b": null }));
     }
 }

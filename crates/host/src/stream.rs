@@ -203,8 +203,7 @@ impl Host {
             }
             return;
         };
-        let error = self.located(slot, error);
-        self.report(slot, error.entry, ReportKind::Error(error.clone()));
+        self.report_thrown(slot, error);
         let strike = slot.cell.borrow_mut().ears.strike(handler, self.0.options.max_strikes);
         let Some(strike) = strike else { return };
         let kind = ReportKind::Strike { count: strike.count, muted: strike.muted };

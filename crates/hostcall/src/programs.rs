@@ -21,6 +21,9 @@ pub enum Kind {
     Interpreter,
 }
 
+/// Compilers of another system's programs have its name before theirs: `x86_64-linux-gnu-gcc-12`.
+const COMPILERS: &[&str] = &["as", "c++", "cc", "clang", "clang++", "cpp", "g++", "gcc", "ld"];
+
 /// The last name of a command, as programs are known by: `/usr/bin/python3.11` is `python`.
 pub fn name_of(command: &str) -> &str {
     let name = command.rsplit(['/', '\\']).next().unwrap_or(command);
@@ -30,7 +33,10 @@ pub fn name_of(command: &str) -> &str {
     });
     let name = suffix.map_or(name, |suffix| &name[..name.len() - suffix.len()]);
     let bare = name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
-    if bare.is_empty() { name } else { bare }
+    // `gcc-12`, but not a name of nothing else.
+    let bare = if bare.len() < name.len() { bare.trim_end_matches('-') } else { bare };
+    let bare = if bare.is_empty() { name } else { bare };
+    bare.rsplit('-').next().filter(|last| COMPILERS.contains(last)).unwrap_or(bare)
 }
 
 /// What is known about a program by its name.
@@ -59,7 +65,12 @@ pub fn runs_others(command: &str, args: &[&str], named: usize) -> bool {
     {
         return true;
     }
-    (program.takes_script && runs_what_it_is_sent(args)) || open.iter().any(|arg| program.is_running(arg))
+    // `tar xf a.tar`: the first letters are options without a dash.
+    let letters = (program.takes_letters && named == 0).then(|| args.first()).flatten();
+    let letters = letters.filter(|first| !first.starts_with('-')).map(|first| format!("-{first}"));
+    (program.takes_script && runs_what_it_is_sent(args))
+        || letters.is_some_and(|letters| program.is_running(&letters))
+        || open.iter().any(|arg| program.is_running(arg))
 }
 
 /// Whether a program that runs a file has none to run, or one that is what whoever started it writes: then it runs any text.
@@ -86,16 +97,19 @@ struct WithOptions {
     /// First arguments that are plain; `None` where there are no sub-commands.
     commands: Option<&'static [&'static str]>,
     /// Options that run something. `--name` also means its abbreviations and `--name=value`, `-x` also `-xVALUE` and
-    /// `-x` inside a cluster.
+    /// `-x` inside a cluster, `-name` also `--name` and `-name=value`.
     options: &'static [&'static str],
     /// Arguments that begin so run something.
     prefixes: &'static [&'static str],
     /// It runs the file that is its first argument, and what it is sent where there is none.
     takes_script: bool,
+    /// Its first argument is a cluster of options that needs no dash.
+    takes_letters: bool,
 }
 
 /// What most programs have none of.
-const PLAIN: WithOptions = WithOptions { name: "", commands: None, options: &[], prefixes: &[], takes_script: false };
+const PLAIN: WithOptions =
+    WithOptions { name: "", commands: None, options: &[], prefixes: &[], takes_script: false, takes_letters: false };
 
 impl WithOptions {
     fn is_running(&self, arg: &str) -> bool {
@@ -113,7 +127,10 @@ impl WithOptions {
                 let letter = option.as_bytes()[1];
                 arg.len() > 1 && arg.starts_with('-') && !arg.starts_with("--") && arg.as_bytes()[1..].contains(&letter)
             }
-            None => arg == *option,
+            None => {
+                let given = if arg.starts_with("--") { &arg[1..] } else { arg };
+                given.split('=').next() == Some(option)
+            }
         })
     }
 }
@@ -149,6 +166,10 @@ mod tests {
             "git cherry-pick -x abc",
             "find . -name *.ts -print",
             "tar -xzf a.tgz",
+            "tar xzf a.tgz Index",
+            "gcc-12 -O2 -c a.c",
+            "zip -q -r a.zip b",
+            "find . -executable",
             "node build.js --eval-me-not",
             "node --version",
             "nodejs --no-warnings build.js",
@@ -219,6 +240,16 @@ mod tests {
             "gh evil",
             "wget -e use_askpass=evil x",
             "zip -T -TT evil a.zip b",
+            "zip -T -TTevil a.zip b",
+            "tar cIf evil a.tar b",
+            "gtar xIfv evil a.tar",
+            "gcc-12 -wrapper evil -c a.c",
+            "x86_64-linux-gnu-gcc-12 -fplugin=evil.so a.c",
+            "clang-15 -fplugin=evil.so a.c",
+            "openssl rand -engine=evil.so 4",
+            "openssl rand --engine evil 4",
+            "openssl rand --provider-path=. 4",
+            "git worktree add ../.config/autostart",
             "split --filter=evil a",
             "less +!evil a",
             "openssl req -engine evil",

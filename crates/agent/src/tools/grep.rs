@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 
 const LIMIT: f64 = 100.0;
 const LINE: usize = 500;
+/// Text that is gathered at most; what is shown is far less.
+const MOST_BYTES: usize = 64 << 20;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -34,6 +36,7 @@ struct Search {
     matches: f64,
     lines_cut: bool,
     out: Vec<String>,
+    bytes: usize,
 }
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {
@@ -52,10 +55,11 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         matches: 0.0,
         lines_cut: false,
         out: Vec::new(),
+        bytes: 0,
     };
     if kind == Kind::Directory {
         let mut walk = Walk::below(&root);
-        while search.matches < search.limit {
+        while search.matches < search.limit && search.bytes <= MOST_BYTES {
             let Some(found) = walk.next(context).await? else { break };
             if !found.is_directory
                 && glob.as_ref().is_none_or(|(glob, by_name)| chosen(glob, *by_name, &found.relative))
@@ -96,7 +100,7 @@ impl Search {
         let lines: Vec<&str> = text.split('\n').map(|line| line.trim_end_matches('\r')).collect();
         // The end of the last line begins no line to search, but one that is shown around a match.
         for (number, line) in lines.iter().enumerate().take(truncate::lines(&text).len()) {
-            if self.matches >= self.limit {
+            if self.matches >= self.limit || self.bytes > MOST_BYTES {
                 break;
             }
             if self.pattern.is_match(line) {
@@ -108,14 +112,20 @@ impl Search {
 
     /// A match with the lines around it.
     fn block(&mut self, name: &str, lines: &[&str], hit: usize) {
-        let (from, to) = (hit.saturating_sub(self.context), hit + self.context);
-        for (number, text) in lines.iter().enumerate().take(to + 1).skip(from) {
+        let (from, to) = (hit.saturating_sub(self.context), hit.saturating_add(self.context));
+        for (number, text) in lines.iter().enumerate().take(to.saturating_add(1)).skip(from) {
+            // Matches that stand close share the lines around them: what is shown grows with the square of a file.
+            if self.bytes > MOST_BYTES {
+                return;
+            }
             let mark = if number == hit { ':' } else { '-' };
             let line: String = text.chars().take(LINE).collect();
             let cut = line.len() < text.len();
             self.lines_cut |= cut;
             let more = if cut { "... [truncated]" } else { "" };
-            self.out.push(format!("{name}{mark}{}{mark} {line}{more}", number + 1));
+            let shown = format!("{name}{mark}{}{mark} {line}{more}", number + 1);
+            self.bytes += shown.len() + 1;
+            self.out.push(shown);
         }
     }
 

@@ -144,6 +144,21 @@ async fn grep_respects_gitignore_globs_and_context() {
     assert_eq!(text, "No matches found");
     let (_, details) = project.run(Builtin::Grep, json!({"pattern": "find", "limit": 1})).await.unwrap();
     assert_eq!(details.unwrap()["matchLimitReached"], 1);
+    // More than there is, and more than can be counted.
+    let all = json!({"pattern": "me$", "path": "src/a.rs", "context": 1e300, "limit": 1e300});
+    let (text, _) = project.run(Builtin::Grep, all).await.unwrap();
+    assert_eq!(text, "a.rs-1- first\na.rs:2: find me\na.rs-3- last\na.rs-4- ");
+}
+
+/// Each match shows all lines around it: ten thousand are a hundred million lines.
+#[tokio::test]
+async fn grep_gathers_no_more_than_it_may() {
+    let lines = "1\n".repeat(10_000);
+    let project = Project::new(&[("lines.txt", lines.as_str())]);
+    let all = json!({"pattern": "1", "context": 10_000, "limit": 1e9});
+    let (text, details) = project.run(Builtin::Grep, all).await.unwrap();
+    assert!(text.len() < 1 << 20);
+    assert!(details.unwrap()["truncation"]["totalBytes"].as_u64().unwrap() < 66 << 20);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 use super::convert::convert;
 use super::explain::explain;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// Whole numbers up to here are exact in JavaScript: 2^53 - 1.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
@@ -13,6 +14,11 @@ const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 /// The arguments as the tool takes them, or what the model is told. `converts`: typebox made the schema, and converts
 /// what does not fit before anybody looks at it.
 pub fn arguments(tool: &str, schema: &Value, converts: bool, arguments: &Value) -> Result<Value, String> {
+    if is_too_large(schema) {
+        return Err(format!(
+            "The parameters of tool \"{tool}\" are too large a schema: with its references spelled out it has more than {MOST_PARTS} parts"
+        ));
+    }
     let validator = validator(schema)
         .map_err(|error| format!("The parameters of tool \"{tool}\" are no valid JSON Schema: {error}"))?;
     let mut given = arguments.clone();
@@ -47,6 +53,45 @@ pub(super) fn validator(schema: &Value) -> Result<jsonschema::Validator, jsonsch
         options.build(schema)
     }
 }
+
+/// Parts of a schema whose references are spelled out, as the validator makes them: references to references double.
+const MOST_PARTS: usize = 20_000;
+
+fn is_too_large(schema: &Value) -> bool {
+    // What each place that is referred to has itself, and whom it refers to.
+    fn parts<'a>(value: &'a Value, refers: &mut Vec<&'a str>) -> usize {
+        match value {
+            Value::Object(members) => {
+                refers.extend(members.get("$ref").and_then(Value::as_str));
+                1 + members.values().map(|member| parts(member, refers)).sum::<usize>()
+            }
+            Value::Array(items) => 1 + items.iter().map(|item| parts(item, refers)).sum::<usize>(),
+            _ => 1,
+        }
+    }
+    fn spelled<'a>(root: &'a Value, place: &'a str, known: &mut BTreeMap<&'a str, usize>, depth: usize) -> usize {
+        if let Some(size) = known.get(place) {
+            return *size;
+        }
+        // One that leads to itself is made once.
+        known.insert(place, 1);
+        let mut refers = Vec::new();
+        let target =
+            if place == "#" { Some(root) } else { place.strip_prefix('#').and_then(|path| root.pointer(path)) };
+        let own = target.map_or(1, |target| parts(target, &mut refers));
+        let size = if depth > DEEPEST_REFERENCES {
+            MOST_PARTS + 1
+        } else {
+            refers.into_iter().fold(own, |sum, next| sum.saturating_add(spelled(root, next, known, depth + 1)))
+        };
+        known.insert(place, size);
+        size
+    }
+    spelled(schema, "#", &mut BTreeMap::new(), 0) > MOST_PARTS
+}
+
+/// References that lead to one another.
+const DEEPEST_REFERENCES: usize = 500;
 
 /// Whether `items` lists the kinds of a tuple somewhere, as typebox writes it: later drafts have another word for that.
 fn has_tuple(schema: &Value) -> bool {
@@ -256,5 +301,30 @@ mod tests {
         assert!(message.starts_with("Validation failed for tool \"t\":\n  - "), "{message}");
         assert!(message.contains("  - n: ") && message.contains("  - l.1: "), "{message}");
         assert!(message.contains("\n\nReceived arguments:\n{"), "{message}");
+    }
+
+    #[test]
+    fn a_schema_whose_references_double_is_too_large() {
+        let chain = |length: usize, next: fn(usize) -> Value| {
+            let named = (0..length).map(|at| (format!("a{at}"), next(at + 1)));
+            let ends = (format!("a{length}"), json!({"type": "boolean"}));
+            json!({"$ref": "#/$defs/a0", "$defs": named.chain([ends]).collect::<Map<_, _>>()})
+        };
+        let refers = |at: usize| json!({"$ref": format!("#/$defs/a{at}")});
+        let doubles = |at: usize| {
+            let part = json!({"$ref": format!("#/$defs/a{at}")});
+            json!({"anyOf": [part, part]})
+        };
+        assert!(is_too_large(&chain(24, doubles)));
+        assert!(is_too_large(&chain(5000, refers)), "too deep");
+        for honest in
+            [chain(4, doubles), chain(100, refers), json!({"$ref": "#"}), json!({"$ref": "#/none"}), json!(true)]
+        {
+            assert!(!is_too_large(&honest), "{honest}");
+        }
+        let looped =
+            json!({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}, {"$ref": "#"}]}, "b": {"$ref": "#/$defs/a"}}});
+        assert!(!is_too_large(&looped));
+        assert!(arguments("t", &chain(24, doubles), false, &json!({})).unwrap_err().contains("too large a schema"));
     }
 }

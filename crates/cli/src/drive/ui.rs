@@ -135,7 +135,7 @@ impl RecordedUi {
             let mut inner = self.lock();
             let number = inner.next_dialog;
             inner.next_dialog += 1;
-            let timeout = timeout.map(|ms| Duration::from_secs_f64(ms / 1000.0));
+            let timeout = timeout.map(|ms| Duration::from_secs_f64((ms / 1000.0).min(86_400.0)));
             inner.dialogs.insert(number, Dialog { item, timeout });
             return json!({"dialog": number});
         }

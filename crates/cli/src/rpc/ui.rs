@@ -152,7 +152,8 @@ impl UiPort for RpcUi {
         if params.contains_key("aborted") {
             return Ok(json!({}));
         }
-        let timeout = timeout.as_f64().filter(|ms| *ms > 0.0).map(|ms| Duration::from_secs_f64(ms / 1000.0));
+        let timeout =
+            timeout.as_f64().filter(|ms| *ms > 0.0).map(|ms| Duration::from_secs_f64((ms / 1000.0).min(86_400.0)));
         let open = self.ask(call.op, members, timeout);
         let mut dialogs = self.lock();
         dialogs.next += 1;

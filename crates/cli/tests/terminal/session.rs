@@ -139,7 +139,7 @@ fn keys_of_extensions_and_what_stands_in_their_way() {
         world.raw_script(r#"{"events": [{"thinking": "deep thoughts"}, {"text": "the answer"}], "stop": "end_turn"}"#);
     let mut terminal = open_with(&world, THINKS, &model, &[]);
     terminal.sees("built-in shortcut. Skipping.");
-    terminal.sees("app.tree.filter.userOnly and");
+    terminal.sees("app.tree.filter.userOnly");
     terminal.presses("\u{15}", "greeted");
     terminal.presses("\u{f}\u{1b}[18~", "expanded: true");
     terminal.answers("/hotkeys", "ctrl+u: greets");

@@ -12,7 +12,7 @@ use serde_json::json;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// How deep a tree may be that is removed or copied.
+/// How deep a tree may be that is made, removed or copied.
 const DEEPEST: usize = 256;
 /// Tries for a temporary name that is free.
 const MOST_TRIES: usize = 100;
@@ -49,6 +49,10 @@ impl Inner {
         path: &Path,
         mode: u32,
     ) -> Result<Option<std::path::PathBuf>, Failure> {
+        // Each folder on the way is reached from the top, so that nothing can be put in its place.
+        if path.components().count() > DEEPEST {
+            return Err(code(EINVAL).into());
+        }
         let mut missing = vec![path];
         let mut first = None;
         // Each round makes a folder or learns of one more that is missing above.

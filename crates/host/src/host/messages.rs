@@ -6,7 +6,7 @@ use crate::extension::{Arrival, Extension, Loaded, Slot, Status};
 use crate::outcome::Owner;
 use crate::patience::{Waiter, listens};
 use crate::record;
-use crate::registry::Effect;
+use crate::registry::{Effect, MOST_EARS};
 use crate::report::ReportKind;
 use pijs_hostcall::{Dispatcher, During};
 use pijs_protocol::message::{BusEvent, ErrorReport, Message};
@@ -134,8 +134,17 @@ impl Host {
             // Its place is taken.
             return;
         }
-        let (mut ears_changed, mut is_full) = (false, false);
+        let (mut ears_changed, mut is_full, mut are_ears_full) = (false, false, false);
         for registration in registrations {
+            if !slot.cell.borrow().registry.may_listen(&registration) {
+                if !std::mem::replace(&mut are_ears_full, true) {
+                    let message = format!(
+                        "it has {MOST_EARS} handlers of \"stream_text\", as many as one package may; the rest does not count"
+                    );
+                    self.report(slot, Some(entry), ReportKind::Warning { message });
+                }
+                continue;
+            }
             if !slot.cell.borrow().registry.has_room_for(&registration) {
                 if !std::mem::replace(&mut is_full, true) {
                     let message = "it has registered as much as one package may; the rest does not count".to_owned();
@@ -199,10 +208,12 @@ impl Host {
             let message = format!("Flag \"--{}\" conflicts with {}", spec.name, owner.path);
             self.report(slot, Some(entry), ReportKind::Conflict { message });
         }
-        if let Some(default) = spec.default {
-            self.0.flags.borrow_mut().entry(spec.name).or_insert(default);
-            self.publish_flags();
+        let Some(default) = spec.default else { return };
+        if self.0.flags.borrow().contains_key(&spec.name) {
+            return;
         }
+        self.publish_flag(&spec.name, default.clone());
+        self.0.flags.borrow_mut().insert(spec.name, default);
     }
 
     /// Answers a `load` that waits for this entry.
@@ -223,16 +234,16 @@ impl Host {
     }
 
     fn realm_error(&self, slot: &Rc<Slot>, error: ErrorReport) {
-        let error = self.located(slot, error);
         let answers_load = error.phase == "load"
             && slot.cell.borrow().pending.load.as_ref().is_some_and(|waiter| Some(waiter.entry) == error.entry);
         match error.entry {
             Some(entry) if answers_load => {
+                let error = self.located(slot, error);
                 slot.cell.borrow_mut().registry.clear(entry);
                 self.refresh_ears(slot);
                 self.loaded(slot, entry, Loaded::Failed(error));
             }
-            entry => self.report(slot, entry, ReportKind::Error(error)),
+            _ => self.report_thrown(slot, error),
         }
     }
 

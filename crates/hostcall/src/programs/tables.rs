@@ -253,7 +253,6 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
             "symbolic-ref",
             "tag",
             "version",
-            "worktree",
         ]),
         options: &[
             "--config",
@@ -343,7 +342,7 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
     WithOptions { name: "less", options: &["--lesskey-file", "--lesskey-src", "-k"], prefixes: &["+"], ..PLAIN },
     WithOptions { name: "openssl", options: &["-config", "-engine", "-provider", "-provider-path"], ..PLAIN },
     WithOptions { name: "wget", options: &["--config", "--execute", "--use-askpass", "-e"], ..PLAIN },
-    WithOptions { name: "zip", options: &["--unzip-command", "-TT"], ..PLAIN },
+    WithOptions { name: "zip", options: &["--unzip-command"], prefixes: &["-TT"], ..PLAIN },
     WithOptions { name: "split", options: &["--filter"], ..PLAIN },
     WithOptions { name: "cpio", options: &["--rsh-command"], ..PLAIN },
 ];
@@ -367,6 +366,7 @@ const TAR: WithOptions = WithOptions {
         "-F",
         "-I",
     ],
+    takes_letters: true,
     ..PLAIN
 };
 
