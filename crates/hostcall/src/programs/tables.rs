@@ -7,6 +7,8 @@ pub(super) const INTERPRETERS: &[&str] = &[
     "ansible",
     "ansible-playbook",
     "ant",
+    "apt",
+    "apt-get",
     "ash",
     "at",
     "autossh",
@@ -98,6 +100,9 @@ pub(super) const INTERPRETERS: &[&str] = &[
     "mvnw",
     "mysql",
     "nawk",
+    "nc",
+    "ncat",
+    "netcat",
     "nice",
     "nmap",
     "nodemon",
@@ -137,6 +142,7 @@ pub(super) const INTERPRETERS: &[&str] = &[
     "rake",
     "rbash",
     "regsvr32",
+    "rlwrap",
     "rscript",
     "rsync",
     "run-parts",
@@ -151,6 +157,7 @@ pub(super) const INTERPRETERS: &[&str] = &[
     "screen",
     "script",
     "sed",
+    "setarch",
     "setpriv",
     "setsid",
     "sftp",
@@ -158,6 +165,7 @@ pub(super) const INTERPRETERS: &[&str] = &[
     "socat",
     "soffice",
     "sqlite",
+    "ssh-agent",
     "sshpass",
     "start-stop-daemon",
     "stdbuf",
@@ -185,6 +193,10 @@ pub(super) const INTERPRETERS: &[&str] = &[
     "vi",
     "view",
     "vim",
+    "vim.basic",
+    "vim.gtk",
+    "vim.nox",
+    "vim.tiny",
     "vipw",
     "visudo",
     "watch",
@@ -306,7 +318,7 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
     WithOptions { name: "clang++", ..COMPILER },
     WithOptions { name: "g++", ..COMPILER },
     WithOptions { name: "gcc", ..COMPILER },
-    WithOptions { name: "rustc", options: &["--codegen", "-C", "-Z"], ..PLAIN },
+    WithOptions { name: "rustc", options: &["--codegen", "--extern", "-C", "-Z"], prefixes: &["@"], ..PLAIN },
     WithOptions {
         name: "gh",
         commands: Some(&[
@@ -330,10 +342,17 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
             "version",
             "workflow",
         ]),
+        options: &["--config", "--upload-pack"],
+        prefixes: &["-c"],
         ..PLAIN
     },
-    WithOptions { name: "hg", options: &["--config", "--config-file"], ..PLAIN },
-    WithOptions { name: "jj", options: &["--config", "--config-file", "--config-toml"], ..PLAIN },
+    WithOptions { name: "hg", options: &["--config", "--config-file", "--remotecmd", "--ssh", "-e"], ..PLAIN },
+    WithOptions {
+        name: "jj",
+        options: &["--config", "--config-file", "--config-toml", "--tool"],
+        prefixes: &["util"],
+        ..PLAIN
+    },
     WithOptions {
         name: "svn",
         options: &["--config-dir", "--config-option", "--diff-cmd", "--diff3-cmd", "--editor-cmd"],
@@ -373,7 +392,7 @@ const TAR: WithOptions = WithOptions {
 /// Where it finds its own parts, and what it loads into itself.
 const COMPILER: WithOptions = WithOptions {
     name: "cc",
-    options: &["--specs", "-B", "-Xclang", "-Xlinker", "-specs", "-wrapper"],
+    options: &["--config", "--ld-path", "--specs", "-B", "-Xclang", "-Xlinker", "-cc1", "-load", "-specs", "-wrapper"],
     prefixes: &["-fplugin", "-fpass-plugin", "-fuse-ld", "-Wl,", "-specs=", "@"],
     ..PLAIN
 };
