@@ -96,10 +96,10 @@ export class Socket extends (Duplex as any) {
     const done = typeof args.at(-1) === "function" ? args.pop() : undefined;
     const first = args[0];
     let target: Target;
-    const given = typeof first === "object" && first !== null ? first : { port: first, host: args[1] };
+    const isPath = typeof first === "string" && Number.isNaN(Number(first));
+    const given = typeof first === "object" && first !== null ? first : isPath ? { path: first } : { port: first, host: args[1] };
     if (given.path === undefined && given.port === undefined) throw coded(TypeError, "ERR_MISSING_ARGS", 'The "options" or "port" or "path" argument must be specified');
     if (given.path !== undefined) target = { path: String(given.path) };
-    else if (typeof given.port === "string" && Number.isNaN(Number(given.port))) target = { path: given.port };
     else target = { port: portOf(given.port, "Port"), host: given.host ?? "localhost" };
     const secured = this._secured(target);
     if (done) (this as any).once(secured ? "secureConnect" : "connect", done);
