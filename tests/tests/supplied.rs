@@ -82,7 +82,8 @@ fn images_are_asked_for_through_the_gate() {
     if is_offline() {
         return;
     }
-    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    // A scenario may talk to 127.0.0.1, and to no other address of this machine.
+    let server = std::net::TcpListener::bind("127.0.0.2:0").expect("a port");
     let address = server.local_addr().expect("an address");
     let source = r#"
         import { generateImages, getImageModels } from "@earendil-works/pi-ai";
