@@ -377,6 +377,9 @@ impl Agent {
         if let Some(names) = self.control.take_active_tools() {
             self.tools.borrow_mut().activate(names, &*self.extensions);
         }
+        self.tools.borrow_mut().settle(&*self.extensions);
+        let hears = |event| self.extensions.has_handlers(event);
+        self.control.set_hears_prompts(hears("ui_prompt_start") || hears("ui_prompt_end"));
         let all = self.tools.borrow().all(&*self.extensions).iter().map(Tool::info).collect();
         let base = PromptOptions::new(&self.options, &self.tools.borrow(), &self.resources.borrow(), &*self.extensions);
         let of_run = self.run_prompt.borrow().is_some();

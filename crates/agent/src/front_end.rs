@@ -33,8 +33,8 @@ pub enum ToolCheck<'a> {
     Blocked {
         /// As the handlers left it.
         input: &'a Value,
-        /// What the model is told.
-        reason: &'a str,
+        /// As whoever blocked it gave it; the model is told something in any case.
+        reason: Option<&'a str>,
         /// Whether a handler threw.
         thrown: bool,
     },

@@ -62,6 +62,17 @@ enum Prepared {
     Done(Finished),
 }
 
+/// As JavaScript's `if` reads a value.
+fn is_truthy(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(_) | Value::Object(_) => true,
+    }
+}
+
 /// What the handlers of `tool_call` made of a call.
 enum Intercepted {
     /// With the extensions that changed the input.
@@ -71,7 +82,7 @@ enum Intercepted {
     },
     Blocked {
         input: Value,
-        reason: String,
+        reason: Option<String>,
         thrown: bool,
         terminate: bool,
     },
@@ -317,10 +328,11 @@ impl Agent {
                 input
             }
             Intercepted::Blocked { input, reason, thrown, terminate } => {
-                let check = ToolCheck::Blocked { input: &input, reason: &reason, thrown };
+                let check = ToolCheck::Blocked { input: &input, reason: reason.as_deref(), thrown };
                 self.front_end.borrow_mut().tool_checked(call, &check)?;
                 let aborted = cancel.is_cancelled() && !thrown;
-                let reason = if aborted { "Operation aborted".to_owned() } else { reason };
+                let reason = reason.as_deref().filter(|reason| !reason.is_empty());
+                let reason = if aborted { "Operation aborted" } else { reason.unwrap_or("Tool execution was blocked") };
                 let mut result = Finished::failed(reason);
                 if terminate && !aborted {
                     result.terminate = true;
@@ -346,9 +358,8 @@ impl Agent {
             .with("input", input.clone());
         let mut outcome = self.extensions.emit(event).await;
         let left = outcome.payload.remove("input").unwrap_or(input);
-        if outcome.field("block").is_some_and(|block| *block == Value::Bool(true)) {
-            let reason = outcome.field("reason").and_then(Value::as_str).filter(|reason| !reason.is_empty());
-            let reason = reason.unwrap_or("Tool execution was blocked").to_owned();
+        if outcome.field("block").is_some_and(is_truthy) {
+            let reason = outcome.field("reason").and_then(Value::as_str).map(str::to_owned);
             let terminate = outcome.field("terminate").is_some_and(|terminate| *terminate == Value::Bool(true));
             return Intercepted::Blocked { input: left, reason, thrown: outcome.thrown.is_some(), terminate };
         }
@@ -373,7 +384,7 @@ impl Agent {
             let own = reply.by.iter().map(|extension| (extension.clone(), Behind::Reply));
             for (extension, behind) in led.chain(changed).chain(put_in).chain(own) {
                 if let Err(reason) = self.extensions.vouch(&extension, tool.name(), &input, behind).await {
-                    return Intercepted::Blocked { input, reason, thrown: false, terminate: false };
+                    return Intercepted::Blocked { input, reason: Some(reason), thrown: false, terminate: false };
                 }
             }
         }

@@ -46,7 +46,7 @@ impl Agent {
     pub async fn user_bash(
         &self,
         command: &str,
-        exclude: bool,
+        exclude: Option<bool>,
         cancel: CancellationToken,
     ) -> Result<BashResult, String> {
         self.user_bash_as(None, command, exclude, cancel).await
@@ -57,7 +57,7 @@ impl Agent {
         &self,
         id: Option<&Value>,
         command: &str,
-        exclude: bool,
+        exclude: Option<bool>,
         cancel: CancellationToken,
     ) -> Result<BashResult, String> {
         self.attend(async {
@@ -66,7 +66,7 @@ impl Agent {
             if is_told && self.extensions.has_handlers("user_bash") {
                 let event = Event::new("user_bash")
                     .with("command", command)
-                    .with("excludeFromContext", exclude)
+                    .with("excludeFromContext", exclude.unwrap_or(false))
                     .with("cwd", self.options.cwd.display().to_string());
                 let outcome = self.extensions.emit(event).await;
                 if let Some(error) = outcome.thrown {
@@ -90,7 +90,7 @@ impl Agent {
                 truncated: result.truncated,
                 full_output_path: result.full_output_path.clone(),
                 timestamp: self.now(),
-                exclude_from_context: exclude.then_some(true),
+                exclude_from_context: exclude,
             };
             self.control.record_bash(run).map_err(|error| error.to_string())?;
             self.publish_usage();

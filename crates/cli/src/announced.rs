@@ -4,7 +4,7 @@ use pijs_agent::{AgentControl, UiPrompt};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort};
 use pijs_hostcall::{Caller, CancelToken};
 use pijs_protocol::{ExtensionId, HostcallError};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,11 +16,38 @@ pub(crate) struct Announced {
     port: Arc<dyn UiPort>,
     control: AgentControl,
     open: Mutex<BTreeMap<Open, UiPrompt>>,
+    /// Dialogs that were answered at once, while extensions still have to hear that something was asked.
+    answered: Mutex<Answered>,
 }
+
+/// Answers by the number of their dialog.
+#[derive(Default)]
+struct Answered {
+    values: BTreeMap<(ExtensionId, u64), Value>,
+    next: u64,
+}
+
+/// Where numbers of [`Answered`] begin: no port counts that far.
+const FIRST_ANSWERED: u64 = 1 << 40;
 
 impl Announced {
     pub(crate) fn new(port: Arc<dyn UiPort>, control: AgentControl) -> Self {
-        Self { port, control, open: Mutex::default() }
+        Self { port, control, open: Mutex::default(), answered: Mutex::default() }
+    }
+
+    /// Keeps an answer until the extension asks for it.
+    fn answer_later(&self, caller: &Caller, answer: Value) -> Value {
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = FIRST_ANSWERED + answered.next;
+        answered.next += 1;
+        answered.values.insert((caller.extension().clone(), number), answer);
+        json!({"dialog": number})
+    }
+
+    fn take_answered(&self, caller: &Caller, call: &UiCall) -> Option<Value> {
+        let number = call.params.get("dialog").and_then(Value::as_u64).filter(|_| call.op == UiOp::Answer)?;
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        answered.values.remove(&(caller.extension().clone(), number))
     }
 
     /// Takes out what ends with a call.
@@ -42,10 +69,18 @@ impl Announced {
 impl UiPort for Announced {
     fn call(&self, caller: &Caller, call: UiCall, cancel: CancelToken) -> PortAnswer {
         let prompt = self.ended(caller, &call);
-        let answer = self.port.call(caller, call, cancel);
+        let answer = match self.take_answered(caller, &call) {
+            Some(answer) => Box::pin(std::future::ready(Ok(answer))),
+            None => self.port.call(caller, call, cancel),
+        };
+        let control = self.control.clone();
         Box::pin(async move {
             let answer = answer.await;
-            drop(prompt);
+            // As in pi, whoever asked goes on once the others heard that it is over.
+            if let Some(prompt) = prompt.filter(|_| control.hears_prompts()) {
+                drop(prompt);
+                control.caught_up().await;
+            }
             answer
         })
     }
@@ -57,6 +92,10 @@ impl UiPort for Announced {
         let answer = self.port.call_sync(caller, call)?;
         if matches!(op, UiOp::Select | UiOp::Confirm | UiOp::Input | UiOp::Editor | UiOp::Custom) {
             let prompt = self.control.ui_prompt(op.as_str(), &title);
+            let mut answer = answer;
+            if op != UiOp::Custom && answer.get("dialog").is_none() && self.control.hears_prompts() {
+                answer = self.answer_later(caller, answer);
+            }
             let dialog = answer.get("dialog").and_then(Value::as_u64).map(|dialog| ("dialog", dialog));
             let drawn = component.filter(|_| answer.get("draws") == Some(&Value::Bool(true)));
             // One that was answered at once is over.
@@ -64,6 +103,7 @@ impl UiPort for Announced {
                 let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
                 open.insert((caller.extension().clone(), kind, number), prompt);
             }
+            return Ok(answer);
         }
         Ok(answer)
     }

@@ -6,7 +6,9 @@ use pijs_durable::read_regular;
 use pijs_hostcall::asked::{Declared, asked, parse_declared};
 use pijs_hostcall::book::{Present, code_digest};
 use pijs_hostcall::{Evidence, Mode};
+use pijs_packages::{Dirs, Scope};
 use pijs_protocol::artifact::{ArtifactMetadata, Offers};
+use pijs_protocol::guard;
 use pijs_protocol::manifest::CapabilityManifest;
 use serde_json::Value;
 use std::path::Path;
@@ -18,6 +20,8 @@ pub(crate) const LONGEST_MANIFEST: u64 = 4 << 20;
 pub(crate) struct Applicant {
     /// `npm:NAME` or `path:PATH`.
     pub(crate) id: String,
+    /// Under which name answers about it are kept, see [`grant_key`].
+    pub(crate) key: String,
     /// Digest of its sources.
     pub(crate) code: String,
     /// What the scan found.
@@ -32,7 +36,7 @@ pub(crate) struct Applicant {
 impl Applicant {
     /// Puts together what is known of a package below `root`. What it declares and nobody knows is a warning, and under
     /// the strict policy a refusal.
-    pub(crate) fn new(id: &str, root: &Path, metadata: &ArtifactMetadata, mode: Mode) -> Result<Self> {
+    pub(crate) fn new(dirs: &Dirs, id: &str, root: &Path, metadata: &ArtifactMetadata, mode: Mode) -> Result<Self> {
         // A loose file belongs to no package, even where one lies around it.
         let loose = id.strip_prefix("path:").is_some_and(|path| Path::new(path).is_file());
         let declared = if loose { None } else { declared(root).map_err(|failure| failure.within(id))? };
@@ -48,6 +52,7 @@ impl Applicant {
         let findings = metadata.findings.iter().map(|finding| (finding.code.as_str(), finding.class));
         Ok(Self {
             id: id.to_owned(),
+            key: grant_key(dirs, id, root),
             code: code_digest(&metadata.inputs),
             asked: asked(&metadata.capabilities, declared.as_ref()),
             evidence: Evidence::of_scan(&metadata.capabilities, findings, declared.as_ref()),
@@ -59,6 +64,18 @@ impl Applicant {
     /// As grants are bound to it.
     pub(crate) fn present(&self) -> Present<'_> {
         Present { code: &self.code, asked: &self.asked, local: self.id.starts_with("path:") }
+    }
+}
+
+/// Under which name answers about the package `id` at `root` are kept. Which code a project calls `npm:NAME` says the
+/// project, by its lock file: what its user agreed to under that name elsewhere was about other code.
+pub(crate) fn grant_key(dirs: &Dirs, id: &str, root: &Path) -> String {
+    let is_below = |scope| root.starts_with(dirs.root(scope));
+    let is_projects = !id.starts_with("path:") && is_below(Scope::Project) && !is_below(Scope::User);
+    if is_projects && guard::is_up("grants.project") {
+        format!("{id} in {}", dirs.cwd.display())
+    } else {
+        id.to_owned()
     }
 }
 

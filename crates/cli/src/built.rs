@@ -31,7 +31,11 @@ impl Built {
         let id = found.id.as_str();
         let output = compiler.build(id, &input_of(id, &found.root, &found.entries))?;
         let metadata = output.metadata();
-        let mut profile = Profile::new(id).at(&found.root).with_inputs(metadata.inputs.keys().map(String::as_str));
+        let inputs = metadata.inputs.keys().map(String::as_str);
+        let mut profile = match found.loose_file() {
+            Some(file) => Profile::new(id).loose(file, &output.root, inputs),
+            None => Profile::new(id).at(&found.root).with_inputs(inputs),
+        };
         profile.artifact_id = Some(metadata.artifact.clone());
         Ok(Self {
             profile,

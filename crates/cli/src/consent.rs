@@ -12,7 +12,7 @@ use crate::grant_file::GrantFile;
 use crate::output::{clean, stderr};
 use crate::terminal::Terminal;
 use pijs_hostcall::asked::{combinations, widening, words};
-use pijs_hostcall::book::{Answered, Book, By, Record};
+use pijs_hostcall::book::{Answered, Book, By, Record, Standing};
 use pijs_hostcall::prompt::shown;
 use pijs_hostcall::vocabulary::MODEL_FACING;
 use pijs_hostcall::{Grant, Mode};
@@ -46,12 +46,16 @@ pub(crate) struct Consent {
 pub(crate) fn ask(file: &GrantFile, applicant: &Applicant, who: &Who<'_>, mode: Mode) -> Result<Consent> {
     let requests = &applicant.asked.capabilities;
     let mut book = file.read()?;
-    let before = book.packages.remove(&applicant.id);
+    let before = book.packages.remove(&applicant.key);
     let mut brought = match before.as_ref().and_then(|record| record.brings.as_ref()) {
         Some(known) => changes(known, &applicant.offers),
         None => offered(&applicant.offers),
     };
     brought.extend(also_brought(&book, &applicant.offers));
+    // A project's lock file names whatever code it likes; with the registry's word for it, an update asks for the difference.
+    let is_projects = applicant.key != applicant.id;
+    let is_other = |record: &Record| is_projects && record.standing(applicant.present()) != Standing::Holds;
+    let before = before.filter(|record| !is_other(record));
     let more = match &before {
         Some(record) => widening(&record.manifest(), &applicant.asked),
         None => requests.clone(),
@@ -78,7 +82,10 @@ pub(crate) fn ask(file: &GrantFile, applicant: &Applicant, who: &Who<'_>, mode: 
     let present = applicant.present();
     let record = file.change(|book| {
         let Some((chosen, by)) = &chosen else { return None };
-        let record = book.packages.entry(applicant.id.clone()).or_insert_with(|| Record::new(present));
+        let record = book.packages.entry(applicant.key.clone()).or_insert_with(|| Record::new(present));
+        if is_other(record) {
+            *record = Record::new(present);
+        }
         record.bind(present);
         record.brings = Some(applicant.offers.clone());
         for request in chosen {

@@ -1,6 +1,6 @@
 //! `pi ext grants` and `pi ext explain`: what extensions hold, why, and how to change it.
 
-use crate::applicant::Applicant;
+use crate::applicant::{Applicant, grant_key};
 use crate::args::{ExplainArgs, GrantsArgs, GrantsCommand, RunArgs};
 use crate::compile::{Compiler, input_of};
 use crate::environment::Environment;
@@ -104,7 +104,7 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, text: &str, 
     let at = file.now();
     let present = applicant.present();
     let dropped = file.change(|book| {
-        let record = book.packages.entry(applicant.id.clone()).or_insert_with(|| Record::new(present));
+        let record = book.packages.entry(applicant.key.clone()).or_insert_with(|| Record::new(present));
         let dropped = if record.standing(present) == Standing::Holds || applicant.present().local {
             0
         } else {
@@ -126,18 +126,20 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, text: &str, 
 
 /// The source that a user means: as it is recorded, by its name, or by what discovery finds.
 fn key_of(environment: &Environment, book: &Book, which: &str) -> Option<String> {
-    let mut named = vec![which.to_owned(), format!("npm:{which}")];
+    let found = find_package(environment, which).ok();
+    let loaded = found.map(|found| grant_key(&environment.dirs, found.id.as_str(), &found.root));
+    let mut named: Vec<String> = loaded.into_iter().chain([which.to_owned(), format!("npm:{which}")]).collect();
     if let Ok(path) = environment.dirs.cwd.join(which).canonicalize() {
         named.push(format!("path:{}", path.display()));
     }
-    named.extend(find_package(environment, which).ok().map(|found| found.id.to_string()));
     named.into_iter().find(|key| book.packages.contains_key(key))
 }
 
 fn applicant(environment: &Environment, which: &str, decided: &Decided) -> Result<(PackageEntry, Applicant)> {
     let found = find_package(environment, which)?;
     let output = Compiler::new().build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
-    let applicant = Applicant::new(found.id.as_str(), &found.root, &output.metadata(), decided.policy.mode)?;
+    let applicant =
+        Applicant::new(&environment.dirs, found.id.as_str(), &found.root, &output.metadata(), decided.policy.mode)?;
     Ok((found, applicant))
 }
 
@@ -154,10 +156,13 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     let (found, applicant) = applicant(environment, &args.extension, &decided)?;
     let file = GrantFile::new(environment, Arc::new(SystemTimer::new()));
     let book = file.read()?;
-    let record = book.packages.get(&applicant.id);
+    let record = book.packages.get(&applicant.key);
     let held = decided.held(&applicant, found.origin, record);
     let gate = gate(environment, &decided);
-    let profile = Profile::new(found.id.as_str()).at(&found.root);
+    let profile = match found.loose_file() {
+        Some(file) => Profile::new(found.id.as_str()).loose(file, &found.root, None),
+        None => Profile::new(found.id.as_str()).at(&found.root),
+    };
     gate.set_grants(&profile, &held.grants, applicant.evidence.clone())
         .map_err(|error| Failure::failed(error.to_string()))?;
     gate.set_never(&profile, held.never.clone());

@@ -83,7 +83,8 @@ impl GrantFile {
 /// Keeps what a person answers while extensions run. What each loaded extension is, is told beforehand.
 pub(crate) struct Answers {
     file: GrantFile,
-    loaded: Mutex<BTreeMap<ExtensionId, Record>>,
+    /// Under which name they are kept, and what they are bound to.
+    loaded: Mutex<BTreeMap<ExtensionId, (String, Record)>>,
 }
 
 impl Answers {
@@ -91,20 +92,22 @@ impl Answers {
         Self { file, loaded: Mutex::default() }
     }
 
-    /// Answers about this extension are bound to `record` from now on.
-    pub(crate) fn expect(&self, extension: ExtensionId, record: Record) {
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(extension, record);
+    /// Answers about this extension are kept under `key` and bound to `record` from now on.
+    pub(crate) fn expect(&self, extension: ExtensionId, key: String, record: Record) {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(extension, (key, record));
+    }
+
+    fn expected(&self, extension: &ExtensionId) -> Option<(String, Record)> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned()
     }
 }
 
 impl Answers {
     /// Keeps what an extension's tools say now, unless it was bound to other code meanwhile.
     pub(crate) fn keep_tools(&self, extension: &ExtensionId, tools: BTreeMap<String, String>) {
-        let Some(ran) = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned() else {
-            return;
-        };
+        let Some((key, ran)) = self.expected(extension) else { return };
         let written = self.file.change(|book| {
-            if let Some(record) = book.packages.get_mut(extension.as_str()).filter(|record| record.code == ran.code) {
+            if let Some(record) = book.packages.get_mut(&key).filter(|record| record.code == ran.code) {
                 record.tools = tools;
             }
         });
@@ -116,14 +119,15 @@ impl Answers {
 
 impl Memory for Answers {
     fn remember(&self, extension: &ExtensionId, remembered: Remembered) {
-        let Some(empty) = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned() else {
-            return;
-        };
+        let Some((key, empty)) = self.expected(extension) else { return };
         let at = self.file.now();
         let Remembered { capability, scope, allowed } = remembered;
         let written = self.file.change(|book| {
-            let record = book.packages.entry(extension.to_string()).or_insert_with(|| empty.clone());
-            if record.code != empty.code && record.manifest != empty.manifest {
+            let is_local = key.starts_with("path:");
+            let record = book.packages.entry(key).or_insert_with(|| empty.clone());
+            let (other_code, other_manifest) = (record.code != empty.code, record.manifest != empty.manifest);
+            // What lies in a folder of the user changes all the time, and keeps its answers while it asks for no more.
+            if if is_local { other_code && other_manifest } else { other_code || other_manifest } {
                 // Another process has bound it to other code meanwhile; this answer was about the one that runs here.
                 *record = empty;
             }

@@ -19,7 +19,7 @@ use pijs_durable::Disk;
 use pijs_host::{Digests, Host, Observer, Report, ReportKind};
 use pijs_hostcall::book::{Book, Record};
 use pijs_hostcall::{Dispatcher, Profile};
-use pijs_packages::{DiscoverOptions, Discovery, Origin, PackageEntry, Scope, recover, resolve_extensions};
+use pijs_packages::{Dirs, DiscoverOptions, Discovery, Origin, PackageEntry, Scope, recover, resolve_extensions};
 use pijs_protocol::ExtensionId;
 use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::message::ErrorReport;
@@ -76,6 +76,7 @@ pub(crate) struct ToolPins {
 
 /// What grants are decided with: the policy, what was answered before, and where new answers go.
 pub(crate) struct Desk<'a> {
+    pub(crate) dirs: &'a Dirs,
     pub(crate) decided: &'a Decided,
     pub(crate) book: Book,
     pub(crate) answers: Arc<Answers>,
@@ -149,15 +150,15 @@ fn grant(
     profile: &Profile,
     metadata: &ArtifactMetadata,
 ) -> Result<Option<Digests>> {
-    let applicant = Applicant::new(found.id.as_str(), &found.root, metadata, desk.decided.policy.mode)?;
-    let record = desk.book.packages.get(&applicant.id);
+    let applicant = Applicant::new(desk.dirs, found.id.as_str(), &found.root, metadata, desk.decided.policy.mode)?;
+    let record = desk.book.packages.get(&applicant.key);
     let held = desk.decided.held(&applicant, found.origin, record);
     if let Some(note) = &held.note {
         stderr(&clean(&format!("warning: {}: {note}", applicant.id)));
     }
     let empty = Record::new(applicant.present());
     let code = empty.code.clone();
-    desk.answers.expect(found.id.clone(), empty);
+    desk.answers.expect(found.id.clone(), applicant.key.clone(), empty);
     let gate = dispatcher.gate();
     gate.set_grants(profile, &held.grants, applicant.evidence)
         .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;

@@ -1,6 +1,6 @@
 //! `pi install`, `pi remove`, `pi list`.
 
-use crate::applicant::Applicant;
+use crate::applicant::{Applicant, grant_key};
 use crate::args::{InstallArgs, RemoveArgs, RunArgs, UpdateArgs};
 use crate::compile::{Compiler, input_of};
 use crate::consent::{self, Consent, Who, one_line};
@@ -129,7 +129,7 @@ pub(crate) fn consent_to(environment: &Environment, installed: &Installed, yes: 
     let mode = decided.policy.mode;
     let root = root(installed);
     let output = Compiler::new().build(&installed.id, &input_of(&installed.id, root, &installed.entries))?;
-    let applicant = Applicant::new(&installed.id, root, &output.metadata(), mode)?;
+    let applicant = Applicant::new(&environment.dirs, &installed.id, root, &output.metadata(), mode)?;
     let terminal = Terminal::default();
     let who = match (yes, environment.stdin_is_terminal && environment.stderr_is_terminal) {
         (true, _) => Who::Yes,
@@ -226,7 +226,8 @@ fn installer(environment: &Environment, registry: Option<&str>) -> Result<(Insta
 pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()> {
     let removed = reader(environment)?.remove(&args.source, scope(args.local))?;
     // Whatever comes under this name next is asked about anew.
-    GrantFile::new(environment, Arc::new(SystemTimer::new())).change(|book| book.packages.remove(&removed.id))?;
+    let key = grant_key(&environment.dirs, &removed.id, &environment.dirs.root(scope(args.local)));
+    GrantFile::new(environment, Arc::new(SystemTimer::new())).change(|book| book.packages.remove(&key))?;
     stderr(&format!("removed {}", clean(&removed.id)));
     Ok(())
 }

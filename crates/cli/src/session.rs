@@ -266,7 +266,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
         )
         .build();
     let reports = partner.is_none().then(|| host.reports());
-    let desk = Desk { decided: &decided, book, answers, first: RefCell::default() };
+    let desk = Desk { dirs: &environment.dirs, decided: &decided, book, answers, first: RefCell::default() };
     let packages = (discovery.packages.as_slice(), observer.as_deref());
     load_all(&host, &dispatcher, &compiler, &supplier, &desk, packages).await?;
     set_flags(&host, flags)?;

@@ -252,7 +252,8 @@ fn folder(request: &Request) -> Result<io::Result<(PathBuf, File)>, HostcallErro
         let reading = permit.path(Access::Read, &real);
         reading.map_err(|reason| reason.refusal("read", "exec", &format!("cwd '{named}'")))?;
         // What a program writes it writes here first: `git apply` in `.git/hooks`.
-        let own = permit.package_root().is_some_and(|root| real.starts_with(root));
+        let is_own = |root: &Path| real.starts_with(root) && permit.places().is_installed(root);
+        let own = permit.package_root().is_some_and(is_own);
         if !own && matches!(permit.places().protection(&real, None), Protection::Write | Protection::All) {
             return Err(Reason::ProtectedPath.refusal("write", "exec", &format!("cwd '{named}'")));
         }

@@ -15,6 +15,7 @@ use pijs_protocol::{ErrorCode, ExtensionId, HostcallError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tokio::sync::Semaphore;
 
 mod content;
 mod error;
@@ -42,13 +43,19 @@ struct Inner {
     roots: Mutex<BTreeMap<(PathBuf, Mounts), Arc<dyn Dir>>>,
     handles: Mutex<BTreeMap<ExtensionId, Handles>>,
     watches: Mutex<BTreeMap<ExtensionId, Weak<dyn Watches>>>,
+    /// Who waits for a thread, by extension.
+    lanes: Mutex<BTreeMap<ExtensionId, Arc<Semaphore>>>,
 }
+
+/// Threads that one extension has for asynchronous calls at a time; Node has 4 for a process. The rest waits, so that those
+/// of others, and of the host, are not taken.
+const LANES: usize = 16;
 
 impl FsConnector {
     /// Serves the files of `system`.
     pub fn new(system: Arc<dyn FileSystem>) -> Self {
-        let (roots, handles, watches) = Default::default();
-        Self { inner: Arc::new(Inner { system, roots, handles, watches }) }
+        let (roots, handles, watches, lanes) = Default::default();
+        Self { inner: Arc::new(Inner { system, roots, handles, watches, lanes }) }
     }
 }
 
@@ -73,7 +80,13 @@ impl Connector for FsConnector {
             if request.params.get("op").is_some_and(|op| op == "watch") {
                 return inner.watch(request, sink).await;
             }
-            match tokio::task::spawn_blocking(move || inner.run(&request)).await {
+            let lane = inner.lane(request.caller.extension()).acquire_owned().await;
+            let run = move || {
+                let outcome = inner.run(&request);
+                drop(lane);
+                outcome
+            };
+            match tokio::task::spawn_blocking(run).await {
                 Ok(outcome) => outcome,
                 Err(error) => {
                     Err(HostcallError::new(ErrorCode::Internal, format!("fs: {error}")).with("reason", "invariant"))
@@ -87,11 +100,17 @@ impl Connector for FsConnector {
     }
 
     fn end_extension(&self, extension: &ExtensionId) {
+        self.inner.lanes.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
         self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
     }
 }
 
 impl Inner {
+    fn lane(&self, extension: &ExtensionId) -> Arc<Semaphore> {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(lanes.entry(extension.clone()).or_insert_with(|| Arc::new(Semaphore::new(LANES))))
+    }
+
     fn run(&self, request: &Request) -> Result<Output, HostcallError> {
         if request.cancel.is_cancelled() {
             return Err(cancelled("fs"));

@@ -28,6 +28,7 @@ use serde_json::{Map, Value};
 use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A port's answer, in time.
 pub type PortAnswer = BoxFuture<'static, Result<Value, HostcallError>>;
@@ -422,6 +423,16 @@ impl FromRequest for EventsCall {
     }
 }
 
+/// No dialog waits longer than a day for an answer when it has a timeout.
+const LONGEST_DIALOG: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long a dialog waits for its answer: `timeout`, in milliseconds. Without one, or with one that is no positive
+/// number, until somebody answers.
+pub fn dialog_timeout(params: &Map<String, Value>) -> Option<Duration> {
+    let ms = params.get("timeout").and_then(Value::as_f64).filter(|ms| *ms > 0.0)?;
+    Some(Duration::try_from_secs_f64(ms / 1000.0).map_or(LONGEST_DIALOG, |timeout| timeout.min(LONGEST_DIALOG)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -438,5 +449,25 @@ mod tests {
         ui.sort_unstable();
         ours.sort_unstable();
         assert_eq!(ui, ours);
+    }
+
+    #[test]
+    fn no_timeout_of_a_dialog_is_too_long_for_a_clock() {
+        let day = Some(Duration::from_secs(86_400));
+        let cases = [
+            (serde_json::json!(1500), Some(Duration::from_millis(1500))),
+            (serde_json::json!(0.5), Some(Duration::from_micros(500))),
+            (serde_json::json!(1e300), day),
+            (serde_json::json!(f64::MAX), day),
+            (serde_json::json!(0), None),
+            (serde_json::json!(-1e300), None),
+            (serde_json::json!("5"), None),
+            (Value::Null, None),
+        ];
+        for (timeout, expected) in cases {
+            let shown = timeout.to_string();
+            assert_eq!(dialog_timeout(&Map::from_iter([("timeout".to_owned(), timeout)])), expected, "{shown}");
+        }
+        assert_eq!(dialog_timeout(&Map::new()), None);
     }
 }

@@ -67,6 +67,9 @@ fn errors_are_nodes() {
     );
     assert_eq!(why(&world.write(json!({"op": "mkdir", "path": "src"}))), "io:EEXIST");
     assert_eq!(why(&world.write(json!({"op": "rmdir", "path": "src"}))), "io:ENOTEMPTY");
+    let deep = vec!["d"; 300].join("/");
+    assert_eq!(why(&world.write(json!({"op": "mkdir", "path": deep, "recursive": true}))), "io:EINVAL");
+    assert!(!world.app().join("d").exists(), "nothing is made of it");
     assert_eq!(why(&world.read(json!({"op": "readdir", "path": "src/a.txt"}))), "io:ENOTDIR");
     assert_eq!(why(&world.read(json!({"op": "readFile", "path": "src"}))), "io:EISDIR");
     assert_eq!(why(&world.read(json!({"op": "watch", "path": "src"}))), "invalid_request:sync");
@@ -93,7 +96,7 @@ fn no_verb_escapes_through_a_name_or_a_link() {
         "dir/none",
         "../outside/none",
     ] {
-        for op in ["readFile", "stat", "readdir", "access", "realpath", "open"] {
+        for op in ["readFile", "stat", "readdir", "access", "realpath", "open", "statfs"] {
             assert_eq!(
                 why(&world.read(json!({"op": op, "path": path}))),
                 if path.starts_with("proc") { "denied:protected_path" } else { "denied:no_grant" },

@@ -213,6 +213,8 @@ async fn a_server_that_is_closed_is_gone_when_its_call_ends() {
     let came = first.next().await.output.clone();
     assert_eq!(came["about"]["remotePort"], ends["localPort"]);
     assert_eq!((&came["about"]["localPort"], &came["about"]["family"]), (&ends["remotePort"], &json!("IPv4")));
+    let stranger = world.start_as("path:/other", "http", "net", op("close", json!({"server": "a"})), Vec::new());
+    assert_eq!(why(&stranger.all().await.pop().unwrap()), "io:EBADF");
     ok(world.start("http", "net", op("close", json!({"server": "a"})), Vec::new()).next().await);
     assert!(first.all().await.pop().unwrap().error.is_none());
     let mut second = world.start("http", "net", listen("b", port), Vec::new());

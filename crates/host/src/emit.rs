@@ -125,11 +125,12 @@ impl Host {
     /// Whether all paths of an answer lie in the extension's own package: those need no asking.
     fn is_own_resource(&self, target: &Target, result: &EventResult) -> bool {
         let extension = target.slot.cell.borrow();
-        let Some(root) = extension.caller.profile.package_root.as_deref() else { return false };
+        let profile = &extension.caller.profile;
+        let Some(root) = profile.package_root.as_deref() else { return false };
         let own = |path: &Value| {
             let Some(path) = path.as_str().map(Path::new) else { return false };
             let climbs = path.components().any(|part| part == Component::ParentDir);
-            !climbs && (path.is_relative() || path.starts_with(root))
+            !climbs && profile.own_folder(&root.join(path)).is_some()
         };
         let lists = result.value.as_ref().and_then(Value::as_object);
         lists.is_some_and(|lists| lists.values().filter_map(Value::as_array).flatten().all(own))

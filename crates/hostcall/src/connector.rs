@@ -6,7 +6,7 @@
 
 use crate::flight::Flight;
 use crate::gate::{Decision, Permit};
-use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostcallError, Now};
+use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostcallError, Now, guard};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -161,8 +161,10 @@ impl Caller {
 pub struct Profile {
     /// The extension.
     pub extension: ExtensionId,
-    /// Folder of its package; readable without asking.
+    /// Folder of its package; readable without asking. For a loose file the folder it lies in, of which only `files` are its.
     pub package_root: Option<PathBuf>,
+    /// What belongs to a loose file: itself and the files that are compiled into it.
+    pub files: Option<Vec<PathBuf>>,
     /// Folders of packages beside it whose code is compiled into it; readable as well.
     pub dependencies: Vec<PathBuf>,
     /// `sha256:HEX` of its artifact, for the ledger.
@@ -172,7 +174,8 @@ pub struct Profile {
 impl Profile {
     /// A profile with only a name, as a loose file or a test has it.
     pub fn new(extension: impl Into<ExtensionId>) -> Self {
-        Self { extension: extension.into(), package_root: None, dependencies: Vec::new(), artifact_id: None }
+        let (package_root, files, dependencies, artifact_id) = Default::default();
+        Self { extension: extension.into(), package_root, files, dependencies, artifact_id }
     }
 
     /// Names the package's folder.
@@ -201,9 +204,45 @@ impl Profile {
         self
     }
 
-    /// The folder that a path lies in: the package's, or that of one whose code is compiled into it.
-    pub fn own_folder(&self, path: &Path) -> Option<&Path> {
-        self.package_root.iter().chain(&self.dependencies).map(PathBuf::as_path).find(|folder| path.starts_with(folder))
+    /// Says that it is no package but one file, `file`, in whatever folder: a download, or a script in the home. What lies
+    /// there besides is not its own, but for what is compiled into it (`inputs` below `place`, as an artifact lists them) and
+    /// what bears its name: `todo.json` and `todo/` beside `todo.ts`.
+    #[must_use]
+    pub fn loose<'a>(mut self, file: &Path, place: &Path, inputs: impl IntoIterator<Item = &'a str>) -> Self {
+        let folder = file.parent().unwrap_or(file);
+        let mut files = vec![file.to_path_buf()];
+        for input in inputs {
+            match dependency(input) {
+                Some(name) => self.dependencies.push(folder.join("node_modules").join(name)),
+                None => files.push(place.join(input)),
+            }
+        }
+        self.dependencies.sort_unstable();
+        self.dependencies.dedup();
+        self.package_root = Some(folder.to_path_buf());
+        self.files = Some(files);
+        self
+    }
+
+    /// What a path belongs to that is the extension's own: the folder of the package, or of one whose code is compiled
+    /// into it; of a loose file that, another file, or what bears its name.
+    pub fn own_folder(&self, path: &Path) -> Option<PathBuf> {
+        let of_dependency = || self.dependencies.iter().find(|folder| path.starts_with(folder)).cloned();
+        let root = self.package_root.as_deref().filter(|root| path.starts_with(root));
+        let Some(files) = self.files.as_ref().filter(|_| guard::is_up("gate.loose")) else {
+            return root.map(Path::to_path_buf).or_else(of_dependency);
+        };
+        let bears_its_name = || {
+            let beside = path.strip_prefix(root?).ok()?.iter().next()?;
+            let own = files.first()?.file_stem()?;
+            (Path::new(beside).file_stem()? == own).then(|| root.map(|root| root.join(beside)))?
+        };
+        files.iter().find(|file| path == *file).cloned().or_else(bears_its_name).or_else(of_dependency)
+    }
+
+    /// What `<package>` means in a grant: the package's folder. A loose file has none.
+    pub(crate) fn granted_root(&self) -> Option<&Path> {
+        self.package_root.as_deref().filter(|_| self.files.is_none())
     }
 }
 

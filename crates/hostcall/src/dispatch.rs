@@ -159,6 +159,7 @@ impl Dispatcher {
         let outcome = admitted.and_then(|(connector, admitted)| {
             inner.ledger_first(&admitted.decision)?;
             let waiting = inner.wait(caller.extension());
+            let _limit = call.timeout_ms.filter(|_| takes_long(&call)).map(|ms| Limit::start(&waiting.cancel, ms));
             let request = request(caller, call, admitted, waiting.cancel.clone());
             let outcome = catch_unwind(AssertUnwindSafe(|| connector.call_sync(&request)));
             match outcome.unwrap_or_else(|_| Err(broken(&request.method))) {
@@ -190,6 +191,7 @@ impl Dispatcher {
         // What is shown is shown at once; a dialog's answer comes by another call.
         const PROMPT: [&str; 7] = ["fs", "session", "env", "log", "events", "tools", "ui"];
         !PROMPT.contains(&call.method.as_str())
+            || takes_long(call)
             || derive(&call.method, &call.params).is_ok_and(|required| {
                 matches!(self.inner.gate.judge(caller, &call.method, &required), Ok(Judgement::Ask(..)))
             })
@@ -550,6 +552,36 @@ struct Opened {
     facts: CallFacts,
     /// Of parameters and attachments, in bytes.
     size: Result<usize, HostcallError>,
+}
+
+/// Whether a call takes as long as a file, or a folder with all below it, is large. Such ones mind their cancel token.
+fn takes_long(call: &HostCall) -> bool {
+    let op = call.params.get("op").and_then(serde_json::Value::as_str);
+    let is_recursive = || call.params.get("recursive").and_then(serde_json::Value::as_bool) == Some(true);
+    call.method == "fs"
+        && match op {
+            Some("copyFile" | "cp") => true,
+            Some("rm" | "readdir" | "opendir") => is_recursive(),
+            _ => false,
+        }
+}
+
+/// Cancels a synchronous call when its time is up, unless it is dropped before.
+struct Limit {
+    _ends: std::sync::mpsc::Sender<()>,
+}
+
+impl Limit {
+    fn start(cancel: &CancelToken, ms: u64) -> Self {
+        let (ends, ended) = std::sync::mpsc::channel();
+        let cancel = cancel.clone();
+        std::thread::spawn(move || {
+            if ended.recv_timeout(Duration::from_millis(ms)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                cancel.cancel();
+            }
+        });
+        Self { _ends: ends }
+    }
 }
 
 fn request(caller: &Caller, call: HostCall, admitted: Admitted, cancel: CancelToken) -> Request {

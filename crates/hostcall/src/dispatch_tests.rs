@@ -48,6 +48,12 @@ impl Connector for Probe {
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
         self.0.fetch_add(1, Ordering::Relaxed);
         assert_ne!(request.params.get("do"), Some(&json!("panic")), "the connector has a bug");
+        if request.params.get("do") == Some(&json!("wait")) {
+            while !request.cancel.is_cancelled() {
+                std::thread::yield_now();
+            }
+            return Err(cancelled("probe"));
+        }
         Ok(Output::new(json!({"ok": true})))
     }
 }
@@ -275,6 +281,25 @@ async fn panic_deadline_and_cancellation_each_end_a_call_once() {
     assert_eq!((results.len(), reason(&results[0])), (1, "cancelled"));
     assert_eq!(world.ends().len(), 3);
     assert_eq!(world.dispatcher.in_flight(caller.extension()), 0);
+}
+
+#[test]
+fn what_takes_as_long_as_a_file_is_large_has_a_thread_and_a_limit() {
+    let world = world(Mode::Permissive, &[], &[]);
+    let copy = |op: &str| json!({"op": op, "path": "a", "from": "a", "to": "b", "recursive": true, "do": "wait"});
+    let fs = |capability: &str, params: Value| call("f", capability, "fs", params);
+    for (capability, op) in [("write", "copyFile"), ("write", "cp"), ("write", "rm"), ("read", "readdir")] {
+        let long = HostCall { timeout_ms: Some(5), ..fs(capability, copy(op)) };
+        assert!(world.dispatcher.may_wait(&world.caller, &long), "{op}");
+        assert_eq!(reason(&world.dispatcher.call_sync(&world.caller, long)), "cancelled", "{op}");
+    }
+    for (capability, params) in [
+        ("write", json!({"op": "rm", "path": "a"})),
+        ("read", json!({"op": "readdir", "path": "a", "recursive": false})),
+        ("read", json!({"op": "readFile", "path": "a"})),
+    ] {
+        assert!(!world.dispatcher.may_wait(&world.caller, &fs(capability, params.clone())), "{params}");
+    }
 }
 
 #[tokio::test]

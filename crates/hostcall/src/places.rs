@@ -11,7 +11,7 @@ use crate::derive::{Access, PathForm, PathUse};
 use pijs_protocol::HostcallError;
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
-use tables::{AGENT_FOLDER, ANYWHERE, EXTENSIONS, HOME, PI_FOLDER, SYSTEM};
+use tables::{AGENT_FOLDER, ANYWHERE, EXTENSIONS, HOME, PI_FOLDER, STORES, SYSTEM};
 
 /// The script of which extensions are told that pi runs it, as in the pi that is one program. Nothing lies there, and
 /// nobody is asked about those who look.
@@ -121,14 +121,21 @@ impl Places {
         common != self.project && common != self.home && is_hidden
     }
 
-    /// What stands above every mode and grant at `path`. The own package stays readable although
-    /// it lies in the protected store.
+    /// What stands above every mode and grant at `path`. An installed package stays readable to itself although it lies in
+    /// the protected store; a folder that protected things lie in opens none of them, whosever it is.
     pub fn protection(&self, path: &Path, own: Option<&Path>) -> Protection {
         let found = self.protected(path);
-        if found == Protection::All && own.is_some_and(|folder| path.starts_with(folder)) {
+        let is_own = || own.is_some_and(|folder| path.starts_with(folder) && self.is_installed(folder));
+        if found == Protection::All && (is_own() || !pijs_protocol::guard::is_up("gate.own")) {
             return Protection::Write;
         }
         found
+    }
+
+    /// Whether a package's folder lies in one of pi's stores.
+    pub fn is_installed(&self, folder: &Path) -> bool {
+        let mut stores = self.pi_folders.iter().flat_map(|folder| STORES.map(|store| folder.join(store)));
+        stores.any(|store| folder != store && folder.starts_with(store))
     }
 
     /// Whether what lies at `path` is data that the package at `root` keeps beside the extensions, or a folder for it that

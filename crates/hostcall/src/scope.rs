@@ -143,6 +143,16 @@ impl CompiledScope {
         })
     }
 
+    /// Whether it says which paths it is about.
+    pub(crate) fn has_paths(&self) -> bool {
+        self.paths.is_some()
+    }
+
+    /// Whether it says which commands it is about.
+    pub(crate) fn has_commands(&self) -> bool {
+        self.commands.is_some()
+    }
+
     /// Whether a pattern without wildcards names exactly this path: what a file that runs later
     /// needs.
     pub fn names_path(&self, path: &Path) -> bool {

@@ -58,6 +58,16 @@ pub struct PackageEntry {
     pub from: Provenance,
 }
 
+impl PackageEntry {
+    /// The file, if it is one that stands alone: no package says that what lies beside it belongs to it.
+    pub fn loose_file(&self) -> Option<&Path> {
+        match self.entries.as_slice() {
+            [file] => (self.id == path_id(file)).then_some(file.as_path()),
+            _ => None,
+        }
+    }
+}
+
 /// The result: what to load, and what was asked for and cannot be.
 #[derive(Debug, Default)]
 pub struct Discovery {

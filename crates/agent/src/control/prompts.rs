@@ -15,6 +15,8 @@ pub(super) struct Prompts {
     first: Option<(String, String)>,
     /// Extensions were loaded again since: what was asked before counts no more.
     loads: u64,
+    /// Whether an extension hears of it.
+    heard: bool,
 }
 
 /// Something that a person is asked, until it is dropped.
@@ -39,7 +41,16 @@ impl AgentControl {
     /// Extensions are loaded again: nobody hears the end of what they asked.
     pub(crate) fn forget_prompts(&self) {
         let mut prompts = self.prompts();
-        *prompts = Prompts { loads: prompts.loads + 1, ..Prompts::default() };
+        *prompts = Prompts { loads: prompts.loads + 1, heard: prompts.heard, ..Prompts::default() };
+    }
+
+    /// Whether an extension hears that a person is asked something, or that it is over.
+    pub fn hears_prompts(&self) -> bool {
+        self.prompts().heard
+    }
+
+    pub(crate) fn set_hears_prompts(&self, heard: bool) {
+        self.prompts().heard = heard;
     }
 
     fn prompts(&self) -> MutexGuard<'_, Prompts> {

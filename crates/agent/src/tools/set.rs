@@ -96,6 +96,22 @@ impl ToolSet {
         self.chosen = None;
     }
 
+    /// Keeps what is active now: a tool that comes to be later follows it, as in pi, wherever its extension stands. One whose
+    /// extension is being started again keeps its place.
+    pub(crate) fn settle(&mut self, extensions: &dyn Extensions) {
+        let all: Vec<String> = self.all(extensions).iter().map(|tool| tool.name().to_owned()).collect();
+        let known = self.chosen.as_ref().map(|chosen| chosen.known.as_slice()).unwrap_or_default();
+        let new: Vec<String> = all.into_iter().filter(|name| !known.contains(name)).collect();
+        if new.is_empty() && self.chosen.is_some() {
+            return;
+        }
+        let active = self.active_names(extensions);
+        let chosen = self.chosen.get_or_insert_with(|| Chosen { active: Vec::new(), known: Vec::new() });
+        let more: Vec<String> = active.into_iter().filter(|name| !chosen.active.contains(name)).collect();
+        chosen.active.extend(more);
+        chosen.known.extend(new);
+    }
+
     /// Every tool there is, active or not: built-in ones first, then those of extensions in load order. An
     /// extension's tool with a built-in name takes that one's place.
     pub fn all(&self, extensions: &dyn Extensions) -> Vec<Tool> {

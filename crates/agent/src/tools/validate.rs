@@ -57,7 +57,53 @@ pub(super) fn validator(schema: &Value) -> Result<jsonschema::Validator, jsonsch
 /// Parts of a schema whose references are spelled out, as the validator makes them: references to references double.
 const MOST_PARTS: usize = 20_000;
 
+/// References by name, whose parts are not counted through: six rounds of three double no further than 3^6 / 16 times
+/// what [`MOST_PARTS`] allows without them.
+const MOST_NAMED: usize = 16;
+
 fn is_too_large(schema: &Value) -> bool {
+    match named_references(schema) {
+        0 => spelled_out(schema) > MOST_PARTS,
+        named => named > MOST_NAMED || spelled_out(schema) > MOST_PARTS / MOST_NAMED,
+    }
+}
+
+/// How many references are no plain path from the top (`#/a/b`): by an anchor, by the name of a part, escaped. Below a
+/// part with a name of its own a path starts there, so that all of them count where there is one.
+fn named_references(schema: &Value) -> usize {
+    #[derive(Default)]
+    struct Found {
+        plain: usize,
+        named: usize,
+        has_named_parts: bool,
+    }
+    fn look(value: &Value, is_top: bool, found: &mut Found) {
+        match value {
+            Value::Object(members) => {
+                for (key, member) in members {
+                    match (key.as_str(), member.as_str()) {
+                        ("$ref", Some(place)) if is_path(place) => found.plain += 1,
+                        ("$ref" | "$dynamicRef" | "$recursiveRef", Some(_)) => found.named += 1,
+                        ("$id" | "id", Some(_)) if !is_top => found.has_named_parts = true,
+                        _ => look(member, false, found),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| look(item, false, found)),
+            _ => {}
+        }
+    }
+    let mut found = Found::default();
+    look(schema, true, &mut found);
+    found.named + if found.has_named_parts { found.plain } else { 0 }
+}
+
+fn is_path(place: &str) -> bool {
+    place == "#" || (place.starts_with("#/") && !place.contains('%'))
+}
+
+/// The parts of a schema with those of its references by path, [`MOST_PARTS`] and more where they lead too far.
+fn spelled_out(schema: &Value) -> usize {
     // What each place that is referred to has itself, and whom it refers to.
     fn parts<'a>(value: &'a Value, refers: &mut Vec<&'a str>) -> usize {
         match value {
@@ -87,7 +133,7 @@ fn is_too_large(schema: &Value) -> bool {
         known.insert(place, size);
         size
     }
-    spelled(schema, "#", &mut BTreeMap::new(), 0) > MOST_PARTS
+    spelled(schema, "#", &mut BTreeMap::new(), 0)
 }
 
 /// References that lead to one another.
@@ -326,5 +372,32 @@ mod tests {
             json!({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}, {"$ref": "#"}]}, "b": {"$ref": "#/$defs/a"}}});
         assert!(!is_too_large(&looped));
         assert!(arguments("t", &chain(24, doubles), false, &json!({})).unwrap_err().contains("too large a schema"));
+    }
+
+    #[test]
+    fn references_by_name_double_no_better() {
+        let part = |at: usize, name: &dyn Fn(usize) -> Value, refers: &dyn Fn(usize) -> String| {
+            let next = json!({"$ref": refers(at + 1)});
+            let Value::Object(mut part) = name(at) else { unreachable!("a part has members") };
+            part.insert("anyOf".into(), json!([next, next]));
+            Value::Object(part)
+        };
+        let chain = |name: &dyn Fn(usize) -> Value, refers: &dyn Fn(usize) -> String| {
+            let parts = (0..24).map(|at| (format!("a{at}"), part(at, name, refers)));
+            let ends = (String::from("a24"), name(24));
+            json!({"$ref": refers(0), "$defs": parts.chain([ends]).collect::<Map<_, _>>()})
+        };
+        let by_path = |at: usize| format!("#/$defs/a{at}");
+        let within = json!({"properties": {"p": {"$id": "urn:p", "$defs": chain(&|_| json!({}), &by_path)["$defs"], "$ref": "#/$defs/a0"}}});
+        for doubling in [
+            chain(&|at| json!({"$anchor": format!("n{at}")}), &|at| format!("#n{at}")),
+            chain(&|at| json!({"$id": format!("urn:n{at}")}), &|at| format!("urn:n{at}")),
+            chain(&|_| json!({}), &|at| format!("#/%24defs/a{at}")),
+            within,
+        ] {
+            assert!(is_too_large(&doubling), "{doubling}");
+        }
+        let recursive = json!({"type": "array", "items": {"$id": "T0", "properties": {"of": {"$ref": "T0"}}}});
+        assert!(!is_too_large(&recursive), "as typebox writes one");
     }
 }

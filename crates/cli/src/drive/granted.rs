@@ -6,7 +6,7 @@ use pijs_hostcall::vocabulary::CAPABILITIES;
 use pijs_protocol::manifest::Scope;
 use std::path::Path;
 
-/// What every extension of a scenario may do: files in the scenario's folders and its sessions, servers of this machine, its
+/// What every extension of a scenario may do: files in the scenario's folders and its sessions, servers at this machine's loopback addresses, its
 /// environment, programs, and everything that concerns the session.
 pub(super) fn grants(sessions: &Path) -> Vec<Grant> {
     let sessions = format!("{}/**", sessions.display());

@@ -80,6 +80,7 @@ use scenario::{Fill, Scenario, SessionKind, UiMode};
 use serde_json::{Value, json};
 use servers::Listening;
 use std::cell::Cell;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -413,8 +414,10 @@ impl Driver {
         granted: &[Grant],
         named: &[PathBuf],
     ) {
+        // Told when all are loaded.
+        let failures = RefCell::new(Vec::new());
         let failed = |path: &str, message: &str| {
-            self.trace.record("load_error", json!({"path": path, "error": trace::first_line(message)}));
+            failures.borrow_mut().push(json!({"path": path, "error": trace::first_line(message)}));
         };
         let reports = self.host.reports();
         for path in named {
@@ -445,6 +448,9 @@ impl Driver {
             if let ReportKind::Conflict { message } = &report.kind {
                 failed(&report.path, message);
             }
+        }
+        for failure in failures.take() {
+            self.trace.record("load_error", failure);
         }
         let flags = self.scenario.flags.iter().map(|(name, value)| (name.clone(), value.as_str().map(str::to_owned)));
         for message in give_flags(&self.host, flags) {

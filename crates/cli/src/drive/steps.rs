@@ -188,8 +188,8 @@ impl Driver {
     }
 
     async fn user_bash(&self, command: &str, step: &Map<String, Value>) -> StepResult {
-        let is_excluded = step.get("exclude") == Some(&Value::Bool(true));
-        let result = self.agent.user_bash(command, is_excluded, CancellationToken::new()).await?;
+        let exclude = step.get("exclude").and_then(Value::as_bool);
+        let result = self.agent.user_bash(command, exclude, CancellationToken::new()).await?;
         self.trace.record("step_result", json!({"result": result}));
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::scenario::{Ui, UiMode};
 use super::trace::{ItemIndex, Trace};
 use crate::normalise::without_escapes;
 use pijs_agent::StateSink;
-use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort};
+use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, dialog_timeout};
 use pijs_hostcall::{Caller, CancelToken};
 use pijs_protocol::{ExtensionId, HostcallError};
 use serde_json::{Map, Value, json};
@@ -129,13 +129,12 @@ impl RecordedUi {
             return json!({});
         }
         let answer = self.take(method, &args);
-        let timeout = params.get("timeout").and_then(Value::as_f64).filter(|ms| *ms > 0.0);
+        let timeout = dialog_timeout(params);
         let hangs = answer.as_ref().is_some_and(|answer| truthy(answer.get("hang")));
         if hangs || (answer.is_none() && timeout.is_some() && self.real_timeouts) {
             let mut inner = self.lock();
             let number = inner.next_dialog;
             inner.next_dialog += 1;
-            let timeout = timeout.map(|ms| Duration::from_secs_f64((ms / 1000.0).min(86_400.0)));
             inner.dialogs.insert(number, Dialog { item, timeout });
             return json!({"dialog": number});
         }

@@ -104,7 +104,7 @@ impl Commands {
     /// Runs a shell command of the client; what it prints goes ahead of the response.
     pub(super) async fn bash(&self, id: Option<&Value>, record: &Value) -> Answer {
         let command = record["command"].as_str().ok_or("bash: command must be a text")?;
-        let exclude = record["excludeFromContext"].as_bool().unwrap_or(false);
+        let exclude = record["excludeFromContext"].as_bool();
         let cancel = CancellationToken::new();
         self.shells.borrow_mut().push(cancel.clone());
         let result = self.session.agent.user_bash_as(id, command, exclude, cancel.clone()).await;

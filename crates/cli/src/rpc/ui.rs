@@ -1,7 +1,7 @@
 //! `ctx.ui` over the wire: `extension_ui_request` records, and the responses to dialogs.
 
 use super::wire::Wire;
-use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort};
+use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, dialog_timeout};
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
 use pijs_protocol::{HostcallError, guard};
 use serde_json::{Map, Value, json};
@@ -152,9 +152,7 @@ impl UiPort for RpcUi {
         if params.contains_key("aborted") {
             return Ok(json!({}));
         }
-        let timeout =
-            timeout.as_f64().filter(|ms| *ms > 0.0).map(|ms| Duration::from_secs_f64((ms / 1000.0).min(86_400.0)));
-        let open = self.ask(call.op, members, timeout);
+        let open = self.ask(call.op, members, dialog_timeout(params));
         let mut dialogs = self.lock();
         dialogs.next += 1;
         let number = dialogs.next;

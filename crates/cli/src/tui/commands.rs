@@ -446,7 +446,7 @@ impl Commands {
             view.shells += 1;
             events::begin_bash(view, number, command);
         });
-        let result = self.session.agent.user_bash_as(Some(&number.into()), command, is_excluded, cancel).await;
+        let result = self.session.agent.user_bash_as(Some(&number.into()), command, Some(is_excluded), cancel).await;
         self.shells.borrow_mut().remove(&number);
         self.screen.change(|view| {
             view.shells = view.shells.saturating_sub(1);

@@ -7,7 +7,7 @@ use super::screen::Screen;
 use super::transcript::Style;
 use super::typing::is_on;
 use super::view::{Content, Drawn, View, Work, Working};
-use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort};
+use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, dialog_timeout};
 use pijs_host::ReadableState;
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
@@ -94,8 +94,7 @@ impl TuiPort {
         if params.contains_key("aborted") {
             return json!({});
         }
-        let timeout = params.get("timeout").and_then(Value::as_f64).filter(|ms| *ms > 0.0);
-        let timeout = timeout.map(|ms| Duration::from_secs_f64((ms / 1000.0).min(86_400.0)));
+        let timeout = dialog_timeout(params);
         let (done, answer) = oneshot::channel();
         let mut waiting = self.waiting();
         waiting.next += 1;

@@ -432,6 +432,16 @@ mod tests {
             "ANSIBLE_CALLBACK_PLUGINS",
             "CMAKE_CXX_COMPILER_LAUNCHER",
             "KUBECTL_EXTERNAL_DIFF",
+            "SYSTEM_WGETRC",
+            "GOCACHEPROG",
+            "JJ_CONFIG",
+            "RUSTUP_DIST_SERVER",
+            "SASL_PATH",
+            "GDK_PIXBUF_MODULE_FILE",
+            "MAGICK_CONFIGURE_PATH",
+            "LIBMYSQL_PLUGIN_DIR",
+            "LESSGLOBALTAGS",
+            "TEXMFCNF",
         ] {
             assert!(steers_programs(name), "{name}");
         }

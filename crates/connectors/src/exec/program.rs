@@ -1,8 +1,8 @@
 //! Which file a command stands for.
 //!
 //! Found before anything is started, and pinned by device and inode: what runs is what was decided about. A
-//! program in a folder that extensions can write to (the project, the package, temporary files, pi's own) counts only
-//! when a grant names it in full, since an extension could have written it itself (rule R50).
+//! program in a folder that extensions can write to (the project, the package, temporary files, pi's own, what a grant
+//! opens) counts only when a grant names it in full, since an extension could have written it itself (rule R50).
 
 use super::ExecOptions;
 use pijs_hostcall::places::normal;
@@ -36,14 +36,7 @@ pub(super) fn find(
 ) -> Result<Option<Program>, HostcallError> {
     if command.contains('/') {
         let Some(program) = look_at(&normal(cwd, Path::new(command))) else { return Ok(None) };
-        return if may_run(&program, permit) {
-            Ok(Some(program))
-        } else {
-            Err(Reason::Scope.refusal("exec", "exec", &program.file.to_string_lossy()).with(
-                "hint",
-                format!("an extension could have written this program: grant exec for {}", program.file.display()),
-            ))
-        };
+        return if may_run(&program, permit) { Ok(Some(program)) } else { Err(unnamed(&program)) };
     }
     let search = options.env.get("PATH").map_or(USUAL_PATH, String::as_str);
     let found = search
@@ -52,7 +45,25 @@ pub(super) fn find(
         .filter(|folder| folder.is_absolute())
         .filter_map(|folder| look_at(&folder.join(command)))
         .find(|program| may_run(program, permit));
-    Ok(found)
+    match found {
+        Some(program) if is_written(&program, permit) => Err(unnamed(&program)),
+        found => Ok(found),
+    }
+}
+
+fn unnamed(program: &Program) -> HostcallError {
+    Reason::Scope.refusal("exec", "exec", &program.file.to_string_lossy()).with(
+        "hint",
+        format!("an extension could have written this program: grant exec for {}", program.file.display()),
+    )
+}
+
+/// Whether a name leads to a file that the extension may write by a grant, elsewhere than where all may.
+fn is_written(program: &Program, permit: &Permit) -> bool {
+    let named = permit.names_program(&program.file) || permit.names_program(&program.found);
+    guard::is_up("exec.program")
+        && !named
+        && (permit.may_have_written(&program.file) || permit.may_have_written(&program.found))
 }
 
 /// Where a command leads for an extension that no grant names a program for: what [`find`] answers then.

@@ -253,8 +253,7 @@ mod tests {
     #[test]
     fn what_a_watch_held_is_given_back_when_it_ends() {
         let system = Arc::new(MemoryFileSystem::new());
-        let inner =
-            Arc::new(Inner { system, roots: Mutex::default(), handles: Mutex::default(), watches: Mutex::default() });
+        let inner = Arc::clone(&crate::fs::FsConnector::new(system).inner);
         let extension = ExtensionId::new("x");
         let held = || inner.handles.lock().unwrap().get(&extension).map(Handles::held);
         let (mut one, mut other) = (Share::new(&inner, &extension), Share::new(&inner, &extension));

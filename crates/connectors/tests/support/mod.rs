@@ -204,10 +204,27 @@ impl World {
 
     /// Starts an asynchronous call on the runtime around.
     pub(crate) fn start(&self, capability: &str, method: &str, params: Value, bytes: Vec<Vec<u8>>) -> Call {
+        self.start_by(&self.caller, capability, method, params, bytes)
+    }
+
+    /// The same as another extension.
+    pub(crate) fn start_as(
+        &self,
+        extension: &str,
+        capability: &str,
+        method: &str,
+        params: Value,
+        bytes: Vec<Vec<u8>>,
+    ) -> Call {
+        let caller = Caller::new(Arc::new(Profile::new(extension)));
+        self.start_by(&caller, capability, method, params, bytes)
+    }
+
+    fn start_by(&self, caller: &Caller, capability: &str, method: &str, params: Value, bytes: Vec<Vec<u8>>) -> Call {
         let (send, results) = mpsc::unbounded_channel();
         let send = Mutex::new(send);
         let call = self.call(capability, method, params, bytes);
-        let work = self.dispatcher.call(&self.caller, call, move |result| {
+        let work = self.dispatcher.call(caller, call, move |result| {
             let _ = send.lock().unwrap().send(result);
         });
         Call { results, task: tokio::spawn(work) }

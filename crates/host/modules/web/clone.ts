@@ -13,11 +13,13 @@ const ERROR_TYPES: Record<string, ErrorConstructor> = {
   Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError,
 } as any;
 
-/** Why a value cannot be copied. With `plain`, nothing for an object of a kind that can. */
-export function refusal(value: unknown): string;
-export function refusal(value: unknown, plain: true): string | undefined;
-export function refusal(value: any, plain?: true): string | undefined {
-  if (plain && proxyParts(value) === undefined && !UNCLONABLE.some((Kind) => value instanceof Kind) && Object.prototype.toString.call(value) !== "[object Arguments]") return undefined;
+/** Whether an object that is of no kind with a copy of its own is its members and no more. */
+export function hasMembersOnly(value: object): boolean {
+  return proxyParts(value) === undefined && !UNCLONABLE.some((Kind) => value instanceof Kind) && Object.prototype.toString.call(value) !== "[object Arguments]";
+}
+
+/** What is said of a value that cannot be copied. */
+export function refusal(value: any): string {
   const shown = typeof value === "symbol" ? String(value) : typeof value === "function" ? Function.prototype.toString.call(value) : `#<${value?.constructor?.name ?? "Object"}>`;
   return `${shown} could not be cloned.`;
 }
@@ -87,7 +89,7 @@ function shellOf(value: any, seen: Map<object, object>): object {
   if (value instanceof Number || value instanceof String || value instanceof Boolean || value instanceof BigInt) {
     return Object(value.valueOf());
   }
-  if (refusal(value, true) !== undefined) refuse(value);
+  if (!hasMembersOnly(value)) refuse(value);
   return {};
 }
 

@@ -143,6 +143,9 @@ impl Host {
                     );
                     self.report(slot, Some(entry), ReportKind::Warning { message });
                 }
+                if let Registration::Handler(spec) = registration {
+                    self.post(slot, Message::HandlerMuted { handler: spec.handle });
+                }
                 continue;
             }
             if !slot.cell.borrow().registry.has_room_for(&registration) {

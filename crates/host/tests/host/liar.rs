@@ -212,3 +212,20 @@ fn a_name_that_is_taken_later_is_not_taken_over() {
         answers_still(&lab).await;
     });
 }
+
+#[test]
+fn a_flag_is_no_place_to_keep_things() {
+    let lab = lab_of_liars(&["exec"]);
+    lab.run(async {
+        both(&lab).await;
+        let flag = |name: &str, bytes: usize| {
+            json!({ "kind": "flag", "name": name, "type": "string", "default": "x".repeat(bytes) })
+        };
+        let flags = [flag("short", 60_000), flag("long", 70_000)];
+        says(&lab, vec![message("register", json!({ "entry": 0, "registrations": flags }))]).await;
+        assert!(lab.complaints().join("\n").contains("its default has more than 65536 bytes"), "{:?}", lab.complaints());
+        let flags = lab.host.state().get("flags").expect("one is known");
+        assert!(flags.get("short").is_some() && flags.get("long").is_none());
+        answers_still(&lab).await;
+    });
+}

@@ -114,6 +114,17 @@ fn a_throw_and_nonsense_continue_and_three_strikes_mute() {
 }
 
 #[test]
+fn a_handler_too_many_hears_nothing() {
+    let lab = Lab::new();
+    lab.run(async {
+        lab.load(&["verdict-crowd"]).await;
+        lab.host.stream(&text("1"));
+        assert_eq!(lab.logs(), [10, 20, 30, 40, 50, 60].map(|number| format!("{number} heard 1")));
+        assert!(lab.complaints()[0].contains("64 handlers of \"stream_text\""), "{:?}", lab.complaints());
+    });
+}
+
+#[test]
 fn a_handler_that_never_returns_is_stopped_and_the_session_goes_on() {
     let limits = Limits { stream_fuel: 200, ..Limits::default() };
     let lab = Lab::with(HostOptions { limits, ..HostOptions::default() }, &["verdict"]);

@@ -119,6 +119,7 @@ impl Case<'_> {
             return Err(Refusal { reason: Reason::Policy, rule: Rule::DenyList });
         }
         let own = self.profile.own_folder(path);
+        let own = own.as_deref();
         let mut protection = self.inner.places.protection(path, own);
         if protection == Protection::All && path.starts_with(self.inner.places.sessions()) {
             protection = self.session_protection(access, path);

@@ -132,6 +132,17 @@ impl Permit {
             || self.once.as_deref().is_some_and(named)
     }
 
+    /// Whether the extension may run a program for its name alone, and write the file that the name leads to: then the name
+    /// says nothing about what runs. Who may run or write anything needs no such detour.
+    pub fn may_have_written(&self, program: &Path) -> bool {
+        let grants = |capability: &'static str| {
+            self.authority.grants.iter().filter(move |grant| grant.capability.as_str() == capability)
+        };
+        self.gate.inner.policy.mode != Mode::Permissive
+            && grants("exec").all(|grant| grant.scope.has_commands())
+            && grants("write").any(|grant| grant.scope.has_paths() && grant.scope.path(program))
+    }
+
     /// Whether an environment variable may be read.
     pub fn env(&self, name: &str) -> Result<(), Reason> {
         if PLAIN_ENV.contains(&name) {

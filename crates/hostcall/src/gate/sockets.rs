@@ -12,7 +12,7 @@ use std::path::Path;
 impl Case<'_> {
     /// Whether a grant for the folder is enough for speaking to a socket.
     pub(super) fn speaks_freely(&self, path: &Path) -> bool {
-        self.inner.places.reads_freely(path, self.profile.package_root.as_deref())
+        self.inner.places.reads_freely(path, self.profile.own_folder(path).as_deref())
             || self.inner.servers.is_own(&self.profile.extension, Place::Socket(path.to_owned()))
     }
 }

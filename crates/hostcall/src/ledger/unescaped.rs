@@ -12,7 +12,9 @@ const LEVELS: usize = 2;
 /// The places of `text` that spell one of `words` with escapes, in order; none overlaps another.
 pub(super) fn places(text: &str, words: &AhoCorasick) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    let plain = Unescaped { bytes: text.as_bytes().to_vec(), ends: (1..=text.len()).collect() };
+    // No text here is that long; one that is would have nothing shown of it.
+    let Ok(end) = u32::try_from(text.len()) else { return vec![0..text.len()] };
+    let plain = Unescaped { bytes: text.as_bytes().to_vec(), ends: (1..=end).collect() };
     plain.search(words, LEVELS, &mut found);
     found.sort_by_key(|place| (place.start, place.end));
     let mut apart: Vec<Range<usize>> = Vec::new();
@@ -33,11 +35,29 @@ pub(super) fn is_escaped(text: &str) -> bool {
 struct Unescaped {
     bytes: Vec<u8>,
     /// Where the spelling of each byte ends in the text; it begins where the one before ends.
-    ends: Vec<usize>,
+    ends: Vec<u32>,
 }
 
 /// Reads an escape at the start of bytes: what it stands for, and how many bytes it takes.
-type Read = fn(&[u8]) -> Option<(Vec<u8>, usize)>;
+type Read = fn(&[u8]) -> Option<(Meant, usize)>;
+
+/// What an escape stands for: one byte, or a character in UTF-8.
+struct Meant {
+    bytes: [u8; 4],
+    length: usize,
+}
+
+impl Meant {
+    fn byte(byte: u8) -> Self {
+        Self { bytes: [byte, 0, 0, 0], length: 1 }
+    }
+
+    fn character(code: u32) -> Option<Self> {
+        let mut bytes = [0; 4];
+        let length = char::from_u32(code)?.encode_utf8(&mut bytes).len();
+        Some(Self { bytes, length })
+    }
+}
 
 impl Unescaped {
     fn search(&self, words: &AhoCorasick, levels: usize, found: &mut Vec<Range<usize>>) {
@@ -52,8 +72,8 @@ impl Unescaped {
     }
 
     fn place(&self, start: usize, end: usize) -> Range<usize> {
-        let start = if start == 0 { 0 } else { self.ends[start - 1] };
-        start..self.ends[end - 1]
+        let start = if start == 0 { 0 } else { self.ends[start - 1] as usize };
+        start..self.ends[end - 1] as usize
     }
 
     fn undone(&self, mark: u8, read: Read) -> Self {
@@ -61,25 +81,24 @@ impl Unescaped {
         let mut at = 0;
         while at < self.bytes.len() {
             let escape = if self.bytes[at] == mark { read(&self.bytes[at..]) } else { None };
-            let (meant, length) = escape.unwrap_or_else(|| (vec![self.bytes[at]], 1));
+            let (meant, length) = escape.unwrap_or_else(|| (Meant::byte(self.bytes[at]), 1));
             at += length;
             // All bytes of one character end where its escape does, so that no half of it is left.
-            ends.resize(ends.len() + meant.len(), self.ends[at - 1]);
-            bytes.extend(meant);
+            ends.resize(ends.len() + meant.length, self.ends[at - 1]);
+            bytes.extend_from_slice(&meant.bytes[..meant.length]);
         }
         Self { bytes, ends }
     }
 }
 
 /// `%2F`.
-fn percent(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+fn percent(bytes: &[u8]) -> Option<(Meant, usize)> {
     let value = u8::try_from(number(bytes.get(1..3)?)?).ok()?;
-    Some((vec![value], 3))
+    Some((Meant::byte(value), 3))
 }
 
 /// `\n`, `\"`, `\u00f6`, `\ud83d\ude00`, `\x41`, `\u{f6}`: JSON, JavaScript, Rust.
-fn backslash(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
-    let utf8 = |code| char::from_u32(code).map(|character| character.to_string().into_bytes());
+fn backslash(bytes: &[u8]) -> Option<(Meant, usize)> {
     let unit =
         |at: usize| (bytes.get(at..at + 2)? == b"\\u").then(|| bytes.get(at + 2..at + 6)).flatten().and_then(number);
     let plain = match *bytes.get(1)? {
@@ -89,23 +108,23 @@ fn backslash(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
         b'b' => 8,
         b'f' => 12,
         b'0' => 0,
-        b'x' => return Some((utf8(number(bytes.get(2..4)?)?)?, 4)),
+        b'x' => return Some((Meant::character(number(bytes.get(2..4)?)?)?, 4)),
         b'u' if bytes.get(2) == Some(&b'{') => {
             let length = bytes[3..].iter().take(7).position(|byte| *byte == b'}')?;
-            return Some((utf8(number(&bytes[3..3 + length])?)?, length + 4));
+            return Some((Meant::character(number(&bytes[3..3 + length])?)?, length + 4));
         }
         b'u' => {
             return match (unit(0)?, unit(6)) {
                 (high @ 0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) => {
-                    Some((utf8(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00))?, 12))
+                    Some((Meant::character(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00))?, 12))
                 }
-                (code, _) => Some((utf8(code)?, 6)),
+                (code, _) => Some((Meant::character(code)?, 6)),
             };
         }
         other @ (b'"' | b'\'' | b'\\' | b'/' | b'`') => other,
         _ => return None,
     };
-    Some((vec![plain], 2))
+    Some((Meant::byte(plain), 2))
 }
 
 fn number(digits: &[u8]) -> Option<u32> {

@@ -11,6 +11,9 @@ pub(super) const AGENT_FOLDER: &[(&str, Protection)] = &[("logs", Protection::Al
 /// Where pi looks for extensions in a `.pi` folder, or in that of its agent.
 pub(super) const EXTENSIONS: [&str; 2] = ["extensions", "agent/extensions"];
 
+/// Where pi keeps packages in a `.pi` folder, or in that of its agent.
+pub(super) const STORES: [&str; 4] = ["npm", "git", "agent/npm", "agent/git"];
+
 /// Inside a `.pi` folder. A name covers everything below it.
 pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("auth.json", Protection::All),

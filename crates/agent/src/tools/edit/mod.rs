@@ -87,7 +87,9 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     let written = context.system.write(&path, format!("{mark}{written}").into_bytes()).await;
     written.map_err(|error| refused(&error, "open", Some(&path)))?;
     let message = format!("Successfully replaced {} block(s) in {}.", input.edits.len(), input.path);
-    Ok(ToolOutput::text(message).with_details(diff::details(&input.path, &before, &after)))
+    // Tens of thousands of changed lines take seconds.
+    let details = tokio::task::spawn_blocking(move || diff::details(&input.path, &before, &after)).await;
+    Ok(ToolOutput::text(message).with_details(details.map_err(|error| error.to_string())?))
 }
 
 fn line_feeds(text: &str) -> String {

@@ -4,7 +4,7 @@ import { Buffer } from "node:buffer";
 import { inspect } from "node:util";
 import { invalidArgType } from "pi:node/errors";
 import { ERRORS, ErrorTag, FLAGS, HOST_BUFFER, HOST_VIEWS, Tag, VERSION, VIEWS } from "pi:node/v8/wire";
-import { refusal } from "pi:web/clone";
+import { hasMembersOnly, refusal } from "pi:web/clone";
 
 const INDEX = /^(?:0|[1-9]\d{0,9})$/;
 
@@ -203,7 +203,7 @@ export class Serializer {
       this.#put(Tag.bigintObject);
       return this.#bigint(value.valueOf() as bigint);
     }
-    if (refusal(value, true) !== undefined) this.#refuse(value);
+    if (!hasMembersOnly(value)) this.#refuse(value);
     this.#put(Tag.object);
     const written = this.#members(value, Object.keys(value));
     this.#put(Tag.objectEnd);
