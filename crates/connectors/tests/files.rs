@@ -37,37 +37,6 @@ mod unix {
         assert_eq!(std::fs::read_to_string(&other).unwrap(), "new");
     }
 
-    /// Threads for work that blocks are few, and the host and the other extensions need some.
-    #[tokio::test]
-    async fn one_extension_has_so_many_threads() {
-        let world = World::new(&[writer()]);
-        // As good as endless: nothing is stored, and a terabyte is read.
-        std::fs::File::create(world.app().join("huge")).unwrap().set_len(1 << 40).unwrap();
-        let copies = (0..100).map(|copy| {
-            let params =
-                op("copyFile", json!({"from": "huge", "to": format!("copy{copy}"), "token": format!("t{copy}")}));
-            world.start("write", "fs", params, Vec::new())
-        });
-        let copies: Vec<_> = copies.collect();
-        let begun = || {
-            let names = std::fs::read_dir(world.app()).unwrap().map(|entry| entry.unwrap().file_name());
-            names.filter(|name| name.to_string_lossy().starts_with("copy")).count()
-        };
-        while begun() < 16 {
-            tokio::task::yield_now().await;
-        }
-        for _ in 0..1000 {
-            tokio::task::yield_now().await;
-        }
-        // The last first: none of those that wait gets the place of one that ends.
-        (0..copies.len()).rev().for_each(|copy| world.cancel(&format!("t{copy}")));
-        for copy in copies {
-            assert_eq!(why(&copy.all().await.pop().unwrap()), "timeout:cancelled");
-        }
-        assert_eq!(begun(), 16);
-        ok(world.start("read", "fs", op("stat", json!({"path": "huge"})), Vec::new()).next().await);
-    }
-
     #[test]
     fn a_link_inside_stays_a_link_and_its_file_is_written() {
         let world = World::new(&[writer()]);

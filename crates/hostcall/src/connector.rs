@@ -239,11 +239,6 @@ impl Profile {
         };
         files.iter().find(|file| path == *file).cloned().or_else(bears_its_name).or_else(of_dependency)
     }
-
-    /// What `<package>` means in a grant: the package's folder. A loose file has none.
-    pub(crate) fn granted_root(&self) -> Option<&Path> {
-        self.package_root.as_deref().filter(|_| self.files.is_none())
-    }
 }
 
 /// The package that an input of an artifact is from, if it is not the artifact's own.

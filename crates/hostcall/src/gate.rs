@@ -216,7 +216,7 @@ impl Gate {
 
     /// Sets what an extension holds, before its first call. Replaces what it held.
     pub fn set_grants(&self, profile: &Profile, grants: &[Grant], evidence: Evidence) -> Result<(), ScopeError> {
-        let compile = |grant: &Grant| self.compile(grant, profile.granted_root());
+        let compile = |grant: &Grant| self.compile(grant, profile.package_root.as_deref());
         let defaults = self.inner.policy.default_caps.iter().map(|capability| {
             let files = matches!(capability.as_str(), "read" | "write");
             let scope = files.then(usual_paths);
