@@ -13,7 +13,10 @@ const LEVELS: usize = 2;
 pub(super) fn places(text: &str, words: &AhoCorasick) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     // No text here is that long; one that is would have nothing shown of it.
-    let Ok(end) = u32::try_from(text.len()) else { return vec![0..text.len()] };
+    let Ok(end) = u32::try_from(text.len()) else {
+        found.push(0..text.len());
+        return found;
+    };
     let plain = Unescaped { bytes: text.as_bytes().to_vec(), ends: (1..=end).collect() };
     plain.search(words, LEVELS, &mut found);
     found.sort_by_key(|place| (place.start, place.end));
