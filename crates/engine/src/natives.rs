@@ -226,7 +226,6 @@ fn fill_random<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(target)
 }
 
-/// `promiseState(p)`: `{state, value}`; anything that is no promise counts as fulfilled with itself.
 /// `proxyParts(value)`: `[target, handler]` of a proxy, `[null, null]` of one that was revoked, `undefined` of anything
 /// else. No trap runs.
 fn proxy_parts<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
@@ -251,6 +250,7 @@ fn proxy_parts<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(parts.into_value())
 }
 
+/// `promiseState(p)`: `{state, value}`; anything that is no promise counts as fulfilled with itself.
 fn promise_state<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let answer = Object::new(ctx.clone())?;

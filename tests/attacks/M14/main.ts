@@ -8,6 +8,7 @@ const answers: any[] = [
 export default (pi: any) => {
   const answer = answers[Number(readFileSync("at", "utf8"))];
   pi.on("stream_text", () => answer);
-  pi.on("tool_call", () => ({ block: "yes", input: 5, reason: { evil: true } }));
+  // Any `block` that is true in JavaScript's sense is a *yes*, as in pi; none of this is one.
+  pi.on("tool_call", () => ({ block: "", input: 5, reason: { evil: true } }));
   pi.on("session_shutdown", () => report("done", true));
 };
