@@ -106,10 +106,8 @@ impl CheckOutput {
 /// output's diagnostics.
 pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, BuildFailure> {
     let package = resolve(input)?;
-    let request = record::request(&package, options);
-    let tree = open(&package, options.limits)?;
     if let Some(cache) = &options.cache
-        && let Some(hit) = record::lookup(cache, &request, &package, &tree, options)
+        && let Some(hit) = record::lookup(cache, &package, &open(&package, options.limits)?, options)
     {
         return Ok(hit);
     }
@@ -120,7 +118,7 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
     let Compiled { artifact, bytes, record, mut diagnostics } = compiled;
     if let Some(cache) = &options.cache {
         let tree = open(&package, options.limits)?;
-        if let Err(error) = record.store(cache, &request, &package, &tree, options, &bytes) {
+        if let Err(error) = record.store(cache, &package, &tree, options, &bytes) {
             let message = format!("the artifact cache {} cannot be written: {error}", cache.dir().display());
             diagnostics.push(Diagnostic::new(Code::Cache, message).help("every start compiles again until it can"));
         }
@@ -154,7 +152,7 @@ fn compile_package(package: &Package, options: &BuildOptions) -> Result<Compiled
         emit(linked, &modules)
     })??;
     let bytes = encode(&artifact);
-    Ok(Compiled { artifact, bytes, record: Record::new(&modules), diagnostics: modules.diagnostics() })
+    Ok(Compiled { artifact, bytes, record: Record::new(package, modules.tree()), diagnostics: modules.diagnostics() })
 }
 
 /// Looks at a package without building it: verdict, capabilities, places.

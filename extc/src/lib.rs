@@ -7,7 +7,8 @@
 //! | module | does |
 //! |---|---|
 //! | `resolve` | finds the package and its extension entries |
-//! | `tree` | reads the files of one package, and no others |
+//! | `tree` | reads the files of one package, and no others; names them |
+//! | `looked` | what the resolver sees of the file system, remembered |
 //! | `parse` | text to syntax tree (swc) |
 //! | `scan` | imports, capabilities, findings, places to edit |
 //! | `rewrite` | module locations and created requires, in the author's text |
@@ -39,6 +40,7 @@ mod imports;
 mod interface;
 mod limits;
 mod link;
+mod looked;
 mod maps;
 mod parse;
 mod record;

@@ -1,105 +1,156 @@
-//! How a cache hit is found without linking: a note of which files went in.
+//! How a cache hit is found without linking: a note of all that decided what an artifact is.
 //!
-//! Under the key of a request (folder, entries, settings) the cache keeps the paths of its inputs and
-//! the folders they were found in. A lookup hashes those files and lists those folders; what comes
-//! out is the key of the artifact and the id its MAC is bound to. So a note is only a hint: a forged
-//! one leads to a key under which no authentic artifact lies.
+//! Under the key of a request (folders, entries, settings) the cache keeps which files went in, which manifests the
+//! resolver asked for, and what else it looked at, each with what was there: a digest, nothing, a link and its target.
+//! A lookup asks all of it again. If every answer is the same, then so is what every import means, and the artifact is
+//! the one a build would make now.
+//!
+//! The whole note and the request are the key of the artifact, and the id that its MAC is bound to. So a note is only a
+//! hint: a forged one leads to a key under which no authentic artifact lies. And no package leads to what was made of
+//! another, since the request says where it lies.
 
 use crate::build::{BuildOptions, BuildOutput};
-use crate::cache::{Cache, Key};
+use crate::cache::{Cache, Key, KeyBuilder};
 use crate::diagnostics::Diagnostic;
-use crate::link::Modules;
+use crate::limits::Limits;
+use crate::looked::Found;
 use crate::resolve::Package;
 use crate::tree::SourceTree;
+use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Most entries of a folder that are listed; larger ones count as changed.
-const MAX_LISTED: usize = 10_000;
+/// Most answers that are kept: ten for each file that a build may read. More are asked for by code that is written for it.
+const MOST_ANSWERS: usize = 200_000;
 
-/// Where the inputs of an artifact were.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// What an artifact was made of, and what showed that it is that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    files: BTreeSet<PathBuf>,
-    /// A file that appears beside an input may be what an import means from then on.
-    folders: BTreeSet<PathBuf>,
+    /// What was compiled as the package: a build in another process finds it by itself.
+    manifest: Digest,
+    entries: Vec<PathBuf>,
+    /// What went in.
+    files: BTreeMap<PathBuf, Digest>,
+    /// Manifests that were asked for besides; `None` where there was none.
+    manifests: BTreeMap<PathBuf, Option<Digest>>,
+    /// What lay at other paths, and at these: by folder and name, since most are names that were tried in one folder.
+    looked: BTreeMap<PathBuf, BTreeMap<String, Found>>,
+}
+
+/// In hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Digest(String);
+
+impl Digest {
+    fn of(bytes: [u8; 32]) -> Self {
+        Self(hex::encode(bytes))
+    }
 }
 
 impl Record {
-    pub(crate) fn new(modules: &Modules) -> Self {
-        let tree = modules.tree();
-        let files: BTreeSet<PathBuf> = tree.inputs().into_values().map(|file| file.path).collect();
-        let mut folders: BTreeSet<PathBuf> = files
-            .iter()
-            .filter(|path| tree.locate(path).is_some_and(|located| !located.dependency))
-            .filter_map(|path| path.parent().map(Path::to_owned))
-            .collect();
-        // Installing a package there changes what a bare import means.
-        folders.insert(tree.package().join("node_modules"));
-        Self { files, folders }
+    /// Takes down what a build has read and looked at.
+    pub(crate) fn new(package: &Package, tree: &SourceTree) -> Self {
+        let files: BTreeMap<_, _> =
+            tree.inputs().into_values().map(|file| (file.path, Digest::of(file.sha256))).collect();
+        let mut manifests: BTreeMap<_, _> =
+            tree.manifests().into_iter().map(|(path, digest)| (path, digest.map(Digest::of))).collect();
+        // Asked for and then compiled, as most are: it is read once.
+        manifests.retain(|path, digest| digest.is_none() || files.get(path) != digest.as_ref());
+        let mut looked: BTreeMap<PathBuf, BTreeMap<String, Found>> = BTreeMap::new();
+        for (path, found) in tree.looked() {
+            let (folder, name) = match (path.parent(), path.components().next_back()) {
+                (Some(folder), Some(name)) => (folder, name.as_os_str().to_str()),
+                // The root of a drive.
+                _ => (path.as_path(), Some("")),
+            };
+            let name = name.expect("what is looked at has a name in text");
+            looked.entry(folder.to_owned()).or_default().insert(name.to_owned(), found);
+        }
+        Self { manifest: manifest_of(package), entries: package.entries.clone(), files, manifests, looked }
     }
 
     /// Stores an artifact and the note that leads to it.
+    ///
+    /// # Errors
+    ///
+    /// Also when the package is not what was compiled any more: nothing could tell later which of the two it was.
     pub(crate) fn store(
         &self,
         cache: &Cache,
-        request: &Key,
         package: &Package,
         tree: &SourceTree,
         options: &BuildOptions,
         bytes: &[u8],
     ) -> io::Result<()> {
-        let Some(key) = self.key(package, tree, options) else {
+        let answers = self.files.len() + self.manifests.len() + self.looked.values().map(BTreeMap::len).sum::<usize>();
+        if answers > MOST_ANSWERS {
+            return Err(io::Error::other(format!("its imports were looked for in {answers} places")));
+        }
+        if !self.holds(package, tree) {
             return Err(io::Error::other("the package changed while it was compiled"));
-        };
+        }
+        let key = self.key(package, tree, options);
         cache.store(&key, &id(&key), bytes)?;
-        cache.store_note(request, self)
+        cache.store_note(&request(package, tree, options), self)
     }
 
-    /// The key of these inputs as they are now; `None` if one of them is gone.
-    fn key(&self, package: &Package, tree: &SourceTree, options: &BuildOptions) -> Option<Key> {
+    /// Whether everything is as it was. What is looked at costs least and comes first.
+    fn holds(&self, package: &Package, tree: &SourceTree) -> bool {
+        let digest = |path: &Path| tree.digest(path).map(Digest::of);
+        let resolves_alike = || {
+            let mut looked = self.looked.iter().flat_map(|(folder, names)| names.iter().map(move |it| (folder, it)));
+            looked.all(|(folder, (name, found))| Found::at(&folder.join(name)) == *found)
+                && self.manifests.iter().all(|(path, known)| digest(path) == *known)
+        };
+        self.entries == package.entries
+            && self.manifest == manifest_of(package)
+            && (!guard::is_up("build.looked") || resolves_alike())
+            && self.files.iter().all(|(path, known)| digest(path).as_ref() == Some(known))
+    }
+
+    /// The key of what is made of this.
+    fn key(&self, package: &Package, tree: &SourceTree, options: &BuildOptions) -> Key {
         let mut key = Key::builder("extension inputs");
-        settings(&mut key, package, options);
-        for path in &self.files {
-            tree.read(path).ok()?;
+        settings(&mut key, package, tree, options);
+        // Each list says how long it is, so that nothing moves from one to the next.
+        let count = |key: &mut KeyBuilder, length: usize| {
+            key.field(&(length as u64).to_le_bytes());
+        };
+        count(&mut key, self.files.len());
+        for (path, digest) in &self.files {
+            key.field(bytes_of(path)).field(digest.0.as_bytes());
         }
-        for (name, file) in tree.inputs() {
-            key.field(name.as_bytes());
-            key.field(&file.sha256);
-            // The code of a dependency that asks where it lies says it.
-            key.field(tree.place(&file.path).unwrap_or_default().as_bytes());
+        count(&mut key, self.manifests.len());
+        for (path, digest) in &self.manifests {
+            key.field(bytes_of(path)).field(digest.as_ref().map_or("", |digest| digest.0.as_str()).as_bytes());
         }
-        for folder in &self.folders {
-            key.field(tree.locate(folder)?.name.as_bytes());
-            for name in list(folder)? {
-                key.field(name.as_bytes());
+        count(&mut key, self.looked.len());
+        for (folder, names) in &self.looked {
+            key.field(bytes_of(folder));
+            count(&mut key, names.len());
+            for (name, found) in names {
+                key.field(name.as_bytes()).field(&found.to_field());
             }
-            key.field(b"");
         }
-        Some(key.finish())
+        key.finish()
     }
-}
-
-/// The key of a request: everything that is known before a file is read.
-pub(crate) fn request(package: &Package, options: &BuildOptions) -> Key {
-    let mut key = Key::builder("extension request");
-    key.field(package.root.to_string_lossy().as_bytes());
-    settings(&mut key, package, options);
-    key.finish()
 }
 
 /// An authentic artifact of the same inputs, if the cache has one.
 pub(crate) fn lookup(
     cache: &Cache,
-    request: &Key,
     package: &Package,
     tree: &SourceTree,
     options: &BuildOptions,
 ) -> Option<BuildOutput> {
-    let record: Record = cache.load_note(request)?;
-    let key = record.key(package, tree, options)?;
+    let record: Record = cache.load_note(&request(package, tree, options))?;
+    if !record.holds(package, tree) {
+        return None;
+    }
+    let key = record.key(package, tree, options);
     let hit = cache.load(&key, &id(&key))?;
     let findings = &hit.artifact.artifact().metadata.findings;
     let diagnostics = findings.iter().filter_map(Diagnostic::from_finding).collect();
@@ -112,16 +163,37 @@ pub(crate) fn lookup(
     })
 }
 
-fn settings(key: &mut crate::cache::KeyBuilder, package: &Package, options: &BuildOptions) {
+/// The key of a request: everything that is known before a file is read.
+fn request(package: &Package, tree: &SourceTree, options: &BuildOptions) -> Key {
+    let mut key = Key::builder("extension request");
+    settings(&mut key, package, tree, options);
+    key.finish()
+}
+
+fn settings(key: &mut KeyBuilder, package: &Package, tree: &SourceTree, options: &BuildOptions) {
+    for root in tree.roots() {
+        key.field(b"root").field(bytes_of(root));
+    }
     key.field(&package.manifest);
     key.field(package.name.as_bytes());
     key.field(package.version.as_bytes());
     key.field(options.host.fingerprint());
     key.field(&[u8::from(options.minify)]);
-    for entry in &package.entries {
-        let relative = entry.strip_prefix(&package.root).unwrap_or(entry);
-        key.field(relative.to_string_lossy().as_bytes());
+    let Limits { file_bytes, total_bytes, files, nesting, operators } = options.limits;
+    for limit in [file_bytes, total_bytes, files, nesting, operators] {
+        key.field(&(limit as u64).to_le_bytes());
     }
+    for entry in &package.entries {
+        key.field(b"entry").field(bytes_of(entry));
+    }
+}
+
+fn manifest_of(package: &Package) -> Digest {
+    Digest::of(Sha256::digest(&package.manifest).into())
+}
+
+fn bytes_of(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
 }
 
 /// What the MAC of an artifact is bound to.
@@ -129,19 +201,52 @@ fn id(key: &Key) -> String {
     format!("extension:{key}")
 }
 
-/// Names in a folder, in order; none for a folder that is not there.
-fn list(folder: &Path) -> Option<BTreeSet<String>> {
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(BTreeSet::new()),
-        Err(_) => return None,
-    };
-    let mut names = BTreeSet::new();
-    for entry in entries {
-        names.insert(entry.ok()?.file_name().to_string_lossy().into_owned());
-        if names.len() > MAX_LISTED {
-            return None;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::{Input, resolve};
+    use pijs_artifact::InstallKey;
+    use std::fs;
+
+    #[test]
+    fn what_changed_while_it_was_compiled_is_not_kept_nor_is_too_much() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().canonicalize().expect("there").join(name);
+        let put = |name: &str, text: &str| fs::write(at(name), text).expect("written");
+        put("index.ts", "export default () => {};\n");
+        put("package.json", "{}");
+        let options = BuildOptions::default();
+        let cache = Cache::open(at("cache"), InstallKey::from_bytes([7; 32]));
+        let read = || {
+            let package = resolve(&Input::at(folder.path())).expect("a package");
+            let tree = SourceTree::open(&package.root, &[], options.limits).expect("a tree");
+            (package, tree)
+        };
+        let (package, tree) = read();
+        tree.read(&package.entries[0]).expect("it is there");
+        tree.look(&at("a.ts"));
+        assert!(tree.manifest(&at("lib/package.json")).is_none());
+        let record = Record::new(&package, &tree);
+        let store = || {
+            let (package, tree) = read();
+            record.store(&cache, &package, &tree, &options, b"an artifact")
+        };
+        store().expect("nothing changed");
+        fs::create_dir(at("lib")).expect("made");
+        for (name, text) in [("index.ts", "evil()"), ("a.ts", ""), ("lib/package.json", "{}"), ("package.json", "{ }")]
+        {
+            let was = fs::read(at(name)).ok();
+            put(name, text);
+            assert!(store().is_err(), "{name}");
+            match was {
+                Some(was) => fs::write(at(name), was).expect("written"),
+                None => fs::remove_file(at(name)).expect("removed"),
+            }
+            store().expect("as it was");
         }
+        let names = (0..=MOST_ANSWERS).map(|number| (number.to_string(), Found::Nothing)).collect();
+        let record = Record { looked: [(at(""), names)].into(), ..record };
+        let error = record.store(&cache, &package, &tree, &options, b"an artifact").expect_err("too much to ask");
+        assert!(error.to_string().contains("looked for"), "{error}");
     }
-    Some(names)
 }

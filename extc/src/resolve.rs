@@ -153,6 +153,10 @@ fn contained(root: &Path, entry: PathBuf) -> Result<PathBuf, Diagnostic> {
         return Err(Diagnostic::new(Code::Escape, format!("the entry `{shown}` is outside the package"))
             .help("entries are files of the package; a link that leads out of it does not count"));
     }
+    if canonical.to_str().is_none() {
+        return Err(Diagnostic::new(Code::Entry, format!("the entry `{shown}`: its path is not UTF-8"))
+            .help("give the file another name"));
+    }
     Ok(canonical)
 }
 

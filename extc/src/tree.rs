@@ -2,10 +2,24 @@
 //!
 //! The only place of the compiler that opens files of a package. Paths are compared after links are
 //! resolved, and files are opened through a handle of their root, so that neither `..` nor a link
-//! leads out; what was read is counted against the caps and remembered with its digest.
+//! leads out; what was read is counted against the caps and remembered with its digest, and so is what
+//! the resolver only looked at: both decide whether an artifact of the [cache](crate::record) still stands.
+//!
+//! Every file has a name that no other file has, whatever is written in manifests: names are what modules,
+//! diagnostics and `artifact.json` know files by.
+//!
+//! ```text
+//! src/a.ts                                    →  src/a.ts
+//! node_modules/b/index.js, in the package     →  node_modules/b/index.js
+//! ../b/lib/index.js, b of version 1.2.3       →  dep:b@1.2.3/lib/index.js
+//! ../b/node_modules/c/index.js                →  dep:b@1.2.3/node_modules/c/index.js
+//! ../../node_modules/b/lib/index.js           →  dep:../../node_modules/b/lib/index.js, behind another `b`
+//! dep:b@1.2.3/x.ts, in the package            →  ./dep:b@1.2.3/x.ts
+//! ```
 
 use crate::diagnostics::{Code, Diagnostic};
 use crate::limits::Limits;
+use crate::looked::Found;
 use crate::resolve::without_mark;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
@@ -46,19 +60,33 @@ enum RootKind {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// By name inside the package.
+    /// By name.
     files: BTreeMap<String, InputFile>,
     total_bytes: usize,
-    /// Where a manifest was looked for.
-    manifests: BTreeSet<PathBuf>,
-    /// Names of dependency folders, by folder.
-    packages: BTreeMap<PathBuf, Option<String>>,
+    /// Files around which manifests were counted, up to these.
+    counted: BTreeSet<PathBuf>,
+    /// Manifests that were asked for; `None` where there is none.
+    manifests: BTreeMap<PathBuf, Option<[u8; 32]>>,
+    /// What lies at other paths.
+    looked: BTreeMap<PathBuf, Found>,
+    /// Name and version of dependencies, by folder.
+    packages: BTreeMap<PathBuf, Claims>,
 }
+
+/// What a dependency's manifest says of it.
+#[derive(Debug, Clone)]
+struct Claims {
+    name: Option<String>,
+    version: String,
+}
+
+/// Longest version that goes into names; more is no version. Every file of the dependency bears it.
+const LONGEST_VERSION: usize = 64;
 
 /// Where a path lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Located {
-    /// `src/a.ts`, or `dep:NAME@VERSION/PATH`.
+    /// `src/a.ts`, or `dep:NAME@VERSION/PATH`; of this file alone.
     pub(crate) name: String,
     /// Not the author's own file.
     pub(crate) dependency: bool,
@@ -89,25 +117,37 @@ impl SourceTree {
         &self.limits
     }
 
+    /// The folders that may be read, canonical: the package's, then those of dependencies.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = &Path> {
+        self.roots.iter().map(|root| root.path.as_path())
+    }
+
     /// The name of a path whose links are resolved; `None` if it lies outside.
     pub(crate) fn locate(&self, path: &Path) -> Option<Located> {
         let (root, relative) = self.root_of(path)?;
         Some(match root.kind {
             RootKind::Package => Located {
                 dependency: relative.components().any(|part| part.as_os_str() == "node_modules"),
-                name: portable(relative),
+                name: match portable(relative) {
+                    name if is_taken(&name) => format!("./{name}"),
+                    name => name,
+                },
             },
             RootKind::Dependencies => Located { dependency: true, name: self.dependency_name(root, relative) },
         })
     }
 
-    /// Where a dependency beside the package lies, seen from the package: `../NAME/lib/index.js`. That is told apart from its
-    /// name, which is the same wherever it was installed.
+    /// Where a file lies, seen from the package, if its name does not say so: of a dependency beside the package
+    /// `../NAME/lib/index.js`. That is told apart from its name, which is the same wherever it was installed.
     pub(crate) fn place(&self, path: &Path) -> Option<String> {
-        let (root, _) = self.root_of(path)?;
-        if root.kind == RootKind::Package {
-            return None;
+        let (root, relative) = self.root_of(path)?;
+        match root.kind {
+            RootKind::Package => Some(portable(relative)).filter(|name| is_taken(name)),
+            RootKind::Dependencies => self.place_beside(path),
         }
+    }
+
+    fn place_beside(&self, path: &Path) -> Option<String> {
         let shared = self.package().ancestors().find(|folder| path.starts_with(folder))?;
         let up = self.package().strip_prefix(shared).expect("an ancestor is a prefix").components().count();
         let down = path.strip_prefix(shared).expect("it was asked");
@@ -121,33 +161,91 @@ impl SourceTree {
         self.roots.iter().find_map(|root| Some((root, path.strip_prefix(&root.path).ok()?)))
     }
 
-    /// `dep:NAME@VERSION/PATH`, by the nearest `package.json` that has a name.
+    /// `dep:NAME@VERSION/PATH`, where NAME is the folder that the dependency lies in: what its manifest calls itself is
+    /// its author's to choose, and another's name with another's version would make two files one. Where that is not
+    /// enough to tell it from others, `dep:` and its place.
     fn dependency_name(&self, root: &Root, relative: &Path) -> String {
-        for folder in relative.ancestors().skip(1) {
-            if folder.as_os_str().is_empty() {
-                break;
+        let plain = || {
+            let (folder, inside) = dependency_folder(relative)?;
+            let Claims { name, version } = self.claims(root, folder);
+            if !guard::is_up("build.names") {
+                return Some(format!("dep:{}@{version}/{}", name?, portable(inside)));
             }
-            if let Some(package) = self.package_name(root, folder) {
-                let inside = relative.strip_prefix(folder).expect("an ancestor is a prefix");
-                return format!("dep:{package}/{}", portable(inside));
-            }
-        }
-        format!("dep:{}", portable(relative))
+            let shadowed = self.nearer(root).any(|nearer| self.look(&nearer.path.join(folder)) != Found::Nothing);
+            (!shadowed).then(|| format!("dep:{}@{version}/{}", portable(folder), portable(inside)))
+        };
+        plain().unwrap_or_else(|| {
+            let path = root.path.join(relative);
+            format!("dep:{}", self.place_beside(&path).unwrap_or_else(|| portable(&path)))
+        })
     }
 
-    fn package_name(&self, root: &Root, folder: &Path) -> Option<String> {
+    /// Folders of dependencies that are nearer to the package than `root`.
+    fn nearer<'a>(&'a self, root: &'a Root) -> impl Iterator<Item = &'a Root> {
+        self.roots[1..].iter().take_while(move |other| other.path != root.path)
+    }
+
+    fn claims(&self, root: &Root, folder: &Path) -> Claims {
         let key = root.path.join(folder);
         if let Some(known) = self.seen().packages.get(&key) {
             return known.clone();
         }
-        let name = self.read_bounded(root, &folder.join("package.json")).ok().and_then(|bytes| {
-            let manifest: serde_json::Value = serde_json::from_slice(without_mark(&bytes)).ok()?;
-            let name = manifest.get("name")?.as_str()?;
-            let version = manifest.get("version").and_then(serde_json::Value::as_str).unwrap_or("0.0.0");
-            Some(format!("{name}@{version}"))
-        });
-        self.seen().packages.insert(key, name.clone());
-        name
+        let manifest: Option<serde_json::Value> = self
+            .manifest(&key.join("package.json"))
+            .and_then(|bytes| serde_json::from_slice(without_mark(&bytes)).ok());
+        let field = |name: &str| manifest.as_ref()?.get(name)?.as_str();
+        let is_version = |text: &&str| {
+            (1..=LONGEST_VERSION).contains(&text.len())
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".+-".contains(&byte))
+        };
+        let claims = Claims {
+            name: field("name").map(str::to_owned),
+            version: field("version").filter(is_version).unwrap_or("0.0.0").to_owned(),
+        };
+        self.seen().packages.insert(key, claims.clone());
+        claims
+    }
+
+    /// What lies at a path, also outside. It is remembered, and the same all through a build.
+    pub(crate) fn look(&self, path: &Path) -> Found {
+        // A root is canonical, so it and whatever it lies in are folders and no links.
+        if self.roots().any(|root| root.starts_with(path)) {
+            return Found::Folder;
+        }
+        // What imports name is text, and so is every path that comes of it.
+        if path.to_str().is_none() {
+            return Found::Other;
+        }
+        if let Some(known) = self.seen().looked.get(path) {
+            return known.clone();
+        }
+        let found = Found::at(path);
+        self.seen().looked.insert(path.to_owned(), found.clone());
+        found
+    }
+
+    /// The bytes of a manifest; `None` if there is none, or none inside. That it was asked for is remembered.
+    pub(crate) fn manifest(&self, path: &Path) -> Option<Vec<u8>> {
+        let (root, relative) = self.root_of(path)?;
+        let bytes = self.read_bounded(root, relative).ok();
+        let digest = bytes.as_ref().map(|bytes| Sha256::digest(bytes).into());
+        // Read twice and not the same: nothing that lies there later is what was compiled.
+        self.seen()
+            .manifests
+            .entry(path.to_owned())
+            .and_modify(|known| {
+                if *known != digest {
+                    *known = Some([0; 32]);
+                }
+            })
+            .or_insert(digest);
+        bytes
+    }
+
+    /// The digest of a file as it is now; `None` if it cannot be read.
+    pub(crate) fn digest(&self, path: &Path) -> Option<[u8; 32]> {
+        let (root, relative) = self.root_of(path)?;
+        self.read_bounded(root, relative).ok().map(|bytes| Sha256::digest(bytes).into())
     }
 
     /// Reads a file and counts it as an input.
@@ -172,8 +270,16 @@ impl SourceTree {
         })?;
         let mut seen = self.seen();
         let file = InputFile { path: path.to_owned(), sha256: Sha256::digest(&bytes).into() };
-        if seen.files.insert(name.clone(), file).is_none() {
-            seen.total_bytes += bytes.len();
+        match seen.files.insert(name.clone(), file.clone()) {
+            None => seen.total_bytes += bytes.len(),
+            Some(before) if before != file && guard::is_up("build.names") => {
+                let message = match before.path == file.path {
+                    true => "changed while it was compiled",
+                    false => "another file of the package has this name",
+                };
+                return Err(Diagnostic::new(Code::Read, message).in_file(&name).help("build it again"));
+            }
+            Some(_) => {}
         }
         let too_much = seen.total_bytes > self.limits.total_bytes || seen.files.len() > self.limits.files;
         if too_much && guard::is_up("build.size") {
@@ -198,12 +304,12 @@ impl SourceTree {
             if folder.as_os_str().is_empty() || folder.file_name().is_some_and(|name| name == "node_modules") {
                 break;
             }
-            let manifest = folder.join("package.json");
-            if !self.seen().manifests.insert(root.path.join(&manifest)) {
+            let manifest = root.path.join(folder).join("package.json");
+            if !self.seen().counted.insert(manifest.clone()) {
                 break;
             }
-            if root.dir.is_file(&manifest) {
-                self.read(&root.path.join(&manifest))?;
+            if self.manifest(&manifest).is_some() {
+                self.read(&manifest)?;
             }
         }
         Ok(())
@@ -236,10 +342,42 @@ impl SourceTree {
         self.seen().files.clone()
     }
 
+    /// Every manifest that was asked for, with its digest if it was there.
+    pub(crate) fn manifests(&self) -> BTreeMap<PathBuf, Option<[u8; 32]>> {
+        self.seen().manifests.clone()
+    }
+
+    /// Everything that was looked at.
+    pub(crate) fn looked(&self) -> BTreeMap<PathBuf, Found> {
+        self.seen().looked.clone()
+    }
+
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
         // A reader that panicked left the maps whole: each insert is one step.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a file of the package would have the name of one that is not its own.
+fn is_taken(name: &str) -> bool {
+    name.starts_with("dep:") && guard::is_up("build.names")
+}
+
+/// The folder of a dependency, `NAME` or `@SCOPE/NAME`, and what of the path lies in it. `None` for a file that lies in
+/// none, for the hidden folders that package managers keep, and for names that would be read as another name and version.
+fn dependency_folder(relative: &Path) -> Option<(&Path, &Path)> {
+    let mut parts = relative.components().map(|part| part.as_os_str().to_str());
+    let first = parts.next()??;
+    let depth = if first.starts_with('@') { 2 } else { 1 };
+    let folder = relative.ancestors().nth(relative.components().count().checked_sub(depth)?)?;
+    let inside = relative.strip_prefix(folder).expect("an ancestor is a prefix");
+    let is_plain =
+        |name: &str| !name.starts_with('.') && !name.contains(['@', ':']) && !name.contains(char::is_control);
+    let plain = match depth {
+        1 => is_plain(first),
+        _ => is_plain(first.strip_prefix('@')?) && parts.next()?.is_some_and(is_plain),
+    };
+    (plain && !inside.as_os_str().is_empty()).then_some((folder, inside))
 }
 
 /// With `/` between the parts, on every system.

@@ -2,8 +2,11 @@
 //!
 //! Each test builds a package of files below into a folder of its own. What a test rebuilds, it also runs.
 
+#[path = "support/files.rs"]
+mod files;
 mod support;
 
+use files::write_package;
 use pijs_artifact::{InstallKey, decode, encode, sign};
 use pijs_extc::{BuildOptions, BuildOutput, Cache, Code, Input, build};
 use std::fs;
@@ -86,14 +89,6 @@ impl Lab {
 
 fn key() -> InstallKey {
     InstallKey::from_bytes([7; 32])
-}
-
-fn write_package<'a>(folder: &Path, files: impl Iterator<Item = &'a (&'a str, &'a str)>) {
-    for (file, text) in files {
-        let path = folder.join(file);
-        fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("the folder can be made");
-        fs::write(path, text).expect("the file can be written");
-    }
 }
 
 fn build_at(package: &Path, options: &BuildOptions) -> BuildOutput {

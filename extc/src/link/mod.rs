@@ -9,6 +9,7 @@
 //! that neither order nor depth depends on the machine.
 
 mod plugin;
+mod resolver;
 mod virtuals;
 
 pub(crate) use plugin::Modules;
@@ -18,7 +19,7 @@ use oxc_sourcemap::SourceMap;
 use plugin::LinkPlugin;
 use rolldown::{
     AttachDebugInfo, Bundler, BundlerOptions, BundlerTransformOptions, CommentsOptions, DecoratorOptions,
-    ExperimentalOptions, InputItem, OutputFormat, Platform, RawMinifyOptions, ResolveOptions, SourceMapType, TsConfig,
+    ExperimentalOptions, InputItem, OutputFormat, Platform, RawMinifyOptions, SourceMapType, TsConfig,
 };
 use rolldown_common::{InnerOptions, ModuleSideEffects, Output, TreeshakeOptions};
 use rolldown_error::{BuildDiagnostic, DiagnosticOptions, EventKind};
@@ -160,12 +161,11 @@ fn run(
 }
 
 fn settings(package: &Path, entry: &Path, options: LinkOptions, shim: bool) -> BundlerOptions {
-    let list = |items: &[&str]| items.iter().map(|&item| item.to_owned()).collect::<Vec<_>>();
     BundlerOptions {
         input: Some(vec![item("index", entry)]),
         cwd: Some(package.to_owned()),
         dir: Some(OUT_DIR.to_owned()),
-        // Adds the `node` condition, and keeps `require` apart from `import`.
+        // Keeps `require` apart from `import`.
         platform: Some(Platform::Node),
         format: Some(OutputFormat::Esm),
         entry_filenames: Some("[name].js".to_owned().into()),
@@ -177,19 +177,6 @@ fn settings(package: &Path, entry: &Path, options: LinkOptions, shim: bool) -> B
         comments: Some(CommentsOptions { legal: false, annotation: false, jsdoc: false }),
         // A package's tsconfig says how its author checks it, and may point anywhere.
         tsconfig: Some(TsConfig::Auto(false)),
-        resolve: Some(ResolveOptions {
-            // Neither `import` nor `require`: rolldown adds the one that fits each import.
-            condition_names: Some(list(&["module-sync"])),
-            main_fields: Some(list(&["main"])),
-            extensions: Some(list(&[".ts", ".tsx", ".mts", ".cts", ".mjs", ".js", ".cjs", ".jsx", ".json"])),
-            extension_alias: Some(vec![
-                (".js".to_owned(), list(&[".js", ".ts", ".tsx", ".jsx"])),
-                (".jsx".to_owned(), list(&[".jsx", ".tsx"])),
-                (".mjs".to_owned(), list(&[".mjs", ".mts"])),
-                (".cjs".to_owned(), list(&[".cjs", ".cts"])),
-            ]),
-            ..Default::default()
-        }),
         transform: Some(BundlerTransformOptions {
             // pi's loader compiles decorators the legacy way; the engine has none.
             decorator: Some(DecoratorOptions { legacy: Some(true), ..Default::default() }),

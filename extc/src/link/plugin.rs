@@ -4,6 +4,7 @@
 //! throws, so that one run finds everything; the linker looks at the notes when it is done.
 
 use super::SideEffects;
+use super::resolver::Resolver;
 use super::virtuals::{Virtual, is_virtual};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::interface::{HostInterface, HostName};
@@ -19,7 +20,7 @@ use rolldown_common::{ImportKind, RUNTIME_MODULE_KEY, ResolvedExternal};
 use rolldown_plugin::{
     HookLoadArgs, HookLoadOutput, HookLoadReturn, HookResolveIdArgs, HookResolveIdOutput, HookResolveIdReturn,
     HookTransformArgs, HookTransformOutput, HookTransformReturn, HookUsage, Plugin, PluginContext,
-    PluginContextResolveOptions, SharedLoadPluginContext, SharedTransformPluginContext,
+    SharedLoadPluginContext, SharedTransformPluginContext,
 };
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +30,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Shared by all runs over one package: a module is read, parsed and scanned once.
 #[derive(Debug)]
 pub(crate) struct Modules {
-    tree: SourceTree,
+    tree: Arc<SourceTree>,
+    resolver: Resolver,
     host: HostInterface,
     /// Host modules in place of files, by path, and of imports, as they are written: everywhere, or in the file
     /// whose path stands before it.
@@ -39,7 +41,7 @@ pub(crate) struct Modules {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By name inside the package.
+    /// By name, which no two files share.
     scanned: BTreeMap<String, Scanned>,
     /// In the order they were found; sorted before anyone sees them.
     diagnostics: Vec<Diagnostic>,
@@ -79,7 +81,8 @@ const CONTEXTS: &str = "node:async_hooks";
 
 impl Modules {
     pub(crate) fn new(tree: SourceTree, host: HostInterface) -> Self {
-        Self { tree, host, replaced: BTreeMap::new(), state: Mutex::default() }
+        let tree = Arc::new(tree);
+        Self { resolver: Resolver::new(&tree), tree, host, replaced: BTreeMap::new(), state: Mutex::default() }
     }
 
     /// Puts host modules in the place of files and imports.
@@ -394,7 +397,7 @@ impl Plugin for LinkPlugin {
         Cow::Borrowed("pijs")
     }
 
-    async fn resolve_id(&self, ctx: &PluginContext, args: &HookResolveIdArgs<'_>) -> HookResolveIdReturn {
+    async fn resolve_id(&self, _: &PluginContext, args: &HookResolveIdArgs<'_>) -> HookResolveIdReturn {
         if args.is_entry {
             return Ok(Some(HookResolveIdOutput::from_id(args.specifier)));
         }
@@ -411,13 +414,12 @@ impl Plugin for LinkPlugin {
         if let Some(refused) = self.modules.refuse_by_name(args) {
             return Ok(Some(refused));
         }
-        let options = PluginContextResolveOptions { import_kind: args.kind, ..Default::default() };
-        match ctx.resolve(args.specifier, args.importer, Some(options)).await? {
+        match self.modules.resolver.resolve(args.importer, args.specifier, args.kind) {
             Ok(found) => {
                 self.modules.evaluates(args, found.id.as_str());
                 let settled = self.modules.replacement(found.id.as_str());
                 let settled = settled.or_else(|| self.modules.accept(args, found.id.as_str()));
-                Ok(Some(settled.unwrap_or_else(|| HookResolveIdOutput::from_resolved_id(found))))
+                Ok(Some(settled.unwrap_or(found)))
             }
             // Other than a static import it may be tried only, as packages do with addons of other systems.
             Err(_) if args.specifier.starts_with('.') && self.modules.is_tried_by_dependency(args) => {

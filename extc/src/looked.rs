@@ -1,0 +1,115 @@
+//! What resolving an import looks at: whether something lies at a path, and manifests.
+//!
+//! The resolver sees the file system through [`Sight`] alone, and every answer is remembered. So the cache can ask
+//! the same questions again ([`record`](crate::record)): a file that appears where an import would find it first, a
+//! link that leads elsewhere, a manifest with other `exports` make another answer, and then an artifact does not stand.
+//!
+//! Manifests outside the package and its dependencies are not there, whatever lies around: they would decide what a
+//! file means, and a sealed build could not read them.
+
+use crate::tree::SourceTree;
+use oxc_resolver::{FileMetadata, FileSystem, ResolveError};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What lies at a path; links are not followed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Found {
+    /// Nothing, or nothing that may be known.
+    #[serde(rename = "-")]
+    Nothing,
+    /// A regular file.
+    #[serde(rename = "f")]
+    File,
+    /// A folder.
+    #[serde(rename = "d")]
+    Folder,
+    /// A link, and where it leads.
+    #[serde(rename = "l")]
+    Link(String),
+    /// A pipe, a socket; a link to a place that has no name in text.
+    #[serde(rename = "o")]
+    Other,
+}
+
+impl Found {
+    /// Looks at a path now.
+    pub(crate) fn at(path: &Path) -> Self {
+        let Ok(found) = std::fs::symlink_metadata(path) else { return Self::Nothing };
+        let kind = found.file_type();
+        if kind.is_file() {
+            Self::File
+        } else if kind.is_dir() {
+            Self::Folder
+        } else if kind.is_symlink() {
+            let target = std::fs::read_link(path).ok().and_then(|target| target.into_os_string().into_string().ok());
+            target.map_or(Self::Other, Self::Link)
+        } else {
+            Self::Other
+        }
+    }
+
+    /// For a key; no two answers have the same.
+    pub(crate) fn to_field(&self) -> Vec<u8> {
+        match self {
+            Self::Nothing => b"-".to_vec(),
+            Self::File => b"f".to_vec(),
+            Self::Folder => b"d".to_vec(),
+            Self::Other => b"o".to_vec(),
+            Self::Link(target) => [b"l", target.as_bytes()].concat(),
+        }
+    }
+
+    fn metadata(&self) -> io::Result<FileMetadata> {
+        match self {
+            Self::Nothing | Self::Other => Err(io::ErrorKind::NotFound.into()),
+            Self::File => Ok(FileMetadata::new(true, false, false)),
+            Self::Folder => Ok(FileMetadata::new(false, true, false)),
+            Self::Link(_) => Ok(FileMetadata::new(false, false, true)),
+        }
+    }
+}
+
+/// The file system of the resolver.
+#[derive(Debug, Clone)]
+pub(crate) struct Sight(pub(crate) Arc<SourceTree>);
+
+impl FileSystem for Sight {
+    fn new(_: bool) -> Self {
+        unreachable!("each resolver is given the files of its build")
+    }
+
+    /// Only manifests are read: which files there are is all that resolving needs besides.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.0.manifest(path).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn read_to_string(&self, path: &Path) -> io::Result<String> {
+        String::from_utf8(self.read(path)?).map_err(|_| io::ErrorKind::InvalidData.into())
+    }
+
+    /// The resolver follows links by itself; what it asks for then is a link that leads nowhere.
+    fn metadata(&self, path: &Path) -> io::Result<FileMetadata> {
+        match self.0.look(path) {
+            Found::Link(_) => Err(io::ErrorKind::NotFound.into()),
+            found => found.metadata(),
+        }
+    }
+
+    fn symlink_metadata(&self, path: &Path) -> io::Result<FileMetadata> {
+        self.0.look(path).metadata()
+    }
+
+    fn read_link(&self, path: &Path) -> Result<PathBuf, ResolveError> {
+        match self.0.look(path) {
+            Found::Link(target) => Ok(target.into()),
+            _ => Err(ResolveError::from(io::Error::from(io::ErrorKind::InvalidInput))),
+        }
+    }
+
+    fn canonicalize(&self, _: &Path) -> io::Result<PathBuf> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}

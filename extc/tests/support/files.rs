@@ -1,0 +1,13 @@
+//! Packages that a test writes by itself.
+
+use std::fs;
+use std::path::Path;
+
+/// Writes files, each with its text, below a folder.
+pub(crate) fn write_package<'a>(folder: &Path, files: impl IntoIterator<Item = &'a (&'a str, &'a str)>) {
+    for (file, text) in files {
+        let path = folder.join(file);
+        fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("the folder can be made");
+        fs::write(path, text).expect("the file can be written");
+    }
+}
