@@ -132,7 +132,7 @@ impl Vfs for Beneath {
         Ok(Stat {
             kind: kind(&stat),
             len: u64::try_from(stat.st_size).unwrap_or_default(),
-            mode: u32::from(stat.st_mode) & 0o7777,
+            mode: stat.st_mode as u32 & 0o7777,
             uid: stat.st_uid,
             links: stat.st_nlink as u64,
             id: (stat.st_dev as u64, stat.st_ino as u64),
