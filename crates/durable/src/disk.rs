@@ -1,7 +1,7 @@
 //! Replacing, reading and removing.
 
 use crate::owner::Owner;
-use crate::vfs::{Kind, Open, Vfs, VfsFile};
+use crate::vfs::{Kind, LinkInTheWay, Open, Vfs, VfsFile};
 use crate::{OsVfs, fault};
 use pijs_protocol::guard;
 use std::ffi::OsString;
@@ -61,6 +61,19 @@ impl Disk {
         Self { vfs }
     }
 
+    /// The same disk for what is below some folders, and for nothing else: a link on the way to something is an error
+    /// ([`LinkInTheWay`](crate::LinkInTheWay)), and so is one that would have to be followed at the end.
+    ///
+    /// The way to a root is free, and a root within another may be a link itself: that is its user's arrangement. What is
+    /// below counts by handles, so a link that somebody puts there at the last moment is refused like any other.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` on a system that has no handles of folders.
+    pub fn beneath(&self, roots: &[PathBuf]) -> io::Result<Self> {
+        Ok(Self { vfs: self.vfs.beneath(roots)? })
+    }
+
     /// Replaces a file, or creates it with the folders above it: whenever the machine stops, what is there afterwards
     /// is the old content or the new, whole.
     ///
@@ -72,7 +85,7 @@ impl Disk {
     /// Whatever the file system answers; the old content stays, but after a failed flush of the folder the new one may
     /// be there too, without the promise that it will stay. Something that is no regular file is not replaced.
     pub fn replace(&self, path: &Path, bytes: &[u8], how: Replace) -> io::Result<()> {
-        let target = if how.follow_links { self.resolve(path) } else { path.to_owned() };
+        let target = if how.follow_links { self.resolve(path)? } else { path.to_owned() };
         let folder = folder_of(&target)?;
         self.create_dirs(folder)?;
         let before = self.before(&target)?;
@@ -291,11 +304,15 @@ impl Disk {
     }
 
     /// Where a chain of links ends, whether something is there or not.
-    fn resolve(&self, path: &Path) -> PathBuf {
-        match self.vfs.stat(path) {
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        if !self.vfs.stat(path).is_ok_and(|stat| stat.kind == Kind::Link) {
+            return Ok(path.to_owned());
+        }
+        // Where no link is followed, opening says so.
+        match self.vfs.open(path, Open::Read) {
+            Err(error) if LinkInTheWay::of(&error).is_some() => Err(error),
             // One that leads nowhere is replaced.
-            Ok(stat) if stat.kind == Kind::Link => std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
-            _ => path.to_owned(),
+            _ => Ok(std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())),
         }
     }
 }

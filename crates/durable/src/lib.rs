@@ -2,6 +2,7 @@
 //!
 //! - [`Disk`] is what everybody holds. It replaces files whole ([`Disk::replace`]: temporary file in the same folder,
 //!   flush, rename, flush of the folder), makes private folders and checks them, reads within a bound, and removes.
+//! - [`Disk::beneath`] is the same for folders that somebody else laid out: no link in them leads anywhere.
 //! - [`Appender`] writes whole lines to a file that only grows: a line is there or it is not.
 //! - [`Lock`] is the kernel's lock on a file: it ends with its process, and says who holds it.
 //! - [`Vfs`] is the seam below all of them; [`fault`] puts a fault at the n-th operation, and forgets what was not
@@ -14,6 +15,8 @@
 #![warn(missing_docs)]
 
 mod append;
+#[cfg(unix)]
+mod beneath;
 mod disk;
 mod entropy;
 pub mod fault;
@@ -29,4 +32,4 @@ pub use entropy::entropy;
 pub use lock::{Lock, LockError};
 pub use os::OsVfs;
 pub use owner::{Owner, is_running};
-pub use vfs::{Kind, Open, Stat, Vfs, VfsFile};
+pub use vfs::{Kind, LinkInTheWay, Open, Stat, Vfs, VfsFile};

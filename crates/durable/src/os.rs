@@ -3,10 +3,17 @@
 use crate::owner::Owner;
 use crate::vfs::{Kind, Open, Stat, Vfs, VfsFile};
 use pijs_protocol::guard;
+#[cfg(unix)]
+use rustix::fs::{AtFlags, CWD};
+#[cfg(unix)]
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Write};
-use std::path::Path;
+#[cfg(unix)]
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The machine's file system.
 #[derive(Debug, Clone, Copy, Default)]
@@ -59,31 +66,27 @@ impl Vfs for OsVfs {
     }
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+        #[cfg(unix)]
         {
-            use rustix::fs::{CWD, RenameFlags, renameat_with};
-            use rustix::io::Errno;
-            match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-                Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
-                other => return other.map_err(io::Error::from),
-            }
+            rename_new(CWD, from, CWD, to)
         }
-        fs::hard_link(from, to)?;
-        fs::remove_file(from)
+        #[cfg(not(unix))]
+        {
+            fs::hard_link(from, to)?;
+            fs::remove_file(from)
+        }
     }
 
     fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
-        #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+        #[cfg(unix)]
         {
-            use rustix::fs::{CWD, RenameFlags, renameat_with};
-            use rustix::io::Errno;
-            match renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE) {
-                Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
-                other => return other.map_err(io::Error::from),
-            }
+            exchange(CWD, a, CWD, b)
         }
-        let _ = (a, b);
-        Err(io::Error::new(io::ErrorKind::Unsupported, "this file system cannot swap two entries"))
+        #[cfg(not(unix))]
+        {
+            let _ = (a, b);
+            Err(cannot_swap())
+        }
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
@@ -94,29 +97,16 @@ impl Vfs for OsVfs {
         fs::remove_dir(path)
     }
 
+    fn directory(&self, path: &Path) -> io::Result<File> {
+        File::open(path)
+    }
+
     fn sync_dir(&self, directory: &Path) -> io::Result<()> {
-        if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+        if cfg!(unix) { self.directory(directory)?.sync_all() } else { Ok(()) }
     }
 
     fn sync_tree(&self, directory: &Path) -> io::Result<()> {
-        // One call for the file system where there is one; a flush for each of a package's files costs seconds.
-        #[cfg(target_os = "linux")]
-        {
-            rustix::fs::syncfs(File::open(directory)?)?;
-            Ok(())
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            for name in self.list(directory)? {
-                let path = directory.join(name);
-                match self.stat(&path)?.kind {
-                    Kind::Directory => self.sync_tree(&path)?,
-                    Kind::File => File::open(&path)?.sync_all()?,
-                    Kind::Link | Kind::Other => {}
-                }
-            }
-            self.sync_dir(directory)
-        }
+        sync_tree(self, directory)
     }
 
     fn step(&self, _what: &str) -> io::Result<()> {
@@ -126,10 +116,79 @@ impl Vfs for OsVfs {
     fn owner(&self) -> io::Result<Owner> {
         Owner::this_process()
     }
+
+    fn beneath(&self, roots: &[PathBuf]) -> io::Result<Arc<dyn Vfs>> {
+        #[cfg(unix)]
+        {
+            Ok(Arc::new(crate::beneath::Beneath::new(roots)))
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = roots;
+            Err(io::Error::new(io::ErrorKind::Unsupported, "links cannot be kept from being followed here"))
+        }
+    }
+}
+
+/// Moves a name from one open folder to another that has none such.
+#[cfg(unix)]
+pub(crate) fn rename_new<P: rustix::path::Arg + Copy>(a: impl AsFd, from: P, b: impl AsFd, to: P) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+    {
+        use rustix::fs::{RenameFlags, renameat_with};
+        match renameat_with(&a, from, &b, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            other => return other.map_err(io::Error::from),
+        }
+    }
+    rustix::fs::linkat(&a, from, &b, to, AtFlags::empty())?;
+    Ok(rustix::fs::unlinkat(&a, from, AtFlags::empty())?)
+}
+
+/// Swaps two names of open folders.
+#[cfg(unix)]
+pub(crate) fn exchange<P: rustix::path::Arg>(first: impl AsFd, a: P, second: impl AsFd, b: P) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+    {
+        use rustix::fs::{RenameFlags, renameat_with};
+        match renameat_with(first, a, second, b, RenameFlags::EXCHANGE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            other => return other.map_err(io::Error::from),
+        }
+    }
+    #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+    let _ = (first, a, second, b);
+    Err(cannot_swap())
+}
+
+fn cannot_swap() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "this file system cannot swap two entries")
+}
+
+/// Makes everything below a folder durable.
+pub(crate) fn sync_tree(vfs: &dyn Vfs, directory: &Path) -> io::Result<()> {
+    // One call for the file system where there is one; a flush for each of a package's files costs seconds.
+    #[cfg(target_os = "linux")]
+    {
+        rustix::fs::syncfs(vfs.directory(directory)?)?;
+        Ok(())
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        for name in vfs.list(directory)? {
+            let path = directory.join(name);
+            match vfs.stat(&path)?.kind {
+                Kind::Directory => sync_tree(vfs, &path)?,
+                Kind::File => vfs.open(&path, Open::Read)?.sync()?,
+                Kind::Link | Kind::Other => {}
+            }
+        }
+        vfs.sync_dir(directory)
+    }
 }
 
 #[derive(Debug)]
-struct OsFile(File);
+pub(crate) struct OsFile(pub(crate) File);
 
 impl VfsFile for OsFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

@@ -7,8 +7,10 @@
 use crate::owner::Owner;
 use std::ffi::OsString;
 use std::fmt;
+use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Operations on a file system. Paths are absolute; symbolic links at the end of a path are not followed.
 pub trait Vfs: fmt::Debug + Send + Sync {
@@ -30,6 +32,8 @@ pub trait Vfs: fmt::Debug + Send + Sync {
     fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Removes an empty directory.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
+    /// Opens a directory, for changes that go another way.
+    fn directory(&self, path: &Path) -> io::Result<File>;
     /// Makes entries of a directory durable: what was created, renamed or removed in it.
     fn sync_dir(&self, directory: &Path) -> io::Result<()>;
     /// Makes everything below a directory durable.
@@ -39,7 +43,36 @@ pub trait Vfs: fmt::Debug + Send + Sync {
     fn step(&self, what: &str) -> io::Result<()>;
     /// Who makes temporary files through this.
     fn owner(&self) -> io::Result<Owner>;
+    /// The same file system, for what is below `roots` only, where no link leads anywhere: see
+    /// [`Disk::beneath`](crate::Disk::beneath).
+    fn beneath(&self, roots: &[PathBuf]) -> io::Result<Arc<dyn Vfs>>;
 }
+
+/// A symbolic link where none is followed; the source of an [`io::Error`].
+#[derive(Debug)]
+pub struct LinkInTheWay {
+    path: PathBuf,
+}
+
+impl LinkInTheWay {
+    /// The link, if that is what an operation failed for.
+    pub fn of(error: &io::Error) -> Option<&Path> {
+        error.get_ref()?.downcast_ref::<Self>().map(|link| link.path.as_path())
+    }
+
+    #[cfg_attr(not(unix), expect(dead_code, reason = "only a file system with handles finds one"))]
+    pub(crate) fn error(path: &Path) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidInput, Self { path: path.to_owned() })
+    }
+}
+
+impl fmt::Display for LinkInTheWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is a symbolic link, and none is followed here", self.path.display())
+    }
+}
+
+impl std::error::Error for LinkInTheWay {}
 
 /// An open file.
 pub trait VfsFile: fmt::Debug + Send {

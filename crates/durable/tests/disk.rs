@@ -182,6 +182,20 @@ fn a_lock_says_who_has_it_and_ends_with_its_holder() {
     waiter.join().expect("no panic").expect("it got the lock");
 }
 
+/// Who waits is told who has it by what the holder writes there; not into a file that has another name as well.
+#[test]
+fn a_lock_writes_into_no_file_that_may_be_somebody_s() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (diary, lock) = (folder.path().join("diary"), folder.path().join("lock"));
+    fs::write(&diary, "dear diary").expect("a file");
+    fs::hard_link(&diary, &lock).expect("a second name");
+    let disk = Disk::system();
+    let held = Lock::take(&disk, &lock, Duration::ZERO, |_| ()).expect("free");
+    assert_eq!(fs::read(&diary).expect("there"), b"dear diary");
+    assert!(matches!(Lock::take(&disk, &lock, Duration::ZERO, |_| ()), Err(LockError::Held { .. })));
+    drop(held);
+}
+
 #[test]
 fn a_folder_that_others_may_write_is_not_believed() {
     let folder = tempfile::tempdir().expect("a folder");

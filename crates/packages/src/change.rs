@@ -45,6 +45,8 @@ impl Change {
     pub(crate) fn make(&self, held: &Held, home: &Path) -> Result<()> {
         let store = held.store();
         let staged = &self.staged;
+        // What cannot be reached is found before anything is changed.
+        exists(store.disk(), &self.place(store)?)?;
         if self.manifest.is_some() {
             let flushed = store.disk().sync_tree(staged);
             flushed.map_err(|error| PackageError::io("write it to disk", staged, error))?;
@@ -78,13 +80,13 @@ impl Change {
         if self.manifest.is_none() {
             // Settings first: what is left on disk is loaded by nobody.
             self.list(store, home, None)?;
-            write_file(store.disk(), &LockFile::path(store.root()), self.lock_after.as_bytes(), Replace::STATE)?;
+            write_file(store.files(), &LockFile::path(store.root()), self.lock_after.as_bytes(), Replace::STATE)?;
             held.take_away(&self.place(store)?, &self.staged)?;
         } else {
             if put {
                 held.put(&self.place(store)?, &self.staged)?;
             }
-            write_file(store.disk(), &LockFile::path(store.root()), self.lock_after.as_bytes(), Replace::STATE)?;
+            write_file(store.files(), &LockFile::path(store.root()), self.lock_after.as_bytes(), Replace::STATE)?;
             self.list(store, home, self.source.as_deref())?;
         }
         self.strike(store);
@@ -108,8 +110,8 @@ impl Change {
         }
         let lock = LockFile::path(store.root());
         match &self.lock_before {
-            Some(before) => write_file(store.disk(), &lock, before.as_bytes(), Replace::STATE)?,
-            None => store.disk().remove(&lock).map_err(|error| PackageError::io("remove it", &lock, error))?,
+            Some(before) => write_file(store.files(), &lock, before.as_bytes(), Replace::STATE)?,
+            None => store.files().remove(&lock).map_err(|error| PackageError::io("remove it", &lock, error))?,
         }
         self.list(store, home, self.listed.as_deref())?;
         self.strike(store);
@@ -118,12 +120,16 @@ impl Change {
 
     /// Whether the new package is where it belongs.
     fn is_in_place(&self, store: &Store) -> Result<bool> {
-        let there = Manifest::read(&self.place(store)?).ok().flatten();
-        Ok(there.is_some_and(|manifest| Some(&manifest.hash) == self.manifest.as_ref()))
+        match Manifest::read_on(store.disk(), &self.place(store)?) {
+            Ok(there) => Ok(there.is_some_and(|there| Some(&there.hash) == self.manifest.as_ref())),
+            // One that says nothing is another. One that cannot be looked at may be this one.
+            Err(error) if matches!(error.code, InstallCode::Manifest | InstallCode::Size) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn list(&self, store: &Store, home: &Path, source: Option<&str>) -> Result<()> {
-        let mut settings = Settings::read(store.disk(), store.root())?;
+        let mut settings = Settings::read(store.files(), store.root())?;
         match source {
             Some(text) => settings.add(&Source::from_settings(text, store.root(), home)?, home)?,
             None => {
@@ -163,9 +169,10 @@ pub(crate) fn settle(held: &Held, home: &Path) -> Result<()> {
             return Err(PackageError::new(InstallCode::Path, path.display().to_string(), message)
                 .help("remove the file and install the package again"));
         }
+        let (placed, staged) = (exists(store.disk(), &change.place(store)?)?, exists(store.disk(), &change.staged)?);
         let in_place = change.manifest.is_some() && change.is_in_place(store)?;
         // For a moment neither is there, on file systems that cannot swap.
-        let between = !exists(store.disk(), &change.place(store)?)? && exists(store.disk(), &change.staged)?;
+        let between = !placed && staged;
         // A removal is wanted whatever was done of it; a package that is in place, or was about to be, is complete.
         if change.manifest.is_none() || in_place || between {
             change.forward(held, home, between)?;
@@ -186,17 +193,18 @@ pub(crate) fn settle(held: &Held, home: &Path) -> Result<()> {
 pub fn recover(disk: &Disk, dirs: &Dirs, scopes: &[Scope]) -> Vec<PackageError> {
     let mut problems = Vec::new();
     for scope in scopes {
-        let store = Store::at(disk, &dirs.root(*scope));
-        if store.is_unsettled() {
-            let settled = Store::open(disk, store.root(), *scope).and_then(|store| {
-                match store.lock_within(Duration::ZERO, |_| ()) {
-                    Err(error) if error.is_busy() => Ok(()),
-                    Err(error) => Err(error),
-                    Ok(held) => settle(&held, &dirs.home),
-                }
-            });
-            problems.extend(settled.err());
-        }
+        let settled = Store::at(disk, &dirs.root(*scope), *scope).and_then(|store| {
+            if !store.is_unsettled() {
+                return Ok(());
+            }
+            let store = Store::open(disk, store.root(), *scope)?;
+            match store.lock_within(Duration::ZERO, |_| ()) {
+                Err(error) if error.is_busy() => Ok(()),
+                Err(error) => Err(error),
+                Ok(held) => settle(&held, &dirs.home),
+            }
+        });
+        problems.extend(settled.err());
     }
     problems
 }

@@ -5,6 +5,8 @@
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use pijs_durable::read_regular;
+use pijs_protocol::guard;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -58,11 +60,15 @@ pub(crate) enum Search {
 const MAX_DEPTH: usize = 12;
 /// Files of one folder.
 const MAX_FILES: usize = 10_000;
+/// Folders of one search, all levels together: two links to the folder they lie in double with each level.
+const MAX_FOLDERS: usize = 10_000;
+/// Longest file of patterns that is read.
+const MAX_PATTERNS: u64 = 1 << 20;
 const IGNORE_FILES: [&str; 3] = [".gitignore", ".ignore", ".fdignore"];
 
 /// The files of one kind in a folder; none when it is not there.
 pub(crate) fn collect(kind: Kind, folder: &Path, search: Search) -> Vec<PathBuf> {
-    let mut walk = Walk { kind, search, ignored: Vec::new(), found: Vec::new() };
+    let mut walk = Walk { kind, search, folders: 0, ignored: Vec::new(), found: Vec::new() };
     walk.folder(folder, 0);
     walk.found
 }
@@ -70,6 +76,8 @@ pub(crate) fn collect(kind: Kind, folder: &Path, search: Search) -> Vec<PathBuf>
 struct Walk {
     kind: Kind,
     search: Search,
+    /// Looked into so far.
+    folders: usize,
     /// Rules of the folders from the first to this one.
     ignored: Vec<Gitignore>,
     found: Vec<PathBuf>,
@@ -77,6 +85,10 @@ struct Walk {
 
 impl Walk {
     fn folder(&mut self, folder: &Path, depth: usize) {
+        if self.folders >= MAX_FOLDERS && guard::is_up("packages.walk") {
+            return;
+        }
+        self.folders += 1;
         self.ignored.push(rules(folder));
         self.contents(folder, depth);
         self.ignored.pop();
@@ -126,9 +138,10 @@ fn rules(folder: &Path) -> Gitignore {
     let mut builder = GitignoreBuilder::new(folder);
     for name in IGNORE_FILES {
         let file = folder.join(name);
-        if file.is_file() {
+        let Ok(bytes) = read_regular(&file, MAX_PATTERNS) else { continue };
+        for line in String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').lines() {
             // A line that is no pattern is left out, as git does.
-            let _ = builder.add(file);
+            let _ = builder.add_line(Some(file.clone()), line);
         }
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
@@ -179,6 +192,26 @@ mod tests {
         assert_eq!(names(&folder, Kind::Skills, Search::Whole), ["a/SKILL.md", "b.md", "group/c/SKILL.md"]);
         let agents = names(&folder, Kind::Skills, Search::Agents);
         assert_eq!(agents, ["a/SKILL.md", "group/c/SKILL.md", "group/d.md"]);
+    }
+
+    /// Each level has the folders of the one above several times over.
+    #[cfg(unix)]
+    #[test]
+    fn links_that_lead_in_circles_come_to_an_end() {
+        // Nothing is found in them, so that it is not the number of files that ends it.
+        let folder = tree(&[("z.md", "")]);
+        for name in ["b", "c", "d", "e", "f", "g"] {
+            std::os::unix::fs::symlink(".", folder.path().join(name)).unwrap();
+        }
+        assert_eq!(names(&folder, Kind::Skills, Search::Whole), ["z.md"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_of_patterns_without_an_end_is_none() {
+        let folder = tree(&[("a/SKILL.md", "")]);
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join(".gitignore")).unwrap();
+        assert_eq!(names(&folder, Kind::Skills, Search::Whole), ["a/SKILL.md"]);
     }
 
     #[test]

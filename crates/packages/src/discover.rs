@@ -13,7 +13,7 @@ use crate::source::{Source, local_path};
 use crate::store::Store;
 use crate::{Dirs, Scope};
 use pijs_durable::Disk;
-use pijs_protocol::ExtensionId;
+use pijs_protocol::{ExtensionId, guard};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -155,9 +155,8 @@ impl Finder<'_> {
         let source = Source::from_settings(text, &self.dirs.cwd, &self.dirs.home)?;
         match source {
             Source::Path(path) => self.path(&path, Origin::Named, Provenance::cli()),
-            Source::Npm { name, .. } => {
-                let mut places = self.scopes.iter().map(|scope| Store::place(&self.dirs.root(*scope), &name));
-                let Some(root) = places.find(|place| place.is_dir()) else {
+            Source::Npm { name, range } => {
+                let Some(root) = self.installed(&Source::Npm { name: name.clone(), range })? else {
                     return Err(PackageError::new(InstallCode::Source, format!("npm:{name}"), "it is not installed")
                         .help(format!("run: pi install npm:{name}")));
                 };
@@ -167,8 +166,7 @@ impl Finder<'_> {
             }
             Source::Git(git) => {
                 let id = git.identity();
-                let mut places = self.scopes.iter().map(|scope| self.dirs.root(*scope).join(git.place()));
-                let Some(root) = places.find(|place| place.is_dir()) else {
+                let Some(root) = self.installed(&Source::Git(git.clone()))? else {
                     return Err(PackageError::new(InstallCode::Source, id, "it is not installed")
                         .help(format!("run: pi install {}", git.to_settings())));
                 };
@@ -177,6 +175,18 @@ impl Finder<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// Where a package of a registry or repository lies, in the first scope that has it.
+    fn installed(&self, source: &Source) -> Result<Option<PathBuf>> {
+        for scope in self.scopes {
+            let root = self.dirs.root(*scope);
+            let place = Store::place_of(&root, source);
+            if Store::holds(&Disk::system(), &root, *scope, &place)? {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
     }
 
     /// A file or folder that somebody named.
@@ -263,7 +273,7 @@ impl Finder<'_> {
                 return self.path(path, Origin::Package(scope), from);
             }
         };
-        if !root.is_dir() {
+        if !local && !Store::holds(&Disk::system(), &settings_dir, scope, &root)? {
             return Err(PackageError::new(
                 InstallCode::Source,
                 source.to_string(),
@@ -281,8 +291,42 @@ impl Finder<'_> {
         Ok(())
     }
 
+    /// A package may read its own folder. One that a project brings, and that holds the project itself, would so read what
+    /// lies beside it: of a repository `extensions`, `..` is a package with `extensions/` in it, by a path or a link.
+    fn around_project(
+        &self,
+        id: &ExtensionId,
+        root: &Path,
+        entries: &[PathBuf],
+        origin: Origin,
+    ) -> Option<PackageError> {
+        let brought = matches!(
+            origin,
+            Origin::Settings(Scope::Project) | Origin::Folder(Scope::Project) | Origin::Package(Scope::Project)
+        );
+        let loose = matches!(entries, [file] if *id == path_id(file));
+        if !brought || loose || !guard::is_up("packages.around") {
+            return None;
+        }
+        let (root, project) = (std::fs::canonicalize(root).ok()?, std::fs::canonicalize(&self.dirs.cwd).ok()?);
+        // Its own repository is the project's already, wherever in it pi was started.
+        let top = project.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&project);
+        if root == top || !top.starts_with(&root) {
+            return None;
+        }
+        let why = "a package of this project that lies around the project";
+        Some(
+            PackageError::new(InstallCode::Path, root.display().to_string(), why)
+                .help("name its files one by one under \"extensions\", or start pi in that folder"),
+        )
+    }
+
     fn push(&mut self, id: ExtensionId, root: &Path, entries: Vec<PathBuf>, origin: Origin, from: Provenance) {
         let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        if let Some(error) = self.around_project(&id, root, &entries, origin) {
+            self.found.problems.push(error);
+            return;
+        }
         let entries: Vec<PathBuf> =
             entries.into_iter().map(|entry| real(&entry)).filter(|entry| self.seen.insert(entry.clone())).collect();
         if entries.is_empty() {

@@ -4,6 +4,7 @@
 //! whose move it is ([`PackageError::help`]). Every function of this crate that can fail returns it; the command line
 //! prints it, tests compare its code.
 
+use pijs_durable::LinkInTheWay;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -101,8 +102,17 @@ impl PackageError {
         self
     }
 
+    /// A link where packages are kept.
+    pub(crate) fn link(path: &Path) -> Self {
+        Self::new(InstallCode::Link, path.display().to_string(), "a symbolic link where packages are stored")
+            .help("remove the link")
+    }
+
     /// An operating system failure while doing `action` to `path`.
     pub(crate) fn io(action: &str, path: &Path, error: io::Error) -> Self {
+        if let Some(link) = LinkInTheWay::of(&error) {
+            return Self::link(link).caused_by(error);
+        }
         let help = match error.kind() {
             io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
                 Some("make the folder writable, or set PI_CODING_AGENT_DIR to another one")

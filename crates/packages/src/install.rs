@@ -12,7 +12,7 @@ mod repository;
 use crate::archive::Limits;
 use crate::change::{Change, settle};
 use crate::error::{InstallCode, PackageError, Result};
-use crate::git::GitOptions;
+use crate::git::{GitOptions, GitSource};
 use crate::lock::LockFile;
 use crate::manifest::Manifest;
 use crate::npmrc::NpmConfig;
@@ -255,7 +255,11 @@ impl Installer {
                 };
                 let path = Store::place_of(&root, &source);
                 let manifest = Manifest::read(&path).ok().flatten();
-                let present = path.exists();
+                let present = match &source {
+                    Source::Path(path) => path.exists(),
+                    // What a link leads to is not the package.
+                    _ => Store::holds(&self.disk, &root, scope, &path).unwrap_or(false),
+                };
                 let version = manifest.and_then(|manifest| manifest.version);
                 all.push(Listed { id: source.identity(), scope, source: configured.text, version, path, present });
             }
@@ -269,8 +273,11 @@ impl Installer {
         let root = self.dirs.root(scope);
         let store = Store::open(&self.disk, &root, scope)?;
         let held = self.lock(&store)?;
+        if let Some(git) = GitSource::parse(&found.id) {
+            self.check_holds_none(&store, &git?)?;
+        }
         if ["npm:", "git:"].iter().any(|origin| found.id.starts_with(origin)) {
-            let (mut lock, lock_before) = LockFile::read_text(&self.disk, &root)?;
+            let (mut lock, lock_before) = LockFile::read_text(store.files(), &root)?;
             lock.packages.remove(&found.id);
             let staging = store.stage("remove")?;
             let change = Change {
@@ -278,13 +285,13 @@ impl Installer {
                 staged: staging.path().join("package"),
                 manifest: None,
                 source: None,
-                listed: Settings::read(&self.disk, &root)?.listed(&found.id, &self.dirs.home),
+                listed: Settings::read(store.files(), &root)?.listed(&found.id, &self.dirs.home),
                 lock_before,
                 lock_after: lock.to_text(),
             };
             change.make(&held, &self.dirs.home)?;
         } else {
-            let mut settings = Settings::read(&self.disk, &root)?;
+            let mut settings = Settings::read(store.files(), &root)?;
             settings.remove(&found.id, &self.dirs.home);
             settings.save()?;
         }
@@ -352,7 +359,7 @@ impl Installer {
         let root = self.dirs.root(scope);
         self.check_similar(name)?;
         let store = Store::open(&self.disk, &root, scope)?;
-        let lock = LockFile::read(&self.disk, &root)?;
+        let lock = LockFile::read(store.files(), &root)?;
         self.check_registries(&lock, name)?;
         self.progress.step(&format!("resolving {name}"));
         let info = self.registry.document(name).await?.pick(range)?;
@@ -373,14 +380,14 @@ impl Installer {
     async fn restore_npm(&self, name: &PackageName, range: &str, scope: Scope) -> Result<Installed> {
         let root = self.dirs.root(scope);
         let source = Source::Npm { name: name.clone(), range: range.to_owned() };
-        let entry = LockFile::read(&self.disk, &root)?.packages.get(&source.identity()).cloned();
+        let store = Store::open(&self.disk, &root, scope)?;
+        let lock = LockFile::read(store.files(), &root)?;
+        let entry = lock.packages.get(&source.identity()).cloned();
         let allowed =
             |version: &str| Version::parse(version).is_ok_and(|version| crate::source::allows(range, &version));
         let Some(entry) = entry.filter(|entry| allowed(&entry.version)) else {
             return self.install_npm(name, range, scope).await;
         };
-        let store = Store::open(&self.disk, &root, scope)?;
-        let lock = LockFile::read(&self.disk, &root)?;
         let plan = Plan::from_lock(&entry)?;
         for name in plan.names() {
             self.check_registries(&lock, name)?;
@@ -459,7 +466,10 @@ impl Installer {
             .map(|entry| place.join(entry.strip_prefix(&input.root).expect("entries lie in the package")))
             .collect();
         let held = self.lock(store)?;
-        let (mut lock, lock_before) = LockFile::read_text(&self.disk, root)?;
+        if let Source::Git(git) = source {
+            self.check_nested(store, git)?;
+        }
+        let (mut lock, lock_before) = LockFile::read_text(store.files(), root)?;
         still(&lock)?;
         let text = source.to_settings(root);
         lock.packages.insert(id.clone(), staged.locked(&text));
@@ -473,7 +483,7 @@ impl Installer {
             staged: staged.package().to_owned(),
             manifest: Some(staged.manifest.hash.clone()),
             source: Some(text.clone()),
-            listed: Settings::read(&self.disk, root)?.listed(&id, &self.dirs.home),
+            listed: Settings::read(store.files(), root)?.listed(&id, &self.dirs.home),
             lock_before,
             lock_after: lock.to_text(),
         };

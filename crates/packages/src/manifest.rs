@@ -2,11 +2,13 @@
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::registry::{Bundled, PeerMeta, VersionInfo};
+use pijs_durable::{Disk, LinkInTheWay, read_regular};
 use pijs_protocol::guard;
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// Far above any manifest; below what would hurt.
@@ -88,23 +90,32 @@ impl Manifest {
     /// Reads `dir/package.json`; `None` when there is none.
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>> {
         let path = dir.join("package.json");
-        let size = match std::fs::metadata(&path) {
-            Ok(metadata) if metadata.is_file() => metadata.len(),
-            Ok(_) => return Ok(None),
-            Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(PackageError::io("read it", &path, error)),
+        Self::found(&path, read_regular(&path, MAX_MANIFEST_BYTES))
+    }
+
+    /// The same through a disk of one's own.
+    pub(crate) fn read_on(disk: &Disk, dir: &Path) -> Result<Option<Self>> {
+        let path = dir.join("package.json");
+        let read = disk.read(&path, MAX_MANIFEST_BYTES).and_then(|read| read.ok_or(ErrorKind::NotFound.into()));
+        Self::found(&path, read)
+    }
+
+    /// Its size is what was read, not what the file says: one below /proc says nothing, and never ends.
+    fn found(path: &Path, read: io::Result<Vec<u8>>) -> Result<Option<Self>> {
+        let error = match read {
+            Ok(bytes) => return Self::parse(&path.display().to_string(), &bytes).map(Some),
+            Err(error) => error,
         };
-        if size > MAX_MANIFEST_BYTES {
-            return Err(PackageError::new(
-                InstallCode::Size,
-                path.display().to_string(),
-                format!("a manifest of {size} bytes"),
-            ));
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(None),
+            // A folder, a pipe.
+            ErrorKind::InvalidInput if LinkInTheWay::of(&error).is_none() => Ok(None),
+            ErrorKind::FileTooLarge => {
+                let why = format!("a manifest of more than {MAX_MANIFEST_BYTES} bytes");
+                Err(PackageError::new(InstallCode::Size, path.display().to_string(), why))
+            }
+            _ => Err(PackageError::io("read it", path, error)),
         }
-        let bytes = std::fs::read(&path).map_err(|error| PackageError::io("read it", &path, error))?;
-        Self::parse(&path.display().to_string(), &bytes).map(Some)
     }
 
     /// Checks that a tarball holds what the registry said, down to the dependencies that were resolved for it.

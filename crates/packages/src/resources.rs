@@ -170,11 +170,11 @@ impl Found<'_> {
     /// A package of `-e`. pi tells skills of it as the command line's, the rest as the package's.
     fn named_package(&mut self, text: &str, scopes: &[Scope]) {
         let Ok(source) = Source::from_settings(text, &self.dirs.cwd, &self.dirs.home) else { return };
-        let places: Vec<PathBuf> = match &source {
-            Source::Path(path) => vec![path.clone()],
-            _ => scopes.iter().map(|scope| Store::place_of(&self.dirs.root(*scope), &source)).collect(),
+        let root = match &source {
+            Source::Path(path) => Some(path.clone()).filter(|path| path.is_dir()),
+            _ => scopes.iter().find_map(|scope| installed(&self.dirs.root(*scope), *scope, &source)),
         };
-        let Some(root) = places.into_iter().find(|place| place.is_dir()) else { return };
+        let Some(root) = root else { return };
         let from = match self.kind {
             Kind::Skills => Provenance::cli(),
             _ => Provenance::package(text, "temporary", &root),
@@ -224,12 +224,10 @@ impl Found<'_> {
             return;
         }
         let root = match &source {
-            Source::Path(path) => path.clone(),
-            _ => Store::place_of(&settings_dir, &source),
+            Source::Path(path) => Some(path.clone()).filter(|path| path.is_dir()),
+            _ => installed(&settings_dir, scope, &source),
         };
-        if !root.is_dir() {
-            return;
-        }
+        let Some(root) = root else { return };
         let from = Provenance::package(&configured.text, scope.as_str(), &root);
         let files = match configured.filter_of(self.kind.key()) {
             Some(filter) => offered_filtered(self.kind, &root, filter, configured.autoload),
@@ -238,6 +236,12 @@ impl Found<'_> {
         };
         self.add(files, &from);
     }
+}
+
+/// Where a package of a registry or repository lies, if it does.
+fn installed(root: &Path, scope: Scope, source: &Source) -> Option<PathBuf> {
+    let place = Store::place_of(root, source);
+    Store::holds(&Disk::system(), root, scope, &place).is_ok_and(|held| held).then_some(place)
 }
 
 /// How many skills, prompt templates and themes a package brings, as long as settings say nothing else.

@@ -10,11 +10,16 @@
 //!
 //! Downloading, unpacking and building happen in staging, without the lock. A package is complete and flushed there
 //! before one rename (or exchange, when there is an older one) makes it visible.
+//!
+//! What lies below the root may have been laid out by somebody else: a cloned project brings its own `.pi`. So all of it
+//! is reached without following a link, by [`Disk::beneath`]; only the user's own `npm` and `git` may be links, and the
+//! user's settings and lock file.
 
 use crate::Scope;
 use crate::error::{InstallCode, PackageError, Result};
+use crate::lock::LockFile;
 use crate::source::{PackageName, Source};
-use pijs_durable::{Disk, Lock, LockError, Owner, Replace};
+use pijs_durable::{Disk, Kind, LinkInTheWay, Lock, LockError, Owner, Replace};
 use pijs_protocol::guard;
 use std::ffi::OsString;
 use std::io;
@@ -27,7 +32,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The packages of one scope.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
+    /// For what is below the root.
     disk: Disk,
+    /// For settings and lock file.
+    files: Disk,
     root: PathBuf,
 }
 
@@ -73,27 +81,57 @@ impl Store {
         }
     }
 
-    pub(crate) fn at(disk: &Disk, root: &Path) -> Self {
-        Self { disk: disk.clone(), root: root.to_owned() }
+    /// Whether a package lies at its place in a scope's store.
+    ///
+    /// # Errors
+    ///
+    /// `IN_LINK` when a project has a link there, or on the way: it would give other code the name of the package, and
+    /// with it what its user agreed to.
+    pub(crate) fn holds(disk: &Disk, root: &Path, scope: Scope, place: &Path) -> Result<bool> {
+        if scope == Scope::User || !guard::is_up("packages.no-links") {
+            return Ok(place.is_dir());
+        }
+        match Self::at(disk, root, scope)?.disk.stat(place).map(|stat| stat.kind) {
+            Ok(Kind::Link) => Err(PackageError::link(place)),
+            Ok(kind) => Ok(kind == Kind::Directory),
+            Err(error) if LinkInTheWay::of(&error).is_some() => Err(PackageError::io("look at it", place, error)),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Looks only; nothing is created.
+    pub(crate) fn at(disk: &Disk, root: &Path, scope: Scope) -> Result<Self> {
+        let root = root.to_owned();
+        if !guard::is_up("packages.no-links") {
+            return Ok(Self { disk: disk.clone(), files: disk.clone(), root });
+        }
+        let roots = match scope {
+            // Users may keep their packages on another disk.
+            Scope::User => vec![root.clone(), root.join("npm"), root.join("git")],
+            // A cloned project could point anything anywhere, its `.pi` too.
+            Scope::Project => vec![root.parent().unwrap_or(&root).to_owned()],
+        };
+        let inside = disk.beneath(&roots).map_err(|error| PackageError::io("open it", &root, error))?;
+        let files = if scope == Scope::User { disk.clone() } else { inside.clone() };
+        Ok(Self { disk: inside, files, root })
     }
 
     /// Creates what is missing.
+    ///
+    /// # Errors
+    ///
+    /// `IN_LINK` when something of a project is a link, before anything is fetched for it.
     pub(crate) fn open(disk: &Disk, root: &Path, scope: Scope) -> Result<Self> {
-        let this = Self::at(disk, root);
+        let this = Self::at(disk, root, scope)?;
         let npm = this.npm();
         if scope == Scope::Project && guard::is_up("packages.no-links") {
-            // A cloned project could point these anywhere.
-            let files = ["settings.json", "pijs-lock.json"].map(|name| root.join(name));
-            let folders =
-                [root.to_owned(), npm.clone(), npm.join("node_modules"), npm.join(".staging"), root.join("git")];
-            for folder in folders.iter().chain(&files) {
-                if disk.stat(folder).is_ok_and(|stat| stat.kind == pijs_durable::Kind::Link) {
-                    return Err(PackageError::new(
-                        InstallCode::Link,
-                        folder.display().to_string(),
-                        "a symbolic link where packages are stored",
-                    )
-                    .help("remove the link"));
+            for path in [root.join("settings.json"), LockFile::path(root), this.pending(), root.join("git")] {
+                match this.files.stat(&path) {
+                    Ok(stat) if stat.kind == Kind::Link => return Err(PackageError::link(&path)),
+                    Err(error) if LinkInTheWay::of(&error).is_some() => {
+                        return Err(PackageError::io("look at it", &path, error));
+                    }
+                    _ => {}
                 }
             }
         }
@@ -111,8 +149,14 @@ impl Store {
         Ok(this)
     }
 
+    /// For what is below the root: no link is followed.
     pub(crate) fn disk(&self) -> &Disk {
         &self.disk
+    }
+
+    /// For settings and lock file: the user's may be links, a project's not.
+    pub(crate) fn files(&self) -> &Disk {
+        &self.files
     }
 
     pub(crate) fn root(&self) -> &Path {

@@ -107,6 +107,7 @@ impl Kind {
 pub struct FaultVfs {
     shared: Arc<Shared>,
     owner: Owner,
+    machine: Arc<dyn Vfs>,
 }
 
 #[derive(Debug)]
@@ -157,7 +158,8 @@ impl FaultVfs {
 
     fn with(plan: Option<(u64, Among, Fault)>, record: Option<PathBuf>) -> Self {
         let owner = Owner { pid: std::process::id(), token: PROCESSES.fetch_add(1, Ordering::Relaxed) };
-        Self { shared: Arc::new(Shared { plan, kills: false, record, state: Mutex::default() }), owner }
+        let shared = Arc::new(Shared { plan, kills: false, record, state: Mutex::default() });
+        Self { shared, owner, machine: Arc::new(OsVfs) }
     }
 
     /// What was done so far.
@@ -204,7 +206,8 @@ pub fn from_environment() -> Option<Arc<dyn Vfs>> {
     static SHARED: std::sync::OnceLock<Arc<Shared>> = std::sync::OnceLock::new();
     let plan = Some((rest.parse().ok()?, Among::Changes, fault));
     let shared = SHARED.get_or_init(|| Arc::new(Shared { plan, kills: true, record: None, state: Mutex::default() }));
-    Some(Arc::new(FaultVfs { shared: Arc::clone(shared), owner: Owner::this_process().ok()? }))
+    let owner = Owner::this_process().ok()?;
+    Some(Arc::new(FaultVfs { shared: Arc::clone(shared), owner, machine: Arc::new(OsVfs) }))
 }
 
 /// Whether `PIJS_FAULT` is `entropy`: the system has no randomness. Never in a build without guard switches.
@@ -300,49 +303,55 @@ impl Vfs for FaultVfs {
         let file = self.shared.run(
             kind,
             format_args!("open {open:?} {}", name(path)),
-            || OsVfs.open(path, open),
+            || self.machine.open(path, open),
             |power| if open.changes() { power.seen(path) } else { Ok(()) },
         )?;
         Ok(Box::new(FaultFile { file, name: name(path), shared: Arc::clone(&self.shared) }))
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
-        self.run(Kind::Look, format_args!("stat {}", name(path)), || OsVfs.stat(path))
+        self.run(Kind::Look, format_args!("stat {}", name(path)), || self.machine.stat(path))
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        self.run(Kind::Look, format_args!("list {}", name(directory)), || OsVfs.list(directory))
+        self.run(Kind::Look, format_args!("list {}", name(directory)), || self.machine.list(directory))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.run(Kind::Create, format_args!("create_dir {}", name(path)), || OsVfs.create_dir(path))
+        self.run(Kind::Create, format_args!("create_dir {}", name(path)), || self.machine.create_dir(path))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.run(Kind::Rename, format_args!("rename {} {}", name(from), name(to)), || OsVfs.rename(from, to))
+        self.run(Kind::Rename, format_args!("rename {} {}", name(from), name(to)), || self.machine.rename(from, to))
     }
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.run(Kind::Rename, format_args!("rename_new {} {}", name(from), name(to)), || OsVfs.rename_new(from, to))
+        self.run(Kind::Rename, format_args!("rename_new {} {}", name(from), name(to)), || {
+            self.machine.rename_new(from, to)
+        })
     }
 
     fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
-        self.run(Kind::Rename, format_args!("exchange {} {}", name(a), name(b)), || OsVfs.exchange(a, b))
+        self.run(Kind::Rename, format_args!("exchange {} {}", name(a), name(b)), || self.machine.exchange(a, b))
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.run(Kind::Rename, format_args!("remove_file {}", name(path)), || OsVfs.remove_file(path))
+        self.run(Kind::Rename, format_args!("remove_file {}", name(path)), || self.machine.remove_file(path))
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        self.run(Kind::Rename, format_args!("remove_dir {}", name(path)), || OsVfs.remove_dir(path))
+        self.run(Kind::Rename, format_args!("remove_dir {}", name(path)), || self.machine.remove_dir(path))
+    }
+
+    fn directory(&self, path: &Path) -> io::Result<std::fs::File> {
+        self.run(Kind::Look, format_args!("directory {}", name(path)), || self.machine.directory(path))
     }
 
     fn sync_dir(&self, directory: &Path) -> io::Result<()> {
         self.shared.run(
             Kind::Sync,
             format_args!("sync_dir {}", name(directory)),
-            || OsVfs.sync_dir(directory),
+            || self.machine.sync_dir(directory),
             |power| power.dir_synced(directory),
         )
     }
@@ -351,7 +360,7 @@ impl Vfs for FaultVfs {
         self.shared.run(
             Kind::Sync,
             format_args!("sync_tree {}", name(directory)),
-            || OsVfs.sync_tree(directory),
+            || self.machine.sync_tree(directory),
             |power| power.all_synced(directory),
         )
     }
@@ -362,6 +371,11 @@ impl Vfs for FaultVfs {
 
     fn owner(&self) -> io::Result<Owner> {
         Ok(self.owner)
+    }
+
+    fn beneath(&self, roots: &[PathBuf]) -> io::Result<Arc<dyn Vfs>> {
+        let machine = self.machine.beneath(roots)?;
+        Ok(Arc::new(Self { shared: Arc::clone(&self.shared), owner: self.owner, machine }))
     }
 }
 

@@ -10,7 +10,6 @@ use crate::registry::Registry;
 use crate::resolve::Tree;
 use crate::source::{PackageName, printable};
 use crate::store::{Staging, Store};
-use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use futures_util::{StreamExt, stream};
 use pijs_protocol::guard;
@@ -120,8 +119,8 @@ impl Installer {
         let staging = store.stage("install")?;
         let folder = staging.path().join("package");
         store.disk().create_dir(&folder).map_err(|error| PackageError::io("create it", &folder, error))?;
-        let dir = Dir::open_ambient_dir(&folder, ambient_authority())
-            .map_err(|error| PackageError::io("open it", &folder, error))?;
+        let opened = store.disk().directory(&folder).map_err(|error| PackageError::io("open it", &folder, error))?;
+        let dir = Dir::from_std_file(opened);
 
         self.progress.step(&format!("downloading {label}"));
         let downloads: Vec<_> = plan.0.iter().map(|wanted| self.download(wanted)).collect();

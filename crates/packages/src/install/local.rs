@@ -43,8 +43,9 @@ impl Installer {
             .collect();
         warnings.extend(self.built(&input)?);
 
-        let held = self.lock(&Store::open(&self.disk, &root, scope)?)?;
-        let mut settings = Settings::read(&self.disk, &root)?;
+        let store = Store::open(&self.disk, &root, scope)?;
+        let held = self.lock(&store)?;
+        let mut settings = Settings::read(store.files(), &root)?;
         settings.add(&source, &self.dirs.home)?;
         settings.save()?;
         drop(held);

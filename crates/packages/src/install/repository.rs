@@ -7,6 +7,7 @@ use crate::error::{InstallCode, PackageError, Result};
 use crate::git::{Checkout, GitSource};
 use crate::lock::{LockFile, Locked, LockedPackage};
 use crate::manifest::Manifest;
+use crate::settings::Settings;
 use crate::source::{PackageName, Source};
 use crate::store::Store;
 use pijs_protocol::guard;
@@ -15,6 +16,7 @@ impl Installer {
     pub(super) async fn install_git(&self, git: GitSource, scope: Scope) -> Result<Installed> {
         let folder = self.dirs.root(scope);
         let store = Store::open(&self.disk, &folder, scope)?;
+        self.check_nested(&store, &git)?;
         self.progress.step(&format!("fetching {}", git.identity()));
         let checkout = self.git.fetch(&git, None, &self.limits).await?;
         let commit = checkout.commit.clone();
@@ -22,17 +24,18 @@ impl Installer {
             Some(locked) if git.is_pinned() && locked.source == git.to_settings() => same_commit(&git, locked, &commit),
             _ => Ok(()),
         };
-        unmoved(&LockFile::read(&self.disk, &folder)?)?;
+        unmoved(&LockFile::read(store.files(), &folder)?)?;
         let (staged, notes) = self.stage_git(&store, &git, checkout).await?;
         self.finish(&store, &Source::Git(git.clone()), staged, notes, &unmoved).await
     }
 
     pub(super) async fn restore_git(&self, git: GitSource, scope: Scope) -> Result<Installed> {
         let folder = self.dirs.root(scope);
-        let Some(locked) = LockFile::read(&self.disk, &folder)?.packages.get(&git.identity()).cloned() else {
+        let store = Store::open(&self.disk, &folder, scope)?;
+        let Some(locked) = LockFile::read(store.files(), &folder)?.packages.get(&git.identity()).cloned() else {
             return self.install_git(git, scope).await;
         };
-        let store = Store::open(&self.disk, &folder, scope)?;
+        self.check_nested(&store, &git)?;
         self.progress.step(&format!("fetching {}", git.identity()));
         let checkout = self.git.fetch(&git, locked.commit.as_deref(), &self.limits).await?;
         same_commit(&git, &locked, &checkout.commit)?;
@@ -45,6 +48,50 @@ impl Installer {
                 .help("install it again by name to lock what the repository has now"));
         }
         self.finish(&store, &Source::Git(git), staged, Vec::new(), &|_| Ok(())).await
+    }
+
+    /// A repository below another one's path has its folder in the other's, as in pi: what replaces or removes one would
+    /// take the other along, and what one brings could pass for the other.
+    pub(super) fn check_nested(&self, store: &Store, git: &GitSource) -> Result<()> {
+        let place = git.place();
+        for other in self.repositories(store)? {
+            let beside = other.place();
+            let why = if beside == place || !guard::is_up("packages.nested") {
+                continue;
+            } else if place.starts_with(&beside) {
+                format!("its folder would lie in the one of {}", other.identity())
+            } else if beside.starts_with(&place) {
+                format!("the folder of {} lies where its own would be", other.identity())
+            } else {
+                continue;
+            };
+            return Err(PackageError::new(InstallCode::Source, git.identity(), why)
+                .help(format!("remove {} first, or have one for you and one for the project (-l)", other.identity())));
+        }
+        Ok(())
+    }
+
+    /// A folder is not taken away with another package in it.
+    pub(super) fn check_holds_none(&self, store: &Store, git: &GitSource) -> Result<()> {
+        let place = git.place();
+        let inner = self.repositories(store)?.into_iter().find(|other| {
+            other.place() != place && other.place().starts_with(&place) && guard::is_up("packages.nested")
+        });
+        match inner {
+            Some(inner) => {
+                let why = format!("the folder of {} lies in its own", inner.identity());
+                Err(PackageError::new(InstallCode::Source, git.identity(), why)
+                    .help(format!("remove {} first", inner.identity())))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The repositories of a scope, by settings and lock file.
+    fn repositories(&self, store: &Store) -> Result<Vec<GitSource>> {
+        let locked = LockFile::read(store.files(), store.root())?.packages.into_keys();
+        let listed = Settings::read(store.files(), store.root())?.packages().into_iter().map(|package| package.text);
+        Ok(listed.chain(locked).filter_map(|text| GitSource::parse(&text)?.ok()).collect())
     }
 
     async fn stage_git(&self, store: &Store, git: &GitSource, checkout: Checkout) -> Result<(Staged, Vec<String>)> {
