@@ -79,6 +79,46 @@ pub fn boundaries(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(behind).collect()
 }
 
+/// The last of the [`boundaries`] before `at`, or the beginning. What it costs does not depend on how long the text is.
+#[must_use]
+pub fn boundary_before(text: &str, at: usize) -> usize {
+    // Here one character ends for certain, whatever stands before: nothing joins or marks what is there.
+    let begins = |place: usize, c: char| {
+        c.is_control()
+            || c.width().unwrap_or(0) > 0 && !is_flag(c) && !is_skin(c) && !text[..place].ends_with(ZWJ)
+    };
+    let head = &text[..at];
+    let from = head.char_indices().rev().find(|(place, c)| begins(*place, *c)).map_or(0, |(place, _)| place);
+    let mut last = from;
+    for piece in pieces(&head[from..]) {
+        if last + piece.text.len() >= at {
+            break;
+        }
+        last += piece.text.len();
+    }
+    last
+}
+
+/// The first of the [`boundaries`] behind `at`, which is one, or the end.
+#[must_use]
+pub fn boundary_behind(text: &str, at: usize) -> usize {
+    at + pieces(&text[at..]).next().map_or(0, |piece| piece.text.len())
+}
+
+/// The last of the [`boundaries`] of a line up to which it takes no more than `columns`.
+#[must_use]
+pub fn boundary_at(line: &str, columns: usize) -> usize {
+    let (mut at, mut wide) = (0, 0);
+    for piece in pieces(line) {
+        wide += piece.columns;
+        if wide > columns {
+            break;
+        }
+        at += piece.text.len();
+    }
+    at
+}
+
 /// Foreign text as one line of at most `columns`; what is too long ends with `…`.
 #[must_use]
 pub fn clamp(text: &str, columns: usize) -> String {

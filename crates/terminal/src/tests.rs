@@ -184,6 +184,21 @@ proptest! {
     }
 
     #[test]
+    fn boundaries_are_found_from_anywhere(text in "[a\n\u{301}你\u{200d}👨🏽🇯🇵❤\u{fe0f}]{0,12}", columns in 0usize..20) {
+        let boundaries = layout::boundaries(&text);
+        for (at, _) in text.char_indices().chain([(text.len(), ' ')]) {
+            let before = boundaries.iter().rev().copied().find(|other| *other < at).unwrap_or(0);
+            prop_assert_eq!(layout::boundary_before(&text, at), before, "{:?} {}", &text, at);
+        }
+        for at in &boundaries {
+            let behind = boundaries.iter().copied().find(|other| other > at).unwrap_or(text.len());
+            prop_assert_eq!(layout::boundary_behind(&text, *at), behind, "{:?} {}", &text, at);
+        }
+        let at = boundaries.iter().rev().copied().find(|at| layout::width(&text[..*at]) <= columns).unwrap_or(0);
+        prop_assert_eq!(layout::boundary_at(&text, columns), at, "{:?}", &text);
+    }
+
+    #[test]
     fn no_line_is_wider_than_allowed(dirty in hostile(), columns in 1usize..40) {
         let clean = within(&dirty.replace('\t', " "), Limits { columns, lines: 50, styles: false });
         for line in clean.lines().filter(|line| !line.ends_with("more lines]")) {
