@@ -84,8 +84,7 @@ pub fn boundaries(text: &str) -> Vec<usize> {
 pub fn boundary_before(text: &str, at: usize) -> usize {
     // Here one character ends for certain, whatever stands before: nothing joins or marks what is there.
     let begins = |place: usize, c: char| {
-        c.is_control()
-            || c.width().unwrap_or(0) > 0 && !is_flag(c) && !is_skin(c) && !text[..place].ends_with(ZWJ)
+        c.is_control() || c.width().unwrap_or(0) > 0 && !is_flag(c) && !is_skin(c) && !text[..place].ends_with(ZWJ)
     };
     let head = &text[..at];
     let from = head.char_indices().rev().find(|(place, c)| begins(*place, *c)).map_or(0, |(place, _)| place);
