@@ -110,7 +110,8 @@ impl Agent {
         let expanded = match self.resources.borrow().expand(&text) {
             Ok(expanded) => expanded,
             Err(problem) => {
-                self.extensions.report(&problem.path.display().to_string(), "skill_expansion", &problem.message);
+                let event = if text.starts_with("/skill:") { "skill_expansion" } else { "prompt_expansion" };
+                self.extensions.report(&problem.path.display().to_string(), event, &problem.message);
                 return Some(content);
             }
         };

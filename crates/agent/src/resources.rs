@@ -15,6 +15,7 @@ use pijs_packages::{DiscoverOptions, ResourceKind, ResourceOptions, resolve_reso
 use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
@@ -105,7 +106,29 @@ pub struct Resources {
     pub themes: Vec<PathBuf>,
     /// What was left out.
     pub problems: Vec<Problem>,
+    /// What extensions named.
+    named: Named,
 }
+
+/// Places that extensions named, each once: whoever names a folder again and again does not have it searched each time.
+#[derive(Debug, Clone, Default)]
+struct Named(BTreeSet<(&'static str, PathBuf)>);
+
+/// How many there may be.
+const MOST_NAMED: usize = 4096;
+
+impl Named {
+    fn is_new(&mut self, kind: ResourceKind, place: &Path) -> bool {
+        if !guard::is_up("resources.room") {
+            return true;
+        }
+        self.0.len() < MOST_NAMED && self.0.insert((kind.key(), place.to_owned()))
+    }
+}
+
+/// Prompt templates that a session has, and what they take together: each is read at the start and kept.
+const MOST_PROMPTS: usize = 4096;
+const LARGEST_PROMPTS: usize = 64 << 20;
 
 impl Resources {
     /// Reads everything. Nothing here fails: what cannot be read is a problem.
@@ -146,16 +169,21 @@ impl Resources {
         let base_dir = file.parent().unwrap_or(Path::new(""));
         let source = format!("extension:{name}");
         let info = |path: &Path| json!({"path": path, "source": source, "scope": "temporary", "origin": "top-level", "baseDir": base_dir});
-        let files = |kind, given: &[PathBuf]| -> Vec<PathBuf> {
-            given.iter().flat_map(|given| resource_files(kind, &without_dots(&base_dir.join(given)))).collect()
+        let mut files = |kind, given: &[PathBuf]| -> Vec<PathBuf> {
+            let places = given.iter().map(|given| without_dots(&base_dir.join(given)));
+            let new: Vec<PathBuf> = places.filter(|place| self.named.is_new(kind, place)).collect();
+            new.iter().flat_map(|place| resource_files(kind, place)).collect()
         };
-        for skill in files(ResourceKind::Skills, skills) {
+        let skills = files(ResourceKind::Skills, skills);
+        let prompts = files(ResourceKind::Prompts, prompts);
+        let themes = files(ResourceKind::Themes, themes);
+        for skill in skills {
             self.add_skill(&skill, info(&skill));
         }
-        for prompt in files(ResourceKind::Prompts, prompts) {
+        for prompt in prompts {
             self.add_prompt(&prompt, info(&prompt));
         }
-        self.themes.extend(files(ResourceKind::Themes, themes));
+        self.themes.extend(themes);
     }
 
     fn add_skill(&mut self, path: &Path, source_info: Value) {
@@ -201,8 +229,18 @@ impl Resources {
         match Document::read(path) {
             Ok(document) => {
                 let template = PromptTemplate::new(path, document, source_info);
-                if !self.prompts.iter().any(|known| known.name == template.name) {
+                if self.prompts.iter().any(|known| known.name == template.name) {
+                    return;
+                }
+                let bytes: usize = self.prompts.iter().map(|known| known.content.len()).sum();
+                let has_room = self.prompts.len() < MOST_PROMPTS && bytes + template.content.len() <= LARGEST_PROMPTS;
+                if has_room || !guard::is_up("resources.room") {
                     self.prompts.push(template);
+                } else {
+                    let message = format!(
+                        "there are more than {MOST_PROMPTS} prompt templates, or {LARGEST_PROMPTS} bytes of them"
+                    );
+                    self.problems.push(Problem { path: path.to_owned(), message });
                 }
             }
             Err(message) => self.problems.push(Problem { path: path.to_owned(), message }),
@@ -213,7 +251,8 @@ impl Resources {
     ///
     /// # Errors
     ///
-    /// The skill's file and what is wrong with it, when it cannot be read; the text then stays as it is.
+    /// The file and what is wrong with it, when a skill cannot be read or a template becomes too long; the text then stays
+    /// as it is.
     pub fn expand(&self, text: &str) -> Result<String, Problem> {
         if let Some(rest) = text.strip_prefix("/skill:") {
             let (name, args) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -231,7 +270,11 @@ impl Resources {
                 return Ok(if args.is_empty() { block } else { format!("{block}\n\n{args}") });
             }
         }
-        Ok(template::expand(text, &self.prompts).unwrap_or_else(|| text.to_owned()))
+        let expanded = template::expand(text, &self.prompts).map_err(|template| Problem {
+            path: template.source_info["path"].as_str().unwrap_or(&template.name).into(),
+            message: format!("with these arguments its text has more than {} bytes", template::LONGEST),
+        })?;
+        Ok(expanded.unwrap_or_else(|| text.to_owned()))
     }
 
     /// Templates and skills as `pi.getCommands()` lists them.

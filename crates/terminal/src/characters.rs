@@ -32,6 +32,9 @@ pub fn hidden(text: &str) -> impl Iterator<Item = Hidden> + '_ {
 /// Zero-width joiner.
 pub(crate) const ZWJ: char = '\u{200d}';
 
+/// Makes an emoji of what is text otherwise.
+pub(crate) const EMOJI_STYLE: char = '\u{fe0f}';
+
 /// C0 and C1 controls, and DEL.
 pub(crate) fn is_control(c: char) -> bool {
     c.is_control()

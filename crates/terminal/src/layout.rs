@@ -3,7 +3,8 @@
 //! Everything here takes text that went through the sanitiser: printable characters, line feeds, and styles as
 //! `ESC [ ... m`. Styles have no width.
 
-use crate::characters::{ZWJ, is_pictograph};
+use crate::characters::{EMOJI_STYLE, ZWJ, is_pictograph};
+use crate::sgr::Held;
 use crate::stream::Limits;
 use unicode_width::UnicodeWidthChar;
 
@@ -17,9 +18,6 @@ struct Piece<'a> {
     text: &'a str,
     columns: usize,
 }
-
-/// Makes an emoji of what is text otherwise.
-const EMOJI_STYLE: char = '\u{fe0f}';
 
 /// A letter of a flag.
 fn is_flag(c: char) -> bool {
@@ -81,6 +79,45 @@ pub fn boundaries(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(behind).collect()
 }
 
+/// The last of the [`boundaries`] before `at`, or the beginning. What it costs does not depend on how long the text is.
+#[must_use]
+pub fn boundary_before(text: &str, at: usize) -> usize {
+    // Here one character ends for certain, whatever stands before: nothing joins or marks what is there.
+    let begins = |place: usize, c: char| {
+        c.is_control() || c.width().unwrap_or(0) > 0 && !is_flag(c) && !is_skin(c) && !text[..place].ends_with(ZWJ)
+    };
+    let head = &text[..at];
+    let from = head.char_indices().rev().find(|(place, c)| begins(*place, *c)).map_or(0, |(place, _)| place);
+    let mut last = from;
+    for piece in pieces(&head[from..]) {
+        if last + piece.text.len() >= at {
+            break;
+        }
+        last += piece.text.len();
+    }
+    last
+}
+
+/// The first of the [`boundaries`] behind `at`, which is one, or the end.
+#[must_use]
+pub fn boundary_behind(text: &str, at: usize) -> usize {
+    at + pieces(&text[at..]).next().map_or(0, |piece| piece.text.len())
+}
+
+/// The last of the [`boundaries`] of a line up to which it takes no more than `columns`.
+#[must_use]
+pub fn boundary_at(line: &str, columns: usize) -> usize {
+    let (mut at, mut wide) = (0, 0);
+    for piece in pieces(line) {
+        wide += piece.columns;
+        if wide > columns {
+            break;
+        }
+        at += piece.text.len();
+    }
+    at
+}
+
 /// Foreign text as one line of at most `columns`; what is too long ends with `…`.
 #[must_use]
 pub fn clamp(text: &str, columns: usize) -> String {
@@ -90,7 +127,7 @@ pub fn clamp(text: &str, columns: usize) -> String {
     let line = line[..line.floor_char_boundary(longest)].replace('\t', TAB);
     let whole = crate::within(&line, Limits { columns: usize::MAX, lines: 2, styles: true });
     if width(&whole) <= columns {
-        return whole;
+        return slice(&whole, 0, columns);
     }
     if columns == 0 {
         return String::new();
@@ -100,24 +137,36 @@ pub fn clamp(text: &str, columns: usize) -> String {
 }
 
 /// The columns `from..to` of a line, with the styles that hold there. A wide character that is cut becomes blanks.
+///
+/// The styles that hold at its end hold behind it as well. Of styles that nothing is shown in there are only as many as say
+/// what holds: who puts pieces of lines together again and again has not more of them each time.
 #[must_use]
 pub fn slice(line: &str, from: usize, to: usize) -> String {
     let mut out = String::new();
+    let mut held = Held::default();
     let mut at = 0;
     for piece in pieces(line) {
         let end = at + piece.columns;
-        if piece.columns == 0 {
-            // A style counts wherever it stands; a stray mark only inside.
-            if piece.text.starts_with('\u{1b}') || (from..to).contains(&at) {
+        if piece.text.starts_with('\u{1b}') {
+            held.take(piece.text);
+        } else if piece.columns == 0 {
+            // A stray mark counts inside only.
+            if (from..to).contains(&at) {
                 out.push_str(piece.text);
             }
-        } else if at >= from && end <= to {
-            out.push_str(piece.text);
-        } else {
-            let inside = end.min(to).saturating_sub(at.max(from));
-            out.extend(std::iter::repeat_n(' ', inside));
+        } else if at < to && end > from {
+            held.write(&mut out);
+            if at >= from && end <= to {
+                out.push_str(piece.text);
+            } else {
+                out.extend(std::iter::repeat_n(' ', end.min(to) - at.max(from)));
+            }
         }
         at = end;
+    }
+    // What switches off what was never on is nothing.
+    if !out.is_empty() || !held.on().is_empty() {
+        held.write(&mut out);
     }
     out
 }
@@ -144,22 +193,17 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
 /// A clean line as lines of at most `columns`. Its styles stay, and none goes beyond the end of a line.
 #[must_use]
 pub fn wrap_styled(line: &str, columns: usize) -> Vec<String> {
-    let mut open = String::new();
-    let wrap = |line: String| {
-        let mut out = format!("{open}{line}");
-        for piece in pieces(&line).filter(|piece| piece.text.starts_with('\u{1b}')) {
-            if crate::sgr::resets(piece.text) {
-                open.clear();
-            } else {
-                open.push_str(piece.text);
-            }
-        }
-        if !open.is_empty() {
+    let lines = wrap_line(line, columns.max(1));
+    let mut open = Held::default();
+    let wrap = |line| {
+        let mut out = slice(&format!("{}{line}", open.on()), 0, usize::MAX);
+        pieces(line).filter(|piece| piece.text.starts_with('\u{1b}')).for_each(|piece| open.take(piece.text));
+        if !open.on().is_empty() {
             out.push_str("\u{1b}[0m");
         }
         out
     };
-    wrap_line(line, columns.max(1)).into_iter().map(wrap).collect()
+    lines.iter().map(String::as_str).map(wrap).collect()
 }
 
 fn wrap_line(line: &str, columns: usize) -> Vec<String> {

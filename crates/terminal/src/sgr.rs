@@ -2,6 +2,8 @@
 
 /// Longest list of numbers of one sequence that is looked at.
 const MOST: usize = 32;
+/// Everything off.
+const RESET: &str = "\u{1b}[0m";
 
 /// Rewrites the numbers of one `CSI ... m`: what is known stays, the rest goes. `None` when nothing is left.
 ///
@@ -59,5 +61,90 @@ fn colour(rest: &[Vec<u16>]) -> (usize, Option<String>) {
 
 /// Whether everything is off after this sequence, which [`keep`] made.
 pub(crate) fn resets(sequence: &str) -> bool {
-    sequence == "\u{1b}[0m"
+    sequence == RESET
+}
+
+/// The sequences that hold at a place, as few as say the same: one that says nothing that a later one does not is left out.
+/// However many there were, there is at most one for each thing that they can say.
+#[derive(Debug, Default)]
+pub(crate) struct Held<'a> {
+    /// Everything before was switched off.
+    is_reset: bool,
+    /// Each with what it says, as bits.
+    sequences: Vec<(u16, &'a str)>,
+}
+
+impl<'a> Held<'a> {
+    /// Takes one more sequence that [`keep`] made.
+    pub(crate) fn take(&mut self, sequence: &'a str) {
+        let Said { resets, says } = said(sequence);
+        if resets {
+            self.sequences.clear();
+            self.is_reset = true;
+        }
+        if says == 0 {
+            return;
+        }
+        let mut later = says;
+        for at in (0..self.sequences.len()).rev() {
+            let (before, _) = self.sequences[at];
+            if before & !later == 0 {
+                self.sequences.remove(at);
+            }
+            later |= before;
+        }
+        self.sequences.push((says, sequence));
+    }
+
+    /// Writes them, and begins anew.
+    pub(crate) fn write(&mut self, out: &mut String) {
+        if std::mem::take(&mut self.is_reset) {
+            out.push_str(RESET);
+        }
+        self.sequences.drain(..).for_each(|(_, sequence)| out.push_str(sequence));
+    }
+
+    /// What is on, without what was switched off before.
+    pub(crate) fn on(&self) -> String {
+        self.sequences.iter().map(|(_, sequence)| *sequence).collect()
+    }
+}
+
+/// What a sequence says: whether all before it ends, and of which things it speaks.
+struct Said {
+    resets: bool,
+    says: u16,
+}
+
+fn said(sequence: &str) -> Said {
+    let mut numbers = sequence.trim_start_matches("\u{1b}[").trim_end_matches('m').split(';');
+    let mut said = Said { resets: false, says: 0 };
+    while let Some(number) = numbers.next() {
+        let colour = matches!(number, "38" | "48");
+        match number.parse().unwrap_or(0) {
+            0 => said = Said { resets: true, says: 0 },
+            number => said.says |= thing(number),
+        }
+        if colour {
+            let more = if numbers.next() == Some("2") { 3 } else { 1 };
+            numbers.by_ref().take(more).for_each(drop);
+        }
+    }
+    said
+}
+
+/// What a number speaks of, as one bit. 22 ends bold and dim, so they are one thing; but both can hold, so each is kept until
+/// that ends.
+fn thing(number: u16) -> u16 {
+    match number {
+        1 => 1,
+        2 => 1 << 1,
+        22 => 1 | 1 << 1,
+        3 | 23 => 1 << 2,
+        4 | 21 | 24 => 1 << 3,
+        7 | 27 => 1 << 4,
+        9 | 29 => 1 << 5,
+        30..=39 | 90..=97 => 1 << 6,
+        _ => 1 << 7,
+    }
 }

@@ -1,6 +1,6 @@
 //! Text in pieces. A sequence that is split between two pieces is one sequence.
 
-use crate::characters::{ZWJ, is_control, is_hidden, is_pictograph};
+use crate::characters::{EMOJI_STYLE, ZWJ, is_control, is_hidden, is_pictograph};
 use crate::sgr;
 use pijs_protocol::guard;
 use unicode_width::UnicodeWidthChar;
@@ -134,13 +134,16 @@ impl Cleaner<'_> {
 impl Perform for Cleaner<'_> {
     fn print(&mut self, c: char) {
         let before = self.state.before.replace(c);
-        if std::mem::take(&mut self.state.joiner) && is_pictograph(c) {
+        // What makes an emoji is none by itself: a row of them would be seen by nobody.
+        if std::mem::take(&mut self.state.joiner) && is_pictograph(c) && c != EMOJI_STYLE {
             self.show(ZWJ, 0);
         }
         match c {
             ZWJ => self.state.joiner = before.is_some_and(is_pictograph),
-            '\u{fe0f}' if before.is_some_and(is_pictograph) => self.show(c, 0),
-            '\u{fe0f}' => {}
+            EMOJI_STYLE if before.is_some_and(|before| is_pictograph(before) && before != EMOJI_STYLE) => {
+                self.show(c, 0);
+            }
+            EMOJI_STYLE => {}
             // vte answers with this for bytes that are no UTF-8; a `str` has it only as itself.
             c if is_control(c) || is_hidden(c) => {}
             c => match c.width().unwrap_or(0) {

@@ -184,6 +184,21 @@ proptest! {
     }
 
     #[test]
+    fn boundaries_are_found_from_anywhere(text in "[a\n\u{301}你\u{200d}👨🏽🇯🇵❤\u{fe0f}]{0,12}", columns in 0usize..20) {
+        let boundaries = layout::boundaries(&text);
+        for (at, _) in text.char_indices().chain([(text.len(), ' ')]) {
+            let before = boundaries.iter().rev().copied().find(|other| *other < at).unwrap_or(0);
+            prop_assert_eq!(layout::boundary_before(&text, at), before, "{:?} {}", &text, at);
+        }
+        for at in &boundaries {
+            let behind = boundaries.iter().copied().find(|other| other > at).unwrap_or(text.len());
+            prop_assert_eq!(layout::boundary_behind(&text, *at), behind, "{:?} {}", &text, at);
+        }
+        let at = boundaries.iter().rev().copied().find(|at| layout::width(&text[..*at]) <= columns).unwrap_or(0);
+        prop_assert_eq!(layout::boundary_at(&text, columns), at, "{:?}", &text);
+    }
+
+    #[test]
     fn no_line_is_wider_than_allowed(dirty in hostile(), columns in 1usize..40) {
         let clean = within(&dirty.replace('\t', " "), Limits { columns, lines: 50, styles: false });
         for line in clean.lines().filter(|line| !line.ends_with("more lines]")) {
@@ -210,4 +225,29 @@ fn what_is_one_character_to_a_reader_has_its_width() {
     }
     assert_eq!(layout::boundaries("🇯🇵🇩🇪").len(), 3);
     assert_eq!(layout::clamp("\u{1b}[31m👍🏽👍🏽", 3), "\u{1b}[31m👍🏽\u{1b}[0m…");
+}
+
+/// What is cut out of a line and put together again is as long as what is seen of it, however often that happens.
+#[test]
+fn styles_do_not_add_up() {
+    use super::layout::{clamp, fit, slice, wrap_styled};
+    let flood: String = (0..10_000).map(|n| format!("\u{1b}[{}m", 31 + n % 6)).collect();
+    let mut line = clamp(&format!("{flood}ab{flood}cd{flood}"), 80);
+    assert!(line.len() < 200, "{}", line.len());
+    for _ in 0..64 {
+        line = format!("{}\u{1b}[0m{}\u{1b}[0m{}", slice(&line, 0, 40), fit("\u{1b}[7mx", 1), slice(&line, 41, 80));
+        assert!(line.len() < 10_000, "{}", line.len());
+    }
+    assert_eq!(slice("\u{1b}[1;31ma\u{1b}[32m\u{1b}[22m\u{1b}[33mb", 1, 2), "\u{1b}[22m\u{1b}[33mb");
+    assert_eq!(slice("a\u{1b}[38;5;1m\u{1b}[0m\u{1b}[48;2;38;1;0mb", 0, 2), "a\u{1b}[0m\u{1b}[48;2;38;1;0mb");
+    let wrapped: usize = wrap_styled(&format!("{flood}x ").repeat(100), 2).iter().map(String::len).sum();
+    assert!(wrapped < 20_000, "{wrapped}");
+}
+
+#[test]
+fn what_is_invisible_is_no_flood() {
+    for piece in ["\u{fe0f}", "\u{200d}\u{fe0f}", "\u{301}", "\u{200d}"] {
+        let shown = line(&format!("❤{}", piece.repeat(10_000)));
+        assert!(shown.len() < 64, "{piece:?}: {}", shown.len());
+    }
 }

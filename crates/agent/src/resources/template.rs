@@ -1,13 +1,16 @@
 //! Prompt templates: `/NAME ARGS` stands for the text of a file.
 
 use super::markdown::Document;
-use regex::{Captures, Regex};
+use pijs_protocol::guard;
+use regex::Regex;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::LazyLock;
 
 /// Characters of the first line that serve as a description.
 const DESCRIBED: usize = 60;
+/// Longest text that a template and what is typed behind its name make: more than any model reads.
+pub(super) const LONGEST: usize = 16 << 20;
 
 /// A text to fill in.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,14 +46,19 @@ impl PromptTemplate {
 }
 
 /// The text that a typed line stands for; `None` when it names no template.
-pub(super) fn expand(line: &str, templates: &[PromptTemplate]) -> Option<String> {
-    let rest = line.strip_prefix('/')?;
+///
+/// # Errors
+///
+/// The template, when its text would be longer than [`LONGEST`] with what was typed behind its name.
+pub(super) fn expand<'a>(line: &str, templates: &'a [PromptTemplate]) -> Result<Option<String>, &'a PromptTemplate> {
+    let Some(rest) = line.strip_prefix('/') else { return Ok(None) };
     let (name, args) = match rest.find(char::is_whitespace) {
         Some(at) => (&rest[..at], rest[at..].trim_start()),
         None => (rest, ""),
     };
-    let template = templates.iter().find(|template| template.name == name)?;
-    Some(fill(&template.content, &arguments(args)))
+    let Some(template) = templates.iter().find(|template| template.name == name) else { return Ok(None) };
+    let most = if guard::is_up("resources.template-size") { LONGEST } else { usize::MAX };
+    fill(&template.content, &arguments(args), most).map(Some).ok_or(template)
 }
 
 /// Words of a line; quotes keep words together.
@@ -77,30 +85,63 @@ fn arguments(line: &str) -> Vec<String> {
     words
 }
 
-/// `$1`, `$@`, `$ARGUMENTS`, `${1:-default}`, `${@:2}`, `${@:2:1}`. What is filled in is not searched again.
-fn fill(content: &str, args: &[String]) -> String {
+/// `$1`, `$@`, `$ARGUMENTS`, `${1:-default}`, `${@:2}`, `${@:2:1}`. What is filled in is not searched again. `None` when that
+/// becomes longer than `most`: each place may stand for all that was typed.
+fn fill(content: &str, args: &[String], most: usize) -> Option<String> {
     static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"\$\{(\d+|ARGUMENTS|@):-([^}]*)\}|\$\{@:(\d+)(?::(\d+))?\}|\$(ARGUMENTS|@|\d+)")
             .expect("a valid pattern")
     });
     let number = |text: &str| text.parse::<usize>().unwrap_or(usize::MAX);
     let value = |target: &str| match target {
-        "@" | "ARGUMENTS" => args.join(" "),
-        position => number(position).checked_sub(1).and_then(|at| args.get(at)).cloned().unwrap_or_default(),
+        "@" | "ARGUMENTS" => args,
+        position => number(position).checked_sub(1).and_then(|at| args.get(at)).map_or(&[][..], std::slice::from_ref),
     };
-    let replaced = PLACEHOLDER.replace_all(content, |found: &Captures<'_>| {
+    let mut filled = Filled { text: String::new(), most };
+    let mut behind = 0;
+    for found in PLACEHOLDER.captures_iter(content) {
+        let place = found.get(0).expect("what was found is somewhere");
+        filled.push(&content[behind..place.start()])?;
+        behind = place.end();
         if let (Some(target), Some(default)) = (found.get(1), found.get(2)) {
-            let value = value(target.as_str());
-            return if value.is_empty() { default.as_str().to_owned() } else { value };
-        }
-        if let Some(start) = found.get(3) {
+            match value(target.as_str()) {
+                words if words.iter().all(String::is_empty) && words.len() < 2 => filled.push(default.as_str())?,
+                words => filled.push_words(words)?,
+            }
+        } else if let Some(start) = found.get(3) {
             let start = number(start.as_str()).saturating_sub(1).min(args.len());
             let length = found.get(4).map_or(usize::MAX, |length| number(length.as_str()));
-            return args[start..].iter().take(length).cloned().collect::<Vec<_>>().join(" ");
+            filled.push_words(&args[start..][..length.min(args.len() - start)])?;
+        } else if let Some(target) = found.get(5) {
+            filled.push_words(value(target.as_str()))?;
         }
-        found.get(5).map(|target| value(target.as_str())).unwrap_or_default()
-    });
-    replaced.into_owned()
+    }
+    filled.push(&content[behind..])?;
+    Some(filled.text)
+}
+
+/// A text that has an end.
+struct Filled {
+    text: String,
+    most: usize,
+}
+
+impl Filled {
+    fn push(&mut self, more: &str) -> Option<()> {
+        self.text.push_str(more);
+        (self.text.len() <= self.most).then_some(())
+    }
+
+    /// Words, with a blank between them.
+    fn push_words(&mut self, words: &[String]) -> Option<()> {
+        for (at, word) in words.iter().enumerate() {
+            if at > 0 {
+                self.push(" ")?;
+            }
+            self.push(word)?;
+        }
+        Some(())
+    }
 }
 
 #[cfg(test)]
@@ -122,9 +163,20 @@ mod tests {
             ("${@:0}", "one two three four"),
             ("${@:99}", ""),
         ] {
-            assert_eq!(fill(content, &args), expected, "{content}");
+            assert_eq!(fill(content, &args, 100).as_deref(), Some(expected), "{content}");
         }
-        assert_eq!(fill("${@:-nothing}", &[]), "nothing");
-        assert_eq!(fill("$1", &["$2".into(), "no".into()]), "$2");
+        assert_eq!(fill("${@:-nothing}", &[], 100).as_deref(), Some("nothing"));
+        assert_eq!(fill("$1", &["$2".into(), "no".into()], 100).as_deref(), Some("$2"));
+    }
+
+    #[test]
+    fn places_do_not_multiply_what_was_typed_without_end() {
+        let source_info = Value::Null;
+        let content = "$@ $ARGUMENTS ${@:1} ${9:-x} ".repeat(10_000);
+        let (name, description) = ("many".to_owned(), String::new());
+        let templates = [PromptTemplate { name, description, argument_hint: None, content, source_info }];
+        let expanded = |length: usize| expand(&format!("/many {}", "word ".repeat(length / 5)), &templates);
+        assert!(expanded(100).is_ok_and(|text| text.is_some_and(|text| text.len() > 3_000_000)));
+        assert_eq!(expanded(100_000), Err(&templates[0]));
     }
 }

@@ -102,3 +102,28 @@ fn what_an_extension_names_is_seen_from_its_folder() {
     assert_eq!(found.prompts[0].name, "p");
     assert_eq!(found.themes, [root.join("ext/dark.json")]);
 }
+
+#[test]
+fn what_extensions_name_is_looked_at_once_and_templates_are_limited() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    for number in 0..5_000 {
+        write(root, &format!("prompts/p{number:04}.md"), "Do it");
+    }
+    let mut found = Resources::default();
+    let extension = root.join("main.ts").display().to_string();
+    let names: Vec<PathBuf> =
+        (0..2_000).map(|number| PathBuf::from(format!("{}prompts", "./".repeat(number)))).collect();
+    let begun = std::time::Instant::now();
+    found.extend(&extension, &[], &names, &[]);
+    assert_eq!((found.prompts.len(), found.problems.len()), (MOST_PROMPTS, 5_000 - MOST_PROMPTS));
+    // Each file read as often as its folder is named takes an hour.
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+    let many: Vec<PathBuf> = (0..100_000).map(|number| PathBuf::from(format!("none{number}"))).collect();
+    found.extend(&extension, &[], &many, &[]);
+    assert_eq!(found.named.0.len(), MOST_NAMED);
+    let large = PromptTemplate { content: "x".repeat(LARGEST_PROMPTS), ..found.prompts[0].clone() };
+    let mut found = Resources { prompts: vec![large], ..Resources::default() };
+    found.extend(&extension, &[], &[PathBuf::from("prompts/p0001.md")], &[]);
+    assert_eq!((found.prompts.len(), found.problems.len()), (1, 1));
+}

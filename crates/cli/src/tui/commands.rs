@@ -175,10 +175,10 @@ impl Commands {
             (view.shortcuts, view.shortcut_warnings) = (shortcuts, warnings);
             view.has_begun = true;
             if let Some(model) = model {
-                view.model.name = match model.is_unknown() {
-                    true => "no model".to_owned(),
-                    false => format!("{}/{}", model.provider, model.id),
-                };
+                match model.is_unknown() {
+                    true => view.model.name = "no model".to_owned(),
+                    false => view.call_model(&model.provider, &model.id),
+                }
             }
             view.model.thinking = thinking;
             view.standing.compacts = compacts;

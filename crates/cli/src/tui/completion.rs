@@ -4,6 +4,7 @@
 //! for the text it was asked for.
 
 use super::layers::ComponentId;
+use super::shown::{LONGEST_LINE, clipped, weight};
 use super::view::{View, Work};
 use pijs_terminal::layout::{clamp, width};
 use serde_json::{Value, json};
@@ -11,6 +12,8 @@ use serde_json::{Value, json};
 /// Completions that are shown at a time, and that are kept.
 const SHOWN: usize = 5;
 const MOST: usize = 200;
+/// What those take together that are kept.
+const LARGEST: usize = 4 << 20;
 
 /// An extension that completes.
 #[derive(Debug, Clone)]
@@ -103,7 +106,10 @@ impl Popup {
     pub(super) fn lines(&self, columns: usize) -> Vec<String> {
         let from = self.at.saturating_sub(SHOWN / 2).min(self.items.len().saturating_sub(SHOWN));
         let line = |(index, item): (usize, &Value)| {
-            let text = |key: &str| pijs_terminal::line(&pijs_terminal::plain(item[key].as_str().unwrap_or_default()));
+            let text = |key: &str| {
+                let text = clipped(item[key].as_str().unwrap_or_default(), LONGEST_LINE);
+                pijs_terminal::line(&pijs_terminal::plain(text))
+            };
             let label = clamp(&text("label"), columns.saturating_sub(2).min(40));
             let left = columns.saturating_sub(width(&label) + 5);
             let detail = if left > 3 { clamp(&text("description"), left) } else { String::new() };
@@ -121,15 +127,16 @@ impl Popup {
 impl View {
     /// Asks what completes the text: when the person wants it, and where something could.
     pub(super) fn complete(&mut self, force: bool) -> Vec<Work> {
-        let request = self.request(force);
-        let head = request.head();
-        let token = head.rsplit([' ', '\t']).next().unwrap_or_default();
+        // With each key: of a long text nothing is copied as long as nobody is asked.
+        let head = &self.editor.text()[..self.editor.at()];
+        let line = head.rsplit('\n').next().unwrap_or_default();
+        let token = line.rsplit([' ', '\t']).next().unwrap_or_default();
         let starts = |mark: &str| token.starts_with(mark);
-        let is_command = request.line == 0 && head.starts_with('/');
+        let is_command = line.len() == head.len() && head.starts_with('/');
         let triggers = || self.providers.iter().flat_map(|provider| &provider.triggers).any(|mark| starts(mark));
         // A list that is open follows what is typed; the answer takes it away when nothing fits.
         if force || is_command || starts("@") || triggers() {
-            return vec![Work::Complete(request)];
+            return vec![Work::Complete(self.request(force))];
         }
         self.popup = None;
         Vec::new()
@@ -149,12 +156,17 @@ impl View {
         if !self.is_about(&request) || self.focus().is_some() {
             return Vec::new();
         }
+        let mut bytes = 0;
         let items: Vec<Value> = answer["items"]
             .as_array()
             .into_iter()
             .flatten()
             .filter(|item| item["value"].is_string())
             .take(MOST)
+            .take_while(|item| {
+                bytes += weight(item);
+                bytes <= LARGEST
+            })
             .cloned()
             .collect();
         let prefix = answer["prefix"].as_str().unwrap_or_default().to_owned();
@@ -332,6 +344,17 @@ mod tests {
         let request = view.request(false);
         view.take_suggestions(request, &answer("never typed", &["help"]));
         assert!(view.popup.is_none());
+    }
+
+    #[test]
+    fn of_very_much_that_could_complete_a_text_the_first_is_kept() {
+        let mut view = view("/he");
+        let large = "x".repeat(1 << 20);
+        let items: Vec<Value> = (0..100).map(|_| json!({"value": "hello", "label": large, "more": large})).collect();
+        view.take_suggestions(view.request(false), &json!({"items": items, "prefix": "/he"}));
+        let popup = view.popup.as_ref().expect("some");
+        assert!(!popup.items.is_empty() && popup.items.iter().map(weight).sum::<usize>() <= LARGEST);
+        assert!(popup.lines(80).iter().map(String::len).sum::<usize>() < 10_000);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use super::input;
 use super::layers::ComponentId;
-use super::port::texts;
+use super::port::{marked, picture};
 use super::screen::Screen;
+use super::shown::clipped;
 use super::transcript::{Call, Content, Style};
 use super::view::Work;
 use crate::renderers::{CallState, Renderer, call_context, options};
@@ -20,6 +21,8 @@ use tokio::sync::mpsc;
 /// How long a listener may look at one key: much longer than any does that works, and short enough to type on beside one
 /// that hangs.
 const LISTENING: Duration = Duration::from_secs(1);
+/// Longest text that Markdown is changed into: much more than is shown of one.
+const LONGEST_CHANGED: usize = 4 << 20;
 
 /// Asks extensions, each in the order in which it is asked; one that hangs holds up only itself.
 #[derive(Clone)]
@@ -42,7 +45,8 @@ impl Components {
         match &work {
             Work::Render { id: (extension, _), .. }
             | Work::Key((extension, _), _)
-            | Work::EditorText((extension, _), _) => {
+            | Work::EditorText((extension, _), _)
+            | Work::Handed { to: (extension, _), .. } => {
                 let extension = extension.clone();
                 self.lane(&extension, work);
                 None
@@ -101,7 +105,9 @@ impl Components {
                     request["fresh"] = true.into();
                 }
                 let answer = self.ask(&id, request).await;
-                self.0.screen.change(|view| view.rendered(&id, answer.as_ref()));
+                // Before the screen is held up: it may be much.
+                let lines = answer.as_ref().and_then(|answer| Some(picture(answer["lines"].as_array()?, columns)));
+                self.0.screen.change(|view| view.rendered(&id, answer.as_ref(), lines, columns));
             }
             Work::Key(id, data) => {
                 let name = input::name(&data);
@@ -110,6 +116,18 @@ impl Components {
                 self.0.screen.change(|view| {
                     view.handling = None;
                     view.dirty(&id);
+                });
+            }
+            Work::Handed { to, text, is_paste } => {
+                let size = text.len();
+                let request = match is_paste {
+                    true => json!({"type": "input", "data": marked(&text)}),
+                    false => json!({"type": "text", "text": text}),
+                };
+                self.ask(&to, request).await;
+                self.0.screen.change(|view| {
+                    view.handed = view.handed.saturating_sub(size);
+                    view.dirty(&to);
                 });
             }
             Work::EditorText(id, text) => {
@@ -169,7 +187,7 @@ impl Components {
                 let args = vec![text.as_str().into(), context.clone()];
                 let made = self.0.host.call_back(&owner.extension, owner.entry, *handle, args).await;
                 if let CallbackOutcome::Returned(Some(Value::String(made))) = made {
-                    text = made;
+                    text = clipped(&made, LONGEST_CHANGED).to_owned();
                 }
             }
             texts.push(text);
@@ -196,6 +214,6 @@ impl Components {
         if drawn["failed"].is_string() {
             return None;
         }
-        Some(texts(drawn["lines"].as_array()?))
+        Some(picture(drawn["lines"].as_array()?, usize::try_from(width).unwrap_or(80)))
     }
 }

@@ -12,11 +12,15 @@
 //! Overlays float above all of that but pi's row. A question of pi's stands in the place from the editor down to pi's row,
 //! and while it is there nothing of an extension floats or stands below it.
 
-use super::layers::{ComponentId, Layer, around_cursor, rule};
+use super::layers::{ComponentId, Layer, rule};
+use super::shown::{LONGEST_LINE, clipped};
 use super::view::{Content, View, Work};
 use pijs_protocol::guard;
-use pijs_terminal::layout::{clamp, fit, slice, wrap_styled};
+use pijs_terminal::layout::{clamp, fit, slice, width, wrap_styled};
 use std::time::Instant;
+
+/// Of one status in the footer: a line that many share.
+const LONGEST_STATUS: usize = 2 << 10;
 
 /// Exactly as many lines as the screen has rows, and what has to be drawn by extensions for the next time.
 pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<Work>) {
@@ -80,15 +84,37 @@ fn component(view: &mut View, id: &ComponentId, columns: usize, work: &mut Vec<W
         (drawn.is_asked, drawn.is_dirty, drawn.width) = (true, false, columns);
         work.push(Work::Render { id: id.clone(), columns, focused, fresh });
     }
-    drawn.lines.iter().map(|line| clamp(line, columns)).collect()
+    match drawn.made <= columns {
+        true => drawn.lines.clone(),
+        // Until it is drawn for the width there is now.
+        false => drawn.lines.iter().map(|line| slice(line, 0, columns)).collect(),
+    }
 }
 
 fn widgets(view: &mut View, columns: usize, is_below: bool, work: &mut Vec<Work>) -> Vec<String> {
     let mut lines = Vec::new();
     let mut ids = Vec::new();
-    for widget in view.widgets.iter().filter(|widget| widget.is_below == is_below) {
+    let rows = view.size.1;
+    let count = |content: &Content| match content {
+        Content::Lines(text) => text.len(),
+        Content::Component(id) => view.components.get(id).map_or(0, |drawn| drawn.lines.len()),
+    };
+    let mut here = 0;
+    let shown = || view.widgets.iter().filter(|widget| widget.is_below == is_below);
+    let all: usize = shown().map(|widget| count(&widget.content)).sum();
+    for widget in shown() {
+        let from = here;
+        here += count(&widget.content);
+        // Above the editor the last ones are seen, below it the first.
+        let is_seen = |line: usize| if is_below { line < rows } else { line + rows >= all };
         match &widget.content {
-            Content::Lines(text) => lines.push(text.iter().map(|line| clamp(line, columns)).collect()),
+            Content::Lines(text) => {
+                let line = |(at, line): (usize, &String)| match is_seen(from + at) {
+                    true => clamp(line, columns),
+                    false => String::new(),
+                };
+                lines.push(text.iter().enumerate().map(line).collect());
+            }
             Content::Component(id) => {
                 ids.push((lines.len(), id.clone()));
                 lines.push(Vec::new());
@@ -106,7 +132,8 @@ fn middle(view: &View, columns: usize, now: Instant) -> Vec<String> {
     let mut lines: Vec<String> = view
         .queued
         .iter()
-        .map(|text| format!("\u{1b}[2m{}\u{1b}[0m", clamp(&pijs_terminal::line(&format!("queued: {text}")), columns)))
+        .map(|text| pijs_terminal::line(&format!("queued: {}", clipped(text, LONGEST_LINE))))
+        .map(|line| format!("\u{1b}[2m{}\u{1b}[0m", clamp(&line, columns)))
         .collect();
     if let Some(since) = view.running.filter(|_| view.working.is_visible) {
         let working = &view.working;
@@ -156,7 +183,7 @@ fn lower(view: &mut View, columns: usize, rows: usize, now: Instant, work: &mut 
 fn editor(view: &View, columns: usize, rows: usize) -> Vec<String> {
     let most = (rows / 2).max(3);
     let mut lines = vec![rule("", columns)];
-    lines.extend(around_cursor(view.editor.lines(columns), most));
+    lines.extend(view.editor.shown(columns, most));
     lines.push(rule("", columns));
     lines.extend(view.popup.iter().flat_map(|popup| popup.lines(columns)));
     lines
@@ -169,8 +196,17 @@ fn footer(view: &mut View, columns: usize, work: &mut Vec<Work>) -> Vec<String> 
     }
     let mut lines = vec![view.standing.line(view.branch.as_deref(), columns)];
     if !view.statuses.is_empty() {
-        let statuses: Vec<String> = view.statuses.values().map(|text| pijs_terminal::line(text)).collect();
-        lines.push(clamp(&statuses.join("  "), columns));
+        let mut statuses = String::new();
+        for text in view.statuses.values() {
+            let gap = if statuses.is_empty() { "" } else { "  " };
+            statuses =
+                format!("{statuses}{gap}{}", clamp(&pijs_terminal::line(clipped(text, LONGEST_STATUS)), columns));
+            // What is behind the edge is seen by nobody.
+            if width(&statuses) > columns {
+                break;
+            }
+        }
+        lines.push(clamp(&statuses, columns));
     }
     lines
 }
@@ -233,10 +269,7 @@ fn row(view: &View, columns: usize, asks: bool) -> String {
 
 /// Lines for the ordinary screen when the session is over.
 pub(super) fn farewell(view: &mut View, most: usize) -> Vec<String> {
-    let columns = view.size.0;
-    let lines = view.transcript.whole(columns);
-    let skipped = lines.len().saturating_sub(most);
-    lines.into_iter().skip(skipped).collect()
+    view.transcript.tail(&[], view.size.0, most, 0, false).0
 }
 
 /// What a terminal has to be sent so that it shows `now` in place of `before`.
@@ -248,4 +281,34 @@ pub(super) fn difference(before: &[String], now: &[String]) -> String {
         }
     }
     if out.is_empty() { out } else { format!("\u{1b}[?2026h{out}\u{1b}[?2026l") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::floating::{Custom, Overlay};
+    use super::super::view::Drawn;
+    use super::*;
+    use serde_json::json;
+
+    /// A frame is as large as the screen, however much floats above it and however it is styled.
+    #[test]
+    fn what_floats_above_one_another_does_not_add_up() {
+        let (mut view, extension) = (View::new((80, 24)), pijs_protocol::ExtensionId::new("x"));
+        for number in 0..64_u32 {
+            let id = (extension.clone(), number);
+            let overlay = Overlay::read(&json!({"width": 2, "row": 3, "col": number}));
+            let (end, _) = tokio::sync::oneshot::channel();
+            let mut custom = Custom::new(id.clone(), Some(overlay), 0, end);
+            custom.is_there = true;
+            view.components.insert(id.clone(), Drawn::default());
+            view.keep_lines(&id, vec!["\u{1b}[31ma\u{1b}[1mb\u{1b}[44m".to_owned()], 80);
+            view.push(Layer::Custom(custom));
+        }
+        for _ in 0..2 {
+            let (lines, _) = frame(&mut view, Instant::now());
+            assert_eq!(lines.len(), 24);
+            let bytes: usize = lines.iter().map(String::len).sum();
+            assert!(bytes < 100_000, "{bytes}");
+        }
+    }
 }

@@ -1,13 +1,14 @@
 //! What keys do to a text: pi's editing keys, with words, cuts that can be put in again, and undoing.
 
-use super::field::Field;
-use pijs_terminal::layout::{boundaries, width};
+use super::field::{Field, LONGEST};
+use pijs_terminal::layout::{boundary_at, width};
 
 /// Texts that can be had again, and the longest of them.
 const MOST_UNDONE: usize = 100;
 const LONGEST_UNDONE: usize = 1 << 16;
-/// Cuts that can be put in again.
+/// Cuts that can be put in again, and their bytes; one that would be longer begins anew.
 const MOST_CUTS: usize = 60;
+const LARGEST_CUTS: usize = 4 << 20;
 
 /// What a key did, as far as the next one may go on with it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -31,13 +32,14 @@ pub(super) struct Cuts(Vec<String>);
 impl Cuts {
     /// Adds a cut: to the newest one, before or behind it, when it goes on with that.
     fn add(&mut self, text: &str, goes_on: bool, before: bool) {
-        match self.0.last_mut().filter(|_| goes_on) {
+        match self.0.last_mut().filter(|last| goes_on && last.len() + text.len() <= LONGEST) {
             Some(last) if before => last.insert_str(0, text),
             Some(last) => last.push_str(text),
             None => self.0.push(text.to_owned()),
         }
-        if self.0.len() > MOST_CUTS {
-            self.0.remove(0);
+        let mut bytes: usize = self.0.iter().map(String::len).sum();
+        while self.0.len() > MOST_CUTS || (bytes > LARGEST_CUTS && self.0.len() > 1) {
+            bytes -= self.0.remove(0).len();
         }
     }
 }
@@ -192,11 +194,11 @@ impl Field {
     }
 
     fn previous(&self) -> usize {
-        self.offsets().into_iter().rev().find(|at| *at < self.at).unwrap_or(0)
+        self.before(self.at)
     }
 
     fn next(&self) -> usize {
-        self.offsets().into_iter().find(|at| *at > self.at).unwrap_or(self.text.len())
+        self.behind(self.at)
     }
 
     fn line_start(&self) -> usize {
@@ -207,20 +209,14 @@ impl Field {
         self.text[self.at..].find('\n').map_or(self.text.len(), |at| self.at + at)
     }
 
-    /// The characters of a part of the text: where each begins, where it ends, and what it is.
-    fn kinds(&self, from: usize, to: usize) -> Vec<(usize, usize, Kind)> {
-        let offsets: Vec<usize> = self.offsets().into_iter().filter(|at| (from..=to).contains(at)).collect();
-        let marks: Vec<usize> = self.pastes.marks(&self.text).map(|mark| mark.start).collect();
-        let kind = |from: usize, to: usize| {
-            let first = self.text[from..to].chars().next().unwrap_or(' ');
-            match first {
-                _ if marks.contains(&from) => Kind::Mark,
-                first if first.is_whitespace() => Kind::Blank,
-                first if first.is_alphanumeric() || first == '_' => Kind::Word,
-                _ => Kind::Sign,
-            }
-        };
-        offsets.windows(2).map(|pair| (pair[0], pair[1], kind(pair[0], pair[1]))).collect()
+    /// What the character between two places is.
+    fn kind(&self, from: usize, to: usize) -> Kind {
+        match self.text[from..to].chars().next().unwrap_or(' ') {
+            _ if self.pastes.around(&self.text, from).is_some_and(|mark| mark.start == from) => Kind::Mark,
+            first if first.is_whitespace() => Kind::Blank,
+            first if first.is_alphanumeric() || first == '_' => Kind::Word,
+            _ => Kind::Sign,
+        }
     }
 
     /// Where the word before the cursor begins; at the beginning of a line, the end of the one before.
@@ -229,13 +225,17 @@ impl Field {
         if start == self.at {
             return self.previous();
         }
-        let mut kinds = self.kinds(start, self.at);
-        while kinds.last().is_some_and(|(_, _, kind)| *kind == Kind::Blank) {
-            kinds.pop();
-        }
-        let Some((mut at, _, kind)) = kinds.pop() else { return start };
-        while kind != Kind::Mark && kinds.last().is_some_and(|(_, _, before)| *before == kind) {
-            at = kinds.pop().map_or(at, |(from, ..)| from);
+        let mut at = self.at;
+        let mut word = None;
+        while at > start {
+            let before = self.before(at).max(start);
+            match (self.kind(before, at), word) {
+                (Kind::Blank, None) => {}
+                (kind, None) => word = Some(kind),
+                (kind, Some(word)) if kind != word || word == Kind::Mark => break,
+                _ => {}
+            }
+            at = before;
         }
         at
     }
@@ -246,11 +246,17 @@ impl Field {
         if end == self.at {
             return self.next();
         }
-        let kinds = self.kinds(self.at, end);
-        let mut word = kinds.into_iter().skip_while(|(_, _, kind)| *kind == Kind::Blank).peekable();
-        let Some((_, mut at, kind)) = word.next() else { return end };
-        while let Some((_, to, _)) = word.next_if(|(_, _, behind)| kind != Kind::Mark && *behind == kind) {
-            at = to;
+        let mut at = self.at;
+        let mut word = None;
+        while at < end {
+            let behind = self.behind(at).min(end);
+            match (self.kind(at, behind), word) {
+                (Kind::Blank, None) => {}
+                (kind, None) => word = Some(kind),
+                (kind, Some(word)) if kind != word || word == Kind::Mark => break,
+                _ => {}
+            }
+            at = behind;
         }
         at
     }
@@ -283,10 +289,10 @@ impl Field {
     /// Offset of a column in the line that begins at the cursor.
     fn near(&self, column: usize) -> usize {
         let line = &self.text[self.at..self.line_end()];
-        let offset = boundaries(line).into_iter().rev().find(|at| width(&line[..*at]) <= column).unwrap_or(0);
+        let place = self.at + boundary_at(line, column);
         // Never into a mark.
-        let place = self.at + offset;
-        self.offsets().into_iter().rev().find(|at| *at <= place).map_or(0, |at| at - self.at)
+        let place = self.pastes.around(&self.text, place).map_or(place, |mark| mark.start);
+        place.saturating_sub(self.at)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::screen::Screen;
 use super::tools::OWN_COMMAND;
-use super::transcript::{Call, Content, Style};
+use super::transcript::{Call, Content, MOST_BLOCKS, Style};
 use super::view::View;
 use pijs_agent::message::{Block, Message, StopReason};
 use pijs_agent::session::{Body, Entry};
@@ -111,11 +111,16 @@ fn pieces(content: &[Block]) -> Vec<(Style, String)> {
     content.iter().map(piece).collect()
 }
 
+/// Entries that are shown of a session: some have no block.
+const MOST_SHOWN: usize = 4 * MOST_BLOCKS;
+
 /// Shows a session that is there already.
 pub(super) fn replay(view: &mut View, branch: &[Arc<Entry>]) {
     view.transcript.clear();
     view.scroll = 0;
     let mut kept = 0;
+    // What is before that makes room anyway.
+    let branch = &branch[branch.len().saturating_sub(MOST_SHOWN)..];
     for entry in branch {
         match &entry.body {
             Body::Message { message: Message::ToolResult(result) } => {
@@ -215,7 +220,7 @@ fn show_entry(view: &mut View, entry: &Value) {
             view.transcript.push(Content::Message(crate::renderers::custom_message(entry)));
         }
         Some("custom") => drop(view.transcript.push(Content::Entry(entry.clone()))),
-        Some("session_info") => view.standing.name = entry["name"].as_str().map(str::to_owned),
+        Some("session_info") => view.call_session(entry["name"].as_str()),
         _ => {}
     }
 }
@@ -236,7 +241,7 @@ impl StateSink for Entries {
         if key == "thinkingLevel" || key == "model" {
             let part = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
             self.screen.change(|view| match key {
-                "model" => view.model.name = format!("{}/{}", part(&value, "provider"), part(&value, "id")),
+                "model" => view.call_model(&part(&value, "provider"), &part(&value, "id")),
                 _ => view.model.thinking = value.as_str().unwrap_or_default().to_owned(),
             });
         }

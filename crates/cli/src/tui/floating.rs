@@ -42,9 +42,16 @@ impl Custom {
     }
 }
 
-/// pi-tui's `overlayOptions`, as far as they are data.
+/// pi-tui's `overlayOptions`, as far as they are data and say something here: numbers, and short words.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Overlay(pub(super) Value);
+pub(super) struct Overlay(Value);
+
+/// What is read of them.
+const OPTIONS: [&str; 10] =
+    ["width", "minWidth", "maxHeight", "row", "col", "anchor", "offsetX", "offsetY", "margin", "nonCapturing"];
+const SIDES: [&str; 4] = ["top", "right", "bottom", "left"];
+/// Longest of those words.
+const LONGEST_WORD: usize = 32;
 
 /// Columns and rows that stay free around an overlay.
 #[derive(Debug, Clone, Copy, Default)]
@@ -70,6 +77,22 @@ fn percent(value: &Value) -> Option<f64> {
 }
 
 impl Overlay {
+    /// What counts of the options that an extension gave. They are looked at with every frame.
+    pub(super) fn read(options: &Value) -> Self {
+        fn brief(value: &Value) -> Option<Value> {
+            let is_brief = value.is_number() || value.is_boolean();
+            (is_brief || value.as_str().is_some_and(|word| word.len() <= LONGEST_WORD)).then(|| value.clone())
+        }
+        let members = |value: &Value, names: &[&str]| -> serde_json::Map<String, Value> {
+            names.iter().filter_map(|name| Some(((*name).to_owned(), brief(value.get(name)?)?))).collect()
+        };
+        let mut read = members(options, &OPTIONS);
+        if options["margin"].is_object() {
+            read.insert("margin".to_owned(), members(&options["margin"], &SIDES).into());
+        }
+        Self(read.into())
+    }
+
     /// How wide it is drawn.
     pub(super) fn width(&self, columns: usize) -> usize {
         let margin = self.margin();
@@ -232,7 +255,7 @@ mod tests {
 
     /// Row, column, width and height on a screen of 100 by 40, of something that would be 10 rows high.
     fn placed(options: Value) -> [usize; 4] {
-        let overlay = Overlay(options);
+        let overlay = Overlay::read(&options);
         let width = overlay.width(100);
         let (row, column, height) = overlay.place((100, 40), (width, 10));
         [row, column, width, height]
@@ -257,5 +280,14 @@ mod tests {
         ] {
             assert_eq!(placed(options.clone()), expected, "{options}");
         }
+    }
+
+    #[test]
+    fn of_options_is_kept_what_they_can_say() {
+        let large = "x".repeat(100_000);
+        let options =
+            json!({"width": large, "anchor": "top-left", "margin": {"top": 1, "left": [large]}, "more": large});
+        let Overlay(read) = Overlay::read(&options);
+        assert_eq!(read, json!({"anchor": "top-left", "margin": {"top": 1}}));
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! The bytes of a key stay with it, since components of extensions read them as they are.
 
-/// Longest paste; what follows counts as typed. Longer ones belong in a file.
-const LONGEST_PASTE: usize = 1 << 20;
+/// Longest paste; of more, the beginning. Longer ones belong in a file.
+pub(super) const LONGEST_PASTE: usize = 1 << 20;
 /// Longest sequence of one key.
 const LONGEST_SEQUENCE: usize = 64;
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
+/// Ctrl-C.
+const INTERRUPT: &[u8] = b"\x03";
 
 /// One thing that was typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,27 +24,84 @@ pub(super) enum Input {
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     pending: Vec<u8>,
+    /// A paste whose end has not come.
+    paste: Option<Pasted>,
+}
+
+/// What has come of a paste.
+#[derive(Debug, Default)]
+struct Pasted {
+    kept: Vec<u8>,
+    /// Its last bytes: its end may have begun there.
+    tail: Vec<u8>,
+}
+
+impl Pasted {
+    /// Takes bytes; when the end is among them, how many are behind it.
+    fn take(&mut self, bytes: &[u8]) -> Option<usize> {
+        self.tail.extend_from_slice(bytes);
+        let end = self.tail.windows(PASTE_ENDS.len()).position(|window| window == PASTE_ENDS);
+        let body = end.unwrap_or_else(|| self.tail.len().saturating_sub(PASTE_ENDS.len() - 1));
+        let room = LONGEST_PASTE.saturating_sub(self.kept.len()).min(body);
+        self.kept.extend_from_slice(&self.tail[..room]);
+        self.tail.drain(..body);
+        end.map(|_| self.tail.len() - PASTE_ENDS.len())
+    }
+
+    fn text(self) -> String {
+        let mut text = String::from_utf8_lossy(&self.kept).into_owned();
+        if self.kept.len() >= LONGEST_PASTE {
+            // The last character may be cut.
+            text.truncate(text.trim_end_matches(char::REPLACEMENT_CHARACTER).len());
+        }
+        text
+    }
 }
 
 impl Splitter {
     /// Takes bytes; what is not complete waits for more.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Input> {
-        self.pending.extend_from_slice(bytes);
-        let mut found = Vec::new();
-        while let Some((input, length)) = first(&self.pending) {
-            self.pending.drain(..length);
-            found.extend(input);
+        // A key by itself is the person's: whoever waits for the end of a paste in vain can still leave.
+        if bytes == INTERRUPT {
+            self.paste = None;
         }
+        self.pending.extend_from_slice(bytes);
+        let (mut found, mut at) = (Vec::new(), 0);
+        loop {
+            let rest = &self.pending[at..];
+            if let Some(paste) = &mut self.paste {
+                let Some(behind) = paste.take(rest) else {
+                    at = self.pending.len();
+                    break;
+                };
+                at = self.pending.len() - behind;
+                found.extend(self.paste.take().map(|paste| Input::Paste(paste.text())));
+            } else if rest.starts_with(PASTE_BEGINS) {
+                self.paste = Some(Pasted::default());
+                at += PASTE_BEGINS.len();
+            } else if let Some((input, length)) = first(rest) {
+                found.extend(input);
+                at += length;
+            } else {
+                break;
+            }
+        }
+        self.pending.drain(..at);
         found
     }
 
     /// Whether something waits whose end may not come: then ask [`Splitter::end`] after a while.
     pub(super) fn is_open(&self) -> bool {
-        !self.pending.is_empty() && !self.pending.starts_with(PASTE_BEGINS)
+        !self.pending.is_empty()
     }
 
-    /// Nothing follows: what waits is a key by itself.
+    /// Nothing follows: what waits is a key by itself, or all there is of a paste.
     pub(super) fn end(&mut self) -> Vec<Input> {
+        if let Some(mut paste) = self.paste.take() {
+            let tail = std::mem::take(&mut paste.tail);
+            paste.kept.extend(tail);
+            return vec![Input::Paste(paste.text())];
+        }
         let rest = std::mem::take(&mut self.pending);
         let text = String::from_utf8_lossy(&rest).into_owned();
         if text.is_empty() { Vec::new() } else { vec![Input::Key(text)] }
@@ -51,18 +110,6 @@ impl Splitter {
 
 /// The first piece and its length; `None` when it is not all there. What is no text counts as nothing.
 fn first(bytes: &[u8]) -> Option<(Option<Input>, usize)> {
-    if bytes.starts_with(PASTE_BEGINS) {
-        let body = &bytes[PASTE_BEGINS.len()..];
-        let end = body.windows(PASTE_ENDS.len()).position(|window| window == PASTE_ENDS);
-        return match end {
-            Some(end) => {
-                let text = String::from_utf8_lossy(&body[..end]).into_owned();
-                Some((Some(Input::Paste(text)), PASTE_BEGINS.len() + end + PASTE_ENDS.len()))
-            }
-            None if body.len() > LONGEST_PASTE => Some((None, PASTE_BEGINS.len())),
-            None => None,
-        };
-    }
     let length = match *bytes.first()? {
         0x1b => escape_length(bytes)?,
         lead if lead < 0x80 => 1,
@@ -266,6 +313,22 @@ mod tests {
         assert!(splitter.is_open());
         assert_eq!(splitter.end(), [Input::Key("\u{1b}".to_owned())]);
         assert!(!splitter.is_open());
+    }
+
+    /// What is typed and what an extension makes of it is cut into keys in one pass, and of a paste nothing becomes keys.
+    #[test]
+    fn a_long_paste_is_one_paste_and_many_keys_are_no_work() {
+        let begun = std::time::Instant::now();
+        let long = format!("\u{1b}[200~{}\r\u{1b}[201~x", "ä\r".repeat(LONGEST_PASTE));
+        let mut splitter = Splitter::default();
+        let found: Vec<Input> = long.as_bytes().chunks(4096).flat_map(|chunk| splitter.push(chunk)).collect();
+        let [Input::Paste(text), Input::Key(key)] = found.as_slice() else { panic!("{} pieces", found.len()) };
+        assert_eq!((text.len(), key.as_str()), (LONGEST_PASTE - 1, "x"));
+        assert_eq!(splitter.push(&b"a".repeat(2 << 20)).len(), 2 << 20);
+        // In one pass it takes tens of milliseconds, in as many as there are keys minutes.
+        assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+        splitter.push(b"\x1b[200~never ends");
+        assert_eq!(splitter.push(b"\x03"), [Input::Key("\u{3}".to_owned())], "the person can leave");
     }
 
     #[test]

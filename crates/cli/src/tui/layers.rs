@@ -5,6 +5,7 @@ use super::entry::Entry;
 use super::field::Field;
 use super::floating::Custom;
 use super::picker::Picker;
+use super::shown::{self, LONGEST_LINE, clipped, weight};
 use crate::output::option_text;
 use pijs_hostcall::{Answer, ExpectedLoss, Question};
 use pijs_protocol::{ExtensionId, guard};
@@ -37,6 +38,8 @@ pub(super) struct Dialog {
     pub(super) order: u64,
     title: String,
     body: Body,
+    /// What it takes of the host's memory, about.
+    pub(super) bytes: usize,
     /// When it is cancelled by itself, for the countdown.
     pub(super) deadline: Option<Instant>,
     pub(super) done: Option<oneshot::Sender<Option<Value>>>,
@@ -71,21 +74,24 @@ impl Dialog {
             Some(Value::Null) | None => String::new(),
             Some(other) => other.to_string(),
         };
-        let mut title = text("title");
+        let brief = |key: &str, most: usize| clipped(&text(key), most).to_owned();
+        let mut title = brief("title", shown::MESSAGE);
         let body = match kind {
             "select" => {
                 let values = params.get("options").and_then(Value::as_array).cloned().unwrap_or_default();
                 Body::Choice { options: values.iter().map(option_text).collect(), values, at: 0, confirms: false }
             }
             "confirm" => {
-                title = format!("{title}\n{}", text("message"));
+                title = format!("{title}\n{}", brief("message", shown::MESSAGE));
                 let options = vec!["Yes".to_owned(), "No".to_owned()];
                 Body::Choice { options, values: vec![true.into(), false.into()], at: 0, confirms: true }
             }
             "editor" => Body::Text { field: Field::new(&text("prefill")), hint: String::new(), is_long: true },
-            _ => Body::Text { field: Field::default(), hint: text("placeholder"), is_long: false },
+            _ => Body::Text { field: Field::default(), hint: brief("placeholder", LONGEST_LINE), is_long: false },
         };
-        Self { number, extension, order: 0, title, body, deadline: None, done: None }
+        // Options are kept as they are given back and as they are shown.
+        let bytes = 2 * params.values().map(weight).sum::<usize>();
+        Self { number, extension, order: 0, title, body, bytes, deadline: None, done: None }
     }
 
     /// Takes a key. `Some` ends the dialog, with an answer or without.
@@ -146,7 +152,7 @@ impl Dialog {
             Body::Choice { options, at, .. } => {
                 let from = at.saturating_sub(room / 2).min(options.len().saturating_sub(room));
                 for (index, option) in options.iter().enumerate().skip(from).take(room) {
-                    let shown = clamp(&pijs_terminal::line(option), columns.saturating_sub(2));
+                    let shown = clamp(&pijs_terminal::line(clipped(option, LONGEST_LINE)), columns.saturating_sub(2));
                     let line =
                         if index == *at { format!("\u{1b}[36m> {shown}\u{1b}[0m") } else { format!("  {shown}") };
                     lines.push(line);
@@ -158,8 +164,7 @@ impl Dialog {
                     let hint = clamp(&pijs_terminal::line(hint), columns.saturating_sub(1));
                     lines.push(format!("\u{1b}[7m \u{1b}[27m\u{1b}[2m{hint}\u{1b}[0m"));
                 } else {
-                    let shown = field.lines(columns);
-                    lines.extend(around_cursor(shown, room));
+                    lines.extend(field.shown(columns, room));
                 }
                 if *is_long {
                     "enter to submit, ctrl+j for a new line, escape to cancel"
@@ -172,13 +177,6 @@ impl Dialog {
         lines.push(rule("", columns));
         lines
     }
-}
-
-/// The part of a field's lines that has the cursor.
-pub(super) fn around_cursor(lines: Vec<String>, rows: usize) -> Vec<String> {
-    let at = lines.iter().position(|line| line.contains("\u{1b}[7m")).unwrap_or(0);
-    let from = (at + 1).saturating_sub(rows).min(lines.len().saturating_sub(rows));
-    lines.into_iter().skip(from).take(rows).collect()
 }
 
 /// A line across the screen, with words in it.

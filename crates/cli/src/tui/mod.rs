@@ -355,7 +355,8 @@ fn show_session(session: &Assembled, screen: &Screen) {
         session.agent.control().with_session(|session| (session.name().map(str::to_owned), Spent::of(session)));
     screen.change(|view| {
         events::replay(view, &branch);
-        (view.standing.name, view.standing.spent) = (name, spent);
+        view.call_session(name.as_deref());
+        view.standing.spent = spent;
     });
 }
 

@@ -4,17 +4,26 @@
 //! look at [paste #1 +123 lines] and [paste #2 2048 chars]
 //! ```
 
+use pijs_protocol::guard;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// From here on a text is large, as in pi.
 const MANY_LINES: usize = 10;
 const MANY_CHARACTERS: usize = 1_000;
 
+/// What is kept of them at a time: how many, and bytes. Of what is more, the text itself is put in.
+const MOST: usize = 1_000;
+/// What an editor holds altogether, and a text with all that its marks stand for; a mark may stand there any number of times.
+pub(super) const MOST_BYTES: usize = 16 << 20;
+
 const BEGIN: &str = "[paste #";
+/// Behind that no mark is longer.
+const LONGEST_MARK: usize = 64;
 
 /// What marks stand for: the first of them for `#1`.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Pastes(Vec<String>);
+pub(super) struct Pastes(Vec<Arc<str>>);
 
 impl Pastes {
     /// The mark for a text that is large.
@@ -25,8 +34,26 @@ impl Pastes {
             (false, true) => format!("{characters} chars"),
             (false, false) => return None,
         };
-        self.0.push(text.to_owned());
+        if self.0.len() >= MOST || self.bytes() + text.len() > MOST_BYTES {
+            return None;
+        }
+        self.0.push(text.into());
         Some(format!("{BEGIN}{} {size}]", self.0.len()))
+    }
+
+    /// What is kept, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.iter().map(|text| text.len()).sum()
+    }
+
+    /// The mark that a place is inside of, or begins.
+    pub(super) fn around(&self, text: &str, at: usize) -> Option<Range<usize>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let longest = BEGIN.len() + LONGEST_MARK;
+        let (from, to) = (text.floor_char_boundary(at.saturating_sub(longest)), text.ceil_char_boundary(at + longest));
+        self.marks(&text[from..to]).map(|mark| from + mark.start..from + mark.end).find(|mark| mark.contains(&at))
     }
 
     /// Where marks are in a text that stand for something.
@@ -38,13 +65,15 @@ impl Pastes {
         })
     }
 
-    /// A text with what its marks stand for.
+    /// A text with what its marks stand for, as far as an editor may hold.
     pub(super) fn expanded(&self, text: &str) -> String {
         let (mut whole, mut behind) = (String::new(), 0);
         for place in self.marks(text) {
             whole.push_str(&text[behind..place.start]);
             let number = mark(&text[place.clone()]).map_or(0, |(number, _)| number);
-            whole.push_str(self.0.get(number.wrapping_sub(1)).map_or("", String::as_str));
+            let pasted = self.0.get(number.wrapping_sub(1)).map_or("", |pasted| pasted);
+            let has_room = whole.len() + pasted.len() + text.len() <= MOST_BYTES || !guard::is_up("tui.put-size");
+            whole.push_str(if has_room { pasted } else { &text[place.clone()] });
             behind = place.end;
         }
         whole + &text[behind..]
@@ -60,16 +89,22 @@ impl Pastes {
         if number == 0 || self.marks(text).any(|place| mark(&text[place]).is_some_and(|(other, _)| other == number)) {
             return;
         }
-        let places: Vec<_> = self.marks(text).collect();
-        for place in places.into_iter().rev() {
+        let (mut renamed, mut behind, mut before) = (String::with_capacity(text.len()), 0, 0);
+        for place in self.marks(text) {
             let Some((other, _)) = mark(&text[place.clone()]).filter(|(other, _)| *other > number) else { continue };
-            let digits = place.start + BEGIN.len()..place.start + BEGIN.len() + other.to_string().len();
-            let (shorter, before) = ((other - 1).to_string(), text.len());
-            text.replace_range(digits, &shorter);
+            let digits = place.start + BEGIN.len();
+            let size = text[digits..].find([' ', ']']).unwrap_or(0);
+            renamed.push_str(&text[behind..digits]);
+            renamed.push_str(&(other - 1).to_string());
+            behind = digits + size;
             if place.start < *at {
-                *at -= before - text.len();
+                // How much shorter what stands before the cursor has become.
+                before = behind - renamed.len();
             }
         }
+        renamed.push_str(&text[behind..]);
+        *at -= before;
+        *text = renamed;
         self.0.remove(number - 1);
     }
 }
@@ -77,7 +112,7 @@ impl Pastes {
 /// The number and the length of a mark that a text begins with.
 fn mark(text: &str) -> Option<(usize, usize)> {
     let rest = text.strip_prefix(BEGIN)?;
-    let (inner, _) = rest.split_once(']')?;
+    let (inner, _) = rest[..rest.floor_char_boundary(LONGEST_MARK)].split_once(']')?;
     let (number, size) = inner.split_once(' ').unwrap_or((inner, "1 chars"));
     let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
     let is_size = match size.split_once(' ') {
@@ -109,5 +144,24 @@ mod tests {
         ] {
             assert_eq!(pastes.expanded(given), expected, "{given}");
         }
+    }
+
+    /// Marks that stand for much, any number of times, take what an editor may hold; marks without an end no time.
+    #[test]
+    fn marks_multiply_nothing() {
+        let mut pastes = Pastes::default();
+        let large = "x".repeat(1 << 20);
+        assert!(pastes.keep(&large).is_some());
+        let whole = pastes.expanded(&"[paste #1]".repeat(100_000));
+        assert!(whole.len() <= MOST_BYTES && whole.ends_with("[paste #1]"), "{}", whole.len());
+        for _ in 0..20 {
+            pastes.keep(&large);
+        }
+        assert!(pastes.bytes() <= MOST_BYTES, "{}", pastes.bytes());
+        let many = "[paste #2] ".repeat(90_000);
+        let (mut text, mut at) = (many.clone(), many.len());
+        pastes.forget("[paste #1]", &mut text, &mut at);
+        assert_eq!((text.len(), at, &text[..20]), (many.len(), many.len(), "[paste #1] [paste #1"));
+        assert_eq!(pastes.marks(&"[paste #".repeat(120_000)).count(), 0);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::field::Field;
 use super::layers::rule;
+use super::shown::clipped;
 use pijs_terminal::layout::{clamp, width};
 
 /// What is being chosen.
@@ -42,22 +43,30 @@ pub(super) struct Picker {
     title: String,
     items: Vec<Item>,
     filter: Field,
+    /// The items that fit what is typed, in their order.
+    fitting: Vec<usize>,
     at: usize,
 }
+
+/// Items that a list has; of more, the last ones, which are the newest.
+pub(super) const MOST_ITEMS: usize = 10_000;
+/// What is looked for.
+const LONGEST_FILTER: usize = 1 << 10;
 
 impl Picker {
     /// With the item of value `current` chosen, or else the first.
     pub(super) fn new(choice: Choice, title: &str, items: Vec<Item>, current: Option<&str>) -> Self {
         let at = items.iter().position(|item| Some(item.value.as_str()) == current).unwrap_or(0);
-        Self { choice, order: 0, title: title.to_owned(), items, filter: Field::default(), at }
+        let fitting = (0..items.len()).collect();
+        Self { choice, order: 0, title: title.to_owned(), items, filter: Field::default(), fitting, at }
     }
 
     /// Takes a key. `Some` ends it, with a value or without.
     pub(super) fn key(&mut self, name: &str, data: &str) -> Option<Option<String>> {
-        let count = self.shown().len();
+        let count = self.fitting.len();
         match name {
             "escape" | "ctrl+c" => return Some(None),
-            "enter" => return Some(Some(self.shown().get(self.at)?.value.clone())),
+            "enter" => return Some(Some(self.items[*self.fitting.get(self.at)?].value.clone())),
             "up" | "ctrl+p" if count > 0 => self.at = (self.at + count - 1) % count,
             "down" | "ctrl+n" | "tab" if count > 0 => self.at = (self.at + 1) % count,
             "pageup" => self.at = self.at.saturating_sub(10),
@@ -67,7 +76,7 @@ impl Picker {
                 let before = self.filter.text().len();
                 self.filter.key(name, data);
                 if self.filter.text().len() != before {
-                    self.at = 0;
+                    self.narrow();
                 }
             }
         }
@@ -76,31 +85,34 @@ impl Picker {
 
     /// Takes a paste.
     pub(super) fn paste(&mut self, text: &str) {
-        self.filter.insert(&text.replace(['\r', '\n'], " "));
-        self.at = 0;
+        self.filter.insert(&clipped(text, LONGEST_FILTER).replace(['\r', '\n'], " "));
+        self.narrow();
     }
 
-    /// The items that have all the words of the filter, in their order.
-    fn shown(&self) -> Vec<&Item> {
-        let words: Vec<String> = self.filter.text().split_whitespace().map(str::to_lowercase).collect();
-        let fits = |item: &&Item| {
+    /// Finds the items that have all the words of the filter.
+    fn narrow(&mut self) {
+        self.at = 0;
+        let text = clipped(self.filter.text(), LONGEST_FILTER);
+        let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+        let fits = |at: &usize| {
+            let item = &self.items[*at];
             let text = format!("{} {}", item.label, item.detail).to_lowercase();
             words.iter().all(|word| text.contains(word.as_str()))
         };
-        self.items.iter().filter(fits).collect()
+        self.fitting = (0..self.items.len()).filter(fits).collect();
     }
 
     /// At most `rows` lines, of which the chosen item is one.
     pub(super) fn lines(&self, columns: usize, rows: usize) -> Vec<String> {
-        let shown = self.shown();
+        let shown = &self.fitting;
         let room = rows.saturating_sub(4).max(1);
         let from = self.at.saturating_sub(room / 2).min(shown.len().saturating_sub(room));
         let mut lines = vec![rule(&self.title, columns)];
-        lines.extend(self.filter.lines(columns).into_iter().take(1));
+        lines.extend(self.filter.shown(columns, 1));
         if shown.is_empty() {
             lines.push("\u{1b}[2m  nothing fits\u{1b}[0m".to_owned());
         }
-        for (index, item) in shown.iter().enumerate().skip(from).take(room) {
+        for (index, item) in shown.iter().map(|at| &self.items[*at]).enumerate().skip(from).take(room) {
             let label = clamp(&pijs_terminal::line(&item.label), columns.saturating_sub(2));
             let left = columns.saturating_sub(width(&label) + 4);
             let detail = if left > 3 { clamp(&pijs_terminal::line(&item.detail), left) } else { String::new() };

@@ -1,29 +1,36 @@
 //! `ctx.ui` on the screen, and the questions of the gate.
 
 use super::completion::{Provider, Request};
+use super::field::LONGEST;
 use super::floating::{Custom, Overlay};
 use super::layers::{Asked, ComponentId, Dialog, Layer};
+use super::pastes::MOST_BYTES;
 use super::screen::Screen;
+use super::shown::{self, LONGEST_LINE, clipped};
 use super::transcript::Style;
 use super::typing::is_on;
-use super::view::{Content, Drawn, View, Work, Working};
+use super::view::{Content, Drawn, Suggested, View, Work, Working, used_up};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, dialog_timeout};
 use pijs_host::ReadableState;
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
+use pijs_terminal::layout::clamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Most lines of a component that are kept; a screen has fewer.
+/// Most lines of a component that are kept; a screen has fewer. And what is read of them, and of one: a screen full of cells
+/// that each have their own colours takes half a megabyte.
 const MOST_LINES: usize = 1_000;
+const LARGEST_PICTURE: usize = 4 << 20;
+const LONGEST_DRAWN: usize = 256 << 10;
+/// Characters behind which a provider is asked, and completions that one extension asks for at a time.
+const MOST_TRIGGERS: usize = 64;
+const MOST_SUGGESTIONS: usize = 256;
 /// Frames of a working indicator.
 const MOST_FRAMES: usize = 100;
-/// Longest notice, and longest line or name of anything else that stays: more than a screen is wide.
-const LONGEST_NOTICE: usize = 64 << 10;
-const LONGEST_LINE: usize = 16 << 10;
 
 /// The person at the terminal.
 #[derive(Clone)]
@@ -90,41 +97,49 @@ impl TuiPort {
         self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self, caller: &Caller, op: UiOp, params: &Map<String, Value>) -> Value {
+    fn open(&self, caller: &Caller, op: UiOp, params: &Map<String, Value>) -> Result<Value, HostcallError> {
         if params.contains_key("aborted") {
-            return json!({});
+            return Ok(json!({}));
         }
         let timeout = dialog_timeout(params);
         let (done, answer) = oneshot::channel();
-        let mut waiting = self.waiting();
-        waiting.next += 1;
-        let number = waiting.next;
-        waiting.dialogs.insert(number, (answer, timeout));
-        drop(waiting);
+        let number = self.next_number();
         let mut dialog = Dialog::new(number, caller.extension().clone(), op.as_str(), params);
         dialog.deadline = timeout.map(|timeout| Instant::now() + timeout);
         dialog.done = Some(done);
-        self.screen.change(|view| view.push(Layer::Dialog(dialog)));
-        json!({"dialog": number})
+        self.screen.change(|view| -> Result<(), HostcallError> {
+            view.may_ask(&dialog)?;
+            view.push(Layer::Dialog(dialog));
+            Ok(())
+        })?;
+        self.waiting().dialogs.insert(number, (answer, timeout));
+        Ok(json!({"dialog": number}))
+    }
+
+    fn next_number(&self) -> u64 {
+        let mut waiting = self.waiting();
+        waiting.next += 1;
+        waiting.next
     }
 
     /// Something in one of the fixed places.
-    fn place(&self, caller: &Caller, op: UiOp, params: &Map<String, Value>) -> Value {
+    fn place(&self, caller: &Caller, op: UiOp, params: &Map<String, Value>) -> Result<Value, HostcallError> {
         let extension = caller.extension().clone();
         let component = component_of(caller, params);
         let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or_default();
-        self.screen.change(|view| {
+        self.screen.change(|view| -> Result<(), HostcallError> {
             if let Some(id) = &component {
+                view.has_room_for(id, false)?;
                 view.components.insert(id.clone(), Drawn::default());
             }
             match op {
                 UiOp::SetWidget => {
-                    let lines = params.get("content").and_then(Value::as_array).map(|lines| {
-                        Content::Lines(texts(lines).iter().map(|line| clipped(line, LONGEST_LINE).to_owned()).collect())
-                    });
+                    let lines =
+                        params.get("content").and_then(Value::as_array).map(|lines| Content::Lines(texts(lines)));
                     let content = component.clone().map(Content::Component).or(lines);
                     let placement = params.get("options").and_then(|options| options["placement"].as_str());
-                    view.set_widget(extension, text("key").to_owned(), content, placement == Some("belowEditor"));
+                    let key = clipped(text("key"), LONGEST_LINE).to_owned();
+                    view.set_widget(extension, key, content, placement == Some("belowEditor"));
                 }
                 UiOp::SetHeader | UiOp::SetFooter => {
                     let place = if op == UiOp::SetHeader { &mut view.headers } else { &mut view.footers };
@@ -136,28 +151,40 @@ impl TuiPort {
                 }
                 _ => {}
             }
-        });
-        if component.is_some() { json!({"draws": true}) } else { json!({}) }
+            Ok(())
+        })?;
+        Ok(if component.is_some() { json!({"draws": true}) } else { json!({}) })
     }
 
-    fn custom(&self, caller: &Caller, params: &Map<String, Value>) -> Value {
-        let Some(id) = component_of(caller, params) else { return json!({}) };
+    fn custom(&self, caller: &Caller, params: &Map<String, Value>) -> Result<Value, HostcallError> {
+        let Some(id) = component_of(caller, params) else { return Ok(json!({})) };
         let options = params.get("options").cloned().unwrap_or_default();
         let floats = options["overlay"] == Value::Bool(true);
-        let overlay = floats.then(|| Overlay(options.get("overlayOptions").cloned().unwrap_or_default()));
+        let overlay = floats.then(|| Overlay::read(&options["overlayOptions"]));
         let (end, ended) = oneshot::channel();
-        self.waiting().customs.insert(id.clone(), ended);
-        self.screen.change(|view| {
-            view.components.insert(id.clone(), Drawn::default());
-            view.push(Layer::Custom(Custom::new(id, overlay, 0, end)));
-        });
-        json!({"draws": true})
+        let layer = id.clone();
+        self.screen.change(|view| -> Result<(), HostcallError> {
+            view.has_room_for(&layer, true)?;
+            // A handle is of one component.
+            view.close_component(&layer);
+            view.components.insert(layer.clone(), Drawn::default());
+            view.push(Layer::Custom(Custom::new(layer, overlay, 0, end)));
+            Ok(())
+        })?;
+        // Those that failed, and that nobody waited for, are forgotten.
+        let there = self.screen.read(View::customs);
+        let mut waiting = self.waiting();
+        waiting.customs.retain(|other, _| there.contains(other));
+        waiting.customs.insert(id, ended);
+        Ok(json!({"draws": true}))
     }
 
     fn drawn(&self, caller: &Caller, params: &Map<String, Value>) {
         let Some(id) = component_of(caller, params) else { return };
         let columns = self.screen.read(|view| view.size.0);
         let error = ["error", "failed"].iter().find_map(|key| params.get(*key)?.as_str());
+        // Before the screen is held up: it may be much.
+        let lines = params.get("lines").and_then(Value::as_array).map(|lines| picture(lines, columns));
         self.screen.change(|view| {
             if let Some(error) = error {
                 return view.component_failed(&id, error);
@@ -166,7 +193,7 @@ impl TuiPort {
             if let Some(custom) = view.custom(&id) {
                 custom.is_there = true;
             }
-            view.take_picture(&id, params);
+            view.take_picture(&id, params, lines, columns);
             // The first picture is as wide as the screen.
             if let Some(drawn) = view.components.get_mut(&id) {
                 drawn.width = columns;
@@ -176,9 +203,12 @@ impl TuiPort {
     }
 
     /// An extension's editor takes the place of pi's, or leaves it.
-    fn editor(&self, caller: &Caller, params: &Map<String, Value>) -> Value {
+    fn editor(&self, caller: &Caller, params: &Map<String, Value>) -> Result<Value, HostcallError> {
         let id = component_of(caller, params);
-        self.screen.change(|view| {
+        self.screen.change(|view| -> Result<(), HostcallError> {
+            if let Some(id) = &id {
+                view.has_room_for(id, false)?;
+            }
             if let Some(before) = view.own_editor.take() {
                 view.components.remove(&before);
             }
@@ -187,11 +217,12 @@ impl TuiPort {
                 view.components.insert(id.clone(), Drawn::default());
                 view.own_editor = Some(id.clone());
             }
-        });
-        match id {
+            Ok(())
+        })?;
+        Ok(match id {
             Some(_) => json!({"draws": true, "text": self.screen.read(|view| view.editor.whole())}),
             None => json!({}),
-        }
+        })
     }
 
     /// What an extension's editor does in the place of pi's: only what the person's key stands for.
@@ -272,7 +303,7 @@ impl TuiPort {
                     _ => Style::Info,
                 };
                 let message = text("message").unwrap_or_default();
-                self.screen.change(|view| view.say(style, &crate::output::indented(clipped(&message, LONGEST_NOTICE))));
+                self.screen.change(|view| view.say(style, &crate::output::indented(clipped(&message, shown::MESSAGE))));
             }
             UiOp::SetStatus => {
                 let key = (extension(), brief("key").unwrap_or_default());
@@ -289,17 +320,21 @@ impl TuiPort {
                 let options = params.get("options").cloned().unwrap_or_default();
                 self.screen.change(|view| {
                     let standard = Working::default();
-                    let frames =
-                        options["frames"].as_array().map(|frames| texts(&frames[..frames.len().min(MOST_FRAMES)]));
+                    let frames = options["frames"].as_array().map(|frames| {
+                        let frame =
+                            |frame: &Value| clipped(frame.as_str().unwrap_or_default(), LONGEST_LINE).to_owned();
+                        frames.iter().take(MOST_FRAMES).map(frame).collect()
+                    });
                     view.working.frames = frames.unwrap_or(standard.frames);
                     let interval = options["intervalMs"].as_u64().map(|ms| Duration::from_millis(ms.clamp(16, 60_000)));
                     view.working.interval = interval.unwrap_or(standard.interval);
                 });
             }
-            UiOp::SetHiddenThinkingLabel => self.screen.change(|view| view.transcript.label_thinking(text("label"))),
+            UiOp::SetHiddenThinkingLabel => self.screen.change(|view| view.transcript.label_thinking(brief("label"))),
             UiOp::SetEditorText | UiOp::PasteToEditor => {
-                let text = text("text").unwrap_or_default();
-                let work = self.screen.change(|view| view.put_in_editor(caller.extension(), call.op, &text));
+                let text = params.get("text").and_then(Value::as_str).unwrap_or_default();
+                is_short(text, LONGEST)?;
+                let work = self.screen.change(|view| view.put_in_editor(caller.extension(), call.op, text))?;
                 work.into_iter().for_each(|work| self.screen.ask(work));
             }
             UiOp::GetEditorText => return Ok(json!({"text": self.screen.read(|view| view.editor.whole())})),
@@ -332,23 +367,22 @@ impl TuiPort {
                     self.screen.change(|view| view.close_component(&id));
                 }
             }
-            UiOp::SetEditorComponent => return Ok(self.editor(caller, params)),
+            UiOp::SetEditorComponent => return self.editor(caller, params),
             UiOp::EditorText | UiOp::EditorSubmit | UiOp::EditorAction => return self.edited(caller, call.op, params),
             UiOp::AddAutocompleteProvider => {
                 if let Some(id) = handle_of(caller, params, "provider") {
-                    let triggers = params.get("triggers").and_then(Value::as_array).map(|all| texts(all));
-                    let triggers = triggers.unwrap_or_default();
-                    self.screen.change(|view| match view.providers.iter_mut().find(|known| known.id == id) {
-                        Some(known) => known.triggers = triggers,
-                        None => view.providers.push(Provider { id, triggers }),
-                    });
+                    let given = params.get("triggers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+                    let brief = |mark: &Value| Some(clipped(mark.as_str()?, LONGEST_LINE).to_owned());
+                    let triggers = given.iter().take(MOST_TRIGGERS).filter_map(brief).collect();
+                    self.screen.change(|view| view.add_provider(Provider { id, triggers }))?;
                     return Ok(json!({"draws": true}));
                 }
             }
             UiOp::OnTerminalInput => {
                 if let Some(id) = handle_of(caller, params, "listener") {
                     self.screen.change(|view| {
-                        view.listeners.retain(|other| *other != id);
+                        // One hears for all of its extension: each is waited for with each key.
+                        view.listeners.retain(|other| other.0 != id.0);
                         view.listeners.push(id);
                     });
                 }
@@ -358,10 +392,10 @@ impl TuiPort {
             }
             UiOp::Suggest | UiOp::Answer => {}
             UiOp::Select | UiOp::Confirm | UiOp::Input | UiOp::Editor => {
-                return Ok(self.open(caller, call.op, params));
+                return self.open(caller, call.op, params);
             }
-            UiOp::SetWidget | UiOp::SetHeader | UiOp::SetFooter => return Ok(self.place(caller, call.op, params)),
-            UiOp::Custom => return Ok(self.custom(caller, params)),
+            UiOp::SetWidget | UiOp::SetHeader | UiOp::SetFooter => return self.place(caller, call.op, params),
+            UiOp::Custom => return self.custom(caller, params),
         }
         Ok(json!({}))
     }
@@ -376,11 +410,16 @@ impl TuiPort {
         };
         let below = handle_of(caller, params, "below");
         let (answer, answered) = oneshot::channel();
-        let mut waiting = self.waiting();
-        waiting.next += 1;
-        let number = waiting.next;
-        drop(waiting);
-        self.screen.change(|view| view.suggestions.insert(number, answer));
+        let number = self.next_number();
+        let by = caller.extension().clone();
+        let has_room = self.screen.change(|view| {
+            let asked = view.suggestions.values().filter(|asked| asked.by == by).count();
+            let has_room = asked < MOST_SUGGESTIONS || !guard::is_up("tui.room");
+            has_room.then(|| view.suggestions.insert(number, Suggested { by, answer })).is_some()
+        });
+        if !has_room {
+            return Box::pin(std::future::ready(Err(used_up("suggestions", MOST_SUGGESTIONS))));
+        }
         self.screen.ask(Work::Suggest { number, request, below });
         let screen = self.screen.clone();
         Box::pin(async move {
@@ -466,18 +505,25 @@ impl Prompter for TuiPort {
 
 impl View {
     /// Text that an extension puts into the editor. Its own editor has it already.
-    fn put_in_editor(&mut self, extension: &ExtensionId, op: UiOp, text: &str) -> Vec<Work> {
+    fn put_in_editor(&mut self, extension: &ExtensionId, op: UiOp, text: &str) -> Result<Vec<Work>, HostcallError> {
         let is_own = self.own_editor.as_ref().is_some_and(|editor| editor.0 == *extension);
         let other = self.own_editor.clone().filter(|_| !is_own);
+        let is_paste = op == UiOp::PasteToEditor;
+        if is_paste && self.editor.size() + text.len() > MOST_BYTES && guard::is_up("tui.put-size") {
+            return Err(too_large("editor_bytes", MOST_BYTES));
+        }
+        let work = match other {
+            Some(id) => self.hand(id, text, is_paste)?,
+            None => Vec::new(),
+        };
         self.popup = None;
         self.note_put(extension);
-        match (op, other) {
-            (UiOp::SetEditorText, _) if is_own => self.editor.set(text),
-            (UiOp::SetEditorText, _) => return self.set_editor_text(text),
-            (_, Some(id)) => return vec![Work::Key(id, format!("\u{1b}[200~{text}\u{1b}[201~"))],
-            (_, None) => self.editor.paste_marked(text),
+        match is_paste {
+            false => self.editor.set(text),
+            true if work.is_empty() => self.editor.paste_marked(text),
+            true => {}
         }
-        Vec::new()
+        Ok(work)
     }
 
     /// A component has changed.
@@ -495,6 +541,25 @@ impl View {
     }
 }
 
+/// Whether an editor takes a text from an extension.
+fn is_short(text: &str, most: usize) -> Result<(), HostcallError> {
+    match text.len() > most && guard::is_up("tui.put-size") {
+        true => Err(too_large("editor_text", most)),
+        false => Ok(()),
+    }
+}
+
+fn too_large(quota: &str, limit: usize) -> HostcallError {
+    HostcallError::invalid("too_large", format!("the text is over its limit: {quota} {limit}"))
+        .with("quota", quota)
+        .with("limit", limit)
+}
+
+/// What a terminal sends for a paste.
+pub(super) fn marked(text: &str) -> String {
+    format!("\u{1b}[200~{text}\u{1b}[201~")
+}
+
 fn component_of(caller: &Caller, params: &Map<String, Value>) -> Option<ComponentId> {
     handle_of(caller, params, "component")
 }
@@ -507,14 +572,20 @@ fn handle_of(caller: &Caller, params: &Map<String, Value>, key: &str) -> Option<
 /// What pi-tui's components put before their cursor; they draw one as well.
 const CURSOR_MARKER: &str = "\u{1b}_pi:c\u{7}";
 
-/// The beginning of a text that is kept while it is shown: what nobody could read takes no memory of the host.
-fn clipped(text: &str, most: usize) -> &str {
-    text.get(..text.floor_char_boundary(most)).unwrap_or(text)
+/// Lines that an extension drew, clean and at most `columns` wide; of very many, the first.
+pub(super) fn picture(lines: &[Value], columns: usize) -> Vec<String> {
+    let mut left = LARGEST_PICTURE;
+    let line = |line: &Value| {
+        let text = clipped(line.as_str().unwrap_or_default(), LONGEST_DRAWN);
+        left = left.checked_sub(text.len())?;
+        Some(clamp(&text.replace(CURSOR_MARKER, ""), columns))
+    };
+    lines.iter().take(MOST_LINES).map_while(line).collect()
 }
 
 /// Lines as texts; of very many, the first.
-pub(super) fn texts(lines: &[Value]) -> Vec<String> {
-    let text = |line: &Value| line.as_str().unwrap_or_default().replace(CURSOR_MARKER, "");
+fn texts(lines: &[Value]) -> Vec<String> {
+    let text = |line: &Value| clipped(line.as_str().unwrap_or_default(), LONGEST_LINE).replace(CURSOR_MARKER, "");
     lines.iter().take(MOST_LINES).map(text).collect()
 }
 
@@ -530,8 +601,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stays_on_the_screen_is_clipped_between_characters() {
-        assert_eq!(clipped("äöü", 3), "ä");
-        assert_eq!(clipped("short", 100), "short");
+    fn a_picture_is_as_large_as_a_screen() {
+        let flood: Vec<Value> = vec!["\u{1b}[31m".repeat(10_000).into(); 100_000];
+        assert!(picture(&flood, 80).iter().map(String::len).sum::<usize>() < 100_000);
+        let long = vec![Value::from("x".repeat(10 << 20)), Value::from("y")];
+        let lines = picture(&long, 80);
+        assert_eq!((lines.len(), lines[0].chars().count(), lines[1].as_str()), (2, 80, "y"));
+        let large: Vec<Value> = vec!["x".repeat(200 << 10).into(); 1_000];
+        assert!(picture(&large, 80).len() <= LARGEST_PICTURE / (200 << 10));
+    }
+
+    #[test]
+    fn an_extension_puts_into_an_editor_what_it_holds() {
+        let (mut view, extension) = (View::new((80, 24)), ExtensionId::new("x"));
+        let large = "x".repeat(LONGEST);
+        let put = (0..1_000).filter(|_| view.put_in_editor(&extension, UiOp::PasteToEditor, &large).is_ok()).count();
+        assert!(put < 17 && view.editor.size() <= MOST_BYTES, "{put}");
+        assert!(is_short(&large, LONGEST).is_ok() && is_short(&format!("{large}x"), LONGEST).is_err());
     }
 }

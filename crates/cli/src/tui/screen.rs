@@ -4,9 +4,9 @@
 //! and not the keys. It ends with [`Screen::close`].
 
 use super::draw;
+use super::floating::Overlay;
 use super::input::Input;
 use super::layers::ComponentId;
-use super::port::texts;
 use super::tty::Tty;
 use super::view::{View, Work};
 use serde_json::Value;
@@ -229,29 +229,39 @@ impl View {
     }
 
     /// A component's answer to being asked to draw: lines, or why there are none, and where an overlay stands now.
-    pub(super) fn rendered(&mut self, id: &ComponentId, picture: Option<&Value>) {
+    pub(super) fn rendered(
+        &mut self,
+        id: &ComponentId,
+        picture: Option<&Value>,
+        lines: Option<Vec<String>>,
+        made: usize,
+    ) {
         if let Some(drawn) = self.components.get_mut(id) {
             drawn.is_asked = false;
         }
         let Some(picture) = picture.and_then(Value::as_object) else { return };
         match picture.get("failed").and_then(Value::as_str) {
             Some(error) => self.component_failed(id, error),
-            None => self.take_picture(id, picture),
+            None => self.take_picture(id, picture, lines, made),
         }
     }
 
-    /// Lines of a component, and what its options say now.
-    pub(super) fn take_picture(&mut self, id: &ComponentId, picture: &serde_json::Map<String, Value>) {
+    /// Lines of a component, made for a width, and what its options say now.
+    pub(super) fn take_picture(
+        &mut self,
+        id: &ComponentId,
+        picture: &serde_json::Map<String, Value>,
+        lines: Option<Vec<String>>,
+        made: usize,
+    ) {
         let before = self.focused_component();
-        if let (Some(drawn), Some(lines)) =
-            (self.components.get_mut(id), picture.get("lines").and_then(Value::as_array))
-        {
-            drawn.lines = texts(lines);
+        if let Some(lines) = lines {
+            self.keep_lines(id, lines, made);
         }
         if let Some(custom) = self.custom(id) {
             custom.is_out = picture.get("shown") == Some(&Value::Bool(false));
             if let (Some(overlay), Some(options)) = (&mut custom.overlay, picture.get("overlay")) {
-                overlay.0 = options.clone();
+                *overlay = Overlay::read(options);
             }
         }
         self.focus_moved(before);

@@ -2,7 +2,8 @@
 
 use super::commands::Commands;
 use super::layers::Layer;
-use super::picker::{Choice, Item, Picker};
+use super::picker::{Choice, Item, MOST_ITEMS, Picker};
+use super::shown::{LONGEST_LINE, clipped};
 use super::{show_session, surroundings};
 use crate::export;
 use pijs_agent::NavigateOptions;
@@ -179,13 +180,17 @@ impl Commands {
     /// What the person said on this branch.
     fn said(&self) -> Vec<Item> {
         self.session.agent.control().with_session(|session| {
-            let said = session.along_branch().filter_map(Result::ok).filter_map(|entry| match &entry.body {
+            // Entries are read from the file: of a very long session the newest.
+            let newest = session.along_branch().rev().take(MOST_ITEMS).filter_map(Result::ok);
+            let said = newest.filter_map(|entry| match &entry.body {
                 Body::Message { message: Message::User(user) } => {
                     Some(item(&entry.id.0, short(&user.content.text()), ""))
                 }
                 _ => None,
             });
-            said.collect()
+            let mut said: Vec<Item> = said.collect();
+            said.reverse();
+            said
         })
     }
 
@@ -199,13 +204,15 @@ impl Commands {
             }
             // An entry follows its parent in the file.
             let mut depths: BTreeMap<EntryId, usize> = BTreeMap::new();
+            for (id, parent) in session.ids() {
+                let above = parent.as_ref().map_or(0, |parent| depths.get(parent).copied().unwrap_or(0));
+                let forks = parent.is_some_and(|parent| children.get(&parent).copied().unwrap_or(0) > 1);
+                depths.insert(id, above + usize::from(forks));
+            }
             let mut items = Vec::new();
-            for entry in session.entries().filter_map(Result::ok) {
-                let parent = entry.parent.as_ref();
-                let above = parent.map_or(0, |parent| depths.get(parent).copied().unwrap_or(0));
-                let forks = parent.is_some_and(|parent| children.get(parent).copied().unwrap_or(0) > 1);
-                let depth = above + usize::from(forks);
-                depths.insert(entry.id.clone(), depth);
+            // Entries are read from the file: of a very long session the newest.
+            for entry in session.entries_from(session.len().saturating_sub(MOST_ITEMS)).filter_map(Result::ok) {
+                let depth = depths.get(&entry.id).copied().unwrap_or(0);
                 let Some(text) = place(&entry) else { continue };
                 let label = labels.get(&entry.id).map(|label| format!("[{label}] ")).unwrap_or_default();
                 let indent = "  ".repeat(depth.min(20));
@@ -358,5 +365,5 @@ fn place(entry: &Entry) -> Option<String> {
 
 /// The beginning of a text, as one line.
 fn short(text: &str) -> String {
-    pijs_terminal::line(text.trim()).chars().take(LONGEST_LABEL).collect()
+    pijs_terminal::line(clipped(text.trim(), LONGEST_LINE)).chars().take(LONGEST_LABEL).collect()
 }

@@ -4,12 +4,32 @@
 //! out is counted, so nobody takes the part for the whole.
 
 use pijs_protocol::guard;
+use serde_json::Value;
 use std::borrow::Cow;
 
 /// Of a message of an extension.
 pub(super) const MESSAGE: usize = 64 << 10;
 /// Of everything else: replies, results, what the person wrote.
 pub(super) const TEXT: usize = 512 << 10;
+
+/// Of a line, or the name of anything: more than a screen is wide.
+pub(super) const LONGEST_LINE: usize = 16 << 10;
+
+/// The beginning of a text that is kept while it is shown: what nobody could read takes no memory of the host.
+pub(super) fn clipped(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
+}
+
+/// What a value takes in memory, about.
+pub(super) fn weight(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(weight).sum(),
+            Value::Object(members) => members.iter().map(|(key, value)| 48 + key.len() + weight(value)).sum(),
+            _ => 0,
+        }
+}
 
 /// The beginning of a text, and how much more there is.
 pub(super) fn first(text: &str, most: usize) -> Cow<'_, str> {
@@ -36,6 +56,12 @@ fn is_short(text: &str, most: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stays_on_the_screen_is_clipped_between_characters() {
+        assert_eq!(clipped("äöü", 3), "ä");
+        assert_eq!(clipped("short", 100), "short");
+    }
 
     #[test]
     fn what_is_left_out_is_counted() {

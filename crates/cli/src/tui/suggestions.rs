@@ -3,11 +3,14 @@
 use super::commands::{Commands, OWN};
 use super::completion::Request;
 use super::layers::ComponentId;
+use super::shown::{LONGEST_LINE, clipped};
 use pijs_host::{CallbackOutcome, Owner};
-use pijs_protocol::{EntryIndex, Handle};
+use pijs_protocol::{EntryIndex, Handle, guard};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
 
 /// How long extensions may think about completions.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -17,20 +20,28 @@ const APPLYING: Duration = Duration::from_secs(1);
 const MOST_FILES: usize = 20_000;
 const MOST_OFFERED: usize = 50;
 
+/// Who wants to know what completes a text. What is in folders outside of the project is told to the person: an extension
+/// writes such a text itself, and would list them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asker {
+    Person,
+    Extension,
+}
+
 impl Commands {
     /// Asks for what completes the editor's text, and shows it.
     pub(super) async fn complete(&self, request: Request) {
-        let answer = self.suggestions(&request, None).await;
+        let answer = self.suggestions(&request, None, Asker::Person).await;
         let work = self.screen.change(|view| view.take_suggestions(request, &answer));
         work.into_iter().for_each(|work| self.screen.ask(work));
     }
 
     /// Answers a provider that asks those below it.
     pub(super) async fn suggest(&self, number: u64, request: Request, below: Option<ComponentId>) {
-        let answer = self.suggestions(&request, below.as_ref()).await;
+        let answer = self.suggestions(&request, below.as_ref(), Asker::Extension).await;
         if let Some(waiting) = self.screen.change(|view| view.suggestions.remove(&number)) {
             // The provider may have been called off.
-            let _ = waiting.send(answer);
+            let _ = waiting.answer.send(answer);
         }
     }
 
@@ -51,7 +62,7 @@ impl Commands {
     }
 
     /// `{items, prefix}`, or `null`: of all providers, or of those below one.
-    async fn suggestions(&self, request: &Request, below: Option<&ComponentId>) -> Value {
+    async fn suggestions(&self, request: &Request, below: Option<&ComponentId>, asker: Asker) -> Value {
         let providers = self.screen.read(|view| view.providers.clone());
         let top = match below {
             None => providers.len(),
@@ -60,7 +71,7 @@ impl Commands {
         match top.checked_sub(1).and_then(|at| providers.get(at)) {
             // Each asks the next one below it where it has nothing to say.
             Some(provider) => self.ask(&provider.id, request.to_suggest()).await.unwrap_or_default(),
-            None => self.own_suggestions(request).await,
+            None => self.own_suggestions(request, asker).await,
         }
     }
 
@@ -76,7 +87,7 @@ impl Commands {
         }
     }
 
-    async fn own_suggestions(&self, request: &Request) -> Value {
+    async fn own_suggestions(&self, request: &Request, asker: Asker) -> Value {
         let head = request.head();
         if request.line == 0
             && let Some(line) = head.strip_prefix('/')
@@ -88,27 +99,28 @@ impl Commands {
         }
         let token = head.rsplit([' ', '\t', '"', '\'']).next().unwrap_or_default();
         match token.strip_prefix('@') {
-            Some(words) => files(&self.session.cwd, words, token),
-            None if request.force => path(&self.session.cwd, token),
+            Some(words) => {
+                let (cwd, words, token) = (self.session.cwd.clone(), words.to_owned(), token.to_owned());
+                aside(asker, move || files(&cwd, &words, &token)).await
+            }
+            None if request.force => {
+                let (cwd, token) = (self.session.cwd.clone(), token.to_owned());
+                aside(asker, move || path(&cwd, &token, asker)).await
+            }
             None => Value::Null,
         }
     }
 
     /// Commands of pi, of extensions, prompts and skills, that hold what is typed.
     fn command_names(&self, typed: &str, prefix: &str) -> Value {
-        let mut all: Vec<(String, String)> =
-            OWN.iter().map(|(name, what)| ((*name).to_owned(), (*what).to_owned())).collect();
         let published = self.session.host.state().get("commands").unwrap_or_default();
-        for command in published.as_array().into_iter().flatten() {
-            let text = |key: &str| command[key].as_str().unwrap_or_default().to_owned();
-            // One name is one line, however many have it.
-            if !all.iter().any(|(name, _)| *name == text("name")) {
-                all.push((text("name"), text("description")));
-            }
-        }
-        let begin = all.iter().filter(|(name, _)| name.starts_with(typed));
-        let hold = all.iter().filter(|(name, _)| !name.starts_with(typed) && name.contains(typed));
-        let items = begin.chain(hold).map(|(name, what)| json!({"value": name, "label": name, "description": what}));
+        let text =
+            |command: &Value, key: &str| clipped(command[key].as_str().unwrap_or_default(), LONGEST_LINE).to_owned();
+        let theirs = published.as_array().into_iter().flatten();
+        let theirs = theirs.map(|command| (text(command, "name"), text(command, "description")));
+        let own = OWN.iter().map(|(name, what)| ((*name).to_owned(), (*what).to_owned()));
+        let items = fitting(own.chain(theirs), typed).into_iter();
+        let items = items.map(|(name, what)| json!({"value": name, "label": name, "description": what}));
         found(items.collect(), prefix)
     }
 
@@ -134,6 +146,26 @@ impl Commands {
             _ => Value::Null,
         }
     }
+}
+
+/// Looks into folders beside the session: there may be many files in them. Of extensions, which may ask without end, few
+/// look at a time.
+async fn aside(asker: Asker, look: impl FnOnce() -> Value + Send + 'static) -> Value {
+    static OF_EXTENSIONS: Semaphore = Semaphore::const_new(2);
+    let _turn = match asker {
+        Asker::Person => None,
+        Asker::Extension => OF_EXTENSIONS.acquire().await.ok(),
+    };
+    tokio::task::spawn_blocking(look).await.unwrap_or_default()
+}
+
+/// Commands that hold what is typed, those that begin with it first. One name is one line, however many have it.
+fn fitting(all: impl Iterator<Item = (String, String)>, typed: &str) -> Vec<(String, String)> {
+    let mut seen = BTreeSet::new();
+    let fits = all.filter(|(name, _)| name.contains(typed)).filter(|(name, _)| seen.insert(name.clone()));
+    let (mut begin, hold): (Vec<_>, Vec<_>) = fits.partition(|(name, _)| name.starts_with(typed));
+    begin.extend(hold);
+    begin
 }
 
 fn found(items: Vec<Value>, prefix: &str) -> Value {
@@ -183,13 +215,20 @@ fn in_order(text: &str, characters: &str) -> bool {
 }
 
 /// What is in the folder that a path names so far.
-fn path(cwd: &Path, token: &str) -> Value {
+fn path(cwd: &Path, token: &str, asker: Asker) -> Value {
     let (folder, begun) =
         token.rsplit_once('/').map_or(("", token), |(folder, begun)| (&token[..=folder.len()], begun));
     let place: PathBuf = match folder.strip_prefix("~/") {
         Some(_) => return Value::Null,
         None => cwd.join(folder),
     };
+    let is_inside = |place: &Path| match (std::fs::canonicalize(cwd), std::fs::canonicalize(place)) {
+        (Ok(cwd), Ok(place)) => place.starts_with(cwd),
+        _ => false,
+    };
+    if asker == Asker::Extension && !is_inside(&place) && guard::is_up("tui.suggest-place") {
+        return Value::Null;
+    }
     let mut names: Vec<String> = std::fs::read_dir(place)
         .into_iter()
         .flatten()
@@ -217,6 +256,19 @@ mod tests {
     }
 
     #[test]
+    fn commands_are_found_in_one_pass_and_each_name_once() {
+        let begun = Instant::now();
+        let many = (0..200_000).map(|number| (format!("command{}", number / 2), String::new()));
+        let found = fitting(many, "d5");
+        assert_eq!((found.len(), found[0].0.as_str()), (11_111, "command5"));
+        // Each compared with each would take minutes.
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        let some = ["help", "ohel", "help", "hello"].map(|name| (name.to_owned(), String::new()));
+        let names: Vec<String> = fitting(some.into_iter(), "hel").into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["help", "hello", "ohel"]);
+    }
+
+    #[test]
     fn files_are_found_by_name_before_place() {
         let folder = tempfile::tempdir().expect("a folder");
         for path in ["main.rs", "src/main.rs", "src/other.rs", "main/x.rs", "a b/main.txt", "gone/main.rs"] {
@@ -233,8 +285,12 @@ mod tests {
         );
         assert_eq!(values(&files(folder.path(), "so", "@so")), ["@src/other.rs"]);
         assert_eq!(files(folder.path(), "zzz", "@zzz"), Value::Null);
-        assert_eq!(values(&path(folder.path(), "src/o")), ["src/other.rs"]);
-        assert_eq!(values(&path(folder.path(), "m")), ["main.rs", "main/"]);
-        assert_eq!(path(folder.path(), "nowhere/x"), Value::Null);
+        let theirs = |token: &str| path(folder.path(), token, Asker::Extension);
+        assert_eq!(values(&theirs("src/o")), ["src/other.rs"]);
+        assert_eq!(values(&theirs("m")), ["main.rs", "main/"]);
+        assert_eq!(theirs("nowhere/x"), Value::Null);
+        assert_eq!(theirs("/"), Value::Null);
+        assert_eq!(theirs("src/../../"), Value::Null);
+        assert_ne!(path(folder.path(), "/", Asker::Person), Value::Null);
     }
 }

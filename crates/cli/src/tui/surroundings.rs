@@ -48,7 +48,9 @@ pub(super) fn sessions(folder: &Path) -> Vec<Found> {
         .flatten()
         .filter_map(|entry| {
             let path = entry.ok()?.path();
-            let changed = path.metadata().ok()?.modified().ok()?;
+            // A pipe would be waited for.
+            let about = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
+            let changed = about.modified().ok()?;
             (path.extension()? == "jsonl").then_some((changed, path))
         })
         .collect();
@@ -76,6 +78,9 @@ fn title(file: PathBuf) -> Option<Found> {
 
 /// Copies the file of a session into a folder, under its own name or, where that is taken, one beside it.
 pub(super) fn import(file: &Path, folder: &Path) -> std::io::Result<PathBuf> {
+    if !std::fs::metadata(file)?.is_file() {
+        return Err(std::io::Error::other("it is no file"));
+    }
     let mut source = BufReader::new(std::fs::File::open(file)?);
     let mut first = Vec::new();
     std::io::Read::take(&mut source, MOST_READ).read_until(b'\n', &mut first)?;

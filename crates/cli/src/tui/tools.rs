@@ -73,7 +73,7 @@ pub(super) fn title(call: &Call, columns: usize, expanded: bool) -> Vec<String> 
             let args =
                 if call.args.as_object().is_some_and(serde_json::Map::is_empty) { &Value::Null } else { &call.args };
             let args = if args.is_null() { String::new() } else { format!(" {args}") };
-            vec![clamp(&pijs_terminal::line(&format!("{}{args}", call.name)), room)]
+            vec![clamp(&pijs_terminal::line(shown::clipped(&format!("{}{args}", call.name), shown::MESSAGE)), room)]
         }
     };
     let more = lines.len().saturating_sub(FOLDED);

@@ -9,8 +9,12 @@ use pijs_terminal::layout::{clamp, wrap};
 use pijs_terminal::markdown;
 use serde_json::Value;
 
-/// Blocks that are kept; the oldest make room. The session's file has them all.
-const MOST_BLOCKS: usize = 4_000;
+/// Blocks that are kept, and what they may take in memory; the oldest make room. The session's file has them all.
+pub(super) const MOST_BLOCKS: usize = 4_000;
+const MOST_BYTES: usize = 128 << 20;
+
+/// Pieces of a reply that are shown while it is written: a provider numbers them.
+const MOST_PIECES: usize = 10_000;
 
 /// How a piece of text is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +95,8 @@ pub(super) struct Block {
     changed: Option<Vec<String>>,
     /// What they were last asked to draw it for.
     asked: Option<Made>,
+    /// What it takes in memory, about.
+    bytes: usize,
 }
 
 /// What lines were made for: revision, columns, unfolded.
@@ -105,6 +111,20 @@ impl Block {
             self.made = Some(made);
         }
         &self.lines
+    }
+
+    /// What it takes now: what it holds, and what extensions made of it.
+    fn weigh(&self) -> usize {
+        let texts = |pieces: &[(Style, String)]| pieces.iter().map(|(_, text)| text.len()).sum::<usize>();
+        let held: usize = match &self.content {
+            Content::Text(_, text) => text.len(),
+            Content::Reply(pieces) => texts(pieces),
+            Content::Call(call) => shown::weight(&call.args) + call.result.as_ref().map_or(0, shown::weight),
+            Content::Message(value) | Content::Entry(value) => shown::weight(value),
+        };
+        let drawn = self.drawn.iter().flatten().flatten().map(String::len).sum::<usize>();
+        let changed = self.changed.iter().flatten().map(String::len).sum::<usize>();
+        size_of::<Self>() + held + drawn + changed
     }
 
     fn make(&self, columns: usize, expanded: bool, label: Option<&str>) -> Vec<String> {
@@ -162,6 +182,8 @@ pub(crate) fn text_of(content: &Value) -> String {
 pub(super) struct Transcript {
     blocks: std::collections::VecDeque<Block>,
     next: u64,
+    /// What they take in memory together, about.
+    bytes: usize,
     /// The reply that is being streamed.
     reply: Option<u64>,
     hides_thinking: bool,
@@ -188,32 +210,55 @@ impl Transcript {
             drawn: [None, None],
             changed: None,
             asked: None,
+            bytes: 0,
         };
         self.blocks.push_back(block);
-        if self.blocks.len() > MOST_BLOCKS {
-            self.blocks.pop_front();
-        }
+        self.weigh(id);
         id
+    }
+
+    /// Weighs a block anew; the oldest make room, but never for the last one alone.
+    fn weigh(&mut self, id: u64) {
+        let Some(block) = self.blocks.iter_mut().rev().find(|block| block.id == id) else { return };
+        let bytes = block.weigh();
+        self.bytes = (self.bytes + bytes).saturating_sub(std::mem::replace(&mut block.bytes, bytes));
+        self.make_room();
+    }
+
+    fn make_room(&mut self) {
+        while self.blocks.len() > MOST_BLOCKS || (self.bytes > MOST_BYTES && self.blocks.len() > 1) {
+            let gone = self.blocks.pop_front();
+            self.bytes -= gone.map_or(0, |gone| gone.bytes);
+        }
     }
 
     /// Appends a text.
     pub(super) fn say(&mut self, style: Style, text: &str) {
-        self.push(Content::Text(style, text.to_owned()));
+        let text = match style {
+            Style::Info | Style::Warning | Style::Error => shown::first(text, shown::TEXT),
+            // What was said may be changed by an extension before it is shown.
+            Style::User | Style::Plain | Style::Thinking => text.into(),
+        };
+        self.push(Content::Text(style, text.into_owned()));
     }
 
     /// All blocks, for [`Transcript::put_back`].
     pub(super) fn take(&mut self) -> std::collections::VecDeque<Block> {
+        self.bytes = 0;
         std::mem::take(&mut self.blocks)
     }
 
     /// Appends blocks that were taken.
     pub(super) fn put_back(&mut self, blocks: std::collections::VecDeque<Block>) {
+        self.bytes += blocks.iter().map(|block| block.bytes).sum::<usize>();
         self.blocks.extend(blocks);
+        self.make_room();
     }
 
     /// Forgets everything: another session.
     pub(super) fn clear(&mut self) {
         self.blocks.clear();
+        self.bytes = 0;
         self.reply = None;
     }
 
@@ -250,6 +295,7 @@ impl Transcript {
         if let Some(block) = self.blocks.iter_mut().rev().find(|block| block.id == id) {
             change(&mut block.content);
             block.revision += 1;
+            self.weigh(id);
         }
     }
 
@@ -263,11 +309,12 @@ impl Transcript {
         let Some(id) = self.reply else { return };
         self.change(id, |content| {
             let Content::Reply(pieces) = content else { return };
-            if pieces.len() <= index {
+            if pieces.len() <= index && index < MOST_PIECES {
                 pieces.resize(index + 1, (style, String::new()));
             }
-            pieces[index].0 = style;
-            pieces[index].1.push_str(more);
+            let Some(piece) = pieces.get_mut(index) else { return };
+            piece.0 = style;
+            piece.1.push_str(more);
         });
     }
 
@@ -280,6 +327,8 @@ impl Transcript {
     /// The reply is forgotten.
     pub(super) fn drop_reply(&mut self) {
         if let Some(id) = self.reply.take() {
+            let gone: usize = self.blocks.iter().filter(|block| block.id == id).map(|block| block.bytes).sum();
+            self.bytes -= gone;
             self.blocks.retain(|block| block.id != id);
         }
     }
@@ -318,16 +367,17 @@ impl Transcript {
             if count >= wanted {
                 break;
             }
-            if wants_drawing(&block.content, self.transforms)
-                && block.asked != Some((block.revision, columns, expanded))
-            {
+            let asked = Some((block.revision, columns, expanded));
+            if wants_drawing(&block.content, self.transforms) && block.asked != asked {
+                // Once, however many frames there are until somebody has time for it.
+                block.asked = asked;
                 undrawn.push(block.id);
             }
             let lines = block.lines(columns, expanded, label);
             if lines.is_empty() {
                 continue;
             }
-            let mut lines = lines.to_vec();
+            let mut lines = lines[lines.len().saturating_sub(wanted - count)..].to_vec();
             lines.push(String::new());
             count += lines.len();
             found.push(lines);
@@ -353,6 +403,7 @@ impl Transcript {
         if let Some(block) = self.blocks.iter_mut().rev().find(|block| block.id == id) {
             block.drawn = drawn;
             block.made = None;
+            self.weigh(id);
         }
     }
 
@@ -361,23 +412,13 @@ impl Transcript {
         if let Some(block) = self.blocks.iter_mut().rev().find(|block| block.id == id) {
             block.changed = Some(texts);
             block.made = None;
+            self.weigh(id);
         }
     }
 
     /// Whether a block is the reply that is being streamed.
     pub(super) fn is_streaming(&self, id: u64) -> bool {
         self.reply == Some(id)
-    }
-
-    /// Everything as lines, for the ordinary screen when the session is over.
-    pub(super) fn whole(&mut self, columns: usize) -> Vec<String> {
-        let mut lines = Vec::new();
-        let label = self.hides_thinking.then(|| self.label.as_deref().unwrap_or(THINKING));
-        for block in &mut self.blocks {
-            lines.extend_from_slice(block.lines(columns, false, label));
-            lines.push(String::new());
-        }
-        lines
     }
 }
 
@@ -402,7 +443,39 @@ mod tests {
             });
             transcript.call("call_1", |call| call.is_done = true);
         }
-        let lines = transcript.whole(40).join("\n");
+        let lines = transcript.tail(&[], 40, 100, 0, false).0.join("\n");
         assert!(lines.contains("ls first") && lines.contains("ls second"), "{lines}");
+    }
+
+    #[test]
+    fn what_is_kept_is_limited_and_the_newest_stays() {
+        let mut transcript = Transcript::default();
+        let large = "x".repeat(1 << 20);
+        for _ in 0..300 {
+            transcript.say(Style::Info, &large);
+            transcript.call("a", |call| call.result = Some(serde_json::json!({"content": large})));
+            transcript.call("a", |call| call.is_done = true);
+        }
+        assert!(transcript.bytes <= MOST_BYTES && transcript.blocks.len() > 100, "{}", transcript.bytes);
+        let taken = transcript.take();
+        transcript.put_back(taken);
+        transcript.say(Style::Plain, &"y".repeat(MOST_BYTES + 1));
+        assert_eq!(transcript.blocks.len(), 1);
+        transcript.say(Style::Info, "last");
+        assert_eq!(transcript.blocks.len(), 1);
+        let weighed: usize = transcript.blocks.iter().map(Block::weigh).sum();
+        assert_eq!(transcript.bytes, weighed);
+    }
+
+    #[test]
+    fn a_block_is_asked_for_once_until_it_changes() {
+        let mut transcript = Transcript::default();
+        transcript.call("a", |call| call.name = "x".to_owned());
+        let asked = |transcript: &mut Transcript| transcript.tail(&[], 80, 20, 0, false).1.len();
+        assert_eq!((asked(&mut transcript), asked(&mut transcript)), (1, 0));
+        transcript.call("a", |call| call.is_done = true);
+        assert_eq!((asked(&mut transcript), asked(&mut transcript)), (1, 0));
+        transcript.redraw(None);
+        assert_eq!((asked(&mut transcript), asked(&mut transcript)), (1, 0));
     }
 }

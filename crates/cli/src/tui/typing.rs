@@ -10,9 +10,12 @@
 //!
 //! A key that a listener changed is the extension's: it says nothing in the person's place.
 
-use super::input::{self, Input};
+use super::field::LONGEST;
+use super::input::{self, Input, LONGEST_PASTE};
 use super::layers::{ComponentId, Layer};
 use super::picker::Choice;
+use super::port::marked;
+use super::shown::clipped;
 use super::transcript::Style;
 use super::view::{View, Work};
 use pijs_protocol::{ExtensionId, guard};
@@ -22,8 +25,13 @@ use std::time::{Duration, Instant};
 const CHORD: Duration = Duration::from_millis(1_000);
 /// Two Escapes within this time open the tree of the session.
 const TWICE: Duration = Duration::from_millis(500);
-/// Prompts that are remembered.
+/// Prompts that are remembered, and their bytes.
 const MOST_HISTORY: usize = 200;
+const LARGEST_HISTORY: usize = 16 << 20;
+/// What a listener may make of one key: bytes, keys, and what these go through, a text of the editor's length each.
+const LONGEST_CHANGED: usize = LONGEST_PASTE + 64;
+const MOST_CHANGED: usize = 4_096;
+const LARGEST_CHANGED: usize = 64 << 20;
 /// Keys that wait for a listener; of more, the later ones are lost.
 const MOST_UNHEARD: usize = 10_000;
 
@@ -98,7 +106,7 @@ impl View {
         }
         let data = match input {
             Input::Key(data) => data.clone(),
-            Input::Paste(text) => format!("\u{1b}[200~{text}\u{1b}[201~"),
+            Input::Paste(text) => marked(text),
         };
         self.listening = Some(input.clone());
         Some(Work::Listen { data, listeners })
@@ -110,9 +118,7 @@ impl View {
         let mut work = match (&input, left) {
             (_, None) => Vec::new(),
             (Input::Key(data), Some(left)) if data == left => self.take(&input, now),
-            (Input::Paste(text), Some(left)) if *left == format!("\u{1b}[200~{text}\u{1b}[201~") => {
-                self.take(&input, now)
-            }
+            (Input::Paste(text), Some(left)) if *left == marked(text) => self.take(&input, now),
             (_, Some(left)) => self.take_changed(left, now),
         };
         work.extend(self.catch_up(now));
@@ -134,11 +140,18 @@ impl View {
 
     /// Keys that are not the person's.
     fn take_changed(&mut self, data: &str, now: Instant) -> Vec<Work> {
+        let is_up = guard::is_up("tui.changed-size");
         let mut splitter = input::Splitter::default();
-        let mut inputs = splitter.push(data.as_bytes());
+        let most = if is_up { LONGEST_CHANGED } else { usize::MAX };
+        let mut inputs = splitter.push(clipped(data, most).as_bytes());
         inputs.extend(splitter.end());
-        let mut work = Vec::new();
-        for input in inputs {
+        let (mut work, mut cost) = (Vec::new(), 0);
+        for (count, input) in inputs.into_iter().enumerate() {
+            cost += self.editor.text().len();
+            if is_up && (count >= MOST_CHANGED || (count > 0 && cost > LARGEST_CHANGED)) {
+                self.say(Style::Warning, "an extension made too much of one key; what was too much is left out");
+                break;
+            }
             let name = match &input {
                 Input::Key(data) => input::name(data),
                 Input::Paste(_) => None,
@@ -169,14 +182,16 @@ impl View {
         if !self.questions.is_empty() {
             return Vec::new();
         }
-        let marked = || format!("\u{1b}[200~{text}\u{1b}[201~");
+        if text.len() + 4 > LONGEST_PASTE {
+            self.say(Style::Warning, "only the beginning was pasted; name a file with @ for what is longer");
+        }
         match self.focus().map(|at| &mut self.layers[at]) {
             Some(Layer::Dialog(dialog)) => dialog.paste(text),
             Some(Layer::Picker(picker)) => picker.paste(text),
             Some(Layer::Entry(entry)) => entry.paste(text),
-            Some(Layer::Custom(custom)) => return vec![Work::Key(custom.id.clone(), marked())],
+            Some(Layer::Custom(custom)) => return vec![Work::Key(custom.id.clone(), marked(text))],
             None => match &self.own_editor {
-                Some(id) => return vec![Work::Key(id.clone(), marked())],
+                Some(id) => return vec![Work::Key(id.clone(), marked(text))],
                 None => {
                     self.popup = None;
                     self.editor.paste_marked(text);
@@ -296,11 +311,14 @@ impl View {
 
     /// What was said can be had again.
     pub(super) fn remember(&mut self, text: String) {
-        if self.history.last() != Some(&text) {
-            self.history.push(text);
+        // One that the editor cannot hold comes back cut.
+        if self.history.last() == Some(&text) || text.len() > LONGEST {
+            return;
         }
-        if self.history.len() > MOST_HISTORY {
-            self.history.remove(0);
+        self.history.push(text);
+        let mut bytes: usize = self.history.iter().map(String::len).sum();
+        while self.history.len() > MOST_HISTORY || bytes > LARGEST_HISTORY {
+            bytes -= self.history.remove(0).len();
         }
     }
 
@@ -391,5 +409,29 @@ impl View {
             Some(_) => self.focused_component(),
         };
         id.map(|id| Work::Key(id, data.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_of_one_key_and_what_is_remembered_is_limited() {
+        let begun = Instant::now();
+        let mut view = View::new((80, 24));
+        view.editor.set(&"x".repeat(LONGEST));
+        view.take_changed(&"\u{1b}[A\u{19}".repeat(1 << 20), begun);
+        view.take_changed(&"a".repeat(16 << 20), begun);
+        // Each key goes through the whole text: as many of them as there are would take hours.
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+        view.editor.set("");
+        view.take_changed(&"a".repeat(1_000), begun);
+        assert_eq!(view.editor.text().len(), 1_000, "an honest listener types as much as it likes");
+        for number in 0..100 {
+            view.remember(format!("{number}{}", "x".repeat(LONGEST - 10)));
+        }
+        assert!(view.history.iter().map(String::len).sum::<usize>() <= LARGEST_HISTORY);
+        assert!(view.history.last().is_some_and(|last| last.starts_with("99")));
     }
 }

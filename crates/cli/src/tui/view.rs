@@ -9,11 +9,12 @@ use super::field::Field;
 use super::floating::Custom;
 use super::footer::Standing;
 use super::input::Input;
-use super::layers::{Asked, ComponentId, Layer};
+use super::layers::{Asked, ComponentId, Dialog, Layer};
 use super::picker::Choice;
 use super::put::Put;
+use super::shown::{self, clipped};
 use super::transcript::{Style, Transcript};
-use pijs_protocol::ExtensionId;
+use pijs_protocol::{ExtensionId, HostcallError, guard};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -62,6 +63,8 @@ pub(super) enum Work {
     Listen { data: String, listeners: Vec<ComponentId> },
     /// The editor of an extension is to hold this text.
     EditorText(ComponentId, String),
+    /// The same, or a paste, from another extension than its own; it is counted in [`View::handed`].
+    Handed { to: ComponentId, text: String, is_paste: bool },
     /// A block of the transcript is to be drawn.
     Draw { block: u64, columns: usize, expanded: bool },
     /// The session is to end.
@@ -70,8 +73,18 @@ pub(super) enum Work {
     Suspend,
 }
 
-/// Widgets, and texts of its state, that one extension has at a time.
+/// Widgets, texts of its state, open dialogs and components that take the keys or float: what one extension has of each at a
+/// time.
 const MOST_KEPT: usize = 64;
+/// Components of one extension altogether, and what their pictures take.
+const MOST_COMPONENTS: usize = 256;
+const MOST_DRAWN: usize = 16 << 20;
+/// What the open dialogs of one extension take.
+const MOST_ASKED: usize = 32 << 20;
+/// What one extension may put into the editor of another one before that has taken it.
+const MOST_HANDED: usize = 4 << 20;
+/// Longest name of a session or model that is shown.
+const LONGEST_NAME: usize = 1 << 10;
 /// Lines of a widget that is given as text.
 const WIDGET_LINES: usize = 10;
 
@@ -79,6 +92,10 @@ const WIDGET_LINES: usize = 10;
 #[derive(Debug, Default)]
 pub(super) struct Drawn {
     pub(super) lines: Vec<String>,
+    /// The widest that one of them can be.
+    pub(super) made: usize,
+    /// What they take.
+    pub(super) bytes: usize,
     /// The width that was asked for last, and whether that is to be done again.
     pub(super) width: usize,
     pub(super) is_dirty: bool,
@@ -101,6 +118,13 @@ pub(super) struct Widget {
     pub(super) key: String,
     pub(super) content: Content,
     pub(super) is_below: bool,
+}
+
+/// Somebody who waits for what completes a text.
+#[derive(Debug)]
+pub(super) struct Suggested {
+    pub(super) by: ExtensionId,
+    pub(super) answer: oneshot::Sender<Value>,
 }
 
 /// What is shown while the model is at work.
@@ -187,7 +211,9 @@ pub(super) struct View {
     /// An extension is putting what was chosen into the text: keys wait.
     pub(super) applying: bool,
     /// Those that wait for what completes a text.
-    pub(super) suggestions: BTreeMap<u64, oneshot::Sender<Value>>,
+    pub(super) suggestions: BTreeMap<u64, Suggested>,
+    /// Bytes that extensions have put into the editor of another one, and that are on their way to it.
+    pub(super) handed: usize,
     /// Commands of the person that run.
     pub(super) shells: usize,
     pub(super) interrupted: Option<Instant>,
@@ -255,8 +281,98 @@ impl View {
         // One that is gone already has been reported.
         if self.components.contains_key(id) {
             self.close_component(id);
+            let error = clipped(error, shown::MESSAGE);
             self.say(Style::Error, &format!("{}: a component failed and was taken away: {error}", id.0));
         }
+    }
+
+    /// The components that take the keys or float.
+    pub(super) fn customs(&self) -> BTreeSet<ComponentId> {
+        let id = |layer: &Layer| match layer {
+            Layer::Custom(custom) => Some(custom.id.clone()),
+            _ => None,
+        };
+        self.layers.iter().filter_map(id).collect()
+    }
+
+    /// Whether an extension may have one more component; `floats` says that it is a layer of its own.
+    pub(super) fn has_room_for(&self, id: &ComponentId, is_layer: bool) -> Result<(), HostcallError> {
+        let (first, last) = ((id.0.clone(), u32::MIN), (id.0.clone(), u32::MAX));
+        let components = self.components.range(first..=last).count();
+        let is_known = self.components.contains_key(id);
+        let owns = |layer: &&Layer| matches!(layer, Layer::Custom(custom) if custom.id.0 == id.0);
+        let layers = self.layers.iter().filter(owns).count();
+        match () {
+            () if !guard::is_up("tui.room") => Ok(()),
+            () if !is_known && components >= MOST_COMPONENTS => Err(used_up("components", MOST_COMPONENTS)),
+            () if is_layer && layers >= MOST_KEPT => Err(used_up("layers", MOST_KEPT)),
+            () => Ok(()),
+        }
+    }
+
+    /// Whether an extension may ask one more thing.
+    pub(super) fn may_ask(&self, asked: &Dialog) -> Result<(), HostcallError> {
+        let open = self.layers.iter().filter_map(|layer| match layer {
+            Layer::Dialog(dialog) if dialog.extension == asked.extension => Some(dialog.bytes),
+            _ => None,
+        });
+        let (count, bytes) = open.fold((0, asked.bytes), |(count, sum), bytes| (count + 1, sum + bytes));
+        match () {
+            () if !guard::is_up("tui.room") => Ok(()),
+            () if count >= MOST_KEPT => Err(used_up("dialogs", MOST_KEPT)),
+            () if bytes > MOST_ASKED => Err(used_up("dialog_bytes", MOST_ASKED)),
+            () => Ok(()),
+        }
+    }
+
+    /// Adds who completes what is typed, or says the triggers of one that is known.
+    pub(super) fn add_provider(&mut self, provider: Provider) -> Result<(), HostcallError> {
+        if let Some(known) = self.providers.iter_mut().find(|known| known.id == provider.id) {
+            known.triggers = provider.triggers;
+            return Ok(());
+        }
+        let own = self.providers.iter().filter(|known| known.id.0 == provider.id.0).count();
+        if own >= MOST_KEPT && guard::is_up("tui.room") {
+            return Err(used_up("autocomplete_providers", MOST_KEPT));
+        }
+        self.providers.push(provider);
+        Ok(())
+    }
+
+    /// A text of one extension goes to the editor of another one.
+    pub(super) fn hand(&mut self, to: ComponentId, text: &str, is_paste: bool) -> Result<Vec<Work>, HostcallError> {
+        if self.handed + text.len() > MOST_HANDED && guard::is_up("tui.put-size") {
+            return Err(used_up("handed_bytes", MOST_HANDED));
+        }
+        self.handed += text.len();
+        Ok(vec![Work::Handed { to, text: text.to_owned(), is_paste }])
+    }
+
+    /// Keeps what a component drew: lines that are no wider than `made`, and as many as its extension has room for.
+    pub(super) fn keep_lines(&mut self, id: &ComponentId, mut lines: Vec<String>, made: usize) {
+        let (first, last) = ((id.0.clone(), u32::MIN), (id.0.clone(), u32::MAX));
+        let others: usize =
+            self.components.range(first..=last).filter(|(other, _)| *other != id).map(|(_, drawn)| drawn.bytes).sum();
+        let Some(drawn) = self.components.get_mut(id) else { return };
+        let mut bytes = 0;
+        let fits = lines.iter().take_while(|line| {
+            bytes += line.len();
+            others + bytes <= MOST_DRAWN
+        });
+        let fits = fits.count();
+        lines.truncate(fits);
+        drawn.bytes = lines.iter().map(String::len).sum();
+        (drawn.lines, drawn.made) = (lines, made);
+    }
+
+    /// What the session is called.
+    pub(super) fn call_session(&mut self, name: Option<&str>) {
+        self.standing.name = name.map(|name| clipped(name, LONGEST_NAME).to_owned());
+    }
+
+    /// Which model answers.
+    pub(super) fn call_model(&mut self, provider: &str, id: &str) {
+        self.model.name = clipped(&format!("{provider}/{id}"), LONGEST_NAME).to_owned();
     }
 
     /// The custom component of a handle.
@@ -300,6 +416,9 @@ impl View {
         }
         let Some(mut content) = content else { return };
         if old.is_none() && self.widgets.iter().filter(|widget| widget.extension == extension).count() >= MOST_KEPT {
+            if let Content::Component(id) = &content {
+                self.components.remove(id);
+            }
             return;
         }
         if let Content::Lines(lines) = &mut content
@@ -340,9 +459,61 @@ impl View {
     }
 }
 
+/// What an extension has enough of.
+pub(super) fn used_up(quota: &str, limit: usize) -> HostcallError {
+    HostcallError::denied("quota", format!("quota used up: {quota} {limit}")).with("quota", quota).with("limit", limit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn components_and_dialogs_are_limited() {
+        let (mut view, extension) = (View::new((80, 24)), ExtensionId::new("x"));
+        let mut has = |handle: u32, is_layer: bool| {
+            let id = (extension.clone(), handle);
+            let may = view.has_room_for(&id, is_layer).is_ok();
+            if may {
+                view.components.insert(id.clone(), Drawn::default());
+                if is_layer {
+                    let (end, _) = oneshot::channel();
+                    view.push(Layer::Custom(Custom::new(id, None, 0, end)));
+                }
+            }
+            may
+        };
+        assert_eq!((0..1_000).filter(|handle| has(*handle, true)).count(), MOST_KEPT);
+        assert_eq!((1_000..2_000).filter(|handle| has(*handle, false)).count(), MOST_COMPONENTS - MOST_KEPT);
+        assert!(has(0, false), "one that is known is drawn anew");
+        let params = |text: &str| json!({"title": text, "options": [text]}).as_object().cloned().expect("an object");
+        let (mut view, mut asked) = (View::new((80, 24)), 0);
+        for number in 0..100 {
+            let dialog = Dialog::new(number, extension.clone(), "select", &params("small"));
+            if view.may_ask(&dialog).is_ok() {
+                view.push(Layer::Dialog(dialog));
+                asked += 1;
+            }
+        }
+        assert_eq!(asked, MOST_KEPT);
+        let large = Dialog::new(0, ExtensionId::new("y"), "select", &params(&"x".repeat(10 << 20)));
+        assert!(view.may_ask(&large).is_err());
+    }
+
+    #[test]
+    fn pictures_and_texts_on_their_way_are_limited() {
+        let (mut view, extension) = (View::new((80, 24)), ExtensionId::new("x"));
+        for handle in 0..MOST_COMPONENTS as u32 {
+            view.components.insert((extension.clone(), handle), Drawn::default());
+            view.keep_lines(&(extension.clone(), handle), vec!["x".repeat(1 << 10); 1_000], 80);
+        }
+        let bytes: usize = view.components.values().flat_map(|drawn| &drawn.lines).map(String::len).sum();
+        assert!(bytes <= MOST_DRAWN && bytes > MOST_DRAWN / 2, "{bytes}");
+        let other = (ExtensionId::new("y"), 1);
+        let handed = (0..100).filter(|_| view.hand(other.clone(), &"x".repeat(1 << 20), true).is_ok()).count();
+        assert_eq!(handed, MOST_HANDED >> 20);
+    }
 
     #[test]
     fn an_extension_keeps_no_more_than_can_be_shown() {

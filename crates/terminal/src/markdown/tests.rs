@@ -91,6 +91,20 @@ fn what_nests_deeply_stays_small() {
     }
 }
 
+/// Cells that are not written and addresses that are written once take no more than what is written.
+#[test]
+fn what_is_not_written_stays_small() {
+    let texts = [
+        format!("{}|\n{}|\n{}", "|a".repeat(2_000), "|-".repeat(2_000), "|\n".repeat(2_000)),
+        format!("|a|\n|-|\n{}", "|\n".repeat(2_000)),
+        format!("[a]: <{}>\n\n{}", "x".repeat(10_000), "[a] ".repeat(2_500)),
+    ];
+    for text in texts {
+        let bytes: usize = lines(&text, 80).iter().map(String::len).sum();
+        assert!(bytes < 200 * text.len(), "{bytes} bytes of {}: {}", text.len(), &text[..20]);
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_fits(text in "[-a-z#>*_`|~\\[\\]()1. \n日\u{301}\u{1b}]{0,80}", columns in 1_usize..30) {

@@ -1,0 +1,12 @@
+/** Asks the provider below what completes a path that nobody typed. */
+export default (pi: any) =>
+  pi.on("session_start", (_event: any, ctx: any) => {
+    ctx.ui.addAutocompleteProvider((current: any) => {
+      setTimeout(async () => {
+        const text = "ls @@outside@@/";
+        const found = await current.getSuggestions([text], 0, text.length, { force: true });
+        ctx.ui.notify(found ? `listed: ${found.items.map((item: any) => item.value)}` : "nothing is listed");
+      }, 100);
+      return current;
+    });
+  });
