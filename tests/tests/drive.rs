@@ -284,3 +284,34 @@ fn keys_of_shortcuts_are_compared_as_they_are_written() {
 fn a_theme_that_a_scenario_changes_is_written_down() {
     as_in_pi("theme-recorded");
 }
+
+#[test]
+fn prompts_that_come_too_late_are_heard_and_refused() {
+    as_in_pi("late-prompts");
+    as_in_pi("late-prompts-unheard");
+}
+
+#[test]
+fn answers_of_a_turns_end_that_are_no_drafts_are_taken_as_pi_takes_them() {
+    as_in_pi("boundary-answers");
+}
+
+#[test]
+fn what_handlers_change_on_the_way_counts_where_it_does_in_pi() {
+    as_in_pi("request-changes");
+}
+
+#[test]
+fn summaries_wait_for_the_end_of_a_run_and_may_be_called_off() {
+    as_in_pi("called-off");
+}
+
+#[test]
+fn each_handler_sees_the_prompt_that_those_before_it_left() {
+    as_in_pi("prompt-chained");
+}
+
+#[test]
+fn members_stand_in_pis_order_and_nothing_stays_nothing() {
+    as_in_pi("member-order");
+}

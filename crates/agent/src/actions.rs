@@ -196,11 +196,12 @@ impl Agent {
         self.publish_usage();
         if previous.as_ref().is_none_or(|previous| !previous.is(&model)) {
             self.notify("model_select", || {
-                let event = Event::new("model_select").with("model", model.to_value()).with("source", source);
-                match previous {
+                let event = Event::new("model_select").with("model", model.to_value());
+                let event = match previous {
                     Some(previous) => event.with("previousModel", previous.to_value()),
                     None => event,
-                }
+                };
+                event.with("source", source)
             })
             .await;
         }
@@ -300,8 +301,10 @@ impl Agent {
             None if options.summarize && !left.is_empty() => {
                 let instructions = options.custom_instructions.as_deref();
                 let replace = options.replace_instructions.unwrap_or_default();
+                // A handler that called it off before the model was asked made it fail.
+                let was_asked = !cancel.is_cancelled();
                 let written = self.summary_of_branch(&left, instructions, replace, cancel).await;
-                if cancel.is_cancelled() {
+                if was_asked && cancel.is_cancelled() {
                     return Ok(Navigation { cancelled: true, ..Navigation::default() });
                 }
                 let (Written { text, usage }, details) = written?;

@@ -93,6 +93,10 @@ pub struct Agent {
     pub(crate) retry_stop: tokio::sync::Notify,
     /// Held by the run that an extension asked for: they come one after the other.
     pub(crate) triggered_run: tokio::sync::Mutex<()>,
+    /// Prompts of extensions that come side by side are heard by handlers of `input` one after the other, in their order.
+    pub(crate) hearing: tokio::sync::Mutex<()>,
+    /// The same for all prompts and handlers of `before_agent_start`; whose handlers ran first, runs first.
+    pub(crate) starting: tokio::sync::Mutex<()>,
     /// Runs that extensions asked for since a person last said something.
     pub(crate) triggered: Cell<u32>,
     /// What the session began with, for `newSession`.
@@ -236,6 +240,8 @@ impl Agent {
             broken: RefCell::default(),
             retry_stop: tokio::sync::Notify::default(),
             triggered_run: tokio::sync::Mutex::default(),
+            hearing: tokio::sync::Mutex::default(),
+            starting: tokio::sync::Mutex::default(),
             triggered: Cell::new(0),
             model_network: Cell::new(false),
             initial: RefCell::default(),
@@ -525,7 +531,19 @@ impl Agent {
                 messages.retain(|message| !is_system(message));
             }
         }
-        Some(self.extensions.emit(Event { name, payload, cancel: None }).await)
+        let outcome = self.extensions.emit(Event { name, payload, cancel: None }).await;
+        self.all_seen().await;
+        Some(outcome)
+    }
+
+    /// Waits until what handlers sent has been looked at, and refused where it is: it comes before what follows them.
+    pub(crate) async fn all_seen(&self) {
+        if self.control.has_unseen() {
+            self.control.caught_up().await;
+        }
+        if self.control.is_refusing() {
+            self.arrivals().await;
+        }
     }
 
     /// `message_end`: handlers may replace the message before anybody keeps or shows it. With it come those that did.

@@ -2,11 +2,12 @@
 //! `before_agent_start` add.
 
 use crate::agent::{Agent, AgentError, Ending, InputSource, Outcome};
-use crate::control::{ControlError, DeliverAs};
+use crate::control::{ControlError, DeliverAs, Phase};
 use crate::extensions::{CommandFate, Event};
 use crate::message::{Block, Content, CustomMessage, Message, UserMessage};
 use crate::system_prompt::PromptOptions;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 impl Agent {
     async fn command(&self, text: &str) -> Option<CommandFate> {
@@ -42,15 +43,19 @@ impl Agent {
             });
             return Ok(self.outcome(ending, None));
         }
-        let Some(content) = self.listened(content, source, deliver_as, expand).await? else {
+        let is_beside = matches!(source, InputSource::Extension) && deliver_as.is_none() && self.control.is_idle();
+        let hearing = match is_beside {
+            true => Some(self.hearing.lock().await),
+            false => None,
+        };
+        let heard = self.listened(content, source, deliver_as, expand).await;
+        drop(hearing);
+        let Some(content) = heard? else {
             accepted(None);
             return Ok(self.outcome(Ending::Handled, None));
         };
         if !self.control.is_idle() {
-            let Some(deliver_as) = deliver_as else {
-                let message = "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message.";
-                return Err(ControlError::Refused(message.to_owned()).into());
-            };
+            let Some(deliver_as) = deliver_as else { return Err(ControlError::undelivered().into()) };
             self.control.queue_input(content, deliver_as);
             self.control.caught_up().await;
             accepted(None);
@@ -77,12 +82,33 @@ impl Agent {
 
     /// A run that answers this.
     pub(crate) async fn begin(&self, content: &Content, accepted: impl FnOnce()) -> Result<Outcome, AgentError> {
+        self.begin_beside(content, accepted, None).await
+    }
+
+    /// The same of a prompt that came beside another one.
+    pub(crate) async fn begin_beside(
+        &self,
+        content: &Content,
+        accepted: impl FnOnce(),
+        late: Option<Phase<'_>>,
+    ) -> Result<Outcome, AgentError> {
         self.control.expect_model()?;
         self.control.flush_after_run()?;
         self.control.flush_after_turn()?;
         self.publish_tools();
         self.compact_before_prompt().await?;
+        let starting = self.control.starts();
+        drop(late);
+        let turn = self.starting.lock().await;
+        self.heard_beside().await;
         let added = self.before_agent_start(content).await;
+        if self.extensions.has_handlers("before_agent_start") {
+            self.asked_for().await;
+        }
+        // Prompts that came meanwhile are heard before this one runs; they find it running.
+        self.heard_beside().await;
+        drop(turn);
+        let turn = self.starting.lock().await;
         let mut messages = vec![Message::User(UserMessage { content: content.blocks().into(), timestamp: self.now() })];
         messages.extend(self.control.take_next_turn().into_iter().map(Message::Custom));
         messages.extend(added);
@@ -90,7 +116,33 @@ impl Agent {
             messages.insert(0, update);
         }
         accepted();
-        self.run(messages).await
+        drop(turn);
+        if self.control.is_idle() {
+            drop(starting);
+            return self.run(messages).await;
+        }
+        // Whoever was first waits until this one has been refused.
+        let refused = self.run(messages).await;
+        drop(starting);
+        refused
+    }
+
+    /// Waits until handlers of `input` have heard the prompts that came beside this one, or rest.
+    async fn heard_beside(&self) {
+        tokio::select! {
+            biased;
+            () = self.control.none_beside() => {}
+            () = self.extensions.at_rest() => {}
+        }
+    }
+
+    /// Waits until prompts that wanted to begin beside the run that did are refused.
+    pub(crate) async fn refused_beside(&self) {
+        tokio::select! {
+            biased;
+            () = self.control.none_starting() => {}
+            () = self.extensions.at_rest() => {}
+        }
     }
 
     /// What handlers of `input` and templates leave; `None` when a handler took it.
@@ -167,7 +219,14 @@ impl Agent {
             if !images.is_empty() {
                 event = event.with("images", json!(images));
             }
-            let outcome = self.extensions.emit(event).await;
+            // What one handler makes of the options, the next one reads in the prompt.
+            let mut known = event.payload.clone();
+            let mut between = |payload: &mut Map<String, Value>| -> Result<(), String> {
+                self.bring_up_to_date(payload, &known);
+                known.clone_from(payload);
+                Ok(())
+            };
+            let outcome = self.extensions.emit_between(event, &mut between).await;
             for author in &outcome.authors {
                 self.control.note_message(author, false, true);
             }
@@ -192,6 +251,21 @@ impl Agent {
         *self.run_prompt.borrow_mut() = Some(options);
         self.publish_prompt();
         messages
+    }
+
+    /// The prompt as a handler leaves it: in its own words, which hold whatever the options say, or as the options have it.
+    fn bring_up_to_date(&self, payload: &mut Map<String, Value>, known: &Map<String, Value>) {
+        let prompt = payload.get("systemPrompt").cloned().unwrap_or_default();
+        if known.get("systemPrompt") != Some(&prompt) {
+            if let Some(Value::Object(options)) = payload.get_mut("systemPromptOptions") {
+                options.insert("forceSystemPrompt".to_owned(), prompt);
+            }
+        } else if known.get("systemPromptOptions") != payload.get("systemPromptOptions")
+            && let Some(options) = payload.get("systemPromptOptions")
+            && let Ok(options) = PromptOptions::deserialize(options)
+        {
+            payload.insert("systemPrompt".to_owned(), options.render(&self.words()).into());
+        }
     }
 
     /// A message draft of an extension, `{customType, content, display, details?}`.

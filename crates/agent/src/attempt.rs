@@ -55,9 +55,10 @@ impl Agent {
         let attempt = self.next_attempt();
         let cancel = run.child_token();
         self.renew_login().await;
-        let provider = self.provider();
+        // A handler of `context` that chooses another model or level chooses for the next request.
+        let (provider, thinking) = (self.provider(), self.control.thinking());
         let mut partial = Partial::new(provider.model(), self.now());
-        let Some(outgoing) = self.outgoing(&*provider, run).await? else {
+        let Some(outgoing) = self.outgoing(&*provider, thinking, run).await? else {
             let aborted = ProviderError::new(ErrorKind::Cancelled, "the run was aborted before the request");
             return self.never_sent(partial, "This operation was aborted".to_owned(), aborted).await;
         };
@@ -200,7 +201,12 @@ impl Agent {
 
     /// Body and headers of the request, after `context`, `before_provider_request` and
     /// `before_provider_headers`; `None` when the run was aborted before them.
-    async fn outgoing(&self, provider: &dyn Provider, run: &CancellationToken) -> Result<Option<Outgoing>, AgentError> {
+    async fn outgoing(
+        &self,
+        provider: &dyn Provider,
+        thinking: String,
+        run: &CancellationToken,
+    ) -> Result<Option<Outgoing>, AgentError> {
         let mut messages = self.messages()?;
         if self.extensions.has_handlers("context") {
             messages = self.context(messages).await;
@@ -214,14 +220,13 @@ impl Agent {
         let told = transcript::held(&messages).unwrap_or_default();
         let forced = self.run_prompt.borrow().as_ref().and_then(|options| options.force_system_prompt.clone());
         let transcript = transcript::projected(context::for_models(&messages), &told, forced.as_deref());
-        let thinking = Some(self.control.thinking()).filter(|level| level != "off");
         let request = Request {
             system: forced.unwrap_or_else(|| transcript::text(&told)),
             messages: context::request_messages(&messages),
             conversation: context::conversation(&messages),
             transcript,
             tools: told.tools_added.into_iter().filter_map(|tool| serde_json::from_value(tool).ok()).collect(),
-            thinking,
+            thinking: Some(thinking).filter(|level| level != "off"),
             max_tokens: None,
             session: Some(self.control.session_id()),
         };
@@ -249,6 +254,7 @@ impl Agent {
     /// Messages as the handlers of an event leave them.
     async fn changed(&self, event: &'static str, messages: &[Message]) -> Option<Vec<Message>> {
         let outcome = self.extensions.emit(Event::new(event).with("messages", json!(messages))).await;
+        self.all_seen().await;
         let changed = outcome.field("messages").or(outcome.payload.get("messages")).cloned();
         serde_json::from_value(changed?).ok()
     }

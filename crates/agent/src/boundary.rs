@@ -102,6 +102,7 @@ impl Agent {
         };
         let event = Event { name, payload, cancel: None };
         let answered = self.extensions.emit_between(event, &mut between).await;
+        self.all_seen().await;
         for author in &answered.authors {
             self.control.note_message(author, false, true);
         }
@@ -124,8 +125,15 @@ impl Agent {
 
     /// The entries that drafts become, in the words of whoever drafted them when they cannot.
     fn drafted(&self, drafts: Option<&Value>) -> Result<Vec<Entry>, String> {
-        let drafts = drafts.cloned().unwrap_or_else(|| json!([]));
-        let drafts: Vec<Draft> = serde_json::from_value(drafts).map_err(|error| invalid(&error.to_string()))?;
+        let drafts = match drafts {
+            Some(Value::Array(drafts)) => drafts.as_slice(),
+            // pi goes through what is given, and a character is a draft of no kind.
+            None | Some(Value::String(_)) => &[],
+            Some(_) => return Err(invalid("drafts is not iterable")),
+        };
+        let kinds = drafts.iter().filter(|draft| draft.get("type").is_some_and(Value::is_string) || draft.is_null());
+        let drafts = kinds.map(|draft| serde_json::from_value(draft.clone()));
+        let drafts: Vec<Draft> = drafts.collect::<Result<_, _>>().map_err(|error| invalid(&error.to_string()))?;
         let mut entries = Vec::new();
         for draft in drafts {
             // Names for a look at what would be; the session gives others.
@@ -208,8 +216,8 @@ impl Agent {
             "contextEntries": entries,
             "contextMessages": messages,
             "llmMessages": sent,
+            "pendingMessages": next.iter().chain(&by_the_way).collect::<Vec<_>>(),
             "canContinue": awaits_reply || !by_the_way.is_empty() || goes_on_with_queue,
-            "pendingMessages": next.into_iter().chain(by_the_way).collect::<Vec<_>>(),
         }))
     }
 

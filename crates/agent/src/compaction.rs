@@ -213,15 +213,12 @@ impl Agent {
         self.keep(self.show_only(&AgentEvent::Notice { name: "compaction_end", payload: &payload }));
         if result.is_err() {
             self.notify("session_compact_failed", || {
-                let event = Event::new("session_compact_failed")
-                    .with("reason", reason.as_str())
-                    .with("aborted", aborted)
-                    .with("willRetry", will_retry)
-                    .with("fromExtension", from_extension);
-                match failed {
+                let event = Event::new("session_compact_failed").with("reason", reason.as_str());
+                let event = match failed {
                     Some(message) => event.with("errorMessage", message),
                     None => event,
-                }
+                };
+                event.with("aborted", aborted).with("willRetry", will_retry).with("fromExtension", from_extension)
             })
             .await;
         }
@@ -248,13 +245,11 @@ impl Agent {
             let branch = self.control.branch_for_extensions().map_err(|error| error.to_string())?;
             let mut event = Event::new("session_before_compact")
                 .with("preparation", preparation.to_value())
-                .with("branchEntries", branch)
-                .with("reason", reason.as_str())
-                .with("willRetry", will_retry)
-                .with_signal(cancel.clone());
+                .with("branchEntries", branch);
             if let Some(instructions) = instructions {
                 event = event.with("customInstructions", instructions);
             }
+            let event = event.with("reason", reason.as_str()).with("willRetry", will_retry).with_signal(cancel.clone());
             let outcome = self.extensions.emit(event).await;
             if outcome.field("cancel").is_some_and(|cancel| *cancel == Value::Bool(true)) {
                 return Err("Compaction cancelled".to_owned());

@@ -76,8 +76,19 @@ struct Inner {
     work: mpsc::UnboundedSender<Work>,
     /// Until the agent takes it.
     inbox: Option<Inbox>,
-    /// Handlers of `agent_end` run: in pi it is open whether a message of theirs finds the run still on, here it never does.
+    /// Handlers of `agent_end` run where nobody waits for them: in such a pi it is open whether a message of theirs finds the
+    /// run still on, here it never does.
     ending: bool,
+    /// Messages for a run that is on or about to begin that nobody has looked at yet.
+    unseen: usize,
+    /// Messages that do not say when the run is to take them up and were not refused yet.
+    refusing: usize,
+    /// Prompts that came beside another one and were not heard yet.
+    beside: usize,
+    /// Prompts that are about to begin: handlers of `before_agent_start` run.
+    starting: usize,
+    /// Ends of runs that handlers of `agent_settled` are told: who waits for the end of the run waits for them, too.
+    settling: usize,
     /// Messages that were sent for a queue and are not in it yet.
     arriving: usize,
     /// Events that somebody caused by the way and whose handlers have not all run.
@@ -88,6 +99,36 @@ struct Inner {
     led: Led,
     /// Models that are known without extensions.
     known: Option<Known>,
+}
+
+/// Something that others take into account while it lasts, also where whoever does it is dropped.
+pub(crate) struct Phase<'a> {
+    control: &'a AgentControl,
+    count: fn(&mut Inner) -> &mut usize,
+}
+
+impl<'a> Phase<'a> {
+    fn begin(control: &'a AgentControl, count: fn(&mut Inner) -> &mut usize) -> Self {
+        *count(&mut control.lock()) += 1;
+        Self { control, count }
+    }
+}
+
+impl ControlError {
+    /// pi's refusal of a message that does not say when a run is to take it up.
+    pub(crate) fn undelivered() -> Self {
+        Self::Refused(
+            "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
+                .to_owned(),
+        )
+    }
+}
+
+impl Drop for Phase<'_> {
+    fn drop(&mut self) {
+        *(self.count)(&mut self.control.lock()) -= 1;
+        self.control.0.quieter.notify_waiters();
+    }
 }
 
 /// Why a message was not taken.
@@ -137,6 +178,11 @@ impl AgentControl {
             inbox: Some(inbox),
             on_shutdown: None,
             ending: false,
+            unseen: 0,
+            refusing: 0,
+            beside: 0,
+            starting: 0,
+            settling: 0,
             arriving: 0,
             telling: 0,
             told: RefCell::default(),
@@ -371,20 +417,22 @@ impl AgentControl {
     /// Waits until nothing is on. What a person is to have said has not begun while handlers of `input` hear of it; a message
     /// that asks for a turn has.
     pub(crate) async fn resting(&self) {
-        self.until(|inner| inner.run.is_none() && inner.summaries.is_empty() && !inner.queues.has_turns()).await;
+        let rests = |inner: &Inner| inner.run.is_none() && inner.summaries.is_empty() && !inner.queues.has_turns();
+        if !rests(&self.lock()) {
+            self.until(|inner| rests(inner) && inner.settling == 0).await;
+        }
     }
 
-    /// Waits until no run is on.
+    /// Waits until no run is on. Who comes while one is waits until its end was told, too, as in pi.
     pub async fn idle(&self) {
-        loop {
-            let quieter = self.0.quieter.notified();
-            tokio::pin!(quieter);
-            quieter.as_mut().enable();
-            if self.is_idle() {
-                return;
-            }
-            quieter.await;
+        if !self.is_idle() {
+            self.at_ease().await;
         }
+    }
+
+    /// Waits until no run is on and the end of the last was told.
+    pub(crate) async fn at_ease(&self) {
+        self.until(|inner| inner.run.is_none() && inner.settling == 0).await;
     }
 
     /// `setLabel`. Without a label, takes one away.
@@ -394,6 +442,51 @@ impl AgentControl {
             return Err(ControlError::Refused(format!("Entry {entry} not found")));
         }
         self.append(Body::Label { target_id, label }).map(|_| ())
+    }
+
+    /// Whether handlers sent something that nobody has looked at.
+    pub(crate) fn has_unseen(&self) -> bool {
+        self.lock().unseen > 0
+    }
+
+    /// Whether messages are heard that will be refused.
+    pub(crate) fn is_refusing(&self) -> bool {
+        self.lock().refusing > 0
+    }
+
+    /// A message is heard and then refused, as long as this lives. It was counted when it was sent.
+    pub(crate) fn refuses(&self) -> Phase<'_> {
+        Phase { control: self, count: |inner| &mut inner.refusing }
+    }
+
+    /// A message was looked at.
+    pub(crate) fn saw(&self) {
+        self.lock().unseen -= 1;
+    }
+
+    /// A prompt is about to begin, as long as this lives.
+    pub(crate) fn starts(&self) -> Phase<'_> {
+        Phase::begin(self, |inner| &mut inner.starting)
+    }
+
+    /// A prompt that came beside another one is on its way, as long as this lives. It was counted when it was sent.
+    pub(crate) fn is_beside(&self) -> Phase<'_> {
+        Phase { control: self, count: |inner| &mut inner.beside }
+    }
+
+    /// Waits until all prompts that came beside another one were heard.
+    pub(crate) async fn none_beside(&self) {
+        self.until(|inner| inner.beside == 0).await;
+    }
+
+    /// Waits until no prompt is about to begin.
+    pub(crate) async fn none_starting(&self) {
+        self.until(|inner| inner.starting == 0).await;
+    }
+
+    /// Handlers of the end of the run are told, as long as this lives.
+    pub(crate) fn settles(&self) -> Phase<'_> {
+        Phase::begin(self, |inner| &mut inner.settling)
     }
 
     /// Whether the turns of the run are over and only its end is told.

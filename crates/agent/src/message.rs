@@ -63,6 +63,11 @@ pub struct UserMessage {
     pub timestamp: u64,
 }
 
+/// A member that is there, `null` included: only one that lacks is none.
+fn also_null<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(value).map(Some)
+}
+
 /// `role: toolResult`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -74,7 +79,7 @@ pub struct ToolResultMessage {
     /// Text and images for the model.
     pub content: Content,
     /// For people and extensions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "also_null")]
     pub details: Option<Value>,
     /// What the tool itself used of models, as it says: `Usage` or more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,7 +104,7 @@ pub struct CustomMessage {
     #[serde(default)]
     pub display: bool,
     /// For extensions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "also_null")]
     pub details: Option<Value>,
     /// Milliseconds since 1970.
     #[serde(default)]

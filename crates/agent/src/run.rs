@@ -54,6 +54,10 @@ impl Agent {
     pub(crate) async fn run(&self, prompts: Vec<Message>) -> Result<Outcome, AgentError> {
         if !self.control.is_idle() {
             let message = "Agent is already processing a prompt. Use steer() or followUp() to queue messages, or wait for completion.";
+            // pi takes leave of the run that is on as of this one: its prompt holds no more, and handlers hear of an end.
+            self.run_prompt.take();
+            self.publish_prompt();
+            self.notify("agent_settled", || Event::new("agent_settled")).await;
             return Err(ControlError::Refused(message.to_owned()).into());
         }
         let cancel = CancellationToken::new();
@@ -63,6 +67,7 @@ impl Agent {
         self.publish_tools();
         let flushed = self.control.flush_after_run().and_then(|()| self.control.flush_after_turn());
         self.control.forget_taken();
+        let _settling = self.control.settles();
         self.control.end_run();
         let (ending, reply) = result?;
         flushed?;
@@ -148,7 +153,7 @@ impl Agent {
             // The turns may have seen the token before we did. A signal that has fired stays as it is.
             self.extensions.run_aborted();
         }
-        self.control.set_ending(true);
+        self.control.set_ending(self.extensions.profile().queues("agent_end"));
         let told = match &ending {
             Ok(_) => self.emit(AgentEvent::AgentEnd { messages: &run.messages }).await,
             Err(_) => Ok(()),
@@ -226,6 +231,7 @@ impl Agent {
             self.declare_tools(&loadout, &mut incoming);
             if index == 0 {
                 self.emit(AgentEvent::AgentStart).await?;
+                self.refused_beside().await;
             }
             self.emit(AgentEvent::TurnStart { index, timestamp: self.now() }).await?;
             for message in std::mem::take(&mut incoming) {
@@ -286,7 +292,7 @@ impl Agent {
 
     /// What was sent up to now counts for the end of a turn and of a run. Handlers of it may take their time, or wait for
     /// us: what they have not said by the time that all extensions rest comes later.
-    async fn arrivals(&self) {
+    pub(crate) async fn arrivals(&self) {
         let handled = self.extensions.has_handlers("input");
         let rest = async {
             match handled {

@@ -275,6 +275,10 @@ impl Agent {
             max_tokens: Some(limit),
             session: None,
         };
+        if cancel.is_cancelled() {
+            // A request that was called off before it was made has failed; only one that is on its way is aborted.
+            return Err(format!("{what} failed: This operation was aborted"));
+        }
         let reply = self.ask_once(&*provider, &request, cancel.clone()).await;
         usable(what, &reply)?;
         let text = reply.content.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n");

@@ -409,8 +409,8 @@ impl Agent {
         Ok(result)
     }
 
-    /// Lets what the tool asked for by the way begin: it comes before what follows.
-    async fn asked_for(&self) {
+    /// Lets what a tool or a handler asked for by the way begin: it comes before what follows.
+    pub(crate) async fn asked_for(&self) {
         tokio::task::yield_now().await;
     }
 

@@ -9,7 +9,7 @@
 
 use crate::agent::{Agent, AgentError, InputSource};
 use crate::ask_model::Question;
-use crate::control::{DeliverAs, Pending};
+use crate::control::{ControlError, DeliverAs, Pending};
 use crate::events::AgentEvent;
 use crate::extension_model::Streamed;
 use crate::extensions::Event;
@@ -35,8 +35,12 @@ pub(crate) enum Work {
     Ask(Question),
     /// A run waits in the queue; of the extension that asked for it, if one did.
     Run(Option<ExtensionId>),
-    /// `sendUserMessage` during a run; the last says whether commands and templates count.
-    Queue(Content, DeliverAs, bool),
+    /// `sendUserMessage` during a run; the last says whether commands and templates count. One that does not say how it
+    /// is delivered is refused, once handlers of `input` have heard of it.
+    Queue(Content, Option<DeliverAs>, bool),
+    /// `sendUserMessage` while another prompt is about to begin, and whose it is. Both go the same way, and the first that
+    /// arrives is answered.
+    Beside(Option<ExtensionId>, Content, bool),
     /// A request to a model that an extension speaks to.
     Stream(Streamed),
     /// Extensions are told.
@@ -104,7 +108,14 @@ impl Agent {
             }
             Work::Ask(question) => self.ask_model(question).await,
             Work::Run(asker) => self.run_pending(asker).await,
-            Work::Queue(content, deliver_as, expand) => self.queue(content, deliver_as, expand).await,
+            Work::Queue(content, deliver_as, expand) => {
+                self.control.saw();
+                self.queue(content, deliver_as, expand).await;
+            }
+            Work::Beside(asker, content, expand) => {
+                self.control.saw();
+                self.beside(asker, content, expand).await;
+            }
             Work::Stream(streamed) => self.stream_through_extension(streamed).await,
             Work::Emit(event) => {
                 if self.extensions.has_handlers(event.name) {
@@ -130,7 +141,7 @@ impl Agent {
             // What it does after asking comes before the run, as on one thread.
             self.extensions.turn_over(asker).await;
         }
-        self.control.idle().await;
+        self.control.at_ease().await;
         let Some(pending) = self.control.take_run() else { return };
         let outcome = if self.triggered.get() >= MAX_TRIGGERED_RUNS {
             tracing::warn!(runs = MAX_TRIGGERED_RUNS, "extensions keep triggering runs; this one is dropped");
@@ -157,18 +168,58 @@ impl Agent {
         }
     }
 
-    async fn queue(&self, content: Content, deliver_as: DeliverAs, expand: bool) {
-        let done = match expand {
-            true => self.ask(content, InputSource::Extension, Some(deliver_as), expand, |_| {}).await.map(drop),
-            false => self.deliver(content, deliver_as).await,
+    async fn queue(&self, content: Content, deliver_as: Option<DeliverAs>, expand: bool) {
+        let refusing = deliver_as.is_none().then(|| self.control.refuses());
+        let done = match deliver_as {
+            Some(deliver_as) if !expand => self.deliver(content, deliver_as).await,
+            _ => self.ask(content, InputSource::Extension, deliver_as, expand, |_| {}).await.map(drop),
         };
-        if let Err(error) = done {
-            match error {
-                AgentError::Control(error) => {
-                    self.extensions.report("<runtime>", "send_user_message", &error.to_string());
-                }
-                error => self.keep(Err(error)),
+        self.refused(done);
+        if refusing.is_some() && !expand {
+            self.control.arrived();
+        }
+    }
+
+    async fn beside(&self, asker: Option<ExtensionId>, content: Content, expand: bool) {
+        let late = self.control.is_beside();
+        if let Some(asker) = &asker {
+            self.extensions.turn_over(asker).await;
+        }
+        if self.triggered.get() >= MAX_TRIGGERED_RUNS {
+            tracing::warn!(runs = MAX_TRIGGERED_RUNS, "extensions keep triggering runs; this one is dropped");
+            return;
+        }
+        let began = || {
+            if self.control.is_idle() {
+                self.triggered.set(self.triggered.get() + 1);
+                self.control.begins_for(asker);
             }
+        };
+        if expand {
+            // A command takes as long as it does, and holds up nobody.
+            drop(late);
+            self.refused(self.ask(content, InputSource::Extension, None, expand, |_| began()).await.map(drop));
+            return;
+        }
+        let hearing = self.hearing.lock().await;
+        let heard = self.listened(content, InputSource::Extension, None, expand).await;
+        drop(hearing);
+        let done = match heard {
+            Ok(Some(_)) if !self.control.is_idle() => Err(ControlError::undelivered().into()),
+            Ok(Some(content)) => self.begin_beside(&content, began, Some(late)).await.map(drop),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        self.refused(done);
+    }
+
+    /// What pi says of a message that nobody waits for.
+    fn refused(&self, done: Result<(), AgentError>) {
+        match done {
+            Err(AgentError::Control(error)) => {
+                self.extensions.report("<runtime>", "send_user_message", &error.to_string());
+            }
+            done => self.keep(done),
         }
     }
 

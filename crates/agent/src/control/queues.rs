@@ -196,16 +196,27 @@ impl AgentControl {
             Some(how @ (DeliverAs::Steer | DeliverAs::FollowUp)) if running => {
                 // One that may run a command takes as long as the command does.
                 inner.arriving += usize::from(!expand);
-                let _ = inner.work.send(Work::Queue(content, how, expand));
+                inner.unseen += 1;
+                let _ = inner.work.send(Work::Queue(content, Some(how), expand));
             }
             Some(DeliverAs::NextTurn) => {
                 return Err(ControlError::Refused("sendUserMessage takes \"steer\" or \"followUp\"".to_owned()));
             }
+            None if running && !inner.ending && asker.is_some() => {
+                inner.arriving += usize::from(!expand);
+                inner.unseen += 1;
+                inner.refusing += 1;
+                let _ = inner.work.send(Work::Queue(content, None, expand));
+            }
             None if running && !inner.ending => {
-                return Err(ControlError::Refused(
-                    "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
-                        .to_owned(),
-                ));
+                return Err(ControlError::undelivered());
+            }
+            _ if asker.is_some()
+                && (inner.starting > 0 || inner.queues.runs.iter().any(|run| matches!(run, Pending::User(..)))) =>
+            {
+                inner.unseen += 1;
+                inner.beside += 1;
+                let _ = inner.work.send(Work::Beside(asker.cloned(), content, expand));
             }
             _ if inner.queues.runs.iter().any(|run| matches!(run, Pending::User(..))) => {
                 return Err(ControlError::Refused(

@@ -95,6 +95,15 @@ fn shown_entry(entry: &Value) -> Value {
         .collect()
 }
 
+/// Members that an item has where what it tells of has them; `null` is one. Images among them are shown by their hash.
+fn add(item: &mut Value, from: &Value, names: &[&str]) {
+    for name in names {
+        if let Some(value) = from.get(name) {
+            item[*name] = content(value);
+        }
+    }
+}
+
 /// Tool calls.
 pub(super) struct Events {
     pub(super) trace: Trace,
@@ -106,22 +115,18 @@ impl FrontEnd for Events {
     fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()> {
         match event {
             AgentEvent::ToolExecutionEnd { tool_call_id, tool_name, result, is_error } => {
-                let item = json!({
-                    "id": tool_call_id, "name": tool_name, "isError": is_error, "content": content(&result["content"]),
-                    "details": result.get("details"), "terminate": result.get("terminate"),
-                });
-                self.trace.record("tool_end", present(item));
+                let mut item = json!({"id": tool_call_id, "name": tool_name, "isError": is_error});
+                add(&mut item, result, &["content", "details", "terminate"]);
+                self.trace.record("tool_end", item);
             }
             AgentEvent::Notice { name: "compaction_end", payload } => {
                 let item = json!({"aborted": payload["aborted"], "error": payload.get("errorMessage")});
                 self.trace.record("compaction", present(item));
             }
             AgentEvent::ToolExecutionUpdate { tool_call_id, tool_name, partial_result, .. } if self.updates => {
-                let item = json!({
-                    "id": tool_call_id, "name": tool_name, "content": content(&partial_result["content"]),
-                    "details": partial_result.get("details"),
-                });
-                self.trace.record("tool_update", present(item));
+                let mut item = json!({"id": tool_call_id, "name": tool_name});
+                add(&mut item, partial_result, &["content", "details"]);
+                self.trace.record("tool_update", item);
             }
             _ => self.trace.touch(),
         }

@@ -153,10 +153,28 @@ const HANDED_IN = new Set([
   "tool_call",
 ]);
 
+/**
+ * Of the result of a tool pi hands its own lists and objects to the handlers: what one changes inside of them counts, whatever it returns.
+ */
+function withChangesInside(event: Record<string, any>, value: unknown, before: { key: string; value: unknown; text: string }[]): unknown {
+  const returned: Record<string, unknown> = typeof value === "object" && value !== null ? { ...value } : {};
+  let counts = false;
+  for (const { key, value: given, text } of before) {
+    if (typeof given !== "object" || given === null || event[key] !== given || returned[key] !== undefined) continue;
+    if (stringify(given) === text) continue;
+    returned[key] = given;
+    counts = true;
+  }
+  return counts ? returned : value;
+}
+
 /** Members that pi's events have although nothing may stand in them, in its order: what came as JSON left such out. */
 const MEMBERS: Record<string, string[]> = {
   before_agent_start: ["prompt", "images", "systemPrompt"],
   input: ["text", "images", "source", "streamingBehavior"],
+  model_select: ["model", "previousModel", "source"],
+  session_before_compact: ["preparation", "branchEntries", "customInstructions", "reason", "willRetry", "signal"],
+  session_compact_failed: ["reason", "errorMessage", "aborted", "willRetry", "fromExtension"],
   tool_result: ["toolName", "toolCallId", "input", "content", "details", "isError", "usage"],
 };
 
@@ -210,8 +228,11 @@ function eventHook(payload: {
   };
   settle(
     () => byHandle(payload.handle)(event, context),
-    (value) => {
+    (returned) => {
+      const value = payload.event === "tool_result" ? withChangesInside(event, returned, before) : returned;
       if (value === undefined) answer({});
+      // Nothing is a body, too; as an answer it would be taken for none.
+      else if (value === null && payload.event === "before_provider_request") answer({ changed: { payload: null } });
       else if (payload.event !== "user_bash") answer({ value });
       else if (!checksBashAnswers && !value) answer({});
       else if (checksBashAnswers && !decidesBash(value)) failed(new Error(NO_BASH_ANSWER));
