@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! const lines = text.split("\n");             const lines = __pi_growing.split(text, "\n");
-//! lines.some((line) => rule.re.test(line))  →  __pi_growing.narrow(lines, "some", rule, "re").some((line) => rule.re.test(line))
+//! lines.some((line) => rule.re.test(line))  →  (__pi_growing.none(lines, "some", rule, "re") ? false : __pi_growing.rest().some((line) => rule.re.test(line)))
 //!
 //! rule.re.test(event.accumulated)           →  __pi_growing.test(rule, "re", event.accumulated)
 //! /a/i.test(event.accumulated)              →  __pi_growing.test(__pi_growing.literal("a", "i"), "", event.accumulated)
@@ -17,13 +17,14 @@ use super::bindings::{Bindings, member_name, property_name};
 use super::walk::plain;
 use crate::parse::Parsed;
 use std::collections::{HashMap, HashSet};
-use swc_core::common::{Span, Spanned};
+use swc_core::common::{BytePos, Span, Spanned};
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
 /// The member of a `stream_text` event that grows.
 const ACCUMULATED: &str = "accumulated";
-const METHODS: &[&str] = &["some", "find", "filter"];
+/// What looks at lines, and what it answers where there is none.
+const METHODS: &[(&str, &str)] = &[("some", "false"), ("find", "void 0"), ("filter", "[]")];
 
 /// What comes of one module.
 #[derive(Debug, Default)]
@@ -40,6 +41,7 @@ pub(super) fn growing(parsed: &Parsed, bindings: &Bindings) -> Growing {
         constants: Vec::new(),
         asked: Vec::new(),
         accumulated: HashSet::new(),
+        statements: HashSet::new(),
         found: Growing::default(),
     };
     parsed.program.visit_with(&mut finder);
@@ -54,8 +56,11 @@ struct Split {
 
 /// A call of `some`, `find` or `filter` over lines.
 struct Question {
+    call: Span,
     lines: Span,
     method: String,
+    /// What it answers when there are no lines.
+    otherwise: &'static str,
     expression: String,
 }
 
@@ -70,6 +75,8 @@ struct Finder<'a> {
     asked: Vec<(Id, Question)>,
     /// Names taken from an event.
     accumulated: HashSet<Id>,
+    /// Where a statement begins with its expression. A parenthesis there may belong to the line before.
+    statements: HashSet<BytePos>,
     found: Growing,
 }
 
@@ -101,10 +108,17 @@ impl Finder<'_> {
     }
 
     fn narrow(&mut self, question: &Question) {
-        let (start, end) = self.parsed.range(question.lines);
-        let Question { method, expression, .. } = question;
-        self.found.insertions.push(Edit { start, end: start, text: "__pi_growing.narrow(".to_owned() });
-        self.found.insertions.push(Edit { start: end, end, text: format!(", \"{method}\", {expression})") });
+        let ((start, lines), (_, end)) = (self.parsed.range(question.lines), self.parsed.range(question.call));
+        let Question { method, otherwise, expression, .. } = question;
+        let mut insert = |at, text| self.found.insertions.push(Edit { start: at, end: at, text });
+        if self.statements.contains(&question.call.lo) {
+            insert(start, "__pi_growing.narrow(".to_owned());
+            insert(lines, format!(", \"{method}\", {expression})"));
+        } else {
+            insert(start, "(__pi_growing.none(".to_owned());
+            insert(lines, format!(", \"{method}\", {expression}) ? {otherwise} : __pi_growing.rest()"));
+            insert(end, ")".to_owned());
+        }
     }
 
     /// An expression that is the same however often it is evaluated, as arguments: `rule, "re"`.
@@ -158,9 +172,9 @@ impl Finder<'_> {
         }
     }
 
-    fn see_lines(&mut self, Method { receiver, name, argument }: Method<'_>) {
+    fn see_lines(&mut self, call: Span, Method { receiver, name, argument }: Method<'_>, otherwise: &'static str) {
         let Some(expression) = self.asked_of_each(argument) else { return };
-        let question = Question { lines: receiver.span(), method: name, expression };
+        let question = Question { call, lines: receiver.span(), method: name, otherwise, expression };
         if let Expr::Ident(lines) = plain(receiver) {
             self.asked.push((lines.to_id(), question));
         } else if let Some(split) = split_of(receiver) {
@@ -236,6 +250,11 @@ impl Visit for Finder<'_> {
         variables.visit_children_with(self);
     }
 
+    fn visit_expr_stmt(&mut self, statement: &ExprStmt) {
+        self.statements.insert(statement.expr.span().lo);
+        statement.visit_children_with(self);
+    }
+
     fn visit_object_pat(&mut self, pattern: &ObjectPat) {
         for property in &pattern.props {
             match property {
@@ -255,8 +274,9 @@ impl Visit for Finder<'_> {
 
     fn visit_call_expr(&mut self, call: &CallExpr) {
         if let Some(method) = Method::of(call) {
-            if METHODS.contains(&method.name.as_str()) {
-                self.see_lines(method);
+            let looks = METHODS.iter().find(|(name, _)| *name == method.name);
+            if let Some((_, otherwise)) = looks {
+                self.see_lines(call.span, method, otherwise);
             } else if method.name == "test" {
                 self.see_test(call.span, &method);
             }
@@ -286,19 +306,24 @@ mod tests {
         for (source, expected) in [
             (
                 "(t, r) => t.split('\\n').some((l) => r.re.test(l))",
-                "(t, r) => narrow(split(t, '\\n'), \"some\", r, \"re\").some((l) => r.re.test(l))",
+                "(t, r) => (none(split(t, '\\n'), \"some\", r, \"re\") ? false : rest().some((l) => r.re.test(l)))",
             ),
             (
                 "(t, r) => { const a = t.text.split('x'); return a.find(l => { return r.test(l!); }); }",
-                "(t, r) => { const a = split(t.text, 'x'); return narrow(a, \"find\", r, \"\").find(l => { return r.test(l!); }); }",
+                "(t, r) => { const a = split(t.text, 'x'); return (none(a, \"find\", r, \"\") ? void 0 : rest().find(l => { return r.test(l!); })); }",
             ),
             (
                 "(t) => t.split('\\n').filter((l: string) => /\\d+/i.test(l))",
-                "(t) => narrow(split(t, '\\n'), \"filter\", literal(\"\\\\d+\", \"i\"), \"\").filter((l: string) => /\\d+/i.test(l))",
+                "(t) => (none(split(t, '\\n'), \"filter\", literal(\"\\\\d+\", \"i\"), \"\") ? [] : rest().filter((l: string) => /\\d+/i.test(l)))",
             ),
             (
                 "(t, a, b) => { const l = (t as string).split('\\n'); return l.some((x) => a.test(x)) || l.some((x) => b.test(x)); }",
-                "(t, a, b) => { const l = split((t as string), '\\n'); return narrow(l, \"some\", a, \"\").some((x) => a.test(x)) || narrow(l, \"some\", b, \"\").some((x) => b.test(x)); }",
+                "(t, a, b) => { const l = split((t as string), '\\n'); return (none(l, \"some\", a, \"\") ? false : rest().some((x) => a.test(x))) || (none(l, \"some\", b, \"\") ? false : rest().some((x) => b.test(x))); }",
+            ),
+            // A parenthesis would be the arguments of the line before.
+            (
+                "(t, r, f) => { const l = t.split('\\n')\nf\nl.some((x) => r.test(x)) && f()\nreturn !l.some((x) => r.test(x)) }",
+                "(t, r, f) => { const l = split(t, '\\n')\nf\nnarrow(l, \"some\", r, \"\").some((x) => r.test(x)) && f()\nreturn !(none(l, \"some\", r, \"\") ? false : rest().some((x) => r.test(x))) }",
             ),
         ] {
             assert_eq!(rewritten(source), expected);

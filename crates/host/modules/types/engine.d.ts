@@ -42,6 +42,8 @@ declare module "pi:engine" {
   /** `undefined` when the input is no URL. */
   export function parseUrl(input: string, base?: string): UrlParts | undefined;
   export function setUrlPart(href: string, part: string, value: string): UrlParts | undefined;
+  /** Whether two values are one and the same, at a price that does not depend on them. Of texts `true` says that they are equal, and `false` nothing. */
+  export function isSame(one: unknown, other: unknown): boolean;
   /** Automata that read one text which grows. */
   export function prefilters(): Prefilters;
   export interface Prefilters {

@@ -6,24 +6,26 @@
  *
  * ```text
  * text.split("\n").some((line) => rule.re.test(line))
- *   →  __pi_growing.narrow(__pi_growing.split(text, "\n"), "some", rule, "re").some((line) => rule.re.test(line))
+ *   →  (__pi_growing.none(__pi_growing.split(text, "\n"), "some", rule, "re") ? false
+ *        : __pi_growing.rest().some((line) => rule.re.test(line)))
  *
  * rule.re.test(event.accumulated)
  *   →  __pi_growing.test(rule, "re", event.accumulated)
  * ```
  *
- * `narrow` leaves out lines that are known not to match; the author's own code runs over the rest, so the answer is
- * that of the original. Known is a line that the expression itself refused when it was complete, or that an automaton
+ * Lines that are known not to match are left out: `none` says whether that is all of them, and the author's own code runs
+ * over the `rest`, so the answer is that of the original. Known is a line that the expression itself refused when it was complete, or that an automaton
  * with a carried state (`prefilters` of the engine) cannot match: all automata of a text read a piece in one call.
  * Wherever something is not as the language ships it (a patched method, a getter, an expression with the flag `g` or `y`),
  * nothing is left out.
  *
  * What runs for each question counts: there are as many as deltas times rules, and the engine has no JIT. Hence the one
- * call for all automata, what was made for one delta is kept until the next, and members are private to the compiler
+ * call for all automata; what was made for one delta is kept until the next; the question that was expected and has no line
+ * to look at is answered by `none` alone, before anything is called; and members are private to the compiler
  * alone: `#` takes four times as long, and no extension gets hold of these objects.
  */
 
-import { prefilters } from "pi:engine";
+import { isSame, prefilters } from "pi:engine";
 import { defineHidden } from "pi:web/lazy";
 
 type Method = "some" | "find" | "filter";
@@ -61,6 +63,8 @@ class Question {
   suspects: string[] = [];
   /** Complete lines that match. */
   kept: string[] = [];
+  /** Its automaton has ruled out every complete line. */
+  isQuiet = false;
 
   constructor(pattern: RegExp) {
     this.pattern = pattern;
@@ -72,6 +76,14 @@ class Question {
 
   look(line: string): void {
     if (this.matches(line)) this.kept.push(line);
+  }
+
+  /** Looks at what its automaton could not rule out. */
+  lookAtSuspects(): void {
+    const { suspects } = this;
+    this.suspects = [];
+    for (let index = 0; index < suspects.length; index++) this.look(suspects[index]!);
+    this.isQuiet = this.kept.length === 0;
   }
 }
 
@@ -91,12 +103,12 @@ class Reading {
   /** The questions by the numbers of their automata. */
   private readonly members: Question[] = [];
   /** The numbers of those that cannot be ruled out. */
-  private suspected: number[] | undefined;
+  suspected: number[] | undefined;
   /** `undefined` stands for an expression that remembers where it was, and so does not always say the same. */
   private readonly questions = new Map<RegExp, Question | undefined>();
   /** What was asked about one delta, in order: most likely the same is asked about the next. */
-  private readonly asked: Asked[] = [];
-  private next = 0;
+  readonly asked: Asked[] = [];
+  next = 0;
 
   /** The text is this one now, which continues what it was. */
   grow(text: string): void {
@@ -124,7 +136,9 @@ class Reading {
   suspect(): void {
     if (this.suspected === undefined) return;
     for (let index = 0; index < this.suspected.length; index++) {
-      this.members[this.suspected[index]!]!.suspects.push(this.text);
+      const question = this.members[this.suspected[index]!]!;
+      question.suspects.push(this.text);
+      question.isQuiet = false;
     }
   }
 
@@ -141,6 +155,7 @@ class Reading {
     question.number = this.automata.add(call(readers.source, pattern, []), call(readers.flags, pattern, []));
     if (question.number === undefined) return;
     this.members.push(question);
+    question.isQuiet = question.kept.length === 0;
     this.read = undefined;
     this.catchUp();
   }
@@ -189,7 +204,7 @@ class Lines {
   private start = 0;
   /** Where a separator may begin. */
   private from = 0;
-  private readonly reading = new Reading();
+  readonly reading = new Reading();
   private present: Split | undefined;
 
   constructor(separator: string) {
@@ -221,6 +236,7 @@ class Lines {
 
   /** From here on nothing is known of them. */
   forget(): void {
+    if (latest === this.present) latest = undefined;
     this.present = undefined;
   }
 
@@ -231,14 +247,12 @@ class Lines {
   narrowed(split: Split, holder: any, path: string): string[] | undefined {
     const question = split === this.present ? this.reading.question(holder, path) : undefined;
     if (question === undefined) return undefined;
-    const { kept, suspects } = question;
     if (question.number === undefined) {
       for (; question.seen < this.complete.length; question.seen++) question.look(this.complete[question.seen]!);
-    } else if (suspects.length > 0) {
-      question.suspects = [];
-      for (let index = 0; index < suspects.length; index++) question.look(suspects[index]!);
+    } else if (question.suspects.length > 0) {
+      question.lookAtSuspects();
     }
-    return this.reading.may(question) ? [...kept, this.current] : kept;
+    return this.reading.may(question) ? [...question.kept, this.current] : question.kept;
   }
 }
 
@@ -246,11 +260,13 @@ class Lines {
 class Split {
   readonly text: string;
   readonly separator: string;
+  readonly reading: Reading;
   private readonly lines: Lines;
 
   constructor(text: string, separator: string, lines: Lines) {
     this.text = text;
     this.separator = separator;
+    this.reading = lines.reading;
     this.lines = lines;
   }
 
@@ -307,12 +323,15 @@ class Growing {
 let texts: Growing[] = [];
 /** The last lines that were asked for: one rule after the other asks for the same. */
 let latest: Split | undefined;
+/** What `none` left to be looked at. */
+let left: unknown;
 
 /** The growing text that this one is now; `undefined` for one that does not continue another. */
 function growing(text: string): Growing | undefined {
   if (text.length > LONGEST) return undefined;
   const first = texts[0];
-  if (first !== undefined && first.text === text) return first.hasGrown ? first : undefined;
+  // The engine compares even a text with itself character by character.
+  if (first !== undefined && (isSame(first.text, text) || first.text === text)) return first.hasGrown ? first : undefined;
   let at = 0;
   while (at < texts.length && !continues(text, texts[at]!.text)) at++;
   const known = texts[at];
@@ -368,11 +387,17 @@ function isAsShipped(pattern: RegExp): boolean {
   return pattern.test === test && pattern.exec === exec && typeof pattern.lastIndex === "number";
 }
 
-const isSplitPlain = () => StringPrototype.split === split && (StringPrototype as any)[splitSymbol] === undefined;
+/** What `lines[method]((line) => expression.test(line))` has to look at. */
+function narrow(lines: unknown, method: Method, holder: unknown, path: string): unknown {
+  if (!(lines instanceof Split)) return lines;
+  return ArrayPrototype[method] === METHODS[method] ? lines.narrowed(holder, path) : lines.all();
+}
 
 const literals = new Map<string, RegExp>();
 
 export const __pi_growing = Object.freeze({
+  narrow,
+
   /** The expression that a literal of the source stands for: one, however often the literal is evaluated. */
   literal(source: string, flags: string): RegExp {
     const key = `${flags}/${source}`;
@@ -383,18 +408,45 @@ export const __pi_growing = Object.freeze({
 
   /** `text.split(separator)`, whose lines are made when they are asked for. The separator is not empty. */
   split(text: any, separator: string): unknown {
-    if (isSplitPlain() && typeof text === "string") {
-      if (latest !== undefined && latest.text === text && latest.separator === separator) return latest;
+    if (StringPrototype.split === split && (StringPrototype as any)[splitSymbol] === undefined && typeof text === "string") {
+      if (latest !== undefined && isSame(latest.text, text) && latest.separator === separator) return latest;
       const known = growing(text);
       if (known !== undefined) return (latest = known.lines(separator).split(text));
     }
     return text.split(separator);
   },
 
-  /** What `lines[method]((line) => expression.test(line))` has to look at. */
-  narrow(lines: unknown, method: Method, holder: unknown, path: string): unknown {
-    if (!(lines instanceof Split)) return lines;
-    return ArrayPrototype[method] === METHODS[method] ? lines.narrowed(holder, path) : lines.all();
+  /** Whether `lines[method]((line) => expression.test(line))` has nothing to look at; else `rest` has what is left. */
+  none(lines: unknown, method: Method, holder: any, path: string): boolean {
+    if (lines === latest && latest !== undefined) {
+      const { reading } = latest;
+      const asked = reading.asked[reading.next];
+      if (
+        asked !== undefined && asked.holder === holder && asked.path === path &&
+        reading.suspected === undefined && asked.question.isQuiet && ArrayPrototype[method] === METHODS[method]
+      ) {
+        const { pattern } = asked.question;
+        // `isAsShipped`: it was a plain property when it was first asked for.
+        if (
+          (path === "" ? holder : holder[path]) === pattern &&
+          pattern.test === test && pattern.exec === exec && typeof pattern.lastIndex === "number"
+        ) {
+          reading.next++;
+          return true;
+        }
+      }
+    }
+    const narrowed = narrow(lines, method, holder, path);
+    if (narrowed !== lines && (narrowed as string[]).length === 0) return true;
+    left = narrowed;
+    return false;
+  },
+
+  /** The lines that `none`, which was called just now, could not leave out. */
+  rest(): unknown {
+    const rest = left;
+    left = undefined;
+    return rest;
   },
 
   /** `expression.test(text)`. */
