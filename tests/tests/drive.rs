@@ -286,6 +286,11 @@ fn a_theme_that_a_scenario_changes_is_written_down() {
 }
 
 #[test]
+fn a_session_goes_on_from_its_own_file() {
+    as_in_pi("own-session");
+}
+
+#[test]
 fn prompts_that_come_too_late_are_heard_and_refused() {
     as_in_pi("late-prompts");
     as_in_pi("late-prompts-unheard");

@@ -329,19 +329,23 @@ impl AgentControl {
         }
     }
 
-    /// Puts another session in place of this one; queues are emptied.
-    pub(crate) fn replace_session(&self, session: Session) -> Session {
+    /// Puts another session in place of this one, or goes on with it from its end; queues are emptied.
+    pub(crate) fn replace_session(&self, next: Option<Session>) {
         let mut inner = self.lock();
         inner.held = Held::default();
         inner.queues = Queues::default();
         inner.led = Led::default();
         inner.tools = inner.tools.emptied();
-        let old = std::mem::replace(&mut inner.session, session);
-        inner.before.extend(old.path().map(ToOwned::to_owned));
+        match next {
+            Some(session) => {
+                let old = std::mem::replace(&mut inner.session, session);
+                inner.before.extend(old.path().map(ToOwned::to_owned));
+            }
+            None => inner.session.go_to_end(),
+        }
         self.show_entries(&mut inner);
         self.publish_session(&inner);
         self.publish_pending(&inner);
-        old
     }
 
     /// Moves in the session's tree, or changes it in another way that leaves its entries as they are.

@@ -63,7 +63,7 @@ impl Agent {
                 return Ok(true);
             }
             let session = self.control.with_session(|session| session.sibling(parent));
-            self.replace(session, "new", hold).await?;
+            self.replace(Some(session), "new", hold).await?;
             Ok(false)
         })
         .await
@@ -82,8 +82,13 @@ impl Agent {
                 return Ok(true);
             }
             let path = self.options.cwd.join(path);
-            let session =
-                Session::open(&path, &self.options.cwd, self.options.ambient.clone()).map_err(ControlError::from)?;
+            // Its own file is open already, and everything in it is at hand.
+            let session = if self.control.session_file().is_some_and(|own| is_same_file(&own, &path)) {
+                None
+            } else {
+                let (cwd, ambient) = (&self.options.cwd, self.options.ambient.clone());
+                Some(Session::open(&path, cwd, ambient).map_err(ControlError::from)?)
+            };
             self.replace(session, "resume", false).await?;
             Ok(false)
         })
@@ -123,7 +128,7 @@ impl Agent {
                     Some(leaf) => session.branched(leaf).map_err(ControlError::from),
                 }
             })?;
-            self.replace(session, "fork", false).await?;
+            self.replace(Some(session), "fork", false).await?;
             Ok(Forked { cancelled: false, selected_text })
         })
         .await
@@ -144,12 +149,16 @@ impl Agent {
         self.extensions.emit(event).await.field("cancel").is_some_and(|cancel| *cancel == Value::Bool(true))
     }
 
-    async fn replace(&self, session: Session, reason: &'static str, hold: bool) -> Result<(), AgentError> {
+    /// `None` goes on with the session that is open.
+    async fn replace(&self, session: Option<Session>, reason: &'static str, hold: bool) -> Result<(), AgentError> {
         // What the aborted turn leaves belongs to the session that it was part of.
         self.control.abort();
         self.control.idle().await;
         let previous = self.control.session_file();
-        let target = session.path().map(Path::to_owned);
+        let target = match &session {
+            Some(session) => session.path().map(Path::to_owned),
+            None => previous.clone(),
+        };
         self.notify("session_shutdown", || {
             let event = Event::new("session_shutdown").with("reason", reason);
             match target {
@@ -171,4 +180,9 @@ impl Agent {
         }
         self.announce(reason, previous).await
     }
+}
+
+/// Whether both are there and one file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }

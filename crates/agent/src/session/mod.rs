@@ -104,8 +104,13 @@ impl Session {
         session.header = read.header;
         session.notices = read.notices;
         session.entries = read.entries;
-        session.leaf = session.entries.index.len().checked_sub(1).map(|last| session.id_at(last));
+        session.go_to_end();
         Ok(session)
+    }
+
+    /// Goes on after the entry that was written last, as a file does that is opened.
+    pub(crate) fn go_to_end(&mut self) {
+        self.leaf = self.entries.index.len().checked_sub(1).map(|last| self.id_at(last));
     }
 
     /// Opens the latest session in `directory`; `None` when there is none.
