@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// Most files looked at when a manifest has patterns.
 const MAX_WALK: usize = 20_000;
+/// Most patterns of a manifest, each of which is held against every file.
+const MOST_PATTERNS: usize = 256;
 /// Bytes of a manifest that are read.
 const LONGEST_MANIFEST: u64 = 4 << 20;
 /// How far up the package of a single file is looked for.
@@ -201,13 +203,21 @@ fn entries_of_folder(root: &Path, manifest: &Value) -> Result<Vec<PathBuf>, Diag
 
 /// `pi.extensions`: plain entries and globs add, `!glob` takes away, `-path` and `+path` decide last.
 fn listed_entries(root: &Path, patterns: &[&str]) -> Result<Vec<PathBuf>, Diagnostic> {
+    let is_glob = |pattern: &str| pattern.contains(['*', '?']);
+    let is_pattern = |pattern: &&&str| pattern.starts_with('!') || is_glob(pattern);
+    if patterns.iter().filter(is_pattern).count() > MOST_PATTERNS && guard::is_up("build.size") {
+        let message = format!("more than {MOST_PATTERNS} patterns under pi.extensions");
+        return Err(Diagnostic::new(Code::Limit, message)
+            .in_file("package.json")
+            .help("name folders, or a pattern for several"));
+    }
     let mut entries: Vec<PathBuf> = Vec::new();
+    let mut known = BTreeSet::new();
     let mut add = |path: PathBuf| {
-        if !entries.contains(&path) {
+        if known.insert(path.clone()) {
             entries.push(path);
         }
     };
-    let is_glob = |pattern: &str| pattern.contains(['*', '?']);
     let mut files = None;
     for &pattern in patterns.iter().filter(|pattern| !pattern.starts_with(['!', '-'])) {
         let pattern = pattern.strip_prefix('+').unwrap_or(pattern);
@@ -224,18 +234,15 @@ fn listed_entries(root: &Path, patterns: &[&str]) -> Result<Vec<PathBuf>, Diagno
             add(path);
         }
     }
-    for &pattern in patterns {
-        let forced = |path: &Path| {
-            patterns.iter().any(|other| other.strip_prefix('+').is_some_and(|plus| path == root.join(plain(plus))))
-        };
-        if let Some(excluded) = pattern.strip_prefix('!') {
-            let matcher = glob(excluded)?;
-            entries.retain(|path| forced(path) || !path.strip_prefix(root).is_ok_and(|path| matcher.is_match(path)));
-        } else if let Some(excluded) = pattern.strip_prefix('-') {
-            let excluded = root.join(plain(excluded));
-            entries.retain(|path| *path != excluded);
-        }
-    }
+    let marked = |mark: char| patterns.iter().filter_map(move |pattern| pattern.strip_prefix(mark));
+    let places = |mark| marked(mark).map(|place| root.join(plain(place))).collect::<BTreeSet<_>>();
+    let (forced, excluded) = (places('+'), places('-'));
+    let dropped = marked('!').map(glob).collect::<Result<Vec<_>, _>>()?;
+    entries.retain(|path| {
+        let is_dropped =
+            || path.strip_prefix(root).is_ok_and(|path| dropped.iter().any(|matcher| matcher.is_match(path)));
+        !excluded.contains(path) && (forced.contains(path) || !is_dropped())
+    });
     Ok(entries)
 }
 
@@ -313,4 +320,26 @@ fn walk(root: &Path) -> Vec<PathBuf> {
         }
     }
     found.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_has_paths_without_end_and_some_patterns() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        for file in ["a.ts", "b.ts"] {
+            fs::write(root.join(file), "").expect("written");
+        }
+        let both = [root.join("a.ts"), root.join("b.ts")];
+        let found = |patterns: &[&str]| listed_entries(root, patterns);
+
+        assert_eq!(found(&["./b.ts"; 2000]).expect("paths"), both[1..]);
+        assert_eq!(found(&["*.ts"; MOST_PATTERNS]).expect("patterns"), both);
+        assert_eq!(found(&["*.ts"; MOST_PATTERNS + 1]).expect_err("too many").code(), Code::Limit);
+        assert_eq!(found(&["!*.ts"; MOST_PATTERNS + 1]).expect_err("too many").code(), Code::Limit);
+        assert_eq!(found(&["*.ts", "!a*", "+a.ts", "-b.ts"]).expect("filtered"), both[..1]);
+    }
 }

@@ -15,7 +15,7 @@ use pijs_packages::{DiscoverOptions, ResourceKind, ResourceOptions, resolve_reso
 use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
@@ -108,6 +108,10 @@ pub struct Resources {
     pub problems: Vec<Problem>,
     /// What extensions named.
     named: Named,
+    /// Where the skills' files lie, links resolved.
+    skill_places: BTreeSet<PathBuf>,
+    /// The skills by their names.
+    skill_names: BTreeMap<String, usize>,
 }
 
 /// Places that extensions named, each once: whoever names a folder again and again does not have it searched each time.
@@ -206,15 +210,17 @@ impl Resources {
         let base_dir = path.parent().unwrap_or(Path::new(""));
         let folder_name = || base_dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let name = document.text("name").filter(|name| !name.is_empty()).unwrap_or_else(folder_name);
-        let same_file = |skill: &Skill| same_place(Path::new(&skill.file_path), path);
-        if self.skills.iter().any(same_file) {
+        let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if self.skill_places.contains(&place) {
             return;
         }
-        if let Some(known) = self.skills.iter().find(|skill| skill.name == name) {
-            let message = format!("the skill {name:?} is already taken from {}", known.file_path);
+        if let Some(known) = self.skill_names.get(&name) {
+            let message = format!("the skill {name:?} is already taken from {}", self.skills[*known].file_path);
             self.problems.push(Problem { path: path.to_owned(), message });
             return;
         }
+        self.skill_places.insert(place);
+        self.skill_names.insert(name.clone(), self.skills.len());
         self.skills.push(Skill {
             name,
             description,
@@ -302,10 +308,6 @@ fn without_dots(path: &Path) -> PathBuf {
         }
     }
     plain
-}
-
-fn same_place(a: &Path, b: &Path) -> bool {
-    a == b || matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
 /// The project's own, where it is trusted; or the user's.

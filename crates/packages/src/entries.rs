@@ -9,12 +9,15 @@ use crate::manifest::Manifest;
 use crate::source::printable;
 use globset::{GlobBuilder, GlobMatcher};
 use pijs_protocol::guard;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Files looked at for one glob, and how deep.
+/// Files looked at for globs, and how deep.
 const MAX_WALK: usize = 10_000;
 const MAX_WALK_DEPTH: usize = 16;
+/// Globs of one list, each of which is held against every file. Paths have no such limit: they are looked up.
+const MOST_GLOBS: usize = 256;
 
 /// What an install says of a package that brings nothing.
 pub(crate) const NOTHING: &str = "pi loads nothing of it: its package.json has no \"pi\", and there are no extensions/, skills/, prompts/ or themes/ in it; a file of it that is an extension can be named with -e";
@@ -71,30 +74,75 @@ pub(crate) fn package_entries(root: &Path, local: bool) -> Result<Vec<PathBuf>> 
 
 /// Files, folders, globs and `!`, `+`, `-` entries of a manifest, all inside the package.
 fn declared_entries(root: &Path, patterns: &[String]) -> Result<Vec<PathBuf>> {
-    let mut found: Vec<PathBuf> = Vec::new();
+    let mut found = Found::default();
+    let mut declared = Declared::new(root);
     for pattern in patterns.iter().filter(|pattern| !pattern.starts_with(['!', '+', '-'])) {
         check_inside(root, pattern)?;
         let is_glob = has_glob(pattern);
-        for path in declared_files(root, pattern)? {
+        for path in declared.files(pattern)? {
             if path.is_dir() && !is_glob {
-                auto_dir(&path)?.into_iter().for_each(|file| push_new(&mut found, file));
+                auto_dir(&path)?.into_iter().for_each(|file| found.push(file));
             } else if !is_glob && path.is_file() || is_extension_file(&path) {
-                push_new(&mut found, path);
+                found.push(path);
             }
         }
     }
     let filter: Vec<String> = patterns.iter().filter(|pattern| pattern.starts_with(['!', '+', '-'])).cloned().collect();
-    apply_filter(root, found, &filter)
+    apply_filter(root, found.files, &filter)
 }
 
-/// The files and folders that one entry of a manifest names: itself, or what a glob matches.
-pub(crate) fn declared_files(root: &Path, pattern: &str) -> Result<Vec<PathBuf>> {
-    if !has_glob(pattern) {
-        return Ok(vec![clean(root, pattern)]);
+/// Files, each once, in the order they were found.
+#[derive(Default)]
+struct Found {
+    files: Vec<PathBuf>,
+    known: BTreeSet<PathBuf>,
+}
+
+impl Found {
+    fn push(&mut self, file: PathBuf) {
+        if self.known.insert(file.clone()) {
+            self.files.push(file);
+        }
     }
-    let glob = compile(root, pattern)?;
-    let matches = |path: &PathBuf| glob.is_match(path.strip_prefix(root).expect("walked from root"));
-    Ok(walk(root)?.into_iter().filter(matches).collect())
+}
+
+/// What the entries of one list in a manifest name. The package is walked for the first glob of it, and once.
+pub(crate) struct Declared<'a> {
+    root: &'a Path,
+    walked: Option<Vec<PathBuf>>,
+    globs: usize,
+}
+
+impl<'a> Declared<'a> {
+    pub(crate) fn new(root: &'a Path) -> Self {
+        Self { root, walked: None, globs: 0 }
+    }
+
+    /// The files and folders that one entry names: itself, or what a glob matches.
+    pub(crate) fn files(&mut self, pattern: &str) -> Result<Vec<PathBuf>> {
+        let root = self.root;
+        if !has_glob(pattern) {
+            return Ok(vec![clean(root, pattern)]);
+        }
+        self.globs += 1;
+        check_globs(root, self.globs)?;
+        let glob = compile(root, pattern)?;
+        let walked = match &mut self.walked {
+            Some(walked) => walked,
+            none => none.insert(walk(root)?),
+        };
+        let matches = |path: &&PathBuf| glob.is_match(path.strip_prefix(root).expect("walked from root"));
+        Ok(walked.iter().filter(matches).cloned().collect())
+    }
+}
+
+fn check_globs(root: &Path, globs: usize) -> Result<()> {
+    if globs <= MOST_GLOBS || !guard::is_up("manifest.glob") {
+        return Ok(());
+    }
+    let why = format!("more than {MOST_GLOBS} patterns in one list");
+    Err(PackageError::new(InstallCode::Manifest, root.display().to_string(), why)
+        .help("name folders, or a pattern for several"))
 }
 
 fn has_glob(pattern: &str) -> bool {
@@ -103,6 +151,7 @@ fn has_glob(pattern: &str) -> bool {
 
 /// The filter of a settings entry with `"autoload": false`: only what a pattern names, and of several the last decides.
 pub(crate) fn delta_filter(root: &Path, files: Vec<PathBuf>, filter: &[String]) -> Result<Vec<PathBuf>> {
+    check_globs(root, filter.len())?;
     let mut chosen: Vec<(PathBuf, bool)> = files.into_iter().map(|file| (file, false)).collect();
     for entry in filter {
         let rest = entry.strip_prefix(['!', '+', '-']).unwrap_or(entry);
@@ -110,7 +159,7 @@ pub(crate) fn delta_filter(root: &Path, files: Vec<PathBuf>, filter: &[String]) 
         for (file, is_on) in &mut chosen {
             let named = match &glob {
                 Some(glob) => is_matched(root, std::slice::from_ref(glob), file),
-                None => is_named(&[clean(root, rest)], file),
+                None => is_named(&BTreeSet::from([clean(root, rest)]), file),
             };
             if named {
                 *is_on = !entry.starts_with(['!', '-']);
@@ -130,8 +179,8 @@ fn is_matched(root: &Path, globs: &[GlobMatcher], file: &Path) -> bool {
     one(file) || skill_folder(file).is_some_and(one)
 }
 
-fn is_named(paths: &[PathBuf], file: &Path) -> bool {
-    paths.iter().any(|path| path == file || skill_folder(file) == Some(path))
+fn is_named(paths: &BTreeSet<PathBuf>, file: &Path) -> bool {
+    paths.contains(file) || skill_folder(file).is_some_and(|folder| paths.contains(folder))
 }
 
 /// The folder that a skill's file stands for.
@@ -144,15 +193,16 @@ fn skill_folder(file: &Path) -> Option<&Path> {
 pub(crate) fn apply_filter(root: &Path, files: Vec<PathBuf>, filter: &[String]) -> Result<Vec<PathBuf>> {
     let mut keep = Vec::new();
     let mut drop = Vec::new();
-    let mut force_in = Vec::new();
-    let mut force_out = Vec::new();
+    let mut force_in = BTreeSet::new();
+    let mut force_out = BTreeSet::new();
     for entry in filter {
         match entry.strip_prefix(['!', '+', '-']) {
             Some(rest) if entry.starts_with('!') => drop.push(compile(root, rest)?),
-            Some(rest) if entry.starts_with('+') => force_in.push(clean(root, rest)),
-            Some(rest) => force_out.push(clean(root, rest)),
+            Some(rest) if entry.starts_with('+') => _ = force_in.insert(clean(root, rest)),
+            Some(rest) => _ = force_out.insert(clean(root, rest)),
             None => keep.push(compile(root, entry)?),
         }
+        check_globs(root, keep.len() + drop.len())?;
     }
     let kept = files.into_iter().filter(|file| {
         let plain = (keep.is_empty() || is_matched(root, &keep, file)) && !is_matched(root, &drop, file);
@@ -238,12 +288,6 @@ fn compile(root: &Path, pattern: &str) -> Result<GlobMatcher> {
         .compile_matcher())
 }
 
-fn push_new(found: &mut Vec<PathBuf>, path: PathBuf) {
-    if !found.contains(&path) {
-        found.push(path);
-    }
-}
-
 /// Sorted; without dot names and `node_modules`.
 fn children(dir: &Path) -> Result<Vec<PathBuf>> {
     let failed = |error| PackageError::io("list it", dir, error);
@@ -280,4 +324,32 @@ fn walk(root: &Path) -> Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_paths_without_end_and_some_patterns() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        for file in ["a.ts", "b.ts"] {
+            fs::write(root.join(file), "").expect("written");
+        }
+        let many = |pattern: &str, count: usize| vec![pattern.to_owned(); count];
+        let found = |patterns: &[String]| declared_entries(root, patterns);
+        let both = [root.join("a.ts"), root.join("b.ts")];
+
+        assert_eq!(found(&many("a.ts", 2000)).expect("paths"), both[..1]);
+        assert_eq!(found(&many("*.ts", MOST_GLOBS)).expect("patterns"), both);
+        let error = found(&many("*.ts", MOST_GLOBS + 1)).expect_err("too many");
+        assert_eq!(error.code, InstallCode::Manifest);
+        let error = found(&[many("*.ts", 1), many("!c.ts", MOST_GLOBS + 1)].concat()).expect_err("too many");
+        assert_eq!(error.code, InstallCode::Manifest);
+        assert!(delta_filter(root, both.to_vec(), &many("*.ts", MOST_GLOBS + 1)).is_err());
+
+        let filter = ["!a*", "+a.ts", "-b.ts"].map(str::to_owned);
+        assert_eq!(apply_filter(root, both.to_vec(), &filter).expect("filtered"), both[..1]);
+    }
 }

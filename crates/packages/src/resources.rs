@@ -7,7 +7,7 @@
 
 use crate::collect::{Kind, Search, collect};
 use crate::discover::DiscoverOptions;
-use crate::entries::{apply_filter, declared_files, delta_filter, is_inside};
+use crate::entries::{Declared, apply_filter, delta_filter, is_inside};
 use crate::manifest::{Manifest, PiManifest};
 use crate::settings::{Configured, Settings};
 use crate::source::{Source, local_path};
@@ -285,7 +285,8 @@ fn declared_resources(kind: Kind, root: &Path, entries: &[String]) -> Vec<PathBu
     let (patterns, named): (Vec<String>, Vec<String>) =
         entries.iter().cloned().partition(|entry| entry.starts_with(['!', '+', '-']));
     let inside = named.iter().filter(|entry| is_inside(entry));
-    let paths = inside.flat_map(|entry| declared_files(root, entry).unwrap_or_default());
+    let mut declared = Declared::new(root);
+    let paths = inside.flat_map(|entry| declared.files(entry).unwrap_or_default());
     let files = paths.flat_map(|path| files_at(kind, &path)).collect();
     apply_filter(root, files, &patterns).unwrap_or_default()
 }
