@@ -313,12 +313,22 @@ fn a_message_may_trigger_a_turn_of_its_own() {
     let seen = run_in(world, "x", &model, &[("one", &source)], &[]);
     seen.run.succeeded();
     assert_eq!(seen.run.events_of("agent_start").len(), 2, "one for the message, one for the prompt");
-    let world = World::new();
-    let model = world.script(&[&["answer"], &["again"]]);
-    let source = "export default (pi: any) => { let once = true; pi.on('agent_end', () => { if (once) { once = false; setTimeout(() => {}, 0); pi.sendUserMessage('more'); } }); };";
-    let seen = run_in(world, "x", &model, &[("one", source)], &[]);
-    seen.run.succeeded();
-    assert_eq!(seen.run.events_of("agent_start").len(), 2, "{}", seen.run.stderr);
+    // At the end of a run the agent is still at it, as in pi (fixtures/drive/late-prompts).
+    let late = |options: &str| {
+        let world = World::new();
+        let model = world.script(&[&["answer"], &["again"]]);
+        let source = format!(
+            "export default (pi: any) => {{ let once = true; pi.on('agent_end', () => {{ if (once) {{ once = false; setTimeout(() => {{}}, 0); pi.sendUserMessage('more'{options}); }} }}); }};"
+        );
+        let seen = run_in(world, "x", &model, &[("one", &source)], &[]);
+        seen.run.succeeded();
+        seen
+    };
+    let refused = late("");
+    assert_eq!(refused.run.events_of("agent_start").len(), 1);
+    assert!(refused.run.stderr.contains("Agent is already processing"), "{}", refused.run.stderr);
+    let followed = late(", { deliverAs: 'followUp' }");
+    assert_eq!(followed.run.events_of("agent_start").len(), 2, "{}", followed.run.stderr);
 }
 
 #[test]
