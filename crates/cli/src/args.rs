@@ -562,6 +562,9 @@ pub(crate) struct SnapshotArgs {
     /// Paths below it are printed relative to it
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
+    /// Where the extensions run
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) isolation: Isolation,
     /// Which pi they meet: 0.87 or 0.73
     #[arg(long, value_name = "VERSION", default_value_t)]
     pub(crate) profile: PiProfile,

@@ -2,8 +2,8 @@
 //!
 //! The real pi prints the same document of the same extension; the conformance harness compares the two.
 //! Extensions are loaded in a throw-away home and project with an emptied environment, as `pi -e ENTRY
-//! --no-extensions` does it, and see no session. They may read and write there and run programs; nothing
-//! else is granted.
+//! --no-extensions` does it, sealed as there, and see no session. They may read and write there and run programs;
+//! nothing else is granted.
 
 use crate::args::SnapshotArgs;
 use crate::built::Built;
@@ -11,6 +11,7 @@ use crate::compile::Compiler;
 use crate::environment::Environment;
 use crate::facts::facts;
 use crate::failure::{Failure, Result};
+use crate::isolation;
 use crate::output::stdout;
 use crate::stage::{NoLedger, Roots, shown_entries, surroundings};
 use crate::supply::Supplier;
@@ -41,7 +42,7 @@ pub(crate) async fn print(environment: &Environment, args: &SnapshotArgs) -> Res
         .tempdir_in(&environment.temp)
         .map_err(|error| Failure::failed(format!("no folder in {}: {error}", environment.temp.display())))?;
     let surroundings = surroundings(environment, base.path())?;
-    let document = load(environment, &surroundings, named, args.profile).await?;
+    let document = load(environment, &surroundings, named, args).await?;
     let mut normaliser = places.normaliser(&surroundings);
     stdout(&serde_json::to_string_pretty(&normaliser.document(document)).expect("JSON values print"));
     Ok(())
@@ -52,14 +53,17 @@ async fn load(
     environment: &Environment,
     surroundings: &Environment,
     named: Vec<PathBuf>,
-    profile: pijs_host::PiProfile,
+    args: &SnapshotArgs,
 ) -> Result<Value> {
     let compiler = Compiler::new();
     let supplier = Supplier::new(environment, compiler.cache());
     let timer = Arc::new(SystemTimer::new());
     let dispatcher = Arc::new(dispatcher(surroundings, timer.clone()));
-    let options = HostOptions { facts: facts(surroundings), profile, ..HostOptions::default() };
-    let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer).options(options).build();
+    let options = HostOptions { facts: facts(surroundings), profile: args.profile, ..HostOptions::default() };
+    let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer)
+        .realms(isolation::opener(args.isolation, surroundings, isolation::Terms::default()))
+        .options(options)
+        .build();
     let reports = host.reports();
     let mut errors: Vec<(String, String)> = Vec::new();
     let mut failed: BTreeSet<String> = BTreeSet::new();

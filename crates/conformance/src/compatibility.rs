@@ -105,6 +105,9 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | an error of the language quotes the source (`load is not a function`, `x is not iterable`) | a call of what is none is quoted, and what is gone through in a loop; where something is taken apart (`const { a } = b`), and where the language itself calls (`[1].map(2)`), it says less (`Cannot convert undefined or null to object`, `not a function`). Most others, of `JSON.parse` and of `RegExp` too, have V8's words |\n\
     | `Intl` knows every locale | it writes American English; dates of numbers alone are ordered as in `en-CA`, `en-GB`, `de`, `fr` and `sv`, too |\n\
     | install scripts of packages | never run |\n\
+    | packages are kept and loaded through any link | of a project, nothing of its store, settings and lock file is changed through a link, and no package of its store is loaded through one; a user's own folder, `npm`, `git`, settings and lock file may be links |\n\
+    | a git package may lie in the folder of another (`git:HOST/a/b` and `git:HOST/a/b/c`) | the second is refused in the same scope: what updates or removes one takes the other along |\n\
+    | a project may name a folder around itself as a package | not beyond its own repository: a package reads its own folder |\n\
     | a promise of a handler is waited for without end | past a budget in which nothing is under way it is given up (`docs/security.md`) |\n\
     | an extension may write into `~/.pi/agent/extensions` and `.pi/extensions` | refused in every mode, its own folder there included: what lies there is loaded at the next start |\n\
     | what a command of `bash` leaves running outlives pi | it ends with pi, however that ends |\n\

@@ -132,7 +132,7 @@ async fn main() -> Result<()> {
         laid: laid.clone(),
         jobs: cli.jobs,
         limit: Duration::from_secs(120),
-        drive_args: cli.isolation.map(|isolation| format!("--isolation={isolation}")).into_iter().collect(),
+        args: cli.isolation.map(|isolation| format!("--isolation={isolation}")).into_iter().collect(),
         options: Options::default(),
     };
     let baseline_file = folder.join("baseline.json");

@@ -49,8 +49,8 @@ pub struct Runner {
     pub jobs: usize,
     /// A case that takes longer is broken.
     pub limit: Duration,
-    /// Arguments added to `pi ext drive`.
-    pub drive_args: Vec<String>,
+    /// Arguments added to `pi ext snapshot` and `pi ext drive`.
+    pub args: Vec<String>,
     /// What is compared more loosely.
     pub options: Options,
 }
@@ -88,10 +88,7 @@ impl Runner {
         let mut command = Command::new(&self.pi);
         command.args(["ext", if case.kind == Kind::Snapshot { "snapshot" } else { "drive" }]);
         command.arg("--examples").arg(&self.laid.examples).arg("--packages").arg(&self.laid.packages);
-        if case.kind == Kind::Trace {
-            command.args(&self.drive_args);
-        }
-        command.arg(&case.argument).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(&self.args).arg(&case.argument).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child =
             command.kill_on_drop(true).spawn().with_context(|| format!("{} cannot be started", self.pi.display()))?;
         let Ok(output) = tokio::time::timeout(self.limit, child.wait_with_output()).await else {
