@@ -9,7 +9,7 @@ use crate::manifest::Manifest;
 use crate::source::printable;
 use globset::{GlobBuilder, GlobMatcher};
 use pijs_protocol::guard;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -151,22 +151,24 @@ fn has_glob(pattern: &str) -> bool {
 
 /// The filter of a settings entry with `"autoload": false`: only what a pattern names, and of several the last decides.
 pub(crate) fn delta_filter(root: &Path, files: Vec<PathBuf>, filter: &[String]) -> Result<Vec<PathBuf>> {
-    check_globs(root, filter.len())?;
-    let mut chosen: Vec<(PathBuf, bool)> = files.into_iter().map(|file| (file, false)).collect();
-    for entry in filter {
+    let mut globs = Vec::new();
+    let mut paths = BTreeMap::new();
+    for (place, entry) in filter.iter().enumerate() {
         let rest = entry.strip_prefix(['!', '+', '-']).unwrap_or(entry);
-        let glob = if entry.starts_with(['+', '-']) { None } else { Some(compile(root, rest)?) };
-        for (file, is_on) in &mut chosen {
-            let named = match &glob {
-                Some(glob) => is_matched(root, std::slice::from_ref(glob), file),
-                None => is_named(&BTreeSet::from([clean(root, rest)]), file),
-            };
-            if named {
-                *is_on = !entry.starts_with(['!', '-']);
-            }
+        let decision = (place, !entry.starts_with(['!', '-']));
+        if entry.starts_with(['+', '-']) {
+            paths.insert(clean(root, rest), decision);
+        } else {
+            globs.push((compile(root, rest)?, decision));
+            check_globs(root, globs.len())?;
         }
     }
-    Ok(chosen.into_iter().filter_map(|(file, is_on)| is_on.then_some(file)).collect())
+    let is_on = |file: &PathBuf| {
+        let named = [Some(file.as_path()), skill_folder(file)].into_iter().flatten().filter_map(|path| paths.get(path));
+        let matched = globs.iter().rev().find(|(glob, _)| is_matched(root, std::slice::from_ref(glob), file));
+        named.chain(matched.map(|(_, decision)| decision)).max().is_some_and(|(_, is_on)| *is_on)
+    };
+    Ok(files.into_iter().filter(is_on).collect())
 }
 
 /// Whether a glob matches a file by its path in the package, its name or its whole path; a skill also by its folder.
@@ -348,6 +350,9 @@ mod tests {
         let error = found(&[many("*.ts", 1), many("!c.ts", MOST_GLOBS + 1)].concat()).expect_err("too many");
         assert_eq!(error.code, InstallCode::Manifest);
         assert!(delta_filter(root, both.to_vec(), &many("*.ts", MOST_GLOBS + 1)).is_err());
+        assert_eq!(delta_filter(root, both.to_vec(), &many("+a.ts", 2000)).expect("paths"), both[..1]);
+        let last = ["*.ts", "-a.ts", "!b*", "+b.ts"].map(str::to_owned);
+        assert_eq!(delta_filter(root, both.to_vec(), &last).expect("the last decides"), both[1..]);
 
         let filter = ["!a*", "+a.ts", "-b.ts"].map(str::to_owned);
         assert_eq!(apply_filter(root, both.to_vec(), &filter).expect("filtered"), both[..1]);
