@@ -8,6 +8,7 @@ export default {
     if (payload.channel !== "calls") return;
     for (let i = 0; i < payload.data; i++) callSync("log", "log", { n: i });
   },
+  result() {},
   stream(chunk, source) {
     for (const handler of handlers) handler({ chunk, source });
   },

@@ -1,7 +1,7 @@
-//! `callSync` and `send`: the two ways out of a realm.
+//! `callSync`, `call` and `send`: the ways out of a realm.
 //!
-//! A synchronous call is answered before anything else happens; a message waits in the outbox for the
-//! end of the turn. Parameters of hostcalls are exact Unicode or refused; every other text that leaves
+//! A synchronous call is answered before anything else happens; an asynchronous one and every other message wait in the
+//! outbox for the end of the turn. Parameters of hostcalls are exact Unicode or refused; every other text that leaves
 //! has its lone surrogates replaced.
 
 use crate::natives::Call;
@@ -9,27 +9,43 @@ use crate::values::{Reader, Surrogates, Unfit, bytes_to_js, put, string_to_js, t
 use pijs_protocol::{Capability, ErrorCode, HostCall, HostcallError, Message};
 use rquickjs::{Ctx, Exception, Object, Result, Value};
 
-/// `callSync(method, capability, params, bytes?)`: `{output, bytes}`, or throws.
-pub(crate) fn call_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
-    let ctx = call.ctx();
+/// The request of `(method, capability, params, bytes?)`, or throws.
+fn request(call: &Call<'_, '_>) -> Result<HostCall> {
     let mut reader = Reader::new(Surrogates::Refuse);
     let params = reader.attach(&call.arg(3)).and_then(|()| reader.read_map(&call.arg(2)));
     let params = match params {
         Ok(params) => params,
         Err(Unfit::Thrown(error)) => return Err(error),
-        Err(unfit) => return Err(refuse(ctx, &unfit)),
+        Err(unfit) => return Err(refuse(call.ctx(), &unfit)),
     };
-    let shared = call.shared();
-    let request = HostCall {
-        call_id: shared.next_call_id(),
+    Ok(HostCall {
         capability: Capability::new(call.text(1)?),
         method: call.text(0)?,
+        call_id: call.shared().next_call_id(),
         params,
         timeout_ms: None,
         cancel_token: None,
         context: None,
         bytes: reader.bytes,
-    };
+    })
+}
+
+/// `call(method, capability, params, bytes?, timeoutMs?)`: queues the request for the end of the turn and returns its id,
+/// or throws.
+pub(crate) fn call<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let mut request = request(call)?;
+    if !call.arg(4).is_undefined() {
+        request.timeout_ms = Some(call.whole(4)?);
+    }
+    let id = string_to_js(call.ctx(), request.call_id.as_str())?;
+    call.shared().outbox.borrow_mut().push(Message::HostCall(request));
+    Ok(id)
+}
+
+/// `callSync(method, capability, params, bytes?)`: `{output, bytes}`, or throws.
+pub(crate) fn call_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let (ctx, shared) = (call.ctx(), call.shared());
+    let request = request(call)?;
     let call_id = request.call_id.clone();
     let reply = shared.host.call(request).expect("code only runs inside a turn, which lends the host");
     assert_eq!(reply.result.call_id, call_id, "a synchronous call was answered with the result of another");

@@ -18,6 +18,7 @@ pub(crate) type Native = for<'a, 'js> fn(&Call<'a, 'js>) -> Result<Value<'js>>;
 const EXPORTS: &[(&str, Native)] = &[
     ("afterJobs", after_jobs),
     ("buildKey", compute::keys::build),
+    ("call", hostcall::call),
     ("callSync", hostcall::call_sync),
     ("cipher", compute::cipher::create),
     ("compressor", compute::zlib::create),

@@ -296,7 +296,10 @@ impl EngineRealm {
     }
 
     fn deliver(&self, ctx: &Ctx<'_>, exports: &RuntimeExports, message: &Message) -> Result<(), Fault> {
-        let message = self.settled(ctx, message::to_js(ctx, message))?;
+        if let Message::HostResult(result) = message {
+            return self.settled(ctx, exports.result(ctx, result));
+        }
+        let message = self.settled(ctx, message::serialized(ctx, message))?;
         self.settled(ctx, exports.message(ctx, message))
     }
 

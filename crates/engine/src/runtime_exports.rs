@@ -1,8 +1,9 @@
 //! The functions of `pi:runtime`, kept at hand between turns.
 
-use crate::values::{Reader, Surrogates, method, push, string_to_js};
+use crate::message;
+use crate::values::{self, Reader, Surrogates, method, push, string_to_js};
 use pijs_protocol::wire::StreamAnswer;
-use pijs_protocol::{Handle, StreamDelta, StreamSource};
+use pijs_protocol::{Handle, HostResult, StreamDelta, StreamSource};
 use rquickjs::{Array, Ctx, Exception, Function, Persistent, Result, Value, qjs};
 
 type Kept = Persistent<Function<'static>>;
@@ -10,6 +11,7 @@ type Kept = Persistent<Function<'static>>;
 /// What `pi:runtime` exports by default, and the strings that each delta passes.
 pub(crate) struct RuntimeExports {
     message: Kept,
+    result: Kept,
     stream: Kept,
     stream_resume: Kept,
     unhandled: Kept,
@@ -33,19 +35,33 @@ impl RuntimeExports {
             let found = exports.as_object().and_then(|object| method(object, name)).ok_or(name)?;
             Ok(Persistent::save(ctx, found))
         };
-        let [message, stream, stream_resume, unhandled] =
-            [function("message")?, function("stream")?, function("streamResume")?, function("unhandled")?];
+        let [message, result, stream, stream_resume, unhandled] =
+            ["message", "result", "stream", "streamResume", "unhandled"].map(function);
+        let (message, result, stream) = (message?, result?, stream?);
+        let (stream_resume, unhandled) = (stream_resume?, unhandled?);
         let source = |source: StreamSource| -> Result<Persistent<Value<'static>>> {
             Ok(Persistent::save(ctx, string_to_js(ctx, source.as_str())?))
         };
         let sources = || -> Result<_> {
             Ok([source(StreamSource::Text)?, source(StreamSource::Thinking)?, source(StreamSource::Tool)?])
         };
-        Ok(sources().map(|sources| Self { message, stream, stream_resume, unhandled, sources }))
+        Ok(sources().map(|sources| Self { message, result, stream, stream_resume, unhandled, sources }))
     }
 
     pub(crate) fn message<'js>(&self, ctx: &Ctx<'js>, message: Value<'js>) -> Result<()> {
         self.message.clone().restore(ctx)?.call::<_, Value<'js>>((message,)).map(drop)
+    }
+
+    /// `result(callId, output, bytes, error, chunk)`: the answer of an asynchronous hostcall, or a piece of it; the last two
+    /// are `undefined` when it has none.
+    pub(crate) fn result(&self, ctx: &Ctx<'_>, result: &HostResult) -> Result<()> {
+        let id = string_to_js(ctx, result.call_id.as_str())?;
+        let output = values::to_js(ctx, &result.output)?;
+        let bytes = values::bytes_to_js(ctx, &result.bytes)?;
+        let error = result.error.as_ref().map(|error| message::serialized(ctx, error)).transpose()?;
+        let chunk = result.chunk.as_ref().map(|chunk| message::serialized(ctx, chunk)).transpose()?;
+        let function = self.result.clone().restore(ctx)?;
+        function.call::<_, Value<'_>>((id, output, bytes, error, chunk)).map(drop)
     }
 
     pub(crate) fn unhandled<'js>(&self, ctx: &Ctx<'js>, reason: Value<'js>) -> Result<()> {

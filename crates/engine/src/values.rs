@@ -8,7 +8,9 @@
 
 use crate::text;
 use pijs_protocol::guard;
-use rquickjs::{Array, Coerced, Ctx, Exception, Filter, FromJs, Function, IntoAtom, IntoJs, Object, TypedArray, Value};
+use rquickjs::{
+    Array, Atom, Coerced, Ctx, Exception, Filter, FromJs, Function, IntoJs, Object, TypedArray, Value, qjs,
+};
 use rquickjs::{atom::PredefinedAtom, function::This};
 use serde_json::{Map, Number};
 
@@ -115,14 +117,38 @@ pub(crate) fn map_to_js<'js>(
 ///
 /// Never assigned: a member called `__proto__` is data, and setters that the guest has put on `Object.prototype` or
 /// `Array.prototype` are none of a message's business.
-pub(crate) fn put<'js>(object: &Object<'js>, key: impl IntoAtom<'js>, value: impl IntoJs<'js>) -> rquickjs::Result<()> {
-    object.prop(key, rquickjs::object::Property::from(value).writable().enumerable().configurable())
+pub(crate) fn put<'js>(object: &Object<'js>, key: &str, value: impl IntoJs<'js>) -> rquickjs::Result<()> {
+    let ctx = object.ctx();
+    let value = value.into_js(ctx)?;
+    // SAFETY: object and value are of this context. The name's bytes are read and not kept; the atom made of them is
+    // freed here; the call takes over the reference to the value that is made for it, also when it fails.
+    let status = unsafe {
+        let raw = ctx.as_raw().as_ptr();
+        let atom = qjs::JS_NewAtomLen(raw, key.as_ptr().cast(), key.len() as _);
+        if atom == qjs::JS_ATOM_NULL {
+            return Err(rquickjs::Error::Exception);
+        }
+        let value = qjs::JS_DupValue(raw, value.as_raw());
+        let status = qjs::JS_DefinePropertyValue(raw, object.as_raw(), atom, value, qjs::JS_PROP_C_W_E as _);
+        qjs::JS_FreeAtom(raw, atom);
+        status
+    };
+    if status < 0 { Err(rquickjs::Error::Exception) } else { Ok(()) }
 }
 
 /// Defines an item of an array in the same way.
 pub(crate) fn push<'js>(array: &Array<'js>, index: usize, value: impl IntoJs<'js>) -> rquickjs::Result<()> {
-    // An array that long has no room in memory.
-    put(array.as_object(), u32::try_from(index).unwrap_or(u32::MAX), value)
+    let ctx = array.ctx();
+    let value = value.into_js(ctx)?;
+    // An array longer than an index can say has no room in memory.
+    let index = u32::try_from(index).unwrap_or(u32::MAX);
+    // SAFETY: as in `put`; an index needs no name.
+    let status = unsafe {
+        let raw = ctx.as_raw().as_ptr();
+        let value = qjs::JS_DupValue(raw, value.as_raw());
+        qjs::JS_DefinePropertyValueUint32(raw, array.as_raw(), index, value, qjs::JS_PROP_C_W_E as _)
+    };
+    if status < 0 { Err(rquickjs::Error::Exception) } else { Ok(()) }
 }
 
 /// Builds a string.
@@ -275,9 +301,9 @@ impl Reader {
             return Ok(Some(items.into()));
         }
         let mut members = Map::new();
-        for key in object.own_keys::<Value<'_>>(Filter::new().string().enum_only()) {
+        for key in object.own_keys::<Atom<'_>>(Filter::new().string().enum_only()) {
             let key = key?;
-            let name = self.text(key.as_string().ok_or(Unfit::Shape("a member name is no string"))?)?;
+            let name = self.text(&key.to_js_string()?)?;
             let member: Value<'_> = object.get(key)?;
             if let Some(member) = self.read_at(&member, depth + 1)? {
                 members.insert(name, member);

@@ -138,7 +138,6 @@ pub(crate) use linux::Watch;
 #[cfg(target_os = "linux")]
 mod linux {
     use super::Bell;
-    use pijs_realm::Attention;
     use std::os::fd::OwnedFd;
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
@@ -161,8 +160,7 @@ mod linux {
 
     impl Watch {
         /// Rings when a turn can go on.
-        pub(crate) fn turn(attention: Attention, bell: &Arc<Bell>) -> Self {
-            let Attention { socket, by } = attention;
+        pub(crate) fn turn(socket: Option<OwnedFd>, by: Option<Instant>, bell: &Arc<Bell>) -> Self {
             bell.set_time(by);
             let bell = Arc::clone(bell);
             Self(tokio::spawn(async move { watch_turn(socket, &bell).await }).abort_handle())

@@ -133,7 +133,7 @@ pub(crate) struct Running {
     pub(crate) was_delta: bool,
     /// Rings when it can go on.
     #[cfg(target_os = "linux")]
-    pub(crate) _watch: Option<crate::attend::Watch>,
+    pub(crate) watch: Option<crate::attend::Watch>,
 }
 
 /// What callers wait for.
@@ -237,17 +237,19 @@ impl Extension {
     pub(crate) fn leave_running(&mut self, was_delta: bool) {
         #[cfg(target_os = "linux")]
         {
-            let attention = self.realm.as_deref().and_then(Realm::attention);
-            match &mut self.running {
-                Some(_) => {
-                    if let Some(attention) = attention {
-                        self.bell.set_time(attention.by);
-                    }
+            use pijs_realm::Attention;
+            let running = self.running.get_or_insert(Running { was_delta, watch: None });
+            match self.realm.as_deref().and_then(Realm::attention) {
+                // A watch would wake a thread at each word that is said.
+                Some(Attention::AtOnce) => {
+                    running.watch = None;
+                    self.bell.ring();
                 }
-                none => {
-                    let watch = attention.map(|attention| crate::attend::Watch::turn(attention, &self.bell));
-                    *none = Some(Running { was_delta, _watch: watch });
+                Some(Attention::When { by, .. }) if running.watch.is_some() => self.bell.set_time(by),
+                Some(Attention::When { socket, by }) => {
+                    running.watch = Some(crate::attend::Watch::turn(socket, by, &self.bell))
                 }
+                None => {}
             }
         }
         #[cfg(not(target_os = "linux"))]

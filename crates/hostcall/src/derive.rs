@@ -159,6 +159,9 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
 
 /// The path whose content a call reads, if it reads any: a `stat` does not.
 pub(crate) fn content_read<'a>(method: &str, params: &'a Map<String, Value>) -> Option<&'a str> {
+    if !matches!(method, "fs" | "tool") {
+        return None;
+    }
     let text = |key: &str| params.get(key).and_then(Value::as_str);
     match (method, text("op")) {
         ("fs", Some("readFile")) => text("path"),

@@ -6,7 +6,7 @@
 //! what an extension sends.
 
 use crate::connector::{
-    BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request, Timer, cancelled, deadline,
+    BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Profile, Request, Timer, cancelled, deadline,
 };
 use crate::derive::{Required, Subject, content_read, derive};
 use crate::flight::{EndOnDrop, Flight, broken, reason_of, unrecorded};
@@ -50,12 +50,19 @@ struct Inner {
     in_flight: Mutex<BTreeMap<ExtensionId, BTreeMap<CallId, Arc<Flight>>>>,
     /// When each extension opened its latest dialogs.
     dialogs: Mutex<BTreeMap<ExtensionId, VecDeque<u64>>>,
-    /// Synchronous calls that run, by a number of ours: what they started ends with their extension.
-    waiting: Mutex<BTreeMap<u64, (ExtensionId, CancelToken)>>,
+    /// Synchronous calls that run: what they started ends with their extension.
+    waiting: Mutex<Vec<Running>>,
     untaken: Arc<Untaken>,
 }
 
 /// A synchronous call that runs.
+struct Running {
+    number: u64,
+    profile: Arc<Profile>,
+    cancel: CancelToken,
+}
+
+/// Somebody waits for a synchronous call.
 struct Waiting<'a> {
     inner: &'a Inner,
     number: u64,
@@ -64,7 +71,7 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.inner.waiting().remove(&self.number);
+        self.inner.waiting().retain(|running| running.number != self.number);
     }
 }
 
@@ -121,6 +128,7 @@ impl DispatcherBuilder {
 
 /// A call that passed every check but the connector.
 struct Admitted {
+    connector: Arc<dyn Connector>,
     decision: Decision,
     permit: Permit,
 }
@@ -144,23 +152,26 @@ impl Dispatcher {
     /// Runs a synchronous call.
     pub fn call_sync(&self, caller: &Caller, call: HostCall) -> HostResult {
         let inner = &*self.inner;
-        let opened = inner.open(&call);
-        let admitted = inner.admit(&call, &opened).and_then(|(connector, required)| {
-            inner.dialog(caller, &call, opened.now)?;
-            let found = match inner.gate.judge(caller, &call.method, &required)? {
-                Judgement::Settled(decision) => (decision, inner.gate.permit(caller, &call.method)),
-                Judgement::Ask(..) => inner.gate.ask_blocking(caller, &call.method, &required)?,
-            };
-            let admitted = inner.record_decision(caller, &call, &opened, &required, found)?;
-            Ok((connector, admitted))
+        let (opened, required) = inner.open(&call);
+        let judged = inner.admit(caller, &call, &opened, required).and_then(|(connector, required)| {
+            let method = &opened.facts.method;
+            Ok(match inner.gate.judge_call(caller, method, &required)? {
+                (Judgement::Settled(decision), permit) => {
+                    Judged { connector, required, decision, permit, at: opened.now }
+                }
+                (Judgement::Ask(..), _) => {
+                    let (decision, permit) = inner.gate.ask_blocking(caller, &call.method, &required)?;
+                    Judged { connector, required, decision, permit, at: inner.timer.now() }
+                }
+            })
         });
-        inner.record_start(caller, &call, &opened, &admitted);
+        let admitted = inner.begin(caller, &call, &opened, judged);
         let call_id = call.call_id.clone();
-        let outcome = admitted.and_then(|(connector, admitted)| {
-            inner.ledger_first(&admitted.decision)?;
-            let waiting = inner.wait(caller.extension());
+        let outcome = admitted.and_then(|Admitted { connector, decision, permit }| {
+            inner.ledger_first(&decision)?;
+            let waiting = inner.wait(&caller.profile);
             let _limit = call.timeout_ms.filter(|_| takes_long(&call)).map(|ms| Limit::start(&waiting.cancel, ms));
-            let request = request(caller, call, admitted, waiting.cancel.clone());
+            let request = request(caller, call, decision, permit, waiting.cancel.clone());
             let outcome = catch_unwind(AssertUnwindSafe(|| connector.call_sync(&request)));
             match outcome.unwrap_or_else(|_| Err(broken(&request.method))) {
                 Ok(output) if output.bytes.iter().map(Vec::len).sum::<usize>() > inner.quotas.result_bytes => {
@@ -207,7 +218,7 @@ impl Dispatcher {
         results: impl Fn(HostResult) + Send + Sync + 'static,
     ) -> BoxFuture<'static, ()> {
         let inner = Arc::clone(&self.inner);
-        let opened = inner.open(&call);
+        let (opened, required) = inner.open(&call);
         let flight = Arc::new(Flight {
             caller: caller.clone(),
             call_id: call.call_id.clone(),
@@ -224,31 +235,24 @@ impl Dispatcher {
             progress: Mutex::default(),
             untaken: Arc::clone(&inner.untaken),
         });
-        let admitted = inner.admit(&call, &opened);
-        let decided = match admitted.and_then(|found| inner.dialog(caller, &call, opened.now).map(|()| found)) {
-            Err(error) => Err(error),
-            Ok((connector, required)) => inner.gate.judge(caller, &call.method, &required).and_then(|judgement| {
-                Ok(match judgement {
-                    Judgement::Ask(..) => (connector, None),
-                    Judgement::Settled(decision) => {
-                        let found = (decision, inner.gate.permit(caller, &call.method));
-                        (connector, Some(inner.record_decision(caller, &call, &opened, &required, found)?))
-                    }
-                })
-            }),
-        };
-        let decided = match decided.and_then(|decided| inner.register(&flight).map(|()| decided)) {
-            Ok((connector, Some(admitted))) => {
-                let admitted = Ok((connector, admitted));
-                inner.record_start(caller, &call, &opened, &admitted);
-                admitted.map(|(connector, admitted)| (connector, Some(admitted)))
-            }
-            Ok((connector, None)) => Ok((connector, None)),
-            Err(error) => {
-                let refused = Err(error);
-                inner.record_start(caller, &call, &opened, &refused);
-                refused.map(|(connector, admitted)| (connector, Some(admitted)))
-            }
+        let judged = inner.admit(caller, &call, &opened, required).and_then(|(connector, required)| {
+            Ok(match inner.gate.judge_call(caller, &opened.facts.method, &required)? {
+                (Judgement::Settled(decision), permit) => {
+                    Ok(Judged { connector, required, decision, permit, at: opened.now })
+                }
+                (Judgement::Ask(..), _) => Err(connector),
+            })
+        });
+        let decided = match judged {
+            Ok(Ok(judged)) => inner
+                .begin(caller, &call, &opened, Ok(judged))
+                .and_then(|admitted| inner.register(&flight).map(|()| Decided::Now(admitted))),
+            // A person is asked when the future runs, and the call begins in the ledger with the answer.
+            Ok(Err(connector)) => match inner.register(&flight) {
+                Ok(()) => Ok(Decided::Later(connector)),
+                Err(error) => inner.begin(caller, &call, &opened, Err(error)).map(Decided::Now),
+            },
+            Err(error) => inner.begin(caller, &call, &opened, Err(error)).map(Decided::Now),
         };
         let forget = Arc::downgrade(&inner);
         let guard = EndOnDrop {
@@ -263,7 +267,7 @@ impl Dispatcher {
             let guard = guard;
             let outcome = match decided {
                 Err(error) => Err(error),
-                Ok((connector, admitted)) => inner.run(&guard.flight, connector, admitted, call, &opened).await,
+                Ok(decided) => inner.run(&guard.flight, decided, call, &opened).await,
             };
             guard.flight.end(outcome);
         })
@@ -289,10 +293,8 @@ impl Dispatcher {
             flight.end(Err(why.clone()));
             flight.cancel.cancel();
         }
-        for (caller, cancel) in self.inner.waiting().values() {
-            if caller == extension {
-                cancel.cancel();
-            }
+        for running in self.inner.waiting().iter().filter(|running| running.profile.extension == *extension) {
+            running.cancel.cancel();
         }
         for connector in self.inner.connectors.values() {
             connector.end_extension(extension);
@@ -316,21 +318,21 @@ impl Inner {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, (ExtensionId, CancelToken)>> {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, Vec<Running>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes note of a synchronous call that begins.
-    fn wait(&self, extension: &ExtensionId) -> Waiting<'_> {
+    fn wait(&self, profile: &Arc<Profile>) -> Waiting<'_> {
         let cancel = CancelToken::new();
         let mut waiting = self.waiting();
-        let number = waiting.last_key_value().map_or(0, |(last, _)| last + 1);
-        waiting.insert(number, (extension.clone(), cancel.clone()));
+        let number = waiting.iter().map(|running| running.number + 1).max().unwrap_or_default();
+        waiting.push(Running { number, profile: Arc::clone(profile), cancel: cancel.clone() });
         Waiting { inner: self, number, cancel }
     }
 
-    /// Time, id and hash of a call, before anything is judged.
-    fn open(&self, call: &HostCall) -> Opened {
+    /// Time, id and hash of a call, and what it needs, before anything is judged.
+    fn open<'a>(&self, call: &'a HostCall) -> (Opened, Result<Required<'a>, HostcallError>) {
         let now = self.timer.now();
         let size = self.quotas.check(&call.params, &call.bytes);
         let params_hash = size.is_ok().then(|| self.ledger.hash_params(call));
@@ -339,20 +341,23 @@ impl Inner {
         let end = id.char_indices().map(|(at, _)| at).take_while(|at| *at <= LONGEST_ID).last().unwrap_or(0);
         let call_id = if id.len() <= LONGEST_ID { id.into() } else { id[..end].into() };
         let served = self.connectors.get_key_value(call.method.as_str());
+        let required = derive(&call.method, &call.params);
         let facts = CallFacts {
             call_id,
             method: served.map_or_else(|| Arc::clone(&self.unknown), |(name, _)| Arc::clone(name)),
-            capability: derive(&call.method, &call.params).map_or("unknown", |required| required.capability),
+            capability: required.as_ref().map_or("unknown", |required| required.capability),
             params_hash,
         };
-        Opened { now, facts, size }
+        (Opened { now, facts, size, connector: served.map(|(_, connector)| Arc::clone(connector)) }, required)
     }
 
     /// Everything that makes a call well-formed.
     fn admit<'a>(
         &self,
-        call: &'a HostCall,
+        caller: &Caller,
+        call: &HostCall,
         opened: &Opened,
+        required: Result<Required<'a>, HostcallError>,
     ) -> Result<(Arc<dyn Connector>, Required<'a>), HostcallError> {
         opened.size.as_ref().map_err(Clone::clone)?;
         let id = call.call_id.as_str();
@@ -362,7 +367,7 @@ impl Inner {
         if call.cancel_token.as_ref().is_some_and(|token| token.is_empty() || token.len() > LONGEST_ID) {
             return Err(HostcallError::invalid("schema", format!("a cancel token has 1 to {LONGEST_ID} characters")));
         }
-        let required = derive(&call.method, &call.params)?;
+        let required = required?;
         if call.capability.as_str() != required.capability && guard::is_up("gate.claimed") {
             return Err(HostcallError::invalid(
                 "capability_mismatch",
@@ -375,17 +380,18 @@ impl Inner {
             )
             .with("capability", required.capability));
         }
-        let connector = self.connectors.get(call.method.as_str()).cloned().ok_or_else(|| {
+        let connector = opened.connector.clone().ok_or_else(|| {
             HostcallError::invalid("schema", format!("`{}` is not available in this host", call.method))
                 .with("method", call.method.as_str())
         })?;
+        self.dialog(caller, call, opened.now)?;
         Ok((connector, required))
     }
 
     /// Counts what takes a person's attention: an extension cannot wear it out with dialogs.
     fn dialog(&self, caller: &Caller, call: &HostCall, now: Now) -> Result<(), HostcallError> {
-        let op = call.params.get("op").and_then(serde_json::Value::as_str).unwrap_or_default();
-        if call.method != "ui" || !DIALOGS.contains(&op) || !guard::is_up("quota.dialogs") {
+        let is_dialog = || DIALOGS.contains(&op(call));
+        if call.method != "ui" || !is_dialog() || !guard::is_up("quota.dialogs") {
             return Ok(());
         }
         let mut dialogs = self.dialogs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -398,20 +404,31 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes the decision down; a refusal becomes the error the extension gets.
-    fn record_decision(
+    /// Writes down what was decided and that the call begins; a refusal becomes the error the extension gets.
+    fn begin(
         &self,
         caller: &Caller,
         call: &HostCall,
         opened: &Opened,
-        required: &Required<'_>,
-        (decision, permit): (Decision, Permit),
+        judged: Result<Judged<'_>, HostcallError>,
     ) -> Result<Admitted, HostcallError> {
-        let facts = &opened.facts;
-        self.ledger.decision(self.timer.now(), caller, &facts.call_id, &facts.method, required, &decision);
-        self.learn(caller, call, required, &decision);
+        let decided = judged.as_ref().ok().map(|judged| (judged.at, &judged.required, &judged.decision));
+        let is_refused = decided.is_none_or(|(_, _, decision)| !decision.allowed);
+        let derived = opened.facts.capability;
+        let is_mismatch = is_refused && derived != "unknown" && derived != call.capability.as_str();
+        if is_mismatch {
+            self.gate.observe(&caller.profile, Signal::Spoofed);
+        }
+        let start = CallStart {
+            call: opened.facts.clone(),
+            claimed: is_mismatch.then(|| crate::prompt::shown(call.capability.as_str(), LONGEST_ID)),
+            timeout_ms: call.timeout_ms,
+        };
+        self.ledger.call_start(opened.now, caller, decided, start);
+        let Judged { connector, required, decision, permit, .. } = judged?;
+        self.learn(caller, call, &required, &decision);
         if decision.allowed {
-            Ok(Admitted { decision, permit })
+            Ok(Admitted { connector, decision, permit })
         } else {
             Err(decision.refusal(&call.method, &required.subject))
         }
@@ -433,23 +450,6 @@ impl Inner {
         if privileged && self.gate.was_unforeseen(&caller.profile, required.capability) {
             self.gate.observe(&caller.profile, Signal::Unforeseen);
         }
-    }
-
-    fn record_start<T>(&self, caller: &Caller, call: &HostCall, opened: &Opened, admitted: &Result<T, HostcallError>) {
-        let derived = opened.facts.capability;
-        let mismatch = admitted.is_err() && derived != "unknown" && derived != call.capability.as_str();
-        if mismatch {
-            self.gate.observe(&caller.profile, Signal::Spoofed);
-        }
-        self.ledger.call_start(
-            opened.now,
-            caller,
-            CallStart {
-                call: opened.facts.clone(),
-                claimed: mismatch.then(|| crate::prompt::shown(call.capability.as_str(), LONGEST_ID)),
-                timeout_ms: call.timeout_ms,
-            },
-        );
     }
 
     /// What changes the world is on the ledger's sink before it begins; without a ledger, strict
@@ -503,30 +503,29 @@ impl Inner {
     async fn run(
         &self,
         flight: &Arc<Flight>,
-        connector: Arc<dyn Connector>,
-        admitted: Option<Admitted>,
+        decided: Decided,
         call: HostCall,
         opened: &Opened,
     ) -> Result<Output, HostcallError> {
         let caller = &flight.caller;
-        let admitted = match admitted {
-            Some(admitted) => Ok(admitted),
-            None => {
+        let Admitted { connector, decision, permit } = match decided {
+            Decided::Now(admitted) => admitted,
+            Decided::Later(connector) => {
                 let required = derive(&call.method, &call.params)?;
                 let asked = tokio::select! {
                     biased;
                     () = flight.cancel.cancelled() => Err(cancelled(&call.method)),
                     found = self.gate.ask(caller, &call.method, &required) => found,
                 };
-                let admitted = asked.and_then(|found| self.record_decision(caller, &call, opened, &required, found));
-                self.record_start(caller, &call, opened, &admitted);
-                admitted
+                let at = self.timer.now();
+                let judged = asked.map(|(decision, permit)| Judged { connector, required, decision, permit, at });
+                self.begin(caller, &call, opened, judged)?
             }
-        }?;
+        };
         let _turn = self.untaken.turn(caller.extension(), &call, self.quotas.untaken_bytes, &flight.cancel).await;
-        self.ledger_first(&admitted.decision)?;
+        self.ledger_first(&decision)?;
         let (method, timeout_ms) = (call.method.clone(), call.timeout_ms);
-        let request = request(caller, call, admitted, flight.cancel.clone());
+        let request = request(caller, call, decision, permit, flight.cancel.clone());
         let work = contained(connector, request, ChunkSink { flight: Arc::clone(flight) });
         let expiry = async {
             match timeout_ms {
@@ -552,16 +551,39 @@ struct Opened {
     facts: CallFacts,
     /// Of parameters and attachments, in bytes.
     size: Result<usize, HostcallError>,
+    /// Who serves the method.
+    connector: Option<Arc<dyn Connector>>,
+}
+
+/// A call about which the gate, or a person, has said yes or no.
+struct Judged<'a> {
+    connector: Arc<dyn Connector>,
+    required: Required<'a>,
+    decision: Decision,
+    permit: Permit,
+    /// When that was.
+    at: Now,
+}
+
+/// How far an asynchronous call is when its future begins.
+enum Decided {
+    Now(Admitted),
+    /// A person is to be asked.
+    Later(Arc<dyn Connector>),
+}
+
+/// The `op` of a call; empty without one.
+fn op(call: &HostCall) -> &str {
+    call.params.get("op").and_then(serde_json::Value::as_str).unwrap_or_default()
 }
 
 /// Whether a call takes as long as a file, or a folder with all below it, is large. Such ones mind their cancel token.
 fn takes_long(call: &HostCall) -> bool {
-    let op = call.params.get("op").and_then(serde_json::Value::as_str);
     let is_recursive = || call.params.get("recursive").and_then(serde_json::Value::as_bool) == Some(true);
     call.method == "fs"
-        && match op {
-            Some("copyFile" | "cp") => true,
-            Some("rm" | "readdir" | "opendir") => is_recursive(),
+        && match op(call) {
+            "copyFile" | "cp" => true,
+            "rm" | "readdir" | "opendir" => is_recursive(),
             _ => false,
         }
 }
@@ -584,15 +606,15 @@ impl Limit {
     }
 }
 
-fn request(caller: &Caller, call: HostCall, admitted: Admitted, cancel: CancelToken) -> Request {
+fn request(caller: &Caller, call: HostCall, decision: Decision, permit: Permit, cancel: CancelToken) -> Request {
     Request {
         caller: caller.clone(),
         call_id: call.call_id,
         method: call.method,
         params: call.params,
         bytes: call.bytes,
-        decision: admitted.decision,
-        permit: admitted.permit,
+        decision,
+        permit,
         timeout_ms: call.timeout_ms,
         cancel,
     }

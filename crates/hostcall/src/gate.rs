@@ -270,12 +270,38 @@ impl Gate {
 
     /// Decides as far as no person is needed. `Err` when a path of the subject is malformed.
     pub fn judge(&self, caller: &Caller, method: &str, required: &Required<'_>) -> Result<Judgement, HostcallError> {
-        let mut authority = self.authority(&caller.profile);
+        self.judge_with(&self.authority(&caller.profile), caller, method, required)
+    }
+
+    /// [`Gate::judge`], and what a connector may ask about when the call goes on.
+    pub(crate) fn judge_call(
+        &self,
+        caller: &Caller,
+        method: &Arc<str>,
+        required: &Required<'_>,
+    ) -> Result<(Judgement, Permit), HostcallError> {
+        let authority = self.authority(&caller.profile);
+        let judgement = self.judge_with(&authority, caller, method, required)?;
+        let (gate, profile, method) = (self.clone(), Arc::clone(&caller.profile), Arc::clone(method));
+        Ok((judgement, Permit { gate, profile, authority, method, once: None }))
+    }
+
+    fn judge_with(
+        &self,
+        authority: &Arc<Authority>,
+        caller: &Caller,
+        method: &str,
+        required: &Required<'_>,
+    ) -> Result<Judgement, HostcallError> {
+        let mut vouching = None;
         if caller.during == During::Model && !authority.vouched.is_empty() {
-            let Authority { grants, vouched, .. } = Arc::make_mut(&mut authority);
+            let mut both = Authority::clone(authority);
+            let Authority { grants, vouched, .. } = &mut both;
             grants.append(vouched);
+            vouching = Some(both);
         }
-        let case = Case { inner: &self.inner, profile: &caller.profile, authority: &authority, method };
+        let authority = vouching.as_ref().unwrap_or(authority);
+        let case = Case { inner: &self.inner, profile: &caller.profile, authority, method };
         let decision = match case.decide(required)? {
             Ok(rule) => match self.after_secret(&case, required) {
                 None => return Ok(Judgement::Settled(case.allowed(required, rule))),
@@ -310,7 +336,7 @@ impl Gate {
         {
             return Ok(Judgement::Settled(decision));
         }
-        let question = self.question(caller, &authority, required, &decision);
+        let question = self.question(caller, authority, required, &decision);
         Ok(Judgement::Ask(Box::new(question), decision))
     }
 

@@ -22,7 +22,8 @@ use pijs_protocol::{ErrorCode, ExtensionId, HostCall, Now, guard};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 mod canonical;
 mod file;
@@ -50,6 +51,8 @@ use writer::Signal;
 const QUEUE: usize = 128;
 /// Records that wait, at most, while a writer cannot keep up, with [`MOST_UNWRITTEN`] bytes; then whoever adds one writes.
 const LONGEST_QUEUE: usize = 8192;
+/// How long who adds to a full queue waits for the writer, before it writes itself.
+const PATIENCE: Duration = Duration::from_millis(20);
 /// Longest line; data that would make it longer is left out.
 pub const LONGEST_LINE: usize = 64 << 10;
 /// Bytes kept for a sink that fails, until further records are dropped and counted.
@@ -123,6 +126,8 @@ struct Inner {
     redactor: Redactor,
     sink: Arc<dyn LedgerSink>,
     queue: Mutex<Waiting>,
+    /// The queue has been emptied.
+    room: Condvar,
     /// Taken before the queue by whoever writes, so that lines keep the order of records.
     lines: Mutex<Lines>,
     signal: Arc<Signal>,
@@ -162,7 +167,6 @@ struct Record {
     profile: Arc<Profile>,
     tool_call_id: Option<Arc<str>>,
     event_id: Option<Arc<str>>,
-    call_id: Option<Arc<str>>,
     body: Body,
 }
 
@@ -170,9 +174,11 @@ impl Record {
     /// About how much memory its texts take.
     fn bytes(&self) -> usize {
         match &self.body {
-            Body::Decision { subject, .. } => subject.as_ref().map_or(0, String::len),
-            Body::Start { claimed, .. } => claimed.as_ref().map_or(0, String::len),
-            Body::End { .. } | Body::Lost(_) => 0,
+            Body::Start { start, decided } => {
+                let subject = decided.as_ref().and_then(|decided| decided.subject.as_ref());
+                [subject, start.claimed.as_ref()].into_iter().flatten().map(String::len).sum()
+            }
+            Body::End(_) | Body::Lost(_) => 0,
             Body::Event(event) => event.message.len() + event.data.values().map(bytes_of).sum::<usize>(),
         }
     }
@@ -188,24 +194,22 @@ fn bytes_of(value: &Value) -> usize {
 }
 
 enum Body {
-    Decision {
-        method: Arc<str>,
-        subject: Option<String>,
-        decision: Decision,
-    },
+    /// Two lines where something was decided: that, and the start.
     Start {
-        call: CallFacts,
-        claimed: Option<String>,
-        timeout_ms: Option<u64>,
+        start: CallStart,
+        decided: Option<Decided>,
     },
-    End {
-        call: CallFacts,
-        duration_us: u64,
-        error: Option<(ErrorCode, Option<Arc<str>>)>,
-    },
+    End(CallEnd),
     /// The end of a call whose host was killed.
     Lost(Box<OpenCall>),
     Event(Box<EventBody>),
+}
+
+/// What was decided about a call, and when.
+struct Decided {
+    at: Now,
+    subject: Option<String>,
+    decision: Decision,
 }
 
 struct EventBody {
@@ -249,7 +253,8 @@ impl Ledger {
         let redactor = Redactor::new(options.secrets.iter().cloned());
         let lines = Mutex::new(Lines { head: options.head, ..Lines::default() });
         let (queue, scratch, signal) = (Mutex::default(), Mutex::default(), Arc::default());
-        Self { inner: Arc::new(Inner { options, scenario_id, redactor, sink, queue, lines, signal, scratch }) }
+        let room = Condvar::new();
+        Self { inner: Arc::new(Inner { options, scenario_id, redactor, sink, queue, room, lines, signal, scratch }) }
     }
 
     /// Records something that is no hostcall: `extension.ready`, `realm.terminated`,
@@ -257,7 +262,7 @@ impl Ledger {
     pub fn event(&self, now: Now, caller: &Caller, level: Level, event: &str, message: &str, data: Map<String, Value>) {
         let body =
             EventBody { level, event: event.to_owned(), message: message.to_owned(), data, from_extension: false };
-        self.push(record(now, caller, None, Body::Event(Box::new(body))));
+        self.push(record(now, caller, Body::Event(Box::new(body))));
     }
 
     /// Records a verdict on a stream that was not *continue*.
@@ -277,7 +282,7 @@ impl Ledger {
     ) {
         let body =
             EventBody { level, event: event.to_owned(), message: message.to_owned(), data, from_extension: true };
-        self.push(record(now, caller, None, Body::Event(Box::new(body))));
+        self.push(record(now, caller, Body::Event(Box::new(body))));
     }
 
     /// Text without the secrets this ledger knows.
@@ -295,7 +300,6 @@ impl Ledger {
                 profile: Arc::new(profile),
                 tool_call_id: call.tool_call_id.as_deref().map(Arc::from),
                 event_id: call.event_id.as_deref().map(Arc::from),
-                call_id: Some(Arc::from(call.call_id.as_str())),
                 body: Body::Lost(Box::new(call)),
             });
         }
@@ -336,35 +340,28 @@ impl Ledger {
         self.inner.lines().head
     }
 
-    pub(crate) fn decision(
+    /// What was decided about a call, and when, and that the call begins.
+    pub(crate) fn call_start(
         &self,
         now: Now,
         caller: &Caller,
-        call_id: &Arc<str>,
-        method: &Arc<str>,
-        required: &Required<'_>,
-        decision: &Decision,
+        decided: Option<(Now, &Required<'_>, &Decision)>,
+        start: CallStart,
     ) {
-        let subject = match &required.subject {
-            Subject::None | Subject::Handle => None,
-            // Arguments may hold anything; the program is enough to know what was decided.
-            Subject::Program { command, .. } => Some((*command).to_owned()),
-            subject => Some(subject.to_string()),
-        };
-        let body = Body::Decision { method: Arc::clone(method), subject, decision: decision.clone() };
-        self.push(record(now, caller, Some(Arc::clone(call_id)), body));
-    }
-
-    pub(crate) fn call_start(&self, now: Now, caller: &Caller, start: CallStart) {
-        let CallStart { call, claimed, timeout_ms } = start;
-        let id = Arc::clone(&call.call_id);
-        self.push(record(now, caller, Some(id), Body::Start { call, claimed, timeout_ms }));
+        let decided = decided.map(|(at, required, decision)| {
+            let subject = match &required.subject {
+                Subject::None | Subject::Handle => None,
+                // Arguments may hold anything; the program is enough to know what was decided.
+                Subject::Program { command, .. } => Some((*command).to_owned()),
+                subject => Some(subject.to_string()),
+            };
+            Decided { at, subject, decision: decision.clone() }
+        });
+        self.push(record(now, caller, Body::Start { start, decided }));
     }
 
     pub(crate) fn call_end(&self, now: Now, caller: &Caller, end: CallEnd) {
-        let CallEnd { call, duration_us, error } = end;
-        let id = Arc::clone(&call.call_id);
-        self.push(record(now, caller, Some(id), Body::End { call, duration_us, error }));
+        self.push(record(now, caller, Body::End(end)));
     }
 
     pub(crate) fn hash_params(&self, call: &HostCall) -> ParamsHash {
@@ -390,12 +387,20 @@ impl Ledger {
         queue.bytes += record.bytes();
         queue.records.push(record);
         let waiting = queue.records.len();
-        let is_full = waiting >= LONGEST_QUEUE || queue.bytes >= MOST_UNWRITTEN;
+        let is_full = queue.is_full();
         drop(queue);
+        // Each time so many more wait: a writer that is awake comes back by itself, and asking it takes a lock.
+        let is_due = waiting.is_multiple_of(QUEUE);
         // A failure is kept for the next flush, whose caller can act on it.
-        if is_full || waiting >= QUEUE && !self.inner.signal.wake() {
+        if (is_full || is_due) && !self.inner.signal.wake() || is_full && !self.inner.wait_for_room() {
             let _ = self.inner.write();
         }
+    }
+}
+
+impl Waiting {
+    fn is_full(&self) -> bool {
+        self.records.len() >= LONGEST_QUEUE || self.bytes >= MOST_UNWRITTEN
     }
 }
 
@@ -412,6 +417,12 @@ impl Inner {
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits until the writer has taken what waits: both go on side by side then. `false` when it did not come to it.
+    fn wait_for_room(&self) -> bool {
+        let waited = self.room.wait_timeout_while(self.queue(), PATIENCE, |queue| queue.is_full());
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
     fn write(&self) -> io::Result<()> {
         let mut lines = self.lines();
         let Lines { head, unwritten, dropped, now, spare } = &mut *lines;
@@ -419,14 +430,11 @@ impl Inner {
         std::mem::swap(spare, &mut queue.records);
         queue.bytes = 0;
         drop(queue);
+        self.room.notify_all();
         // What a failing sink did not take is offered first: there may be room for more afterwards.
         let append = |lines: &mut Vec<u8>| self.sink.append(lines).map(|()| lines.clear());
         let mut offered = if unwritten.is_empty() { Ok(()) } else { append(unwritten) };
-        let mut writer = LineWriter {
-            scenario_id: &self.scenario_id,
-            session_id: &self.options.session_id,
-            redactor: &self.redactor,
-        };
+        let mut writer = LineWriter::new(&self.scenario_id, &self.options.session_id, &self.redactor);
         for record in spare.drain(..) {
             *now = record.now;
             if unwritten.len() >= PIECE && offered.is_ok() {
@@ -476,13 +484,12 @@ impl std::fmt::Debug for Ledger {
     }
 }
 
-fn record(now: Now, caller: &Caller, call_id: Option<Arc<str>>, body: Body) -> Record {
+fn record(now: Now, caller: &Caller, body: Body) -> Record {
     Record {
         now,
         profile: Arc::clone(&caller.profile),
         tool_call_id: caller.tool_call_id.clone(),
         event_id: caller.event_id.clone(),
-        call_id,
         body,
     }
 }
@@ -494,7 +501,6 @@ fn of_the_host<const N: usize>(now: Now, event: &str, message: &str, data: [(Str
         profile: Arc::new(Profile::new(ExtensionId::new("host"))),
         tool_call_id: None,
         event_id: None,
-        call_id: None,
         body: Body::Event(Box::new(EventBody {
             level: Level::Error,
             event: event.to_owned(),

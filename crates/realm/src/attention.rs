@@ -7,10 +7,15 @@ use std::time::Instant;
 ///
 /// [`Realm::resume`]: crate::Realm::resume
 #[derive(Debug)]
-pub struct Attention {
-    /// The worker wrote, took what was written to it, or died: readable or writable. `None` when there was no
-    /// file descriptor left for it; look every few milliseconds then.
-    pub socket: Option<OwnedFd>,
-    /// Time is up. `None` while the host owes the realm an answer.
-    pub by: Option<Instant>,
+pub enum Attention {
+    /// It asks and is answered without a pause: look again as soon as others had their turn.
+    AtOnce,
+    /// It takes its time.
+    When {
+        /// The worker wrote, took what was written to it, or died: readable or writable. `None` when there was no
+        /// file descriptor left for it; look every few milliseconds then.
+        socket: Option<OwnedFd>,
+        /// Time is up. `None` while the host owes the realm an answer.
+        by: Option<Instant>,
+    },
 }

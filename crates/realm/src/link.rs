@@ -13,15 +13,19 @@ use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// What is read at a time while no longer frame is under way.
-const READ: usize = 64 << 10;
+/// What is read at a time while no longer frame is under way. An idle worker holds this much, and there are many of them.
+const READ: usize = 4 << 10;
 
 /// Buffers that grew beyond this for one frame are given back after it.
-const KEEP: usize = 1 << 20;
+const KEEP: usize = 64 << 10;
 
 /// An answer within this is a quick one, and for this long the next is looked for without sleeping: a few times of what
 /// being woken takes on a virtual machine.
 const QUICK: Duration = Duration::from_micros(100);
+
+/// Looks before whoever waits for this core has it. The system likes to put two that wake each other on one core, and there
+/// each would look in vain for all of [`QUICK`].
+const LOOKS: u32 = 4;
 
 /// A stream socket.
 pub(crate) trait Pipe {
@@ -116,8 +120,14 @@ impl<P: Pipe> Link<P> {
         self.make_room(length);
         let begin = Instant::now();
         if self.is_quick {
-            let mut while_quick =
-                || if begin.elapsed() < QUICK { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+            let mut looks = 0_u32;
+            let mut while_quick = || {
+                looks += 1;
+                if looks.is_multiple_of(LOOKS) {
+                    let_others_run();
+                }
+                if begin.elapsed() < QUICK { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            };
             match self.read(Wait::Never, &mut while_quick) {
                 Err(LinkError::GaveUp) => {}
                 other => return other,
@@ -197,6 +207,11 @@ fn has_cores() -> bool {
     return rustix::thread::sched_getaffinity(None).is_ok_and(|cores| cores.count() > 1);
     #[cfg(not(target_os = "linux"))]
     return false;
+}
+
+fn let_others_run() {
+    #[cfg(target_os = "linux")]
+    rustix::thread::sched_yield();
 }
 
 /// Whether a failed read or write is tried again.

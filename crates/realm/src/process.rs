@@ -429,7 +429,8 @@ impl ProcessRealm {
                 Ok(_) => Progress::Running,
             };
         }
-        self.is_brisk = false;
+        // Who said something a moment ago will say the next thing before a watch is set up.
+        let patience = if std::mem::take(&mut self.is_brisk) { patience.max(BRISK) } else { patience };
         let now = Instant::now();
         match self.go_on(host, Until::Moment { wait: now + patience, serve: now + patience.max(SLICE) }) {
             None => Progress::Running,
@@ -566,10 +567,11 @@ impl Realm for ProcessRealm {
 
     fn attention(&self) -> Option<Attention> {
         let turn = self.turn?;
-        Some(Attention {
-            socket: self.socket.try_clone().ok().map(OwnedFd::from),
-            by: if self.is_brisk { Some(Instant::now()) } else { turn.next_look() },
-        })
+        if self.is_brisk {
+            return Some(Attention::AtOnce);
+        }
+        let socket = self.socket.try_clone().ok().map(OwnedFd::from);
+        Some(Attention::When { socket, by: turn.next_look() })
     }
 
     fn death(&self) -> Option<OwnedFd> {

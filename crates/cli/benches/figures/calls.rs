@@ -5,7 +5,7 @@ use crate::table::{Figure, Samples, nanoseconds, time};
 use crate::world::World;
 use pijs_host::CommandOutcome;
 
-/// Calls in one command, so that the command itself does not count.
+/// Calls in one command, so that the command itself does not count. The ledger's thread comes up with so many afterwards.
 const CALLS: u32 = 1000;
 const COMMANDS: u32 = 100;
 
@@ -23,12 +23,19 @@ pub(crate) fn figures() -> Vec<Figure> {
     let rust = Some(peers::HOSTCALL_RUST);
     let figure = |work, world: &World, command, peer, target| Figure {
         work,
-        samples: measure(world, command),
+        samples: measure(world, command, Pause::Between),
         peer,
         target: Some(target),
     };
+    let without_end = Figure {
+        work: "the same, a hundred thousand without a pause",
+        samples: measure(&world, "sync", Pause::None),
+        peer: node,
+        target: None,
+    };
     let thread = [
         figure("hostcall, gated and in the ledger, synchronous", &world, "sync", node, (1.6e3, None)),
+        without_end,
         figure("hostcall, gated and in the ledger, awaited", &world, "awaited", rust, (3e3, None)),
     ];
     #[cfg(target_os = "linux")]
@@ -44,14 +51,27 @@ pub(crate) fn figures() -> Vec<Figure> {
     thread.into_iter().chain(sealed).collect()
 }
 
-fn measure(world: &World, command: &str) -> Samples {
+/// Whether the ledger's thread catches up, unmeasured, before the next command.
+#[derive(PartialEq, Eq)]
+enum Pause {
+    Between,
+    None,
+}
+
+fn measure(world: &World, command: &str, pause: Pause) -> Samples {
     let before = world.recorded("host_call.end");
     let run = || {
         let outcome = world.runtime.block_on(world.host.run(world.host.run_command(command, "")));
         assert!(matches!(outcome, CommandOutcome::Done), "{command}: {outcome:?}");
     };
     run();
-    let times = (0..COMMANDS).map(|_| nanoseconds(time(run)) / f64::from(CALLS)).collect();
+    let measured = |_| {
+        if pause == Pause::Between {
+            world.catch_up();
+        }
+        nanoseconds(time(run)) / f64::from(CALLS)
+    };
+    let times = (0..COMMANDS).map(measured).collect();
     let calls = world.recorded("host_call.end") - before;
     assert!(calls > (CALLS * COMMANDS) as usize, "only {calls} calls are in the ledger");
     Samples::of(times)

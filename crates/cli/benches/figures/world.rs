@@ -87,6 +87,11 @@ impl World {
         Self { host, runtime, ledger, path: ledger_path, _directory: directory }
     }
 
+    /// Waits until the ledger is written as far as it goes.
+    pub(crate) fn catch_up(&self) {
+        self.ledger.flush().expect("the ledger is written");
+    }
+
     /// How many lines of the ledger name this event.
     pub(crate) fn recorded(&self, event: &str) -> usize {
         self.ledger.flush().expect("the ledger is written");

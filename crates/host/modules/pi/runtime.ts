@@ -305,7 +305,6 @@ const TASKS: Record<string, (payload: any) => void> = {
   tool_call: toolCall,
   slash_command: slashCommand,
   callback,
-  host_result: onResult,
   timer_fired: ({ timer }) => onTimer(timer),
   signal_aborted: ({ signal }) => abortSignal(signal),
   bus_event: ({ channel, data }) => arrive(channel, data),
@@ -314,7 +313,7 @@ const TASKS: Record<string, (payload: any) => void> = {
 };
 
 /** Which error a task's own exception is: those of timers and listeners belong to the extension. */
-const PHASES: Record<string, string> = { timer_fired: "timer", host_result: "hostcall", signal_aborted: "signal" };
+const PHASES: Record<string, string> = { timer_fired: "timer", signal_aborted: "signal" };
 
 function message({ type, payload }: { type: string; payload: any }): void {
   enter(undefined);
@@ -323,6 +322,21 @@ function message({ type, payload }: { type: string; payload: any }): void {
   } catch (error) {
     uncaught(error, PHASES[type] ?? type);
   }
+  afterTask();
+}
+
+/** An answer of an asynchronous hostcall, or a piece of one. */
+const result: typeof onResult = (callId, output, bytes, error, chunk) => {
+  enter(undefined);
+  try {
+    onResult(callId, output, bytes, error, chunk);
+  } catch (thrown) {
+    uncaught(thrown, "hostcall");
+  }
+  afterTask();
+};
+
+function afterTask(): void {
   try {
     runTicks();
   } catch (error) {
@@ -354,4 +368,4 @@ function onlyEntry(): number | undefined {
   return loaded.length === 1 ? 0 : undefined;
 }
 
-export default { message, stream, streamResume: resume, unhandled };
+export default { message, result, stream, streamResume: resume, unhandled };

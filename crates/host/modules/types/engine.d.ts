@@ -12,6 +12,14 @@ declare module "pi:engine" {
   }
   /** One request and its answer inside the running macrotask. Throws `{code, message, retryable, details}`. */
   export function callSync(method: string, capability: string, params: object, bytes?: Uint8Array[]): Answer;
+  /** Queues a request for the yield and names it; its answer comes to `result`. Throws like `callSync`. */
+  export function call(
+    method: string,
+    capability: string,
+    params: object,
+    bytes?: Uint8Array[],
+    timeoutMs?: number,
+  ): string;
   /** Queues a protocol message for the yield. */
   export function send(message: { type: string; payload: any }): void;
   /** The driver's time; each read advances it by a fixed step. */

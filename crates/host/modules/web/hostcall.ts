@@ -3,14 +3,14 @@
  *
  * `call` sends a `host_call` message and gives a promise; `callSync` is a nested request inside the
  * running macrotask. Both reject or throw a `HostcallError` with the code of the taxonomy (`timeout`,
- * `denied`, `io`, `invalid_request`, `internal`). `pi:runtime` hands each `host_result`, `timer_fired`
- * and `signal_aborted` message to `onResult`, `onTimer` and `onSignalAborted`.
+ * `denied`, `io`, `invalid_request`, `internal`). `pi:runtime` hands each result and each `timer_fired` and
+ * `signal_aborted` message to `onResult`, `onTimer` and `onSignalAborted`.
  *
  * Always holds: a call settles once. After its signal fired the call is forgotten, so results that
  * were on their way are dropped.
  */
 
-import { callSync as engineCallSync, nextCallId, send } from "pi:engine";
+import { call as engineCall, callSync as engineCallSync, send } from "pi:engine";
 import { AbortController } from "pi:web/abort";
 import type { AbortSignal } from "pi:web/abort";
 import { bind } from "pi:web/contexts";
@@ -73,27 +73,29 @@ export function call(method: string, capability: string, params: object, options
   const { signal, timeoutMs } = options;
   if (signal?.aborted) return Promise.reject(signal.reason);
   return new Promise((resolve, reject) => {
-    const callId = nextCallId();
+    const limit = timeoutMs !== undefined && timeoutMs > 0 ? Math.ceil(timeoutMs) : undefined;
+    let callId: string;
+    try {
+      callId = engineCall(method, capability, params, options.bytes, limit);
+    } catch (error) {
+      reject(asHostcallError(error));
+      return;
+    }
     const entry: Pending = { resolve, reject, onChunk: bind(options.onChunk), release: undefined };
     pending.set(callId, entry);
-    if (signal) {
-      const cancel = () => {
-        pending.delete(callId);
-        send({ type: "host_call_cancel", payload: { call_id: callId } });
-        reject(signal.reason);
-      };
-      signal.addEventListener("abort", cancel, { once: true });
-      entry.release = () => signal.removeEventListener("abort", cancel);
-    }
-    const payload: Record<string, unknown> = { call_id: callId, capability, method, params, bytes: options.bytes ?? [] };
-    if (timeoutMs !== undefined && timeoutMs > 0) payload.timeout_ms = Math.ceil(timeoutMs);
-    try {
-      send({ type: "host_call", payload });
-    } catch (error) {
+    if (!signal) return;
+    const cancel = () => {
       pending.delete(callId);
-      entry.release?.();
-      reject(asHostcallError(error));
+      send({ type: "host_call_cancel", payload: { call_id: callId } });
+      reject(signal.reason);
+    };
+    // Reading the parameters may have run code that aborts.
+    if (signal.aborted) {
+      cancel();
+      return;
     }
+    signal.addEventListener("abort", cancel, { once: true });
+    entry.release = () => signal.removeEventListener("abort", cancel);
   });
 }
 
@@ -112,32 +114,28 @@ function asHostcallError(error: unknown): unknown {
   return shape && typeof shape.code === "string" ? new HostcallError(shape as { code: string }) : error;
 }
 
-/** `host_result`: settles its call, or hands a chunk on. Results of forgotten calls are dropped. */
-export function onResult(result: {
-  call_id: string;
-  output: any;
-  is_error: boolean;
-  error?: { code: string; message: string; retryable?: boolean; details?: Record<string, any> };
-  chunk?: { index: number; is_last: boolean };
-  bytes?: Uint8Array[];
-}): void {
-  const entry = pending.get(result.call_id);
+/** Settles a call, or hands a chunk on. Results of forgotten calls are dropped. */
+export function onResult(
+  callId: string,
+  output: any,
+  bytes: Uint8Array[],
+  error?: { code: string; message: string; retryable?: boolean; details?: Record<string, any> },
+  chunk?: { index: number; is_last: boolean },
+): void {
+  const entry = pending.get(callId);
   if (!entry) return;
-  const bytes = result.bytes ?? [];
-  const isFinal = result.is_error || !result.chunk || result.chunk.is_last;
+  const isFinal = error !== undefined || !chunk || chunk.is_last;
   if (isFinal) {
-    pending.delete(result.call_id);
+    pending.delete(callId);
     entry.release?.();
   }
   try {
-    if (result.is_error) {
-      entry.reject(new HostcallError(result.error ?? { code: "internal", message: "a host result without its error" }));
+    if (error !== undefined) {
+      entry.reject(new HostcallError(error));
       return;
     }
-    if (result.chunk && entry.onChunk) {
-      entry.onChunk({ output: result.output, bytes, index: result.chunk.index, isLast: result.chunk.is_last });
-    }
-    if (isFinal) entry.resolve({ output: result.output, bytes });
+    if (chunk && entry.onChunk) entry.onChunk({ output, bytes, index: chunk.index, isLast: chunk.is_last });
+    if (isFinal) entry.resolve({ output, bytes });
   } finally {
     runTicks();
   }

@@ -24,7 +24,7 @@ fn facts(number: u64) -> CallFacts {
 
 fn start(ledger: &Ledger, number: u64) {
     let call = CallStart { call: facts(number), claimed: None, timeout_ms: None };
-    ledger.call_start(Now { epoch_ms: number, elapsed_us: number }, &caller(), call);
+    ledger.call_start(Now { epoch_ms: number, elapsed_us: number }, &caller(), None, call);
 }
 
 fn end(ledger: &Ledger, number: u64) {

@@ -1,62 +1,160 @@
 //! Turns a record into a line and links it to the chain.
 //!
 //! Written by hand rather than through a JSON value: a call makes three lines, and their members
-//! are known. What an extension supplied is escaped as JSON strings and redacted.
+//! are known. What an extension supplied is escaped as JSON strings and redacted. What lines that follow each other have
+//! in common, which is most of them, is made once: the thread that writes lines sets the pace of cheap calls.
 
 use super::canonical::string;
 use super::redact::Redactor;
-use super::{Body, CallFacts, ChainHead, LONGEST_LINE, Record};
-use pijs_protocol::Now;
+use super::{Body, CallEnd, CallFacts, CallStart, ChainHead, Decided, EventBody, LONGEST_LINE, OpenCall, Record};
+use crate::connector::Profile;
+use crate::loss::ExpectedLoss;
 use pijs_protocol::log::{LOG_SCHEMA, Level};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::io::Write;
+use std::sync::Arc;
 
 pub(super) struct LineWriter<'a> {
-    pub(super) scenario_id: &'a str,
-    pub(super) session_id: &'a str,
-    pub(super) redactor: &'a Redactor,
+    scenario_id: &'a str,
+    session_id: &'a str,
+    redactor: &'a Redactor,
+    time: Made<u64>,
+    correlation: Made<Whose>,
+    loss: Made<ExpectedLoss>,
 }
 
-impl LineWriter<'_> {
-    /// Appends the line of `record` to `out` and moves the chain on.
+/// A piece of the latest line, and what it was made of.
+struct Made<T> {
+    of: Option<T>,
+    text: Vec<u8>,
+}
+
+impl<T> Default for Made<T> {
+    fn default() -> Self {
+        Self { of: None, text: Vec::new() }
+    }
+}
+
+impl<T> Made<T> {
+    /// Appends the piece, which `make` makes anew unless it is `of` the same as before.
+    fn append(
+        &mut self,
+        out: &mut Vec<u8>,
+        is_of: impl FnOnce(&T) -> bool,
+        of: impl FnOnce() -> T,
+        make: impl FnOnce(&mut Vec<u8>),
+    ) {
+        if !self.of.as_ref().is_some_and(is_of) {
+            self.text.clear();
+            make(&mut self.text);
+            self.of = Some(of());
+        }
+        out.extend_from_slice(&self.text);
+    }
+}
+
+/// What one line says.
+enum Line<'a> {
+    Decision(&'a Decided, &'a CallFacts),
+    Start(&'a CallStart),
+    End(&'a CallEnd),
+    Lost(&'a OpenCall),
+    Event(&'a EventBody),
+}
+
+impl Line<'_> {
+    fn call_id(&self) -> Option<&str> {
+        match self {
+            Self::Decision(_, call) => Some(&call.call_id),
+            Self::Start(start) => Some(&start.call.call_id),
+            Self::End(end) => Some(&end.call.call_id),
+            Self::Lost(call) => Some(&call.call_id),
+            Self::Event(_) => None,
+        }
+    }
+}
+
+/// Everything of a correlation but the call.
+struct Whose {
+    profile: Arc<Profile>,
+    tool_call_id: Option<Arc<str>>,
+    event_id: Option<Arc<str>>,
+}
+
+impl Whose {
+    fn of(record: &Record) -> Self {
+        let Record { profile, tool_call_id, event_id, .. } = record;
+        Self { profile: Arc::clone(profile), tool_call_id: tool_call_id.clone(), event_id: event_id.clone() }
+    }
+
+    fn is_of(&self, record: &Record) -> bool {
+        Arc::ptr_eq(&self.profile, &record.profile)
+            && self.tool_call_id == record.tool_call_id
+            && self.event_id == record.event_id
+    }
+}
+
+impl<'a> LineWriter<'a> {
+    pub(super) fn new(scenario_id: &'a str, session_id: &'a str, redactor: &'a Redactor) -> Self {
+        let (time, correlation, loss) = Default::default();
+        Self { scenario_id, session_id, redactor, time, correlation, loss }
+    }
+
+    /// Appends the lines of `record` to `out` and moves the chain on.
     pub(super) fn write(&mut self, record: &Record, head: &mut ChainHead, out: &mut Vec<u8>) {
+        match &record.body {
+            Body::Start { start, decided } => {
+                if let Some(decided) = decided {
+                    self.line(record, &Line::Decision(decided, &start.call), head, out);
+                }
+                self.line(record, &Line::Start(start), head, out);
+            }
+            Body::End(end) => self.line(record, &Line::End(end), head, out),
+            Body::Lost(call) => self.line(record, &Line::Lost(call), head, out),
+            Body::Event(event) => self.line(record, &Line::Event(event), head, out),
+        }
+    }
+
+    fn line(&mut self, record: &Record, line: &Line<'_>, head: &mut ChainHead, out: &mut Vec<u8>) {
         let start = out.len();
-        let (level, event, message) = words(record);
+        let (level, event, message) = words(line);
+        let now = if let Line::Decision(decided, _) = line { decided.at } else { record.now };
         raw(out, "{\"schema\":\"");
         raw(out, LOG_SCHEMA);
         raw(out, "\",\"ts\":\"");
-        timestamp(record.now, out);
+        let epoch_ms = now.epoch_ms;
+        self.time.append(out, |made| *made == epoch_ms, || epoch_ms, |out| timestamp(epoch_ms, out));
         raw(out, "\",\"level\":\"");
         raw(out, level_name(level));
         raw(out, "\",\"event\":");
         // Words of the host need no looking at.
-        if matches!(record.body, Body::Event(_)) {
+        if matches!(line, Line::Event(_)) {
             string(&self.redactor.text(event), out);
             raw(out, ",\"message\":");
             string(&self.redactor.text(message), out);
         } else {
-            string(event, out);
+            quoted(out, event);
             raw(out, ",\"message\":");
-            string(message, out);
+            quoted(out, message);
         }
-        self.correlation(record, out);
-        let component = match &record.body {
-            Body::Event(event) if event.from_extension => "extension",
+        self.correlation(record, line.call_id(), out);
+        let component = match line {
+            Line::Event(event) if event.from_extension => "extension",
             _ => "runtime",
         };
         raw(out, ",\"source\":{\"component\":\"");
         raw(out, component);
         raw(out, "\"},\"data\":{");
         let data = out.len();
-        self.data(record, out);
+        self.data(line, out);
         if out.len() - start > LONGEST_LINE {
             let size = out.len() - data;
             out.truncate(data);
             number(out, "\"omitted_bytes\":", size as u64);
             out.push(b',');
         }
-        number(out, "\"elapsed_us\":", record.now.elapsed_us);
+        number(out, "\"elapsed_us\":", now.elapsed_us);
         number(out, ",\"chain\":{\"seq\":", head.next_seq);
         raw(out, ",\"prev\":\"");
         hex(out, &head.hash);
@@ -68,31 +166,29 @@ impl LineWriter<'_> {
         raw(out, "\"}}}\n");
     }
 
-    fn correlation(&self, record: &Record, out: &mut Vec<u8>) {
-        raw(out, ",\"correlation\":{\"extension_id\":");
-        string(record.profile.extension.as_str(), out);
-        raw(out, ",\"scenario_id\":");
-        string(self.scenario_id, out);
-        let mut id = |key: &str, value: Option<&str>| {
-            if let Some(value) = value.filter(|value| !value.is_empty()) {
-                raw(out, key);
-                string(value, out);
-            }
+    fn correlation(&mut self, record: &Record, call_id: Option<&str>, out: &mut Vec<u8>) {
+        let (scenario_id, session_id) = (self.scenario_id, self.session_id);
+        let make = |out: &mut Vec<u8>| {
+            raw(out, ",\"correlation\":{\"extension_id\":");
+            string(record.profile.extension.as_str(), out);
+            raw(out, ",\"scenario_id\":");
+            string(scenario_id, out);
+            id(out, ",\"session_id\":", Some(session_id));
+            id(out, ",\"artifact_id\":", record.profile.artifact_id.as_deref());
+            id(out, ",\"tool_call_id\":", record.tool_call_id.as_deref());
+            id(out, ",\"event_id\":", record.event_id.as_deref());
         };
-        id(",\"session_id\":", Some(self.session_id));
-        id(",\"artifact_id\":", record.profile.artifact_id.as_deref());
-        id(",\"tool_call_id\":", record.tool_call_id.as_deref());
-        id(",\"event_id\":", record.event_id.as_deref());
-        id(",\"host_call_id\":", record.call_id.as_deref());
+        self.correlation.append(out, |made| made.is_of(record), || Whose::of(record), make);
+        id(out, ",\"host_call_id\":", call_id);
         out.push(b'}');
     }
 
     /// The members of `data` before the common ones, each with a comma after it.
-    fn data(&self, record: &Record, out: &mut Vec<u8>) {
-        match &record.body {
-            Body::Decision { method, subject, decision } => {
+    fn data(&mut self, line: &Line<'_>, out: &mut Vec<u8>) {
+        match line {
+            Line::Decision(Decided { subject, decision, .. }, call) => {
                 member(out, "\"capability\":", decision.capability);
-                member(out, "\"method\":", method);
+                member(out, "\"method\":", &call.method);
                 raw(out, if decision.allowed { "\"allowed\":true," } else { "\"allowed\":false," });
                 member(out, "\"rule\":", decision.rule.as_str());
                 if let Some(grant) = &decision.grant {
@@ -104,12 +200,15 @@ impl LineWriter<'_> {
                 if let Some(subject) = subject {
                     member(out, "\"subject\":", &self.redactor.text(subject));
                 }
-                raw(out, "\"expected_loss\":");
+                let loss = decision.loss;
                 // Finite by construction: probabilities are clamped.
-                let loss = &decision.loss;
-                let _ = write!(out, "{{\"p\":{},\"grant\":{},\"deny\":{}}},", loss.p, loss.grant, loss.deny);
+                let make = |out: &mut Vec<u8>| {
+                    let ExpectedLoss { p, grant, deny } = loss;
+                    let _ = write!(out, "\"expected_loss\":{{\"p\":{p},\"grant\":{grant},\"deny\":{deny}}},");
+                };
+                self.loss.append(out, |made| *made == loss, || loss, make);
             }
-            Body::Start { call, claimed, timeout_ms } => {
+            Line::Start(CallStart { call, claimed, timeout_ms }) => {
                 call_facts(call, out);
                 if let Some(claimed) = claimed {
                     member(out, "\"claimed\":", &self.redactor.text(claimed));
@@ -119,9 +218,22 @@ impl LineWriter<'_> {
                     out.push(b',');
                 }
             }
-            Body::End { call, duration_us, error } => {
+            Line::End(CallEnd { call, duration_us, error }) => {
                 call_facts(call, out);
-                let _ = write!(out, "\"duration_ms\":{}.{:03},", duration_us / 1000, duration_us % 1000);
+                number(out, "\"duration_ms\":", duration_us / 1000);
+                let thousandths = duration_us % 1000;
+                raw(
+                    out,
+                    if thousandths < 10 {
+                        ".00"
+                    } else if thousandths < 100 {
+                        ".0"
+                    } else {
+                        "."
+                    },
+                );
+                number(out, "", thousandths);
+                out.push(b',');
                 match error {
                     None => raw(out, "\"is_error\":false,"),
                     Some((code, reason)) => {
@@ -136,7 +248,7 @@ impl LineWriter<'_> {
                     }
                 }
             }
-            Body::Lost(call) => {
+            Line::Lost(call) => {
                 member(out, "\"capability\":", &call.capability);
                 member(out, "\"method\":", &call.method);
                 match &call.params_hash {
@@ -152,7 +264,7 @@ impl LineWriter<'_> {
                     "\"duration_ms\":null,\"is_error\":true,\"error\":{\"code\":\"internal\",\"reason\":\"host_crash\"},",
                 );
             }
-            Body::Event(event) => {
+            Line::Event(event) => {
                 let data = self.redactor.members(&event.data);
                 if event.from_extension {
                     // One value under one key: an extension cannot write over the host's members.
@@ -186,22 +298,22 @@ fn call_facts(call: &CallFacts, out: &mut Vec<u8>) {
     }
 }
 
-fn words(record: &Record) -> (Level, &str, &str) {
-    match &record.body {
-        Body::Decision { decision, .. } if decision.allowed && decision.rule == crate::gate::Rule::Permissive => {
-            (Level::Warn, "policy.decision", "allowed by permissive mode")
-        }
-        Body::Decision { decision, .. } if decision.allowed => (Level::Info, "policy.decision", "allowed"),
-        Body::Decision { .. } => (Level::Warn, "policy.decision", "denied"),
-        Body::Start { .. } => (Level::Info, "host_call.start", "call dispatched"),
-        Body::End { error: None, .. } => (Level::Info, "host_call.end", "call ended"),
-        Body::End { error: Some((code, _)), .. } => (
+fn words<'a>(line: &Line<'a>) -> (Level, &'a str, &'a str) {
+    match line {
+        Line::Decision(Decided { decision, .. }, _) => match (decision.allowed, decision.rule) {
+            (true, crate::gate::Rule::Permissive) => (Level::Warn, "policy.decision", "allowed by permissive mode"),
+            (true, _) => (Level::Info, "policy.decision", "allowed"),
+            (false, _) => (Level::Warn, "policy.decision", "denied"),
+        },
+        Line::Start(_) => (Level::Info, "host_call.start", "call dispatched"),
+        Line::End(CallEnd { error: None, .. }) => (Level::Info, "host_call.end", "call ended"),
+        Line::End(CallEnd { error: Some((code, _)), .. }) => (
             if *code == pijs_protocol::ErrorCode::Internal { Level::Error } else { Level::Warn },
             "host_call.end",
             "call failed",
         ),
-        Body::Lost(_) => (Level::Error, "host_call.end", "the host ended before the call did"),
-        Body::Event(event) => (event.level, &event.event, &event.message),
+        Line::Lost(_) => (Level::Error, "host_call.end", "the host ended before the call did"),
+        Line::Event(event) => (event.level, &event.event, &event.message),
     }
 }
 
@@ -215,8 +327,8 @@ fn level_name(level: Level) -> &'static str {
 }
 
 /// RFC 3339 with milliseconds and `Z`.
-fn timestamp(now: Now, out: &mut Vec<u8>) {
-    let nanos = i128::from(now.epoch_ms) * 1_000_000;
+fn timestamp(epoch_ms: u64, out: &mut Vec<u8>) {
+    let nanos = i128::from(epoch_ms) * 1_000_000;
     // A clock beyond the year 9999 is written as the last moment before.
     let at = time::OffsetDateTime::from_unix_timestamp_nanos(nanos)
         .unwrap_or(time::macros::datetime!(9999-12-31 23:59:59.999 UTC));
@@ -237,6 +349,21 @@ fn raw(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
+/// A string in which nothing is to be escaped: a word of the host.
+fn quoted(out: &mut Vec<u8>, word: &str) {
+    out.push(b'"');
+    raw(out, word);
+    out.push(b'"');
+}
+
+/// A member of the correlation, unless there is none.
+fn id(out: &mut Vec<u8>, key: &str, value: Option<&str>) {
+    if let Some(value) = value.filter(|value| !value.is_empty()) {
+        raw(out, key);
+        string(value, out);
+    }
+}
+
 fn member(out: &mut Vec<u8>, key: &str, value: &str) {
     raw(out, key);
     string(value, out);
@@ -245,7 +372,7 @@ fn member(out: &mut Vec<u8>, key: &str, value: &str) {
 
 fn number(out: &mut Vec<u8>, key: &str, value: u64) {
     raw(out, key);
-    let _ = write!(out, "{value}");
+    json(&value, out);
 }
 
 fn json(value: &impl serde::Serialize, out: &mut Vec<u8>) {
