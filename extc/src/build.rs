@@ -198,12 +198,12 @@ fn link_all(package: &Package, modules: &Arc<Modules>, minify: bool) -> Result<L
     }
     let mut uses = Uses::default();
     modules.for_each_scan(|_, scan| uses.merge(&scan.uses));
-    let inputs = modules.tree().inputs();
+    modules.tree().expect_manifest(&package.manifest);
     let facades = facades(modules.host(), &mut imports, None);
     let metadata = ArtifactMetadata {
         cache_key: content_key(package, &linked, modules.host()).to_string(),
         entries: package.entries.iter().map(|entry| name_of(modules.tree(), entry)).collect(),
-        inputs: inputs.into_iter().map(|(name, file)| (name, format!("sha256:{}", hex::encode(file.sha256)))).collect(),
+        inputs: modules.tree().sources(),
         capabilities: uses.to_manifest(),
         offers: uses.offers,
         host_imports: imports.into_iter().map(|(module, names)| (module, names.into_iter().collect())).collect(),

@@ -228,7 +228,11 @@ impl SourceTree {
     pub(crate) fn manifest(&self, path: &Path) -> Option<Vec<u8>> {
         let (root, relative) = self.root_of(path)?;
         let bytes = self.read_bounded(root, relative).ok();
-        let digest = bytes.as_ref().map(|bytes| Sha256::digest(bytes).into());
+        self.remember_manifest(path, bytes.as_ref().map(|bytes| Sha256::digest(bytes).into()));
+        bytes
+    }
+
+    fn remember_manifest(&self, path: &Path, digest: Option<[u8; 32]>) {
         // Read twice and not the same: nothing that lies there later is what was compiled.
         self.seen()
             .manifests
@@ -239,7 +243,6 @@ impl SourceTree {
                 }
             })
             .or_insert(digest);
-        bytes
     }
 
     /// The digest of a file as it is now; `None` if it cannot be read.
@@ -335,6 +338,35 @@ impl SourceTree {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         Ok(bytes)
+    }
+
+    /// Tells that the package's own manifest was read, by whoever found the package by it.
+    pub(crate) fn expect_manifest(&self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            let path = self.package().join("package.json");
+            self.remember_manifest(&path, Some(Sha256::digest(bytes).into()));
+        }
+    }
+
+    /// Everything that decided what the artifact is, by name: `sha256:HEX` of the files that were compiled, and of the
+    /// manifests that were asked for, which say what their imports mean.
+    ///
+    /// Grants are bound to it. A manifest counts with all its bytes: which members decide is the resolver's business and
+    /// grows with it, the order of conditions under `exports` is one of them, and the manifest of a package that is
+    /// installed changes only when something else is installed. There the grants are carried over by what it asks for.
+    pub(crate) fn sources(&self) -> BTreeMap<String, String> {
+        let manifests = if guard::is_up("build.manifests") { self.manifests() } else { BTreeMap::new() };
+        let manifests = manifests.into_iter().filter_map(|(path, digest)| Some((self.locate(&path)?.name, digest?)));
+        let files = self.inputs().into_iter().map(|(name, file)| (name, file.sha256));
+        let mut sources: BTreeMap<String, [u8; 32]> = files.collect();
+        for (name, digest) in manifests {
+            let known = sources.entry(name).or_insert(digest);
+            if *known != digest {
+                // It changed between, and no file has this digest.
+                *known = [0; 32];
+            }
+        }
+        sources.into_iter().map(|(name, digest)| (name, format!("sha256:{}", hex::encode(digest)))).collect()
     }
 
     /// Everything that was read, by name.
