@@ -373,6 +373,7 @@ fn a_manifest_that_says_what_an_import_means_is_an_input() {
     world.prints(world.build(), "b a c");
     let after = world.build().metadata().inputs;
     assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
-    let changed: Vec<&String> = before.iter().filter(|(name, digest)| after[*name] != **digest).map(|it| it.0).collect();
+    let changed: Vec<&String> =
+        before.iter().filter(|(name, digest)| after[*name] != **digest).map(|it| it.0).collect();
     assert_eq!(changed, ["package.json"]);
 }

@@ -127,7 +127,7 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, text: &str, 
 /// The source that a user means: as it is recorded, by its name, or by what discovery finds.
 fn key_of(environment: &Environment, book: &Book, which: &str) -> Option<String> {
     let found = find_package(environment, which).ok();
-    let loaded = found.map(|found| grant_key(&environment.dirs, found.id.as_str(), &found.root));
+    let loaded = found.map(|found| grant_key(&environment.dirs, found.id.as_str(), found.installed));
     let mut named: Vec<String> = loaded.into_iter().chain([which.to_owned(), format!("npm:{which}")]).collect();
     if let Ok(path) = environment.dirs.cwd.join(which).canonicalize() {
         named.push(format!("path:{}", path.display()));
@@ -138,8 +138,8 @@ fn key_of(environment: &Environment, book: &Book, which: &str) -> Option<String>
 fn applicant(environment: &Environment, which: &str, decided: &Decided) -> Result<(PackageEntry, Applicant)> {
     let found = find_package(environment, which)?;
     let output = Compiler::new().build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
-    let applicant =
-        Applicant::new(&environment.dirs, found.id.as_str(), &found.root, &output.metadata(), decided.policy.mode)?;
+    let who = (found.id.as_str(), found.installed);
+    let applicant = Applicant::new(&environment.dirs, who, &found.root, &output.metadata(), decided.policy.mode)?;
     Ok((found, applicant))
 }
 
