@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 mod canonical;
 mod file;
+mod flags;
 mod line;
 mod memory;
 mod redact;
