@@ -397,6 +397,8 @@ impl SourceTree {
     /// grows with it, the order of conditions under `exports` is one of them, and the manifest of a package that is
     /// installed changes only when something else is installed. There the grants are carried over by what it asks for.
     pub(crate) fn sources(&self) -> BTreeMap<String, String> {
+        // A name is made of what another manifest says, which counts then as well: also where it is asked for only here.
+        self.manifests().keys().for_each(|path| drop(self.locate(path)));
         let manifests = if guard::is_up("build.manifests") { self.manifests() } else { BTreeMap::new() };
         let manifests = manifests.into_iter().filter_map(|(path, digest)| Some((self.locate(&path)?.name, digest?)));
         let files = self.inputs().into_iter().map(|(name, file)| (name, file.sha256));
