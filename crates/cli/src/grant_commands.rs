@@ -14,7 +14,7 @@ use pijs_hostcall::asked::words;
 use pijs_hostcall::book::{Answered, Book, By, Record, Standing};
 use pijs_hostcall::gate::Judgement;
 use pijs_hostcall::vocabulary::CAPABILITIES;
-use pijs_hostcall::{Caller, Decision, Gate, Places, Profile, Required, Subject, derive};
+use pijs_hostcall::{Caller, Decision, Gate, Profile, Required, Subject, derive};
 use pijs_packages::PackageEntry;
 use pijs_protocol::manifest::CapabilityRequest;
 use serde_json::{Map, Value, json};
@@ -144,9 +144,7 @@ fn applicant(environment: &Environment, which: &str, decided: &Decided) -> Resul
 }
 
 fn gate(environment: &Environment, decided: &Decided) -> Gate {
-    let dirs = &environment.dirs;
-    let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &environment.temp);
-    Gate::builder(decided.policy.clone(), places).build()
+    Gate::builder(decided.policy.clone(), environment.places()).build()
 }
 
 /// `pi ext explain EXT [WHAT]`: what the gate would say, and by which rule.
