@@ -112,8 +112,8 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
         return Ok(hit);
     }
     let compiled = match options.sealed {
-        Some(seal) => sealed::compile(input, &package, options, seal)?,
-        None => compile_package(&package, options)?,
+        Some(seal) => sealed::compile(&package, open(&package, options.limits)?, options, seal)?,
+        None => compile(&package, open(&package, options.limits)?, options)?,
     };
     let Compiled { artifact, bytes, record, mut diagnostics } = compiled;
     if let Some(cache) = &options.cache {
@@ -141,12 +141,8 @@ pub(crate) struct Compiled {
 }
 
 /// Compiles without a cache, here and now.
-pub(crate) fn compile(input: &Input, options: &BuildOptions) -> Result<Compiled, BuildFailure> {
-    compile_package(&resolve(input)?, options)
-}
-
-fn compile_package(package: &Package, options: &BuildOptions) -> Result<Compiled, BuildFailure> {
-    let modules = Arc::new(Modules::new(open(package, options.limits)?, options.host.clone()));
+pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOptions) -> Result<Compiled, BuildFailure> {
+    let modules = Arc::new(Modules::new(tree, options.host.clone()));
     let artifact = with_large_stack(|| {
         let linked = link_all(package, &modules, options.minify)?;
         emit(linked, &modules)
@@ -198,22 +194,29 @@ fn link_all(package: &Package, modules: &Arc<Modules>, minify: bool) -> Result<L
     }
     let mut uses = Uses::default();
     modules.for_each_scan(|_, scan| uses.merge(&scan.uses));
-    let inputs = modules.tree().inputs();
     let facades = facades(modules.host(), &mut imports, None);
     let metadata = ArtifactMetadata {
         cache_key: content_key(package, &linked, modules.host()).to_string(),
-        entries: package.entries.iter().map(|entry| name_of(modules.tree(), entry)).collect(),
-        inputs: inputs.into_iter().map(|(name, file)| (name, format!("sha256:{}", hex::encode(file.sha256)))).collect(),
         capabilities: uses.to_manifest(),
         offers: uses.offers,
         host_imports: imports.into_iter().map(|(module, names)| (module, names.into_iter().collect())).collect(),
         verdict: verdict(&diagnostics),
         findings: diagnostics.iter().filter_map(Diagnostic::to_finding).collect(),
-        ..ArtifactMetadata::new(package.name.clone(), package.version.clone(), pijs_engine::engine_build())
+        ..known(package, modules.tree())
     };
     let mut modules = in_order(linked);
     modules.extend(facades);
     Ok(Linked { metadata, modules })
+}
+
+/// What an artifact says of itself that takes no compiler to know: which package it is and what was read for it.
+pub(crate) fn known(package: &Package, tree: &SourceTree) -> ArtifactMetadata {
+    tree.expect_manifest(&package.manifest);
+    ArtifactMetadata {
+        entries: package.entries.iter().map(|entry| name_of(tree, entry)).collect(),
+        inputs: tree.sources(),
+        ..ArtifactMetadata::new(package.name.clone(), package.version.clone(), pijs_engine::engine_build())
+    }
 }
 
 /// Entries first, in manifest order; then the other chunks of each.

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `resolve` | finds the package and its extension entries |
 //! | `tree` | reads the files of one package, and no others; names them |
+//! | `sealed`, `served` | the same in a process that can do nothing else, and how that sees files |
 //! | `looked` | what the resolver sees of the file system, remembered |
 //! | `parse` | text to syntax tree (swc) |
 //! | `scan` | imports, capabilities, findings, places to edit |
@@ -48,6 +49,7 @@ mod resolve;
 mod rewrite;
 mod scan;
 mod sealed;
+mod served;
 mod strip;
 mod supply;
 mod tree;

@@ -5,7 +5,7 @@
 //! link that leads elsewhere, a manifest with other `exports` make another answer, and then an artifact does not stand.
 //!
 //! Manifests outside the package and its dependencies are not there, whatever lies around: they would decide what a
-//! file means, and a sealed build could not read them.
+//! file means, and are none of the package's business.
 
 use crate::tree::SourceTree;
 use oxc_resolver::{FileMetadata, FileSystem, ResolveError};

@@ -23,7 +23,7 @@ const LONGEST_MANIFEST: u64 = 4 << 20;
 const MAX_CLIMB: usize = 8;
 
 /// What to compile: a package folder or one extension file.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
     path: PathBuf,
     entries: Option<Vec<PathBuf>>,
@@ -63,7 +63,7 @@ impl Input {
 }
 
 /// A package that was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Package {
     /// Canonical folder that imports may not leave.
     pub(crate) root: PathBuf,

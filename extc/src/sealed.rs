@@ -2,34 +2,37 @@
 //!
 //! Parsers and linkers see whatever a package contains; a mistake in one of them must not reach further than the build.
 //! So [`build`](crate::build) with [`BuildOptions::sealed`](crate::BuildOptions) starts the program it runs in once more.
-//! The child gets a request on stdin, closes everything else off, compiles, and writes the artifact to stdout:
+//! The child gets a request on stdin, closes everything else off, compiles, and writes the artifact to stdout. Files it
+//! asks for in the same way ([`served`](crate::served)):
 //!
 //! - limits on memory, processor time, files and processes, no core dump, nothing written to any file;
-//! - Landlock: the package and the folders of its dependencies can be read, nothing else; no TCP, no signals to others;
+//! - Landlock: no file can be opened; no TCP, no signals to others;
 //! - seccomp: no sockets, no other program, no tracing, no io_uring, no namespaces.
 //!
 //! The parent keeps the clock and kills at the deadline. The cache, its key and the MAC stay on the parent's side. A child
 //! that dies or is late is one `BD_LIMIT` for that build; the next build starts a new one. What the child answers is
-//! decoded like any artifact, and the bytes are the same as without it.
+//! decoded like any artifact, has to name the inputs that it was given, and the bytes are the same as without it.
 //!
 //! Where Landlock or seccomp are missing (other systems, old kernels) the rest still holds.
 
-use crate::build::{self, BuildOptions, Compiled};
+use crate::build::{self, BuildOptions, Compiled, known};
 use crate::diagnostics::{BuildFailure, Code, Diagnostic};
 use crate::limits::Limits;
 use crate::record::Record;
-use crate::resolve::{Input, Package};
-use pijs_artifact::decode;
+use crate::resolve::Package;
+use crate::served::{Parent, done, receive, send, serve};
+use crate::tree::SourceTree;
+use pijs_artifact::{Artifact, decode};
+use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
-use std::io::{self, Read, Write};
+use std::io;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The argument that tells a program that it is to compile.
 const ARGUMENT: &str = "--pijs-build-worker";
-/// Most bytes of an answer: an artifact with its sources, maps and bytecode.
-const MOST_ANSWER: u64 = 512 << 20;
 /// How often a running child is looked at.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -54,17 +57,17 @@ impl Default for Seal {
 /// What the child is told.
 #[derive(Serialize, Deserialize)]
 struct Request {
-    input: Input,
+    package: Package,
+    roots: Vec<PathBuf>,
     minify: bool,
     limits: Limits,
     seal: (u64, u64),
-    readable: Vec<std::path::PathBuf>,
 }
 
 /// The head of its answer; the artifact's bytes follow.
 #[derive(Serialize, Deserialize)]
 enum Answer {
-    Built { record: Record, diagnostics: Vec<Diagnostic> },
+    Built(Vec<Diagnostic>),
     Failed(Vec<Diagnostic>),
 }
 
@@ -74,12 +77,12 @@ enum Answer {
 pub fn enter() {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == ARGUMENT) && arguments.next().is_none() {
-        serve();
+        work();
     }
 }
 
 #[expect(clippy::exit, reason = "a worker has no caller to return to")]
-fn serve() -> ! {
+fn work() -> ! {
     let code = match answer() {
         Ok(()) => 0,
         Err(_) => 1,
@@ -88,23 +91,16 @@ fn serve() -> ! {
 }
 
 fn answer() -> io::Result<()> {
-    let mut text = Vec::new();
-    io::stdin().lock().read_to_end(&mut text)?;
-    let request: Request = serde_json::from_slice(&text)?;
-    walls::close_off(request.seal.0, request.seal.1, &request.readable);
+    let (request, _, _) = receive::<Request>(&mut io::stdin().lock(), u64::MAX)?;
+    let parent = Parent::new();
+    walls::close_off(request.seal.0, request.seal.1);
     let options = BuildOptions { minify: request.minify, limits: request.limits, ..BuildOptions::default() };
-    let (answer, bytes) = match build::compile(&request.input, &options) {
-        Ok(Compiled { bytes, record, diagnostics, .. }) => {
-            (Answer::Built { record, diagnostics: bounded(diagnostics) }, bytes)
-        }
+    let tree = SourceTree::asking(parent, request.roots, request.limits);
+    let (answer, bytes) = match build::compile(&request.package, tree, &options) {
+        Ok(Compiled { bytes, diagnostics, .. }) => (Answer::Built(bounded(diagnostics)), bytes),
         Err(failure) => (Answer::Failed(bounded(failure.diagnostics().to_vec())), Vec::new()),
     };
-    let head = serde_json::to_vec(&answer)?;
-    let mut out = io::stdout().lock();
-    out.write_all(&(head.len() as u64).to_le_bytes())?;
-    out.write_all(&head)?;
-    out.write_all(&bytes)?;
-    out.flush()
+    done(answer, &bytes)
 }
 
 /// Every excerpt carries its whole file; a few are all that anybody reads.
@@ -114,21 +110,21 @@ fn bounded(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     diagnostics
 }
 
-/// Has a child compile `package`.
+/// Has a child compile `package` out of `tree`.
 pub(crate) fn compile(
-    input: &Input,
     package: &Package,
+    tree: SourceTree,
     options: &BuildOptions,
     seal: Seal,
 ) -> Result<Compiled, BuildFailure> {
     let request = Request {
-        input: input.clone(),
+        package: package.clone(),
+        roots: tree.roots().map(PathBuf::from).collect(),
         minify: options.minify,
         limits: options.limits,
         seal: (seal.memory_bytes, seal.cpu_seconds),
-        readable: std::iter::once(&package.root).chain(&package.dependencies).cloned().collect(),
     };
-    let bytes = run(&request, seal).map_err(|why| {
+    let (answer, bytes) = run(&request, &tree, seal).map_err(|why| {
         let message = format!("{}: {why}", package.name);
         BuildFailure::from(
             Diagnostic::new(Code::Limit, message)
@@ -136,20 +132,28 @@ pub(crate) fn compile(
         )
     })?;
     let broken = || BuildFailure::from(Diagnostic::new(Code::Limit, "the build worker answered with something else"));
-    let (length, rest) = bytes.split_at_checked(8).ok_or_else(broken)?;
-    let length = usize::try_from(u64::from_le_bytes(length.try_into().expect("eight bytes"))).map_err(|_| broken())?;
-    let (head, bytes) = rest.split_at_checked(length).ok_or_else(broken)?;
-    match serde_json::from_slice(head).map_err(|_| broken())? {
+    match answer {
         Answer::Failed(diagnostics) => Err(BuildFailure::new(diagnostics)),
-        Answer::Built { record, diagnostics } => {
-            let artifact = decode(bytes).map_err(|_| broken())?;
-            Ok(Compiled { artifact, bytes: bytes.to_vec(), record, diagnostics })
+        Answer::Built(diagnostics) => {
+            let artifact = decode(&bytes).map_err(|_| broken())?;
+            if !is_true(&artifact, &known(package, &tree)) && guard::is_up("build.served") {
+                return Err(broken());
+            }
+            Ok(Compiled { artifact, bytes, record: Record::new(package, &tree), diagnostics })
         }
     }
 }
 
-/// Starts the child, feeds it, and waits within the deadline. The error says what became of it.
-fn run(request: &Request, seal: Seal) -> Result<Vec<u8>, String> {
+/// Whether an artifact says of itself what is known of it here. Grants are bound to the inputs: whoever broke the compiler
+/// could else pass off other code as the code that was agreed to.
+fn is_true(artifact: &Artifact, known: &ArtifactMetadata) -> bool {
+    let ArtifactMetadata { name, version, engine, entries, inputs, .. } = &artifact.metadata;
+    (name, version, engine, entries, inputs)
+        == (&known.name, &known.version, &known.engine, &known.entries, &known.inputs)
+}
+
+/// Starts the child, serves it, and waits within the deadline. The error says what became of it.
+fn run(request: &Request, tree: &SourceTree, seal: Seal) -> Result<(Answer, Vec<u8>), String> {
     let program = std::env::current_exe().map_err(|error| format!("this program cannot be found: {error}"))?;
     let mut command = Command::new(program);
     command.arg(ARGUMENT).env_clear().current_dir("/");
@@ -158,23 +162,23 @@ fn run(request: &Request, seal: Seal) -> Result<Vec<u8>, String> {
     }
     let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut child = spawned.map_err(|error| format!("no build worker: {error}"))?;
-    let text = serde_json::to_vec(request).expect("plain data");
-    let mut input = child.stdin.take().expect("piped");
-    let output = child.stdout.take().expect("piped");
-    let reader = std::thread::Builder::new().name("extc-answer".to_owned()).spawn(move || {
-        // A child that dies early does not read; its end tells more than this error.
-        let _ = input.write_all(&text);
-        drop(input);
-        let mut bytes = Vec::new();
-        output.take(MOST_ANSWER).read_to_end(&mut bytes).map(|_| bytes)
-    });
-    let reader = reader.map_err(|error| format!("no thread for the build worker: {error}"))?;
-    let outcome = wait(&mut child, seal.deadline);
-    let bytes = reader.join().unwrap_or_else(|_| Err(io::Error::other("the reader stopped")));
-    match outcome? {
-        status if status.success() => bytes.map_err(|error| format!("its answer cannot be read: {error}")),
-        status => Err(format!("the build worker ended: {status}")),
-    }
+    let mut to = child.stdin.take().expect("piped");
+    let mut from = child.stdout.take().expect("piped");
+    std::thread::scope(|scope| {
+        let server = std::thread::Builder::new().name("extc-files".to_owned()).spawn_scoped(scope, move || {
+            send(&mut to, request, &[])?;
+            serve(tree, &mut from, &mut to)
+        });
+        // Without a server nobody will feed the child, and it ends by itself.
+        let outcome = wait(&mut child, seal.deadline);
+        let served = server.map_err(|error| format!("no thread for the build worker: {error}"))?.join();
+        let answer = served.unwrap_or_else(|_| Err(io::Error::other("the server stopped")));
+        match outcome? {
+            // A child that dies early does not answer; its end tells more than this error.
+            status if status.success() => answer.map_err(|error| format!("its answer cannot be read: {error}")),
+            status => Err(format!("the build worker ended: {status}")),
+        }
+    })
 }
 
 fn wait(child: &mut Child, deadline: Duration) -> Result<std::process::ExitStatus, String> {
@@ -195,15 +199,11 @@ fn wait(child: &mut Child, deadline: Duration) -> Result<std::process::ExitStatu
 
 #[cfg(target_os = "linux")]
 mod walls {
-    use landlock::{
-        ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
-        RulesetCreatedAttr, Scope,
-    };
+    use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, Scope};
     use pijs_protocol::guard;
     use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
     use seccompiler::{SeccompAction, SeccompFilter};
     use std::collections::BTreeMap;
-    use std::path::PathBuf;
 
     /// What a compiler never does. Threads and memory it needs, so this is a list of what is refused.
     const REFUSED: &[i64] = &[
@@ -233,7 +233,7 @@ mod walls {
     ];
 
     /// Closes this process off, before it has any thread but its first.
-    pub(super) fn close_off(memory_bytes: u64, cpu_seconds: u64, readable: &[PathBuf]) {
+    pub(super) fn close_off(memory_bytes: u64, cpu_seconds: u64) {
         let _ = set_parent_process_death_signal(Some(Signal::KILL));
         let limits = [
             (Resource::As, memory_bytes),
@@ -247,25 +247,19 @@ mod walls {
             let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
         }
         if guard::is_up("build.files") {
-            let _ = restrict_files(readable);
+            let _ = restrict_files();
         }
         let _ = refuse_calls();
     }
 
-    fn restrict_files(readable: &[PathBuf]) -> Result<(), landlock::RulesetError> {
+    fn restrict_files() -> Result<(), landlock::RulesetError> {
         const NEWEST: ABI = ABI::V6;
-        let mut rules = Ruleset::default()
+        let rules = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(AccessFs::from_all(NEWEST))?
             .handle_access(AccessNet::from_all(NEWEST))?
             .scope(Scope::from_all(NEWEST))?
             .create()?;
-        for folder in readable {
-            if let Ok(handle) = PathFd::new(folder) {
-                let read = AccessFs::ReadFile | AccessFs::ReadDir;
-                rules = rules.add_rule(PathBeneath::new(handle, read))?;
-            }
-        }
         rules.restrict_self().map(drop)
     }
 
@@ -281,5 +275,5 @@ mod walls {
 #[cfg(not(target_os = "linux"))]
 mod walls {
     /// There is only the deadline here.
-    pub(super) fn close_off(_memory_bytes: u64, _cpu_seconds: u64, _readable: &[std::path::PathBuf]) {}
+    pub(super) fn close_off(_memory_bytes: u64, _cpu_seconds: u64) {}
 }

@@ -1,6 +1,7 @@
 //! The files a build may read: one package, and folders of dependencies beside it.
 //!
-//! The only place of the compiler that opens files of a package. Paths are compared after links are
+//! The only place of the compiler that opens files of a package; in a sealed build that is the parent's
+//! tree, which the child's asks ([`served`](crate::served)). Paths are compared after links are
 //! resolved, and files are opened through a handle of their root, so that neither `..` nor a link
 //! leads out; what was read is counted against the caps and remembered with its digest, and so is what
 //! the resolver only looked at: both decide whether an artifact of the [cache](crate::record) still stands.
@@ -21,6 +22,7 @@ use crate::diagnostics::{Code, Diagnostic};
 use crate::limits::Limits;
 use crate::looked::Found;
 use crate::resolve::without_mark;
+use crate::served::Parent;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 use pijs_protocol::guard;
@@ -42,13 +44,24 @@ pub(crate) struct InputFile {
 pub(crate) struct SourceTree {
     roots: Vec<Root>,
     limits: Limits,
+    files: Files,
     seen: Mutex<Seen>,
+}
+
+/// Who opens files.
+#[derive(Debug)]
+enum Files {
+    /// This process, below these handles of the roots.
+    Here(Vec<Dir>),
+    /// The process that started this one.
+    Asked(Parent),
 }
 
 #[derive(Debug)]
 struct Root {
     path: PathBuf,
-    dir: Dir,
+    /// Its place among the roots.
+    index: usize,
     kind: RootKind,
 }
 
@@ -95,18 +108,38 @@ pub(crate) struct Located {
 impl SourceTree {
     /// Opens a package folder and the dependency folders beside it. `package` is canonical.
     pub(crate) fn open(package: &Path, dependencies: &[PathBuf], limits: Limits) -> io::Result<Self> {
-        let open = |path: &Path, kind| {
-            Dir::open_ambient_dir(path, ambient_authority()).map(|dir| Root { path: path.to_owned(), dir, kind })
-        };
-        let mut roots = vec![open(package, RootKind::Package)?];
+        let mut roots = vec![package.to_owned()];
         for path in dependencies {
             match path.canonicalize() {
-                Ok(path) => roots.push(open(&path, RootKind::Dependencies)?),
+                Ok(path) => roots.push(path),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(Self { roots, limits, seen: Mutex::default() })
+        let open = |path: &PathBuf| Dir::open_ambient_dir(path, ambient_authority());
+        let handles = roots.iter().map(open).collect::<io::Result<_>>()?;
+        Ok(Self::new(roots, limits, Files::Here(handles)))
+    }
+
+    /// The same in a process that may open nothing. `roots` are those of the parent's tree.
+    pub(crate) fn asking(parent: Parent, roots: Vec<PathBuf>, limits: Limits) -> Self {
+        Self::new(roots, limits, Files::Asked(parent))
+    }
+
+    fn new(roots: Vec<PathBuf>, limits: Limits, files: Files) -> Self {
+        let root = |(index, path)| {
+            let kind = if index == 0 { RootKind::Package } else { RootKind::Dependencies };
+            Root { path, index, kind }
+        };
+        Self { roots: roots.into_iter().enumerate().map(root).collect(), limits, files, seen: Mutex::default() }
+    }
+
+    /// Whom it asks.
+    pub(crate) fn parent(&self) -> Option<&Parent> {
+        match &self.files {
+            Files::Here(_) => None,
+            Files::Asked(parent) => Some(parent),
+        }
     }
 
     pub(crate) fn package(&self) -> &Path {
@@ -219,7 +252,7 @@ impl SourceTree {
         if let Some(known) = self.seen().looked.get(path) {
             return known.clone();
         }
-        let found = Found::at(path);
+        let found = self.parent().map_or_else(|| Found::at(path), |parent| parent.look(path));
         self.seen().looked.insert(path.to_owned(), found.clone());
         found
     }
@@ -227,8 +260,15 @@ impl SourceTree {
     /// The bytes of a manifest; `None` if there is none, or none inside. That it was asked for is remembered.
     pub(crate) fn manifest(&self, path: &Path) -> Option<Vec<u8>> {
         let (root, relative) = self.root_of(path)?;
-        let bytes = self.read_bounded(root, relative).ok();
-        let digest = bytes.as_ref().map(|bytes| Sha256::digest(bytes).into());
+        let bytes = match self.parent() {
+            Some(parent) => parent.manifest(path),
+            None => self.read_bounded(root, relative).ok(),
+        };
+        self.remember_manifest(path, bytes.as_ref().map(|bytes| Sha256::digest(bytes).into()));
+        bytes
+    }
+
+    fn remember_manifest(&self, path: &Path, digest: Option<[u8; 32]>) {
         // Read twice and not the same: nothing that lies there later is what was compiled.
         self.seen()
             .manifests
@@ -239,7 +279,6 @@ impl SourceTree {
                 }
             })
             .or_insert(digest);
-        bytes
     }
 
     /// The digest of a file as it is now; `None` if it cannot be read.
@@ -257,17 +296,11 @@ impl SourceTree {
             return Err(Diagnostic::new(Code::Escape, format!("`{}` is outside the package", path.display())));
         };
         let name = self.locate(path).expect("it has a root").name;
-        let bytes = self.read_bounded(root, relative).map_err(|error| {
-            if error.kind() == io::ErrorKind::FileTooLarge {
-                let message = format!("larger than {} MB", self.limits.file_bytes >> 20);
-                Diagnostic::new(Code::Limit, message).help(
-                    "load data with `fs.readFileSync` instead of importing it; of a library, import a smaller part",
-                )
-            } else {
-                Diagnostic::new(Code::Read, format!("cannot be read: {error}"))
-            }
-            .in_file(&name)
-        })?;
+        let read = || match self.parent() {
+            Some(parent) => parent.read(path),
+            None => self.read_bounded(root, relative).map_err(|error| self.unreadable(&name, &error)),
+        };
+        let bytes = read()?;
         let mut seen = self.seen();
         let file = InputFile { path: path.to_owned(), sha256: Sha256::digest(&bytes).into() };
         match seen.files.insert(name.clone(), file.clone()) {
@@ -293,6 +326,17 @@ impl SourceTree {
                 .help("of a library, import the part that is needed; load data with `fs.readFileSync`"));
         }
         Ok(bytes)
+    }
+
+    fn unreadable(&self, name: &str, error: &io::Error) -> Diagnostic {
+        if error.kind() == io::ErrorKind::FileTooLarge {
+            let message = format!("larger than {} MB", self.limits.file_bytes >> 20);
+            Diagnostic::new(Code::Limit, message)
+                .help("load data with `fs.readFileSync` instead of importing it; of a library, import a smaller part")
+        } else {
+            Diagnostic::new(Code::Read, format!("cannot be read: {error}"))
+        }
+        .in_file(name)
     }
 
     /// Counts the manifests around a dependency's file as inputs: they decide what an import of it means.
@@ -324,7 +368,8 @@ impl SourceTree {
             // A pipe in place of a file would be waited for.
             options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
         }
-        let file = root.dir.open_with(relative, &options)?;
+        let Files::Here(handles) = &self.files else { return Err(io::ErrorKind::Unsupported.into()) };
+        let file = handles[root.index].open_with(relative, &options)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
@@ -335,6 +380,37 @@ impl SourceTree {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         Ok(bytes)
+    }
+
+    /// Tells that the package's own manifest was read, by whoever found the package by it.
+    pub(crate) fn expect_manifest(&self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            let path = self.package().join("package.json");
+            self.remember_manifest(&path, Some(Sha256::digest(bytes).into()));
+        }
+    }
+
+    /// Everything that decided what the artifact is, by name: `sha256:HEX` of the files that were compiled, and of the
+    /// manifests that were asked for, which say what their imports mean.
+    ///
+    /// Grants are bound to it. A manifest counts with all its bytes: which members decide is the resolver's business and
+    /// grows with it, the order of conditions under `exports` is one of them, and the manifest of a package that is
+    /// installed changes only when something else is installed. There the grants are carried over by what it asks for.
+    pub(crate) fn sources(&self) -> BTreeMap<String, String> {
+        // A name is made of what another manifest says, which counts then as well: also where it is asked for only here.
+        self.manifests().keys().for_each(|path| drop(self.locate(path)));
+        let manifests = if guard::is_up("build.manifests") { self.manifests() } else { BTreeMap::new() };
+        let manifests = manifests.into_iter().filter_map(|(path, digest)| Some((self.locate(&path)?.name, digest?)));
+        let files = self.inputs().into_iter().map(|(name, file)| (name, file.sha256));
+        let mut sources: BTreeMap<String, [u8; 32]> = files.collect();
+        for (name, digest) in manifests {
+            let known = sources.entry(name).or_insert(digest);
+            if *known != digest {
+                // It changed between, and no file has this digest.
+                *known = [0; 32];
+            }
+        }
+        sources.into_iter().map(|(name, digest)| (name, format!("sha256:{}", hex::encode(digest)))).collect()
     }
 
     /// Everything that was read, by name.

@@ -30,7 +30,7 @@ mod support;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use pijs_artifact::Artifact;
-use pijs_extc::{BuildOptions, BuildOutput, Diagnostic, Input, SourceMaps, build};
+use pijs_extc::{BuildFailure, BuildOptions, BuildOutput, Diagnostic, Input, Seal, SourceMaps, build};
 use serde::Deserialize;
 use std::fmt::Write as _;
 use std::fs;
@@ -86,6 +86,7 @@ struct Generated {
 }
 
 fn main() {
+    pijs_extc::worker::enter();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/compile");
     // The gate compares real places.
     let fixtures = fixtures.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", fixtures.display()));
@@ -123,7 +124,9 @@ fn check(folder: &Path) -> Result<(), Failed> {
     if let Some(entries) = &case.entries {
         input = input.with_entries(entries.clone());
     }
-    match build(&input, &BuildOptions::default()) {
+    let built = build(&input, &BuildOptions::default());
+    sealed_is_the_same(&input, &built)?;
+    match built {
         Ok(built) => {
             snapshot(folder, &described(&built))?;
             for mapped in &case.maps {
@@ -140,6 +143,17 @@ fn check(folder: &Path) -> Result<(), Failed> {
         Err(failure) if case.prints.is_some() => Err(failure.render(false).into()),
         // The temporary folder has another name each time.
         Err(failure) => snapshot(folder, &failure.render(false).replace(&at.display().to_string(), "CASE")),
+    }
+}
+
+/// A build that sees no file but through its parent sees the same ones.
+fn sealed_is_the_same(input: &Input, here: &Result<BuildOutput, BuildFailure>) -> Result<(), Failed> {
+    let sealed = build(input, &BuildOptions { sealed: Some(Seal::default()), ..BuildOptions::default() });
+    match (here, sealed) {
+        (Ok(here), Ok(there)) if here.bytes == there.bytes && here.diagnostics == there.diagnostics => Ok(()),
+        (Err(here), Err(there)) if here.render(false) == there.render(false) => Ok(()),
+        (_, Ok(_)) => Err("a sealed build gives something else".into()),
+        (_, Err(failure)) => Err(format!("a sealed build says {}", failure.render(false)).into()),
     }
 }
 

@@ -340,3 +340,40 @@ fn a_note_says_nothing_that_its_artifact_was_not_made_of() {
         assert!(world.build().cached, "stored again");
     }
 }
+
+/// Grants are bound to the inputs: where the manifests are exchanged that lead to the same files, others do not hold.
+#[test]
+fn a_manifest_that_says_what_an_import_means_is_an_input() {
+    let world = World::new(&[
+        (
+            "mid/package/package.json",
+            r##"{ "name": "it", "version": "1.0.0", "imports": { "#a": "./a.ts", "#b": "./b.ts" } }"##,
+        ),
+        (
+            "mid/package/index.ts",
+            "import a from '#a';\nimport b from '#b';\nimport c from 'moved';\nconsole.log(a, b, c);\nexport default () => {};\n",
+        ),
+        ("mid/package/a.ts", "export default 'a';\n"),
+        ("mid/package/b.ts", "export default 'b';\n"),
+        // Nothing that is compiled lies in it.
+        ("mid/node_modules/moved/package.json", r#"{ "name": "moved", "version": "1.0.0", "main": "../other/c.js" }"#),
+        ("mid/node_modules/other/package.json", r#"{ "name": "other", "version": "1.0.0", "type": "module" }"#),
+        ("mid/node_modules/other/c.js", "export default 'c';\n"),
+        ("mid/node_modules/other/d.js", "export default 'd';\n"),
+    ]);
+    world.prints(world.build(), "a b c");
+    let before = world.build().metadata().inputs;
+    let manifests: Vec<&String> = before.keys().filter(|name| name.ends_with("package.json")).collect();
+    assert_eq!(manifests, ["dep:moved@1.0.0/package.json", "dep:other@1.0.0/package.json", "package.json"]);
+
+    world.change(&[(
+        "mid/package/package.json",
+        r##"{ "name": "it", "version": "1.0.0", "imports": { "#a": "./b.ts", "#b": "./a.ts" } }"##,
+    )]);
+    world.prints(world.build(), "b a c");
+    let after = world.build().metadata().inputs;
+    assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
+    let changed: Vec<&String> =
+        before.iter().filter(|(name, digest)| after[*name] != **digest).map(|it| it.0).collect();
+    assert_eq!(changed, ["package.json"]);
+}

@@ -12,6 +12,7 @@ fn main() -> ExitCode {
     pijs_extc::worker::enter();
     let trials = vec![
         Trial::test("a_sealed_build_gives_the_same_bytes", || same_bytes().map_err(Failed::from)),
+        Trial::test("what_manifests_say_of_their_files_is_the_same", || manifests().map_err(Failed::from)),
         Trial::test("errors_come_back_whole", || errors().map_err(Failed::from)),
         Trial::test("a_build_that_takes_too_long_is_stopped", || too_long().map_err(Failed::from)),
         Trial::test("a_killed_build_fails_and_the_next_one_succeeds", || killed().map_err(Failed::from)),
@@ -39,6 +40,38 @@ fn same_bytes() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The bundler wants to know of a file whether it is a module and whether it does anything, which its manifest says.
+fn manifests() -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("made");
+        std::fs::write(path, text).expect("written");
+    };
+    let mut index = String::new();
+    let kinds = ["", r#", "type": "module""#, r#", "type": "commonjs""#];
+    let effects = ["", r#", "sideEffects": false"#, r#", "sideEffects": true"#, r#", "sideEffects": ["./b.js"]"#];
+    for (at, (kind, effects)) in kinds.iter().flat_map(|kind| effects.iter().map(move |it| (kind, it))).enumerate() {
+        let home = format!("node_modules/d{at}");
+        write(&format!("{home}/package.json"), &format!(r#"{{"name": "d{at}", "main": "./a.js"{kind}{effects}}}"#));
+        let a = match *kind {
+            r#", "type": "commonjs""# => "require('./b.js');\nexports.used = 1;\nexports.unused = 2;\n",
+            _ => "import './b.js';\nimport old from './old.cjs';\nexport const used = old;\nexport const unused = 2;\n",
+        };
+        write(&format!("{home}/a.js"), a);
+        write(&format!("{home}/b.js"), &format!("globalThis.d{at} = 1;\n"));
+        write(&format!("{home}/old.cjs"), "exports.__esModule = true;\nexports.default = 'old';\n");
+        index.push_str(&format!(
+            "import {{ used as u{at} }} from 'd{at}';\nimport 'd{at}/b.js';\nconsole.log(u{at});\n"
+        ));
+    }
+    write("package.json", r#"{"name": "it", "type": "module"}"#);
+    write("index.ts", &format!("{index}export default () => {{}};\n"));
+    let here = build(&Input::at(folder.path()), &BuildOptions::default()).map_err(|error| error.render(false))?;
+    let there = build(&Input::at(folder.path()), &sealed()).map_err(|error| error.render(false))?;
+    if here.bytes == there.bytes { Ok(()) } else { Err("a sealed build gives something else".to_owned()) }
 }
 
 fn package(source: &str) -> Result<tempfile::TempDir, String> {

@@ -65,6 +65,7 @@ const SCENARIOS: &[Scenario] = &[
     ("decoders_of_one_are_limited", "http.decoders", walls::connections::decoders_of_one_are_limited),
     ("pings_are_answered_one_by_one", "websocket.pings", walls::connections::pings_are_answered_one_by_one),
     ("unfinished_messages_are_limited", "websocket.unfinished", walls::connections::unfinished_messages_are_limited),
+    ("a_build_worker_is_not_believed", "build.served", walls::builders::a_build_worker_is_not_believed),
     ("changed_bytecode_is_refused", "artifact.mac", walls::changed_bytecode_is_refused),
     ("bytecode_of_another_id_is_refused", "artifact.mac", walls::bytecode_of_another_id_is_refused),
     ("bytecode_of_another_engine_is_refused", "artifact.engine", walls::bytecode_of_another_engine_is_refused),
@@ -91,6 +92,9 @@ const FELL: u8 = 3;
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     rogue::enter();
+    if let Some(code) = walls::builders::enter() {
+        return code;
+    }
     let argv: Vec<String> = std::env::args().skip(1).collect();
     if let [flag, wanted] = argv.as_slice()
         && flag == SCENARIO

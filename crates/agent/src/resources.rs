@@ -11,6 +11,7 @@ pub use template::PromptTemplate;
 
 use markdown::Document;
 use pijs_durable::read_regular;
+use pijs_hostcall::Places;
 use pijs_packages::{DiscoverOptions, ResourceKind, ResourceOptions, resolve_resources, resource_files};
 use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
@@ -77,6 +78,8 @@ pub struct ResourcePlaces {
     pub trusted: bool,
     /// What extensions are told of that: a folder that brings nothing to be trusted counts as trusted.
     pub told_trusted: bool,
+    /// What no link leads the model to; `None`: links are followed everywhere.
+    pub protected: Option<Places>,
     /// Folders, settings and packages that are searched; `None`: none is.
     pub found_by: Option<(DiscoverOptions, ResourceOptions)>,
 }
@@ -106,6 +109,9 @@ pub struct Resources {
     pub themes: Vec<PathBuf>,
     /// What was left out.
     pub problems: Vec<Problem>,
+    /// What was left out of it since nobody may read it.
+    withheld: Vec<Problem>,
+    protected: Option<Places>,
     /// What extensions named.
     named: Named,
     /// Where the skills' files lie, links resolved.
@@ -137,7 +143,7 @@ const LARGEST_PROMPTS: usize = 64 << 20;
 impl Resources {
     /// Reads everything. Nothing here fails: what cannot be read is a problem.
     pub fn load(places: &ResourcePlaces) -> Self {
-        let mut found = Self::default();
+        let mut found = Self { protected: places.protected.clone(), ..Self::default() };
         if let Some((options, asked)) = &places.found_by {
             let files = resolve_resources(options, asked);
             for skill in files.skills {
@@ -150,8 +156,8 @@ impl Resources {
             }
             found.themes = files.themes.into_iter().map(|theme| theme.path).collect();
         }
-        found.system_prompt = prompt_file(places, "SYSTEM.md");
-        found.appended_prompt = prompt_file(places, "APPEND_SYSTEM.md");
+        found.system_prompt = found.prompt_file(places, "SYSTEM.md");
+        found.appended_prompt = found.prompt_file(places, "APPEND_SYSTEM.md");
         if places.context_files {
             let (context_files, problems) = context_files(places);
             found.context_files = context_files;
@@ -160,10 +166,20 @@ impl Resources {
         found
     }
 
-    /// Context files that the model is not told, and why: its user expects it to know them.
+    /// Context files that the model is not told, and links to what nobody reads, and why: its user expects it to know them.
     pub fn untold(&self) -> impl Iterator<Item = &Problem> {
         let is_context = |name: &std::ffi::OsStr| CONTEXT_FILES.iter().any(|known| name == *known);
-        self.problems.iter().filter(move |problem| problem.path.file_name().is_some_and(is_context))
+        let context = self.problems.iter().filter(move |problem| problem.path.file_name().is_some_and(is_context));
+        context.chain(&self.withheld)
+    }
+
+    /// Whether a file is kept from the model, which is noted: a link leads to what is protected from everybody. Who trusts a
+    /// project lets it say where its texts lie, and has not read where that is.
+    fn withholds(&mut self, path: &Path) -> bool {
+        let withheld = withheld(self.protected.as_ref(), path);
+        let is_withheld = withheld.is_some();
+        self.withheld.extend(withheld);
+        is_withheld
     }
 
     /// Adds what an extension named. `path` is the extension's file.
@@ -191,6 +207,9 @@ impl Resources {
     }
 
     fn add_skill(&mut self, path: &Path, source_info: Value) {
+        if self.withholds(path) {
+            return;
+        }
         let is_declared = path.file_name().is_some_and(|name| name == "SKILL.md");
         let document = match Document::read(path) {
             Ok(document) => document,
@@ -232,6 +251,9 @@ impl Resources {
     }
 
     fn add_prompt(&mut self, path: &Path, source_info: Value) {
+        if self.withholds(path) {
+            return;
+        }
         match Document::read(path) {
             Ok(document) => {
                 let template = PromptTemplate::new(path, document, source_info);
@@ -253,6 +275,18 @@ impl Resources {
         }
     }
 
+    /// The project's own, where it is trusted; or the user's.
+    fn prompt_file(&mut self, places: &ResourcePlaces, name: &str) -> Option<String> {
+        let project = places.project.as_ref().filter(|_| places.trusted).map(|project| project.join(".pi"));
+        let folders = project.into_iter().chain(places.agent_dir.clone());
+        let path = folders.map(|folder| folder.join(name)).find(|path| path.exists())?;
+        if self.withholds(&path) {
+            return None;
+        }
+        let text = read_context(&path).ok()?;
+        Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
+    }
+
     /// What a text that a person typed stands for: `/skill:NAME ARGS` and `/TEMPLATE ARGS` are replaced.
     ///
     /// # Errors
@@ -264,6 +298,10 @@ impl Resources {
             let (name, args) = rest.split_once(' ').unwrap_or((rest, ""));
             if let Some(skill) = self.skills.iter().find(|skill| skill.name == name) {
                 let path = PathBuf::from(&skill.file_path);
+                // It may have become a link since.
+                if let Some(problem) = withheld(self.protected.as_ref(), &path) {
+                    return Err(problem);
+                }
                 let document = Document::read(&path).map_err(|message| Problem { path, message })?;
                 let block = format!(
                     "<skill name=\"{}\" location=\"{}\">\nReferences are relative to {}.\n\n{}\n</skill>",
@@ -310,13 +348,14 @@ fn without_dots(path: &Path) -> PathBuf {
     plain
 }
 
-/// The project's own, where it is trusted; or the user's.
-fn prompt_file(places: &ResourcePlaces, name: &str) -> Option<String> {
-    let project = places.project.as_ref().filter(|_| places.trusted).map(|project| project.join(".pi"));
-    let folders = project.into_iter().chain(places.agent_dir.clone());
-    let text =
-        folders.map(|folder| folder.join(name)).find(|path| path.exists()).map(|path| read_context(&path))?.ok()?;
-    Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
+/// What is said of a link to what nobody may read.
+fn withheld(protected: Option<&Places>, path: &Path) -> Option<Problem> {
+    let places = protected.filter(|_| guard::is_up("resources.protected"))?;
+    let real = fs::canonicalize(path).ok()?;
+    // What is installed lies in a protected place, and is no secret.
+    let leads_there = places.is_withheld(&real) && !places.is_installed(&real) && !places.is_withheld(path);
+    let message = || format!("it is a link to {}, which is protected", real.display());
+    leads_there.then(|| Problem { path: path.to_owned(), message: message() })
 }
 
 /// The user's, then those of the folders above the project, the outermost first; and what is wrong with some.
@@ -326,11 +365,16 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<Problem>) {
     folders.reverse();
     let users = places.agent_dir.as_deref().map(|folder| (folder, false));
     let (mut found, mut problems): (Vec<ContextFile>, Vec<Problem>) = (Vec::new(), Vec::new());
+    let home = places.protected.as_ref().map(|places| places.home.as_path());
     for (folder, is_foreign) in users.into_iter().chain(folders) {
         let Some(path) = CONTEXT_FILES.iter().map(|name| folder.join(name)).find(|path| path.is_file()) else {
             continue;
         };
-        if is_foreign && leads_out(folder, &path) && guard::is_up("resources.context-links") {
+        if let Some(problem) = withheld(places.protected.as_ref(), &path) {
+            problems.push(problem);
+            continue;
+        }
+        if is_foreign && leads_out(folder, &path, home) && guard::is_up("resources.context-links") {
             let message = "it is a link that leads out of the project, and is read once you run: pi trust".to_owned();
             problems.push(Problem { path, message });
             continue;
@@ -350,9 +394,12 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<Problem>) {
 }
 
 /// Whether a file of a folder is a link to something outside of the repository that the folder is in, or outside of the
-/// folder where there is none: what a cloned project says must not be what its user keeps elsewhere.
-fn leads_out(folder: &Path, path: &Path) -> bool {
-    let top = folder.ancestors().find(|above| above.join(".git").exists()).unwrap_or(folder);
+/// folder where there is none: what a cloned project says must not be what its user keeps elsewhere. A repository that the
+/// user's home is kept in is nobody's in particular.
+fn leads_out(folder: &Path, path: &Path, home: Option<&Path>) -> bool {
+    let is_home = |above: &Path| home.is_some_and(|home| home.starts_with(above));
+    let mut own = folder.ancestors().take_while(|above| !is_home(above) || !guard::is_up("packages.around-home"));
+    let top = own.find(|above| above.join(".git").exists()).unwrap_or(folder);
     match (fs::canonicalize(top), fs::canonicalize(path)) {
         (Ok(top), Ok(real)) => !real.starts_with(top),
         _ => true,

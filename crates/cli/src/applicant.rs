@@ -34,9 +34,15 @@ pub(crate) struct Applicant {
 }
 
 impl Applicant {
-    /// Puts together what is known of a package below `root`. What it declares and nobody knows is a warning, and under
-    /// the strict policy a refusal.
-    pub(crate) fn new(dirs: &Dirs, id: &str, root: &Path, metadata: &ArtifactMetadata, mode: Mode) -> Result<Self> {
+    /// Puts together what is known of a package below `root` that is installed for `installed`. What it declares and
+    /// nobody knows is a warning, and under the strict policy a refusal.
+    pub(crate) fn new(
+        dirs: &Dirs,
+        (id, installed): (&str, Option<Scope>),
+        root: &Path,
+        metadata: &ArtifactMetadata,
+        mode: Mode,
+    ) -> Result<Self> {
         // A loose file belongs to no package, even where one lies around it.
         let loose = id.strip_prefix("path:").is_some_and(|path| Path::new(path).is_file());
         let declared = if loose { None } else { declared(root).map_err(|failure| failure.within(id))? };
@@ -52,7 +58,7 @@ impl Applicant {
         let findings = metadata.findings.iter().map(|finding| (finding.code.as_str(), finding.class));
         Ok(Self {
             id: id.to_owned(),
-            key: grant_key(dirs, id, root),
+            key: grant_key(dirs, id, installed),
             code: code_digest(&metadata.inputs),
             asked: asked(&metadata.capabilities, declared.as_ref()),
             evidence: Evidence::of_scan(&metadata.capabilities, findings, declared.as_ref()),
@@ -67,11 +73,12 @@ impl Applicant {
     }
 }
 
-/// Under which name answers about the package `id` at `root` are kept. Which code a project calls `npm:NAME` says the
-/// project, by its lock file: what its user agreed to under that name elsewhere was about other code.
-pub(crate) fn grant_key(dirs: &Dirs, id: &str, root: &Path) -> String {
-    let is_below = |scope| root.starts_with(dirs.root(scope));
-    let is_projects = !id.starts_with("path:") && is_below(Scope::Project) && !is_below(Scope::User);
+/// Under which name answers about the package `id` are kept, which is installed for `installed`. Which code a project
+/// calls `npm:NAME` says the project, by its lock file: what its user agreed to under that name elsewhere was about other
+/// code. Where it lies tells less: a project can lie in the folder of its user's own packages.
+pub(crate) fn grant_key(dirs: &Dirs, id: &str, installed: Option<Scope>) -> String {
+    // A path says by itself which code it is.
+    let is_projects = !id.starts_with("path:") && installed == Some(Scope::Project);
     if is_projects && guard::is_up("grants.project") {
         format!("{id} in {}", dirs.cwd.display())
     } else {

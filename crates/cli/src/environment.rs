@@ -1,6 +1,7 @@
 //! What the process was started with, read once: folders, variables, terminal.
 
 use crate::failure::{Failure, Result, is_missing};
+use pijs_hostcall::Places;
 use pijs_packages::{Dirs, NpmConfig};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -79,6 +80,11 @@ impl Environment {
     /// A variable that is set to something.
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// The folders of a session here, and what is protected in them.
+    pub(crate) fn places(&self) -> Places {
+        Places::new(&self.dirs.cwd, &self.dirs.home, &self.dirs.agent_dir, &self.temp)
     }
 
     /// Registries and tokens: the user's `.npmrc`, then `--registry`. The project's own file is not read.

@@ -14,7 +14,7 @@ use pijs_hostcall::asked::words;
 use pijs_hostcall::book::{Answered, Book, By, Record, Standing};
 use pijs_hostcall::gate::Judgement;
 use pijs_hostcall::vocabulary::CAPABILITIES;
-use pijs_hostcall::{Caller, Decision, Gate, Places, Profile, Required, Subject, derive};
+use pijs_hostcall::{Caller, Decision, Gate, Profile, Required, Subject, derive};
 use pijs_packages::PackageEntry;
 use pijs_protocol::manifest::CapabilityRequest;
 use serde_json::{Map, Value, json};
@@ -127,7 +127,7 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, text: &str, 
 /// The source that a user means: as it is recorded, by its name, or by what discovery finds.
 fn key_of(environment: &Environment, book: &Book, which: &str) -> Option<String> {
     let found = find_package(environment, which).ok();
-    let loaded = found.map(|found| grant_key(&environment.dirs, found.id.as_str(), &found.root));
+    let loaded = found.map(|found| grant_key(&environment.dirs, found.id.as_str(), found.installed));
     let mut named: Vec<String> = loaded.into_iter().chain([which.to_owned(), format!("npm:{which}")]).collect();
     if let Ok(path) = environment.dirs.cwd.join(which).canonicalize() {
         named.push(format!("path:{}", path.display()));
@@ -138,15 +138,13 @@ fn key_of(environment: &Environment, book: &Book, which: &str) -> Option<String>
 fn applicant(environment: &Environment, which: &str, decided: &Decided) -> Result<(PackageEntry, Applicant)> {
     let found = find_package(environment, which)?;
     let output = Compiler::new().build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
-    let applicant =
-        Applicant::new(&environment.dirs, found.id.as_str(), &found.root, &output.metadata(), decided.policy.mode)?;
+    let who = (found.id.as_str(), found.installed);
+    let applicant = Applicant::new(&environment.dirs, who, &found.root, &output.metadata(), decided.policy.mode)?;
     Ok((found, applicant))
 }
 
 fn gate(environment: &Environment, decided: &Decided) -> Gate {
-    let dirs = &environment.dirs;
-    let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &environment.temp);
-    Gate::builder(decided.policy.clone(), places).build()
+    Gate::builder(decided.policy.clone(), environment.places()).build()
 }
 
 /// `pi ext explain EXT [WHAT]`: what the gate would say, and by which rule.

@@ -150,7 +150,8 @@ fn grant(
     profile: &Profile,
     metadata: &ArtifactMetadata,
 ) -> Result<Option<Digests>> {
-    let applicant = Applicant::new(desk.dirs, found.id.as_str(), &found.root, metadata, desk.decided.policy.mode)?;
+    let who = (found.id.as_str(), found.installed);
+    let applicant = Applicant::new(desk.dirs, who, &found.root, metadata, desk.decided.policy.mode)?;
     let record = desk.book.packages.get(&applicant.key);
     let held = desk.decided.held(&applicant, found.origin, record);
     if let Some(note) = &held.note {

@@ -1,7 +1,7 @@
 //! `pi install`, `pi remove`, `pi list`.
 
 use crate::applicant::{Applicant, grant_key};
-use crate::args::{InstallArgs, RemoveArgs, RunArgs, UpdateArgs};
+use crate::args::{InstallArgs, PackageArgs, RemoveArgs, RunArgs, UpdateArgs};
 use crate::compile::{Compiler, input_of};
 use crate::consent::{self, Consent, Who, one_line};
 use crate::environment::Environment;
@@ -73,7 +73,7 @@ fn root(installed: &Installed) -> &Path {
 fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) -> Result<()> {
     // Without code of its own there is nothing to consent to.
     let agreed =
-        if installed.entries.is_empty() { None } else { Some(consent_to(environment, installed, args.common.yes)?) };
+        if installed.entries.is_empty() { None } else { Some(consent_to(environment, installed, &args.common)?) };
     for warning in &installed.warnings {
         stderr(&format!("warning: {}", clean(warning)));
     }
@@ -124,14 +124,15 @@ fn contents(installed: &Installed) -> String {
 }
 
 /// Asks what an installed package may do, and keeps the answer.
-pub(crate) fn consent_to(environment: &Environment, installed: &Installed, yes: bool) -> Result<(Applicant, Consent)> {
+fn consent_to(environment: &Environment, installed: &Installed, args: &PackageArgs) -> Result<(Applicant, Consent)> {
     let decided = Decided::new(environment, &RunArgs::default())?;
     let mode = decided.policy.mode;
     let root = root(installed);
     let output = Compiler::new().build(&installed.id, &input_of(&installed.id, root, &installed.entries))?;
-    let applicant = Applicant::new(&environment.dirs, &installed.id, root, &output.metadata(), mode)?;
+    let id = (installed.id.as_str(), Some(scope(args.local)));
+    let applicant = Applicant::new(&environment.dirs, id, root, &output.metadata(), mode)?;
     let terminal = Terminal::default();
-    let who = match (yes, environment.stdin_is_terminal && environment.stderr_is_terminal) {
+    let who = match (args.yes, environment.stdin_is_terminal && environment.stderr_is_terminal) {
         (true, _) => Who::Yes,
         (false, true) => Who::Person(&terminal),
         (false, false) => Who::Nobody,
@@ -164,7 +165,7 @@ pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Resu
     let updated = updated?;
     let mut brought = BTreeMap::new();
     for installed in updated.iter().filter(|installed| !installed.entries.is_empty()) {
-        let (_, consent) = consent_to(environment, installed, args.common.yes)?;
+        let (_, consent) = consent_to(environment, installed, &args.common)?;
         if !consent.has_seen {
             brought.insert(&installed.id, consent.brought);
         }
@@ -226,7 +227,7 @@ fn installer(environment: &Environment, registry: Option<&str>) -> Result<(Insta
 pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()> {
     let removed = reader(environment)?.remove(&args.source, scope(args.local))?;
     // Whatever comes under this name next is asked about anew.
-    let key = grant_key(&environment.dirs, &removed.id, &environment.dirs.root(scope(args.local)));
+    let key = grant_key(&environment.dirs, &removed.id, Some(scope(args.local)));
     GrantFile::new(environment, Arc::new(SystemTimer::new())).change(|book| book.packages.remove(&key))?;
     stderr(&format!("removed {}", clean(&removed.id)));
     Ok(())

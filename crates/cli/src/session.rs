@@ -44,7 +44,7 @@ use pijs_connectors::{Connectors, system::OsFileSystem};
 use pijs_host::{FlagInfo, Host, HostOptions, Observer, Quotes, ReadableState, Report, ReportKind, Reports};
 use pijs_hostcall::ledger::Redactor;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Mode as GateMode, Places, Prompter, Timer};
+use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Mode as GateMode, Prompter, Timer};
 use pijs_protocol::guard;
 use pijs_protocol::wire::Limits;
 use std::cell::RefCell;
@@ -366,6 +366,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         context_files,
         trusted,
         told_trusted: environment.trusts.unwrap_or_else(|| trusted || !trust::is_asked_for(environment)),
+        protected: Some(environment.places()),
         found_by: Some((places(environment, &args, trusted), args.resources.options())),
     });
     Ok(Assembled { host, agent, ledger, cwd: environment.dirs.cwd.clone(), reports: loaded.reports, pins })
@@ -438,7 +439,7 @@ fn dispatcher(
     timer: Arc<dyn Timer>,
 ) -> (Dispatcher, ToolRequests) {
     let dirs = &environment.dirs;
-    let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &environment.temp);
+    let places = environment.places();
     let terminal = Terminal::default();
     let mut gate = Gate::builder(decided.policy.clone(), places)
         .memory(answers)

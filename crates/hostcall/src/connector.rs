@@ -214,6 +214,8 @@ impl Profile {
         for input in inputs {
             match dependency(input) {
                 Some(name) => self.dependencies.push(folder.join("node_modules").join(name)),
+                // It says what imports mean and is not compiled; in a home or a project it says more of others.
+                None if input == "package.json" => {}
                 None => files.push(place.join(input)),
             }
         }

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 mod canonical;
 mod file;
+mod flags;
 mod line;
 mod memory;
 mod redact;

@@ -132,6 +132,11 @@ impl Places {
         found
     }
 
+    /// Whether nobody reads what lies at `path`, whatever is granted.
+    pub fn is_withheld(&self, path: &Path) -> bool {
+        self.protection(path, None) == Protection::All
+    }
+
     /// Whether a package's folder lies in one of pi's stores.
     pub fn is_installed(&self, folder: &Path) -> bool {
         let mut stores = self.pi_folders.iter().flat_map(|folder| STORES.map(|store| folder.join(store)));

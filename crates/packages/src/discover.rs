@@ -54,6 +54,8 @@ pub struct PackageEntry {
     pub entries: Vec<PathBuf>,
     /// Where it was found.
     pub origin: Origin,
+    /// For whom it is installed; nobody, when it is a path. Whoever asks for it by name gets the first one that there is.
+    pub installed: Option<Scope>,
     /// Where its extensions come from, as they are told.
     pub from: Provenance,
 }
@@ -156,34 +158,35 @@ impl Finder<'_> {
         match source {
             Source::Path(path) => self.path(&path, Origin::Named, Provenance::cli()),
             Source::Npm { name, range } => {
-                let Some(root) = self.installed(&Source::Npm { name: name.clone(), range })? else {
+                let Some((scope, root)) = self.installed(&Source::Npm { name: name.clone(), range })? else {
                     return Err(PackageError::new(InstallCode::Source, format!("npm:{name}"), "it is not installed")
                         .help(format!("run: pi install npm:{name}")));
                 };
                 let entries = package_entries(&root, false)?;
-                self.push(ExtensionId::new(format!("npm:{name}")), &root, entries, Origin::Named, Provenance::cli());
+                let id = ExtensionId::new(format!("npm:{name}"));
+                self.push((id, Some(scope)), &root, entries, Origin::Named, Provenance::cli());
                 Ok(())
             }
             Source::Git(git) => {
                 let id = git.identity();
-                let Some(root) = self.installed(&Source::Git(git.clone()))? else {
+                let Some((scope, root)) = self.installed(&Source::Git(git.clone()))? else {
                     return Err(PackageError::new(InstallCode::Source, id, "it is not installed")
                         .help(format!("run: pi install {}", git.to_settings())));
                 };
                 let entries = package_entries(&root, false)?;
-                self.push(ExtensionId::new(id), &root, entries, Origin::Named, Provenance::cli());
+                self.push((ExtensionId::new(id), Some(scope)), &root, entries, Origin::Named, Provenance::cli());
                 Ok(())
             }
         }
     }
 
     /// Where a package of a registry or repository lies, in the first scope that has it.
-    fn installed(&self, source: &Source) -> Result<Option<PathBuf>> {
+    fn installed(&self, source: &Source) -> Result<Option<(Scope, PathBuf)>> {
         for scope in self.scopes {
             let root = self.dirs.root(*scope);
             let place = Store::place_of(&root, source);
             if Store::holds(&Disk::system(), &root, *scope, &place)? {
-                return Ok(Some(place));
+                return Ok(Some((*scope, place)));
             }
         }
         Ok(None)
@@ -193,7 +196,7 @@ impl Finder<'_> {
     fn path(&mut self, path: &Path, origin: Origin, from: Provenance) -> Result<()> {
         if path.is_dir() {
             let entries = package_entries(path, true)?;
-            self.push(path_id(path), path, entries, origin, from);
+            self.push((path_id(path), None), path, entries, origin, from);
             return Ok(());
         }
         if !path.is_file() {
@@ -210,7 +213,7 @@ impl Finder<'_> {
 
     fn loose(&mut self, file: &Path, origin: Origin, from: Provenance) {
         let folder = file.parent().unwrap_or(file);
-        self.push(path_id(file), folder, vec![file.to_path_buf()], origin, from);
+        self.push((path_id(file), None), folder, vec![file.to_path_buf()], origin, from);
     }
 
     /// `extensions` of the settings, then the folder, with the settings' `!`, `+` and `-` entries applied to the latter.
@@ -228,7 +231,7 @@ impl Finder<'_> {
         let own = if folder.is_dir() { directory_entries(&folder)? } else { Vec::new() };
         if !own.is_empty() {
             let entries = apply_filter(&root, own, &overrides)?;
-            self.push(path_id(&folder), &folder, entries, Origin::Folder(scope), from);
+            self.push((path_id(&folder), None), &folder, entries, Origin::Folder(scope), from);
             return Ok(());
         }
         // Files are loose extensions; a folder with several entries is one package.
@@ -249,7 +252,7 @@ impl Finder<'_> {
             if is_extension_file(&top) {
                 self.loose(&top, Origin::Folder(scope), from.clone());
             } else {
-                self.push(path_id(&top), &top, entries, Origin::Folder(scope), from.clone());
+                self.push((path_id(&top), None), &top, entries, Origin::Folder(scope), from.clone());
             }
         }
         Ok(())
@@ -287,7 +290,8 @@ impl Finder<'_> {
             entries = choose(&root, entries, filter)?;
         }
         let from = Provenance::package(text, scope.as_str(), &root);
-        self.push(id, &root, entries, Origin::Package(scope), from);
+        let installed = (!local).then_some(scope);
+        self.push((id, installed), &root, entries, Origin::Package(scope), from);
         Ok(())
     }
 
@@ -309,8 +313,12 @@ impl Finder<'_> {
             return None;
         }
         let (root, project) = (std::fs::canonicalize(root).ok()?, std::fs::canonicalize(&self.dirs.cwd).ok()?);
-        // Its own repository is the project's already, wherever in it pi was started.
-        let top = project.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&project);
+        let home = std::fs::canonicalize(&self.dirs.home).unwrap_or_else(|_| self.dirs.home.clone());
+        // Its own repository is the project's already, wherever in it pi was started. A home that is kept in a repository is
+        // not that of everything that lies in it.
+        let is_no_home = |folder: &&Path| !home.starts_with(folder) || !guard::is_up("packages.around-home");
+        let top = project.ancestors().take_while(is_no_home).find(|folder| folder.join(".git").exists());
+        let top = top.unwrap_or(&project);
         if root == top || !top.starts_with(&root) {
             return None;
         }
@@ -321,7 +329,14 @@ impl Finder<'_> {
         )
     }
 
-    fn push(&mut self, id: ExtensionId, root: &Path, entries: Vec<PathBuf>, origin: Origin, from: Provenance) {
+    fn push(
+        &mut self,
+        (id, installed): (ExtensionId, Option<Scope>),
+        root: &Path,
+        entries: Vec<PathBuf>,
+        origin: Origin,
+        from: Provenance,
+    ) {
         let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         if let Some(error) = self.around_project(&id, root, &entries, origin) {
             self.found.problems.push(error);
@@ -332,7 +347,7 @@ impl Finder<'_> {
         if entries.is_empty() {
             return;
         }
-        self.found.packages.push(PackageEntry { id, root: real(root), entries, origin, from });
+        self.found.packages.push(PackageEntry { id, root: real(root), entries, origin, installed, from });
     }
 }
 

@@ -143,6 +143,18 @@ async fn an_installed_package_is_found_by_settings_and_by_name() {
         let found = find(&home, named, true);
         assert_eq!(found.packages.len(), 1, "{:?}", found.problems);
         assert_eq!(found.packages[0].id.as_str(), "npm:pi-ttsr");
+        assert_eq!(found.packages[0].installed, Some(Scope::User));
         assert_eq!(order(&home, &found), ["agent/npm/node_modules/pi-ttsr/extensions/ttsr/index.ts"]);
     }
+    // The project's comes before the user's, where the project counts.
+    home.installer(&registry).install("pi-ttsr", Scope::Project).await.expect("installed");
+    for named in [&[][..], &["npm:pi-ttsr"][..]] {
+        for (trusted, scope) in [(true, Scope::Project), (false, Scope::User)] {
+            let found = find(&home, named, trusted);
+            assert_eq!(found.packages[0].installed, Some(scope), "{:?}", found.problems);
+        }
+    }
+    let folder = home.agent().join("npm/node_modules/pi-ttsr");
+    let path = folder.to_str().expect("text");
+    assert_eq!(find(&home, &[path], true).packages[0].installed, None, "a path is nobody's");
 }

@@ -25,7 +25,8 @@ pub struct ArtifactMetadata {
     pub cache_key: String,
     /// Extension entries in manifest order, as paths inside the package.
     pub entries: Vec<String>,
-    /// Every source that went in, path inside the package (or `dep:NAME@VERSION/PATH`) to `sha256:HEX`.
+    /// Every source that went in, and every manifest that said what an import means: path inside the package (or
+    /// `dep:NAME@VERSION/PATH`) to `sha256:HEX`.
     pub inputs: BTreeMap<String, String>,
     /// Capabilities that the scan found, with literal scopes where it saw them.
     pub capabilities: CapabilityManifest,

@@ -10,9 +10,11 @@
 
 mod plugin;
 mod resolver;
+mod stand_ins;
 mod virtuals;
 
 pub(crate) use plugin::Modules;
+pub(crate) use stand_ins::StandIns;
 
 use crate::diagnostics::{Code, Diagnostic};
 use oxc_sourcemap::SourceMap;

@@ -8,7 +8,6 @@ use crate::tree::SourceTree;
 use oxc_resolver::{Resolution, ResolveError, ResolveOptions, ResolverGeneric};
 use rolldown_common::ImportKind;
 use rolldown_plugin::HookResolveIdOutput;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The resolver of one build. What it found out about a path it does not ask again.
@@ -16,15 +15,14 @@ use std::sync::Arc;
 pub(super) struct Resolver {
     import: ResolverGeneric<Sight>,
     require: ResolverGeneric<Sight>,
-    package: PathBuf,
+    tree: Arc<SourceTree>,
 }
 
 impl Resolver {
     pub(super) fn new(tree: &Arc<SourceTree>) -> Self {
-        let package = tree.package().to_owned();
         let import = ResolverGeneric::new_with_file_system(Sight(Arc::clone(tree)), options("import"));
         let require = import.clone_with_options(options("require"));
-        Self { import, require, package }
+        Self { import, require, tree: Arc::clone(tree) }
     }
 
     /// The file that an import means.
@@ -37,19 +35,24 @@ impl Resolver {
         let resolver = if kind == ImportKind::Require { &self.require } else { &self.import };
         // What no file imports starts at the package.
         let found = match importer {
-            Some(importer) => resolver.resolve_file(self.package.join(importer), specifier)?,
-            None => resolver.resolve(&self.package, specifier)?,
+            Some(importer) => resolver.resolve_file(self.tree.package().join(importer), specifier)?,
+            None => resolver.resolve(self.tree.package(), specifier)?,
         };
-        Ok(HookResolveIdOutput { package_json_path: manifest(&found), ..HookResolveIdOutput::from_id(id(&found)) })
+        let package_json_path = self.manifest(&found);
+        Ok(HookResolveIdOutput { package_json_path, ..HookResolveIdOutput::from_id(id(&found)) })
+    }
+
+    /// Where the bundler is to read what kind of file it is.
+    fn manifest(&self, found: &Resolution) -> Option<String> {
+        let manifest = found.package_json()?;
+        let stand_in = self.tree.parent().and_then(|parent| parent.stand_ins.of(manifest, found.path()));
+        let real = || manifest.realpath.to_str().expect("what is seen has names in text").to_owned();
+        Some(stand_in.unwrap_or_else(real))
     }
 }
 
 fn id(found: &Resolution) -> String {
     found.full_path().into_os_string().into_string().expect("what is seen has names in text")
-}
-
-fn manifest(found: &Resolution) -> Option<String> {
-    Some(found.package_json()?.realpath.to_str().expect("what is seen has names in text").to_owned())
 }
 
 /// `condition`: `import` or `require`.

@@ -1,5 +1,6 @@
 //! Scenarios about locks, files, bytecode and trust: what is asked here, no session lets an attacker ask so plainly.
 
+pub(crate) mod builders;
 pub(crate) mod connections;
 pub(crate) mod databases;
 pub(crate) mod streams;

@@ -20,6 +20,7 @@ fn places(root: &Path, agent_dir: &str, project: &str, trusted: bool) -> Resourc
         context_files: true,
         trusted,
         told_trusted: trusted,
+        protected: Some(Places::new(root.join(project), root.join("home"), root.join(agent_dir), root.join("tmp"))),
         found_by: Some((
             DiscoverOptions { dirs, named: Vec::new(), only_named: false, trusted },
             ResourceOptions::default(),
@@ -126,4 +127,55 @@ fn what_extensions_name_is_looked_at_once_and_templates_are_limited() {
     let mut found = Resources { prompts: vec![large], ..Resources::default() };
     found.extend(&extension, &[], &[PathBuf::from("prompts/p0001.md")], &[]);
     assert_eq!((found.prompts.len(), found.problems.len()), (1, 1));
+}
+
+/// Who trusts a project has not looked where its links lead.
+#[cfg(unix)]
+#[test]
+fn no_link_of_a_trusted_project_leads_to_what_is_protected() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = &dir.path().canonicalize().unwrap();
+    write(root, "home/.ssh/key.md", &skill("key"));
+    write(root, "home/shared/kept.md", &skill("kept"));
+    write(root, "agent/prompts/own.md", "mine");
+    let link = |at: &str, to: &str| {
+        let path = root.join("home/project").join(at);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(root.join("home").join(to), path).unwrap();
+    };
+    link("AGENTS.md", ".ssh/key.md");
+    link(".pi/SYSTEM.md", ".ssh/key.md");
+    link(".pi/prompts/key.md", ".ssh/key.md");
+    link(".pi/prompts/kept.md", "shared/kept.md");
+    link(".pi/skills/key/SKILL.md", ".ssh/key.md");
+    link(".pi/skills/folder", ".ssh");
+    link(".pi/skills/kept/SKILL.md", "shared/kept.md");
+    let found = Resources::load(&places(root, "agent", "home/project", true));
+    let names: Vec<&str> = found.prompts.iter().map(|prompt| prompt.name.as_str()).collect();
+    assert_eq!(names, ["kept", "own"]);
+    let names: Vec<&str> = found.skills.iter().map(|skill| skill.name.as_str()).collect();
+    assert_eq!(names, ["kept"]);
+    assert_eq!((found.context_files.len(), found.system_prompt.as_deref()), (0, None));
+    let target = root.join("home/.ssh/key.md").display().to_string();
+    let untold: Vec<&Problem> = found.untold().collect();
+    assert!(untold.iter().all(|problem| problem.message.contains(&target)), "{untold:?}");
+    for name in ["AGENTS.md", ".pi/SYSTEM.md", ".pi/prompts/key.md", ".pi/skills/key/SKILL.md"] {
+        assert!(untold.iter().any(|problem| problem.path.ends_with(name)), "{name}: {untold:?}");
+    }
+}
+
+/// A home that is kept in a repository makes nothing in it a part of that.
+#[cfg(unix)]
+#[test]
+fn a_context_file_of_a_folder_without_trust_does_not_lead_into_the_home_around_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = &dir.path().canonicalize().unwrap();
+    write(root, "home/.git/HEAD", "");
+    write(root, "home/notes.md", "private");
+    write(root, "home/project/x", "");
+    std::os::unix::fs::symlink("../notes.md", root.join("home/project/AGENTS.md")).unwrap();
+    let found = Resources::load(&places(root, "agent", "home/project", false));
+    assert!(found.context_files.is_empty(), "{:?}", found.context_files);
+    let found = Resources::load(&places(root, "agent", "home/project", true));
+    assert_eq!(found.context_files.len(), 1);
 }

@@ -480,6 +480,7 @@ impl Driver {
             context_files: all,
             trusted: true,
             told_trusted: true,
+            protected: None,
             found_by: Some((options, asked)),
         });
     }

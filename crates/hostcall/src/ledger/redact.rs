@@ -3,10 +3,10 @@
 //! Two rules: by key, where a key holds one of the words of document 004 as a whole word segment
 //! (`api_key`, `apiKey`, `X-Api-Key`; `token`, not `totalTokens`); by value, where text holds a
 //! secret the host knows of (also in base64, hexadecimal, a URL or JSON), an assignment to a name of the first
-//! rule (`?api_key=...`, `password: ...`), the password of a URL, a private key in PEM, or something that looks like a
+//! rule (`?api_key=...`, `password: ...`), what follows an option that takes one (`--api-key VALUE`), the password of a URL, a private key in PEM, or something that looks like a
 //! common kind of credential. A secret that is split over two fields, or encoded in another way, is not recognised.
 
-use super::unescaped;
+use super::{flags, unescaped};
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -86,24 +86,29 @@ const LONGEST_LABEL: usize = 64;
 const HINTS: &[&[u8]] = &[b"key", b"token", b"auth", b"cookie", b"pass", b"secret", b"credential", b"bearer"];
 
 /// Longest name before `=` or `:` that is looked at.
-const LONGEST_NAME: usize = 64;
+pub(super) const LONGEST_NAME: usize = 64;
 
 /// Whether a member of this name holds a secret.
 pub fn is_secret_key(key: &str) -> bool {
     if !pijs_protocol::guard::is_up("ledger.redact-key") {
         return false;
     }
-    let hinted = |hint: &&[u8]| key.as_bytes().windows(hint.len()).any(|window| window.eq_ignore_ascii_case(hint));
-    // Only ASCII folds to ASCII, but for two characters that no name is spelled with.
-    if !HINTS.iter().any(hinted) {
+    if !is_hinted(key) {
         return false;
     }
     let segments = segments(key);
     WORDS.iter().any(|words| segments.windows(words.len()).any(|window| window == *words))
 }
 
+/// Whether it may be; a quick look.
+pub(super) fn is_hinted(key: &str) -> bool {
+    let hinted = |hint: &&[u8]| key.as_bytes().windows(hint.len()).any(|window| window.eq_ignore_ascii_case(hint));
+    // Only ASCII folds to ASCII, but for two characters that no name is spelled with.
+    HINTS.iter().any(hinted)
+}
+
 /// Splits `xApiKey`, `X-API-KEY`, `x_api_key` into lower-case words.
-fn segments(key: &str) -> Vec<String> {
+pub(super) fn segments(key: &str) -> Vec<String> {
     let mut segments: Vec<String> = Vec::new();
     let mut fresh = true;
     let mut previous_lower = false;
@@ -195,7 +200,7 @@ impl Redactor {
     /// Whether [`Redactor::text`] would take something out.
     pub fn finds(&self, text: &str) -> bool {
         let may = self.known().any.is_match(text) || unescaped::is_escaped(text) || text.contains(SCHEME);
-        (may || assigns(text)) && self.text(text) != text
+        (may || assigns(text) || flags::may_be_in(text)) && self.text(text) != text
     }
 
     /// Text without secrets.
@@ -223,6 +228,9 @@ impl Redactor {
         if out.contains(SCHEME) {
             out = without_passwords(&out);
         }
+        if flags::may_be_in(&out) {
+            out = without_places(&out, flags::values(&out));
+        }
         if assigns(&out) { without_assignments(&out) } else { out }
     }
 
@@ -230,7 +238,13 @@ impl Redactor {
     pub fn value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(text)),
-            Value::Array(items) => items.iter().map(|item| self.value(item)).collect(),
+            Value::Array(items) => {
+                let value = |(index, item)| match flags::is_value(items, index) {
+                    true => Value::from(REDACTED),
+                    false => self.value(item),
+                };
+                items.iter().enumerate().map(value).collect()
+            }
             Value::Object(members) => Value::Object(self.members(members)),
             other => other.clone(),
         }
@@ -392,15 +406,21 @@ fn without_assignments(text: &str) -> String {
     out
 }
 
+/// How much of `value` stands before the quote that closes the one which `before` ends with, if it does.
+pub(super) fn quoted_length(value: &str, before: &str) -> Option<usize> {
+    let quote = before.chars().next_back().filter(|c| matches!(c, '"' | '\''))?;
+    // Inside of a text in quotes, quotes are escaped themselves.
+    let is_escaped = before[..before.len() - 1].ends_with('\\');
+    let closing = value.match_indices(quote).map(|(at, _)| at);
+    let mut closing = closing.filter(|at| value[..*at].ends_with('\\') == is_escaped);
+    Some(closing.next().map_or(value.len(), |at| at - usize::from(is_escaped)))
+}
+
 /// How much of `value` belongs to it: all between quotes or brackets, else one word. `before` ends with its opening
 /// quote, if it has one.
 fn secret_length(value: &str, before: &str) -> usize {
-    if let Some(quote) = before.chars().next_back().filter(|c| matches!(c, '"' | '\'')) {
-        // Inside of a text in quotes, quotes are escaped themselves.
-        let is_escaped = before[..before.len() - 1].ends_with('\\');
-        let closing = value.match_indices(quote).map(|(at, _)| at);
-        let mut closing = closing.filter(|at| value[..*at].ends_with('\\') == is_escaped);
-        return closing.next().map_or(value.len(), |at| at - usize::from(is_escaped));
+    if let Some(length) = quoted_length(value, before) {
+        return length;
     }
     if value.starts_with(['{', '[']) {
         let mut depth = 0_usize;

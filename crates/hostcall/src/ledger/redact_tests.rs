@@ -1,5 +1,6 @@
 //! What is taken out of text, and what stays.
 
+use super::super::secrets;
 use super::*;
 use serde_json::json;
 
@@ -108,6 +109,91 @@ fn an_assignment_to_a_secret_name_is_taken_out_of_text() {
 }
 
 #[test]
+fn what_follows_an_option_that_takes_a_secret_is_taken_out_of_text() {
+    each_is_cleaned(&[
+        ("mysql --password hunter2 -h db", "mysql --password [REDACTED] -h db"),
+        ("x --token abc", "x --token [REDACTED]"),
+        ("x --TOKEN \tabc\ny", "x --TOKEN \t[REDACTED]\ny"),
+        (
+            "x --api-key=abc --api_key abc --apiKey abc",
+            "x --api-key=[REDACTED] --api_key [REDACTED] --apiKey [REDACTED]",
+        ),
+        ("x --db-password hunter2,a;b)c", "x --db-password [REDACTED]"),
+        ("x --client-secret 'a b' c", "x --client-secret '[REDACTED]' c"),
+        ("x --password \"a 'b\" c", "x --password \"[REDACTED]\" c"),
+        ("'--password' 'a b' c", "'--password' '[REDACTED]' c"),
+        ("x --password \\\n    hunter2 y", "x --password \\\n    [REDACTED] y"),
+        ("--authorization Bearer abc d", "--authorization [REDACTED] d"),
+        ("[\"--password\",\"a b\",\"c\"]", "[\"--password\",\"[REDACTED]\",\"c\"]"),
+        ("[ '--password',\n  'a b', 'c' ]", "[ '--password',\n  '[REDACTED]', 'c' ]"),
+        ("[\\\"--password\\\",\\\"a b\\\"]", "[\\\"--password\\\",\\\"[REDACTED]\\\"]"),
+        ("{\"command\":\"x --password abc\",\"n\":1}", "{\"command\":\"x --password [REDACTED]\",\"n\":1}"),
+        ("{\\\"command\\\":\\\"x --password abc\\\"}", "{\\\"command\\\":\\\"x --password [REDACTED]\\\"}"),
+        ("--password -Secret1", "--password [REDACTED]"),
+        ("--password --token abc", "--password --token [REDACTED]"),
+    ]);
+    for text in [
+        "x --password-file path",
+        "x --token-type bearer",
+        "git commit --author NAME",
+        "docker login --password-stdin < file",
+        "x --no-password y",
+        "x --ask-password y",
+        "gh auth login --with-token < file",
+        "x --max-tokens 5",
+        "x --private-key path",
+        "x --key value -p value -t value",
+        "x --password",
+        "x --password -",
+        "x --password --user me",
+        "--password\nnext line",
+        "the option --token is required, and --password or --secret must be given",
+        "x--password y",
+        "x ---password y",
+        "[\"--password\",\"--user\"]",
+        "{\"flag\":\"--password\",\"value\":3}",
+        "{\"flag\":\"--password\"}",
+        "--",
+        "-- password x",
+    ] {
+        each_is_cleaned(&[(text, text)]);
+    }
+}
+
+#[test]
+fn what_follows_an_option_in_a_list_is_taken_out() {
+    let redactor = Redactor::default();
+    for (list, clean) in [
+        (json!(["--password", "x", "y"]), json!(["--password", REDACTED, "y"])),
+        (json!(["--api-key", "-x"]), json!(["--api-key", REDACTED])),
+        (json!(["--token", 12345]), json!(["--token", REDACTED])),
+        (json!(["--token", "is"]), json!(["--token", REDACTED])),
+        (json!(["--token=abc", "y"]), json!(["--token=[REDACTED]", "y"])),
+        (json!([["--password", "x"]]), json!([["--password", REDACTED]])),
+        (json!(["-c", "x --password y z"]), json!(["-c", "x --password [REDACTED] z"])),
+    ] {
+        assert_eq!(redactor.value(&list), clean);
+        let params = json!({ "args": list });
+        assert!(secrets::are_in(params.as_object().expect("an object"), &redactor), "{params}");
+    }
+    for list in [
+        json!(["--password-file", "path"]),
+        json!(["--author", "NAME"]),
+        json!(["--password", "--user", "me"]),
+        json!(["--password", "-"]),
+        json!(["--password"]),
+        json!(["--password", null, ["x"], {"a": 1}]),
+        json!(["password", "x"]),
+        json!(["-p", "8080"]),
+        json!(["--no-password", "x"]),
+    ] {
+        assert_eq!(redactor.value(&list), list);
+        let params = json!({ "args": list });
+        assert!(!secrets::are_in(params.as_object().expect("an object"), &redactor), "{params}");
+    }
+}
+
+#[test]
 fn keys_match_as_whole_words_however_they_are_spelled() {
     for key in [
         "api_key",
@@ -187,6 +273,12 @@ fn a_text_takes_a_time_that_grows_with_its_length() {
         ("token:", "token:"),
         ("token='", "token='"),
         ("\\\"':", "\\\"':"),
+        ("--", "--"),
+        ("--token ", "--token "),
+        ("--token,", "--token,"),
+        ("--token \\\"", "--token \\\""),
+        ("--token\\\\\\\\", "--token\\\\\\\\"),
+        ("--token 'abc' ", "--token '[REDACTED]' "),
     ] {
         let count = (1 << 20) / piece.len();
         let cleaned = redactor.text(&piece.repeat(count));

@@ -1,5 +1,6 @@
 //! Whether parameters name or hold a secret.
 
+use super::flags;
 use super::redact::{Redactor, is_secret_key};
 use serde_json::{Map, Value};
 
@@ -11,7 +12,9 @@ pub(super) fn are_in(params: &Map<String, Value>, redactor: &Redactor) -> bool {
 fn holds(value: &Value, redactor: &Redactor) -> bool {
     match value {
         Value::String(text) => redactor.finds(text),
-        Value::Array(items) => items.iter().any(|item| holds(item, redactor)),
+        Value::Array(items) => {
+            items.iter().enumerate().any(|(index, item)| flags::is_value(items, index) || holds(item, redactor))
+        }
         Value::Object(members) => are_in(members, redactor),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }

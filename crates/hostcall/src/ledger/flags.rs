@@ -1,0 +1,145 @@
+//! Options of command lines that take a secret as the next word: `--password VALUE`, `["--api-key", "VALUE"]`.
+//!
+//! Only long ones, and only those that can be nothing else: `--password-file` names a file, `--no-token` and
+//! `--ask-password` take nothing, and `-p` is a port as often. With `=` they are assignments like any other.
+
+use super::redact::{LONGEST_NAME, REDACTED, is_hinted, quoted_length, segments};
+use serde_json::Value;
+use std::ops::Range;
+
+/// What such an option's name ends with.
+const LAST_WORDS: &[&[&str]] = &[
+    &["password"],
+    &["passwd"],
+    &["passphrase"],
+    &["token"],
+    &["secret"],
+    &["api", "key"],
+    &["apikey"],
+    &["authorization"],
+    &["bearer"],
+];
+
+/// What the name of an option begins with that says something about a secret and takes none.
+const NO_VALUE: &[&str] = &[
+    "no", "ask", "prompt", "with", "without", "use", "show", "hide", "print", "require", "allow", "skip", "save",
+    "reset", "generate", "empty", "enable", "disable",
+];
+
+/// What follows a name in a sentence: `--password is required`.
+const WORDS_OF_SENTENCES: &[&str] = &[
+    "a", "an", "and", "are", "as", "but", "can", "cannot", "flag", "flags", "for", "from", "has", "if", "in",
+    "instead", "is", "may", "must", "needs", "not", "of", "on", "option", "options", "or", "requires", "should",
+    "that", "the", "to", "was", "when", "which", "will", "with", "without",
+];
+
+/// Whether text may hold one; a quick look.
+pub(super) fn may_be_in(text: &str) -> bool {
+    pijs_protocol::guard::is_up("ledger.redact-flags") && found(text).next().is_some()
+}
+
+/// Where the values of options are, in order and apart.
+pub(super) fn values(text: &str) -> Vec<Range<usize>> {
+    let mut places: Vec<Range<usize>> = Vec::new();
+    for after in found(text) {
+        if places.last().is_some_and(|last| after < last.end) {
+            continue;
+        }
+        let rest = &text[after..];
+        let Some(gap) = gap(rest) else { continue };
+        let (before, value) = rest.split_at(gap);
+        // How long it is, is asked only of what may be left out: no character is looked at once for each option before it.
+        if value.starts_with("--") {
+            continue;
+        }
+        let quoted = quoted_length(value, before);
+        let length = quoted.unwrap_or_else(|| word_length(value));
+        let word = &value[..length];
+        // `{"flag": "--token", "name": 1}` has a key there.
+        let is_key = quoted.is_some() && value[length..].trim_start_matches(['\\', '"', '\'', ' ']).starts_with(':');
+        if is_secret(word) && !is_key && !(quoted.is_none() && WORDS_OF_SENTENCES.contains(&word)) {
+            places.push(after + gap..after + gap + length);
+        }
+    }
+    places
+}
+
+/// Whether an item of a list is the value of the option before it.
+pub(super) fn is_value(items: &[Value], index: usize) -> bool {
+    let before = index.checked_sub(1).and_then(|before| items[before].as_str()?.strip_prefix("--"));
+    let is_secret = match &items[index] {
+        Value::String(text) => is_secret(text),
+        Value::Number(_) => true,
+        _ => false,
+    };
+    is_secret && before.is_some_and(takes_secret) && pijs_protocol::guard::is_up("ledger.redact-flags")
+}
+
+/// A word that may be a secret: another option is none, and what was taken out already is none any more.
+fn is_secret(word: &str) -> bool {
+    !word.is_empty() && !word.starts_with("--") && word != "-" && word != REDACTED
+}
+
+/// Whether the option of this name is followed by a secret.
+fn takes_secret(name: &str) -> bool {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if name.starts_with('-') || name.len() > LONGEST_NAME || !name.bytes().all(is_name) || !is_hinted(name) {
+        return false;
+    }
+    let segments = segments(name);
+    let first = segments.first().map(String::as_str).unwrap_or_default();
+    let ends = |words: &&[&str]| segments.len() >= words.len() && segments[segments.len() - words.len()..] == **words;
+    LAST_WORDS.iter().any(ends) && !NO_VALUE.contains(&first)
+}
+
+/// The places behind the names of such options.
+fn found(text: &str) -> impl Iterator<Item = usize> {
+    text.match_indices("--").filter_map(|(at, _)| {
+        let begins = !text[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '-' | '_'));
+        let name = &text[at + 2..];
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let length = name.bytes().take(LONGEST_NAME + 1).take_while(is_name).count();
+        (begins && takes_secret(&name[..length])).then_some(at + 2 + length)
+    })
+}
+
+/// What stands between an option and its value: blanks or a comma, the quotes around both, a line that goes on.
+fn gap(rest: &str) -> Option<usize> {
+    let after_quotes = |text: &str| text.len() - text.trim_start_matches('\\').trim_start_matches(['"', '\'']).len();
+    let closed = match after_quotes(rest) {
+        // Of a line that goes on the sign stands behind a blank.
+        length if rest[..length].ends_with(['"', '\'']) => length,
+        _ => 0,
+    };
+    let between = &rest[closed..];
+    let blank = between.trim_start_matches([' ', '\t']);
+    let value = if let Some(listed) = blank.strip_prefix(',') {
+        listed.trim_start()
+    } else if let Some(continued) = blank.strip_prefix("\\\n").or_else(|| blank.strip_prefix("\\\r\n")) {
+        continued.trim_start_matches([' ', '\t'])
+    } else if blank.len() < between.len() {
+        blank
+    } else {
+        return None;
+    };
+    let opened = after_quotes(value);
+    let opened = if value[..opened].ends_with(['"', '\'']) { opened } else { 0 };
+    Some(rest.len() - value.len() + opened)
+}
+
+/// A word as a shell has it, that ends where a text in quotes around it does. The name of a scheme takes its credential along.
+fn word_length(value: &str) -> usize {
+    let word = |value: &str| {
+        let ends = |(at, c): (usize, char)| {
+            let is_quote = matches!(c, '"' | '\'' | '`') || (c == '\\' && value[at + 1..].starts_with(['"', '\'']));
+            (c.is_whitespace() || is_quote).then_some(at)
+        };
+        value.char_indices().find_map(ends).unwrap_or(value.len())
+    };
+    let length = word(value);
+    if !["basic", "bearer", "digest"].iter().any(|known| value[..length].eq_ignore_ascii_case(known)) {
+        return length;
+    }
+    let credential = value[length..].trim_start_matches(' ');
+    value.len() - credential.len() + word(credential)
+}

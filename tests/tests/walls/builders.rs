@@ -1,0 +1,61 @@
+//! A build worker that was taken over by what it compiles, and lies about it.
+
+use pijs_artifact::{decode, encode};
+use pijs_extc::{BuildOptions, Input, Seal, build};
+use serde_json::{Value, json};
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What a build starts its worker with.
+const WORKER: &str = "--pijs-build-worker";
+/// What it leaves out of its inputs.
+const UNSAID: &str = "other.ts";
+
+/// Compiles, and says of the artifact that less went into it; in any other process nothing.
+pub(crate) fn enter() -> Option<ExitCode> {
+    if std::env::args().nth(1).is_none_or(|argument| argument != WORKER) {
+        return None;
+    }
+    let request: Value = serde_json::from_slice(&message_part()).expect("a request");
+    let root = request["package"]["root"].as_str().expect("a folder");
+    let mut artifact = decode(&compiled(Path::new(root)).bytes).expect("it was made just now");
+    artifact.metadata.inputs.remove(UNSAID).expect("it was compiled");
+    let head = json!({ "Done": { "Built": [] } }).to_string();
+    let mut out = std::io::stdout().lock();
+    for part in [head.as_bytes(), &encode(&artifact)] {
+        out.write_all(&(part.len() as u64).to_le_bytes()).expect("a parent that reads");
+        out.write_all(part).expect("a parent that reads");
+    }
+    Some(ExitCode::SUCCESS)
+}
+
+fn message_part() -> Vec<u8> {
+    let mut input = std::io::stdin().lock();
+    let mut length = [0; 8];
+    input.read_exact(&mut length).expect("a length");
+    let mut part = vec![0; usize::try_from(u64::from_le_bytes(length)).expect("a request")];
+    input.read_exact(&mut part).expect("a request");
+    part
+}
+
+fn compiled(root: &Path) -> pijs_extc::BuildOutput {
+    build(&Input::at(root), &BuildOptions::default()).expect("it builds")
+}
+
+/// B24: grants are bound to what the parent has handed out, whatever the worker says.
+pub(crate) fn a_build_worker_is_not_believed() -> bool {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+    write("index.ts", "import { work } from './other';\nexport default () => work();\n");
+    write(UNSAID, "export const work = () => {};\n");
+    assert!(compiled(folder.path()).metadata().inputs.contains_key(UNSAID));
+    let options = BuildOptions { sealed: Some(Seal::default()), ..BuildOptions::default() };
+    match build(&Input::at(folder.path()), &options) {
+        Ok(built) => {
+            assert!(!built.metadata().inputs.contains_key(UNSAID), "the worker of this test lies");
+            false
+        }
+        Err(failure) => failure.to_string().contains("answered with something else"),
+    }
+}
