@@ -246,6 +246,12 @@ pub(crate) fn is_near(host: &str) -> bool {
             address.is_loopback()
                 || address.is_unspecified()
                 || address.is_unique_local()
+    /// Whether a program with these arguments is inside whatever they make it do: not as one of its plain uses.
+    pub(crate) fn means_command(&self, command: &str, args: &[&str]) -> bool {
+        let means = |pattern: &CommandPattern| pattern.rest != Rest::Plain && pattern.covers(command, args);
+        self.commands.as_ref().is_none_or(|commands| commands.iter().any(means))
+    }
+
                 || address.is_unicast_link_local()
         }
         None => host == "localhost",

@@ -245,7 +245,6 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
             "ls-tree",
             "merge",
             "merge-base",
-            "mv",
             "name-rev",
             "pull",
             "push",
@@ -325,6 +324,7 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
             "--version",
             "api",
             "auth",
+        // `mv` is none of them: what it moves into `.git` it moves before it finds that it must not.
             "browse",
             "gist",
             "issue",
@@ -430,3 +430,5 @@ const NODE: WithOptions = WithOptions {
 };
 
 const PYTHON: WithOptions = WithOptions { name: "python", options: &["-c", "-i", "-m"], takes_script: true, ..PLAIN };
+        // A repository in a folder, whose hooks run.
+        prefixes: &["file:"],
