@@ -45,6 +45,24 @@ enum Rest {
     None,
 }
 
+/// The word at the end of a command pattern after which nothing may follow.
+const NOTHING_MORE: &str = "\"\"";
+
+/// The pattern of exactly this program with exactly these arguments; `None` when none says that: words are told apart by
+/// blanks, and some mean something.
+pub(crate) fn exact_command(command: &str, args: &[String]) -> Option<String> {
+    let mut words: Vec<&str> = std::iter::once(command).chain(args.iter().map(String::as_str)).collect();
+    let is_other =
+        |word: &&str| word.is_empty() || matches!(*word, "*" | NOTHING_MORE) || word.contains(char::is_whitespace);
+    if words.iter().any(is_other) {
+        return None;
+    }
+    if guard::is_up("exec.exact") {
+        words.push(NOTHING_MORE);
+    }
+    Some(words.join(" "))
+}
+
 #[derive(Debug, Clone)]
 enum PathPattern {
     /// A file, or a folder and everything in it.
@@ -269,8 +287,12 @@ impl CommandPattern {
         let mut words = pattern.split_whitespace().map(str::to_owned);
         let program = words.next()?;
         let mut leading: Vec<String> = words.collect();
-        let any = leading.last().is_some_and(|word| word == "*");
-        if any {
+        let rest = match leading.last().map(String::as_str) {
+            Some("*") => Rest::Any,
+            Some(NOTHING_MORE) => Rest::None,
+            _ => Rest::Plain,
+        };
+        if rest != Rest::Plain {
             leading.pop();
         }
         Some(Self { program, leading, rest: if any { Rest::Any } else { Rest::Plain } })
@@ -606,6 +628,25 @@ mod tests {
         };
         let run = ["-c", "alias.x=!sh", "x"];
         assert!(commands(&["git"]).command("git", &["status"]));
+    #[test]
+    fn what_is_remembered_of_a_command_is_that_command_and_no_more() {
+        let args = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
+        for (command, given, more) in [
+            ("nice", vec![], vec!["sh"]),
+            ("make", vec!["check"], vec!["check", "SHELL=/x"]),
+            ("ls", vec![], vec!["-l"]),
+        ] {
+            let pattern = exact_command(command, &args(&given)).expect("it can be written");
+            let scope = Scope { commands: Some(vec![pattern]), ..Scope::default() };
+            let scope = CompiledScope::compile(Some(&scope), &places(), None).expect("it compiles");
+            assert!(scope.command(command, &given) && scope.means_command(command, &given), "{command}");
+            assert!(!scope.command(command, &more), "{command}");
+        }
+        for (command, given) in [("a b", vec![]), ("git", vec!["*"]), ("git", vec![""]), ("git", vec!["\"\""])] {
+            assert_eq!(exact_command(command, &args(&given)), None, "{command} {given:?}");
+        }
+    }
+
         assert!(!commands(&["git"]).command("git", &run));
         assert!(commands(&["git *"]).command("git", &run));
         assert!(commands(&["git -c alias.x=!sh"]).command("git", &run));

@@ -386,12 +386,8 @@ impl ExactScope {
                 Some(Scope { paths: Some(paths), ..Scope::default() })
             }
             Self::Program(command, args) => {
-                let mut words = vec![command.as_str()];
-                words.extend(args.iter().map(String::as_str));
-                if words.iter().any(|word| word.is_empty() || *word == "*" || word.contains(char::is_whitespace)) {
-                    return None;
-                }
-                Some(Scope { commands: Some(vec![words.join(" ")]), ..Scope::default() })
+                let pattern = crate::scope::exact_command(command, args)?;
+                Some(Scope { commands: Some(vec![pattern]), ..Scope::default() })
             }
             Self::Other(scope) => Some(scope.clone()),
         })
