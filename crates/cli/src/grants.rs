@@ -4,13 +4,14 @@ use crate::applicant::Applicant;
 use crate::args::{PolicyMode, RunArgs};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
+use crate::output::{clean, stderr};
 use pijs_agent::AskLimits;
 use pijs_agent::provider::ProviderOptions;
 use pijs_agent::settings::Settings as SessionSettings;
 use pijs_host::PiProfile;
 use pijs_hostcall::asked::words;
 use pijs_hostcall::book::{Record, Standing};
-use pijs_hostcall::{Grant, Mode, Policy};
+use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
 use pijs_packages::Origin;
 use pijs_protocol::Capability;
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
@@ -176,6 +177,25 @@ fn settings(environment: &Environment) -> Result<Settings> {
     let path = environment.dirs.agent_dir.join("settings.json");
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
+impl Decided {
+    /// The grants whose scopes can be read. A package says itself which ones it wants, and one that nobody can read is no
+    /// reason to run nothing at all: it grants nothing, and is said. What stands on the command line is its writer's business.
+    pub(crate) fn readable(&self, gate: &Gate, profile: &Profile, grants: Vec<Grant>) -> Vec<Grant> {
+        let is_readable = |grant: &Grant| match gate.check(profile, grant) {
+            Err(error) if !self.allowed.contains(grant) && guard::is_up("grants.readable") => {
+                let capability = &grant.capability;
+                stderr(&clean(&format!(
+                    "warning: {}: what it was granted of {capability} counts for nothing: {error}",
+                    profile.extension
+                )));
+                false
+            }
+            _ => true,
+        };
+        grants.into_iter().filter(is_readable).collect()
+    }
+}
+
         Err(error) if is_missing(&error) => return Ok(Settings::default()),
         Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
     };

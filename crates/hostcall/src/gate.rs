@@ -240,6 +240,11 @@ impl Gate {
         self.change(profile, |authority| authority.never = capabilities);
     }
 
+    /// Whether the scope of a grant can be read.
+    pub fn check(&self, profile: &Profile, grant: &Grant) -> Result<(), ScopeError> {
+        self.compile(grant, profile.package_root.as_deref()).map(drop)
+    }
+
     fn compile(&self, grant: &Grant, package_root: Option<&Path>) -> Result<CompiledGrant, ScopeError> {
         let scope = grant.fitting_scope();
         Ok(CompiledGrant {

@@ -236,6 +236,7 @@ impl Gate {
                 if answer == Answer::AllowAlways
                     && !for_model
                     && let Some(scope) = exact.to_scope()
+                    && self.can_be_kept(scope.as_ref())
                 {
                     self.remember(caller, Remembered { capability: capability.into(), scope, allowed: true });
                 }
@@ -271,6 +272,12 @@ impl Gate {
         self.extensions_mut(|extensions| {
             extensions.insert(profile.extension.clone(), Arc::new(authority));
         });
+    }
+
+    /// Whether a later session can read what is written down now: a path can be longer, or have more of what means
+    /// something in patterns, than a pattern may.
+    fn can_be_kept(&self, scope: Option<&Scope>) -> bool {
+        CompiledScope::compile(scope, &self.inner.places, None).is_ok() || !guard::is_up("gate.kept")
     }
 
     fn remember(&self, caller: &Caller, remembered: Remembered) {
