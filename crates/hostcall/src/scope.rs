@@ -41,7 +41,7 @@ enum Rest {
     Plain,
     /// Any at all: `git *`.
     Any,
-    /// None: what a person allowed, and no more.
+    /// None: what a person allowed, and no more. Written as an empty word at the end, as sudo has it: `git log ""`.
     None,
 }
 
@@ -246,6 +246,12 @@ impl CompiledScope {
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(|pattern| pattern.covers(command, args)))
     }
 
+    /// Whether a program with these arguments is inside whatever they make it do: not as one of its plain uses.
+    pub(crate) fn means_command(&self, command: &str, args: &[&str]) -> bool {
+        let means = |pattern: &CommandPattern| pattern.rest != Rest::Plain && pattern.covers(command, args);
+        self.commands.as_ref().is_none_or(|commands| commands.iter().any(means))
+    }
+
     /// Whether a program is named with its whole path, as one inside a writable folder must be.
     /// One that is named by a relative path is meant from `project`.
     pub fn names_program(&self, program: &Path, project: &Path) -> bool {
@@ -264,16 +270,15 @@ pub(crate) fn is_near(host: &str) -> bool {
             address.is_loopback()
                 || address.is_unspecified()
                 || address.is_unique_local()
-    /// Whether a program with these arguments is inside whatever they make it do: not as one of its plain uses.
-    pub(crate) fn means_command(&self, command: &str, args: &[&str]) -> bool {
-        let means = |pattern: &CommandPattern| pattern.rest != Rest::Plain && pattern.covers(command, args);
-        self.commands.as_ref().is_none_or(|commands| commands.iter().any(means))
-    }
-
                 || address.is_unicast_link_local()
         }
         None => host == "localhost",
     }
+}
+
+/// The same for an address that carries another one inside: `[::ffff:127.0.0.1]`. Who connects judges it by that one.
+pub(crate) fn is_near_inside(host: &str) -> bool {
+    literal(host).is_some_and(|address| is_near(&address.to_canonical().to_string()))
 }
 
 pub(crate) fn literal(host: &str) -> Option<IpAddr> {
@@ -295,7 +300,7 @@ impl CommandPattern {
         if rest != Rest::Plain {
             leading.pop();
         }
-        Some(Self { program, leading, rest: if any { Rest::Any } else { Rest::Plain } })
+        Some(Self { program, leading, rest })
     }
 
     fn covers(&self, command: &str, args: &[&str]) -> bool {
@@ -565,6 +570,10 @@ mod tests {
         ] {
             assert!(is_near(near), "{near}");
         }
+        for inside in ["[::ffff:7f00:1]", "[::ffff:10.0.0.1]", "127.0.0.1"] {
+            assert!(is_near_inside(inside), "{inside}");
+        }
+        assert!(!is_near_inside("[::ffff:8.8.8.8]") && !is_near_inside("example.org"));
         for far in ["example.org", "localhost.example.org", "8.8.8.8", "172.32.0.1", "[2606:4700::1111]"] {
             assert!(!is_near(far), "{far}");
         }
@@ -620,15 +629,6 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_name_covers_plain_uses_and_a_star_covers_all() {
-        let commands = |patterns: &[&str]| {
-            let commands = Some(patterns.iter().map(|pattern| (*pattern).to_owned()).collect());
-            let scope = Scope { commands, ..Scope::default() };
-            CompiledScope::compile(Some(&scope), &places(), None).unwrap()
-        };
-        let run = ["-c", "alias.x=!sh", "x"];
-        assert!(commands(&["git"]).command("git", &["status"]));
-    #[test]
     fn what_is_remembered_of_a_command_is_that_command_and_no_more() {
         let args = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
         for (command, given, more) in [
@@ -647,12 +647,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_bare_name_covers_plain_uses_and_a_star_covers_all() {
+        let commands = |patterns: &[&str]| {
+            let commands = Some(patterns.iter().map(|pattern| (*pattern).to_owned()).collect());
+            let scope = Scope { commands, ..Scope::default() };
+            CompiledScope::compile(Some(&scope), &places(), None).unwrap()
+        };
+        let run = ["-c", "alias.x=!sh", "x"];
+        assert!(commands(&["git"]).command("git", &["status"]));
         assert!(!commands(&["git"]).command("git", &run));
         assert!(commands(&["git *"]).command("git", &run));
         assert!(commands(&["git -c alias.x=!sh"]).command("git", &run));
         assert!(!commands(&["git fetch"]).command("git", &["fetch", "--upload-pack=sh"]));
         assert!(commands(&["bash"]).command("bash", &["-c", "ls"]), "an interpreter is meant to run things");
         assert!(!commands(&["", " "]).command("", &[]));
+        assert!(
+            commands(&["git *"]).means_command("git", &run) && !commands(&["git"]).means_command("git", &["status"])
+        );
         let exactly = CompiledScope::exactly_program("git", &run);
         assert!(exactly.command("git", &run) && !exactly.command("git", &run[..2]) && !exactly.command("git", &[]));
     }
