@@ -350,6 +350,11 @@ impl Gate {
         Some(case::Refusal { reason: Reason::AfterSecret, rule: Rule::AfterSecret })
     }
 
+    /// Whether an extension has read a file that may hold secrets.
+    pub fn has_read_secrets(&self, extension: &ExtensionId) -> bool {
+        self.secret_read(extension).is_some()
+    }
+
     fn secret_read(&self, extension: &ExtensionId) -> Option<String> {
         self.inner.secrets.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned()
     }
