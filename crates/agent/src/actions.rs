@@ -127,6 +127,18 @@ impl Agent {
     ///
     /// When nobody offers it, or its provider has no key.
     pub(crate) async fn open_model(&self, model: &Model) -> Result<Arc<dyn Provider>, ProviderError> {
+        self.open(model, false).await
+    }
+
+    /// The same for an extension. A server that an extension chose is reached as far as that extension may, unless a person
+    /// chose the model.
+    pub(crate) async fn open_model_for_extension(&self, model: &Model) -> Result<Arc<dyn Provider>, ProviderError> {
+        let is_in_use = self.control.model().is_some_and(|used| used.is(model));
+        let is_chosen = is_in_use && self.models.borrow().uninvited(&model.provider).is_none();
+        self.open(model, !is_chosen).await
+    }
+
+    async fn open(&self, model: &Model, by_extension: bool) -> Result<Arc<dyn Provider>, ProviderError> {
         let opening = self.models.borrow().opening(model)?;
         match opening {
             Opening::Ready(provider) => Ok(provider),
@@ -136,6 +148,11 @@ impl Agent {
                 let credentials = credentials.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
                 if credentials.key.is_none() && credentials.headers.is_empty() {
                     return Err(models::no_key(&model));
+                }
+                if by_extension {
+                    let address = credentials.base_url.as_deref().unwrap_or_else(|| models::address_of(&model));
+                    let reached = self.extensions.reaches(&offer.extension, address).await;
+                    reached.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
                 }
                 // The extension has said what becomes of these.
                 model.facts.shift_remove("headers");
@@ -183,7 +200,11 @@ impl Agent {
         source: &'static str,
         by_extension: bool,
     ) -> Result<(), String> {
-        let provider = self.open_model(model).await.map_err(|error| error.to_string())?;
+        let opened = match by_extension {
+            true => self.open_model_for_extension(model).await,
+            false => self.open_model(model).await,
+        };
+        let provider = opened.map_err(|error| error.to_string())?;
         let previous = self.control.model();
         let model = self.models.borrow().find(&model.provider, &model.id).unwrap_or_else(|| provider.model().clone());
         let level = self.control.thinking();

@@ -96,7 +96,7 @@ impl Agent {
         let request = request(params.get("context").unwrap_or(&Value::Null), &options);
         let nobody: &dyn Listener = &();
         let listener = pieces.as_ref().map_or(nobody, |pieces| pieces);
-        let message = match self.model_for(&model, &options, elsewhere).await {
+        let message = match self.model_for(extension, &model, &options, elsewhere).await {
             Ok(provider) => self.ask_once_in_pieces(&*provider, &request, stop, listener).await,
             Err(error) => self.failed(&model, &error),
         };
@@ -108,13 +108,14 @@ impl Agent {
     /// may speak to any server, with the key that it gave.
     async fn model_for(
         &self,
+        extension: &ExtensionId,
         model: &Model,
         options: &Value,
         elsewhere: bool,
     ) -> Result<Arc<dyn Provider>, ProviderError> {
         if !elsewhere {
             let known = self.models.borrow().find(&model.provider, &model.id);
-            return self.open_model(known.as_ref().unwrap_or(model)).await;
+            return self.open_model_for_extension(known.as_ref().unwrap_or(model)).await;
         }
         let key = options.get("apiKey").and_then(Value::as_str).filter(|key| !key.starts_with(KEY_NAME));
         let headers = options.get("headers").cloned().and_then(|headers| serde_json::from_value(headers).ok());
@@ -124,6 +125,8 @@ impl Agent {
             let message = format!("No API key for provider: {}", model.provider);
             return Err(ProviderError::new(ErrorKind::Auth, message));
         }
+        let reached = self.extensions.reaches(extension.as_str(), models::address_of(model)).await;
+        reached.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
         let credentials = Credentials { key: key.map(str::to_owned), headers, ..Credentials::default() };
         let limits = self.settings.borrow().provider.clone();
         models::open_http(model.clone(), credentials, &limits, &self.options.ambient)

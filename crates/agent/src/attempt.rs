@@ -66,6 +66,9 @@ impl Agent {
             Ok(asking) => asking,
             Err(used_up) => return self.never_sent(partial, used_up.message().to_owned(), used_up).await,
         };
+        // The words of an extension that no person chose are what it puts into the session.
+        let is_imposed =
+            provider.has_own_payload() && self.models.borrow().uninvited(&provider.model().provider).is_some();
         let mut started = false;
         let mut stream = provider.send(outgoing, cancel.clone());
         let ending = loop {
@@ -76,6 +79,13 @@ impl Agent {
                 Ok(event) => event,
                 Err(error) => break Err(error),
             };
+            let bytes = match partial.has_room_for(&event) {
+                Ok(bytes) => bytes,
+                Err(error) => break Err(error),
+            };
+            if is_imposed && let Err(full) = self.control.take_in(bytes) {
+                break Err(ProviderError::new(ErrorKind::TooLarge, full.message));
+            }
             let (event, told) = match event {
                 ProviderEvent::Untold(event) => (*event, false),
                 event => (event, started),

@@ -50,6 +50,11 @@ pub trait Extensions {
         async { Ok(()) }.boxed_local()
     }
 
+    /// Whether a model that no person chose may be asked at this address, which the extension chose. The error says why not.
+    fn reaches<'a>(&'a self, _extension: &'a str, _address: &'a str) -> LocalBoxFuture<'a, Result<(), String>> {
+        async { Ok(()) }.boxed_local()
+    }
+
     /// Whether a slash command of this name exists.
     fn has_command(&self, name: &str) -> bool;
     /// Runs a slash command to its end.

@@ -242,6 +242,10 @@ impl Extensions for HostExtensions {
         async move { self.host.vouch(&ExtensionId::new(extension), tool, input, behind).await }.boxed_local()
     }
 
+    fn reaches<'a>(&'a self, extension: &'a str, address: &'a str) -> LocalBoxFuture<'a, Result<(), String>> {
+        async move { self.host.reaches(&ExtensionId::new(extension), address).await }.boxed_local()
+    }
+
     fn has_command(&self, name: &str) -> bool {
         self.host.commands().iter().any(|command| command.invocation == name)
     }

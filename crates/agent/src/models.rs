@@ -10,10 +10,10 @@ use crate::auth::Status;
 use crate::auth::file::Stored;
 use crate::known::Known;
 use crate::models_json::defaults_for;
-use crate::provider::anthropic::Anthropic;
-use crate::provider::google::Google;
+use crate::provider::anthropic::{self, Anthropic};
+use crate::provider::google::{self, Google};
 use crate::provider::http::Access;
-use crate::provider::openai::OpenAi;
+use crate::provider::openai::{self, OpenAi};
 use crate::provider::responses::Responses;
 use crate::provider::{ErrorKind, Model, Provider, ProviderError, ProviderOptions};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -407,6 +407,15 @@ pub(crate) fn open_http(
                 "use a model of openai-completions, openai-responses, anthropic-messages or google-generative-ai, or give the provider a streamSimple function",
             ));
         }
+    })
+}
+
+/// Where a model is asked.
+pub(crate) fn address_of(model: &Model) -> &str {
+    model.base_url().unwrap_or(match model.api.as_str() {
+        "anthropic-messages" => anthropic::BASE_URL,
+        "google-generative-ai" => google::BASE_URL,
+        _ => openai::BASE_URL,
     })
 }
 

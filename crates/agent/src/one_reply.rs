@@ -69,7 +69,9 @@ pub(crate) async fn collect(
     listener: &dyn Listener,
 ) -> Result<StopReason, ProviderError> {
     while let Some(event) = stream.next().await {
-        let (event, told) = match event? {
+        let event = event?;
+        partial.has_room_for(&event)?;
+        let (event, told) = match event {
             ProviderEvent::Untold(event) => (*event, false),
             event => (event, true),
         };

@@ -8,14 +8,19 @@ use crate::events::{Update, UpdateKind};
 use crate::message::{AssistantMessage, Block, Cost, StopReason, TextBlock, ThinkingBlock, ToolCall, Usage};
 use crate::paths::ArgumentPaths;
 use crate::provider::turns::{CALL_SIGNATURE, TEXT_SIGNATURE};
-use crate::provider::{ErrorKind, Model, Note, ProviderError, Signs};
+use crate::provider::{ErrorKind, Model, Note, ProviderError, ProviderEvent, Signs};
+use crate::room::bytes_of;
 use crate::streaming_json;
-use pijs_protocol::StreamSource;
+use pijs_protocol::{StreamSource, guard};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Tool calls taken from one reply; more is a model, or a server, gone wild.
 const MAX_CALLS: usize = 128;
+
+/// Bytes of one reply as JSON text, ten times what models write. The host holds it, writes it into the session and tells
+/// every realm of it, with those before it in one message; who sends more is nobody's model.
+const MOST_BYTES: usize = 8 << 20;
 
 /// What changed.
 #[derive(Debug)]
@@ -40,6 +45,8 @@ pub(crate) struct Partial {
     calls: Vec<Call>,
     text_units: usize,
     thinking_units: usize,
+    /// What it weighs, about.
+    bytes: usize,
 }
 
 /// An assistant message in the making, as front ends and extensions are told of it.
@@ -88,6 +95,30 @@ struct Call {
     is_ended: bool,
 }
 
+/// What an event adds to a reply, as JSON text.
+fn weight(event: &ProviderEvent) -> usize {
+    let text = |text: &str| {
+        let escaped = |byte: u8| match byte {
+            0..=0x1f => 6,
+            b'"' | b'\\' => 2,
+            _ => 1,
+        };
+        text.bytes().map(escaped).sum()
+    };
+    match event {
+        ProviderEvent::Text(chunk) | ProviderEvent::Thinking(chunk) => text(chunk),
+        ProviderEvent::ToolCall { arguments, .. } => text(arguments),
+        ProviderEvent::Note(Note::ThinkingSignature(piece)) => text(piece),
+        ProviderEvent::Note(Note::Signed(_, signature)) => text(signature),
+        // Each usage takes the place of the one before.
+        ProviderEvent::Note(Note::Said(members)) => {
+            bytes_of(members.iter().filter(|(key, _)| *key != "usage").map(|(_, value)| value))
+        }
+        ProviderEvent::Untold(event) => weight(event),
+        _ => 0,
+    }
+}
+
 impl Call {
     /// The arguments so far; none at all are an empty object.
     fn text(&self) -> &str {
@@ -117,7 +148,20 @@ impl Partial {
             calls: Vec::new(),
             text_units: 0,
             thinking_units: 0,
+            bytes: 0,
         }
+    }
+
+    /// Counts an event before anything is made of it; answers what it weighs. An error when the reply is more than anybody
+    /// can hold.
+    pub(crate) fn has_room_for(&mut self, event: &ProviderEvent) -> Result<usize, ProviderError> {
+        let bytes = weight(event);
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > MOST_BYTES && guard::is_up("reply.size") {
+            let message = format!("the reply is larger than {} MB", MOST_BYTES >> 20);
+            return Err(ProviderError::new(ErrorKind::TooLarge, message));
+        }
+        Ok(bytes)
     }
 
     /// UTF-16 units let through so far of one stream.

@@ -20,10 +20,16 @@ use crate::starts::{Start, Starts};
 use crate::tools::{About, Around, Builtin, Tool, ToolOutput, edit, validate};
 use futures_util::future::{join, join_all};
 use pijs_hostcall::Behind;
+use pijs_protocol::guard;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+/// Bytes of a tool's partial results that wait for those who listen. More are left out: each stands for the ones before it.
+const MOST_WAITING: usize = 64 << 20;
 
 /// What the calls of a reply came to.
 #[derive(Default)]
@@ -443,9 +449,16 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> Result<Finished, AgentError> {
         let (sender, mut updates) = mpsc::unbounded_channel();
-        let on_update = Box::new(move |update| {
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&waiting);
+        let on_update = Box::new(move |update: Value| {
+            let bytes = bytes_of([&update]);
+            if counted.load(Ordering::Relaxed) + bytes > MOST_WAITING && guard::is_up("tool.updates") {
+                return;
+            }
+            counted.fetch_add(bytes, Ordering::Relaxed);
             // The receiver outlives the tool; a late update has no one to go to.
-            let _ = sender.send(update);
+            let _ = sender.send((update, bytes));
         });
         let authored = matches!(tool, Tool::Extension(_));
         let around = Around { options: &self.options, extensions: &*self.extensions, about: self.about() };
@@ -454,11 +467,14 @@ impl Agent {
         let outcome = loop {
             tokio::select! {
                 biased;
-                Some(update) = updates.recv() => self.update(call, &update).await?,
+                Some((update, bytes)) = updates.recv() => {
+                    waiting.fetch_sub(bytes, Ordering::Relaxed);
+                    self.update(call, &update).await?;
+                }
                 outcome = &mut running => break outcome,
             }
         };
-        while let Ok(update) = updates.try_recv() {
+        while let Ok((update, _)) = updates.try_recv() {
             self.update(call, &update).await?;
         }
         let outcome = match outcome {

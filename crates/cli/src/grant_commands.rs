@@ -155,12 +155,13 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     let file = GrantFile::new(environment, Arc::new(SystemTimer::new()));
     let book = file.read()?;
     let record = book.packages.get(&applicant.key);
-    let held = decided.held(&applicant, found.origin, record);
+    let mut held = decided.held(&applicant, found.origin, record);
     let gate = gate(environment, &decided);
     let profile = match found.loose_file() {
         Some(file) => Profile::new(found.id.as_str()).loose(file, &found.root, None),
         None => Profile::new(found.id.as_str()).at(&found.root),
     };
+    held.grants = decided.readable(&gate, &profile, held.grants);
     gate.set_grants(&profile, &held.grants, applicant.evidence.clone())
         .map_err(|error| Failure::failed(error.to_string()))?;
     gate.set_never(&profile, held.never.clone());

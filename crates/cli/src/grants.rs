@@ -4,16 +4,17 @@ use crate::applicant::Applicant;
 use crate::args::{PolicyMode, RunArgs};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
+use crate::output::{clean, stderr};
 use pijs_agent::AskLimits;
 use pijs_agent::provider::ProviderOptions;
 use pijs_agent::settings::Settings as SessionSettings;
 use pijs_host::PiProfile;
 use pijs_hostcall::asked::words;
 use pijs_hostcall::book::{Record, Standing};
-use pijs_hostcall::{Grant, Mode, Policy};
+use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
 use pijs_packages::Origin;
-use pijs_protocol::Capability;
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
+use pijs_protocol::{Capability, guard};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -31,22 +32,35 @@ impl Settings {
     fn policy(self) -> PolicySettings {
         match self.extensions {
             Extensions::Policy { policy } => policy,
-            Extensions::Other(_) => PolicySettings::default(),
+            Extensions::Other => PolicySettings::default(),
         }
     }
 }
 
 /// `extensions` is pi's list of paths, or an object with our policy; only the latter matters here.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(try_from = "Value")]
 enum Extensions {
-    Policy { policy: PolicySettings },
-    Other(serde::de::IgnoredAny),
+    Policy {
+        policy: PolicySettings,
+    },
+    #[default]
+    Other,
 }
 
-impl Default for Extensions {
-    fn default() -> Self {
-        Self::Other(serde::de::IgnoredAny)
+impl TryFrom<Value> for Extensions {
+    type Error = String;
+
+    /// A policy that cannot be read is an error. Taken for none, it would deny nothing of what it was written to deny.
+    fn try_from(mut given: Value) -> std::result::Result<Self, String> {
+        let Some(policy) = given.get_mut("policy").map(Value::take).filter(|policy| !policy.is_null()) else {
+            return Ok(Self::Other);
+        };
+        match serde_json::from_value(policy) {
+            Ok(policy) => Ok(Self::Policy { policy }),
+            Err(_) if !guard::is_up("policy.readable") => Ok(Self::Other),
+            Err(error) => Err(format!("extensions.policy: {error}")),
+        }
     }
 }
 
@@ -163,6 +177,25 @@ impl Decided {
     }
 }
 
+impl Decided {
+    /// The grants whose scopes can be read. A package says itself which ones it wants, and one that nobody can read is no
+    /// reason to run nothing at all: it grants nothing, and is said. What stands on the command line is its writer's business.
+    pub(crate) fn readable(&self, gate: &Gate, profile: &Profile, grants: Vec<Grant>) -> Vec<Grant> {
+        let is_readable = |grant: &Grant| match gate.check(profile, grant) {
+            Err(error) if !self.allowed.contains(grant) && guard::is_up("grants.readable") => {
+                let capability = &grant.capability;
+                stderr(&clean(&format!(
+                    "warning: {}: what it was granted of {capability} counts for nothing: {error}",
+                    profile.extension
+                )));
+                false
+            }
+            _ => true,
+        };
+        grants.into_iter().filter(is_readable).collect()
+    }
+}
+
 /// What an extension holds in a session.
 pub(crate) struct Held {
     pub(crate) grants: Vec<Grant>,
@@ -268,7 +301,7 @@ mod tests {
     #[test]
     fn pi_s_own_list_of_extensions_is_no_policy() {
         let settings: Settings = serde_json::from_str(r#"{"extensions": ["./a.ts"], "theme": "dark"}"#).expect("valid");
-        assert!(matches!(settings.extensions, Extensions::Other(_)));
+        assert!(matches!(settings.extensions, Extensions::Other));
         let settings: Settings = serde_json::from_str(
             r#"{"extensions": {"policy": {"mode": "strict", "max_memory_mb": 64, "max_turn_ms": 900, "deny_caps": ["exec"]}}}"#,
         )
@@ -276,5 +309,14 @@ mod tests {
         let Extensions::Policy { policy } = settings.extensions else { panic!("a policy") };
         assert_eq!(policy.policy.mode, Mode::Strict);
         assert_eq!((policy.max_memory_mb, policy.max_turn_ms), (Some(64), Some(900)));
+        for bad in [
+            r#"{"mode": "strcit"}"#,
+            r#"{"mode": "strict", "deny_caps": "exec"}"#,
+            r#"{"mode": "strict", "max_turn_ms": "900"}"#,
+            r#"["strict"]"#,
+        ] {
+            let read = serde_json::from_str::<Settings>(&format!(r#"{{"extensions": {{"policy": {bad}}}}}"#));
+            assert!(read.is_err_and(|error| error.to_string().contains("extensions.policy")), "{bad}");
+        }
     }
 }

@@ -161,7 +161,8 @@ fn grant(
     let code = empty.code.clone();
     desk.answers.expect(found.id.clone(), applicant.key.clone(), empty);
     let gate = dispatcher.gate();
-    gate.set_grants(profile, &held.grants, applicant.evidence)
+    let grants = desk.decided.readable(gate, profile, held.grants);
+    gate.set_grants(profile, &grants, applicant.evidence)
         .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
     gate.set_never(profile, held.never);
     // Of code that nobody agreed to, nothing is known.

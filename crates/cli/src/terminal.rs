@@ -59,7 +59,7 @@ impl Terminal {
 
 /// A question in pi's own frame. What an extension prints is indented, so none of it begins like this.
 fn framed(question: &Question) -> String {
-    let mut text = format!("\n== pi asks: {} wants to {}\n", question.extension, question.what);
+    let mut text = format!("\n== pi asks: {} wants to {}\n", question.who(), question.what);
     if !question.subject.is_empty() {
         text.push_str(&format!("==   {}\n", question.subject));
     }

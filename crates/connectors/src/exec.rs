@@ -225,7 +225,7 @@ impl Spec {
             None => Err(io::ErrorKind::NotFound.into()),
             Some(program) => {
                 let name = command.clone();
-                environment::add_for(&program, &mut env);
+                environment::add_for(&program, request, &args, &mut env);
                 Ok(Start { program, name, args, env, folder: Arc::new(folder), cwd, has_stdin, is_own: false })
             }
         };

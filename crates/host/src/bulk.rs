@@ -11,12 +11,70 @@ use pijs_protocol::stream::Injection;
 use pijs_protocol::{EntryIndex, HostcallError, guard};
 use serde::Serialize;
 use serde_json::{Map, Value};
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Write};
 use std::rc::Rc;
+use tokio::sync::mpsc;
 
 /// Bytes of one result, update or emission as JSON text: dozens of screenshots, and a quarter of what a realm takes in one
 /// message.
 pub const ANSWER_BYTES: usize = 32 << 20;
+
+/// Bytes of what a function has said on its way and nobody has taken yet: as with results, but of many at a time.
+const WAITING_BYTES: usize = 2 * ANSWER_BYTES;
+
+/// What a function says on its way, until whoever called it takes it.
+pub(crate) struct Updates {
+    sender: mpsc::UnboundedSender<Value>,
+    waiting: Rc<Cell<usize>>,
+}
+
+/// The other end.
+pub(crate) struct Arriving {
+    receiver: mpsc::UnboundedReceiver<Value>,
+    waiting: Rc<Cell<usize>>,
+}
+
+/// Both ends.
+pub(crate) fn updates() -> (Updates, Arriving) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let waiting = Rc::new(Cell::new(0));
+    (Updates { sender, waiting: Rc::clone(&waiting) }, Arriving { receiver, waiting })
+}
+
+impl Updates {
+    /// Passes something on. What comes back says that more waits than may: the one who takes it is slower than the
+    /// function speaks.
+    pub(crate) fn send(&self, update: Value) -> Option<ErrorReport> {
+        let waiting = self.waiting.get() + size(&update);
+        if waiting > WAITING_BYTES && guard::is_up("answer.waiting") {
+            let error = too_large("what a function says before anybody takes it", WAITING_BYTES);
+            return Some(report(None, "answer", &error));
+        }
+        self.waiting.set(waiting);
+        // Whoever called it may be gone.
+        let _ = self.sender.send(update);
+        None
+    }
+}
+
+impl Arriving {
+    pub(crate) async fn recv(&mut self) -> Option<Value> {
+        let update = self.receiver.recv().await;
+        self.taken(update)
+    }
+
+    pub(crate) fn try_recv(&mut self) -> Option<Value> {
+        let update = self.receiver.try_recv().ok();
+        self.taken(update)
+    }
+
+    fn taken(&self, update: Option<Value>) -> Option<Value> {
+        let bytes = update.as_ref().map_or(0, size);
+        self.waiting.set(self.waiting.get().saturating_sub(bytes));
+        update
+    }
+}
 
 /// Bytes of one registration: every realm and every request to the model carries what tools say of themselves.
 pub const REGISTRATION_BYTES: usize = 1 << 20;

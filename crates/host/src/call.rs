@@ -1,5 +1,6 @@
 //! Tools, commands and callbacks: functions that stayed in a realm, called by name or handle.
 
+use crate::bulk;
 use crate::emit::{dropped, plain_error};
 use crate::extension::{Slot, ToolWaiter};
 use crate::host::Host;
@@ -136,7 +137,7 @@ impl Host {
         let Some(slot) = self.slot_of(owner) else { return CallbackOutcome::Gone };
         let id = format!("cb-{}", self.next_call_number());
         let (sender, mut receiver) = oneshot::channel();
-        let (updates, mut arriving) = mpsc::unbounded_channel();
+        let (updates, mut arriving) = bulk::updates();
         args.push(crate::emit::signal_ref(self.hand_in(&slot, signal)));
         {
             let pending = &mut slot.cell.borrow_mut().pending;
@@ -151,7 +152,7 @@ impl Host {
                 result = &mut receiver => break result.unwrap_or_else(|_| Err(dropped())),
             }
         };
-        while let Ok(update) = arriving.try_recv() {
+        while let Some(update) = arriving.try_recv() {
             on_update(update).await;
         }
         match result {

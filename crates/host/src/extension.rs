@@ -13,6 +13,7 @@
 
 use crate::attend::Bell;
 use crate::backlog::{Backlog, Ticket};
+use crate::bulk::Updates;
 use crate::ears::Ears;
 use crate::flood::Reported;
 use crate::options::{OpenedRealm, Watch};
@@ -145,7 +146,7 @@ pub(crate) struct Pending {
     pub(crate) commands: BTreeMap<String, Waiter<SlashResult>>,
     pub(crate) callbacks: BTreeMap<String, Waiter<CallbackResult>>,
     /// Who hears what a callback says on its way.
-    pub(crate) callback_updates: BTreeMap<String, mpsc::UnboundedSender<Value>>,
+    pub(crate) callback_updates: BTreeMap<String, Updates>,
 }
 
 /// The answer to `load`.

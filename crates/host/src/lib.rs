@@ -51,6 +51,7 @@ mod process;
 mod profile;
 mod quoted;
 mod quotes;
+mod reach;
 mod record;
 mod registry;
 mod reload;

@@ -55,7 +55,7 @@ impl Host {
             let caller = slot.cell.borrow().caller.clone();
             let name = spec.name.clone();
             let what = format!("describe its tool {name:?} to the model in another way than before");
-            let says = spec.description.clone().unwrap_or_default();
+            let says = told(&spec);
             let agreed = self.0.dispatcher.gate().consult(&caller, "tools", what, &says).await;
             record::redefined(&self.0, &caller, &name, agreed);
             if agreed {
@@ -100,6 +100,22 @@ impl Host {
         }
         true
     }
+}
+
+/// All that the model is told of a tool, as a person is asked about it: whatever of it may be what is new. What stands in
+/// the system prompt comes first, since the end of a long text is not shown.
+fn told(spec: &ToolSpec) -> String {
+    let description = spec.description.clone().unwrap_or_default();
+    if !guard::is_up("prompt.definition") {
+        return description;
+    }
+    let rules = spec.prompt_guidelines.iter().flatten().map(|rule| format!("rule: {rule}"));
+    let listed = spec.prompt_snippet.iter().map(|snippet| format!("listed as: {snippet}"));
+    let label = spec.label.iter().filter(|label| **label != spec.name).map(|label| format!("called: {label}"));
+    let arguments = spec.parameters.iter().map(|parameters| format!("arguments: {parameters}"));
+    let parts: Vec<String> =
+        rules.chain(listed).chain([format!("described as: {description}")]).chain(label).chain(arguments).collect();
+    parts.join("; ")
 }
 
 /// Definitions that wait to be seen; more than a person would look at.

@@ -148,6 +148,14 @@ pub(crate) fn tainted(core: &Core, caller: &Caller, tool: &str, decision: &Decis
     event(core, caller, level, "tool.tainted", "the model calls a tool after a message of the extension", data);
 }
 
+/// The extension has a model asked at an address that it chose.
+pub(crate) fn reached(core: &Core, caller: &Caller, decision: &Decision) {
+    let level = if decision.allowed { Level::Debug } else { Level::Warn };
+    let reason = decision.reason.map(pijs_hostcall::Reason::as_str);
+    let data = json!({ "capability": decision.capability, "allowed": decision.allowed, "reason": reason });
+    event(core, caller, level, "model.reached", "the extension asks a model on a server that it chose", data);
+}
+
 /// An entry has been loaded, or has failed to.
 pub(crate) fn loaded(core: &Core, caller: &Caller, path: &str, error: Option<&ErrorReport>) {
     match error {

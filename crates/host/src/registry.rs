@@ -28,6 +28,8 @@ pub(crate) struct Registry {
 /// Registrations of one entry.
 #[derive(Debug, Default)]
 struct EntryRegistry {
+    /// How many there are, and what they weigh. Kept, since each new one is held against it.
+    weight: Weight,
     tools: Vec<Weighed<ToolSpec>>,
     commands: Vec<Weighed<CommandSpec>>,
     flags: Vec<Weighed<FlagSpec>>,
@@ -43,14 +45,22 @@ struct Weighed<T> {
     bytes: usize,
 }
 
-impl EntryRegistry {
-    /// How many there are, and what they weigh.
-    fn weight(&self) -> (usize, usize) {
-        fn of<T>(list: &[Weighed<T>]) -> (usize, usize) {
-            (list.len(), list.iter().map(|weighed| weighed.bytes).sum())
-        }
-        let lists = [of(&self.tools), of(&self.commands), of(&self.flags), of(&self.handlers), of(&self.others)];
-        lists.into_iter().fold((0, 0), |(count, bytes), (more, weight)| (count + more, bytes + weight))
+/// A number of registrations, and what they take as JSON.
+#[derive(Debug, Default, Clone, Copy)]
+struct Weight {
+    count: usize,
+    bytes: usize,
+}
+
+impl Weight {
+    fn add(&mut self, bytes: usize) {
+        self.count += 1;
+        self.bytes += bytes;
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.count -= 1;
+        self.bytes -= bytes;
     }
 }
 
@@ -81,20 +91,22 @@ impl Registry {
         Some(match registration {
             Registration::Tool(spec) => {
                 let name = spec.name.clone();
-                put(&mut known.tools, Weighed { item: spec, bytes }, |a, b| a.name == b.name);
+                put(&mut known.tools, &mut known.weight, Weighed { item: spec, bytes }, |a, b| a.name == b.name);
                 Effect::Tool(name)
             }
             Registration::Command(spec) => {
-                put(&mut known.commands, Weighed { item: spec, bytes }, |a, b| a.name == b.name);
+                put(&mut known.commands, &mut known.weight, Weighed { item: spec, bytes }, |a, b| a.name == b.name);
                 Effect::None
             }
             Registration::Flag(spec) => {
-                put(&mut known.flags, Weighed { item: spec.clone(), bytes }, |a, b| a.name == b.name);
+                let flag = Weighed { item: spec.clone(), bytes };
+                put(&mut known.flags, &mut known.weight, flag, |a, b| a.name == b.name);
                 Effect::Flag(spec)
             }
             Registration::Handler(spec) => {
                 let event = spec.event.clone();
                 known.handlers.push(Weighed { item: spec, bytes });
+                known.weight.add(bytes);
                 match event.as_str() {
                     pi::STREAM_TEXT => Effect::Ears,
                     name if pi::is_known(name) => Effect::None,
@@ -103,19 +115,26 @@ impl Registry {
             }
             Registration::HandlerRemoved { handle } => {
                 let removed = known.handlers.iter().position(|handler| handler.item.handle == handle);
-                match removed.map(|at| known.handlers.remove(at).item) {
-                    Some(spec) if spec.event == pi::STREAM_TEXT => Effect::Ears,
+                let removed = removed.map(|at| known.handlers.remove(at));
+                removed.iter().for_each(|handler| known.weight.take(handler.bytes));
+                match removed {
+                    Some(handler) if handler.item.event == pi::STREAM_TEXT => Effect::Ears,
                     _ => Effect::None,
                 }
             }
             Registration::ProviderRemoved { name } => {
-                known.others.retain(
-                    |other| !matches!(&other.item, Registration::Provider { name: known, .. } if *known == name),
-                );
+                let weight = &mut known.weight;
+                known.others.retain(|other| {
+                    let is_it = matches!(&other.item, Registration::Provider { name: known, .. } if *known == name);
+                    if is_it {
+                        weight.take(other.bytes);
+                    }
+                    !is_it
+                });
                 Effect::None
             }
             other => {
-                put(&mut known.others, Weighed { item: other, bytes }, same_slot);
+                put(&mut known.others, &mut known.weight, Weighed { item: other, bytes }, same_slot);
                 Effect::None
             }
         })
@@ -126,8 +145,8 @@ impl Registry {
         if matches!(registration, Registration::HandlerRemoved { .. } | Registration::ProviderRemoved { .. }) {
             return true;
         }
-        let weights = self.entries.iter().map(EntryRegistry::weight);
-        let (count, weight) = weights.fold((0, 0), |(count, sum), (more, bytes)| (count + more, sum + bytes));
+        let weights = self.entries.iter().map(|entry| entry.weight);
+        let (count, weight) = weights.fold((0, 0), |(count, bytes), more| (count + more.count, bytes + more.bytes));
         count < MOST && weight + bulk::size(registration) <= MOST_BYTES || !guard::is_up("registry.room")
     }
 
@@ -198,9 +217,13 @@ impl Registry {
 }
 
 /// The last registration of a name wins and keeps the place of the first, as in a JavaScript `Map`.
-fn put<T>(list: &mut Vec<Weighed<T>>, new: Weighed<T>, same: impl Fn(&T, &T) -> bool) {
+fn put<T>(list: &mut Vec<Weighed<T>>, weight: &mut Weight, new: Weighed<T>, same: impl Fn(&T, &T) -> bool) {
+    weight.add(new.bytes);
     match list.iter_mut().find(|known| same(&known.item, &new.item)) {
-        Some(known) => *known = new,
+        Some(known) => {
+            weight.take(known.bytes);
+            *known = new;
+        }
         None => list.push(new),
     }
 }

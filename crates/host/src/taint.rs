@@ -68,7 +68,7 @@ impl Host {
         self.judged(&caller, "bash", &input, true).await.is_some_and(|decision| decision.allowed)
     }
 
-    fn caller_of(&self, extension: &ExtensionId) -> Caller {
+    pub(crate) fn caller_of(&self, extension: &ExtensionId) -> Caller {
         let known = self.slots().into_iter().find(|slot| slot.cell.borrow().package.id() == extension);
         match known {
             Some(slot) => slot.cell.borrow().caller.clone(),

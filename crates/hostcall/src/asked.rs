@@ -271,6 +271,9 @@ fn place(path: &str) -> String {
 }
 
 fn program(line: &str) -> String {
+    if let Some(whole) = line.strip_suffix(" \"\"") {
+        return format!("{} and nothing after it", shown(whole, SHOWN_ENTRY));
+    }
     let mut words = line.split_whitespace();
     let name = words.next().unwrap_or_default();
     match (line.strip_suffix(" *"), programs::kind_of(name)) {

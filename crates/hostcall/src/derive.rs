@@ -247,6 +247,7 @@ pub fn net_host(params: &Map<String, Value>) -> Result<(String, u16), HostcallEr
         params.get("port").and_then(Value::as_f64).filter(|port| port.fract() == 0.0 && (0.0..=65535.0).contains(port));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked just above")]
     let port = port.ok_or_else(wrong)? as u16;
+    no_pattern("net", &host)?;
     let spelled = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.clone() };
     let host = match url::Host::parse(&spelled) {
         Ok(url::Host::Domain(name)) if name == "localhost" || name.ends_with(".localhost") => "127.0.0.1".to_owned(),
@@ -511,11 +512,21 @@ impl HttpTarget {
         }
         let host = url.host_str().unwrap_or_default();
         let host = host.strip_suffix('.').unwrap_or(host).to_owned();
+        no_pattern("http", &host)?;
         match (host.is_empty(), url.port_or_known_default()) {
             (false, Some(port)) => Ok(Self { scheme, host, port }),
             _ => Err(HostcallError::invalid("url", "http: the URL has no host")),
         }
     }
+}
+
+/// A star is no character of any server's name, although URLs take it. In a grant it means others, and what a person
+/// allows becomes one.
+fn no_pattern(method: &str, host: &str) -> Result<(), HostcallError> {
+    if host.contains('*') && pijs_protocol::guard::is_up("gate.star") {
+        return Err(HostcallError::invalid("url", format!("{method}: {host:?} is no host's name")));
+    }
+    Ok(())
 }
 
 fn names(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {

@@ -240,6 +240,11 @@ impl Gate {
         self.change(profile, |authority| authority.never = capabilities);
     }
 
+    /// Whether the scope of a grant can be read.
+    pub fn check(&self, profile: &Profile, grant: &Grant) -> Result<(), ScopeError> {
+        self.compile(grant, profile.package_root.as_deref()).map(drop)
+    }
+
     fn compile(&self, grant: &Grant, package_root: Option<&Path>) -> Result<CompiledGrant, ScopeError> {
         let scope = grant.fitting_scope();
         Ok(CompiledGrant {
@@ -369,6 +374,11 @@ impl Gate {
             return None;
         }
         Some(case::Refusal { reason: Reason::AfterSecret, rule: Rule::AfterSecret })
+    }
+
+    /// Whether an extension has read a file that may hold secrets.
+    pub fn has_read_secrets(&self, extension: &ExtensionId) -> bool {
+        self.secret_read(extension).is_some()
     }
 
     fn secret_read(&self, extension: &ExtensionId) -> Option<String> {

@@ -34,6 +34,13 @@ pub struct Question {
     pub refused: u32,
 }
 
+impl Question {
+    /// Who asks, as it can be shown: an extension may be named by its file, and a file's name can hold anything.
+    pub fn who(&self) -> String {
+        if guard::is_up("prompt.name") { shown(self.extension.as_str(), 400) } else { self.extension.to_string() }
+    }
+}
+
 /// Keeps answers that hold beyond a session.
 pub trait Memory: Send + Sync {
     /// Writes down what a person answered about an extension.

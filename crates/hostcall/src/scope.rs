@@ -41,8 +41,26 @@ enum Rest {
     Plain,
     /// Any at all: `git *`.
     Any,
-    /// None: what a person allowed, and no more.
+    /// None: what a person allowed, and no more. Written as an empty word at the end, as sudo has it: `git log ""`.
     None,
+}
+
+/// The word at the end of a command pattern after which nothing may follow.
+const NOTHING_MORE: &str = "\"\"";
+
+/// The pattern of exactly this program with exactly these arguments; `None` when none says that: words are told apart by
+/// blanks, and some mean something.
+pub(crate) fn exact_command(command: &str, args: &[String]) -> Option<String> {
+    let mut words: Vec<&str> = std::iter::once(command).chain(args.iter().map(String::as_str)).collect();
+    let is_other =
+        |word: &&str| word.is_empty() || matches!(*word, "*" | NOTHING_MORE) || word.contains(char::is_whitespace);
+    if words.iter().any(is_other) {
+        return None;
+    }
+    if guard::is_up("exec.exact") {
+        words.push(NOTHING_MORE);
+    }
+    Some(words.join(" "))
 }
 
 #[derive(Debug, Clone)]
@@ -228,6 +246,12 @@ impl CompiledScope {
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(|pattern| pattern.covers(command, args)))
     }
 
+    /// Whether a program with these arguments is inside whatever they make it do: not as one of its plain uses.
+    pub(crate) fn means_command(&self, command: &str, args: &[&str]) -> bool {
+        let means = |pattern: &CommandPattern| pattern.rest != Rest::Plain && pattern.covers(command, args);
+        self.commands.as_ref().is_none_or(|commands| commands.iter().any(means))
+    }
+
     /// Whether a program is named with its whole path, as one inside a writable folder must be.
     /// One that is named by a relative path is meant from `project`.
     pub fn names_program(&self, program: &Path, project: &Path) -> bool {
@@ -252,6 +276,11 @@ pub(crate) fn is_near(host: &str) -> bool {
     }
 }
 
+/// The same for an address that carries another one inside: `[::ffff:127.0.0.1]`. Who connects judges it by that one.
+pub(crate) fn is_near_inside(host: &str) -> bool {
+    literal(host).is_some_and(|address| is_near(&address.to_canonical().to_string()))
+}
+
 pub(crate) fn literal(host: &str) -> Option<IpAddr> {
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     inner.unwrap_or(host).parse().ok()
@@ -263,11 +292,15 @@ impl CommandPattern {
         let mut words = pattern.split_whitespace().map(str::to_owned);
         let program = words.next()?;
         let mut leading: Vec<String> = words.collect();
-        let any = leading.last().is_some_and(|word| word == "*");
-        if any {
+        let rest = match leading.last().map(String::as_str) {
+            Some("*") => Rest::Any,
+            Some(NOTHING_MORE) => Rest::None,
+            _ => Rest::Plain,
+        };
+        if rest != Rest::Plain {
             leading.pop();
         }
-        Some(Self { program, leading, rest: if any { Rest::Any } else { Rest::Plain } })
+        Some(Self { program, leading, rest })
     }
 
     fn covers(&self, command: &str, args: &[&str]) -> bool {
@@ -537,6 +570,10 @@ mod tests {
         ] {
             assert!(is_near(near), "{near}");
         }
+        for inside in ["[::ffff:7f00:1]", "[::ffff:10.0.0.1]", "127.0.0.1"] {
+            assert!(is_near_inside(inside), "{inside}");
+        }
+        assert!(!is_near_inside("[::ffff:8.8.8.8]") && !is_near_inside("example.org"));
         for far in ["example.org", "localhost.example.org", "8.8.8.8", "172.32.0.1", "[2606:4700::1111]"] {
             assert!(!is_near(far), "{far}");
         }
@@ -592,6 +629,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_remembered_of_a_command_is_that_command_and_no_more() {
+        let args = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
+        for (command, given, more) in [
+            ("nice", vec![], vec!["sh"]),
+            ("make", vec!["check"], vec!["check", "SHELL=/x"]),
+            ("ls", vec![], vec!["-l"]),
+        ] {
+            let pattern = exact_command(command, &args(&given)).expect("it can be written");
+            let scope = Scope { commands: Some(vec![pattern]), ..Scope::default() };
+            let scope = CompiledScope::compile(Some(&scope), &places(), None).expect("it compiles");
+            assert!(scope.command(command, &given) && scope.means_command(command, &given), "{command}");
+            assert!(!scope.command(command, &more), "{command}");
+        }
+        for (command, given) in [("a b", vec![]), ("git", vec!["*"]), ("git", vec![""]), ("git", vec!["\"\""])] {
+            assert_eq!(exact_command(command, &args(&given)), None, "{command} {given:?}");
+        }
+    }
+
+    #[test]
     fn a_bare_name_covers_plain_uses_and_a_star_covers_all() {
         let commands = |patterns: &[&str]| {
             let commands = Some(patterns.iter().map(|pattern| (*pattern).to_owned()).collect());
@@ -606,6 +662,9 @@ mod tests {
         assert!(!commands(&["git fetch"]).command("git", &["fetch", "--upload-pack=sh"]));
         assert!(commands(&["bash"]).command("bash", &["-c", "ls"]), "an interpreter is meant to run things");
         assert!(!commands(&["", " "]).command("", &[]));
+        assert!(
+            commands(&["git *"]).means_command("git", &run) && !commands(&["git"]).means_command("git", &["status"])
+        );
         let exactly = CompiledScope::exactly_program("git", &run);
         assert!(exactly.command("git", &run) && !exactly.command("git", &run[..2]) && !exactly.command("git", &[]));
     }

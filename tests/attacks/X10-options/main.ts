@@ -7,6 +7,7 @@ const runs: Record<string, [string, string[]]> = {
   "receive-pack": ["git", ["push", "--e=touch @@outside@@/x; false", ".", "HEAD:x"]],
   separate: ["git", ["init", "--separate-git-dir=mine", "other"]],
   "outside of the work tree": ["git", ["apply", "--unsafe-paths", "--directory=@@outside@@", "x.patch"]],
+  moved: ["git", ["mv", "x", ".git/hooks/pre-commit"]],
   sorted: ["sort", ["-o", "@@outside@@/x", "/dev/null"]],
 };
 export default (pi: any) =>

@@ -5,6 +5,7 @@
 //! `off` alone, and `thinkingLevelMap` may take levels away or add the last two.
 
 use crate::message::{Cost, Usage};
+use pijs_protocol::guard;
 use serde_json::{Map, Value, json};
 
 /// All thinking levels, weakest first.
@@ -79,6 +80,9 @@ impl Model {
         }
         for (key, value) in &self.facts {
             out.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+        if let Some(place) = self.base_url().and_then(without_password) {
+            out.insert("baseUrl".to_owned(), json!(place));
         }
         Value::Object(out)
     }
@@ -196,6 +200,17 @@ impl Model {
         let up = THINKING_LEVELS[asked..].iter().find(has);
         up.or_else(|| THINKING_LEVELS[..asked].iter().rev().find(has)).copied().unwrap_or("off")
     }
+}
+
+/// An address that has a user or a password in it, without them: they are the user's, and extensions see models.
+fn without_password(address: &str) -> Option<String> {
+    let mut url = reqwest::Url::parse(address).ok()?;
+    if (url.username().is_empty() && url.password().is_none()) || !guard::is_up("provider.address") {
+        return None;
+    }
+    url.set_username("").ok()?;
+    url.set_password(None).ok()?;
+    Some(url.to_string())
 }
 
 #[cfg(test)]

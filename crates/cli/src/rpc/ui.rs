@@ -172,7 +172,7 @@ impl Prompter for RpcUi {
             ("Never allow", Answer::DenyAlways),
         ];
         let notes: String = question.warnings.iter().map(|warning| format!("\nnote: {warning}")).collect();
-        let title = format!("{} asks to {}: {}{notes}", question.extension, question.what, question.subject);
+        let title = format!("{} asks to {}: {}{notes}", question.who(), question.what, question.subject);
         let options: Vec<&str> = CHOICES.iter().map(|(words, _)| *words).collect();
         let open = RpcUi::ask(self, UiOp::Select, json!({"title": title, "options": options}), None);
         Box::pin(async move {

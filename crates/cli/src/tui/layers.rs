@@ -179,6 +179,20 @@ impl Dialog {
     }
 }
 
+/// At most `room` lines: of more than that the first ones and the last one, and how many are missing between.
+fn both_ends(mut lines: Vec<String>, room: usize) -> Vec<String> {
+    if lines.len() <= room {
+        return lines;
+    }
+    let last = (room > 2).then(|| lines.pop()).flatten();
+    let kept = room.saturating_sub(1 + usize::from(last.is_some()));
+    let missing = lines.len() - kept;
+    lines.truncate(kept);
+    lines.push(format!("[{missing} more lines]"));
+    lines.extend(last);
+    lines
+}
+
 /// A line across the screen, with words in it.
 pub(super) fn rule(words: &str, columns: usize) -> String {
     let words =
@@ -230,18 +244,22 @@ impl Asked {
 
     /// The frame: inverse, over the whole width, at most `rows` high. Text of the extension stands only inside.
     pub(super) fn lines(&self, columns: usize, rows: usize) -> Vec<String> {
-        let Question { extension, what, subject, warnings, loss, refused, .. } = &self.question;
+        let Question { what, subject, warnings, loss, refused, .. } = &self.question;
         let ExpectedLoss { grant, deny, .. } = loss;
-        let mut inside = wrap(subject, columns.saturating_sub(6));
-        inside.extend(warnings.iter().flat_map(|warning| wrap(&format!("note: {warning}"), columns.saturating_sub(6))));
+        let inner = columns.saturating_sub(6);
+        let notes: Vec<String> = warnings.iter().flat_map(|warning| wrap(&format!("note: {warning}"), inner)).collect();
         let room = rows.saturating_sub(7).max(1);
-        if inside.len() > room {
-            let more = inside.len() + 1 - room;
-            inside.truncate(room - 1);
-            inside.push(format!("[{more} more lines]"));
-        }
+        // The extension chooses how long its words are. What pi says of them is not what has to give way.
+        let inside = if guard::is_up("prompt.notes") {
+            let room_for_subject = room.saturating_sub(notes.len()).max(room / 2).max(1);
+            let mut inside = both_ends(wrap(subject, inner), room_for_subject);
+            inside.extend(notes);
+            both_ends(inside, room)
+        } else {
+            both_ends(wrap(subject, inner).into_iter().chain(notes).collect(), room)
+        };
         let mute = if *refused >= OFFER_MUTE { "  [m]ute this extension" } else { "" };
-        let question = format!("pi asks: {extension} wants to {what}");
+        let question = format!("pi asks: {} wants to {what}", self.question.who());
         let loss = format!("expected loss: {grant:.2} if allowed, {deny:.2} if not");
         let keys = format!(
             "[y]es this once  [s]ame thing this session  [a]ll of it this session  al[w]ays  [n]o  ne[v]er{mute}"

@@ -211,37 +211,59 @@ const STEERING: &[&str] = &[
 /// Beginnings of such names.
 const STEERING_BEGINNINGS: &[&str] = &[
     "ANSIBLE_",
+    "ASDF_",
     "AWS_ENDPOINT_URL",
     "BASH_FUNC_",
     "BUNDLE_",
     "BUN_",
     "CARGO_",
+    "CCACHE_",
     "CLOUDSDK_",
     "CORECLR_",
+    "DENO_",
+    "DIRENV_",
+    "DISTCC_",
     "DOTNET_",
     "DYLD_",
+    "ERL_",
+    "FNM_",
     "GDK_",
     "GEM_",
     "GIO_",
     "GIT_",
     "GLIBC_",
+    "GOENV_",
     "GTK_",
+    "HELM_",
+    "JENV_",
     "JULIA_",
     "LD_",
     "LUA_",
     "MAGICK_",
     "MALLOC_",
+    "MISE_",
+    "NODENV_",
     "NODE_",
     "NPM_CONFIG_",
+    "NVM_",
     "OPENSSL_",
+    "PASSWORD_STORE_",
     "PERL",
+    "PHPENV_",
     "PIP_",
+    "PLENV_",
+    "PROTO_",
+    "PYENV_",
     "PYTHON",
     "QT_",
+    "RBENV_",
+    "RTX_",
     "RUBY",
     "RUSTUP_",
+    "SCCACHE_",
     "TF_CLI_ARGS",
     "UV_",
+    "VOLTA_",
     "YARN_",
 ];
 
@@ -364,17 +386,30 @@ pub(super) fn of(request: &Request, options: &ExecOptions) -> Result<BTreeMap<St
     Ok(env)
 }
 
-/// Tells git to take a folder for a repository only where it is called `.git`, or named. Any other that looks like one
-/// counts for it, too, with a configuration that says which programs run, and whoever may write can make one.
-pub(super) fn add_for(program: &Program, env: &mut BTreeMap<String, String>) {
+/// What git is told besides, for one call of it.
+///
+/// It takes a folder for a repository only where it is called `.git`, or named: any other that looks like one counts for
+/// it, too, with a configuration that says which programs run, and whoever may write can make one. And a plain `git push`
+/// reaches no repository of this machine: git runs the hooks of the one that it pushes to, which may be such a folder.
+pub(super) fn add_for(program: &Program, request: &Request, args: &[String], env: &mut BTreeMap<String, String>) {
     let is_git = |path: &Path| path.file_name().is_some_and(|name| name_of(&name.to_string_lossy()) == "git");
-    if !(is_git(&program.file) || is_git(&program.found)) || !guard::is_up("exec.bare-repository") {
+    if !(is_git(&program.file) || is_git(&program.found)) {
         return;
     }
-    let count = env.get("GIT_CONFIG_COUNT").and_then(|count| count.parse::<u32>().ok()).unwrap_or(0);
-    env.insert("GIT_CONFIG_COUNT".to_owned(), (count + 1).to_string());
-    env.insert(format!("GIT_CONFIG_KEY_{count}"), "safe.bareRepository".to_owned());
-    env.insert(format!("GIT_CONFIG_VALUE_{count}"), "explicit".to_owned());
+    let mut add = |key: &str, value: &str| {
+        let count = env.get("GIT_CONFIG_COUNT").and_then(|count| count.parse::<u32>().ok()).unwrap_or(0);
+        env.insert("GIT_CONFIG_COUNT".to_owned(), (count + 1).to_string());
+        env.insert(format!("GIT_CONFIG_KEY_{count}"), key.to_owned());
+        env.insert(format!("GIT_CONFIG_VALUE_{count}"), value.to_owned());
+    };
+    if guard::is_up("exec.bare-repository") {
+        add("safe.bareRepository", "explicit");
+    }
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let command = request.params.get("command").and_then(serde_json::Value::as_str).unwrap_or_default();
+    if args.contains(&"push") && !request.permit.means_program(command, &args) && guard::is_up("exec.local-push") {
+        add("protocol.file.allow", "never");
+    }
 }
 
 #[cfg(test)]
@@ -442,6 +477,13 @@ mod tests {
             "LIBMYSQL_PLUGIN_DIR",
             "LESSGLOBALTAGS",
             "TEXMFCNF",
+            "PYENV_ROOT",
+            "asdf_data_dir",
+            "MISE_CONFIG_FILE",
+            "VOLTA_HOME",
+            "CCACHE_PREFIX",
+            "ERL_AFLAGS",
+            "HELM_PLUGINS",
         ] {
             assert!(steers_programs(name), "{name}");
         }

@@ -9,7 +9,7 @@ use crate::record;
 use crate::registry::{Effect, MOST_EARS};
 use crate::report::ReportKind;
 use pijs_hostcall::{Dispatcher, During};
-use pijs_protocol::message::{BusEvent, ErrorReport, Message};
+use pijs_protocol::message::{BusEvent, CallbackResult, ErrorReport, Message};
 use pijs_protocol::registration::{FlagSpec, Register, Registration};
 use pijs_protocol::{EntryIndex, HostCall, HostResult, Termination};
 use serde_json::Value;
@@ -61,9 +61,13 @@ impl Host {
                     answer(waiter, result);
                 }
                 Message::CallbackUpdate(update) => {
-                    let extension = slot.cell.borrow();
-                    if let Some(waiter) = extension.pending.callback_updates.get(&update.callback_id) {
-                        let _ = waiter.send(update.value);
+                    let id = update.callback_id;
+                    let pending = &mut slot.cell.borrow_mut().pending;
+                    let full = pending.callback_updates.get(&id).and_then(|updates| updates.send(update.value));
+                    if let Some(error) = full {
+                        pending.callback_updates.remove(&id);
+                        let result = CallbackResult { callback_id: id, value: None, error: Some(error) };
+                        answer(pending.callbacks.remove(&result.callback_id), result);
                     }
                 }
                 Message::CallbackResult(result) => {

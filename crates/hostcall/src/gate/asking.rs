@@ -6,7 +6,7 @@
 
 use super::{Authority, CompiledGrant, Decision, Gate, Judgement, Permit, Reason, Rule};
 use crate::connector::{Caller, During, Profile};
-use crate::derive::{Required, Subject};
+use crate::derive::{PathForm, PathUse, Required, Subject};
 use crate::policy::Mode;
 use crate::programs::{self, Kind};
 use crate::prompt::{Answer, Question, Remembered, shown};
@@ -236,6 +236,7 @@ impl Gate {
                 if answer == Answer::AllowAlways
                     && !for_model
                     && let Some(scope) = exact.to_scope()
+                    && self.can_be_kept(scope.as_ref())
                 {
                     self.remember(caller, Remembered { capability: capability.into(), scope, allowed: true });
                 }
@@ -271,6 +272,12 @@ impl Gate {
         self.extensions_mut(|extensions| {
             extensions.insert(profile.extension.clone(), Arc::new(authority));
         });
+    }
+
+    /// Whether a later session can read what is written down now: a path can be longer, or have more of what means
+    /// something in patterns, than a pattern may.
+    fn can_be_kept(&self, scope: Option<&Scope>) -> bool {
+        CompiledScope::compile(scope, &self.inner.places, None).is_ok() || !guard::is_up("gate.kept")
     }
 
     fn remember(&self, caller: &Caller, remembered: Remembered) {
@@ -341,7 +348,9 @@ impl Gate {
         if let (true, Some(path)) = (matches!(capability, "http" | "exec"), self.secret_read(caller.extension())) {
             warnings.push(format!("it has read '{}', which may hold secrets", shown(&path, 200)));
         }
-        if decision.reason == Some(Reason::BlockedAddress) {
+        let is_near_inside =
+            matches!(&required.subject, Subject::Host { host, .. } if crate::scope::is_near_inside(host));
+        if decision.reason == Some(Reason::BlockedAddress) || is_near_inside {
             warnings.push("this is a server of this machine or of its network".to_owned());
         }
         if decision.rule == Rule::RunsLater {
@@ -352,6 +361,13 @@ impl Gate {
         {
             warnings.insert(0, format!("the program is {}", shown(&file.to_string_lossy(), 200)));
         }
+        if let Subject::Program { cwd: Some(cwd), .. } = &required.subject
+            && let Ok(folder) = self.inner.places.node_path(cwd)
+            && folder != self.inner.places.project
+            && guard::is_up("prompt.whole")
+        {
+            warnings.push(format!("it runs in '{}'", shown(&folder.to_string_lossy(), 200)));
+        }
         if let Subject::Program { command, args, .. } = &required.subject
             && (programs::kind_of(command) == Kind::Interpreter || programs::runs_others(command, args, 0))
         {
@@ -361,10 +377,32 @@ impl Gate {
             extension: caller.extension().clone(),
             capability: required.capability(),
             what: words.to_owned(),
-            subject: shown(&required.subject.to_string(), SHOWN_SUBJECT),
+            subject: shown(&self.subject_in_words(&required.subject), SHOWN_SUBJECT),
             warnings,
             loss: decision.loss,
             refused: self.inner.asking.refused_in_a_row(caller.extension()),
+        }
+    }
+}
+
+impl Gate {
+    /// The subject as a person is to read it. A path that climbs is shown as the place that it means: what is written in
+    /// front of the climbing says nothing.
+    fn subject_in_words(&self, subject: &Subject<'_>) -> String {
+        let Subject::Paths(first, second) = subject else { return subject.to_string() };
+        let climbs = |used: &PathUse<'_>| {
+            matches!(used.form, PathForm::TargetOf(_)) || used.path.split('/').any(|name| name == "..")
+        };
+        let place = |used: &PathUse<'_>| {
+            let is_up = guard::is_up("prompt.whole");
+            let meant = self.inner.places.absolute(*used).ok().filter(|_| is_up && climbs(used));
+            let text = meant.map_or_else(|| used.path.into(), |place| place.to_string_lossy().into_owned());
+            // One that holds a quotation mark could look like two.
+            if is_up && text.contains('\'') { format!("{text:?}") } else { format!("'{text}'") }
+        };
+        match second {
+            Some(second) if second.path != first.path => format!("{} -> {}", place(first), place(second)),
+            _ => place(first),
         }
     }
 }
@@ -386,12 +424,8 @@ impl ExactScope {
                 Some(Scope { paths: Some(paths), ..Scope::default() })
             }
             Self::Program(command, args) => {
-                let mut words = vec![command.as_str()];
-                words.extend(args.iter().map(String::as_str));
-                if words.iter().any(|word| word.is_empty() || *word == "*" || word.contains(char::is_whitespace)) {
-                    return None;
-                }
-                Some(Scope { commands: Some(vec![words.join(" ")]), ..Scope::default() })
+                let pattern = crate::scope::exact_command(command, args)?;
+                Some(Scope { commands: Some(vec![pattern]), ..Scope::default() })
             }
             Self::Other(scope) => Some(scope.clone()),
         })

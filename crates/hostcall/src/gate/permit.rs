@@ -132,6 +132,16 @@ impl Permit {
             || self.once.as_deref().is_some_and(named)
     }
 
+    /// Whether a program with these arguments may run whatever they make it do. A grant of its bare name covers its plain
+    /// uses and no more; permissive mode takes every use as meant.
+    pub fn means_program(&self, command: &str, args: &[&str]) -> bool {
+        let means =
+            |grant: &CompiledGrant| grant.capability.as_str() == "exec" && grant.scope.means_command(command, args);
+        self.gate.inner.policy.mode == Mode::Permissive
+            || self.authority.grants.iter().chain(&self.authority.defaults).any(means)
+            || self.once.as_deref().is_some_and(means)
+    }
+
     /// Whether the extension may run a program for its name alone, and write the file that the name leads to: then the name
     /// says nothing about what runs. Who may run or write anything needs no such detour.
     pub fn may_have_written(&self, program: &Path) -> bool {

@@ -17,7 +17,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
-const BASE_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
+pub(crate) const BASE_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
 
 /// A model behind the Gemini API.
 #[derive(Debug)]

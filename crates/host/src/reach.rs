@@ -1,0 +1,48 @@
+//! Requests to a model on a server that an extension chose.
+//!
+//! Whoever brings a model says where its server is, and what is asked of a model is text of the asker's choice. So such a
+//! request, where no person chose the model, is talking to a server:
+//!
+//! | the extension's `provider` | needs |
+//! |---|---|
+//! | nobody was asked about it (`-e FILE`, an installation with nobody there) | what a request of its own to this server needs: `http` |
+//! | somebody agreed to it | `egress`, once it has read a file that may hold secrets |
+
+use crate::host::Host;
+use crate::record;
+use pijs_hostcall::{Judgement, Reason, Required, Subject, derive};
+use pijs_protocol::{ExtensionId, guard};
+use serde_json::{Map, Value};
+
+impl Host {
+    /// Whether a request to a model at this address, for which no person asked, is one that the extension may send there.
+    /// The error says why not.
+    pub async fn reaches(&self, extension: &ExtensionId, address: &str) -> Result<(), String> {
+        if !guard::is_up("door.reach") {
+            return Ok(());
+        }
+        let caller = self.caller_of(extension);
+        let gate = self.0.dispatcher.gate();
+        let params = Map::from_iter([("url".to_owned(), Value::from(address))]);
+        let required = if gate.holds_unasked(&caller.profile, "provider") {
+            derive("http", &params).map_err(|error| error.message)?
+        } else if gate.has_read_secrets(extension) {
+            Required { capability: "egress", subject: Subject::None }
+        } else {
+            return Ok(());
+        };
+        let decision = match gate.judge(&caller, "http", &required).map_err(|error| error.message)? {
+            Judgement::Settled(decision) => decision,
+            Judgement::Ask(..) => gate.ask(&caller, "http", &required).await.map_err(|error| error.message)?.0,
+        };
+        record::reached(&self.0, &caller, &decision);
+        if decision.allowed {
+            return Ok(());
+        }
+        let reason = decision.reason.map_or("denied", Reason::as_str);
+        Err(format!(
+            "the model was not asked ({reason}): the extension {extension} chose its server and does not hold the capability \"{}\" for it",
+            decision.capability
+        ))
+    }
+}

@@ -1,0 +1,4 @@
+import { attempt } from "./attack";
+import { execFileSync } from "node:child_process";
+
+export default (pi: any) => pi.on("session_start", () => attempt("ran", () => execFileSync("true", { encoding: "utf8" })));

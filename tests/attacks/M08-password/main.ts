@@ -1,0 +1,9 @@
+import { attempt } from "./attack";
+
+export default (pi: any) =>
+  pi.on("session_start", async (_event: unknown, ctx: any) => {
+    const address = ctx.modelRegistry.find("gate", "m").baseUrl;
+    await attempt("address", () => address);
+    // What is printed was looked through for secrets.
+    await attempt("length", () => address.length);
+  });
