@@ -15,10 +15,14 @@ use crate::work::Work;
 use async_stream::stream;
 use futures_util::{FutureExt, StreamExt};
 use pijs_host::PiProfile;
+use pijs_protocol::guard;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+/// Bytes of a call's arguments that are kept until its name is known.
+const LONGEST_NAMELESS: usize = 1 << 20;
 
 /// Speaks through an extension.
 pub(crate) struct ExtensionModel {
@@ -246,6 +250,8 @@ impl Reading {
         let (id, name) = if call.is_begun { (None, None) } else { (member("id"), member("name")) };
         call.is_begun |= name.is_some() || kind == "toolcall_end";
         let begins = name.is_some();
+        // Nothing of it is told before it has a name; what stands in for it is counted like all else.
+        call.is_begun |= call.arguments.len() > LONGEST_NAMELESS && guard::is_up("reply.size");
         if !call.is_begun || (!begins && call.arguments.is_empty()) {
             return Vec::new();
         }

@@ -16,7 +16,7 @@ use pijs_host::{
 use pijs_hostcall::Behind;
 use pijs_protocol::registration::{Registration, ToolSpec};
 use pijs_protocol::wire::EntriesDelta;
-use pijs_protocol::{EntryIndex, ExtensionId, Handle, StreamDelta, StreamSource};
+use pijs_protocol::{EntryIndex, ExtensionId, Handle, StreamDelta, StreamSource, guard};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -359,7 +359,13 @@ impl Extensions for HostExtensions {
                 answer = &mut streaming => answer,
                 () = cancel.cancelled() => {
                     signal.abort();
-                    streaming.await
+                    // Nobody hears what it still says, and it may never stop saying it.
+                    let over = self.host.turn_over(&owner.extension);
+                    tokio::select! {
+                        biased;
+                        answer = &mut streaming => answer,
+                        () = over, if guard::is_up("model.left") => return Err("the request was aborted".to_owned()),
+                    }
                 }
             };
             returned(provider, answer).map(|_| ())
