@@ -91,11 +91,6 @@ fn revoke(environment: &Environment, file: &GrantFile, which: &str, capability: 
 
 fn answer(environment: &Environment, file: &GrantFile, which: &str, text: &str, allowed: bool) -> Result<()> {
     let grant = parse_grant(text)?;
-    if !CAPABILITIES.iter().any(|(name, _)| *name == grant.capability.as_str()) {
-        let names: Vec<&str> = CAPABILITIES.iter().map(|(name, _)| *name).collect();
-        return Err(Failure::usage(format!("{}: no such capability", clean(grant.capability.as_str())))
-            .help(format!("one of: {}", names.join(", "))));
-    }
     let (found, applicant) = applicant(environment, which, &Decided::new(environment, &RunArgs::default())?)?;
     // A pattern that does not compile would be found only when the extension is loaded.
     gate(environment, &Decided::new(environment, &RunArgs::default())?)

@@ -11,6 +11,7 @@ use pijs_agent::settings::Settings as SessionSettings;
 use pijs_host::PiProfile;
 use pijs_hostcall::asked::words;
 use pijs_hostcall::book::{Record, Standing};
+use pijs_hostcall::vocabulary::CAPABILITIES;
 use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
 use pijs_packages::Origin;
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
@@ -56,7 +57,12 @@ impl TryFrom<Value> for Extensions {
         let Some(policy) = given.get_mut("policy").map(Value::take).filter(|policy| !policy.is_null()) else {
             return Ok(Self::Other);
         };
-        match serde_json::from_value(policy) {
+        let read =
+            match policy.as_object().and_then(|members| members.keys().find(|key| !MEMBERS.contains(&key.as_str()))) {
+                Some(unknown) => Err(format!("`{unknown}` is none of its members, which are {}", MEMBERS.join(", "))),
+                None => serde_json::from_value(policy).map_err(|error| error.to_string()),
+            };
+        match read.and_then(PolicySettings::of_known_capabilities) {
             Ok(policy) => Ok(Self::Policy { policy }),
             Err(_) if !guard::is_up("policy.readable") => Ok(Self::Other),
             Err(error) => Err(format!("extensions.policy: {error}")),
@@ -79,7 +85,19 @@ pub(crate) struct PolicySettings {
     pub(crate) max_turn_ms: Option<u64>,
 }
 
+/// What `extensions.policy` may say. A misspelt member would be a rule that nobody follows.
+const MEMBERS: [&str; 7] =
+    ["default_caps", "deny_caps", "max_memory_mb", "max_model_requests", "max_model_tokens", "max_turn_ms", "mode"];
+
 impl PolicySettings {
+    fn of_known_capabilities(self) -> std::result::Result<Self, String> {
+        let Policy { default_caps, deny_caps, .. } = &self.policy;
+        match default_caps.iter().chain(deny_caps).find(|name| !exists(name.as_str())) {
+            Some(unknown) => Err(format!("`{unknown}` is no capability; there are {}", all_capabilities())),
+            None => Ok(self),
+        }
+    }
+
     fn asks(&self) -> AskLimits {
         let usual = AskLimits::default();
         AskLimits {
@@ -118,7 +136,10 @@ impl Decided {
             Some(PolicyMode::Permissive) => policy.mode = Mode::Permissive,
             None => {}
         }
-        policy.deny_caps.extend(args.deny.iter().map(Capability::new));
+        for name in &args.deny {
+            must_exist(name)?;
+            policy.deny_caps.push(Capability::new(name));
+        }
         let allowed = args
             .allow
             .iter()
@@ -258,6 +279,23 @@ pub(crate) fn agent_settings(base: SessionSettings, given: &serde_json::Map<Stri
     settings
 }
 
+fn exists(capability: &str) -> bool {
+    CAPABILITIES.iter().any(|(name, _)| *name == capability)
+}
+
+fn all_capabilities() -> String {
+    CAPABILITIES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+/// A word that names no capability is an error: a rule about it would be one that nobody follows.
+fn must_exist(capability: &str) -> Result<()> {
+    if exists(capability) || !guard::is_up("policy.readable") {
+        return Ok(());
+    }
+    let message = format!("{}: no such capability", clean(capability));
+    Err(Failure::usage(message).help(format!("one of: {}", all_capabilities())))
+}
+
 /// `CAP[:SCOPE]`: the scope is a path pattern, a host, a program or a variable, as the capability says.
 pub(crate) fn parse_grant(text: &str) -> Result<Grant> {
     let (capability, scope) = match text.split_once(':') {
@@ -267,6 +305,7 @@ pub(crate) fn parse_grant(text: &str) -> Result<Grant> {
     if capability.is_empty() {
         return Err(Failure::usage(format!("{text:?}: a capability is missing")).help("write exec:git"));
     }
+    must_exist(capability)?;
     let id = text;
     let Some(scope) = scope else {
         return Ok(Grant::any(id, capability));
@@ -313,6 +352,8 @@ mod tests {
             r#"{"mode": "strcit"}"#,
             r#"{"mode": "strict", "deny_caps": "exec"}"#,
             r#"{"mode": "strict", "max_turn_ms": "900"}"#,
+            r#"{"mode": "strict", "deny_cap": ["exec"]}"#,
+            r#"{"mode": "strict", "deny_caps": ["exce"]}"#,
             r#"["strict"]"#,
         ] {
             let read = serde_json::from_str::<Settings>(&format!(r#"{{"extensions": {{"policy": {bad}}}}}"#));

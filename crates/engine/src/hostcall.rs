@@ -69,56 +69,12 @@ pub(crate) fn send<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let Some(object) = message.as_object() else {
         return Err(Exception::throw_type(ctx, "send: expected {type, payload}"));
     };
-    let kind: Value<'js> = object.get("type")?;
-    let is_call = kind.as_string().and_then(|kind| kind.to_string().ok()).as_deref() == Some("host_call");
-    let message = if is_call { host_call(object) } else { plain(object) };
-    match message {
-        Ok(message) => call.shared().outbox.borrow_mut().push(message),
-        Err(Malformed::Value(Unfit::Thrown(error))) => return Err(error),
-        Err(Malformed::Value(unfit)) if is_call => return Err(refuse(ctx, &unfit)),
-        Err(Malformed::Value(unfit)) => return Err(unfit.throw(ctx)),
-        Err(Malformed::Message(error)) => {
-            return Err(Exception::throw_type(ctx, &format!("send: not a protocol message: {error}")));
-        }
-    }
+    let value = Reader::new(Surrogates::Replace).read(object.as_value()).map_err(|unfit| unfit.throw(ctx))?;
+    let message = serde_json::from_value(value.unwrap_or_default());
+    let message: Message =
+        message.map_err(|error| Exception::throw_type(ctx, &format!("send: not a protocol message: {error}")))?;
+    call.shared().outbox.borrow_mut().push(message);
     Ok(Value::new_undefined(ctx.clone()))
-}
-
-/// Why `send` refused.
-enum Malformed {
-    Value(Unfit),
-    Message(serde_json::Error),
-}
-
-impl From<Unfit> for Malformed {
-    fn from(unfit: Unfit) -> Self {
-        Self::Value(unfit)
-    }
-}
-
-fn plain(message: &Object<'_>) -> std::result::Result<Message, Malformed> {
-    let value = Reader::new(Surrogates::Replace).read(message.as_value())?.unwrap_or_default();
-    serde_json::from_value(value).map_err(Malformed::Message)
-}
-
-/// A request: parameters are strict, and `payload.bytes` are its attachments.
-fn host_call(message: &Object<'_>) -> std::result::Result<Message, Malformed> {
-    let thrown = |error: rquickjs::Error| Malformed::Value(Unfit::Thrown(error));
-    let payload: Value<'_> = message.get("payload").map_err(thrown)?;
-    let payload = payload.as_object().ok_or(Unfit::Shape("payload must be an object"))?;
-    let bytes: Value<'_> = payload.get("bytes").map_err(thrown)?;
-    let mut reader = Reader::new(Surrogates::Refuse);
-    reader.attach(&bytes)?;
-    let mut head = serde_json::Map::new();
-    for name in ["call_id", "capability", "method", "params", "timeout_ms", "cancel_token", "context"] {
-        let member: Value<'_> = payload.get(name).map_err(thrown)?;
-        if let Some(member) = reader.read(&member)? {
-            head.insert(name.to_owned(), member);
-        }
-    }
-    let mut call: HostCall = serde_json::from_value(head.into()).map_err(Malformed::Message)?;
-    call.bytes = reader.bytes;
-    Ok(Message::HostCall(call))
 }
 
 /// A value that cannot be a parameter: the refusal that the gate would give.

@@ -38,7 +38,6 @@ const EXPORTS: &[(&str, Native)] = &[
     ("isSame", |call| Ok(Value::new_bool(call.ctx().clone(), call.arg(0) == call.arg(1)))),
     #[cfg(all(target_os = "linux", feature = "test-hooks"))]
     ("misbehave", crate::hooks::misbehave),
-    ("nextCallId", |call| values::string_to_js(call.ctx(), call.shared().next_call_id().as_str())),
     ("parseUrl", url::parse),
     ("prefilters", text::prefilters),
     ("promiseState", promise_state),

@@ -117,8 +117,6 @@ declare module "pi:engine" {
   /** Every zone of the tables, sorted. */
   export function timeZones(): string[];
   export function crc32(bytes: Uint8Array, start: number): number;
-  /** `host-1`, `host-2`, ... */
-  export function nextCallId(): string;
   /**
    * Evaluates an added module now, when it was not yet, and returns its namespace. The module and
    * what it imports have no top-level await. Unknown specifier: throws.
