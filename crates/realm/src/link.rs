@@ -24,8 +24,9 @@ const KEEP: usize = 64 << 10;
 const QUICK: Duration = Duration::from_micros(100);
 
 /// Looks before whoever waits for this core has it. The system likes to put two that wake each other on one core, and there
-/// each would look in vain for all of [`QUICK`].
-const LOOKS: u32 = 4;
+/// each would look in vain for all of [`QUICK`]. An answer to a delta is there sooner, and letting others run takes a call
+/// of the system.
+const LOOKS: u32 = 24;
 
 /// A stream socket.
 pub(crate) trait Pipe {

@@ -120,7 +120,9 @@ fn an_exception_that_leaves_the_runtime_is_a_host_bug() {
 fn an_awaited_call_is_a_message_and_so_is_its_result() {
     let mut guest = guest();
     let done = guest.turn("awaited", &[]).expect("it lives");
-    let [Message::HostCall(asked), Message::HostCall(_), _] = done.messages.as_slice() else { panic!("{:?}", done.messages) };
+    let [Message::HostCall(asked), Message::HostCall(_), _] = done.messages.as_slice() else {
+        panic!("{:?}", done.messages)
+    };
     assert_eq!(asked.call_id, CallId::from("host-1"));
     assert_eq!((asked.timeout_ms, &asked.bytes), (Some(5), &vec![vec![9]]));
     assert_eq!(Value::Object(asked.params.clone()), json!({"body": {"$bytes": 0}}));
