@@ -78,7 +78,7 @@ impl Host {
         changed
     }
 
-    /// Whether a definition is left out for now: it is not the one that is known.
+    /// Whether a definition is withheld until a person has agreed to it: it is not the one that was agreed to.
     pub(crate) fn withholds(&self, slot: &Rc<Slot>, entry: EntryIndex, spec: &ToolSpec) -> bool {
         if !guard::is_up("door.definition") {
             return false;
