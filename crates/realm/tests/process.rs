@@ -84,6 +84,7 @@ const TESTS: &[(&str, fn())] = &[
     ("a_program_that_is_no_worker_is_named", a_program_that_is_no_worker_is_named),
     ("no_forbidden_operation_works", attempts::no_forbidden_operation_works),
     ("an_answer_may_come_later", an_answer_may_come_later),
+    ("who_asks_without_a_pause_is_looked_at_again_at_once", who_asks_without_a_pause_is_looked_at_again_at_once),
     ("ctrl_c_in_the_terminal_spares_it", ctrl_c_in_the_terminal_spares_it),
     ("a_dropped_realm_leaves_no_process", a_dropped_realm_leaves_no_process),
 ];
@@ -277,6 +278,18 @@ impl SyncHost for Later {
         self.0 = Some(call);
         None
     }
+}
+
+fn who_asks_without_a_pause_is_looked_at_again_at_once() {
+    let (mut realm, _) = open_with(&options(), hasty());
+    let mut mirror = Mirror { calls: 0 };
+    let mut progress = realm.start(deliver(1, "nag", Value::Null), &mut mirror);
+    // Bounded by the realm's own deadline; a machine that is busy elsewhere makes pauses.
+    while progress == Progress::Running && !matches!(realm.attention(), Some(Attention::AtOnce)) {
+        progress = realm.resume(&mut mirror, Patience::AtMost(Duration::from_millis(5)));
+    }
+    assert_eq!(progress, Progress::Running);
+    assert!(mirror.calls > 1, "{} calls", mirror.calls);
 }
 
 fn an_answer_may_come_later() {

@@ -202,6 +202,17 @@ fn parameters_with_secrets_are_hashed_under_the_key_of_the_installation() {
     assert!(!a.keyed && a == b);
 }
 
+#[test]
+fn who_fills_the_queue_writes_when_the_writer_does_not_come() {
+    let sink = MemorySink::new();
+    let (ledger, caller) = ledger(LedgerOptions::default(), sink.clone());
+    let _late = ledger.writer();
+    for _ in 0..LONGEST_QUEUE {
+        ledger.event(Now::default(), &caller, Level::Info, "test", "line", Map::new());
+    }
+    assert_eq!(verify(&*sink.bytes()).unwrap().lines, LONGEST_QUEUE as u64);
+}
+
 /// A writer that was told and has not come yet: until then records wait.
 #[test]
 fn however_much_waits_a_sink_that_works_gets_every_line() {
