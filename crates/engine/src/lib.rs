@@ -24,6 +24,8 @@ mod compute;
 #[cfg(target_os = "linux")]
 mod cut_files;
 mod error;
+#[cfg(target_os = "linux")]
+mod gaps;
 #[cfg(all(target_os = "linux", feature = "test-hooks"))]
 pub mod hooks;
 mod hostcall;

@@ -165,6 +165,12 @@ impl Meter {
         Some(Termination::Timeout { quota: quota.to_owned() })
     }
 
+    /// Whether the engine could be given this many bytes more.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        (self.heap.limit.get() as u64).saturating_sub(self.heap_bytes()) >= bytes
+    }
+
     pub(crate) fn fuel(&self) -> u64 {
         self.polls.get()
     }

@@ -68,7 +68,7 @@ pub struct EngineRealm {
     limits: Limits,
     shared: Rc<Shared>,
     context: Context,
-    _runtime: Runtime,
+    runtime: Runtime,
 }
 
 /// Why a turn could not be finished. The counters say whether it was the guest's doing.
@@ -118,8 +118,7 @@ impl EngineRealm {
             ctx.store_userdata(SharedHandle(Rc::clone(&shared)))?;
             intrinsics::install(&ctx, &shared)
         });
-        let realm =
-            Self { exports: None, ended: None, limits: options.limits.clone(), shared, context, _runtime: runtime };
+        let realm = Self { exports: None, ended: None, limits: options.limits.clone(), shared, context, runtime };
         // After `realm` exists, so that its `Drop` releases what `install` had saved.
         installed.map_err(failed)?;
         if !realm.shared.meter.limit_memory(&options.limits) {
@@ -161,6 +160,24 @@ impl EngineRealm {
         })?;
         self.exports = Some(exports);
         Ok(done)
+    }
+
+    /// Collects garbage and fills what is free between allocations, so that what is allocated next lies on pages of its
+    /// own: for a process that will be copied.
+    #[cfg(target_os = "linux")]
+    pub fn fill_gaps(&self) {
+        self.runtime.run_gc();
+        if !self.shared.meter.has_room(crate::gaps::MOST_BYTES) {
+            return;
+        }
+        self.context.with(|ctx| crate::gaps::fill_engine(&ctx, || self.shared.meter.heap_bytes()));
+        crate::gaps::fill_heap();
+    }
+
+    /// Gives pages on which nothing is allocated back to the system.
+    #[cfg(target_os = "linux")]
+    pub fn give_back_pages(&self) {
+        crate::gaps::give_back();
     }
 
     /// Runs one macrotask, drains its microtasks, and yields.

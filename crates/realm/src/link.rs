@@ -158,6 +158,17 @@ impl<P: Pipe> Link<P> {
         }
     }
 
+    /// Gives back what long frames needed.
+    pub(crate) fn shrink(&mut self) {
+        if self.begin == self.end && self.inbox.len() > READ {
+            (self.begin, self.end) = (0, 0);
+            self.inbox = vec![0; READ];
+        }
+        if !self.has_unsent() {
+            self.outbox = Vec::new();
+        }
+    }
+
     fn read(&mut self, wait: Wait, go_on: &mut impl FnMut() -> ControlFlow<()>) -> Result<(), LinkError> {
         loop {
             match self.pipe.read(&mut self.inbox[self.end..], wait) {

@@ -68,6 +68,11 @@ mod linux {
         named && socket().is_ok_and(|kind| kind == rustix::net::SocketType::STREAM)
     }
 
+    /// A message this large leaves pages behind on which nothing is allocated.
+    const LARGE_BYTES: usize = 8 << 10;
+    /// How often such pages are given back, by the host's clock.
+    const GIVE_BACK_EVERY_US: u64 = 10_000;
+
     /// The socket, as the file descriptor that the filter allows.
     struct Stdin(io::Stdin);
 
@@ -89,6 +94,10 @@ mod linux {
         link: Link<Stdin>,
         /// The latest time it told.
         now: Now,
+        /// Whether it said something large since pages were given back.
+        said_much: bool,
+        /// When they may be given back again, in its microseconds.
+        give_back_at_us: u64,
     }
 
     /// An engine that has evaluated the runtime.
@@ -129,7 +138,7 @@ mod linux {
 
     impl Host {
         fn new() -> Self {
-            Self { link: Link::new(Stdin(io::stdin())), now: Now::default() }
+            Self { link: Link::new(Stdin(io::stdin())), now: Now::default(), said_much: false, give_back_at_us: 0 }
         }
 
         /// Serves one realm, or begins as a zygote. `raised` is what a copy has of its zygote.
@@ -160,6 +169,7 @@ mod linux {
                 Ok(said) => said,
                 Err(termination) => return self.send(FromWorker::Ended(termination)),
             };
+            engine.fill_gaps();
             self.send(FromWorker::Yielded(said.clone()))?;
             loop {
                 let Ok(sockets) = files::receive(io::stdin()) else { return Err(LinkError::Closed) };
@@ -193,7 +203,10 @@ mod linux {
             let mut done = said.map_or_else(|| engine.start(now, self), Ok);
             loop {
                 match done {
-                    Ok(done) => self.send_yield(done)?,
+                    Ok(done) => {
+                        self.send_yield(done)?;
+                        self.give_back_pages(&engine);
+                    }
                     Err(termination) => return self.send(FromWorker::Ended(termination)),
                 }
                 done = match self.receive()? {
@@ -202,6 +215,17 @@ mod linux {
                     // Only a host with a bug says that here.
                     ToWorker::Open(_) | ToWorker::Raise(_) | ToWorker::Reply(_) => return Ok(()),
                 };
+            }
+        }
+
+        /// After the answer, so that nobody waits for it.
+        fn give_back_pages(&mut self, engine: &EngineRealm) {
+            let now_us = self.now.elapsed_us;
+            if self.said_much && now_us >= self.give_back_at_us {
+                self.link.shrink();
+                engine.give_back_pages();
+                self.said_much = false;
+                self.give_back_at_us = now_us.saturating_add(GIVE_BACK_EVERY_US);
             }
         }
 
@@ -223,7 +247,9 @@ mod linux {
         }
 
         fn receive(&mut self) -> Result<ToWorker, LinkError> {
-            let message = ToWorker::decode(self.link.receive(Wait::ToTimeout, wait)?).map_err(LinkError::Frame)?;
+            let frame = self.link.receive(Wait::ToTimeout, wait)?;
+            self.said_much |= frame.len() >= LARGE_BYTES;
+            let message = ToWorker::decode(frame).map_err(LinkError::Frame)?;
             match &message {
                 ToWorker::Deliver(delivery) => self.now = delivery.now,
                 ToWorker::Delta { now, .. } => self.now = *now,

@@ -167,6 +167,25 @@ fn the_state_changes_by_difference() {
     assert_eq!(guest.ask("readState", &[])["entries"], json!([{"id": 1}, {"id": "new"}]));
 }
 
+/// A long member is made when it is read, and is what it was then.
+#[test]
+fn a_long_member_of_the_state_is_made_once() {
+    let mut guest = guest();
+    let mut ask = |version, tools: &Value| {
+        let set = json!({"idle": true, "tools": tools}).as_object().expect("an object").clone();
+        let delta = StateDelta { version, set, entries: None };
+        let done = guest.deliver_with(call("readLongState", &[]), Some(delta)).expect("it lives");
+        answer_of("readLongState", &done.messages)
+    };
+    let answer = |before: bool, tools: &Value| json!({"before": before, "after": true, "isSame": true, "names": ["idle", "tools"], "tools": tools});
+    let tool = json!({"__proto__": 1, "constructor": {"a": [null, -0.5, 0.1, 1e300, 9_007_199_254_740_991_u64]}, "ü\u{2028}": "\u{1F600}\n"});
+    let long = |count| Value::Array(vec![tool.clone(); count]);
+    assert_eq!(ask(1, &long(20)), answer(false, &long(20)));
+    assert_eq!(ask(2, &long(30)), answer(false, &long(30)), "another in its place");
+    assert_eq!(ask(3, &long(1)), answer(true, &long(1)), "a short one is there at once");
+    assert_eq!(ask(4, &long(40)), answer(false, &long(40)), "and a long one after it is not");
+}
+
 #[test]
 fn a_hostcall_takes_the_time_that_its_reply_says() {
     let started_ms = NOW.elapsed_us / 1000;

@@ -19,7 +19,7 @@ const isDeeper = (value: unknown, levels: number): boolean =>
 export class Entry {
   readonly index: number;
   /** As it is shown in errors. */
-  readonly path: string;
+  path = "";
   state: "loading" | "active" | "failed" = "loading";
   /** Flags this entry registered, with their defaults. */
   readonly flags = new Map<string, boolean | string | undefined>();
@@ -27,9 +27,8 @@ export class Entry {
   #pending: Registration[] = [];
   #undo: (() => void)[] = [];
 
-  constructor(index: number, path: string) {
+  constructor(index: number) {
     this.index = index;
-    this.path = path;
   }
 
   /** Throws when the entry failed to load, or when another run has taken the place of this one. */

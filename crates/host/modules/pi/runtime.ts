@@ -29,13 +29,7 @@ import { enter } from "pi:web/contexts";
 import { runTicks } from "pi:web/ticks";
 import { tellUncaught, tellUnhandled } from "pi:web/uncaught";
 
-interface Loaded {
-  entry: Entry;
-  ctx: object;
-  commandCtx: object;
-}
-
-const loaded: Loaded[] = [];
+const loaded: ReturnType<typeof run>[] = [];
 
 /** Whose code this realm runs. */
 let extension = "";
@@ -76,12 +70,27 @@ function defaultOf(value: any): unknown {
   return value.__esModule === true || typeof value.default === "function" ? value.default : value;
 }
 
+/** What one run of a factory is made with. */
+function run(index: number) {
+  const entry = new Entry(index);
+  const ctx = createContext(index);
+  return { entry, ctx, commandCtx: createCommandContext(index), api: createApi(entry, ctx) };
+}
+
+/**
+ * The first run's, made before anybody asks: workers are copies of a process that has got here, and need not make it again. They keep
+ * it, too: to free what the process shares with others takes memory.
+ */
+let first: ReturnType<typeof run> | undefined = run(0);
+
 function load(payload: { entry: number; module: string; path: string; extension: string; root?: string }): void {
   extension = payload.extension;
   setRoot(payload.root);
-  const entry = new Entry(payload.entry, payload.path);
-  const ctx = createContext(entry.index);
-  loaded[entry.index] = { entry, ctx, commandCtx: createCommandContext(entry.index) };
+  const loading = (payload.entry === 0 ? first : undefined) ?? run(payload.entry);
+  first = undefined;
+  loaded[payload.entry] = loading;
+  const { entry, api } = loading;
+  entry.path = payload.path;
   const failed = (message: string, error?: unknown) => {
     entry.fail();
     const report = errorReport(error, "load", entry.index);
@@ -96,7 +105,7 @@ function load(payload: { entry: number; module: string; path: string; extension:
         failed(`Extension does not export a valid factory function: ${payload.path}`);
         return;
       }
-      settle(() => factory(createApi(entry, ctx)), () => entry.ready(), threw);
+      settle(() => factory(api), () => entry.ready(), threw);
     },
     threw,
   );

@@ -17,6 +17,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("a_copy_that_does_not_suit_is_replaced", a_copy_that_does_not_suit_is_replaced),
     ("a_zygote_that_died_makes_no_copy", a_zygote_that_died_makes_no_copy),
     ("copies_share_pages", copies_share_pages),
+    ("a_copy_gives_back_what_a_message_took", a_copy_gives_back_what_a_message_took),
 ];
 
 /// A zygote of these modules.
@@ -122,6 +123,23 @@ fn copies_share_pages() {
     let (started, _) = opening.finish(&mut NoHost).expect("it makes a realm");
     let (copied, started) = (own_kb(copy.id()), own_kb(started.id()));
     assert!(copied < started, "{copied} KB in a copy, {started} KB in a worker that was started");
+}
+
+/// What it took to read a large message is the system's again when nothing of it is kept.
+fn a_copy_gives_back_what_a_message_took() {
+    let modules = host_modules();
+    let mut zygote = zygote(ProcessOptions::default(), &options(), &modules);
+    let (mut copy, _) = open(&mut zygote, &options(), &modules);
+    // It does so when it has answered, and before it hears the next message.
+    let mut own_after = |data: Value| {
+        for data in [data, Value::Null] {
+            assert_eq!(channels(&run(&mut copy, 1, "count", data, &mut NoHost)).len(), 1);
+        }
+        own_kb(copy.id())
+    };
+    let small = own_after(Value::Null);
+    let large = own_after((0..2_000).map(|number| json!({ "number": number, "text": "x".repeat(40) })).collect());
+    assert!(large < small + 200, "{small} KB before, {large} KB after");
 }
 
 /// Memory that no other process has.
