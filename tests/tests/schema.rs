@@ -163,7 +163,7 @@ proptest! {
         let state = StateDelta {
             version: 2,
             set: object(json!({ "isIdle": true })),
-            entries: Some(EntriesDelta { keep: 1, append: vec![data] }),
+            entries: Some(EntriesDelta { keep: 1, append: vec![data.into()] }),
         };
         let task = Task::Message(all[0].clone());
         pass("delivery", &Delivery { seq: Seq(seq), now, task, state: Some(state.clone()) });

@@ -15,7 +15,7 @@ use pijs_host::{
 };
 use pijs_hostcall::Behind;
 use pijs_protocol::registration::{Registration, ToolSpec};
-use pijs_protocol::wire::EntriesDelta;
+use pijs_protocol::wire::{EntriesDelta, Json};
 use pijs_protocol::{EntryIndex, ExtensionId, Handle, StreamDelta, StreamSource, guard};
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -507,6 +507,7 @@ impl StateSink for ReadableState {
     }
 
     fn change_entries(&self, keep: usize, append: Vec<Value>) {
+        let append = append.into_iter().map(Json::from).collect();
         ReadableState::change_entries(self, EntriesDelta { keep, append });
     }
 }

@@ -3,11 +3,11 @@
 //! `pi:engine`'s `state()` returns one object, the same each time: `{version, set, entries}`. The
 //! engine changes it in place before a task and with a hostcall's reply; reading costs nothing.
 //!
-//! Most realms never look at most of it, and some members are long: every tool, every model. A long one stays text until it
-//! is read the first time, which takes less memory in each realm, and less of its start.
+//! Most realms never look at most of it, and some of it is long: every entry of the session, every tool, every model. What is long
+//! stays text until it is read the first time, which takes less memory in each realm, and less of its start.
 
 use crate::values::{self, push, put};
-use pijs_protocol::wire::StateDelta;
+use pijs_protocol::wire::{Json, StateDelta};
 use rquickjs::function::This;
 use rquickjs::object::Accessor;
 use rquickjs::{Array, Ctx, Object, Persistent, Result, Value};
@@ -23,7 +23,6 @@ const LONG_BYTES: usize = 512;
 struct Snapshot {
     whole: Persistent<Object<'static>>,
     set: Persistent<Object<'static>>,
-    entries: Persistent<Array<'static>>,
 }
 
 #[derive(Default)]
@@ -32,9 +31,25 @@ pub(crate) struct State {
     unread: Rc<Unread>,
 }
 
-/// Members that nobody has read yet, as JSON.
+/// What nobody has read yet.
 #[derive(Default)]
-struct Unread(RefCell<BTreeMap<String, String>>);
+struct Unread {
+    /// Members, as JSON.
+    members: RefCell<BTreeMap<String, String>>,
+    entries: RefCell<Entries>,
+}
+
+/// The entries of the session.
+enum Entries {
+    Unread(Vec<Json>),
+    Read(Persistent<Array<'static>>),
+}
+
+impl Default for Entries {
+    fn default() -> Self {
+        Self::Unread(Vec::new())
+    }
+}
 
 impl State {
     /// The object that `state()` returns.
@@ -53,11 +68,17 @@ impl State {
             }
         }
         if let Some(change) = &delta.entries {
-            let entries = snapshot.entries.restore(ctx)?;
-            let keep = change.keep.min(entries.len());
-            entries.as_object().set("length", i32::try_from(keep).unwrap_or(i32::MAX))?;
-            for (offset, entry) in change.append.iter().enumerate() {
-                push(&entries, keep + offset, values::to_js(ctx, entry)?)?;
+            match &mut *self.unread.entries.borrow_mut() {
+                Entries::Unread(texts) => {
+                    texts.truncate(change.keep);
+                    texts.extend_from_slice(&change.append);
+                }
+                Entries::Read(array) => {
+                    let array = array.clone().restore(ctx)?;
+                    let keep = change.keep.min(array.len());
+                    array.as_object().set("length", i32::try_from(keep).unwrap_or(i32::MAX))?;
+                    append(ctx, &array, &change.append)?;
+                }
             }
         }
         #[expect(clippy::cast_precision_loss, reason = "a version counts changes of one session")]
@@ -66,8 +87,8 @@ impl State {
 
     /// A member that becomes plain data when it is read.
     fn put_unread(&self, set: &Object<'_>, name: &str, text: String) -> Result<()> {
-        self.unread.0.borrow_mut().insert(name.to_owned(), text);
-        set.prop(name, Accessor::new_get(reader(Rc::clone(&self.unread), name.to_owned())).enumerable().configurable())
+        self.unread.members.borrow_mut().insert(name.to_owned(), text);
+        set.prop(name, getter(member_reader(Rc::clone(&self.unread), name.to_owned())))
     }
 
     fn snapshot(&self, ctx: &Ctx<'_>) -> Result<Snapshot> {
@@ -76,41 +97,67 @@ impl State {
         }
         let whole = Object::new(ctx.clone())?;
         let set = Object::new(ctx.clone())?;
-        let entries = Array::new(ctx.clone())?;
         put(&whole, "version", 0)?;
         put(&whole, "set", set.clone())?;
-        put(&whole, "entries", entries.clone())?;
-        let snapshot = Snapshot {
-            whole: Persistent::save(ctx, whole),
-            set: Persistent::save(ctx, set),
-            entries: Persistent::save(ctx, entries),
-        };
+        whole.prop("entries", getter(entries_reader(Rc::clone(&self.unread))))?;
+        let snapshot = Snapshot { whole: Persistent::save(ctx, whole), set: Persistent::save(ctx, set) };
         *self.snapshot.borrow_mut() = Some(snapshot.clone());
         Ok(snapshot)
     }
 
     pub(crate) fn release(&self) {
         self.snapshot.borrow_mut().take();
+        self.unread.entries.take();
     }
 }
 
 impl Unread {
-    fn read<'js>(&self, ctx: &Ctx<'js>, set: &Object<'js>, key: &str) -> Result<Value<'js>> {
-        let text = self.0.borrow().get(key).cloned().unwrap_or_default();
+    fn read_member<'js>(&self, ctx: &Ctx<'js>, set: &Object<'js>, key: &str) -> Result<Value<'js>> {
+        let text = self.members.borrow().get(key).cloned().unwrap_or_default();
         let value = ctx.json_parse(text)?;
         // In the place of the getter.
         put(set, key, value.clone())?;
-        self.0.borrow_mut().remove(key);
+        self.members.borrow_mut().remove(key);
         Ok(value)
+    }
+
+    fn read_entries<'js>(&self, ctx: &Ctx<'js>, whole: &Object<'js>) -> Result<Array<'js>> {
+        let array = match &*self.entries.borrow() {
+            Entries::Read(array) => return array.clone().restore(ctx),
+            Entries::Unread(texts) => {
+                let array = Array::new(ctx.clone())?;
+                append(ctx, &array, texts)?;
+                array
+            }
+        };
+        put(whole, "entries", array.clone())?;
+        *self.entries.borrow_mut() = Entries::Read(Persistent::save(ctx, array.clone()));
+        Ok(array)
     }
 }
 
-/// The getter of a member.
-fn reader(
+/// Appends entries to a list.
+fn append<'js>(ctx: &Ctx<'js>, array: &Array<'js>, entries: &[Json]) -> Result<()> {
+    let at = array.len();
+    for (offset, entry) in entries.iter().enumerate() {
+        push(array, at + offset, ctx.json_parse(entry.text())?)?;
+    }
+    Ok(())
+}
+
+fn getter<G>(read: G) -> Accessor<G, ()> {
+    Accessor::new_get(read).enumerable().configurable()
+}
+
+fn member_reader(
     unread: Rc<Unread>,
     key: String,
 ) -> impl for<'js> Fn(Ctx<'js>, This<Object<'js>>) -> Result<Value<'js>> + 'static {
-    move |ctx, set| unread.read(&ctx, &set, &key)
+    move |ctx, set| unread.read_member(&ctx, &set, &key)
+}
+
+fn entries_reader(unread: Rc<Unread>) -> impl for<'js> Fn(Ctx<'js>, This<Object<'js>>) -> Result<Array<'js>> + 'static {
+    move |ctx, whole| unread.read_entries(&ctx, &whole)
 }
 
 /// The JSON of a list or an object that is long.

@@ -8,7 +8,7 @@
 //! Always holds: versions only grow; applying [`ReadableState::since`] to a copy of that version
 //! yields the current snapshot.
 
-use pijs_protocol::wire::{EntriesDelta, StateDelta};
+use pijs_protocol::wire::{EntriesDelta, Json, StateDelta};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +44,7 @@ struct Snapshot {
     version: u64,
     /// Member to (version of its last change, value).
     members: BTreeMap<String, (u64, Value)>,
-    entries: Vec<Value>,
+    entries: Vec<Json>,
     /// Cuts and appends since the start: (version, number of entries kept from before).
     cuts: Vec<(u64, usize)>,
 }
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn apply(copy: &mut (u64, Vec<Value>), state: &ReadableState) {
+    fn apply(copy: &mut (u64, Vec<Json>), state: &ReadableState) {
         if let Some(delta) = state.since(copy.0) {
             copy.0 = delta.version;
             if let Some(entries) = delta.entries {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn change(keep: usize, append: &[u32]) -> EntriesDelta {
-        EntriesDelta { keep, append: append.iter().map(|n| json!(n)).collect() }
+        EntriesDelta { keep, append: append.iter().map(|n| json!(n).into()).collect() }
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
                 state.change_entries(delta.clone());
             }
             apply(&mut copy, &state);
-            assert_eq!(copy.1, [json!(7)], "copy taken before change {start}");
+            assert_eq!(copy.1, [json!(7).into()], "copy taken before change {start}");
         }
     }
 

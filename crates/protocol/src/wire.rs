@@ -8,9 +8,13 @@ use crate::hostcall::{ErrorCode, HostResult, HostcallError};
 use crate::ids::{ExtensionId, Seq};
 use crate::message::Message;
 use crate::stream::StreamDelta;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::Deserializer;
+use serde::ser::{Error as _, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Time as the driver hands it in. The realm never reads a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -184,7 +188,59 @@ pub struct EntriesDelta {
     /// How many of the known entries stay.
     pub keep: usize,
     /// What follows them.
-    pub append: Vec<Value>,
+    pub append: Vec<Json>,
+}
+
+/// JSON as text, for what is long, handed to many and read by few: the entries of a session.
+///
+/// Copies share the text. Two are equal when their texts are; what [`From<Value>`] and a deserializer make has no spaces, so they are equal
+/// when the values are and have their members in the same order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Json(Arc<str>);
+
+impl Json {
+    /// Takes a text that is JSON. Nobody looks whether it is before it is read.
+    pub fn from_text(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<Value> for Json {
+    fn from(value: Value) -> Self {
+        Self(value.to_string().into())
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let value: Value = serde_json::from_str(&self.0).map_err(S::Error::custom)?;
+        value.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl JsonSchema for Json {
+    fn inline_schema() -> bool {
+        Value::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        Value::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Value::json_schema(generator)
+    }
 }
 
 /// Why a realm ended. It is discarded and never re-used.

@@ -22,7 +22,7 @@ mod fold;
 
 use crate::seal::Sealed;
 use pijs_protocol::message::Message;
-use pijs_protocol::wire::{RealmOptions, StreamAnswer, Task};
+use pijs_protocol::wire::{Json, RealmOptions, StreamAnswer, Task};
 use pijs_protocol::{Delivery, HostCall, Now, Seq, StreamDelta, StreamSource, SyncReply, Termination, Usage, Yield};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ use std::fmt;
 pub const MAX_FRAME: usize = 128 << 20;
 
 /// Version of this format; a worker says it first.
-pub const WIRE_VERSION: u32 = 3;
+pub const WIRE_VERSION: u32 = 4;
 
 /// Bytes of the length prefix.
 pub(crate) const PREFIX: usize = 4;
@@ -209,6 +209,11 @@ enum HeadFromWorker {
 /// A head whose carriers can be found, in the same order on both sides.
 trait Head: Serialize + DeserializeOwned {
     fn carriers(&mut self) -> Vec<&mut Attachments>;
+
+    /// What is text already, and stands behind the head as it is: nobody parses it on the way.
+    fn entries(&mut self) -> Option<&mut Vec<Json>> {
+        None
+    }
 }
 
 impl Head for HeadToWorker {
@@ -221,6 +226,15 @@ impl Head for HeadToWorker {
             },
             Self::Reply(reply) => vec![&mut reply.result.bytes],
         }
+    }
+
+    fn entries(&mut self) -> Option<&mut Vec<Json>> {
+        let state = match self {
+            Self::Open(_) | Self::Raise(_) => None,
+            Self::Deliver(delivery) => delivery.state.as_mut(),
+            Self::Reply(reply) => reply.state.as_mut(),
+        };
+        state.and_then(|state| state.entries.as_mut()).map(|entries| &mut entries.append)
     }
 }
 
@@ -391,6 +405,7 @@ fn decode_continue(mut cursor: Cursor<'_>) -> Result<FromWorker, FrameError> {
 
 fn encode_message(head: &mut impl Head, out: &mut Vec<u8>) -> Result<(), FrameError> {
     let kind_at = out.len() + PREFIX;
+    let entries = head.entries().map(std::mem::take);
     framed(out, MESSAGE, |out| {
         let at = out.len();
         out.extend_from_slice(&[0; 4]);
@@ -404,6 +419,9 @@ fn encode_message(head: &mut impl Head, out: &mut Vec<u8>) -> Result<(), FrameEr
         out[at..at + 4].copy_from_slice(&length.to_le_bytes());
         for attachments in head.carriers() {
             put_all(out, attachments.iter().map(Vec::as_slice))?;
+        }
+        if let Some(entries) = entries {
+            put_all(out, entries.iter().map(|entry| entry.text().as_bytes()))?;
         }
         Ok(())
     })
@@ -419,6 +437,10 @@ fn decode_message<H: Head>(mut cursor: Cursor<'_>, is_folded: bool) -> Result<H,
     };
     for attachments in head.carriers() {
         *attachments = cursor.list()?.into_iter().map(<[u8]>::to_vec).collect();
+    }
+    if let Some(entries) = head.entries() {
+        let text = |bytes| std::str::from_utf8(bytes).map(Json::from_text).map_err(|_| FrameError::Text);
+        *entries = cursor.list()?.into_iter().map(text).collect::<Result<_, _>>()?;
     }
     cursor.end()?;
     Ok(head)

@@ -1,7 +1,7 @@
 //! Frames survive the trip, and nothing that is no frame survives decoding.
 
 use super::*;
-use pijs_protocol::wire::Limits;
+use pijs_protocol::wire::{EntriesDelta, Limits, StateDelta};
 use pijs_protocol::{CallId, Capability, ExtensionId, HostResult, TimerId};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -73,6 +73,12 @@ fn every_message_arrives_as_it_was_sent() {
         now: Now::default(),
         state: None,
     })));
+    let entries = EntriesDelta { keep: 2, append: vec![json!({"id": "ü"}).into(), json!([]).into()] };
+    let state = StateDelta { version: 9, set: Map::new(), entries: Some(entries) };
+    let task = Task::Message(Message::HostResult(result(vec![vec![7]])));
+    let state = Some(state);
+    there(ToWorker::Deliver(Box::new(Delivery { seq: Seq(7), now: Now::default(), task, state: state.clone() })));
+    there(ToWorker::Reply(Box::new(SyncReply { result: result(vec![vec![7]]), now: Now::default(), state })));
     back(FromWorker::Hello { wire: WIRE_VERSION });
     back(FromWorker::Failed { message: "no".to_owned() });
     back(FromWorker::Call(call(vec![vec![0, 159, 146, 150]])));
@@ -89,6 +95,16 @@ fn attachments_return_to_the_message_they_came_with() {
         Message::HostCall(call(vec![b"two".to_vec(), b"three".to_vec()])),
     ];
     back(FromWorker::Yielded(Yield { messages, ..Yield::default() }));
+}
+
+/// An entry of a session is text on the way: as deep as it may be, and with however many values.
+#[test]
+fn entries_are_not_looked_at_on_the_way() {
+    let entry = json!({ "many": vec![0; MAX_VALUES + 1] });
+    let entries = EntriesDelta { keep: 0, append: vec![entry.into()] };
+    let state = StateDelta { version: 1, set: Map::new(), entries: Some(entries) };
+    let task = Task::Message(Message::TimerFired { timer: TimerId(3) });
+    there(ToWorker::Deliver(Box::new(Delivery { seq: Seq(7), now: Now::default(), task, state: Some(state) })));
 }
 
 #[test]

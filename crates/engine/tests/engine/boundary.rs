@@ -2,7 +2,7 @@
 
 use crate::support::{Guest, NOW, Sources, answer_of, call};
 use pijs_protocol::message::ErrorReport;
-use pijs_protocol::wire::{EntriesDelta, StateDelta};
+use pijs_protocol::wire::{EntriesDelta, Json, StateDelta};
 use pijs_protocol::{CallId, HostResult, Message, Termination};
 use serde_json::{Value, json};
 
@@ -143,7 +143,8 @@ fn a_message_outside_the_protocol_is_refused() {
 #[test]
 fn the_state_changes_by_difference() {
     let mut guest = guest();
-    let entries = |keep, append: &[Value]| Some(EntriesDelta { keep, append: append.to_vec() });
+    let entries =
+        |keep, append: &[Value]| Some(EntriesDelta { keep, append: append.iter().cloned().map(Json::from).collect() });
     let set = |value: Value| value.as_object().expect("an object").clone();
     let mut ask = |delta: StateDelta| {
         let done = guest.deliver_with(call("readState", &[]), Some(delta)).expect("it lives");

@@ -112,7 +112,7 @@ fn the_state_is_read_without_asking_and_is_fresh_after_a_call() {
     lab.run(async {
         lab.load(&["reads-state"]).await;
         let first = json!({ "type": "custom", "id": "e1", "parentId": null, "timestamp": "" });
-        lab.host.session_entries(pijs_protocol::wire::EntriesDelta { keep: 0, append: vec![first] });
+        lab.host.session_entries(pijs_protocol::wire::EntriesDelta { keep: 0, append: vec![first.into()] });
         lab.host.set_state("isIdle", false);
         lab.host.emit(Event::new("session_start").with("reason", "startup")).await;
         assert_eq!(lab.logs(), ["1 -> 2, idle false, cwd /project", "e1,e2"]);

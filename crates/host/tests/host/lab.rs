@@ -287,7 +287,7 @@ impl Table {
             ("session", Some("append_entry")) => {
                 let entry =
                     json!({ "type": "custom", "id": "e2", "parentId": "e1", "timestamp": "", "data": params["data"] });
-                self.state.change_entries(EntriesDelta { keep: 1, append: vec![entry] });
+                self.state.change_entries(EntriesDelta { keep: 1, append: vec![entry.into()] });
                 // A disk that takes its time, on the clock that the host sees.
                 match params["customType"].as_str() {
                     Some("takes 500 ms") => self.clock.advance_us(500_000),
