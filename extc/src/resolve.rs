@@ -7,7 +7,7 @@
 use crate::diagnostics::{Code, Diagnostic};
 use globset::GlobBuilder;
 use pijs_durable::read_regular;
-use pijs_protocol::guard;
+use pijs_protocol::{globs, guard};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -251,11 +251,16 @@ fn plain(pattern: &str) -> &str {
 }
 
 fn glob(pattern: &str) -> Result<globset::GlobMatcher, Diagnostic> {
-    GlobBuilder::new(plain(pattern)).literal_separator(true).build().map(|glob| glob.compile_matcher()).map_err(
-        |error| {
-            Diagnostic::new(Code::Entry, format!("`{pattern}` under pi.extensions: {error}")).in_file("package.json")
-        },
-    )
+    let wrong = |what: String| {
+        Diagnostic::new(Code::Entry, format!("{what} under pi.extensions in package.json")).in_file("package.json")
+    };
+    if !globs::fits(pattern) {
+        return Err(wrong(format!("a glob {}", globs::problem())));
+    }
+    let glob = GlobBuilder::new(plain(pattern)).literal_separator(true).build();
+    glob.map(|glob| glob.compile_matcher()).map_err(|error| {
+        Diagnostic::new(Code::Entry, format!("`{pattern}` under pi.extensions: {error}")).in_file("package.json")
+    })
 }
 
 fn index_of(folder: &Path) -> Option<PathBuf> {

@@ -93,7 +93,7 @@ pub(crate) struct Asking<'a> {
 impl Asking<'_> {
     /// It is over, and this is what the provider says of it; where that is nothing, what was reserved stays.
     pub(crate) fn end(self, usage: &Usage) {
-        let had = usage.input + usage.output + usage.cache_write + usage.cache_read / CACHED;
+        let had = Usage { cache_read: usage.cache_read / CACHED, ..*usage }.all();
         if had > 0
             && let Some(spent) = self.asked.by_extension.borrow_mut().get_mut(&self.extension)
         {

@@ -7,6 +7,7 @@
 use crate::catalogue;
 use crate::provider::{Model, THINKING_LEVELS};
 use globset::GlobBuilder;
+use pijs_protocol::globs;
 
 /// A model that was meant.
 #[derive(Debug, Clone, PartialEq)]
@@ -156,6 +157,9 @@ fn globbed(pattern: &str, available: &[Model]) -> Vec<Chosen> {
         Some((pattern, level)) if is_level(level) => (pattern, Some(level.to_owned())),
         _ => (pattern, None),
     };
+    if !globs::fits(pattern) {
+        return Vec::new();
+    }
     let glob = GlobBuilder::new(pattern).case_insensitive(true).literal_separator(true).build();
     let Ok(glob) = glob.map(|glob| glob.compile_matcher()) else { return Vec::new() };
     let matches = |model: &&Model| glob.is_match(full(model)) || glob.is_match(&model.id);

@@ -383,6 +383,18 @@ pub struct Usage {
     pub cache_write_1h: Option<u64>,
 }
 
+impl Usage {
+    /// All that was read, from the cache or not. Whatever a provider or a file says, no count passes the largest number.
+    pub fn all_read(&self) -> u64 {
+        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
+    }
+
+    /// The sum of the counts, where `total_tokens` is what the provider calls so.
+    pub fn all(&self) -> u64 {
+        self.all_read().saturating_add(self.output)
+    }
+}
+
 /// The sum of what two replies tell; known as soon as one tells it.
 fn together(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {

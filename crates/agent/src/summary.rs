@@ -196,7 +196,7 @@ impl Agent {
         if let Some(instructions) = instructions.filter(|text| !text.is_empty()) {
             prompt.push_str(&format!("\n\nAdditional focus: {instructions}"));
         }
-        self.asked("Summarization", prompt, reserve_tokens * 4 / 5, cancel).await
+        self.asked("Summarization", prompt, reserve_tokens.saturating_mul(4) / 5, cancel).await
     }
 
     /// The summary of the beginning of a turn.

@@ -65,7 +65,7 @@ fn units(text: &str) -> usize {
 /// All tokens of a usage.
 pub(crate) fn total(usage: &Usage) -> u64 {
     match usage.total_tokens {
-        0 => usage.input + usage.output + usage.cache_read + usage.cache_write,
+        0 => usage.all(),
         total => total,
     }
 }
@@ -90,7 +90,7 @@ pub(crate) fn of_conversation(projection: &[Projected<'_>], branch: &[&Entry]) -
     let trusted = last.filter(|(_, entry, _)| changed.is_none_or(|changed| place(&entry.id) > Some(changed)));
     let messages = |from: usize| projection[from..].iter().flat_map(|projected| &projected.messages);
     match trusted {
-        Some((at, _, tokens)) => tokens + messages(at + 1).map(estimate).sum::<u64>(),
+        Some((at, _, tokens)) => tokens.saturating_add(messages(at + 1).map(estimate).sum()),
         None => {
             let system = transcript::holds(messages(0).filter_map(transcript::system));
             let said = messages(0).filter(|message| transcript::system(message).is_none());
@@ -119,7 +119,7 @@ pub(crate) fn of_request(request: &Request) -> u64 {
         newest = newest.max(told);
     }
     if let Some((at, tokens)) = last {
-        return tokens + request.conversation[at + 1..].iter().map(estimate).sum::<u64>();
+        return tokens.saturating_add(request.conversation[at + 1..].iter().map(estimate).sum());
     }
     let tokens = |characters: usize| characters.div_ceil(CHARACTERS_PER_TOKEN) as u64;
     let tool = |tool: &ToolDescription| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});

@@ -318,8 +318,10 @@ impl Agent {
             Tool::Builtin(Builtin::Edit, _) => Ok(edit::prepare(call.arguments.clone())),
             _ => Ok(call.arguments.clone()),
         };
-        let checked =
-            prepared.and_then(|given| validate::arguments(&call.name, tool.parameters(), tool.converts(), &given));
+        let checked = match prepared {
+            Ok(given) => validate::arguments_of(&call.name, tool.parameters(), tool.converts(), &given).await,
+            Err(thrown) => Err(thrown),
+        };
         let input = match checked {
             Ok(input) => input,
             Err(message) => return Ok(Prepared::Done(Finished::failed(message))),

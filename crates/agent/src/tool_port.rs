@@ -142,7 +142,11 @@ async fn run(extensions: &dyn Extensions, asked: Asked) {
         return;
     };
     let prepared = if tool.prepares_arguments { extensions.prepare_arguments(&name, input).await } else { Ok(input) };
-    let outcome = match prepared.and_then(|input| validate::arguments(&name, &tool.parameters, tool.converts, &input)) {
+    let checked = match prepared {
+        Ok(input) => validate::arguments_of(&name, &tool.parameters, tool.converts, &input).await,
+        Err(thrown) => Err(thrown),
+    };
+    let outcome = match checked {
         Err(message) => Err(HostcallError::invalid("schema", message)),
         Ok(input) => {
             let call = ToolRun { name: &name, tool_call_id: &id, input, cancel, on_update: Box::new(|_| {}) };

@@ -84,7 +84,7 @@ impl Verdicts {
     /// An attempt was discarded.
     pub(crate) fn burned(&mut self, tokens: u64) {
         self.totals.discarded += 1;
-        self.totals.tokens_burned += tokens;
+        self.totals.tokens_burned = self.totals.tokens_burned.saturating_add(tokens);
     }
 
     /// What goes with the next request.

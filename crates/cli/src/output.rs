@@ -55,6 +55,23 @@ impl Write for Stderr {
     }
 }
 
+/// JSON on its way out, a line or several at a time: harmless for a terminal, and the same values.
+pub(crate) struct Json<W>(pub(crate) W);
+
+impl<W: Write> Write for Json<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) if guard::is_up("output.json") => self.0.write_all(pijs_terminal::json(text).as_bytes())?,
+            _ => self.0.write_all(bytes)?,
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Makes foreign text harmless for a terminal; several lines stay several lines.
 pub(crate) fn clean(text: &str) -> String {
     pijs_terminal::text(text)

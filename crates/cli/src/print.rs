@@ -5,7 +5,7 @@ use crate::environment::Environment;
 use crate::export;
 use crate::failure::{Failure, Result};
 use crate::models;
-use crate::output::{clean, reply, stderr};
+use crate::output::{Json, clean, reply, stderr};
 use crate::said::{self, Said, answers_one};
 use crate::session::{Assembled, Setup, Stops, WIND_DOWN, assemble, broken, list_models};
 use pijs_agent::message::{Block, Message, StopReason};
@@ -30,7 +30,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
     let said = said::piped(environment, &args).await?;
     let is_text = args.mode != Mode::Json;
     let front_end: Box<dyn FrontEnd> =
-        if is_text { Box::new(NoFrontEnd) } else { Box::new(JsonFrontEnd::new(std::io::stdout())) };
+        if is_text { Box::new(NoFrontEnd) } else { Box::new(JsonFrontEnd::new(Json(std::io::stdout()))) };
     let session = assemble(environment, Setup { args, flags, front_end, ledger: None, partner: None }).await?;
     let control = session.agent.control().clone();
     let mut stops = Stops::listen()?;

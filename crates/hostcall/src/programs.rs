@@ -21,8 +21,9 @@ pub enum Kind {
     Interpreter,
 }
 
-/// Compilers of another system's programs have its name before theirs: `x86_64-linux-gnu-gcc-12`.
-const COMPILERS: &[&str] = &["as", "c++", "cc", "clang", "clang++", "cpp", "g++", "gcc", "ld"];
+/// Compilers of another system's programs, and what belongs to them, have its name before theirs: `x86_64-linux-gnu-gcc-12`.
+const COMPILERS: &[&str] =
+    &["ar", "as", "c++", "cc", "clang", "clang++", "cpp", "g++", "gcc", "ld", "nm", "ranlib", "strip"];
 
 /// The last name of a command, as programs are known by: `/usr/bin/python3.11` is `python`.
 pub fn name_of(command: &str) -> &str {
@@ -32,11 +33,19 @@ pub fn name_of(command: &str) -> &str {
         name.get(at..).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
     });
     let name = suffix.map_or(name, |suffix| &name[..name.len() - suffix.len()]);
+    // `m4` is no fourth `m`.
+    if is_known(&name.to_ascii_lowercase()) {
+        return name;
+    }
     let bare = name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
     // `gcc-12`, but not a name of nothing else.
     let bare = if bare.len() < name.len() { bare.trim_end_matches('-') } else { bare };
     let bare = if bare.is_empty() { name } else { bare };
     bare.rsplit('-').next().filter(|last| COMPILERS.contains(last)).unwrap_or(bare)
+}
+
+fn is_known(name: &str) -> bool {
+    INTERPRETERS.binary_search(&name).is_ok() || WITH_OPTIONS.iter().any(|program| program.name == name)
 }
 
 /// What is known about a program by its name.
@@ -62,6 +71,7 @@ pub fn runs_others(command: &str, args: &[&str], named: usize) -> bool {
     if let Some(commands) = program.commands
         && named == 0
         && !args.first().is_some_and(|first| commands.contains(first))
+        && !(program.takes_file && is_file_to_run(args))
     {
         return true;
     }
@@ -79,6 +89,13 @@ fn runs_what_it_is_sent(args: &[&str]) -> bool {
         return false;
     }
     args.iter().all(|arg| arg.starts_with('-')) || args.iter().any(|arg| is_sent(arg))
+}
+
+/// Whether the first argument can be nothing but the name of a file, also as `run FILE`: commands and scripts of
+/// `package.json` have neither dot nor slash.
+fn is_file_to_run(args: &[&str]) -> bool {
+    let rest = args.strip_prefix(&["run"]).unwrap_or(args);
+    rest.first().is_some_and(|first| !first.starts_with('-') && first.contains(['.', '/']))
 }
 
 /// Standard input by one of its names: `-`, a device, a descriptor.
@@ -101,20 +118,39 @@ struct WithOptions {
     options: &'static [&'static str],
     /// Arguments that begin so run something.
     prefixes: &'static [&'static str],
+    /// Arguments that are commands which run something, wherever they stand: what comes before may be an option's value.
+    words: &'static [&'static str],
     /// It runs the file that is its first argument, and what it is sent where there is none.
     takes_script: bool,
+    /// A first argument that looks like a file is plain as well, also behind `run`.
+    takes_file: bool,
+    /// It reads `--an_option` as `--an-option`.
+    takes_underscores: bool,
     /// Its first argument is a cluster of options that needs no dash.
     takes_letters: bool,
 }
 
 /// What most programs have none of.
-const PLAIN: WithOptions =
-    WithOptions { name: "", commands: None, options: &[], prefixes: &[], takes_script: false, takes_letters: false };
+const PLAIN: WithOptions = WithOptions {
+    name: "",
+    commands: None,
+    options: &[],
+    prefixes: &[],
+    words: &[],
+    takes_script: false,
+    takes_file: false,
+    takes_underscores: false,
+    takes_letters: false,
+};
 
 impl WithOptions {
     fn is_running(&self, arg: &str) -> bool {
-        if self.prefixes.iter().any(|prefix| arg.starts_with(prefix)) {
+        if self.prefixes.iter().any(|prefix| arg.starts_with(prefix)) || self.words.contains(&arg) {
             return true;
+        }
+        let name = arg.split('=').next().unwrap_or(arg);
+        if self.takes_underscores && name.starts_with("--") && name.contains('_') {
+            return self.is_running(&name.replace('_', "-"));
         }
         self.options.iter().any(|option| match option.strip_prefix("--") {
             Some(long) => {
@@ -150,6 +186,9 @@ mod tests {
         assert_eq!(kind_of("git"), Kind::Options);
         assert_eq!(kind_of("ls"), Kind::Plain);
         assert!(INTERPRETERS.is_sorted());
+        for name in INTERPRETERS.iter().copied().chain(WITH_OPTIONS.iter().map(|program| program.name)) {
+            assert_eq!(name_of(name), name, "no program is known by this name");
+        }
     }
 
     #[test]
@@ -183,6 +222,17 @@ mod tests {
             "ls -e",
             "rg --pretty x",
             "cargo metadata",
+            "node build.js --with_name=x_y",
+            "bun src/tool.ts",
+            "bun run ./tool.ts -v",
+            "bun --version",
+            "fdfind tool",
+            "install -m 644 a b",
+            "gpg --verify a.sig a",
+            "nm -D a.so",
+            "javac -d out A.java",
+            "hg log -l 5",
+            "jj log",
         ] {
             assert!(!check(plain), "{plain}");
         }
@@ -288,6 +338,41 @@ mod tests {
             "npx evil",
             "busybox sh",
             "fd . -x evil",
+            "node --experimental_loader=data:x x.js",
+            "node --env_file=evil x.js",
+            "node inspect x.js",
+            "node --title x.y inspect x.js",
+            "node --inspect-wait=0.0.0.0:1 x.js",
+            "node --redirect-warnings=.bashrc x.js",
+            "bun x evil",
+            "bun exec evil",
+            "bun run build",
+            "bun install",
+            "bun",
+            "fdfind . -x evil",
+            "install -s --strip-program=./evil a b",
+            "install -s --strip-p ./evil a b",
+            "diff3 --diff-program=./evil a b c",
+            "sdiff --diff-prog ./evil a b",
+            "gpg --agent-program ./evil --list-keys",
+            "gpg2 --homedir . -k",
+            "ssh-keygen -D ./evil.so",
+            "ssh-add -s ./evil.so",
+            "nm --plugin ./evil.so a",
+            "ar --plugin ./evil.so t a",
+            "gcc-nm-12 --plugin ./evil.so a",
+            "javac -processorpath . A.java",
+            "javac -J-javaagent:evil.jar A.java",
+            "protoc --plugin=protoc-gen-x=./evil a.proto",
+            "tcpdump -z ./evil -w x",
+            "ag --pager ./evil x",
+            "hg bisect --command evil",
+            "hg merge --tool evil",
+            "jj bisect run evil",
+            "aria2c --on-download-complete=./evil u",
+            "duckdb -c .shell",
+            "mlr -n put x",
+            "lualatex x",
         ] {
             assert!(check(running), "{running}");
         }

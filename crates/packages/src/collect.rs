@@ -6,7 +6,7 @@
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use pijs_durable::read_regular;
-use pijs_protocol::guard;
+use pijs_protocol::{globs, guard};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -64,6 +64,8 @@ const MAX_FILES: usize = 10_000;
 const MAX_FOLDERS: usize = 10_000;
 /// Longest file of patterns that is read.
 const MAX_PATTERNS: u64 = 1 << 20;
+/// Lines of one that are read.
+const MOST_RULES: usize = 10_000;
 const IGNORE_FILES: [&str; 3] = [".gitignore", ".ignore", ".fdignore"];
 
 /// The files of one kind in a folder; none when it is not there.
@@ -139,7 +141,8 @@ fn rules(folder: &Path) -> Gitignore {
     for name in IGNORE_FILES {
         let file = folder.join(name);
         let Ok(bytes) = read_regular(&file, MAX_PATTERNS) else { continue };
-        for line in String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').lines() {
+        let text = String::from_utf8_lossy(&bytes);
+        for line in text.trim_start_matches('\u{feff}').lines().take(MOST_RULES).filter(|line| globs::fits(line)) {
             // A line that is no pattern is left out, as git does.
             let _ = builder.add_line(Some(file.clone()), line);
         }

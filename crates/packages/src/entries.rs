@@ -8,7 +8,7 @@ use crate::error::{InstallCode, PackageError, Result};
 use crate::manifest::Manifest;
 use crate::source::printable;
 use globset::{GlobBuilder, GlobMatcher};
-use pijs_protocol::guard;
+use pijs_protocol::{globs, guard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -280,11 +280,14 @@ fn clean(root: &Path, relative: &str) -> PathBuf {
 }
 
 fn compile(root: &Path, pattern: &str) -> Result<GlobMatcher> {
-    let glob = GlobBuilder::new(pattern.trim_start_matches("./")).literal_separator(true).build();
     let refuse = |why: String| PackageError::new(InstallCode::Manifest, root.display().to_string(), why);
     if pattern.len() > 512 && guard::is_up("manifest.glob") {
         return Err(refuse("a glob of more than 512 characters".to_owned()));
     }
+    if !globs::fits(pattern) {
+        return Err(refuse(format!("a glob {}", globs::problem())));
+    }
+    let glob = GlobBuilder::new(pattern.trim_start_matches("./")).literal_separator(true).build();
     Ok(glob
         .map_err(|error| refuse(format!("{} is no usable glob: {}", printable(pattern), error.kind())))?
         .compile_matcher())

@@ -19,11 +19,13 @@
 //! | [`log`] | `pi.ext.log.v1`, log and ledger lines (3.1, 3.4) |
 //! | [`artifact`] | `artifact.json`, what `extc` says about its output |
 //! | [`tape`] | header of a recorded session |
+//! | [`globs`] | which patterns are compiled at all |
 //! | [`guard`] | switches that take a guard away, for the attack suite |
 
 #![warn(missing_docs)]
 
 pub mod artifact;
+pub mod globs;
 pub mod guard;
 pub mod hostcall;
 pub mod ids;

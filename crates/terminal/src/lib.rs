@@ -23,6 +23,8 @@ pub mod markdown;
 mod sgr;
 mod stream;
 
+use std::borrow::Cow;
+
 pub use characters::{Hidden, hidden};
 pub use stream::{Limits, Stream};
 
@@ -47,6 +49,28 @@ pub fn within(text: &str, limits: Limits) -> String {
 pub fn line(text: &str) -> String {
     let clean = self::text(text);
     clean.trim_end_matches('\n').replace(['\n', '\t'], " ")
+}
+
+/// Writes what a terminal would act on, or hide, as JSON's escapes, in text that is JSON: whoever reads it gets the same
+/// values, and no line of it ends before its line feed, whatever else a reader takes for a line's end.
+#[must_use]
+pub fn json(text: &str) -> Cow<'_, str> {
+    let acts = |c: char| !c.is_ascii() && (characters::is_control(c) || characters::is_hidden(c)) || c == '\u{7f}';
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    for c in text.chars() {
+        if acts(c) {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// Cleans text and takes its styles as well: for places whose look is ours, such as a question to the user.

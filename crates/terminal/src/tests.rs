@@ -251,3 +251,9 @@ fn what_is_invisible_is_no_flood() {
         assert!(shown.len() < 64, "{piece:?}: {}", shown.len());
     }
 }
+
+#[test]
+fn json_says_the_same_and_does_nothing() {
+    assert_eq!(json(r#"{"a":"ä→🦀\n"}"#), r#"{"a":"ä→🦀\n"}"#);
+    assert_eq!(json("\"a\u{9b}2J\u{202e}b\u{2028}\u{7f}\u{e0041}\""), r#""a\u009b2J\u202eb\u2028\u007f\udb40\udc41""#);
+}

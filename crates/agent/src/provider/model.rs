@@ -151,7 +151,7 @@ impl Model {
     /// What this many tokens cost, by the model's prices; of several, those for a request of this length.
     pub fn price(&self, usage: &Usage) -> Cost {
         let prices = self.facts.get("cost");
-        let read = usage.input + usage.cache_read + usage.cache_write;
+        let read = usage.all_read();
         let above = |tier: &Value| tier.get("inputTokensAbove").and_then(Value::as_u64).filter(|above| read > *above);
         let tiers = prices.and_then(|prices| prices.get("tiers")?.as_array()).into_iter().flatten();
         let tier = tiers.filter_map(|tier| Some((above(tier)?, tier))).max_by_key(|(above, _)| *above);

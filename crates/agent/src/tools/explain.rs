@@ -4,6 +4,7 @@
 
 use super::validate::fits;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 /// What typebox tells at most.
 const MOST: usize = 8;
@@ -106,9 +107,8 @@ fn object(schema: &Map<String, Value>, members: &Map<String, Value>, path: &str,
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     let patterns = schema.get("patternProperties").and_then(Value::as_object);
-    let matches = |pattern: &str, name: &str| {
-        jsonschema::is_valid(&serde_json::json!({"pattern": pattern}), &Value::String(name.to_owned()))
-    };
+    let matches =
+        |pattern: &str, name: &str| fits(&serde_json::json!({"pattern": pattern}), &Value::String(name.to_owned()));
     if let Some(further) = schema.get("additionalProperties") {
         let mut fits = true;
         for (name, value) in members {
@@ -149,7 +149,8 @@ fn array(schema: &Map<String, Value>, items: &[Value], path: &str, found: &mut V
         each(&mut schemas.iter(), found);
     }
     let unique = schema.get("uniqueItems").and_then(Value::as_bool).unwrap_or(false);
-    if unique && (1..items.len()).any(|at| items[..at].contains(&items[at])) {
+    let mut seen = BTreeSet::new();
+    if unique && items.iter().any(|item| !seen.insert(item.to_string())) {
         found.push(Problem { path: path.to_owned(), words: "must not have duplicate items".to_owned() });
     }
 }

@@ -4,6 +4,7 @@ use super::walk::Walk;
 use super::{ANY, ToolContext, ToolOutput, json_number, noted, number, shown, truncate, whole};
 use crate::system::Kind;
 use globset::GlobBuilder;
+use pijs_protocol::globs;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -20,6 +21,9 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     let root = context.path(input.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("."));
     if !matches!(context.system.kind(&root).await, Ok(Kind::Directory)) {
         return Err(format!("Path not found: {}", shown(&root)));
+    }
+    if !globs::fits(&input.pattern) {
+        return Err(format!("Bad pattern: {}", globs::problem()));
     }
     let glob = GlobBuilder::new(&input.pattern)
         .literal_separator(true)

@@ -5,12 +5,21 @@ use super::walk::Walk;
 use super::{ANY, ToolContext, ToolOutput, json_number, noted, number, refused, shown, truncate, whole};
 use crate::system::Kind;
 use globset::{GlobBuilder, GlobMatcher};
+use pijs_protocol::{globs, guard};
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 const LIMIT: f64 = 100.0;
 const LINE: usize = 500;
+/// Memory of a pattern once it is compiled: a step of it takes as long as it is large.
+const PATTERN_BYTES: usize = 2 << 20;
+/// A line is searched in pieces of this size, and between two of them somebody may have stopped the search.
+const PIECE: usize = 1 << 20;
+/// Files that are searched at a time, by anybody: a piece may take a minute that nobody waits for any more.
+const LANES: usize = 8;
 /// Text that is gathered at most; what is shown is far less.
 const MOST_BYTES: usize = 64 << 20;
 
@@ -45,6 +54,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     let source = if input.literal { regex::escape(&input.pattern) } else { input.pattern.clone() };
     let pattern = RegexBuilder::new(&source)
         .case_insensitive(input.ignore_case)
+        .size_limit(PATTERN_BYTES)
         .build()
         .map_err(|error| format!("Bad pattern {:?}: {error}", input.pattern))?;
     let glob = input.glob.as_deref().map(matcher).transpose()?;
@@ -65,19 +75,22 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
                 && glob.as_ref().is_none_or(|(glob, by_name)| chosen(glob, *by_name, &found.relative))
                 && let Ok(bytes) = context.system.read(&found.path).await
             {
-                search.file(&found.relative, &bytes);
+                search = search.aside(context, found.relative, bytes).await?;
             }
         }
     } else {
         let bytes = context.system.read(&root).await.map_err(|error| refused(&error, "open", Some(&root)))?;
         let name = root.file_name().unwrap_or_default().to_string_lossy();
-        search.file(&name, &bytes);
+        search = search.aside(context, name.into_owned(), bytes).await?;
     }
     Ok(search.report())
 }
 
 /// A glob, and whether it is about names only.
 fn matcher(glob: &str) -> Result<(GlobMatcher, bool), String> {
+    if !globs::fits(glob) {
+        return Err(format!("Bad glob: {}", globs::problem()));
+    }
     let matcher = GlobBuilder::new(glob)
         .literal_separator(true)
         .build()
@@ -91,7 +104,33 @@ fn chosen(glob: &GlobMatcher, by_name: bool, relative: &str) -> bool {
 }
 
 impl Search {
-    fn file(&mut self, name: &str, bytes: &[u8]) {
+    /// Searches a file on another thread: each byte takes as many steps as the pattern is large, and others wait.
+    async fn aside(mut self, context: &ToolContext<'_>, name: String, bytes: Vec<u8>) -> Result<Self, String> {
+        static SEARCHING: Semaphore = Semaphore::const_new(LANES);
+        if !guard::is_up("grep.aside") {
+            self.file(&name, &bytes, &context.cancel);
+            return Ok(self);
+        }
+        let cancel = context.cancel.clone();
+        let aborted = || "Operation aborted".to_owned();
+        let work = async {
+            let lane = SEARCHING.acquire().await.map_err(|error| error.to_string())?;
+            let cancel = cancel.clone();
+            let search = move || {
+                self.file(&name, &bytes, &cancel);
+                drop(lane);
+                self
+            };
+            tokio::task::spawn_blocking(search).await.map_err(|error| error.to_string())
+        };
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(aborted()),
+            done = work => done,
+        }
+    }
+
+    fn file(&mut self, name: &str, bytes: &[u8], cancel: &CancellationToken) {
         // A file with a zero byte is no text, as for ripgrep.
         if bytes.contains(&0) {
             return;
@@ -100,13 +139,29 @@ impl Search {
         let lines: Vec<&str> = text.split('\n').map(|line| line.trim_end_matches('\r')).collect();
         // The end of the last line begins no line to search, but one that is shown around a match.
         for (number, line) in lines.iter().enumerate().take(truncate::lines(&text).len()) {
-            if self.matches >= self.limit || self.bytes > MOST_BYTES {
+            if self.matches >= self.limit || self.bytes > MOST_BYTES || cancel.is_cancelled() {
                 break;
             }
-            if self.pattern.is_match(line) {
+            if self.is_in(line, cancel) {
                 self.matches += 1.0;
                 self.block(name, &lines, number);
             }
+        }
+    }
+
+    /// Whether the pattern is in a line. In one that is longer than any that people write, what lies across the border of
+    /// two pieces is not found.
+    fn is_in(&self, line: &str, cancel: &CancellationToken) -> bool {
+        let mut rest = line;
+        loop {
+            let (piece, more) = rest.split_at(rest.floor_char_boundary(PIECE));
+            if self.pattern.is_match(piece) {
+                return true;
+            }
+            if more.is_empty() || cancel.is_cancelled() {
+                return false;
+            }
+            rest = more;
         }
     }
 

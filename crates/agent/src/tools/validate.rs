@@ -5,8 +5,12 @@
 
 use super::convert::convert;
 use super::explain::explain;
+use pijs_protocol::guard;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// Whole numbers up to here are exact in JavaScript: 2^53 - 1.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
@@ -16,7 +20,7 @@ const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 pub fn arguments(tool: &str, schema: &Value, converts: bool, arguments: &Value) -> Result<Value, String> {
     if is_too_large(schema) {
         return Err(format!(
-            "The parameters of tool \"{tool}\" are too large a schema: with its references spelled out it has more than {MOST_PARTS} parts"
+            "The parameters of tool \"{tool}\" are too large a schema: with its references spelled out it has more than {MOST_PARTS} parts, or more than {MOST_PATTERNS} patterns"
         ));
     }
     let validator = validator(schema)
@@ -43,16 +47,117 @@ pub fn arguments(tool: &str, schema: &Value, converts: bool, arguments: &Value) 
     Err(format!("Validation failed for tool \"{tool}\":\n{}\n\nReceived arguments:\n{received}", problems.join("\n")))
 }
 
+/// [`arguments`] of an extension's schema. What may take long is done aside, where nobody waits for it for ever: the schema is
+/// the extension's, the arguments are the model's, and the work is the product of both.
+pub async fn arguments_of(tool: &str, schema: &Value, converts: bool, given: &Value) -> Result<Value, String> {
+    /// Checks that are done aside, also those that nobody waits for any more.
+    static ASIDE: AtomicUsize = AtomicUsize::new(0);
+    if is_too_large(schema) || effort(schema, given) <= EASY || !guard::is_up("schema.aside") {
+        return arguments(tool, schema, converts, given);
+    }
+    let late = || format!("The arguments of tool \"{tool}\" take too long to be checked against its parameters");
+    /// One of them, until it is done or could not begin.
+    struct One;
+    impl Drop for One {
+        fn drop(&mut self) {
+            ASIDE.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    let others = ASIDE.fetch_add(1, Ordering::Relaxed);
+    let one = One;
+    if others >= MOST_ASIDE {
+        return Err(late());
+    }
+    let (tell, told) = oneshot::channel();
+    let (name, schema, given) = (tool.to_owned(), schema.clone(), given.clone());
+    let work = move || {
+        // Who asked may have stopped waiting.
+        let _ = tell.send(arguments(&name, &schema, converts, &given));
+        drop(one);
+    };
+    // A thread of its own: the runtime waits for its helpers when it ends.
+    std::thread::Builder::new().name("pijs-schema".to_owned()).spawn(work).map_err(|error| error.to_string())?;
+    match tokio::time::timeout(PATIENCE, told).await {
+        Ok(Ok(checked)) => checked,
+        _ => Err(late()),
+    }
+}
+
+/// Parts of a schema times values that are checked at once.
+const EASY: usize = 1_000_000;
+
+/// How long others are.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many run at a time.
+const MOST_ASIDE: usize = 4;
+
+/// About how many steps it takes to check a value.
+fn effort(schema: &Value, value: &Value) -> usize {
+    /// Of a text, what counts as one value.
+    const PIECE: usize = 256;
+    fn size(value: &Value) -> usize {
+        match value {
+            Value::Object(members) => {
+                1 + members.iter().map(|(name, member)| name.len() / PIECE + size(member)).sum::<usize>()
+            }
+            Value::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
+            Value::String(text) => 1 + text.len() / PIECE,
+            _ => 1,
+        }
+    }
+    let patterns = patterns(schema).saturating_mul(PARTS_OF_A_CHECK);
+    size(value).saturating_mul(spelled_out(schema).saturating_add(patterns))
+}
+
+/// What the check of one value by one pattern comes to, in parts of a schema.
+const PARTS_OF_A_CHECK: usize = 2_000;
+
+/// Patterns of a schema, each as often as it is written.
+fn patterns(schema: &Value) -> usize {
+    match schema {
+        Value::Object(members) => members
+            .iter()
+            .map(|(key, member)| match (key.as_str(), member) {
+                ("pattern", Value::String(_)) => 1,
+                ("patternProperties", Value::Object(rules)) => {
+                    rules.len() + rules.values().map(patterns).sum::<usize>()
+                }
+                _ => patterns(member),
+            })
+            .sum(),
+        Value::Array(items) => items.iter().map(patterns).sum(),
+        _ => 0,
+    }
+}
+
 /// A validator that minds formats, as typebox does; `url` is one of its own.
 pub(super) fn validator(schema: &Value) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
     let is_url = |text: &str| url::Url::parse(text).is_ok();
-    let options = jsonschema::options().should_validate_formats(true).with_format("url", is_url);
+    let mut options = jsonschema::options().should_validate_formats(true).with_format("url", is_url);
+    if guard::is_up("schema.patterns") {
+        options = options.with_pattern_options(
+            jsonschema::PatternOptions::fancy_regex()
+                .backtrack_limit(MOST_STEPS_BACK)
+                .size_limit(PATTERN_BYTES)
+                .dfa_size_limit(PATTERN_BYTES),
+        );
+    }
     if has_tuple(schema) {
         options.with_draft(jsonschema::Draft::Draft201909).build(schema)
     } else {
         options.build(schema)
     }
 }
+
+/// How often a pattern may start over on one text; what goes beyond does not match.
+const MOST_STEPS_BACK: usize = 10_000;
+
+/// Memory of one pattern once it is compiled, and of what it keeps while it is used.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// Patterns of one schema: what they take together.
+const MOST_PATTERNS: usize = 100;
 
 /// Parts of a schema whose references are spelled out, as the validator makes them: references to references double.
 const MOST_PARTS: usize = 20_000;
@@ -62,6 +167,9 @@ const MOST_PARTS: usize = 20_000;
 const MOST_NAMED: usize = 16;
 
 fn is_too_large(schema: &Value) -> bool {
+    if patterns(schema) > MOST_PATTERNS && guard::is_up("schema.patterns") {
+        return true;
+    }
     match named_references(schema) {
         0 => spelled_out(schema) > MOST_PARTS,
         named => named > MOST_NAMED || spelled_out(schema) > MOST_PARTS / MOST_NAMED,
@@ -399,5 +507,28 @@ mod tests {
         }
         let recursive = json!({"type": "array", "items": {"$id": "T0", "properties": {"of": {"$ref": "T0"}}}});
         assert!(!is_too_large(&recursive), "as typebox writes one");
+    }
+
+    #[test]
+    fn patterns_cost_what_they_take() {
+        let with = |pattern: &str| json!({"type": "object", "properties": {"x": {"pattern": pattern}}});
+        let check = |pattern: &str, text: &str| arguments("t", &with(pattern), false, &json!({"x": text}));
+        assert!(check(r"^(?!\.)[\w.-]+$", "a.b").is_ok());
+        assert!(check(r"^\p{L}+$", "ä").is_ok());
+        assert!(check(r"^(a|a)*(?!x)\1z$", &"a".repeat(60)).unwrap_err().contains("must match pattern"));
+        assert!(check(r"^\p{L}{120}$", "a").unwrap_err().contains("no valid JSON Schema"));
+        let many: Vec<Value> = (0..101).map(|at| json!({"pattern": format!("^{at}$")})).collect();
+        assert!(arguments("t", &json!({"anyOf": many}), false, &json!({})).unwrap_err().contains("too large a schema"));
+    }
+
+    #[tokio::test]
+    async fn what_takes_long_is_not_waited_for() {
+        let items: Vec<Value> = (0..400).map(|at| json!({"n": at})).collect();
+        let options: Vec<Value> = (0..3_000).map(|at| json!({"properties": {"n": {"const": -at - 1}}})).collect();
+        let schema = json!({"properties": {"l": {"items": {"anyOf": options}}}});
+        assert!(effort(&schema, &json!({"l": items})) > EASY);
+        let told = arguments_of("t", &schema, false, &json!({"l": items})).await;
+        assert!(told.is_err());
+        assert_eq!(arguments_of("t", &json!({}), false, &json!({"l": 1})).await, Ok(json!({"l": 1})));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::ToolContext;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use pijs_protocol::globs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +10,8 @@ use std::sync::Arc;
 const MAX_DEPTH: usize = 64;
 /// Directories looked into by one walk.
 const MAX_DIRECTORIES: usize = 50_000;
+/// Lines of a file of rules that are read.
+const MOST_RULES: usize = 10_000;
 
 /// One file or directory of a walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,8 +92,14 @@ impl Walk {
 
 async fn read_rules(context: &ToolContext<'_>, directory: &Path, name: &str) -> Option<Gitignore> {
     let bytes = context.system.read(&directory.join(name)).await.ok()?;
+    let directory = directory.to_owned();
+    // Thousands of rules take long, and others wait.
+    tokio::task::spawn_blocking(move || rules(&directory, &bytes)).await.ok()?
+}
+
+fn rules(directory: &Path, bytes: &[u8]) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new(directory);
-    for line in String::from_utf8_lossy(&bytes).lines() {
+    for line in String::from_utf8_lossy(bytes).lines().take(MOST_RULES).filter(|line| globs::fits(line)) {
         // A line that is no pattern is no rule, as in git.
         let _ = builder.add_line(None, line);
     }

@@ -21,7 +21,7 @@ mod wire;
 use crate::args::{ExtensionFlag, RunArgs};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
-use crate::output::{clean, stderr};
+use crate::output::{Json, clean, stderr};
 use crate::session::{self, Assembled, Partner, Setup, Stops, WIND_DOWN};
 use commands::Commands;
 use pijs_host::Host;
@@ -40,12 +40,14 @@ use wire::{RpcEvents, RpcReports, Wire};
 
 /// How long extensions may take to say good-bye before the session ends without them.
 const GOODBYE: Duration = Duration::from_secs(5);
+/// Steps of a command between two things that it waits for; more than any has.
+const STEPS: usize = 64;
 /// Longest record that is read: a prompt with images.
 const LONGEST_RECORD: u64 = 64 << 20;
 
 /// Serves a client on stdin and stdout until its input ends.
 pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
-    let wire = Wire::new(std::io::stdout());
+    let wire = Wire::new(Json(std::io::stdout()));
     let ui = RpcUi::new(wire.clone());
     // From the beginning: an extension may ask while the session starts.
     let records = read(wire.clone(), ui.clone());
@@ -118,8 +120,11 @@ async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedRec
 /// answers, as from pi, which handles a line before it hears of the end.
 async fn come_to_rest(host: &Host) {
     loop {
-        // A command that was woken takes its next step, and may then ask an extension for something.
-        tokio::task::yield_now().await;
+        // A command that was woken takes its next steps, through those who wait inside one another, and may then ask an
+        // extension for something. Without one nobody else makes us wait for it.
+        for _ in 0..STEPS {
+            tokio::task::yield_now().await;
+        }
         if poll_once(pin!(host.quiet())).await {
             return;
         }

@@ -48,7 +48,7 @@ pub(super) fn stats(session: &Session, context_usage: Option<Value>) -> Result<V
         "toolResults": results, "totalMessages": all,
         "tokens": {
             "input": used.input, "output": used.output, "cacheRead": used.cache_read, "cacheWrite": used.cache_write,
-            "total": used.input + used.output + used.cache_read + used.cache_write,
+            "total": used.all(),
         },
         "cost": used.cost.total,
     });

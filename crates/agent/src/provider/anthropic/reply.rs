@@ -275,7 +275,7 @@ impl Decoder {
         known.cache_write = usage.cache_creation_input_tokens.unwrap_or(known.cache_write);
         let thought = usage.output_tokens_details.and_then(|details| details.thinking_tokens);
         known.reasoning = thought.or(known.reasoning);
-        known.total_tokens = known.input + known.output + known.cache_read + known.cache_write;
+        known.total_tokens = known.all();
         out.push(ProviderEvent::Note(Note::Usage(*known)));
     }
 }

@@ -70,8 +70,8 @@ pub(super) fn body(model: &Model, request: &Request, retention: Retention, asked
 fn with_thinking(model: &Model, request: &Request, level: &str) -> (u64, Option<u64>) {
     let wanted = effort::budget(level);
     let most = model.max_tokens().unwrap_or(MAX_TOKENS + wanted);
-    let whole =
-        Request { max_tokens: Some((request.room(model).unwrap_or(MAX_TOKENS) + wanted).min(most)), ..request.clone() };
+    let more = request.room(model).unwrap_or(MAX_TOKENS).saturating_add(wanted);
+    let whole = Request { max_tokens: Some(more.min(most)), ..request.clone() };
     let tokens = whole.room(model).unwrap_or(most);
     let budget = Some(wanted.min(tokens.saturating_sub(FEWEST_TOKENS))).filter(|budget| *budget > 0);
     (tokens, Some(budget.unwrap_or(FEWEST_TOKENS)))

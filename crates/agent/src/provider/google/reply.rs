@@ -115,7 +115,7 @@ impl Decode for Decoder {
         if let Some(usage) = chunk.usage_metadata {
             out.push(ProviderEvent::Note(Note::Usage(Usage {
                 input: usage.prompt_token_count.saturating_sub(usage.cached_content_token_count),
-                output: usage.candidates_token_count + usage.thoughts_token_count,
+                output: usage.candidates_token_count.saturating_add(usage.thoughts_token_count),
                 cache_read: usage.cached_content_token_count,
                 reasoning: Some(usage.thoughts_token_count),
                 total_tokens: usage.total_token_count,

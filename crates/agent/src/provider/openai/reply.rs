@@ -81,18 +81,12 @@ impl UsageBody {
         let read = details.and_then(|details| details.cached_tokens);
         let cache_read = read.or(self.prompt_cache_hit_tokens).or(self.cached_tokens).unwrap_or(0);
         let cache_write = details.and_then(|details| details.cache_write_tokens).unwrap_or(0);
-        let input = self.prompt_tokens.unwrap_or(0).saturating_sub(cache_read + cache_write);
+        let input = self.prompt_tokens.unwrap_or(0).saturating_sub(cache_read).saturating_sub(cache_write);
         let output = self.completion_tokens.unwrap_or(0);
         let reasoning = self.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);
-        Usage {
-            input,
-            output,
-            cache_read,
-            cache_write,
-            reasoning: Some(reasoning.unwrap_or(0)),
-            total_tokens: input + output + cache_read + cache_write,
-            ..Usage::default()
-        }
+        let reasoning = Some(reasoning.unwrap_or(0));
+        let usage = Usage { input, output, cache_read, cache_write, reasoning, ..Usage::default() };
+        Usage { total_tokens: usage.all(), ..usage }
     }
 }
 

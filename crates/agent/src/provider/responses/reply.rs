@@ -277,7 +277,7 @@ impl Decoder {
                 .map_or((0, 0), |details| (details.cached_tokens, details.cache_write_tokens));
             let thought = usage.output_tokens_details.and_then(|details| details.reasoning_tokens);
             out.push(ProviderEvent::Note(Note::Usage(Usage {
-                input: usage.input_tokens.saturating_sub(read + written),
+                input: usage.input_tokens.saturating_sub(read).saturating_sub(written),
                 output: usage.output_tokens,
                 cache_read: read,
                 cache_write: written,

@@ -1,7 +1,12 @@
 //! What an edit changed, for people and extensions: numbered lines with some around them, and a patch.
 
+use pijs_protocol::guard;
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
+use std::time::Duration;
+
+/// The shortest way from one text to the other takes the square of their changed lines to find. After this long any way will do.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Lines shown before and after a change.
 const AROUND: usize = 4;
@@ -14,7 +19,11 @@ struct Part<'a> {
 
 /// `{diff, patch, firstChangedLine}`.
 pub(super) fn details(path: &str, before: &str, after: &str) -> Value {
-    let changes = TextDiff::from_lines(before, after);
+    let mut changes = TextDiff::configure();
+    if guard::is_up("edit.diff") {
+        changes.timeout(PATIENCE);
+    }
+    let changes = changes.diff_lines(before, after);
     let mut parts: Vec<Part<'_>> = Vec::new();
     for change in changes.iter_all_changes() {
         match parts.last_mut() {
@@ -98,4 +107,19 @@ fn patch(path: &str, changes: &TextDiff<'_, '_, '_, str>) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn any_way_will_do_where_the_shortest_takes_too_long() {
+        let lines = |begin: &str| (0..60_000).map(|at| format!("{begin}{at}\n")).collect::<String>();
+        let began = Instant::now();
+        let changed = details("f", &lines("a"), &lines("b"));
+        assert!(began.elapsed() < 10 * PATIENCE, "{:?}", began.elapsed());
+        assert_eq!(changed["firstChangedLine"], 1);
+    }
 }

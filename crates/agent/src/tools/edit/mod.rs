@@ -82,7 +82,13 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     // Models write LF; the file keeps what its first line has.
     let crlf = body.find('\n').is_some_and(|at| body[..at].ends_with('\r'));
     let before = line_feeds(body);
-    let after = apply(&input, &before)?;
+    // Each edit is looked for in all of the file.
+    let applied = tokio::task::spawn_blocking(move || apply(&input, &before).map(|after| (input, before, after)));
+    let (input, before, after) = tokio::select! {
+        biased;
+        () = context.cancel.cancelled() => return Err("Operation aborted".to_owned()),
+        applied = applied => applied.map_err(|error| error.to_string())??,
+    };
     let written = if crlf { after.replace('\n', "\r\n") } else { after.clone() };
     let written = context.system.write(&path, format!("{mark}{written}").into_bytes()).await;
     written.map_err(|error| refused(&error, "open", Some(&path)))?;
