@@ -350,8 +350,9 @@ pub(crate) fn directory_entries(dir: &Path) -> Result<Vec<PathBuf>> {
 
 /// `.ts` and `.js`; declarations hold no code.
 pub(crate) fn is_extension_file(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    (name.ends_with(".ts") || name.ends_with(".js")) && !is_declaration(name) && path.is_file()
+    // One whose name is no text counts, so that somebody is told that it cannot be loaded.
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    (name.ends_with(".ts") || name.ends_with(".js")) && !is_declaration(&name) && path.is_file()
 }
 
 /// Whatever can be loaded: a pattern may match a README, at which pi fails.
