@@ -95,6 +95,11 @@ fn what_an_extension_says_in_the_persons_place_is_one_text_and_its_pictures() {
 }
 
 #[test]
+fn a_day_of_the_week_stands_beside_its_hour() {
+    as_in_pi("weekday-hours");
+}
+
+#[test]
 fn who_lacks_a_key_is_told_and_who_waited_for_any_of_several() {
     as_in_pi("keyless-header");
 }
