@@ -1,22 +1,15 @@
 //! Resolve: from what the user names to a package folder and its extension entries.
 //!
-//! A folder is read as pi reads it: `pi.extensions` of `package.json` (paths, folders, globs,
-//! `!`, `+` and `-` entries), else `index.ts` or `index.js`, else what lies in `extensions/`, else
-//! `main`. A file is one extension by itself; its imports may reach what lies in its package.
+//! Which files of a folder are extensions is pi's rule, and stands in `pijs-packages`. A file is one extension by itself;
+//! its imports may reach what lies in its package.
 
 use crate::diagnostics::{Code, Diagnostic};
-use globset::GlobBuilder;
 use pijs_durable::read_regular;
-use pijs_protocol::{globs, guard};
+use pijs_packages::{InstallCode, PackageError, package_entries};
+use pijs_protocol::guard;
 use serde_json::Value;
-use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Most files looked at when a manifest has patterns.
-const MAX_WALK: usize = 20_000;
-/// Most patterns of a manifest, each of which is held against every file.
-const MOST_PATTERNS: usize = 256;
 /// Bytes of a manifest that are read.
 const LONGEST_MANIFEST: u64 = 4 << 20;
 /// How far up the package of a single file is looked for.
@@ -112,12 +105,15 @@ pub(crate) fn resolve(input: &Input) -> Result<Package, Diagnostic> {
     let entries = match (entries, &input.entries) {
         (Some(file), _) => file,
         (None, Some(chosen)) => chosen.iter().map(|entry| root.join(entry)).collect(),
-        (None, None) => entries_of_folder(&root, &json)?,
+        (None, None) => entries_of_folder(&root)?,
     };
     let entries = entries.into_iter().map(|entry| contained(&root, entry)).collect::<Result<Vec<_>, _>>()?;
     if entries.is_empty() {
-        return Err(Diagnostic::new(Code::Entry, format!("{shown}: no extension here"))
-            .help("list the files under `pi.extensions` in package.json, or name the entry index.ts"));
+        return Err(Diagnostic::new(
+            Code::Entry,
+            format!("{shown}: no extension here, only skills, prompts or themes"),
+        )
+        .help("they need no build; list extensions under `pi.extensions` in package.json"));
     }
     Ok(Package {
         name: field("name").unwrap_or(&stem).to_owned(),
@@ -182,169 +178,24 @@ fn folders_around(root: &Path) -> Vec<PathBuf> {
         })
 }
 
-fn entries_of_folder(root: &Path, manifest: &Value) -> Result<Vec<PathBuf>, Diagnostic> {
-    if let Some(listed) = manifest.pointer("/pi/extensions").and_then(Value::as_array) {
-        let patterns: Vec<&str> = listed.iter().filter_map(Value::as_str).collect();
-        let entries = listed_entries(root, &patterns)?;
-        if !entries.is_empty() {
-            return Ok(entries);
-        }
+/// What pi would load of the folder, and why it would load nothing.
+fn entries_of_folder(root: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
+    let entries = package_entries(root, true).map_err(of_package)?;
+    match entries.nothing {
+        Some(why) => Err(of_package(why)),
+        None => Ok(entries.files),
     }
-    if let Some(index) = index_of(root) {
-        return Ok(vec![index]);
-    }
-    let found = entries_in(&root.join("extensions"));
-    if !found.is_empty() {
-        return Ok(found);
-    }
-    let main = manifest.get("main").and_then(Value::as_str).map(|main| root.join(main)).filter(|main| main.is_file());
-    Ok(main.into_iter().collect())
 }
 
-/// `pi.extensions`: plain entries and globs add, `!glob` takes away, `-path` and `+path` decide last.
-fn listed_entries(root: &Path, patterns: &[&str]) -> Result<Vec<PathBuf>, Diagnostic> {
-    let is_glob = |pattern: &str| pattern.contains(['*', '?']);
-    let is_pattern = |pattern: &&&str| pattern.starts_with('!') || is_glob(pattern);
-    if patterns.iter().filter(is_pattern).count() > MOST_PATTERNS && guard::is_up("build.size") {
-        let message = format!("more than {MOST_PATTERNS} patterns under pi.extensions");
-        return Err(Diagnostic::new(Code::Limit, message)
-            .in_file("package.json")
-            .help("name folders, or a pattern for several"));
-    }
-    let mut entries: Vec<PathBuf> = Vec::new();
-    let mut known = BTreeSet::new();
-    let mut add = |path: PathBuf| {
-        if known.insert(path.clone()) {
-            entries.push(path);
-        }
+fn of_package(error: PackageError) -> Diagnostic {
+    let code = match error.code {
+        InstallCode::Size => Code::Limit,
+        InstallCode::Path => Code::Escape,
+        _ => Code::Entry,
     };
-    let mut files = None;
-    for &pattern in patterns.iter().filter(|pattern| !pattern.starts_with(['!', '-'])) {
-        let pattern = pattern.strip_prefix('+').unwrap_or(pattern);
-        if is_glob(pattern) {
-            let files = files.get_or_insert_with(|| walk(root));
-            let matcher = glob(pattern)?;
-            files.iter().filter(|file| matcher.is_match(file)).for_each(|file| add(root.join(file)));
-            continue;
-        }
-        let path = root.join(plain(pattern));
-        if path.is_dir() {
-            entries_in(&path).into_iter().for_each(&mut add);
-        } else if path.is_file() {
-            add(path);
-        }
-    }
-    let marked = |mark: char| patterns.iter().filter_map(move |pattern| pattern.strip_prefix(mark));
-    let places = |mark| marked(mark).map(|place| root.join(plain(place))).collect::<BTreeSet<_>>();
-    let (forced, excluded) = (places('+'), places('-'));
-    let dropped = marked('!').map(glob).collect::<Result<Vec<_>, _>>()?;
-    entries.retain(|path| {
-        let is_dropped =
-            || path.strip_prefix(root).is_ok_and(|path| dropped.iter().any(|matcher| matcher.is_match(path)));
-        !excluded.contains(path) && (forced.contains(path) || !is_dropped())
-    });
-    Ok(entries)
-}
-
-fn plain(pattern: &str) -> &str {
-    pattern.trim_start_matches("./")
-}
-
-fn glob(pattern: &str) -> Result<globset::GlobMatcher, Diagnostic> {
-    let wrong = |what: String| {
-        Diagnostic::new(Code::Entry, format!("{what} under pi.extensions in package.json")).in_file("package.json")
-    };
-    if !globs::fits(pattern) {
-        return Err(wrong(format!("a glob {}", globs::problem())));
-    }
-    let glob = GlobBuilder::new(plain(pattern)).literal_separator(true).build();
-    glob.map(|glob| glob.compile_matcher()).map_err(|error| {
-        Diagnostic::new(Code::Entry, format!("`{pattern}` under pi.extensions: {error}")).in_file("package.json")
-    })
-}
-
-fn index_of(folder: &Path) -> Option<PathBuf> {
-    ["index.ts", "index.js"].iter().map(|name| folder.join(name)).find(|path| path.is_file())
-}
-
-/// The extensions in a folder of them: its files, and one entry for each folder in it.
-fn entries_in(folder: &Path) -> Vec<PathBuf> {
-    if let Some(index) = index_of(folder) {
-        return vec![index];
-    }
-    let mut found = BTreeSet::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if is_hidden(&path) {
-            continue;
-        }
-        if path.is_dir() {
-            let manifest = read_regular(&path.join("package.json"), LONGEST_MANIFEST).ok();
-            let json = manifest.and_then(|bytes| serde_json::from_slice(without_mark(&bytes)).ok());
-            let listed = json.as_ref().and_then(|json: &Value| json.pointer("/pi/extensions")?.as_array().cloned());
-            let listed = listed.unwrap_or_default();
-            let paths: Vec<PathBuf> = listed
-                .iter()
-                .filter_map(Value::as_str)
-                .map(|entry| path.join(plain(entry)))
-                .filter(|entry| entry.is_file())
-                .collect();
-            found.extend(if paths.is_empty() { index_of(&path).into_iter().collect() } else { paths });
-        } else if matches!(path.extension().and_then(|extension| extension.to_str()), Some("ts" | "js")) {
-            found.insert(path);
-        }
-    }
-    found.into_iter().collect()
-}
-
-fn is_hidden(path: &Path) -> bool {
-    path.file_name().is_none_or(|name| name == "node_modules" || name.to_string_lossy().starts_with('.'))
-}
-
-/// Files below a folder, relative to it, in order.
-fn walk(root: &Path) -> Vec<PathBuf> {
-    let mut found = BTreeSet::new();
-    let mut waiting = vec![root.to_owned()];
-    let mut seen = 0;
-    while let Some(folder) = waiting.pop() {
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            seen += 1;
-            // Links are not followed: a pattern finds files of the package, and a loop has no end.
-            let Ok(kind) = entry.file_type() else { continue };
-            if seen > MAX_WALK || is_hidden(&path) {
-                continue;
-            }
-            if kind.is_dir() {
-                waiting.push(path);
-            } else if kind.is_file()
-                && let Ok(relative) = path.strip_prefix(root)
-            {
-                found.insert(relative.to_owned());
-            }
-        }
-    }
-    found.into_iter().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_manifest_has_paths_without_end_and_some_patterns() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path();
-        for file in ["a.ts", "b.ts"] {
-            fs::write(root.join(file), "").expect("written");
-        }
-        let both = [root.join("a.ts"), root.join("b.ts")];
-        let found = |patterns: &[&str]| listed_entries(root, patterns);
-
-        assert_eq!(found(&["./b.ts"; 2000]).expect("paths"), both[1..]);
-        assert_eq!(found(&["*.ts"; MOST_PATTERNS]).expect("patterns"), both);
-        assert_eq!(found(&["*.ts"; MOST_PATTERNS + 1]).expect_err("too many").code(), Code::Limit);
-        assert_eq!(found(&["!*.ts"; MOST_PATTERNS + 1]).expect_err("too many").code(), Code::Limit);
-        assert_eq!(found(&["*.ts", "!a*", "+a.ts", "-b.ts"]).expect("filtered"), both[..1]);
+    let diagnostic = Diagnostic::new(code, error.message);
+    match error.help {
+        Some(help) => diagnostic.help(help),
+        None => diagnostic,
     }
 }

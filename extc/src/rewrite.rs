@@ -8,6 +8,7 @@
 //! import.meta.filename     →  __pi_module_location("src/a.ts").filename
 //! import.meta.resolve(x)   →  __pi_module_location("src/a.ts").resolve(x)
 //! __dirname, __filename    →  __pi_module_location("src/a.ts").dirname, .filename
+//! module, exports          →  __pi_module_location("src/a.ts").module, .module.exports   (in a module that exports)
 //! import(computed)         →  __pi_module_location("src/a.ts").import((target) => import(target))(computed)
 //!
 //! const require = createRequire(import.meta.url);     const __pi_created_require = createRequire(...);
@@ -18,7 +19,7 @@
 //! `__pi_module_location(file)` takes a file's name as `artifact.json` lists it in `inputs` (a path
 //! inside the package, `dep:NAME@VERSION/PATH` for a dependency beside it, or `""` for the package), of a dependency
 //! also where it lies, seen from the package (`"../NAME/PATH"`),
-//! and returns `{url, dirname, filename, resolve(specifier), import(load)}` of the real place. `pi:runtime` defines it.
+//! and returns `{url, dirname, filename, module, resolve(specifier), import(load)}` of the real place. `pi:runtime` defines it.
 //!
 //! What [the scan](crate::scan) says of assignments to constants, of text that grows comes to it, and of `await` in packages that use
 //! `node:async_hooks`.
@@ -36,6 +37,9 @@ pub(crate) enum Location {
     Object,
     Dirname,
     Filename,
+    /// What CommonJS calls `module`, in a module that is none: pi's loader gives it one all the same.
+    Module,
+    Exports,
 }
 
 /// The expression that stands for the location of `file`, which lies at `place` if it is not inside the package.
@@ -44,6 +48,8 @@ pub(crate) fn location(file: &str, place: Option<&str>, part: Location) -> Strin
         Location::Object => "",
         Location::Dirname => ".dirname",
         Location::Filename => ".filename",
+        Location::Module => ".module",
+        Location::Exports => ".module.exports",
     };
     let name = serde_json::Value::from(file);
     match place.map(serde_json::Value::from) {

@@ -95,6 +95,16 @@ fn what_an_extension_says_in_the_persons_place_is_one_text_and_its_pictures() {
 }
 
 #[test]
+fn a_day_of_the_week_stands_beside_its_hour() {
+    as_in_pi("weekday-hours");
+}
+
+#[test]
+fn who_lacks_a_key_is_told_and_who_waited_for_any_of_several() {
+    as_in_pi("keyless-header");
+}
+
+#[test]
 fn errors_of_the_language_quote_the_source() {
     as_in_pi("not-functions");
     as_in_pi("caught");
@@ -319,4 +329,5 @@ fn each_handler_sees_the_prompt_that_those_before_it_left() {
 #[test]
 fn members_stand_in_pis_order_and_nothing_stays_nothing() {
     as_in_pi("member-order");
+    as_in_pi("absent-members");
 }

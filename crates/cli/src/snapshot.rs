@@ -74,13 +74,7 @@ async fn load(
             only_named: true,
             trusted: false,
         });
-        errors.extend(
-            found
-                .refused
-                .iter()
-                .chain(&found.problems)
-                .map(|problem| (path.display().to_string(), problem.message.clone())),
-        );
+        errors.extend(found.refused.iter().map(|problem| (path.display().to_string(), problem.message.clone())));
         for found in &found.packages {
             let loaded = async {
                 let built = Built::new(&compiler, found)?.shown_as_named(found);

@@ -1,14 +1,11 @@
 //! What `pi ext snapshot` and `pi ext drive` have in common: a throw-away project and home, an emptied
 //! environment, and the places that ENTRYs name. `oracle/format.md` says how each looks.
 
-use crate::applicant::LONGEST_MANIFEST;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::normalise::Normaliser;
-use pijs_durable::read_regular;
 use pijs_hostcall::LedgerSink;
 use pijs_packages::{Dirs, PackageEntry};
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -106,15 +103,10 @@ pub(crate) fn surroundings(environment: &Environment, base: &Path) -> Result<Env
     })
 }
 
-/// The paths under which pi shows the entries: a folder without a list of extensions is one extension by
-/// itself, so it is shown as it was named.
+/// The paths under which pi shows the entries: a folder that is one module is shown as it was named.
 pub(crate) fn shown_entries(found: &PackageEntry) -> Vec<String> {
-    let manifest = read_regular(&found.root.join("package.json"), LONGEST_MANIFEST).ok();
-    let manifest: Value = manifest.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-    let listed = manifest.pointer("/pi/extensions").is_some();
-    let is_folder = found.id.as_str() == format!("path:{}", found.root.display());
     match found.entries.as_slice() {
-        [_] if is_folder && !listed => vec![found.root.display().to_string()],
+        [_] if found.is_module => vec![found.root.display().to_string()],
         entries => entries.iter().map(|entry| entry.display().to_string()).collect(),
     }
 }

@@ -77,7 +77,9 @@ fn a_package_without_extensions_is_installed_and_says_what_it_brings() {
         assert!(run.succeeded().stderr.contains(brings), "{}", run.stderr);
     }
     world.write("empty/package.json", r#"{"name": "empty", "pi": {}}"#);
-    world.pi(&["install", "../empty"]).failed(1, &["IN_MANIFEST", "neither extensions nor skills, prompts or themes"]);
+    // Installed all the same, as by pi, which says nothing of it.
+    let run = world.pi(&["install", "../empty"]);
+    assert!(run.succeeded().stderr.contains("neither extensions nor skills, prompts or themes"), "{}", run.stderr);
 }
 
 #[test]

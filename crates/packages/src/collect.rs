@@ -136,7 +136,8 @@ impl Walk {
     }
 }
 
-fn rules(folder: &Path) -> Gitignore {
+/// What the ignore files of a folder say.
+pub(crate) fn rules(folder: &Path) -> Gitignore {
     let mut builder = GitignoreBuilder::new(folder);
     for name in IGNORE_FILES {
         let file = folder.join(name);
@@ -148,6 +149,11 @@ fn rules(folder: &Path) -> Gitignore {
         }
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+/// Whether the rules of one folder leave something of it out.
+pub(crate) fn is_ignored_by(rules: &Gitignore, path: &Path, is_folder: bool) -> bool {
+    matches!(rules.matched(path, is_folder), Match::Ignore(_))
 }
 
 /// What is in a folder, by name, without hidden names and `node_modules`.

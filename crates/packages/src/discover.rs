@@ -5,7 +5,9 @@
 //! real path. What a project brings along counts only when the user trusts the folder, also where a package of its is
 //! named: a cloned folder must not take the place of what the user has installed.
 
-use crate::entries::{apply_filter, auto_dir, delta_filter, directory_entries, is_extension_file, package_entries};
+use crate::entries::{
+    Entries, apply_filter, auto_dir, delta_filter, directory_entries, is_extension_file, package_entries,
+};
 use crate::error::{InstallCode, PackageError, Result};
 use crate::resources::Provenance;
 use crate::settings::{Configured, Settings};
@@ -58,6 +60,8 @@ pub struct PackageEntry {
     pub installed: Option<Scope>,
     /// Where its extensions come from, as they are told.
     pub from: Provenance,
+    /// The folder as a whole is the extension, and goes by its own name.
+    pub is_module: bool,
 }
 
 impl PackageEntry {
@@ -164,7 +168,7 @@ impl Finder<'_> {
                 };
                 let entries = package_entries(&root, false)?;
                 let id = ExtensionId::new(format!("npm:{name}"));
-                self.push((id, Some(scope)), &root, entries, Origin::Named, Provenance::cli());
+                self.package_at((id, Some(scope)), &root, entries, Origin::Named, Provenance::cli());
                 Ok(())
             }
             Source::Git(git) => {
@@ -174,7 +178,7 @@ impl Finder<'_> {
                         .help(format!("run: pi install {}", git.to_settings())));
                 };
                 let entries = package_entries(&root, false)?;
-                self.push((ExtensionId::new(id), Some(scope)), &root, entries, Origin::Named, Provenance::cli());
+                self.package_at((ExtensionId::new(id), Some(scope)), &root, entries, Origin::Named, Provenance::cli());
                 Ok(())
             }
         }
@@ -196,7 +200,7 @@ impl Finder<'_> {
     fn path(&mut self, path: &Path, origin: Origin, from: Provenance) -> Result<()> {
         if path.is_dir() {
             let entries = package_entries(path, true)?;
-            self.push((path_id(path), None), path, entries, origin, from);
+            self.package_at((path_id(path), None), path, entries, origin, from);
             return Ok(());
         }
         if !path.is_file() {
@@ -287,11 +291,11 @@ impl Finder<'_> {
         let mut entries = package_entries(&root, local)?;
         if let Some(filter) = filter {
             let choose = if configured.autoload { apply_filter } else { delta_filter };
-            entries = choose(&root, entries, filter)?;
+            entries.files = choose(&root, entries.files, filter)?;
         }
         let from = Provenance::package(text, scope.as_str(), &root);
         let installed = (!local).then_some(scope);
-        self.push((id, installed), &root, entries, Origin::Package(scope), from);
+        self.package_at((id, installed), &root, entries, Origin::Package(scope), from);
         Ok(())
     }
 
@@ -329,6 +333,25 @@ impl Finder<'_> {
         )
     }
 
+    /// What a package brings. Where it should bring something and does not, that is told, but of an installed one, of which
+    /// its install told it; and pi goes on.
+    fn package_at(
+        &mut self,
+        who: (ExtensionId, Option<Scope>),
+        root: &Path,
+        entries: Entries,
+        origin: Origin,
+        from: Provenance,
+    ) {
+        let told = who.1.is_some() && origin != Origin::Named;
+        self.found.problems.extend(entries.nothing.filter(|_| !told));
+        let before = self.found.packages.len();
+        self.push(who, root, entries.files, origin, from);
+        if let Some(found) = self.found.packages.get_mut(before) {
+            found.is_module = entries.is_module;
+        }
+    }
+
     fn push(
         &mut self,
         (id, installed): (ExtensionId, Option<Scope>),
@@ -347,7 +370,15 @@ impl Finder<'_> {
         if entries.is_empty() {
             return;
         }
-        self.found.packages.push(PackageEntry { id, root: real(root), entries, origin, installed, from });
+        self.found.packages.push(PackageEntry {
+            id,
+            root: real(root),
+            entries,
+            origin,
+            installed,
+            from,
+            is_module: false,
+        });
     }
 }
 

@@ -1,11 +1,13 @@
 //! Which files of a package, or of an extensions folder, are extension entries.
 //!
-//! pi's rules: the `pi` manifest wins; without one, the folder `extensions/`; for a folder named by hand, `index.*` or
-//! `main`. Order is made visible: what pi leaves to `readdir` is sorted by name here.
+//! pi's rules, for whoever asks: discovery, `pi install` and `extc`. `pi` in package.json has the only word where it is an
+//! object. Without it the folder `extensions/` counts; a folder that has no such folder either, and that somebody named,
+//! is one module. Order is made visible: what pi leaves to `readdir` is sorted by name here.
 
-use crate::collect::Kind;
+use crate::collect::{Kind, is_ignored_by, rules};
 use crate::error::{InstallCode, PackageError, Result};
 use crate::manifest::Manifest;
+use crate::registry::Bundled;
 use crate::source::printable;
 use globset::{GlobBuilder, GlobMatcher};
 use pijs_protocol::{globs, guard};
@@ -18,71 +20,111 @@ const MAX_WALK: usize = 10_000;
 const MAX_WALK_DEPTH: usize = 16;
 /// Globs of one list, each of which is held against every file. Paths have no such limit: they are looked up.
 const MOST_GLOBS: usize = 256;
+/// What pi's loader puts behind `index` when it is given a folder, in its order.
+const MODULE_SUFFIXES: [&str; 9] = ["js", "mjs", "cjs", "ts", "tsx", "mts", "cts", "mtsx", "ctsx"];
 
 /// What an install says of a package that brings nothing.
-pub(crate) const NOTHING: &str = "pi loads nothing of it: its package.json has no \"pi\", and there are no extensions/, skills/, prompts/ or themes/ in it; a file of it that is an extension can be named with -e";
+const NOTHING: &str = "pi loads nothing of it: its package.json has no \"pi\", and there are no extensions/, skills/, prompts/ or themes/ in it; a file of it that is an extension can be named with -e";
 
-/// Whether a package without a word to pi brings nothing that pi would load.
-pub(crate) fn brings_nothing(root: &Path) -> Result<bool> {
-    let is_silent = Manifest::read(root)?.is_none_or(|manifest| manifest.pi.is_none());
-    Ok(is_silent && package_entries(root, false)?.is_empty() && !has_resources(root))
+/// The extensions of a package.
+#[derive(Debug, Default)]
+pub struct Entries {
+    /// In load order; each is a file.
+    pub files: Vec<PathBuf>,
+    /// The folder as a whole is the extension, and the one file what it begins with.
+    pub is_module: bool,
+    /// Why there are none, unless the package has other things than extensions. pi says nothing of it and goes on.
+    pub nothing: Option<PackageError>,
+}
+
+impl Entries {
+    fn of(files: Vec<PathBuf>) -> Self {
+        Self { files, ..Self::default() }
+    }
+
+    fn none(root: &Path, why: &str, help: &str) -> Self {
+        let error = PackageError::new(InstallCode::Manifest, root.display().to_string(), why).help(help);
+        Self { nothing: Some(error), ..Self::default() }
+    }
+}
+
+/// The extensions of a package.
+///
+/// `named` is for a folder that somebody named, and not for what a registry or a repository gave: without a word about
+/// extensions it is one module, as a folder is that is imported. An error when it is none.
+pub fn package_entries(root: &Path, named: bool) -> Result<Entries> {
+    const LIST: &str = "add {\"pi\": {\"extensions\": [\"./FILE.ts\"]}} to its package.json";
+    let manifest = Manifest::read(root)?.unwrap_or_default();
+    if let Some(pi) = &manifest.pi {
+        let listed = pi.extensions.as_deref().unwrap_or_default();
+        let files = declared_entries(root, listed, &manifest.bundle_dependencies)?;
+        let others = Kind::ALL.iter().any(|kind| pi.list(kind.key()).is_some_and(|list| !list.is_empty()));
+        return Ok(match (files.is_empty(), listed.is_empty()) {
+            (false, _) => Entries::of(files),
+            (true, true) if others => Entries::default(),
+            (true, true) => Entries::none(
+                root,
+                "\"pi\" of its package.json names neither extensions nor skills, prompts or themes",
+                LIST,
+            ),
+            (true, false) => Entries::none(
+                root,
+                "no file matches \"pi.extensions\" of its package.json",
+                "correct the paths under pi.extensions: files, folders, or patterns with * and ?",
+            ),
+        });
+    }
+    let folder = root.join("extensions");
+    let files = auto_dir(&folder)?;
+    if !files.is_empty() {
+        return Ok(Entries::of(files));
+    }
+    match (folder.exists() || has_resources(root), named) {
+        (true, _) if has_resources(root) => Ok(Entries::default()),
+        (true, _) => Ok(Entries::none(root, "there is no extension in its folder extensions/", LIST)),
+        (false, false) => Ok(Entries::none(root, NOTHING, LIST)),
+        (false, true) => match module_of(root, manifest.main.as_deref()) {
+            Some(file) => Ok(Entries { files: vec![file], is_module: true, nothing: None }),
+            None => Err(PackageError::new(
+                InstallCode::Manifest,
+                root.display().to_string(),
+                "no extensions in it: looked for \"pi.extensions\" in package.json, extensions/*.ts, extensions/*.js, extensions/*/index.ts, index.ts, index.js and \"main\"",
+            )
+            .help(LIST)),
+        },
+    }
 }
 
 fn has_resources(root: &Path) -> bool {
-    Kind::ALL.iter().any(|kind| root.join(kind.key()).is_dir())
+    Kind::ALL.iter().any(|kind| root.join(kind.key()).exists())
 }
 
-/// The entries of an installed or local package: none when it brings other things only, or an installed one brings nothing
-/// and says nothing. `IN_MANIFEST` says what was looked for when it should bring something.
-pub(crate) fn package_entries(root: &Path, local: bool) -> Result<Vec<PathBuf>> {
-    let manifest = Manifest::read(root)?;
-    let declared = manifest.as_ref().and_then(|manifest| manifest.pi.as_ref());
-    let listed = declared.and_then(|pi| pi.extensions.as_deref()).unwrap_or_default();
-    let mut entries = match declared {
-        Some(_) => declared_entries(root, listed)?,
-        None => auto_dir(&root.join("extensions"))?,
-    };
-    let others = match declared {
-        Some(pi) => Kind::ALL.iter().any(|kind| pi.list(kind.key()).is_some_and(|list| !list.is_empty())),
-        None => has_resources(root),
-    };
-    if entries.is_empty() && declared.is_none() && !others && local {
-        let main = manifest.as_ref().and_then(|manifest| manifest.main.clone());
-        let candidates = ["index.ts", "index.js"].map(str::to_owned).into_iter().chain(main);
-        entries.extend(candidates.map(|name| root.join(name)).find(|path| path.is_file()));
-    }
-    if entries.is_empty() && !(others && listed.is_empty()) {
-        let (why, help) = match declared {
-            Some(_) if !listed.is_empty() => {
-                ("no file matches \"pi.extensions\" of its package.json", "correct the paths under pi.extensions")
-            }
-            Some(_) => (
-                "\"pi\" of its package.json names neither extensions nor skills, prompts or themes",
-                "add {\"pi\": {\"extensions\": [\"./FILE.ts\"]}} to its package.json",
-            ),
-            None if local => (
-                "no extensions in it: looked for \"pi.extensions\" in package.json, extensions/*.ts, extensions/*.js, extensions/*/index.ts, index.ts, index.js and \"main\"",
-                "add {\"pi\": {\"extensions\": [\"./FILE.ts\"]}} to its package.json",
-            ),
-            // pi installs it and loads nothing of it.
-            None => return Ok(entries),
-        };
-        return Err(PackageError::new(InstallCode::Manifest, root.display().to_string(), why).help(help));
-    }
-    Ok(entries)
+/// The file that a folder stands for when it is imported: `index`, else `main`, which Node looks for without TypeScript's
+/// suffixes.
+fn module_of(folder: &Path, main: Option<&str>) -> Option<PathBuf> {
+    let index = MODULE_SUFFIXES.iter().map(|suffix| folder.join(format!("index.{suffix}")));
+    let main = main.filter(|main| is_inside(main)).map(|main| folder.join(main)).into_iter();
+    let main = main.flat_map(|main| [main.clone(), with_suffix(&main, ".js"), main.join("index.js")]);
+    index.chain(main).find(|path| path.is_file())
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 /// Files, folders, globs and `!`, `+`, `-` entries of a manifest, all inside the package.
-fn declared_entries(root: &Path, patterns: &[String]) -> Result<Vec<PathBuf>> {
+fn declared_entries(root: &Path, patterns: &[String], bundled: &Bundled) -> Result<Vec<PathBuf>> {
     let mut found = Found::default();
-    let mut declared = Declared::new(root);
+    let mut declared = Declared::new(root, bundled);
     for pattern in patterns.iter().filter(|pattern| !pattern.starts_with(['!', '+', '-'])) {
-        check_inside(root, pattern)?;
+        declared.check_inside(pattern)?;
         let is_glob = has_glob(pattern);
         for path in declared.files(pattern)? {
-            if path.is_dir() && !is_glob {
+            if path.is_dir() {
                 auto_dir(&path)?.into_iter().for_each(|file| found.push(file));
-            } else if !is_glob && path.is_file() || is_extension_file(&path) {
+            } else if !is_glob && path.is_file() || is_module_file(&path) {
                 found.push(path);
             }
         }
@@ -109,13 +151,14 @@ impl Found {
 /// What the entries of one list in a manifest name. The package is walked for the first glob of it, and once.
 pub(crate) struct Declared<'a> {
     root: &'a Path,
+    bundled: &'a Bundled,
     walked: Option<Vec<PathBuf>>,
     globs: usize,
 }
 
 impl<'a> Declared<'a> {
-    pub(crate) fn new(root: &'a Path) -> Self {
-        Self { root, walked: None, globs: 0 }
+    pub(crate) fn new(root: &'a Path, bundled: &'a Bundled) -> Self {
+        Self { root, bundled, walked: None, globs: 0 }
     }
 
     /// The files and folders that one entry names: itself, or what a glob matches.
@@ -126,13 +169,46 @@ impl<'a> Declared<'a> {
         }
         self.globs += 1;
         check_globs(root, self.globs)?;
-        let glob = compile(root, pattern)?;
-        let walked = match &mut self.walked {
-            Some(walked) => walked,
-            none => none.insert(walk(root)?),
+        // What is found has no `./` before it and no `/` behind.
+        let glob = compile(root, pattern.trim_start_matches("./").trim_end_matches('/'))?;
+        let only_folders = pattern.ends_with('/');
+        if self.walked.is_none() {
+            self.walked = Some(walk(root, self.bundled)?);
+        }
+        let borrows = pattern.trim_start_matches("./").starts_with("node_modules/");
+        let matches = |path: &&PathBuf| {
+            let relative = path.strip_prefix(root).expect("walked from root");
+            glob.is_match(relative) && relative.starts_with("node_modules") == borrows
         };
-        let matches = |path: &&PathBuf| glob.is_match(path.strip_prefix(root).expect("walked from root"));
-        Ok(walked.iter().filter(matches).cloned().collect())
+        let walked = self.walked.iter().flatten().filter(matches);
+        Ok(walked.filter(|path| !only_folders || path.is_dir()).cloned().collect())
+    }
+
+    /// Whether an entry stays in the package, and out of what that borrows: dependencies that came with it are its own.
+    pub(crate) fn is_inside(&self, pattern: &str) -> bool {
+        let Some(path) = lexical(pattern) else { return !guard::is_up("manifest.inside") };
+        let mut names = path.iter().map(|name| name.to_str().unwrap_or_default());
+        if names.next() != Some("node_modules") {
+            return true;
+        }
+        let first = names.next().unwrap_or_default();
+        let name = if first.starts_with('@') {
+            format!("{first}/{}", names.next().unwrap_or_default())
+        } else {
+            first.to_owned()
+        };
+        let any = has_glob(&name) && !matches!(self.bundled, Bundled::All(false));
+        self.bundled.contains(&name) || any || !guard::is_up("manifest.inside")
+    }
+
+    fn check_inside(&self, pattern: &str) -> Result<()> {
+        if self.is_inside(pattern) {
+            return Ok(());
+        }
+        let why = format!("\"pi.extensions\" names {}, which is not part of the package", printable(pattern));
+        Err(PackageError::new(InstallCode::Manifest, self.root.display().to_string(), why).help(
+            "entries are paths inside the package; of node_modules only what is listed under bundledDependencies",
+        ))
     }
 }
 
@@ -146,7 +222,7 @@ fn check_globs(root: &Path, globs: usize) -> Result<()> {
 }
 
 fn has_glob(pattern: &str) -> bool {
-    pattern.contains(['*', '?', '[', '{'])
+    pattern.contains(['*', '?'])
 }
 
 /// The filter of a settings entry with `"autoload": false`: only what a pattern names, and of several the last decides.
@@ -214,7 +290,7 @@ pub(crate) fn apply_filter(root: &Path, files: Vec<PathBuf>, filter: &[String]) 
 }
 
 /// The entries of an extensions folder: the folder's own, if it is a package or has an index; else its files and the
-/// entries of its folders, one level down.
+/// entries of its folders, one level down, without what its ignore files name.
 pub(crate) fn auto_dir(dir: &Path) -> Result<Vec<PathBuf>> {
     if !dir.is_dir() {
         return Ok(Vec::new());
@@ -224,8 +300,13 @@ pub(crate) fn auto_dir(dir: &Path) -> Result<Vec<PathBuf>> {
         return Ok(own);
     }
     let mut found = Vec::new();
+    let ignored = rules(dir);
     for path in children(dir)? {
-        if path.is_dir() {
+        let is_folder = path.is_dir();
+        if is_ignored_by(&ignored, &path, is_folder) {
+            continue;
+        }
+        if is_folder {
             found.extend(directory_entries(&path)?);
         } else if is_extension_file(&path) {
             found.push(path);
@@ -234,49 +315,82 @@ pub(crate) fn auto_dir(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The entries of one folder: those of its manifest that exist, else `index.ts`, else `index.js`.
+/// The entries of one folder: what its manifest names and is there, without patterns, and a folder as a module; else
+/// `index.ts`, else `index.js`.
 pub(crate) fn directory_entries(dir: &Path) -> Result<Vec<PathBuf>> {
-    if let Some(declared) = Manifest::read(dir)?.and_then(|manifest| manifest.pi).and_then(|pi| pi.extensions) {
-        let entries = declared_entries(dir, &declared)?;
-        if !entries.is_empty() {
-            return Ok(entries);
+    let manifest = Manifest::read(dir)?.unwrap_or_default();
+    let mut found = Found::default();
+    let declared = Declared::new(dir, &manifest.bundle_dependencies);
+    for entry in manifest.pi.and_then(|pi| pi.extensions).unwrap_or_default() {
+        let path = clean(dir, &entry);
+        if !path.exists() {
+            continue;
+        }
+        declared.check_inside(&entry)?;
+        if path.is_file() {
+            found.push(path);
+            continue;
+        }
+        let main = Manifest::read(&path)?.and_then(|manifest| manifest.main);
+        match module_of(&path, main.as_deref()) {
+            Some(file) => found.push(file),
+            None => {
+                let why = format!("\"pi.extensions\" names {}, a folder without an index", printable(&entry));
+                return Err(PackageError::new(InstallCode::Manifest, dir.display().to_string(), why)
+                    .help("name its files, or give it an index.ts"));
+            }
         }
     }
-    Ok(["index.ts", "index.js"]
-        .into_iter()
-        .map(|name| dir.join(name))
-        .find(|path| path.is_file())
-        .into_iter()
-        .collect())
+    if !found.files.is_empty() {
+        return Ok(found.files);
+    }
+    let index = ["index.ts", "index.js"].into_iter().map(|name| dir.join(name)).find(|path| path.is_file());
+    Ok(index.into_iter().collect())
 }
 
 /// `.ts` and `.js`; declarations hold no code.
 pub(crate) fn is_extension_file(path: &Path) -> bool {
+    // One whose name is no text counts, so that somebody is told that it cannot be loaded.
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    (name.ends_with(".ts") || name.ends_with(".js")) && !is_declaration(&name) && path.is_file()
+}
+
+/// Whatever can be loaded: a pattern may match a README, at which pi fails.
+fn is_module_file(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    (name.ends_with(".ts") || name.ends_with(".js")) && !name.ends_with(".d.ts") && path.is_file()
+    let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
+    MODULE_SUFFIXES.contains(&suffix) && !is_declaration(name) && path.is_file()
 }
 
-fn check_inside(root: &Path, pattern: &str) -> Result<()> {
-    if is_inside(pattern) {
-        return Ok(());
+fn is_declaration(name: &str) -> bool {
+    name.ends_with(".d.ts") || name.ends_with(".d.mts") || name.ends_with(".d.cts")
+}
+
+fn is_inside(path: &str) -> bool {
+    lexical(path).is_some() || !guard::is_up("manifest.inside")
+}
+
+/// A path of a package with `.` and `..` resolved; `None` when it leaves.
+fn lexical(path: &str) -> Option<PathBuf> {
+    let mut clean = PathBuf::new();
+    for component in Path::new(path).components() {
+        match component {
+            Component::Normal(name) => clean.push(name),
+            Component::CurDir => {}
+            // A glob may match any folder, so what is above it is anywhere.
+            Component::ParentDir if !has_glob(path) && clean.pop() => {}
+            _ => return None,
+        }
     }
-    let why = format!("\"pi.extensions\" names {}, which is not part of the package", printable(pattern));
-    Err(PackageError::new(InstallCode::Manifest, root.display().to_string(), why)
-        .help("entries are paths inside the package"))
-}
-
-/// Whether an entry of a manifest stays in its package, and out of what that borrows.
-pub(crate) fn is_inside(pattern: &str) -> bool {
-    let path = Path::new(pattern);
-    let mut components = path.components().filter(|component| !matches!(component, Component::CurDir)).peekable();
-    let leaves =
-        path.is_absolute() || pattern.contains('\\') || components.clone().any(|c| !matches!(c, Component::Normal(_)));
-    let borrowed = components.peek().is_some_and(|first| first.as_os_str() == "node_modules");
-    !(leaves || borrowed) || !guard::is_up("manifest.inside")
+    (!path.contains('\\')).then_some(clean)
 }
 
 fn clean(root: &Path, relative: &str) -> PathBuf {
-    root.join(relative.trim_start_matches("./"))
+    match lexical(relative) {
+        Some(inside) if inside.as_os_str().is_empty() => root.to_owned(),
+        Some(inside) => root.join(inside),
+        None => root.join(relative),
+    }
 }
 
 fn compile(root: &Path, pattern: &str) -> Result<GlobMatcher> {
@@ -287,7 +401,7 @@ fn compile(root: &Path, pattern: &str) -> Result<GlobMatcher> {
     if !globs::fits(pattern) {
         return Err(refuse(format!("a glob {}", globs::problem())));
     }
-    let glob = GlobBuilder::new(pattern.trim_start_matches("./")).literal_separator(true).build();
+    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
     Ok(glob
         .map_err(|error| refuse(format!("{} is no usable glob: {}", printable(pattern), error.kind())))?
         .compile_matcher())
@@ -308,9 +422,21 @@ fn children(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn walk(root: &Path) -> Result<Vec<PathBuf>> {
+/// Files and folders of the package, and of the dependencies that it brings along, sorted. Links count, and are not
+/// followed.
+fn walk(root: &Path, bundled: &Bundled) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![(root.to_path_buf(), 0)];
+    let brought = |at: &Path| {
+        let relative = at.strip_prefix(root.join("node_modules")).ok();
+        relative.and_then(Path::to_str).is_some_and(|name| bundled.contains(name))
+    };
+    let modules = root.join("node_modules");
+    for name in if modules.is_dir() { children(&modules)? } else { Vec::new() } {
+        let is_scope = name.file_name().is_some_and(|name| name.to_string_lossy().starts_with('@'));
+        let packages = if is_scope && name.is_dir() { children(&name)? } else { vec![name] };
+        folders.extend(packages.into_iter().filter(|at| brought(at) && at.is_dir()).map(|at| (at, 0)));
+    }
     while let Some((folder, depth)) = folders.pop() {
         for path in children(&folder)? {
             let kind =
@@ -318,7 +444,7 @@ fn walk(root: &Path) -> Result<Vec<PathBuf>> {
             if kind.is_dir() && depth < MAX_WALK_DEPTH {
                 folders.push((path.clone(), depth + 1));
             }
-            if kind.is_dir() || kind.is_file() {
+            if kind.is_dir() || kind.is_file() || kind.is_symlink() {
                 files.push(path);
             }
             if files.len() > MAX_WALK {
@@ -343,7 +469,7 @@ mod tests {
             fs::write(root.join(file), "").expect("written");
         }
         let many = |pattern: &str, count: usize| vec![pattern.to_owned(); count];
-        let found = |patterns: &[String]| declared_entries(root, patterns);
+        let found = |patterns: &[String]| declared_entries(root, patterns, &Bundled::default());
         let both = [root.join("a.ts"), root.join("b.ts")];
 
         assert_eq!(found(&many("a.ts", 2000)).expect("paths"), both[..1]);

@@ -452,11 +452,9 @@ impl Installer {
         self.progress.step(&format!("building {source}"));
         let entries =
             crate::entries::package_entries(staged.package(), false).map_err(|error| at_package(error, source))?;
-        let input = BuildInput { id: id.clone(), root: staged.package().to_path_buf(), entries };
+        let input = BuildInput { id: id.clone(), root: staged.package().to_path_buf(), entries: entries.files };
         warnings.extend(staged.warnings.iter().cloned());
-        if crate::entries::brings_nothing(staged.package()).map_err(|error| at_package(error, source))? {
-            warnings.push(format!("{source}: {}", crate::entries::NOTHING));
-        }
+        warnings.extend(entries.nothing.map(|why| format!("{source}: {}", why.message)));
         warnings.extend(self.built(&input)?);
 
         let place = Store::place_of(root, source);

@@ -7,6 +7,7 @@
 //! | [`NpmConfig`] | registries and tokens, read from the user's `.npmrc` |
 //! | [`Builder`] | compiles a package before it is put in place; the command line passes `extc` |
 //! | [`Depot`] | packages that a program pins by digest, kept as tarballs |
+//! | [`package_entries`] | which files of a package are extensions |
 //! | [`resolve_extensions`] | pi's load order over `-e`, settings, folders and packages |
 //! | [`resolve_resources`] | skills, prompt templates and themes, in the same way |
 //! | [`PackageError`] | every refusal, with its [`InstallCode`] |
@@ -44,6 +45,7 @@ pub use archive::{Limits, Unpacked, unpack};
 pub use change::recover;
 pub use collect::Kind as ResourceKind;
 pub use discover::{DiscoverOptions, Discovery, Origin, PackageEntry, resolve_extensions};
+pub use entries::{Entries, package_entries};
 pub use error::{InstallCode, PackageError, Result};
 pub use git::{GitOptions, GitSource};
 pub use install::{BuildInput, Builder, Built, Installed, Installer, Listed, NoProgress, Progress, Removed};

@@ -22,6 +22,7 @@ const INSTALL_SCRIPTS: [&str; 4] = ["preinstall", "install", "postinstall", "pre
 pub(crate) struct Manifest {
     pub(crate) name: Option<String>,
     pub(crate) version: Option<String>,
+    #[serde(deserialize_with = "if_object")]
     pub(crate) pi: Option<PiManifest>,
     #[serde(deserialize_with = "if_readable")]
     pub(crate) main: Option<String>,
@@ -47,10 +48,17 @@ fn if_readable<'de, D: serde::Deserializer<'de>, T: serde::de::DeserializeOwned 
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
-/// The `pi` key. Present without `extensions`: the package has other things than extensions.
+/// `pi` says something where it is an object, as under pi.
+fn if_object<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<PiManifest>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(value.is_object().then(|| serde_json::from_value(value).unwrap_or_default()))
+}
+
+/// The `pi` key; a member of it that is no list of texts is none. Present without `extensions`: the package has other things than extensions.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PiManifest {
+    #[serde(deserialize_with = "if_readable")]
     pub(crate) extensions: Option<Vec<String>>,
     #[serde(deserialize_with = "if_readable")]
     skills: Option<Vec<String>>,
@@ -73,6 +81,11 @@ impl PiManifest {
 }
 
 impl Manifest {
+    /// What `pi` names under `skills`, `prompts` or `themes`.
+    pub(crate) fn resources(&self, key: &str) -> Option<&[String]> {
+        self.pi.as_ref()?.list(key)
+    }
+
     pub(crate) fn parse(subject: &str, bytes: &[u8]) -> Result<Self> {
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut manifest: Self = serde_json::from_slice(text).map_err(|error| {

@@ -7,8 +7,9 @@
 
 use crate::collect::{Kind, Search, collect};
 use crate::discover::DiscoverOptions;
-use crate::entries::{Declared, apply_filter, delta_filter, is_inside};
-use crate::manifest::{Manifest, PiManifest};
+use crate::entries::{Declared, apply_filter, delta_filter};
+use crate::manifest::Manifest;
+use crate::registry::Bundled;
 use crate::settings::{Configured, Settings};
 use crate::source::{Source, local_path};
 use crate::store::Store;
@@ -253,8 +254,8 @@ pub fn count_resources(root: &Path) -> [(Kind, usize); 3] {
 /// manifest is silent, what is in the folder of that name.
 fn offered(kind: Kind, root: &Path, or_folder: bool) -> Vec<PathBuf> {
     match declared(root) {
-        Some(pi) => match pi.list(kind.key()) {
-            Some(entries) => declared_resources(kind, root, entries),
+        Some(manifest) => match manifest.resources(kind.key()) {
+            Some(entries) => declared_resources(kind, root, entries, &manifest.bundle_dependencies),
             None if or_folder => collect(kind, &root.join(kind.key()), Search::Whole),
             None => Vec::new(),
         },
@@ -263,10 +264,9 @@ fn offered(kind: Kind, root: &Path, or_folder: bool) -> Vec<PathBuf> {
 }
 
 fn offered_filtered(kind: Kind, root: &Path, filter: &[String], autoload: bool) -> Vec<PathBuf> {
-    let entries =
-        declared(root).and_then(|pi| pi.list(kind.key()).map(<[String]>::to_vec)).filter(|list| !list.is_empty());
-    let files = match entries {
-        Some(entries) => declared_resources(kind, root, &entries),
+    let manifest = declared(root).unwrap_or_default();
+    let files = match manifest.resources(kind.key()).filter(|list| !list.is_empty()) {
+        Some(entries) => declared_resources(kind, root, entries, &manifest.bundle_dependencies),
         None => collect(kind, &root.join(kind.key()), Search::Whole),
     };
     match (filter.is_empty(), autoload) {
@@ -276,18 +276,21 @@ fn offered_filtered(kind: Kind, root: &Path, filter: &[String], autoload: bool) 
     }
 }
 
-fn declared(root: &Path) -> Option<PiManifest> {
-    Manifest::read(root).ok().flatten().and_then(|manifest| manifest.pi)
+/// A manifest with a word to pi.
+fn declared(root: &Path) -> Option<Manifest> {
+    Manifest::read(root).ok().flatten().filter(|manifest| manifest.pi.is_some())
 }
 
 /// Files, folders, globs and `!`, `+`, `-` entries of a manifest. What leaves the package is not the package's.
-fn declared_resources(kind: Kind, root: &Path, entries: &[String]) -> Vec<PathBuf> {
+fn declared_resources(kind: Kind, root: &Path, entries: &[String], bundled: &Bundled) -> Vec<PathBuf> {
     let (patterns, named): (Vec<String>, Vec<String>) =
         entries.iter().cloned().partition(|entry| entry.starts_with(['!', '+', '-']));
-    let inside = named.iter().filter(|entry| is_inside(entry));
-    let mut declared = Declared::new(root);
-    let paths = inside.flat_map(|entry| declared.files(entry).unwrap_or_default());
-    let files = paths.flat_map(|path| files_at(kind, &path)).collect();
+    let mut declared = Declared::new(root, bundled);
+    let mut files = Vec::new();
+    for entry in &named {
+        let paths = if declared.is_inside(entry) { declared.files(entry).unwrap_or_default() } else { Vec::new() };
+        files.extend(paths.iter().flat_map(|path| files_at(kind, path)));
+    }
     apply_filter(root, files, &patterns).unwrap_or_default()
 }
 

@@ -458,6 +458,7 @@ impl Plugin for LinkPlugin {
         if args.id == RUNTIME_MODULE_KEY {
             // `require` of a computed name starts at the package, not at a chunk that lies nowhere.
             let code = args.code.replace("import.meta.url", &format!("{}.url", location("", None, Location::Object)));
+            let code = forgets_what_throws(&code);
             return Ok(Some(HookTransformOutput { code: Some(code), ..Default::default() }));
         }
         let Some(located) = self.modules.tree.locate(Path::new(args.id)).filter(|_| !is_virtual(args.id)) else {
@@ -471,6 +472,29 @@ impl Plugin for LinkPlugin {
     fn register_hook_usage(&self) -> HookUsage {
         HookUsage::ResolveId | HookUsage::Load | HookUsage::Transform
     }
+}
+
+/// The bundler keeps what a CommonJS module had exported when it threw, and gives that to whoever requires it next. Under
+/// Node such a module is not kept: it is run again, so that a dependency that is not installed is missing every time.
+fn forgets_what_throws(runtime: &str) -> String {
+    const KEPT: &str = "export var __commonJSMin = ";
+    const FORGOTTEN: &str = "(cb, mod) => () => {
+  if (!mod) {
+    mod = { exports: {} };
+    try {
+      cb(mod.exports, mod);
+    } catch (error) {
+      mod = undefined;
+      throw error;
+    }
+    cb = null;
+  }
+  return mod.exports;
+};
+";
+    let (before, rest) = runtime.split_once(KEPT).expect("the runtime of the pinned bundler");
+    let end = rest.find("export var ").expect("more follows");
+    format!("{before}{KEPT}{FORGOTTEN}{}", &rest[end..])
 }
 
 impl LinkPlugin {

@@ -169,6 +169,23 @@ impl Visit for Names {
 }
 
 /// Second pass: what is done with them.
+/// Whether a module is none of CommonJS whatever else it says: one that only imports may yet assign to `module.exports`.
+fn exports_by_declaration(parsed: &Parsed) -> bool {
+    let Program::Module(module) = &parsed.program else { return false };
+    module.body.iter().any(|item| {
+        matches!(
+            item,
+            ModuleItem::ModuleDecl(
+                ModuleDecl::ExportDecl(_)
+                    | ModuleDecl::ExportNamed(_)
+                    | ModuleDecl::ExportDefaultDecl(_)
+                    | ModuleDecl::ExportDefaultExpr(_)
+                    | ModuleDecl::ExportAll(_)
+            )
+        )
+    })
+}
+
 struct Walker<'a> {
     parsed: &'a Parsed,
     options: ScanOptions<'a>,
@@ -316,6 +333,11 @@ impl Walker<'_> {
             }
             "__dirname" => self.edit(ident.span, location(self.options.file, self.options.place, Location::Dirname)),
             "__filename" => self.edit(ident.span, location(self.options.file, self.options.place, Location::Filename)),
+            // A dependency that asks whether there is one is in no CommonJS, under Node either.
+            "module" | "exports" if !self.options.dependency && exports_by_declaration(self.parsed) => {
+                let part = if ident.sym == *"module" { Location::Module } else { Location::Exports };
+                self.edit(ident.span, location(self.options.file, self.options.place, part));
+            }
             _ => {}
         }
     }

@@ -427,7 +427,7 @@ impl Driver {
                 only_named: true,
                 trusted: false,
             });
-            for problem in found.refused.iter().chain(&found.problems) {
+            for problem in &found.refused {
                 failed(&path.display().to_string(), &problem.message);
             }
             for found in &found.packages {

@@ -11,7 +11,7 @@ import { facts, state } from "pi:engine";
 import { call, callSync, HostcallError } from "pi:hostcall";
 import { sendError } from "pi:pi/errors";
 import { modelRegistryOf } from "pi:pi/models";
-import { ofThisPi } from "pi:pi/profile";
+import { compactionResult, ofThisPi, promptOptions, withMembers } from "pi:pi/profile";
 import { jsonOf } from "pi:pi/plain";
 import { managerOfSession } from "pi:pi/session";
 import { signalOf } from "pi:pi/signals";
@@ -86,7 +86,7 @@ function members(entry: number) {
     compact(options: { customInstructions?: string; onComplete?: Callback<object>; onError?: Callback<Error> } = {}): void {
       const { customInstructions } = options;
       control("compact", { options: customInstructions === undefined ? {} : { customInstructions } }).then(
-        (result) => options.onComplete?.(result),
+        (result) => options.onComplete?.(withMembers(compactionResult, result)),
         (error) => options.onError?.(error instanceof Error ? error : new Error(String(error))),
       ).then(undefined, (error) => sendError(error, "compact", entry));
     },
@@ -100,7 +100,8 @@ function commandMembers(entry: number) {
     return { cancelled };
   };
   return {
-    getSystemPromptOptions: (): object => JSON.parse(JSON.stringify(state().set.systemPromptOptions ?? { cwd: facts.cwd })),
+    getSystemPromptOptions: (): object =>
+      withMembers(promptOptions, JSON.parse(JSON.stringify(state().set.systemPromptOptions ?? { cwd: facts.cwd }))),
 
     /** Waits until no run is on and none waits to begin. */
     async waitForIdle(): Promise<void> {

@@ -14,6 +14,8 @@ interface Location {
   url: string;
   filename: string;
   dirname: string;
+  /** `module` in a module of the package that is no CommonJS; nobody reads what it exports. */
+  readonly module: object;
   resolve(specifier: string): string;
   /** `require.resolve` of a CommonJS module. */
   requireResolve: (specifier: string) => string;
@@ -25,6 +27,8 @@ interface Location {
 const NOWHERE = "/";
 
 let root = NOWHERE;
+/** By file, so that each module meets one. */
+const modules = new Map<string, object>();
 
 /** Says where the package lies, before any of its modules runs. */
 export function setRoot(folder: string | undefined): void {
@@ -42,6 +46,11 @@ function locate(file: string, place = file): Location {
     filename,
     dirname: filename.slice(0, Math.max(filename.lastIndexOf("/"), 1)),
     url: fileUrl(filename),
+    get module() {
+      let module = modules.get(filename);
+      if (!module) modules.set(filename, (module = { id: filename, filename, exports: {}, loaded: true, children: [], paths: [] }));
+      return module;
+    },
     resolve(specifier: string): string {
       if (/^\.{1,2}(\/|$)/.test(specifier)) return new URL(specifier, fileUrl(filename)).href;
       if (/^(node|file|data|https?):/.test(specifier)) return specifier;

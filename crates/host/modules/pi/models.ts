@@ -116,7 +116,11 @@ const registry = {
 
   async getApiKeyAndHeaders(model: Model): Promise<object> {
     if (bringsKey(model.provider)) return authOf(model.provider, model.id);
-    if (!isConfigured(model.provider)) return { ok: true, headers: undefined };
+    if (!isConfigured(model.provider)) {
+      // A provider that wants its key as a header is of no use without one.
+      const { authHeader } = configOf(model.provider) ?? {};
+      return authHeader ? { ok: false, error: `No API key found for "${model.provider}"` } : { ok: true, headers: undefined };
+    }
     return { ok: true, apiKey: `${KEY_NAME}${model.provider}`, headers: model.headers, env: undefined };
   },
   async getApiKeyForProvider(provider: string): Promise<string | undefined> {

@@ -25,6 +25,26 @@ export const checksBashAnswers = !isLegacy;
 /** Whether listeners of the bus can all be forgotten by `pi.events.clear`. */
 export const busCanBeCleared = isLegacy;
 
+/** Members of `systemPromptOptions`, in pi's order. */
+export const promptOptions: readonly string[] = isLegacy
+  ? []
+  : [
+      "customPrompt", "forceSystemPrompt", "selectedTools", "toolSnippets", "toolGuidelines", "promptGuidelines", "appendSystemPrompt",
+      "sections", "cwd", "contextFiles", "skills",
+    ];
+
+/** Members of what a compaction came to. */
+export const compactionResult: readonly string[] = isLegacy
+  ? ["summary", "firstKeptEntryId", "tokensBefore", "details"]
+  : ["summary", "firstKeptEntryId", "tokensBefore", "estimatedTokensAfter", "usage", "details"];
+
+/** An object with all members that pi's has, although nothing may stand in them: what came as JSON left such out. */
+export function withMembers(names: readonly string[], value: Record<string, any>): Record<string, any> {
+  const whole: Record<string, any> = {};
+  for (const name of names) whole[name] = undefined;
+  return Object.assign(whole, value);
+}
+
 /** Members that came after 0.73.1. */
 const LATER = {
   pi: ["registerEntryRenderer", "registerMarkdownTransformer"],

@@ -18,7 +18,7 @@ import { Entry } from "pi:pi/entry";
 import { errorReport, sendError } from "pi:pi/errors";
 import { byHandle, withHandles } from "pi:pi/handles";
 import { setRoot } from "pi:pi/location";
-import { checksBashAnswers } from "pi:pi/profile";
+import { checksBashAnswers, promptOptions, withMembers } from "pi:pi/profile";
 import { forgetAll, updater } from "pi:pi/providers";
 import { abortSignal, signalOf } from "pi:pi/signals";
 import { retire } from "pi:pi/stale";
@@ -183,18 +183,40 @@ const MEMBERS: Record<string, string[]> = {
   input: ["text", "images", "source", "streamingBehavior"],
   model_select: ["model", "previousModel", "source"],
   session_before_compact: ["preparation", "branchEntries", "customInstructions", "reason", "willRetry", "signal"],
+  session_before_switch: ["reason", "targetSessionFile"],
   session_compact_failed: ["reason", "errorMessage", "aborted", "willRetry", "fromExtension"],
+  session_tree: ["newLeafId", "oldLeafId", "summaryEntry", "fromExtension"],
   tool_result: ["toolName", "toolCallId", "input", "content", "details", "isError", "usage"],
+};
+
+/** The same of events that have a member only where one session takes the place of another. */
+const REPLACING: Record<string, string[]> = {
+  session_shutdown: ["reason", "targetSessionFile"],
+  session_start: ["reason", "previousSessionFile"],
+};
+const REPLACEMENTS = new Set(["fork", "new", "resume"]);
+
+/** The same of an object in an event. */
+const INSIDE: Record<string, [member: string, names: readonly string[]]> = {
+  before_agent_start: ["systemPromptOptions", promptOptions],
+  session_before_compact: [
+    "preparation",
+    [
+      "firstKeptEntryId", "messagesToSummarize", "turnPrefixMessages", "isSplitTurn", "tokensBefore", "previousSummary", "fileOps",
+      "settings",
+    ],
+  ],
+  session_before_tree: [
+    "preparation",
+    [
+      "targetId", "oldLeafId", "commonAncestorId", "entriesToSummarize", "userWantsSummary", "customInstructions",
+      "replaceInstructions", "label",
+    ],
+  ],
 };
 
 /** The same for the result of a tool as a message. */
 const RESULT = ["role", "toolCallId", "toolName", "content", "details", "usage", "isError", "timestamp"];
-
-function withMembers(names: readonly string[], value: Record<string, any>): Record<string, any> {
-  const whole: Record<string, any> = {};
-  for (const name of names) whole[name] = undefined;
-  return Object.assign(whole, value);
-}
 
 /** A message as pi has it. */
 const wholeMessage = (value: any) => (value?.role === "toolResult" ? withMembers(RESULT, value) : value);
@@ -207,8 +229,11 @@ function eventHook(payload: {
   payload: Record<string, any>;
   mutable?: string[];
 }): void {
-  const event = withMembers(["type", ...(MEMBERS[payload.event] ?? [])], { type: payload.event });
+  const replacing = REPLACEMENTS.has(payload.payload.reason) ? REPLACING[payload.event] : undefined;
+  const event = withMembers(["type", ...(replacing ?? MEMBERS[payload.event] ?? [])], { type: payload.event });
   for (const key of Object.keys(payload.payload)) event[key] = revive(payload.payload[key]);
+  const [inside, names] = INSIDE[payload.event] ?? ["", []];
+  if (event[inside]) event[inside] = withMembers(names, event[inside]);
   if ("message" in event) event.message = wholeMessage(event.message);
   if (Array.isArray(event.toolResults)) event.toolResults = event.toolResults.map(wholeMessage);
   const before = (payload.mutable ?? []).map((key) => ({ key, value: event[key], text: stringify(event[key]) }));

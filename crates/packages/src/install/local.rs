@@ -22,8 +22,11 @@ impl Installer {
         })?;
         let root = self.dirs.root(scope);
         let source = Source::Path(path.to_path_buf());
+        let mut warnings = Vec::new();
         let (folder, entries) = if metadata.is_dir() {
-            (path, package_entries(path, true)?)
+            let entries = package_entries(path, true)?;
+            warnings.extend(entries.nothing.map(|why| why.to_string()));
+            (path, entries.files)
         } else if is_extension_file(path) {
             (path.parent().expect("a file in a folder"), vec![path.to_path_buf()])
         } else {
@@ -36,11 +39,8 @@ impl Installer {
         let manifest = if metadata.is_dir() { Manifest::read(path)?.unwrap_or_default() } else { Manifest::default() };
         self.progress.step(&format!("building {}", path.display()));
         let input = BuildInput { id: source.identity(), root: folder.to_path_buf(), entries };
-        let mut warnings: Vec<String> = manifest
-            .install_scripts()
-            .into_iter()
-            .map(|script| format!("IN_SCRIPT: the script {script} was not run"))
-            .collect();
+        let scripts = manifest.install_scripts().into_iter();
+        warnings.extend(scripts.map(|script| format!("IN_SCRIPT: the script {script} was not run")));
         warnings.extend(self.built(&input)?);
 
         let store = Store::open(&self.disk, &root, scope)?;

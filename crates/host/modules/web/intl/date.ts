@@ -91,7 +91,10 @@ export class DateTimeFormat {
     if (time.length === 0) return day;
     const { dateStyle, timeStyle } = this.#styles;
     const wordy = dateStyle ? (dateStyle === "full" || dateStyle === "long") && timeStyle : this.#options.month === "long";
-    return [...day, { type: "literal", value: wordy ? " at " : this.#isNumeric() ? this.#order.join : ", " }, ...time];
+    // "Tue 3 PM", and yet "Tue, 15".
+    const isWeekday = day.length === 1 && day[0]!.type === "weekday" && time.some((part) => part.type === "dayPeriod");
+    const join = wordy ? " at " : isWeekday ? " " : this.#isNumeric() ? this.#order.join : ", ";
+    return [...day, { type: "literal", value: join }, ...time];
   }
 
   /** `moment` carries the clock on the wall as if it were UTC. */
