@@ -383,12 +383,15 @@ impl Partial {
             let is_call = |at: &usize| matches!(self.message.content[*at], Block::ToolCall(_));
             steps = (0..self.message.content.len()).filter(|at| !is_call(at)).map(Step::End).collect();
         }
+        let mut room = room(&self.message);
         for call in self.calls.iter_mut().filter(|call| !call.is_ended) {
             call.is_ended = true;
             // Arguments that are not complete yet come with the whole message.
             if let (Block::ToolCall(block), Ok(arguments @ Value::Object(_))) =
                 (&mut self.message.content[call.block], streaming_json::whole(call.text()))
+                && let Some(left) = room.checked_sub(values(&arguments))
             {
+                room = left;
                 block.arguments = arguments;
             }
             steps.push(Step::End(call.block));
@@ -404,10 +407,23 @@ impl Partial {
     pub(crate) fn finish(&mut self) -> (Vec<Step>, BTreeMap<String, String>) {
         let mut steps = self.end();
         let mut bad = BTreeMap::new();
+        let mut room = room(&self.message);
         for call in &mut self.calls {
             let Block::ToolCall(block) = &mut self.message.content[call.block] else { continue };
             match streaming_json::whole(call.text()) {
-                Ok(Value::Object(arguments)) => block.arguments = Value::Object(arguments),
+                Ok(arguments @ Value::Object(_)) if arguments == block.arguments => {}
+                Ok(arguments @ Value::Object(_)) => match room.checked_sub(values(&arguments)) {
+                    Some(left) => {
+                        room = left;
+                        block.arguments = arguments;
+                    }
+                    None => {
+                        bad.insert(
+                            block.id.clone(),
+                            format!("the reply has more than {MOST_VALUES} values in its calls"),
+                        );
+                    }
+                },
                 Ok(_) => {
                     bad.insert(block.id.clone(), "they are no JSON object".to_owned());
                 }
@@ -465,6 +481,24 @@ impl Partial {
 
     fn call(&self, index: u32) -> Option<&Call> {
         self.calls.iter().find(|call| call.index == index)
+    }
+}
+
+/// Values in the arguments of all calls of a reply. Every extension that hears of it gets all of them, several times over,
+/// and a realm that is handed more than it takes is ended.
+const MOST_VALUES: usize = 100_000;
+
+/// How many there may still be.
+fn room(message: &AssistantMessage) -> usize {
+    let taken: usize = message.tool_calls().map(|call| values(&call.arguments)).sum();
+    if guard::is_up("reply.values") { MOST_VALUES.saturating_sub(taken) } else { usize::MAX }
+}
+
+fn values(value: &Value) -> usize {
+    match value {
+        Value::Object(members) => members.values().map(values).sum::<usize>() + 1,
+        Value::Array(items) => items.iter().map(values).sum::<usize>() + 1,
+        _ => 1,
     }
 }
 
