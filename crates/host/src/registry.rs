@@ -13,8 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Registrations that one package may have at a time: each realm, each request to the model and each list of commands
 /// carries them.
 const MOST: usize = 4096;
-/// What they may weigh together, as JSON.
-const MOST_BYTES: usize = 32 << 20;
+/// What they may weigh together ([`bulk::weight`]). What all packages have registered goes to each realm in one message, and a realm
+/// that gets more than it takes is ended: this is a tenth of that, and many times what the largest package registers.
+const MOST_WEIGHT: usize = 8 << 20;
 
 /// Handlers of `stream_text` that one package may have: each is asked with every few characters of a reply.
 pub(crate) const MOST_EARS: usize = 64;
@@ -38,29 +39,29 @@ struct EntryRegistry {
     others: Vec<Weighed<Registration>>,
 }
 
-/// A registration, and what it takes as JSON.
+/// A registration, and what it weighs.
 #[derive(Debug, Clone)]
 struct Weighed<T> {
     item: T,
-    bytes: usize,
+    weight: usize,
 }
 
-/// A number of registrations, and what they take as JSON.
+/// A number of registrations, and what they weigh.
 #[derive(Debug, Default, Clone, Copy)]
 struct Weight {
     count: usize,
-    bytes: usize,
+    sum: usize,
 }
 
 impl Weight {
-    fn add(&mut self, bytes: usize) {
+    fn add(&mut self, weight: usize) {
         self.count += 1;
-        self.bytes += bytes;
+        self.sum += weight;
     }
 
-    fn take(&mut self, bytes: usize) {
+    fn take(&mut self, weight: usize) {
         self.count -= 1;
-        self.bytes -= bytes;
+        self.sum -= weight;
     }
 }
 
@@ -86,27 +87,27 @@ impl Registry {
 
     /// Writes a registration down. `None`: the realm named an entry that does not exist.
     pub(crate) fn add(&mut self, entry: EntryIndex, registration: Registration) -> Option<Effect> {
-        let bytes = bulk::size(&registration);
+        let weight = bulk::weight(&registration);
         let known = self.entries.get_mut(entry.0 as usize)?;
         Some(match registration {
             Registration::Tool(spec) => {
                 let name = spec.name.clone();
-                put(&mut known.tools, &mut known.weight, Weighed { item: spec, bytes }, |a, b| a.name == b.name);
+                put(&mut known.tools, &mut known.weight, Weighed { item: spec, weight }, |a, b| a.name == b.name);
                 Effect::Tool(name)
             }
             Registration::Command(spec) => {
-                put(&mut known.commands, &mut known.weight, Weighed { item: spec, bytes }, |a, b| a.name == b.name);
+                put(&mut known.commands, &mut known.weight, Weighed { item: spec, weight }, |a, b| a.name == b.name);
                 Effect::None
             }
             Registration::Flag(spec) => {
-                let flag = Weighed { item: spec.clone(), bytes };
+                let flag = Weighed { item: spec.clone(), weight };
                 put(&mut known.flags, &mut known.weight, flag, |a, b| a.name == b.name);
                 Effect::Flag(spec)
             }
             Registration::Handler(spec) => {
                 let event = spec.event.clone();
-                known.handlers.push(Weighed { item: spec, bytes });
-                known.weight.add(bytes);
+                known.handlers.push(Weighed { item: spec, weight });
+                known.weight.add(weight);
                 match event.as_str() {
                     pi::STREAM_TEXT => Effect::Ears,
                     name if pi::is_known(name) => Effect::None,
@@ -116,25 +117,25 @@ impl Registry {
             Registration::HandlerRemoved { handle } => {
                 let removed = known.handlers.iter().position(|handler| handler.item.handle == handle);
                 let removed = removed.map(|at| known.handlers.remove(at));
-                removed.iter().for_each(|handler| known.weight.take(handler.bytes));
+                removed.iter().for_each(|handler| known.weight.take(handler.weight));
                 match removed {
                     Some(handler) if handler.item.event == pi::STREAM_TEXT => Effect::Ears,
                     _ => Effect::None,
                 }
             }
             Registration::ProviderRemoved { name } => {
-                let weight = &mut known.weight;
+                let sum = &mut known.weight;
                 known.others.retain(|other| {
                     let is_it = matches!(&other.item, Registration::Provider { name: known, .. } if *known == name);
                     if is_it {
-                        weight.take(other.bytes);
+                        sum.take(other.weight);
                     }
                     !is_it
                 });
                 Effect::None
             }
             other => {
-                put(&mut known.others, &mut known.weight, Weighed { item: other, bytes }, same_slot);
+                put(&mut known.others, &mut known.weight, Weighed { item: other, weight }, same_slot);
                 Effect::None
             }
         })
@@ -146,8 +147,8 @@ impl Registry {
             return true;
         }
         let weights = self.entries.iter().map(|entry| entry.weight);
-        let (count, weight) = weights.fold((0, 0), |(count, bytes), more| (count + more.count, bytes + more.bytes));
-        count < MOST && weight + bulk::size(registration) <= MOST_BYTES || !guard::is_up("registry.room")
+        let (count, sum) = weights.fold((0, 0), |(count, sum), more| (count + more.count, sum + more.sum));
+        count < MOST && sum + bulk::weight(registration) <= MOST_WEIGHT || !guard::is_up("registry.room")
     }
 
     /// Whether this is no handler of `stream_text`, or one more may be written down.
@@ -217,11 +218,11 @@ impl Registry {
 }
 
 /// The last registration of a name wins and keeps the place of the first, as in a JavaScript `Map`.
-fn put<T>(list: &mut Vec<Weighed<T>>, weight: &mut Weight, new: Weighed<T>, same: impl Fn(&T, &T) -> bool) {
-    weight.add(new.bytes);
+fn put<T>(list: &mut Vec<Weighed<T>>, sum: &mut Weight, new: Weighed<T>, same: impl Fn(&T, &T) -> bool) {
+    sum.add(new.weight);
     match list.iter_mut().find(|known| same(&known.item, &new.item)) {
         Some(known) => {
-            weight.take(known.bytes);
+            sum.take(known.weight);
             *known = new;
         }
         None => list.push(new),
@@ -313,7 +314,7 @@ mod tests {
             })
         };
         let mut registry = Registry::with_entries(1);
-        let most = MOST_BYTES / (1 << 20) - 1;
+        let most = MOST_WEIGHT / (1 << 20) - 1;
         (0..most).for_each(|number| drop(registry.add(entry, flag(number))));
         assert!(!registry.has_room_for(&flag(most)), "each is a little more than its description");
     }
