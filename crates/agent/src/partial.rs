@@ -11,6 +11,7 @@ use crate::provider::turns::{CALL_SIGNATURE, TEXT_SIGNATURE};
 use crate::provider::{ErrorKind, Model, Note, ProviderError, ProviderEvent, Signs};
 use crate::room::bytes_of;
 use crate::streaming_json;
+use pijs_protocol::wire::count_values;
 use pijs_protocol::{StreamSource, guard};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -389,7 +390,7 @@ impl Partial {
             // Arguments that are not complete yet come with the whole message.
             if let (Block::ToolCall(block), Ok(arguments @ Value::Object(_))) =
                 (&mut self.message.content[call.block], streaming_json::whole(call.text()))
-                && let Some(left) = room.checked_sub(values(&arguments))
+                && let Some(left) = room.checked_sub(count_values(&arguments))
             {
                 room = left;
                 block.arguments = arguments;
@@ -412,7 +413,7 @@ impl Partial {
             let Block::ToolCall(block) = &mut self.message.content[call.block] else { continue };
             match streaming_json::whole(call.text()) {
                 Ok(arguments @ Value::Object(_)) if arguments == block.arguments => {}
-                Ok(arguments @ Value::Object(_)) => match room.checked_sub(values(&arguments)) {
+                Ok(arguments @ Value::Object(_)) => match room.checked_sub(count_values(&arguments)) {
                     Some(left) => {
                         room = left;
                         block.arguments = arguments;
@@ -490,16 +491,8 @@ const MOST_VALUES: usize = 100_000;
 
 /// How many there may still be.
 fn room(message: &AssistantMessage) -> usize {
-    let taken: usize = message.tool_calls().map(|call| values(&call.arguments)).sum();
+    let taken: usize = message.tool_calls().map(|call| count_values(&call.arguments)).sum();
     if guard::is_up("reply.values") { MOST_VALUES.saturating_sub(taken) } else { usize::MAX }
-}
-
-fn values(value: &Value) -> usize {
-    match value {
-        Value::Object(members) => members.values().map(values).sum::<usize>() + 1,
-        Value::Array(items) => items.iter().map(values).sum::<usize>() + 1,
-        _ => 1,
-    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::patience::Waiter;
 use crate::record;
 use crate::report::ReportKind;
 use pijs_protocol::message::{ErrorReport, EventHook, EventResult, Message};
+use pijs_protocol::wire::count_values;
 use pijs_protocol::{EntryIndex, EventId, Handle, Termination, guard};
 use serde_json::{Map, Value};
 use std::cell::Cell;
@@ -150,7 +151,7 @@ impl Host {
             }
         }
         let mut payload = round.payload().clone();
-        if payload.values().map(values).sum::<usize>() > MOST_VALUES && guard::is_up("event.values") {
+        if payload.values().map(count_values).sum::<usize>() > MOST_VALUES && guard::is_up("event.values") {
             let message = format!("the event has more than {MOST_VALUES} values, and is not shown");
             let error = Some(plain_error(target.entry, event.name(), message));
             return Some(Ok(EventResult { event_id: EventId::new(""), value: None, changed: Map::new(), error }));
@@ -187,14 +188,6 @@ impl Host {
 /// Most values in what an event says: with what is around them, as many as a sealed realm takes in one message. Models make them,
 /// and an extension that was ended by one would be missing where it guards something; a guard that is not shown a call says no.
 const MOST_VALUES: usize = 2_000_000;
-
-fn values(value: &Value) -> usize {
-    match value {
-        Value::Object(members) => members.values().map(values).sum::<usize>() + 1,
-        Value::Array(items) => items.iter().map(values).sum::<usize>() + 1,
-        _ => 1,
-    }
-}
 
 /// An event that goes round.
 struct UnderWay<'a>(&'a Cell<usize>);

@@ -210,6 +210,15 @@ impl Json {
     }
 }
 
+/// How many values there are in one, lists, objects and itself counted: what it costs a reader, however short its text is.
+pub fn count_values(value: &Value) -> usize {
+    match value {
+        Value::Object(members) => members.values().map(count_values).sum::<usize>() + 1,
+        Value::Array(items) => items.iter().map(count_values).sum::<usize>() + 1,
+        _ => 1,
+    }
+}
+
 impl From<Value> for Json {
     fn from(value: Value) -> Self {
         Self(value.to_string().into())
