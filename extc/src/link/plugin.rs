@@ -474,27 +474,12 @@ impl Plugin for LinkPlugin {
     }
 }
 
-/// The bundler keeps what a CommonJS module had exported when it threw, and gives that to whoever requires it next. Under
-/// Node such a module is not kept: it is run again, so that a dependency that is not installed is missing every time.
+/// See the file that takes the place.
 fn forgets_what_throws(runtime: &str) -> String {
-    const KEPT: &str = "export var __commonJSMin = ";
-    const FORGOTTEN: &str = "(cb, mod) => () => {
-  if (!mod) {
-    mod = { exports: {} };
-    try {
-      cb(mod.exports, mod);
-    } catch (error) {
-      mod = undefined;
-      throw error;
-    }
-    cb = null;
-  }
-  return mod.exports;
-};
-";
-    let (before, rest) = runtime.split_once(KEPT).expect("the runtime of the pinned bundler");
+    const FORGOTTEN: &str = include_str!("common_js.js");
+    let (before, rest) = runtime.split_once("export var __commonJSMin = ").expect("the runtime of the pinned bundler");
     let end = rest.find("export var ").expect("more follows");
-    format!("{before}{KEPT}{FORGOTTEN}{}", &rest[end..])
+    format!("{before}{FORGOTTEN}{}", &rest[end..])
 }
 
 impl LinkPlugin {

@@ -115,6 +115,17 @@ fn a_realm_needs_memory_for_an_empty_context() {
     assert!(refused.to_string().contains("cannot create a realm"), "{refused}");
 }
 
+/// To fill what lies free is no reason to end a realm that has little room left.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_realm_with_little_room_survives_that_its_gaps_are_filled() {
+    let heap_of = |guest: &mut Guest| guest.turn("recursion", &[]).expect("it lives").usage.heap_bytes;
+    let used = heap_of(&mut Guest::with(HOSTILE, tight()));
+    let mut guest = Guest::with(HOSTILE, Limits { memory_bytes: used + (64 << 10), ..tight() });
+    guest.realm.fill_gaps();
+    assert_eq!(guest.ask("recursion", &[]), "RangeError");
+}
+
 #[test]
 fn a_delta_has_fuel_of_its_own() {
     let mut guest = Guest::with(

@@ -3,10 +3,12 @@
 use pijs_protocol::guard;
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
-use std::time::Duration;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
-/// The shortest way from one text to the other takes the square of their changed lines to find. After this long any way will do.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The shortest way from one text to the other takes as many steps to find as they have lines, times the lines that changed. Beyond this
+/// what changed is told as one block: by the texts alone, so that an edit says the same on each machine.
+const MOST_STEPS: usize = 500_000_000;
 
 /// Lines shown before and after a change.
 const AROUND: usize = 4;
@@ -17,11 +19,13 @@ struct Part<'a> {
     lines: Vec<&'a str>,
 }
 
-/// `{diff, patch, firstChangedLine}`.
-pub(super) fn details(path: &str, before: &str, after: &str) -> Value {
+/// `{diff, patch, firstChangedLine}`. `replaced`: lines of the replacements, what went and what came.
+pub(super) fn details(path: &str, before: &str, after: &str, replaced: usize) -> Value {
     let mut changes = TextDiff::configure();
-    if guard::is_up("edit.diff") {
-        changes.timeout(PATIENCE);
+    if steps(before, after, replaced) > MOST_STEPS && guard::is_up("edit.diff") {
+        // The library looks for the shortest way until then.
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(1));
+        changes.deadline(long_ago.unwrap_or_else(Instant::now));
     }
     let changes = changes.diff_lines(before, after);
     let mut parts: Vec<Part<'_>> = Vec::new();
@@ -109,17 +113,43 @@ fn patch(path: &str, changes: &TextDiff<'_, '_, '_, str>) -> String {
     text
 }
 
+/// How many steps the shortest way takes to find, at most: lines that one text has more often than the other changed, and those of
+/// the replacements, which may have moved.
+fn steps(before: &str, after: &str, replaced: usize) -> usize {
+    let mut more: HashMap<&str, isize> = HashMap::new();
+    let (mut lines, mut changed) = (0, replaced);
+    for (text, one) in [(before, 1), (after, -1)] {
+        for line in text.lines() {
+            *more.entry(line).or_default() += one;
+            lines += 1;
+        }
+    }
+    changed += more.values().map(|count| count.unsigned_abs()).sum::<usize>();
+    changed.saturating_mul(lines)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
 
     #[test]
-    fn any_way_will_do_where_the_shortest_takes_too_long() {
-        let lines = |begin: &str| (0..60_000).map(|at| format!("{begin}{at}\n")).collect::<String>();
-        let began = Instant::now();
-        let changed = details("f", &lines("a"), &lines("b"));
-        assert!(began.elapsed() < 10 * PATIENCE, "{:?}", began.elapsed());
+    fn what_changed_is_one_block_where_the_shortest_way_takes_too_long() {
+        // Every other line stays, which a short way would show.
+        let lines = |begin: &str| (0..60_000).map(|at| format!("{begin}{at}\nsame\n")).collect::<String>();
+        let (before, after) = (lines("a"), lines("b"));
+        assert!(steps(&before, &after, 0) > MOST_STEPS);
+        let changed = details("f", &before, &after, 0);
         assert_eq!(changed["firstChangedLine"], 1);
+        assert!(changed["patch"].as_str().expect("a text").contains("\n-same\n"), "what stayed is not looked for");
+    }
+
+    #[test]
+    fn a_few_changes_of_a_long_text_are_told_one_by_one() {
+        let text = |begin: &str| -> String {
+            (0..60_000).map(|at| format!("{}{at}\n", if at % 20_000 == 9 { begin } else { "" })).collect()
+        };
+        let changed = details("f", &text("a"), &text("b"), 6);
+        assert_eq!(changed["firstChangedLine"], 10);
+        assert_eq!(changed["patch"].as_str().expect("a text").matches("@@ -").count(), 3);
     }
 }

@@ -94,7 +94,9 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     written.map_err(|error| refused(&error, "open", Some(&path)))?;
     let message = format!("Successfully replaced {} block(s) in {}.", input.edits.len(), input.path);
     // Tens of thousands of changed lines take seconds.
-    let details = tokio::task::spawn_blocking(move || diff::details(&input.path, &before, &after)).await;
+    let lines = |edit: &Edit| edit.old_text.lines().count() + edit.new_text.lines().count() + 2;
+    let replaced = input.edits.iter().map(lines).sum();
+    let details = tokio::task::spawn_blocking(move || diff::details(&input.path, &before, &after, replaced)).await;
     Ok(ToolOutput::text(message).with_details(details.map_err(|error| error.to_string())?))
 }
 
