@@ -13,6 +13,7 @@ use pijs_protocol::{
 use pijs_tests::validate;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 fn pass(schema: &str, value: &impl serde::Serialize) {
     let value = serde_json::to_value(value).expect("protocol values are JSON");
@@ -162,7 +163,7 @@ proptest! {
         }
         let state = StateDelta {
             version: 2,
-            set: object(json!({ "isIdle": true })),
+            set: BTreeMap::from([("isIdle".to_owned(), json!(true).into())]),
             entries: Some(EntriesDelta { keep: 1, append: vec![data.into()] }),
         };
         let task = Task::Message(all[0].clone());

@@ -52,6 +52,8 @@ fn numbers(environment: &Environment, decided: &Decided) -> Map<String, Value> {
         ("call_depth", json!(quotas.depth)),
         ("attachment_bytes", json!(quotas.attachment_bytes)),
         ("result_bytes", json!(quotas.result_bytes)),
+        ("piece_bytes", json!(quotas.piece_bytes)),
+        ("piece_values", json!(quotas.piece_values)),
         ("stream_bytes", json!(quotas.stream_bytes)),
         ("answer_bytes", json!(pijs_host::ANSWER_BYTES)),
         ("registration_bytes", json!(pijs_host::REGISTRATION_BYTES)),

@@ -6,7 +6,7 @@
 //! Most realms never look at most of it, and some of it is long: every entry of the session, every tool, every model. What is long
 //! stays text until it is read the first time, which takes less memory in each realm, and less of its start.
 
-use crate::values::{self, push, put};
+use crate::values::{push, put};
 use pijs_protocol::wire::{Json, StateDelta};
 use rquickjs::function::This;
 use rquickjs::object::Accessor;
@@ -34,8 +34,7 @@ pub(crate) struct State {
 /// What nobody has read yet.
 #[derive(Default)]
 struct Unread {
-    /// Members, as JSON.
-    members: RefCell<BTreeMap<String, String>>,
+    members: RefCell<BTreeMap<String, Json>>,
     entries: RefCell<Entries>,
 }
 
@@ -62,9 +61,10 @@ impl State {
         let snapshot = self.snapshot(ctx)?;
         let set = snapshot.set.restore(ctx)?;
         for (name, value) in &delta.set {
-            match long_text(value) {
-                Some(text) => self.put_unread(&set, name, text)?,
-                None => put(&set, name.as_str(), values::to_js(ctx, value)?)?,
+            if is_long(value.text()) {
+                self.put_unread(&set, name, value.clone())?;
+            } else {
+                put(&set, name.as_str(), ctx.json_parse(value.text())?)?;
             }
         }
         if let Some(change) = &delta.entries {
@@ -86,8 +86,8 @@ impl State {
     }
 
     /// A member that becomes plain data when it is read.
-    fn put_unread(&self, set: &Object<'_>, name: &str, text: String) -> Result<()> {
-        self.unread.members.borrow_mut().insert(name.to_owned(), text);
+    fn put_unread(&self, set: &Object<'_>, name: &str, value: Json) -> Result<()> {
+        self.unread.members.borrow_mut().insert(name.to_owned(), value);
         set.prop(name, getter(member_reader(Rc::clone(&self.unread), name.to_owned())))
     }
 
@@ -113,8 +113,8 @@ impl State {
 
 impl Unread {
     fn read_member<'js>(&self, ctx: &Ctx<'js>, set: &Object<'js>, key: &str) -> Result<Value<'js>> {
-        let text = self.members.borrow().get(key).cloned().unwrap_or_default();
-        let value = ctx.json_parse(text)?;
+        let Some(text) = self.members.borrow().get(key).cloned() else { return Ok(Value::new_undefined(ctx.clone())) };
+        let value = ctx.json_parse(text.text())?;
         // In the place of the getter.
         put(set, key, value.clone())?;
         self.members.borrow_mut().remove(key);
@@ -160,10 +160,6 @@ fn entries_reader(unread: Rc<Unread>) -> impl for<'js> Fn(Ctx<'js>, This<Object<
     move |ctx, whole| unread.read_entries(&ctx, &whole)
 }
 
-/// The JSON of a list or an object that is long.
-fn long_text(value: &serde_json::Value) -> Option<String> {
-    let is_container = matches!(value, serde_json::Value::Array(items) if !items.is_empty())
-        || matches!(value, serde_json::Value::Object(members) if !members.is_empty());
-    let text = is_container.then(|| serde_json::to_string(value).ok()).flatten()?;
-    (text.len() >= LONG_BYTES).then_some(text)
+fn is_long(json: &str) -> bool {
+    json.len() >= LONG_BYTES && json.starts_with(['[', '{'])
 }

@@ -1,13 +1,15 @@
-//! How much an extension may hand over at once.
+//! How much an extension may hand over at once, and how much it is told at once.
 //!
 //! What one extension returns, the host holds, writes to the session and copies to every other realm. Past these limits
-//! it is an error of the extension that handed it over, before anybody else has to carry it.
+//! it is an error of the extension that handed it over, before anybody else has to carry it. What is more than a realm takes in
+//! one message ([`Size::is_too_large`]) is answered in its place with an error: it would be ended by it.
 
 use crate::extension::Slot;
 use crate::host::Host;
 use crate::report::ReportKind;
-use pijs_protocol::message::{ErrorReport, Message};
+use pijs_protocol::message::{CallbackResult, ErrorReport, EventResult, Message, SlashResult, ToolResult};
 use pijs_protocol::stream::Injection;
+use pijs_protocol::wire::{MESSAGE_BYTES, MESSAGE_VALUES, Size};
 use pijs_protocol::{EntryIndex, HostcallError, guard};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -118,6 +120,72 @@ impl Host {
                 None
             }
         }
+    }
+}
+
+impl Host {
+    /// A message as a realm takes it. One that is too large is answered in its place: `None`.
+    pub(crate) fn tellable(&self, slot: &Rc<Slot>, message: Message) -> Option<Message> {
+        let Some((what, size)) = told(&message).filter(|(_, size)| size.is_too_large() && guard::is_up("told.size"))
+        else {
+            return Some(message);
+        };
+        let answer = in_its_place(message, &more_than_told(what, size));
+        match answer {
+            Message::Error(refused) => self.report(slot, None, ReportKind::Warning { message: refused.message }),
+            answer => self.carry_out(slot, vec![answer]),
+        }
+        None
+    }
+}
+
+/// What an extension is to be told, if it can be much.
+fn told(message: &Message) -> Option<(&'static str, Size)> {
+    Some(match message {
+        Message::ToolCall(call) => ("the input of a tool", Size::of(&call.input)),
+        Message::SlashCommand(command) => ("what follows a command", Size::of_text(&command.args)),
+        Message::Callback(callback) => {
+            let mut size = Size::default();
+            callback.args.iter().for_each(|argument| size.add(argument));
+            ("what a function is called with", size)
+        }
+        Message::EventHook(hook) => ("the event", Size::of_members(&hook.payload)),
+        Message::BusEvent(event) => ("an emission on the event bus", Size::of(&event.data)),
+        _ => return None,
+    })
+}
+
+fn more_than_told(what: &str, size: Size) -> HostcallError {
+    let (limit, unit) = if size.bytes > MESSAGE_BYTES { (MESSAGE_BYTES, "bytes") } else { (MESSAGE_VALUES, "values") };
+    let message = format!("{what} has more than {limit} {unit}, and is not shown to this extension");
+    HostcallError::invalid("too_large", message).with("limit", limit)
+}
+
+/// What a realm would answer that could not take a message.
+fn in_its_place(message: Message, error: &HostcallError) -> Message {
+    match message {
+        Message::ToolCall(call) => Message::ToolResult(ToolResult {
+            tool_call_id: call.tool_call_id,
+            output: Value::Null,
+            is_error: true,
+            error: Some(report(Some(call.entry), "tool", error)),
+        }),
+        Message::SlashCommand(command) => Message::SlashResult(SlashResult {
+            slash_command_id: command.slash_command_id,
+            error: Some(report(Some(command.entry), "command", error)),
+        }),
+        Message::Callback(callback) => Message::CallbackResult(CallbackResult {
+            callback_id: callback.callback_id,
+            value: None,
+            error: Some(report(Some(callback.entry), "callback", error)),
+        }),
+        Message::EventHook(hook) => Message::EventResult(EventResult {
+            event_id: hook.event_id,
+            value: None,
+            changed: Map::new(),
+            error: Some(report(Some(hook.entry), &hook.event, error)),
+        }),
+        _ => Message::Error(report(None, "host", error)),
     }
 }
 

@@ -5,15 +5,14 @@
 //! that was removed meanwhile, or whose realm was replaced, is left out.
 
 use crate::events::{Event, Round, Step, Taken};
-use crate::extension::{Arrival, Slot};
+use crate::extension::Slot;
 use crate::host::Host;
 use crate::outcome::Outcome;
 use crate::patience::Waiter;
 use crate::record;
 use crate::report::ReportKind;
 use pijs_protocol::message::{ErrorReport, EventHook, EventResult, Message};
-use pijs_protocol::wire::count_values;
-use pijs_protocol::{EntryIndex, EventId, Handle, Termination, guard};
+use pijs_protocol::{EntryIndex, EventId, Handle, Termination};
 use serde_json::{Map, Value};
 use std::cell::Cell;
 use std::path::{Component, Path};
@@ -151,11 +150,6 @@ impl Host {
             }
         }
         let mut payload = round.payload().clone();
-        if payload.values().map(count_values).sum::<usize>() > MOST_VALUES && guard::is_up("event.values") {
-            let message = format!("the event has more than {MOST_VALUES} values, and is not shown");
-            let error = Some(plain_error(target.entry, event.name(), message));
-            return Some(Ok(EventResult { event_id: EventId::new(""), value: None, changed: Map::new(), error }));
-        }
         for (key, signal) in event.signals() {
             let number = self.hand_in(slot, signal);
             payload.insert((*key).to_owned(), signal_ref(number));
@@ -170,12 +164,9 @@ impl Host {
             mutable: round.mutable().iter().map(|member| (*member).to_owned()).collect(),
         };
         let (sender, receiver) = oneshot::channel();
-        {
-            let mut extension = slot.cell.borrow_mut();
-            let waiter = Waiter::new(sender, self.0.timer.now().elapsed_us);
-            extension.pending.events.insert(event_id, waiter);
-            extension.ticks.enqueue(Arrival::Message(Box::new(Message::EventHook(hook))));
-        }
+        let waiter = Waiter::new(sender, self.0.timer.now().elapsed_us);
+        slot.cell.borrow_mut().pending.events.insert(event_id, waiter);
+        self.post(slot, Message::EventHook(hook));
         self.ingest();
         self.run_ready(slot);
         // Who drives looks after those who wait.
@@ -184,10 +175,6 @@ impl Host {
         Some(receiver.await.unwrap_or_else(|_| Err(dropped())))
     }
 }
-
-/// Most values in what an event says: with what is around them, as many as a sealed realm takes in one message. Models make them,
-/// and an extension that was ended by one would be missing where it guards something; a guard that is not shown a call says no.
-const MOST_VALUES: usize = 2_000_000;
 
 /// An event that goes round.
 struct UnderWay<'a>(&'a Cell<usize>);
@@ -228,7 +215,7 @@ fn stopped(target: &Target, event: &Event, reason: &Termination) -> EventResult 
         changed: Map::new(),
         error: Some(ErrorReport {
             name: Some("Error".to_owned()),
-            ..plain_error(target.entry, event.name(), format!("the extension was {reason}"))
+            ..plain_error(target.entry, event.name(), format!("the extension ended: {reason}"))
         }),
     }
 }

@@ -394,9 +394,11 @@ impl Host {
         }
     }
 
-    /// Queues a message for a realm, if it has one.
+    /// Queues a message for a realm, if it has one. One that is more than a realm takes is answered in its place.
     pub(crate) fn post(&self, slot: &Rc<Slot>, message: Message) {
-        self.enqueue(slot, Arrival::Message(Box::new(message)));
+        if let Some(message) = self.tellable(slot, message) {
+            self.enqueue(slot, Arrival::Message(Box::new(message)));
+        }
     }
 
     pub(crate) fn enqueue(&self, slot: &Rc<Slot>, arrival: Arrival) {

@@ -13,9 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Registrations that one package may have at a time: each realm, each request to the model and each list of commands
 /// carries them.
 const MOST: usize = 4096;
-/// What they may weigh together ([`bulk::weight`]). What all packages have registered goes to each realm in one message, and a realm
-/// that gets more than it takes is ended: this is a tenth of that, and many times what the largest package registers.
+/// What they may weigh together ([`bulk::weight`]): many times what the largest package registers.
 const MOST_WEIGHT: usize = 8 << 20;
+/// What those of all packages may weigh: each realm and each list of tools carries them.
+const MOST_TOGETHER: usize = 64 << 20;
 
 /// Handlers of `stream_text` that one package may have: each is asked with every few characters of a reply.
 pub(crate) const MOST_EARS: usize = 64;
@@ -141,14 +142,31 @@ impl Registry {
         })
     }
 
-    /// Whether one more may be written down; what takes something away always may.
-    pub(crate) fn has_room_for(&self, registration: &Registration) -> bool {
-        if matches!(registration, Registration::HandlerRemoved { .. } | Registration::ProviderRemoved { .. }) {
-            return true;
+    /// Whether one more may be written down, beside what the other packages' weigh; what takes something away always may.
+    ///
+    /// # Errors
+    ///
+    /// In words, what is full.
+    pub(crate) fn has_room_for(&self, registration: &Registration, others: usize) -> Result<(), &'static str> {
+        let removes =
+            matches!(registration, Registration::HandlerRemoved { .. } | Registration::ProviderRemoved { .. });
+        if removes || !guard::is_up("registry.room") {
+            return Ok(());
         }
-        let weights = self.entries.iter().map(|entry| entry.weight);
-        let (count, sum) = weights.fold((0, 0), |(count, sum), more| (count + more.count, sum + more.sum));
-        count < MOST && sum + bulk::weight(registration) <= MOST_WEIGHT || !guard::is_up("registry.room")
+        let count: usize = self.entries.iter().map(|entry| entry.weight.count).sum();
+        let sum = self.weight() + bulk::weight(registration);
+        if count >= MOST || sum > MOST_WEIGHT {
+            Err("it has registered as much as one package may")
+        } else if others + sum > MOST_TOGETHER {
+            Err("all extensions together have registered as much as they may")
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What all of it weighs.
+    pub(crate) fn weight(&self) -> usize {
+        self.entries.iter().map(|entry| entry.weight.sum).sum()
     }
 
     /// Whether this is no handler of `stream_text`, or one more may be written down.
@@ -300,11 +318,12 @@ mod tests {
         let mut registry = Registry::with_entries(1);
         let entry = EntryIndex(0);
         (0..MOST as u32).for_each(|handle| drop(registry.add(entry, handler("input", handle))));
-        assert!(!registry.has_room_for(&handler("input", 0)));
+        assert!(registry.has_room_for(&handler("input", 0), 0).is_err());
         let removed = Registration::HandlerRemoved { handle: Handle(7) };
-        assert!(registry.has_room_for(&removed));
+        assert_eq!(registry.has_room_for(&removed, MOST_TOGETHER), Ok(()));
         registry.add(entry, removed);
-        assert!(registry.has_room_for(&handler("input", 0)));
+        assert_eq!(registry.has_room_for(&handler("input", 0), 0), Ok(()));
+        assert!(registry.has_room_for(&handler("input", 0), MOST_TOGETHER).is_err(), "others have taken all");
         let flag = |number: usize| {
             Registration::Flag(FlagSpec {
                 name: format!("f{number}"),
@@ -316,7 +335,7 @@ mod tests {
         let mut registry = Registry::with_entries(1);
         let most = MOST_WEIGHT / (1 << 20) - 1;
         (0..most).for_each(|number| drop(registry.add(entry, flag(number))));
-        assert!(!registry.has_room_for(&flag(most)), "each is a little more than its description");
+        assert!(registry.has_room_for(&flag(most), 0).is_err(), "each is a little more than its description");
     }
 
     #[test]

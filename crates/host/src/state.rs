@@ -10,6 +10,7 @@
 
 use pijs_protocol::wire::{EntriesDelta, Json, StateDelta};
 use serde_json::{Map, Value};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// let before = state.version();
 /// state.set("isIdle", true);
 /// let difference = state.since(before).expect("something changed");
-/// assert_eq!(difference.set["isIdle"], true);
+/// assert_eq!(difference.set["isIdle"].text(), "true");
 /// assert!(state.since(state.version()).is_none());
 /// ```
 #[derive(Debug, Clone, Default)]
@@ -42,11 +43,25 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Snapshot {
     version: u64,
-    /// Member to (version of its last change, value).
-    members: BTreeMap<String, (u64, Value)>,
+    members: BTreeMap<String, Member>,
     entries: Vec<Json>,
     /// Cuts and appends since the start: (version, number of entries kept from before).
     cuts: Vec<(u64, usize)>,
+}
+
+#[derive(Debug, Default)]
+struct Member {
+    /// The version of its last change.
+    version: u64,
+    value: Value,
+    /// Once a realm was told of it; all of them share it.
+    text: OnceCell<Json>,
+}
+
+impl Member {
+    fn text(&self) -> Json {
+        self.text.get_or_init(|| Json::from(&self.value)).clone()
+    }
 }
 
 impl ReadableState {
@@ -59,24 +74,25 @@ impl ReadableState {
     pub fn set(&self, key: &str, value: impl Into<Value>) {
         let value = value.into();
         let mut snapshot = self.lock();
-        if snapshot.members.get(key).is_some_and(|(_, known)| *known == value) {
+        if snapshot.members.get(key).is_some_and(|known| known.value == value) {
             return;
         }
         let version = self.advance(&mut snapshot);
-        snapshot.members.insert(key.to_owned(), (version, value));
+        snapshot.members.insert(key.to_owned(), Member { version, value, text: OnceCell::new() });
     }
 
     /// Replaces one entry of a member that is an object, however many others it has. An equal value changes nothing.
     pub(crate) fn set_entry(&self, key: &str, entry: &str, value: Value) {
         let mut snapshot = self.lock();
-        let known = snapshot.members.get(key).and_then(|(_, member)| member.get(entry));
+        let known = snapshot.members.get(key).and_then(|member| member.value.get(entry));
         if known == Some(&value) {
             return;
         }
         let version = self.advance(&mut snapshot);
-        let (changed, member) = snapshot.members.entry(key.to_owned()).or_default();
-        *changed = version;
-        match member {
+        let member = snapshot.members.entry(key.to_owned()).or_default();
+        member.version = version;
+        member.text.take();
+        match &mut member.value {
             Value::Object(entries) => _ = entries.insert(entry.to_owned(), value),
             other => *other = Value::Object(Map::from_iter([(entry.to_owned(), value)])),
         }
@@ -84,7 +100,7 @@ impl ReadableState {
 
     /// A member's value.
     pub fn get(&self, key: &str) -> Option<Value> {
-        self.lock().members.get(key).map(|(_, value)| value.clone())
+        self.lock().members.get(key).map(|member| member.value.clone())
     }
 
     /// Cuts the session's entry list to `delta.keep` and appends.
@@ -111,12 +127,8 @@ impl ReadableState {
             return None;
         }
         let snapshot = self.lock();
-        let set: Map<String, Value> = snapshot
-            .members
-            .iter()
-            .filter(|(_, (version, _))| *version > seen)
-            .map(|(key, (_, value))| (key.clone(), value.clone()))
-            .collect();
+        let changed = snapshot.members.iter().filter(|(_, member)| member.version > seen);
+        let set = changed.map(|(key, member)| (key.clone(), member.text())).collect();
         // The copy keeps what no change since then has touched. `cuts` rises in both members.
         let first = snapshot.cuts.partition_point(|(version, _)| *version <= seen);
         let entries = snapshot
@@ -205,6 +217,6 @@ mod tests {
         state.set_entry("flags", "b", json!(2));
         assert!(state.since(seen).is_none());
         state.set_entry("flags", "b", json!(null));
-        assert_eq!(state.since(seen).expect("changed").set["flags"], json!({ "a": 1, "b": null }));
+        assert_eq!(state.since(seen).expect("changed").set["flags"], json!({ "a": 1, "b": null }).into());
     }
 }

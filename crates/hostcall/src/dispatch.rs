@@ -173,12 +173,8 @@ impl Dispatcher {
             let _limit = call.timeout_ms.filter(|_| takes_long(&call)).map(|ms| Limit::start(&waiting.cancel, ms));
             let request = request(caller, call, decision, permit, waiting.cancel.clone());
             let outcome = catch_unwind(AssertUnwindSafe(|| connector.call_sync(&request)));
-            match outcome.unwrap_or_else(|_| Err(broken(&request.method))) {
-                Ok(output) if output.bytes.iter().map(Vec::len).sum::<usize>() > inner.quotas.result_bytes => {
-                    Err(used_up("result_bytes", inner.quotas.result_bytes))
-                }
-                other => other,
-            }
+            let output = outcome.unwrap_or_else(|_| Err(broken(&request.method)))?;
+            inner.quotas.check_answer(&output, 0).map(|_| output)
         });
         let ended = inner.timer.now();
         inner.ledger.call_end(

@@ -6,7 +6,7 @@
 
 use crate::connector::{Caller, CancelToken, Output, Timer, cancelled};
 use crate::ledger::{CallEnd, CallFacts, Ledger};
-use crate::quota::{Quotas, used_up};
+use crate::quota::Quotas;
 use crate::untaken::Untaken;
 use pijs_protocol::{CallId, Chunk, ErrorCode, HostResult, HostcallError};
 use std::io::{self, ErrorKind};
@@ -48,11 +48,7 @@ impl Flight {
         if progress.ended || self.cancel.is_cancelled() {
             return Err(cancelled(&self.method));
         }
-        let size = chunk.bytes.iter().map(Vec::len).sum::<usize>();
-        if progress.sent_bytes.saturating_add(size) > self.quotas.result_bytes {
-            return Err(used_up("result_bytes", self.quotas.result_bytes));
-        }
-        progress.sent_bytes += size;
+        progress.sent_bytes += self.quotas.check_answer(&chunk, progress.sent_bytes)?;
         let index = progress.next_chunk;
         progress.next_chunk += 1;
         // Sent under the lock: the order of chunks is the order of their numbers.
@@ -78,13 +74,8 @@ impl Flight {
         if std::mem::replace(&mut progress.ended, true) {
             return;
         }
-        let outcome = outcome.and_then(|output| {
-            let size = output.bytes.iter().map(Vec::len).sum::<usize>().saturating_add(progress.sent_bytes);
-            if size > self.quotas.result_bytes {
-                return Err(used_up("result_bytes", self.quotas.result_bytes));
-            }
-            Ok(output)
-        });
+        let sent = progress.sent_bytes;
+        let outcome = outcome.and_then(|output| self.quotas.check_answer(&output, sent).map(|_| output));
         let now = self.timer.now();
         self.ledger.call_end(
             now,

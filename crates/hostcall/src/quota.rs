@@ -1,5 +1,7 @@
 //! What one extension may have in flight and how large a call may be.
 
+use crate::connector::Output;
+use pijs_protocol::wire::{MESSAGE_BYTES, MESSAGE_VALUES, Size};
 use pijs_protocol::{HostcallError, guard};
 use serde_json::{Map, Value};
 
@@ -21,6 +23,10 @@ pub struct Quotas {
     pub depth: usize,
     /// Size of one call's results together, attachments included.
     pub result_bytes: usize,
+    /// Size of one answer, or of one piece of it: its JSON, and its attachments. See [`MESSAGE_BYTES`].
+    pub piece_bytes: usize,
+    /// Values in it. See [`MESSAGE_VALUES`].
+    pub piece_values: usize,
     /// Size of the results that wait for the realm past which streams wait, too.
     pub stream_bytes: usize,
     /// Size of the results that wait for the realm; past it the next calls begin when the realm has taken some.
@@ -37,6 +43,8 @@ impl Default for Quotas {
             attachment_bytes: 128 << 20,
             depth: 128,
             result_bytes: 256 << 20,
+            piece_bytes: MESSAGE_BYTES,
+            piece_values: MESSAGE_VALUES,
             stream_bytes: 16 << 20,
             // A realm's memory: nobody needs more at once.
             untaken_bytes: 256 << 20,
@@ -57,6 +65,24 @@ impl Quotas {
         let mut left = self.params_bytes;
         self.members(params, 1, &mut left)?;
         Ok(attached + (self.params_bytes - left))
+    }
+
+    /// Measures what a connector answers, after `sent` bytes of the same call; answers how many bytes are attached.
+    pub(crate) fn check_answer(&self, output: &Output, sent: usize) -> Result<usize, HostcallError> {
+        let attached: usize = output.bytes.iter().map(Vec::len).sum();
+        if sent.saturating_add(attached) > self.result_bytes {
+            return Err(used_up("result_bytes", self.result_bytes));
+        }
+        let size = Size::of(&output.value);
+        if guard::is_up("quota.answer") {
+            if size.bytes.saturating_add(attached) > self.piece_bytes {
+                return Err(used_up("piece_bytes", self.piece_bytes));
+            }
+            if size.values > self.piece_values {
+                return Err(used_up("piece_values", self.piece_values));
+            }
+        }
+        Ok(attached)
     }
 
     fn members(&self, members: &Map<String, Value>, depth: usize, left: &mut usize) -> Result<(), HostcallError> {

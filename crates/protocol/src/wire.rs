@@ -14,7 +14,15 @@ use serde::ser::{Error as _, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Bytes of a message for a realm, its JSON and what is attached: with what goes beside it, as many as a sealed realm takes
+/// in one frame. Whoever makes messages keeps to it and says so in words, since a realm that is told too much can only end.
+pub const MESSAGE_BYTES: usize = 96 << 20;
+
+/// Values in a message for a realm. However short their text is, each costs its reader about a hundred bytes.
+pub const MESSAGE_VALUES: usize = 2_000_000;
 
 /// Time as the driver hands it in. The realm never reads a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -175,8 +183,8 @@ pub struct StateDelta {
     /// Version after applying this.
     pub version: u64,
     /// Top-level members to replace.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub set: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, Json>,
     /// Change of the session's entry list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<EntriesDelta>,
@@ -191,7 +199,7 @@ pub struct EntriesDelta {
     pub append: Vec<Json>,
 }
 
-/// JSON as text, for what is long, handed to many and read by few: the entries of a session.
+/// JSON as text, for what is long, handed to many and read by few: the readable state.
 ///
 /// Copies share the text. Two are equal when their texts are; what [`From<Value>`] and a deserializer make has no spaces, so they are equal
 /// when the values are and have their members in the same order.
@@ -208,6 +216,83 @@ impl Json {
     pub fn text(&self) -> &str {
         &self.0
     }
+
+    /// The value that it is the text of; `null` for a text that is no JSON.
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
+}
+
+/// What a value costs the one who reads it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Bytes of its JSON; as much as a number can have for each number.
+    pub bytes: usize,
+    /// Values in it, itself, lists and objects counted ([`count_values`]).
+    pub values: usize,
+}
+
+impl Size {
+    /// Whether it is more than a message may have.
+    pub fn is_too_large(self) -> bool {
+        self.bytes > MESSAGE_BYTES || self.values > MESSAGE_VALUES
+    }
+
+    /// Measures a value.
+    pub fn of(value: &Value) -> Self {
+        let mut size = Self::default();
+        size.add(value);
+        size
+    }
+
+    /// Measures a text.
+    pub fn of_text(text: &str) -> Self {
+        Self { bytes: text_bytes(text), values: 1 }
+    }
+
+    /// Measures the members of an object.
+    pub fn of_members(members: &Map<String, Value>) -> Self {
+        let mut size = Self { bytes: 2, values: 1 };
+        size.add_members(members);
+        size
+    }
+
+    /// Adds another value.
+    pub fn add(&mut self, value: &Value) {
+        /// The longest that a number is printed as, `-2.2250738585072014e-308`.
+        const NUMBER: usize = 24;
+        self.values += 1;
+        self.bytes += match value {
+            Value::Null | Value::Bool(_) => 5,
+            Value::Number(_) => NUMBER,
+            Value::String(text) => text_bytes(text),
+            Value::Array(items) => {
+                items.iter().for_each(|item| self.add(item));
+                2 + items.len()
+            }
+            Value::Object(members) => {
+                self.add_members(members);
+                2
+            }
+        };
+    }
+
+    fn add_members(&mut self, members: &Map<String, Value>) {
+        for (name, value) in members {
+            self.bytes += text_bytes(name) + 2;
+            self.add(value);
+        }
+    }
+}
+
+/// Bytes of a text in JSON, quotes and escapes counted.
+fn text_bytes(text: &str) -> usize {
+    let escaped = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
+        0..0x20 => 5,
+        _ => 0,
+    };
+    2 + text.len() + text.bytes().map(escaped).sum::<usize>()
 }
 
 /// How many values there are in one, lists, objects and itself counted: what it costs a reader, however short its text is.
@@ -221,6 +306,12 @@ pub fn count_values(value: &Value) -> usize {
 
 impl From<Value> for Json {
     fn from(value: Value) -> Self {
+        Self::from(&value)
+    }
+}
+
+impl From<&Value> for Json {
+    fn from(value: &Value) -> Self {
         Self(value.to_string().into())
     }
 }
@@ -326,3 +417,31 @@ impl std::fmt::Display for Termination {
 }
 
 impl std::error::Error for Termination {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_size_is_no_less_than_the_text_and_counts_each_value() {
+        for (value, values) in [
+            (json!(null), 1),
+            (json!(-2.225_073_858_507_201e-308), 1),
+            (json!("quotes \" and \\, \u{1}\u{1f}\n\t\u{8}\u{c}\u{7f}, ü\u{1F600}"), 1),
+            (json!([[], {}, [false]]), 5),
+            (json!({"\u{0}": {"a": [1, u64::MAX, i64::MIN]}, "": "x"}), 7),
+        ] {
+            let size = Size::of(&value);
+            assert_eq!((size.values, count_values(&value)), (values, values), "{value}");
+            assert!(size.bytes >= value.to_string().len(), "{value}: {size:?}");
+            assert!(size.bytes <= value.to_string().len() + 24 * values, "{value}: {size:?}");
+            let Value::Object(members) = value else { continue };
+            assert_eq!(Size::of_members(&members), size);
+        }
+        let control = "\u{1}".repeat(MESSAGE_BYTES / 6);
+        assert!(Size::of_text(&control).is_too_large() && !Size::of_text(&control[2..]).is_too_large());
+        assert!(!Size { bytes: MESSAGE_BYTES, values: MESSAGE_VALUES }.is_too_large());
+        assert!(Size { bytes: 0, values: MESSAGE_VALUES + 1 }.is_too_large());
+    }
+}

@@ -8,7 +8,9 @@
 //! yield   = "C", jobs: u32, fuel: u64, clock reads: u32, random draws: u32, heap bytes: u64
 //! ```
 //!
-//! A carrier is a [`HostCall`] or [`HostResult`] inside the message: its raw bytes are no JSON. Deltas
+//! A carrier is a [`HostCall`] or [`HostResult`] inside the message: its raw bytes are no JSON. A difference of the readable
+//! state is a head without values, and behind it two more lists of attachments: the JSON of each member, and of each entry.
+//! One that is long comes in several frames, before the one that it belongs to. Deltas
 //! and yields that say nothing have shapes of their own, because one of each crosses for every token
 //! of a model.
 //!
@@ -19,10 +21,11 @@
 //! the input is long, give or take a constant; trailing bytes are an error.
 
 mod fold;
+pub(crate) mod state;
 
 use crate::seal::Sealed;
 use pijs_protocol::message::Message;
-use pijs_protocol::wire::{Json, RealmOptions, StreamAnswer, Task};
+use pijs_protocol::wire::{Json, RealmOptions, StateDelta, StreamAnswer, Task};
 use pijs_protocol::{Delivery, HostCall, Now, Seq, StreamDelta, StreamSource, SyncReply, Termination, Usage, Yield};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -32,13 +35,16 @@ use std::fmt;
 pub const MAX_FRAME: usize = 128 << 20;
 
 /// Version of this format; a worker says it first.
-pub const WIRE_VERSION: u32 = 4;
+pub const WIRE_VERSION: u32 = 5;
 
 /// Bytes of the length prefix.
 pub(crate) const PREFIX: usize = 4;
 
 /// Deepest nesting of a head that is sent at all.
 const MAX_DEPTH: usize = 512;
+
+/// Bytes of a difference of the state past which it goes on in another frame, so that with any message it fits.
+const STATE_BYTES: usize = 16 << 20;
 
 /// Most values in a head. However short its text is, each costs its reader about a hundred bytes.
 const MAX_VALUES: usize = 2 << 20;
@@ -55,6 +61,8 @@ pub enum ToWorker {
     Open(Box<Open>),
     /// Evaluate the runtime and stay unsealed, to be copied. Instead of [`ToWorker::Open`], which each copy gets.
     Raise(Box<Open>),
+    /// The first part of a change of the state, which the next delivery or reply brings to its end.
+    State(Box<StateDelta>),
     /// Run a macrotask.
     Deliver(Box<Delivery>),
     /// The answer to the [`FromWorker::Call`] that waits.
@@ -190,6 +198,7 @@ type Attachments = Vec<Vec<u8>>;
 enum HeadToWorker {
     Open(Box<Open>),
     Raise(Box<Open>),
+    State(Box<StateDelta>),
     Deliver(Box<Delivery>),
     Reply(Box<SyncReply>),
 }
@@ -211,7 +220,7 @@ trait Head: Serialize + DeserializeOwned {
     fn carriers(&mut self) -> Vec<&mut Attachments>;
 
     /// What is text already, and stands behind the head as it is: nobody parses it on the way.
-    fn entries(&mut self) -> Option<&mut Vec<Json>> {
+    fn state(&mut self) -> Option<&mut StateDelta> {
         None
     }
 }
@@ -225,16 +234,17 @@ impl Head for HeadToWorker {
                 Task::Stream(_) => Vec::new(),
             },
             Self::Reply(reply) => vec![&mut reply.result.bytes],
+            Self::State(_) => Vec::new(),
         }
     }
 
-    fn entries(&mut self) -> Option<&mut Vec<Json>> {
-        let state = match self {
+    fn state(&mut self) -> Option<&mut StateDelta> {
+        match self {
             Self::Open(_) | Self::Raise(_) => None,
+            Self::State(state) => Some(state),
             Self::Deliver(delivery) => delivery.state.as_mut(),
             Self::Reply(reply) => reply.state.as_mut(),
-        };
-        state.and_then(|state| state.entries.as_mut()).map(|entries| &mut entries.append)
+        }
     }
 }
 
@@ -259,16 +269,21 @@ fn carrier(message: &mut Message) -> Option<&mut Attachments> {
 }
 
 impl ToWorker {
-    /// Appends the frame, prefix included, to `out`. On an error `out` is as it was.
+    /// Appends the frame, prefix included, to `out`, and before it those of a long change of the state. On an error
+    /// `out` is as it was.
     pub fn encode(self, out: &mut Vec<u8>) -> Result<(), FrameError> {
         let mut head = match self {
             Self::Open(open) => HeadToWorker::Open(open),
             Self::Raise(open) => HeadToWorker::Raise(open),
+            Self::State(state) => HeadToWorker::State(state),
             Self::Deliver(delivery) => HeadToWorker::Deliver(delivery),
             Self::Reply(reply) => HeadToWorker::Reply(reply),
             Self::Delta { seq, now, delta } => return encode_delta(seq, now, &delta, out),
         };
-        encode_message(&mut head, out)
+        let before = out.len();
+        let parts = head.state().map(state::first_parts).unwrap_or_default();
+        let mut frames = parts.into_iter().map(|part| HeadToWorker::State(Box::new(part))).chain([head]);
+        frames.try_for_each(|mut head| encode_message(&mut head, out)).inspect_err(|_| out.truncate(before))
     }
 
     /// Reads a frame without its prefix.
@@ -278,6 +293,7 @@ impl ToWorker {
             kind @ (MESSAGE | FOLDED) => Ok(match decode_message(cursor, kind == FOLDED)? {
                 HeadToWorker::Open(open) => Self::Open(open),
                 HeadToWorker::Raise(open) => Self::Raise(open),
+                HeadToWorker::State(state) => Self::State(state),
                 HeadToWorker::Deliver(delivery) => Self::Deliver(delivery),
                 HeadToWorker::Reply(reply) => Self::Reply(reply),
             }),
@@ -405,7 +421,7 @@ fn decode_continue(mut cursor: Cursor<'_>) -> Result<FromWorker, FrameError> {
 
 fn encode_message(head: &mut impl Head, out: &mut Vec<u8>) -> Result<(), FrameError> {
     let kind_at = out.len() + PREFIX;
-    let entries = head.entries().map(std::mem::take);
+    let texts = head.state().map(state::take_texts);
     framed(out, MESSAGE, |out| {
         let at = out.len();
         out.extend_from_slice(&[0; 4]);
@@ -420,8 +436,8 @@ fn encode_message(head: &mut impl Head, out: &mut Vec<u8>) -> Result<(), FrameEr
         for attachments in head.carriers() {
             put_all(out, attachments.iter().map(Vec::as_slice))?;
         }
-        if let Some(entries) = entries {
-            put_all(out, entries.iter().map(|entry| entry.text().as_bytes()))?;
+        for list in texts.iter().flatten() {
+            put_all(out, list.iter().map(|json| json.text().as_bytes()))?;
         }
         Ok(())
     })
@@ -438,9 +454,8 @@ fn decode_message<H: Head>(mut cursor: Cursor<'_>, is_folded: bool) -> Result<H,
     for attachments in head.carriers() {
         *attachments = cursor.list()?.into_iter().map(<[u8]>::to_vec).collect();
     }
-    if let Some(entries) = head.entries() {
-        let text = |bytes| std::str::from_utf8(bytes).map(Json::from_text).map_err(|_| FrameError::Text);
-        *entries = cursor.list()?.into_iter().map(text).collect::<Result<_, _>>()?;
+    if let Some(state) = head.state() {
+        state::put_texts(state, [cursor.jsons()?, cursor.jsons()?])?;
     }
     cursor.end()?;
     Ok(head)
@@ -538,6 +553,11 @@ impl<'a> Cursor<'a> {
 
     fn texts(&mut self) -> Result<Vec<String>, FrameError> {
         let text = |bytes| std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| FrameError::Text);
+        self.list()?.into_iter().map(text).collect()
+    }
+
+    fn jsons(&mut self) -> Result<Vec<Json>, FrameError> {
+        let text = |bytes| std::str::from_utf8(bytes).map(Json::from_text).map_err(|_| FrameError::Text);
         self.list()?.into_iter().map(text).collect()
     }
 

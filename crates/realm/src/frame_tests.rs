@@ -1,11 +1,12 @@
 //! Frames survive the trip, and nothing that is no frame survives decoding.
 
 use super::*;
-use pijs_protocol::wire::{EntriesDelta, Limits, StateDelta};
+use pijs_protocol::wire::{EntriesDelta, Json, Limits, MESSAGE_BYTES, MESSAGE_VALUES, Size, StateDelta};
 use pijs_protocol::{CallId, Capability, ExtensionId, HostResult, TimerId};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Map, json};
+use std::collections::BTreeMap;
 
 fn frame(encode: impl FnOnce(&mut Vec<u8>) -> Result<(), FrameError>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -74,8 +75,11 @@ fn every_message_arrives_as_it_was_sent() {
         state: None,
     })));
     let entries = EntriesDelta { keep: 2, append: vec![json!({"id": "ü"}).into(), json!([]).into()] };
-    let state = StateDelta { version: 9, set: Map::new(), entries: Some(entries) };
+    let set =
+        BTreeMap::from([("isIdle".to_owned(), json!(true).into()), ("model".to_owned(), json!({"id": "ü"}).into())]);
+    let state = StateDelta { version: 9, set, entries: Some(entries) };
     let task = Task::Message(Message::HostResult(result(vec![vec![7]])));
+    there(ToWorker::State(Box::new(state.clone())));
     let state = Some(state);
     there(ToWorker::Deliver(Box::new(Delivery { seq: Seq(7), now: Now::default(), task, state: state.clone() })));
     there(ToWorker::Reply(Box::new(SyncReply { result: result(vec![vec![7]]), now: Now::default(), state })));
@@ -97,14 +101,74 @@ fn attachments_return_to_the_message_they_came_with() {
     back(FromWorker::Yielded(Yield { messages, ..Yield::default() }));
 }
 
-/// An entry of a session is text on the way: as deep as it may be, and with however many values.
+/// The state is text on the way: as deep as it may be, and with however many values.
 #[test]
-fn entries_are_not_looked_at_on_the_way() {
-    let entry = json!({ "many": vec![0; MAX_VALUES + 1] });
-    let entries = EntriesDelta { keep: 0, append: vec![entry.into()] };
-    let state = StateDelta { version: 1, set: Map::new(), entries: Some(entries) };
+fn the_state_is_not_looked_at_on_the_way() {
+    let long = Json::from(json!({ "many": vec![0; MAX_VALUES + 1] }));
+    let entries = EntriesDelta { keep: 0, append: vec![long.clone()] };
+    let state = StateDelta { version: 1, set: BTreeMap::from([("tools".to_owned(), long)]), entries: Some(entries) };
     let task = Task::Message(Message::TimerFired { timer: TimerId(3) });
     there(ToWorker::Deliver(Box::new(Delivery { seq: Seq(7), now: Now::default(), task, state: Some(state) })));
+}
+
+/// However long a change of the state is: each part fits into a frame, and joined they are what it was.
+#[test]
+fn a_long_change_of_the_state_comes_in_parts() {
+    let text = |bytes: usize| Json::from(json!("y".repeat(bytes - 2)));
+    let change = |members: &[usize], entries: Option<(usize, &[usize])>| StateDelta {
+        version: 7,
+        set: members.iter().enumerate().map(|(at, bytes)| (format!("m{at}"), text(*bytes))).collect(),
+        entries: entries.map(|(keep, list)| EntriesDelta { keep, append: list.iter().map(|b| text(*b)).collect() }),
+    };
+    let most = STATE_BYTES;
+    for (whole, frames) in [
+        (change(&[most / 2, 10], Some((3, &[most / 4]))), 1),
+        (change(&[most, 10], None), 2),
+        (change(&[most, most], Some((5, &[]))), 2),
+        (change(&[10], Some((0, &[most / 2, most / 2, most, 3]))), 4),
+        (change(&[], Some((2, &[most / 2; 7]))), 4),
+    ] {
+        let reply = SyncReply { result: result(Vec::new()), now: Now::default(), state: Some(whole.clone()) };
+        let mut bytes = Vec::new();
+        ToWorker::Reply(Box::new(reply.clone())).encode(&mut bytes).expect("it fits");
+        let (mut rest, mut count, mut joint) = (bytes.as_slice(), 0, StateDelta::default());
+        let answered = loop {
+            let length = frame_length(rest).expect("a frame").expect("whole");
+            let (frame, after) = rest[PREFIX..].split_at(length);
+            (rest, count) = (after, count + 1);
+            assert!(length <= 2 * STATE_BYTES + 1000, "{length}");
+            match ToWorker::decode(frame).expect("it was encoded") {
+                ToWorker::State(part) => joint = state::joined(joint, *part),
+                ToWorker::Reply(reply) => break reply,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((rest.len(), count), (0, frames));
+        assert_eq!(state::joined(joint, answered.state.clone().expect("the last part")), whole);
+        assert_eq!((answered.result, answered.now), (reply.result, reply.now));
+    }
+}
+
+#[test]
+fn a_change_of_the_state_with_other_texts_than_members_is_refused() {
+    let state = StateDelta { version: 1, set: BTreeMap::from([("a".to_owned(), json!(1).into())]), entries: None };
+    let whole = frame(|out| ToWorker::State(Box::new(state)).encode(out));
+    let one_member = whole.len() - 4 - 1 - 4 - 4;
+    for (at, count) in [(one_member, 0), (one_member, 2), (whole.len() - 4, 1)] {
+        let mut other = whole.clone();
+        other[at] = count;
+        assert!(ToWorker::decode(&other).is_err(), "{count} at {at}");
+    }
+}
+
+/// Whoever makes messages keeps to less than what a frame takes.
+#[test]
+fn a_message_with_a_part_of_the_state_beside_it_fits() {
+    const { assert!(MESSAGE_BYTES + STATE_BYTES < MAX_FRAME && MESSAGE_VALUES + 10_000 < MAX_VALUES) };
+    let output = json!([vec![0; MESSAGE_VALUES - 3], "\u{1}".repeat(1000)]);
+    assert!(!Size::of(&output).is_too_large());
+    let many = HostResult::ok("c".into(), output);
+    there(ToWorker::Reply(Box::new(SyncReply { result: many, now: Now::default(), state: None })));
 }
 
 #[test]

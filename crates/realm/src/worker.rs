@@ -37,6 +37,7 @@ pub fn enter() {
 mod linux {
     use super::ARGUMENT;
     use crate::files;
+    use crate::frame::state::joined;
     use crate::frame::{Code, FromWorker, Open, Shelved, ToWorker, WIRE_VERSION};
     use crate::link::{Link, LinkError, Pipe, Wait};
     use crate::seal::{self, Walls};
@@ -47,7 +48,7 @@ mod linux {
         replace_stdin,
     };
     use pijs_protocol::artifact::ArtifactMetadata;
-    use pijs_protocol::wire::RealmOptions;
+    use pijs_protocol::wire::{RealmOptions, StateDelta};
     use pijs_protocol::{HostCall, HostResult, HostcallError, Now, SyncReply, Termination, Yield, guard};
     use rustix::net::RecvFlags;
     use rustix::process::{Signal, set_parent_process_death_signal, setpgid};
@@ -213,7 +214,7 @@ mod linux {
                     ToWorker::Deliver(delivery) => engine.turn(*delivery, self),
                     ToWorker::Delta { seq, now, delta } => engine.stream(seq, now, &delta, self),
                     // Only a host with a bug says that here.
-                    ToWorker::Open(_) | ToWorker::Raise(_) | ToWorker::Reply(_) => return Ok(()),
+                    ToWorker::Open(_) | ToWorker::Raise(_) | ToWorker::State(_) | ToWorker::Reply(_) => return Ok(()),
                 };
             }
         }
@@ -247,16 +248,36 @@ mod linux {
         }
 
         fn receive(&mut self) -> Result<ToWorker, LinkError> {
-            let frame = self.link.receive(Wait::ToTimeout, wait)?;
-            self.said_much |= frame.len() >= LARGE_BYTES;
-            let message = ToWorker::decode(frame).map_err(LinkError::Frame)?;
-            match &message {
-                ToWorker::Deliver(delivery) => self.now = delivery.now,
-                ToWorker::Delta { now, .. } => self.now = *now,
-                ToWorker::Reply(reply) => self.now = reply.now,
-                ToWorker::Open(_) | ToWorker::Raise(_) => {}
+            let mut parts: Option<StateDelta> = None;
+            loop {
+                let frame = self.link.receive(Wait::ToTimeout, wait)?;
+                self.said_much |= frame.len() >= LARGE_BYTES;
+                let mut message = ToWorker::decode(frame).map_err(LinkError::Frame)?;
+                let state = match &mut message {
+                    ToWorker::State(part) => {
+                        let part = std::mem::take(&mut **part);
+                        parts = Some(joined(parts.take().unwrap_or_default(), part));
+                        continue;
+                    }
+                    ToWorker::Deliver(delivery) => {
+                        self.now = delivery.now;
+                        Some(&mut delivery.state)
+                    }
+                    ToWorker::Reply(reply) => {
+                        self.now = reply.now;
+                        Some(&mut reply.state)
+                    }
+                    ToWorker::Delta { now, .. } => {
+                        self.now = *now;
+                        None
+                    }
+                    ToWorker::Open(_) | ToWorker::Raise(_) => None,
+                };
+                if let (Some(last), Some(parts)) = (state, parts) {
+                    *last = Some(joined(parts, last.take().unwrap_or_default()));
+                }
+                return Ok(message);
             }
-            Ok(message)
         }
     }
 

@@ -6,6 +6,7 @@
 use super::{AgentControl, Inner};
 use crate::room::{SESSION_BYTES, bytes_of};
 use crate::session::{Entry, EntryId, Session, SessionError};
+use pijs_protocol::wire::{MESSAGE_VALUES, Size};
 use pijs_protocol::{ErrorCode, HostcallError, guard};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -14,6 +15,9 @@ use std::sync::Arc;
 pub(super) const MOST_SHOWN: u64 = 16 << 20;
 /// Bytes of entries in one answer.
 const PAGE: usize = 4 << 20;
+
+/// Values of a page after which it ends: one more entry than that fits, too.
+const PAGE_VALUES: usize = MESSAGE_VALUES / 4;
 
 /// What extensions are shown of the session.
 #[derive(Debug, Default)]
@@ -104,13 +108,13 @@ impl AgentControl {
                 let error = HostcallError::denied("quota", message);
                 return Err(error.with("quota", "session_bytes").with("limit", most));
             }
-            let mut size = 0;
+            let mut size = Size::default();
             let mut page = Vec::new();
             for entry in session.entries_from(from) {
                 let value = entry.map_err(unreadable)?.to_value();
-                size += bytes_of([&value]);
+                size.add(&value);
                 page.push(value);
-                if size >= PAGE {
+                if size.bytes >= PAGE || size.values >= PAGE_VALUES {
                     break;
                 }
             }

@@ -5,6 +5,7 @@ use super::nesting::{LONGEST_SCHEMA, is_too_deep, with_room};
 use crate::params;
 use pijs_hostcall::connector::{bytes_index, bytes_ref, cancelled, deadline};
 use pijs_hostcall::{Output, Request};
+use pijs_protocol::wire::{MESSAGE_BYTES, MESSAGE_VALUES, Size};
 use pijs_protocol::{HostcallError, guard};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
@@ -148,6 +149,11 @@ impl From<HostcallError> for Stop {
     }
 }
 
+/// What a statement gives is more than one answer may be.
+fn too_much(limit: usize, of_what: &str) -> HostcallError {
+    HostcallError::io("EFBIG", "sqlite", format!("sqlite: more than {limit} {of_what}; ask for fewer with LIMIT"))
+}
+
 fn prepare(database: &Connection, sql: &str) -> Result<Output, Stop> {
     let statement = with_room(database, sql.len(), || database.prepare_cached(sql))?;
     let names: Vec<Value> = (1..=statement.parameter_count())
@@ -174,13 +180,12 @@ fn query(database: &Connection, request: &Request, rows: usize) -> Result<Output
     bind(&mut statement, request)?;
     let width = statement.column_count();
     let mut output = Output::new(json!({"columns": columns(&statement)}));
-    let (mut list, mut attachments) = (Vec::new(), Vec::new());
+    let (mut list, mut attachments, mut size) = (Vec::new(), Vec::new(), Size::default());
     let mut found = statement.raw_query();
     while let Some(row) = found.next()? {
         if list.len() == rows {
             if rows == MAX_ROWS {
-                let message = format!("sqlite: more than {MAX_ROWS} rows; ask for them with LIMIT");
-                return Err(HostcallError::io("EFBIG", "sqlite", message).into());
+                return Err(too_much(MAX_ROWS, "rows").into());
             }
             // `run` goes through every row of a statement, `get` wants the first.
             if rows == 1 {
@@ -188,8 +193,19 @@ fn query(database: &Connection, request: &Request, rows: usize) -> Result<Output
             }
             continue;
         }
-        let cells = (0..width).map(|index| Ok(to_json(row.get_ref(index)?, &mut attachments)));
-        list.push(Value::Array(cells.collect::<rusqlite::Result<_>>()?));
+        let mut cells = Vec::with_capacity(width);
+        for index in 0..width {
+            let attached = attachments.len();
+            let cell = to_json(row.get_ref(index)?, &mut attachments);
+            size.add(&cell);
+            size.bytes += attachments[attached..].iter().map(Vec::len).sum::<usize>();
+            if size.is_too_large() && guard::is_up("sqlite.answer") {
+                return Err(too_much(MESSAGE_VALUES, &format!("values, or {MESSAGE_BYTES} bytes of them")).into());
+            }
+            cells.push(cell);
+        }
+        size.values += 1;
+        list.push(Value::Array(cells));
     }
     drop(found);
     // A statement is kept for the next call, what it was given is not.

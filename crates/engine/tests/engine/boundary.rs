@@ -5,6 +5,7 @@ use pijs_protocol::message::ErrorReport;
 use pijs_protocol::wire::{EntriesDelta, Json, StateDelta};
 use pijs_protocol::{CallId, HostResult, Message, Termination};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 const BOUNDARY: Sources<'static> = &[("main.js", include_str!("../fixtures/guests/boundary.js"))];
 
@@ -140,12 +141,17 @@ fn a_message_outside_the_protocol_is_refused() {
     assert!(refused["message"].as_str().is_some_and(|text| text.contains("no_such_message")), "{refused}");
 }
 
+fn members(value: &Value) -> BTreeMap<String, Json> {
+    let members = value.as_object().expect("an object").iter();
+    members.map(|(name, value)| (name.clone(), value.into())).collect()
+}
+
 #[test]
 fn the_state_changes_by_difference() {
     let mut guest = guest();
     let entries =
         |keep, append: &[Value]| Some(EntriesDelta { keep, append: append.iter().cloned().map(Json::from).collect() });
-    let set = |value: Value| value.as_object().expect("an object").clone();
+    let set = |value: Value| members(&value);
     let mut ask = |delta: StateDelta| {
         let done = guest.deliver_with(call("readState", &[]), Some(delta)).expect("it lives");
         answer_of("readState", &done.messages)
@@ -173,7 +179,7 @@ fn the_state_changes_by_difference() {
 fn a_long_member_of_the_state_is_made_once() {
     let mut guest = guest();
     let mut ask = |version, tools: &Value| {
-        let set = json!({"idle": true, "tools": tools}).as_object().expect("an object").clone();
+        let set = members(&json!({"idle": true, "tools": tools}));
         let delta = StateDelta { version, set, entries: None };
         let done = guest.deliver_with(call("readLongState", &[]), Some(delta)).expect("it lives");
         answer_of("readLongState", &done.messages)

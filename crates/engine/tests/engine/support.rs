@@ -79,7 +79,7 @@ impl SyncHost for Answers {
             Some("wait") => reply.now = Now { epoch_ms: NOW.epoch_ms + 2000, elapsed_us: NOW.elapsed_us + 2_000_000 },
             Some("append") => {
                 let entries = EntriesDelta { keep: 1, append: vec![json!({"id": "new"}).into()] };
-                reply.state = Some(StateDelta { version: 9, set: serde_json::Map::new(), entries: Some(entries) });
+                reply.state = Some(StateDelta { version: 9, entries: Some(entries), ..StateDelta::default() });
             }
             Some("deny") => {
                 let error = pijs_protocol::HostcallError::denied("no_grant", "reading /etc/shadow is not granted");

@@ -42,8 +42,11 @@ function sqlError(failure: unknown): unknown {
   if (!(failure instanceof HostcallError)) return failure;
   const { sqlite, reason } = failure.details;
   if (reason === "parameter") return coded(Error, "ERR_INVALID_STATE", failure.message);
-  const errcode = typeof sqlite === "number" ? sqlite : failure.code === "denied" ? 14 : failure.code === "timeout" ? 9 : 14;
-  const error = coded(Error, "ERR_SQLITE_ERROR", typeof sqlite === "number" ? failure.message : (WORDS[errcode] ?? failure.message));
+  const isTooMuch = reason === "EFBIG" || reason === "quota";
+  const errcode = typeof sqlite === "number" ? sqlite : isTooMuch ? 18 : failure.code === "timeout" ? 9 : 14;
+  // SQLite has no word for a limit of the host: it says itself what to do about it.
+  const message = typeof sqlite === "number" || isTooMuch ? failure.message : WORDS[errcode];
+  const error = coded(Error, "ERR_SQLITE_ERROR", message);
   Object.assign(error, { errcode, errstr: WORDS[errcode & 0xff] ?? "unknown error" });
   Object.defineProperty(error, "cause", { value: failure, writable: true, configurable: true });
   return error;

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::task::{Context, Waker};
 
 impl Host {
-    pub(super) fn carry_out(&self, slot: &Rc<Slot>, messages: Vec<Message>) {
+    pub(crate) fn carry_out(&self, slot: &Rc<Slot>, messages: Vec<Message>) {
         let generation = slot.cell.borrow().generation;
         for message in messages {
             if slot.cell.borrow().generation != generation {
@@ -138,6 +138,7 @@ impl Host {
             // Its place is taken.
             return;
         }
+        let others = self.slots().iter().filter(|other| other.index != slot.index).map(registered).sum();
         let (mut ears_changed, mut is_full, mut are_ears_full) = (false, false, false);
         for registration in registrations {
             if !slot.cell.borrow().registry.may_listen(&registration) {
@@ -152,9 +153,10 @@ impl Host {
                 }
                 continue;
             }
-            if !slot.cell.borrow().registry.has_room_for(&registration) {
+            let has_room = slot.cell.borrow().registry.has_room_for(&registration, others);
+            if let Err(whose) = has_room {
                 if !std::mem::replace(&mut is_full, true) {
-                    let message = "it has registered as much as one package may; the rest does not count".to_owned();
+                    let message = format!("{whose}; the rest does not count");
                     self.report(slot, Some(entry), ReportKind::Warning { message });
                 }
                 continue;
@@ -260,6 +262,7 @@ impl Host {
         if retired(from) {
             return;
         }
+        let Some(Message::BusEvent(event)) = self.tellable(from, Message::BusEvent(event)) else { return };
         let hears = |slot: &Rc<Slot>| slot.index != from.index && !retired(slot);
         let listeners: Vec<Rc<Slot>> = self.slots().into_iter().filter(hears).collect();
         let bytes = bulk::size(&event).saturating_mul(listeners.len());
@@ -297,6 +300,11 @@ fn answer<T>(waiter: Option<Waiter<T>>, value: T) {
     if let Some(waiter) = waiter {
         waiter.answer(Ok(value));
     }
+}
+
+/// What an extension's registrations weigh.
+fn registered(slot: &Rc<Slot>) -> usize {
+    slot.cell.borrow().registry.weight()
 }
 
 /// Kind and name of what the ledger mentions.

@@ -1,0 +1,91 @@
+//! How a change of the readable state travels: as the texts it consists of, in as many frames as it takes.
+
+use super::{FrameError, STATE_BYTES};
+use pijs_protocol::wire::{EntriesDelta, Json, StateDelta};
+use std::mem;
+
+/// Takes the texts out of a change: of its members, and of its entries.
+pub(super) fn take_texts(state: &mut StateDelta) -> [Vec<Json>; 2] {
+    let members = state.set.values_mut().map(|member| mem::replace(member, Json::from_text("0"))).collect();
+    let entries = state.entries.as_mut().map(|entries| mem::take(&mut entries.append));
+    [members, entries.unwrap_or_default()]
+}
+
+/// Puts them back.
+pub(super) fn put_texts(state: &mut StateDelta, [members, entries]: [Vec<Json>; 2]) -> Result<(), FrameError> {
+    if members.len() != state.set.len() || state.entries.is_none() && !entries.is_empty() {
+        return Err(FrameError::Head("a change of the state with other texts than members".to_owned()));
+    }
+    for (member, text) in state.set.values_mut().zip(members) {
+        *member = text;
+    }
+    if let Some(known) = &mut state.entries {
+        known.append = entries;
+    }
+    Ok(())
+}
+
+/// Cuts off what comes before the last part of a change that is too long for one frame. One [`joined`] to the other, the
+/// parts are what it was.
+pub(super) fn first_parts(state: &mut StateDelta) -> Vec<StateDelta> {
+    let members = state.set.values().map(|member| member.text().len());
+    let entries = state.entries.iter().flat_map(|entries| &entries.append).map(|entry| entry.text().len());
+    if members.chain(entries).sum::<usize>() <= STATE_BYTES {
+        return Vec::new();
+    }
+    let mut parts = Parts { version: state.version, whole: Vec::new(), last: StateDelta::default(), room: STATE_BYTES };
+    for (name, member) in mem::take(&mut state.set) {
+        parts.with_room(member.text().len()).set.insert(name, member);
+    }
+    if let Some(EntriesDelta { mut keep, append }) = state.entries.take() {
+        // Also when nothing follows what stays.
+        parts.with_room(0).entries = Some(EntriesDelta { keep, append: Vec::new() });
+        for entry in append {
+            let part = parts.with_room(entry.text().len());
+            part.entries.get_or_insert(EntriesDelta { keep, append: Vec::new() }).append.push(entry);
+            keep += 1;
+        }
+    }
+    *state = StateDelta { version: parts.version, ..parts.last };
+    parts.whole
+}
+
+/// Parts of a change.
+struct Parts {
+    version: u64,
+    whole: Vec<StateDelta>,
+    last: StateDelta,
+    /// Bytes that the last one may still take.
+    room: usize,
+}
+
+impl Parts {
+    /// The last part, or a new one when this much more is too much for it.
+    fn with_room(&mut self, bytes: usize) -> &mut StateDelta {
+        let is_begun = self.room < STATE_BYTES;
+        if bytes > self.room && is_begun {
+            let part = mem::take(&mut self.last);
+            self.whole.push(StateDelta { version: self.version, ..part });
+            self.room = STATE_BYTES;
+        }
+        self.room = self.room.saturating_sub(bytes);
+        &mut self.last
+    }
+}
+
+/// One change that does what two do, one after the other.
+#[cfg(target_os = "linux")]
+pub(crate) fn joined(mut first: StateDelta, next: StateDelta) -> StateDelta {
+    first.version = next.version;
+    first.set.extend(next.set);
+    first.entries = match (first.entries, next.entries) {
+        (Some(mut known), Some(change)) if change.keep >= known.keep => {
+            known.append.truncate(change.keep - known.keep);
+            known.append.extend(change.append);
+            Some(known)
+        }
+        (known, None) => known,
+        (_, change) => change,
+    };
+    first
+}
