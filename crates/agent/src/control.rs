@@ -23,7 +23,7 @@ use crate::extensions::{Event, StateSink};
 use crate::known::Known;
 use crate::message::{Message, SystemMessage};
 use crate::provider::Model;
-use crate::room::{Held, bytes_of};
+use crate::room::{Held, room_of};
 use crate::session::{Body, Entry, EntryId, Session, SessionError, refs};
 use crate::summary::Summary;
 use crate::transcript;
@@ -567,7 +567,7 @@ impl AgentControl {
         let mut inner = self.lock();
         let entry = append(&mut inner.session)?;
         let value = entry.to_value();
-        inner.held.entries += bytes_of([&value]);
+        inner.held.entries += room_of([&value]);
         self.0.state.change_entries(inner.shown.count, vec![value]);
         inner.shown.count += 1;
         if matches!(entry.body, Body::Compaction { .. }) && inner.session.bytes() > MOST_SHOWN {

@@ -32,6 +32,10 @@ pub trait Extensions {
     fn stream(&self, delta: &StreamDelta) -> StreamFate;
     /// Tools of all extensions, in load order.
     fn tools(&self) -> Vec<ExtensionTool>;
+    /// Names of tools whose extension was stopped and is not back: nobody else's are run in their place.
+    fn missed_tools(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// What `prepareArguments` of a tool makes of the model's arguments; what it throws is an error.
     fn prepare_arguments<'a>(&'a self, _tool: &'a str, raw: Value) -> LocalBoxFuture<'a, Result<Value, String>> {
         async move { Ok(raw) }.boxed_local()
@@ -125,6 +129,11 @@ pub trait Extensions {
         }
         .boxed_local()
     }
+    /// Waits until every extension that is being restarted is back, or left out.
+    fn all_back(&self) -> LocalBoxFuture<'_, ()> {
+        std::future::ready(()).boxed_local()
+    }
+
     /// Waits until the extension of a tool has done what it does at once when it is called.
     fn begun<'a>(&'a self, _tool: &'a str) -> LocalBoxFuture<'a, ()> {
         std::future::ready(()).boxed_local()

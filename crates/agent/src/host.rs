@@ -191,6 +191,10 @@ impl Extensions for HostExtensions {
             .collect()
     }
 
+    fn missed_tools(&self) -> Vec<String> {
+        self.host.missed_tools()
+    }
+
     fn prepare_arguments<'a>(&'a self, tool: &'a str, raw: Value) -> LocalBoxFuture<'a, Result<Value, String>> {
         async move {
             let found = self.host.tools().into_iter().find(|info| info.spec.name == tool);
@@ -446,6 +450,10 @@ impl Extensions for HostExtensions {
             }
         }
         .boxed_local()
+    }
+
+    fn all_back(&self) -> LocalBoxFuture<'_, ()> {
+        self.host.all_back().boxed_local()
     }
 
     fn at_rest(&self) -> LocalBoxFuture<'_, ()> {

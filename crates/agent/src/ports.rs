@@ -9,7 +9,7 @@ use crate::control::{AgentControl, ControlError, DeliverAs, VERDICT_TYPE};
 use crate::known::Known;
 use crate::message::{Content, CustomMessage};
 use crate::provider::Model;
-use crate::room::bytes_of;
+use crate::room::room_of;
 use crate::session::{Body, EntryId};
 use crate::work::Work;
 use pijs_connectors::ports::{
@@ -55,7 +55,7 @@ impl SessionPort for AgentControl {
         let params = &call.params;
         let extension = caller.extension().to_string();
         if grows(call.op) {
-            self.take_in(bytes_of(params.values()))?;
+            self.take_in(room_of(params.values()))?;
         }
         match call.op {
             SessionOp::SendMessage => {

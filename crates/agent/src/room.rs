@@ -4,6 +4,7 @@
 //! takes the memory of all others. People, the model and built-in tools are not counted against: they write little at a time.
 
 use crate::control::AgentControl;
+use pijs_protocol::wire::Size;
 use pijs_protocol::{HostcallError, guard};
 use serde_json::Value;
 
@@ -11,7 +12,10 @@ use serde_json::Value;
 /// takes in one message.
 pub const SESSION_BYTES: usize = 64 << 20;
 
-/// What a session holds.
+/// Bytes that a value takes of it at least: what it costs a realm that reads it, however short its text is.
+const VALUE_ROOM: usize = 64;
+
+/// What a session holds ([`room_of`]).
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// In its entries.
@@ -30,7 +34,10 @@ impl AgentControl {
         self.with_held(|held| {
             let most = held.entries.max(held.added);
             if most.saturating_add(size) > SESSION_BYTES && guard::is_up("session.room") {
-                let message = format!("the session holds {most} bytes; extensions may add to it up to {SESSION_BYTES}");
+                let message = format!(
+                    "the session holds {most} bytes, each value counted as {VALUE_ROOM} at least; extensions may add to it up \
+                     to {SESSION_BYTES}"
+                );
                 let error = HostcallError::denied("quota", message);
                 return Err(error.with("quota", "session_bytes").with("limit", SESSION_BYTES));
             }
@@ -38,6 +45,14 @@ impl AgentControl {
             Ok(())
         })
     }
+}
+
+/// What values take of a session.
+pub(crate) fn room_of<'a>(values: impl IntoIterator<Item = &'a Value>) -> usize {
+    let mut size = Size::default();
+    values.into_iter().for_each(|value| size.add(value));
+    let of_values = if guard::is_up("session.values") { size.values.saturating_mul(VALUE_ROOM) } else { 0 };
+    size.bytes.max(of_values)
 }
 
 /// Bytes of values as JSON.

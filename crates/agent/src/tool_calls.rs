@@ -13,7 +13,7 @@ use crate::extensions::Event;
 use crate::front_end::ToolCheck;
 use crate::message::{AssistantMessage, Block, Content, Message, StopReason, ToolCall, ToolResultMessage};
 use crate::provider::Model;
-use crate::room::bytes_of;
+use crate::room::{bytes_of, room_of};
 use crate::run::{Run, may_call_tools};
 use crate::session::EntryId;
 use crate::starts::{Start, Starts};
@@ -307,9 +307,20 @@ impl Agent {
             let message = format!("The arguments of tool \"{}\" cannot be read: {problem}. It was not run.", call.name);
             return Ok(Prepared::Done(Finished::failed(message)));
         }
+        if guard::is_up("host.returning") {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {}
+                () = self.extensions.all_back() => {}
+            }
+        }
         let found = self.callable(&call.name, reply);
         let Some(tool) = found else {
-            return Ok(Prepared::Done(Finished::failed(format!("Tool {} not found", call.name))));
+            let message = match self.extensions.missed_tools().contains(&call.name) {
+                true => format!("Tool {} is not there: its extension was stopped", call.name),
+                false => format!("Tool {} not found", call.name),
+            };
+            return Ok(Prepared::Done(Finished::failed(message)));
         };
         let prepared = match &tool {
             Tool::Extension(tool) if tool.prepares_arguments => {
@@ -481,7 +492,7 @@ impl Agent {
         }
         let outcome = match outcome {
             Ok(output) if authored => {
-                let size = bytes_of([&output.content].into_iter().chain(&output.details).chain(&output.usage));
+                let size = room_of([&output.content].into_iter().chain(&output.details).chain(&output.usage));
                 self.control.take_in(size).map(|()| output).map_err(|full| full.to_string())
             }
             outcome => outcome,

@@ -463,12 +463,9 @@ pub(crate) enum LedgerCommand {
     },
 }
 
-/// `pi ext drive`
+/// What is compared with the real pi, and how it runs.
 #[derive(Debug, Args)]
-pub(crate) struct DriveArgs {
-    /// What happens, in the form of oracle/format.md
-    #[arg(value_name = "SCENARIO.json")]
-    pub(crate) scenario: PathBuf,
+pub(crate) struct ComparedArgs {
     /// Where example:NAME is
     #[arg(long, value_name = "DIR")]
     pub(crate) examples: Option<PathBuf>,
@@ -481,6 +478,16 @@ pub(crate) struct DriveArgs {
     /// Which pi they meet: 0.87 or 0.73
     #[arg(long, value_name = "VERSION", default_value_t)]
     pub(crate) profile: PiProfile,
+}
+
+/// `pi ext drive`
+#[derive(Debug, Args)]
+pub(crate) struct DriveArgs {
+    /// What happens, in the form of oracle/format.md
+    #[arg(value_name = "SCENARIO.json")]
+    pub(crate) scenario: PathBuf,
+    #[command(flatten)]
+    pub(crate) compared: ComparedArgs,
 }
 
 /// `pi ext grants`
@@ -553,19 +560,9 @@ pub(crate) struct SnapshotArgs {
     /// Paths, example:NAME or npm:NAME@VERSION[/FILE], in load order
     #[arg(required = true, value_name = "ENTRY")]
     pub(crate) entries: Vec<String>,
-    /// Where example:NAME is
-    #[arg(long, value_name = "DIR")]
-    pub(crate) examples: Option<PathBuf>,
-    /// Where npm:NAME@VERSION is
-    #[arg(long, value_name = "DIR")]
-    pub(crate) packages: Option<PathBuf>,
     /// Paths below it are printed relative to it
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
-    /// Where the extensions run
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) isolation: Isolation,
-    /// Which pi they meet: 0.87 or 0.73
-    #[arg(long, value_name = "VERSION", default_value_t)]
-    pub(crate) profile: PiProfile,
+    #[command(flatten)]
+    pub(crate) compared: ComparedArgs,
 }

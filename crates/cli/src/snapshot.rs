@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 /// `pi ext snapshot ENTRY...`
 pub(crate) async fn print(environment: &Environment, args: &SnapshotArgs) -> Result<()> {
-    let (examples, packages) = (args.examples.as_ref(), args.packages.as_ref());
+    let (examples, packages) = (args.compared.examples.as_ref(), args.compared.packages.as_ref());
     let places = Roots::new(&environment.dirs.cwd, examples, packages, args.root.as_ref());
     let named = args.entries.iter().map(|entry| places.resolve(entry)).collect::<Result<Vec<_>>>()?;
     let base = tempfile::Builder::new()
@@ -59,9 +59,9 @@ async fn load(
     let supplier = Supplier::new(environment, compiler.cache());
     let timer = Arc::new(SystemTimer::new());
     let dispatcher = Arc::new(dispatcher(surroundings, timer.clone()));
-    let options = HostOptions { facts: facts(surroundings), profile: args.profile, ..HostOptions::default() };
+    let options = HostOptions { facts: facts(surroundings), profile: args.compared.profile, ..HostOptions::default() };
     let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer)
-        .realms(isolation::opener(args.isolation, surroundings, isolation::Terms::default()))
+        .realms(isolation::opener(args.compared.isolation, surroundings, isolation::Terms::default()))
         .options(options)
         .build();
     let reports = host.reports();

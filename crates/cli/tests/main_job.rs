@@ -40,6 +40,23 @@ fn world_with_rule() -> World {
     world
 }
 
+/// A run that asks a model on `server`, whose last reply is `clean`.
+fn asked_through(world: &World, server: &ModelServer, model: &str, path: &str, key: &str) {
+    let url = format!("{}{path}", server.url);
+    let ttsr = support::pi_ttsr();
+    let mut command = world.command(&["-p", "x", "--model", model, "--mode", "json", "-e", &ttsr, "--base-url", &url]);
+    command.env(key, "k");
+    assert_eq!(final_text(&support::run(command).succeeded().events()), "clean");
+}
+
+/// The one message of a request that holds the rule.
+fn injected(request: &Value) -> &Value {
+    let messages = request["messages"].as_array().expect("messages").iter();
+    let found: Vec<&Value> = messages.filter(|message| mentions(message, "TTSR RULE: no-old-sdk")).collect();
+    assert_eq!(found.len(), 1, "{request}");
+    found[0]
+}
+
 #[test]
 fn the_delta_that_completes_the_match_is_never_seen() {
     let world = world_with_rule();
@@ -88,35 +105,13 @@ fn the_rule_is_in_the_next_request_once_and_the_junk_is_not_openai() {
         Reply::StreamThenStall(support::open_openai(&["junk-7319 from '@old", "-sdk/core'"])),
         Reply::Stream(openai(&["clean"])),
     ]);
-    let mut command = world.command(&[
-        "-p",
-        "x",
-        "--model",
-        "openai/m",
-        "--mode",
-        "json",
-        "-e",
-        &support::pi_ttsr(),
-        "--base-url",
-        &format!("{}/v1", server.url),
-    ]);
-    command.env("OPENAI_API_KEY", "k");
-    let run = support::run(command);
-    assert_eq!(final_text(&run.succeeded().events()), "clean");
-
+    asked_through(&world, &server, "openai/m", "/v1", "OPENAI_API_KEY");
     let requests = server.requests();
     assert_eq!(requests.len(), 2);
     assert_eq!(requests[0].0, "/v1/chat/completions");
     assert!(!mentions(&requests[0].1, "TTSR RULE"));
     assert!(!mentions(&requests[1].1, "junk-7319") && !mentions(&requests[1].1, SECRET));
-    let injected: Vec<&Value> = requests[1].1["messages"]
-        .as_array()
-        .expect("messages")
-        .iter()
-        .filter(|message| mentions(message, "TTSR RULE: no-old-sdk"))
-        .collect();
-    assert_eq!(injected.len(), 1);
-    assert_eq!(injected[0]["role"], "system", "this wire takes system messages in mid-conversation");
+    assert_eq!(injected(&requests[1].1)["role"], "system", "this wire takes system messages in mid-conversation");
     assert_eq!(server.closed_early(), 1, "the aborted stream's connection was dropped");
 }
 
@@ -127,34 +122,12 @@ fn the_rule_is_in_the_next_request_once_and_the_junk_is_not_anthropic() {
         Reply::StreamThenStall(support::open_anthropic(&["junk-7319 from '@old", "-sdk/core'"])),
         Reply::Stream(anthropic(&["clean"])),
     ]);
-    let mut command = world.command(&[
-        "-p",
-        "x",
-        "--model",
-        "anthropic/m",
-        "--mode",
-        "json",
-        "-e",
-        &support::pi_ttsr(),
-        "--base-url",
-        &server.url,
-    ]);
-    command.env("ANTHROPIC_API_KEY", "k");
-    let run = support::run(command);
-    assert_eq!(final_text(&run.succeeded().events()), "clean");
-
+    asked_through(&world, &server, "anthropic/m", "", "ANTHROPIC_API_KEY");
     let requests = server.requests();
     assert_eq!(requests.len(), 2);
     assert_eq!(requests[0].0, "/v1/messages?beta=true");
     assert!(!mentions(&requests[1].1, "junk-7319") && !mentions(&requests[1].1, SECRET));
-    let injected: Vec<&Value> = requests[1].1["messages"]
-        .as_array()
-        .expect("messages")
-        .iter()
-        .filter(|message| mentions(message, "TTSR RULE: no-old-sdk"))
-        .collect();
-    assert_eq!(injected.len(), 1);
-    assert_eq!(injected[0]["role"], "user", "this wire has no system role in mid-conversation");
+    assert_eq!(injected(&requests[1].1)["role"], "user", "this wire has no system role in mid-conversation");
     assert_eq!(server.closed_early(), 1, "the aborted stream's connection was dropped");
 }
 

@@ -2,17 +2,18 @@
 //!
 //! Handlers are taken as they are registered when the event begins and called one after the other:
 //! packages in load order, then entries, then registrations, each awaited before the next. A handler
-//! that was removed meanwhile, or whose realm was replaced, is left out.
+//! that was removed meanwhile, or whose realm was replaced, is left out, except where handlers decide
+//! what may happen: one that is missing there has said no.
 
-use crate::events::{Event, Round, Step, Taken};
-use crate::extension::Slot;
+use crate::events::{self, Event, Round, Step, Taken};
+use crate::extension::{Slot, Status};
 use crate::host::Host;
 use crate::outcome::Outcome;
 use crate::patience::Waiter;
 use crate::record;
 use crate::report::ReportKind;
 use pijs_protocol::message::{ErrorReport, EventHook, EventResult, Message};
-use pijs_protocol::{EntryIndex, EventId, Handle, Termination};
+use pijs_protocol::{EntryIndex, EventId, Handle, Termination, guard};
 use serde_json::{Map, Value};
 use std::cell::Cell;
 use std::path::{Component, Path};
@@ -27,7 +28,8 @@ struct Target {
     slot: Rc<Slot>,
     generation: u32,
     entry: EntryIndex,
-    handle: Handle,
+    /// `None`: it is missed ([`Extension::is_missed`](crate::extension::Extension::is_missed)).
+    handle: Option<Handle>,
 }
 
 impl Host {
@@ -47,15 +49,12 @@ impl Host {
             self.0.session_started.set(true);
         }
         self.count_reports_anew(event.name());
-        for slot in self.slots() {
-            // One that is being restarted takes part as soon as it is back.
-            self.live(&slot).await;
-        }
+        self.all_back().await;
         if !self.profile().fires(event.name()) {
             return self.go_round(&event, Vec::new(), between).await;
         }
         let event = event.trimmed(self.profile());
-        let targets = self.live_slots().iter().flat_map(|slot| targets(slot, event.name())).collect();
+        let targets = self.slots().iter().flat_map(|slot| targets(slot, event.name())).collect();
         self.go_round(&event, targets, between).await
     }
 
@@ -143,9 +142,14 @@ impl Host {
         target: &Target,
     ) -> Option<Result<EventResult, Termination>> {
         let slot = &target.slot;
+        let Some(handle) = target.handle else { return Some(Ok(missed(target, event))) };
         {
             let extension = slot.cell.borrow();
-            if extension.generation != target.generation || !extension.registry.knows_handler(target.handle) {
+            if extension.generation != target.generation {
+                let decides = extension.status != Status::Retired && events::is_decided(event.name());
+                return (decides && guard::is_up("host.replaced")).then(|| Ok(missed(target, event)));
+            }
+            if !extension.registry.knows_handler(handle) {
                 return None;
             }
         }
@@ -158,7 +162,7 @@ impl Host {
         let hook = EventHook {
             event_id: event_id.clone(),
             entry: target.entry,
-            handle: target.handle,
+            handle,
             event: event.name().to_owned(),
             payload,
             mutable: round.mutable().iter().map(|member| (*member).to_owned()).collect(),
@@ -192,19 +196,29 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// Handlers of an event in one extension.
+/// Handlers of an event in one extension, and its place if they are missed.
 fn targets(slot: &Rc<Slot>, event: &str) -> Vec<Target> {
     let extension = slot.cell.borrow();
-    extension
-        .registry
-        .handlers(event)
-        .map(|(entry, spec)| Target {
-            slot: Rc::clone(slot),
-            generation: extension.generation,
-            entry,
-            handle: spec.handle,
-        })
-        .collect()
+    let target = |entry, handle| Target { slot: Rc::clone(slot), generation: extension.generation, entry, handle };
+    let mut targets = Vec::new();
+    if extension.status == Status::Live {
+        targets.extend(extension.registry.handlers(event).map(|(entry, spec)| target(entry, Some(spec.handle))));
+    }
+    if extension.is_missed(event) {
+        targets.push(target(EntryIndex(0), None));
+    }
+    targets
+}
+
+/// The answer of an extension that decides about an event and is not there.
+fn missed(target: &Target, event: &Event) -> EventResult {
+    let path = target.slot.cell.borrow().path(Some(target.entry));
+    let message = format!(
+        "extension \"{path}\" decides about this and was stopped: nothing passes without it; /reload or a new session \
+         tries it again"
+    );
+    let error = ErrorReport { name: Some("Error".to_owned()), ..plain_error(target.entry, event.name(), message) };
+    EventResult { event_id: EventId::new(""), value: None, changed: Map::new(), error: Some(error) }
 }
 
 /// A realm that was stopped inside a handler answers as if the handler had thrown.

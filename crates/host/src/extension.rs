@@ -15,6 +15,7 @@ use crate::attend::Bell;
 use crate::backlog::{Backlog, Ticket};
 use crate::bulk::Updates;
 use crate::ears::Ears;
+use crate::events;
 use crate::flood::Reported;
 use crate::options::{OpenedRealm, Watch};
 use crate::package::Package;
@@ -24,7 +25,7 @@ use crate::restart::{Ends, Sequel};
 use pijs_hostcall::{Caller, During, Held};
 use pijs_protocol::manifest::CapabilityManifest;
 use pijs_protocol::message::{CallbackResult, ErrorReport, EventResult, Message, SlashResult, ToolResult};
-use pijs_protocol::{EntryIndex, EventId, Termination};
+use pijs_protocol::{EntryIndex, EventId, Termination, guard};
 use pijs_realm::Realm;
 use pijs_tick::{TickLoop, TickOptions};
 use serde_json::Value;
@@ -105,6 +106,7 @@ pub(crate) struct Extension {
     /// It is retired, and what it kept works on, with the listeners of its realm.
     pub(crate) lingers: bool,
     pub(crate) registry: Registry,
+    pub(crate) missing: Missing,
     pub(crate) ears: Ears,
     /// What it emitted and others have not run.
     pub(crate) backlog: Backlog,
@@ -127,6 +129,14 @@ pub(crate) struct Extension {
     /// Numbers of the signals that the realm was told about.
     pub(crate) signals: BTreeSet<u32>,
     max_timers: usize,
+}
+
+/// What an extension had when its realm ended. Nothing is missing any more once all its entries are back.
+#[derive(Default)]
+pub(crate) struct Missing {
+    /// Events that it handled.
+    pub(crate) events: BTreeSet<String>,
+    pub(crate) tools: BTreeSet<String>,
 }
 
 /// A turn in another process.
@@ -180,6 +190,7 @@ impl Extension {
             generation: 0,
             status: Status::Loading,
             lingers: false,
+            missing: Missing::default(),
             ears: Ears::default(),
             backlog: Backlog::default(),
             pending: Pending::default(),
@@ -223,6 +234,10 @@ impl Extension {
         self.open_calls = 0;
         self.listening.clear();
         self.lull = Lull::default();
+        if self.status == Status::Live {
+            self.missing.events.extend(self.registry.events().map(str::to_owned));
+            self.missing.tools.extend(self.registry.tools().map(|(_, spec)| spec.name.clone()));
+        }
         if self.status != Status::Retired {
             self.status = Status::Stopped;
         }
@@ -232,6 +247,35 @@ impl Extension {
         self.seen_state = 0;
         self.signals.clear();
         std::mem::take(&mut self.pending).end(reason);
+    }
+
+    /// Whether it handles an event, will when it is back, or is missed by it ([`Extension::is_missed`]).
+    pub(crate) fn has_say(&self, event: &str) -> bool {
+        match self.status {
+            Status::Live => self.registry.has_handler(event) || self.is_missed(event),
+            Status::Loading | Status::Stopped | Status::Reviving => {
+                self.missing.events.contains(event) && guard::is_up("host.returning")
+            }
+            Status::Disabled => self.is_missed(event),
+            Status::Retired => false,
+        }
+    }
+
+    /// Whether it decided about an event before its realm ended, and will not again: it is in quarantine, or the entry that
+    /// decided failed to load. What it guarded then passes no more than if its handler had thrown.
+    pub(crate) fn is_missed(&self, event: &str) -> bool {
+        matches!(self.status, Status::Live | Status::Disabled)
+            && self.missing.events.contains(event)
+            && !self.registry.has_handler(event)
+            && events::is_decided(event)
+            && guard::is_up("host.missed")
+    }
+
+    /// Tools that it had before its realm ended, and has not now: nobody else's of the same name is run in their place.
+    pub(crate) fn missed_tools(&self) -> impl Iterator<Item = &String> {
+        let is_there = |name: &&String| self.registry.tools().any(|(_, spec)| spec.name == **name);
+        let is_away = self.status != Status::Retired && guard::is_up("host.missed-tools");
+        self.missing.tools.iter().filter(move |name| is_away && !is_there(name))
     }
 
     /// Takes note of a turn that goes on by itself.

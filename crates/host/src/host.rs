@@ -189,10 +189,10 @@ impl Host {
         }))
     }
 
-    /// Whether a live extension handles an event. A payload that is costly to build is built only then.
+    /// Whether an extension has a say in an event: one that is being restarted, too. A payload that is costly to build is
+    /// built only then.
     pub fn has_handlers(&self, event: &str) -> bool {
-        self.profile().fires(event)
-            && self.live_slots().iter().any(|slot| slot.cell.borrow().registry.has_handler(event))
+        self.profile().fires(event) && self.0.slots.borrow().iter().any(|slot| slot.cell.borrow().has_say(event))
     }
 
     /// Which pi extensions meet.
@@ -208,15 +208,34 @@ impl Host {
 
     /// Tools of all live extensions in load order; of several with one name the first.
     pub fn tools(&self) -> Vec<ToolInfo> {
-        let mut found: Vec<ToolInfo> = Vec::new();
-        self.each_live(|extension| {
-            for (entry, spec) in extension.registry.tools() {
-                if !found.iter().any(|known| known.spec.name == spec.name) {
-                    found.push(ToolInfo { owner: extension.owner(entry), spec: spec.clone() });
+        self.tools_and_missed().0
+    }
+
+    /// Names of tools whose extension was stopped and is not back. No other tool of such a name is run in its place: what it
+    /// did, or did not let happen, was its extension's to say.
+    pub fn missed_tools(&self) -> Vec<String> {
+        self.tools_and_missed().1
+    }
+
+    fn tools_and_missed(&self) -> (Vec<ToolInfo>, Vec<String>) {
+        let (mut found, mut missed): (Vec<ToolInfo>, Vec<String>) = Default::default();
+        for slot in &*self.0.slots.borrow() {
+            let extension = slot.cell.borrow();
+            let is_new = |name: &String, found: &[ToolInfo], missed: &[String]| {
+                !found.iter().any(|known| known.spec.name == *name) && !missed.contains(name)
+            };
+            if extension.status == Status::Live {
+                for (entry, spec) in extension.registry.tools() {
+                    if is_new(&spec.name, &found, &missed) {
+                        found.push(ToolInfo { owner: extension.owner(entry), spec: spec.clone() });
+                    }
                 }
             }
-        });
-        found
+            let away: Vec<String> =
+                extension.missed_tools().filter(|name| is_new(name, &found, &missed)).cloned().collect();
+            missed.extend(away);
+        }
+        (found, missed)
     }
 
     /// Slash commands of all live extensions in load order, with the names to type.

@@ -5,7 +5,7 @@
 //! package with it.
 
 use crate::events::Event;
-use crate::extension::{Extension, Loaded, Slot, Status};
+use crate::extension::{Extension, Loaded, Missing, Slot, Status};
 use crate::host::Host;
 use crate::options::OpenError;
 use crate::package::{EntryReport, LoadError, LoadReport, Package};
@@ -105,6 +105,7 @@ impl Host {
         }
         match loaded {
             Ok(entries) => {
+                let is_whole = entries.iter().all(|entry| entry.error.is_none());
                 for entry in entries {
                     if let Some(error) = entry.error {
                         self.report(slot, Some(entry.entry), ReportKind::Error(error));
@@ -114,6 +115,10 @@ impl Host {
                 self.report(slot, None, ReportKind::Restarted);
                 if self.0.session_started.get() {
                     self.emit_to(slot, &Event::new("session_start").with("reason", "reload")).await;
+                }
+                let mut extension = slot.cell.borrow_mut();
+                if is_whole && extension.status == Status::Live {
+                    extension.missing = Missing::default();
                 }
             }
             // `end` has counted and reported it.
@@ -221,6 +226,13 @@ impl Host {
         slot.cell.borrow_mut().status = status;
         self.refresh_heard();
         slot.changed.notify_waiters();
+    }
+
+    /// Waits until every extension that is being restarted is back, or left out.
+    pub async fn all_back(&self) {
+        for slot in self.slots() {
+            self.live(&slot).await;
+        }
     }
 
     /// Waits until an extension takes part. `false`: it never will again.

@@ -187,6 +187,11 @@ impl Registry {
         self.each(|entry| &entry.handlers).filter(move |(_, handler)| handler.event == event)
     }
 
+    /// Events that have a handler; one with several comes several times.
+    pub(crate) fn events(&self) -> impl Iterator<Item = &str> {
+        self.each(|entry| &entry.handlers).map(|(_, handler)| handler.event.as_str())
+    }
+
     pub(crate) fn has_handler(&self, event: &str) -> bool {
         self.handlers(event).next().is_some()
     }

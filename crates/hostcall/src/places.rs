@@ -251,6 +251,7 @@ impl Places {
 pub fn may_hold_secrets(path: &str) -> bool {
     let name = path.rsplit(['/', '\\']).next().unwrap_or(path).to_ascii_lowercase();
     let (stem, ending) = name.rsplit_once('.').unwrap_or((&name, ""));
+    let stem = stem.trim_start_matches('.');
     if SECRET_ENDINGS.contains(&ending) || SECRET_NAMES.contains(&name.as_str()) || SECRET_STEMS.contains(&stem) {
         return true;
     }
@@ -272,7 +273,8 @@ const SECRET_NAMES: &[&str] = &[
     "id_ed25519",
     "id_rsa",
 ];
-const SECRET_STEMS: &[&str] = &["auth", "credentials", "secret", "secrets", "service-account", "token", "tokens"];
+const SECRET_STEMS: &[&str] =
+    &["auth", "credentials", "oauth_creds", "secret", "secrets", "service-account", "token", "tokens"];
 
 /// Checks a path string: not empty, no NUL, not endless.
 fn check(path: &str) -> Result<(), HostcallError> {
@@ -406,6 +408,9 @@ mod tests {
             "/home/me/.pi/agent/AUTH.json",
             "/home/me/.pi/agent/logs/s.jsonl",
             "/projects/app/.pi/Pijs/grants.json",
+            "/home/me/.config/Google-Chrome/Default/Cookies",
+            "/home/me/library/Keychains/login.keychain-db",
+            "/home/me/.config/solana/id.json",
         ] {
             assert_eq!(places.protection(Path::new(path), None), Protection::All, "{path}");
         }
@@ -440,9 +445,16 @@ mod tests {
 
     #[test]
     fn files_that_may_hold_secrets_are_known_by_name() {
-        for path in
-            [".env", "a/.env.local", "/x/server.KEY", "id_rsa", "~/.aws/credentials", "secrets.yaml", "auth.json"]
-        {
+        for path in [
+            ".env",
+            "a/.env.local",
+            "/x/server.KEY",
+            "id_rsa",
+            "~/.aws/credentials",
+            "secrets.yaml",
+            "auth.json",
+            "~/.claude/.credentials.json",
+        ] {
             assert!(may_hold_secrets(path), "{path}");
         }
         for path in ["a.ts", ".env.example", "environment.md", "keyboard.ts", "id_rsa.md.ts", "token/parser.rs", ""] {

@@ -4,7 +4,7 @@
 //! that the model sees, and a realm asks for the others when its extension does.
 
 use super::{AgentControl, Inner};
-use crate::room::{SESSION_BYTES, bytes_of};
+use crate::room::{SESSION_BYTES, room_of};
 use crate::session::{Entry, EntryId, Session, SessionError};
 use pijs_protocol::wire::{MESSAGE_VALUES, Size};
 use pijs_protocol::{ErrorCode, HostcallError, guard};
@@ -55,7 +55,7 @@ impl AgentControl {
         // A file that cannot be read any more is told of when somebody needs what is in it.
         let (entries, is_partial) = shown(&inner.session).unwrap_or_default();
         let entries: Vec<Value> = entries.iter().map(|entry| entry.to_value()).collect();
-        inner.held.entries = bytes_of(&entries);
+        inner.held.entries = room_of(&entries);
         let absent = inner.session.len() - entries.len();
         inner.shown = Shown { count: entries.len(), absent, is_partial };
         self.0.state.change_entries(0, entries);
@@ -68,7 +68,7 @@ impl AgentControl {
         // They are held, as what was just appended.
         let new = new.unwrap_or_default();
         if !new.is_empty() {
-            inner.held.entries += bytes_of(&new);
+            inner.held.entries += room_of(&new);
             let count = new.len();
             self.0.state.change_entries(inner.shown.count, new);
             inner.shown.count += count;

@@ -113,12 +113,14 @@ impl ToolSet {
     }
 
     /// Every tool there is, active or not: built-in ones first, then those of extensions in load order. An
-    /// extension's tool with a built-in name takes that one's place.
+    /// extension's tool with a built-in name takes that one's place, also while that extension is away.
     pub fn all(&self, extensions: &dyn Extensions) -> Vec<Tool> {
         let mut theirs = extensions.tools();
         theirs.retain(|tool| self.choice.has(&tool.name));
+        let missed = extensions.missed_tools();
+        let is_there = |tool: &Builtin| self.choice.has(tool.name()) && !missed.iter().any(|name| name == tool.name());
         let mut tools = Vec::new();
-        for tool in Builtin::ALL.into_iter().filter(|tool| self.choice.has(tool.name())) {
+        for tool in Builtin::ALL.into_iter().filter(is_there) {
             tools.push(match theirs.iter().position(|theirs| theirs.name == tool.name()) {
                 Some(at) => Tool::Extension(Box::new(theirs.remove(at))),
                 None => Tool::Builtin(tool, Arc::clone(&self.words)),

@@ -111,7 +111,7 @@ pub(crate) async fn print(environment: &Environment, args: &DriveArgs) -> Result
     let file = environment.dirs.cwd.join(&args.scenario);
     let scenario = Scenario::read(&file)?;
     let beside = file.parent().unwrap_or(&file).to_owned();
-    let roots = Roots::new(&beside, args.examples.as_ref(), args.packages.as_ref(), None);
+    let roots = Roots::new(&beside, args.compared.examples.as_ref(), args.compared.packages.as_ref(), None);
     let named = scenario.extensions.iter().map(|entry| roots.resolve(entry)).collect::<Result<Vec<_>>>()?;
     let base = tempfile::Builder::new()
         .prefix("drive-")
@@ -281,11 +281,12 @@ impl Stage {
             None => 1,
             Some(None) => ambient.fraction().to_bits(),
         };
-        let options = HostOptions { facts, seed, clock_step_us: 0, profile: args.profile, ..HostOptions::default() };
+        let options =
+            HostOptions { facts, seed, clock_step_us: 0, profile: args.compared.profile, ..HostOptions::default() };
         let host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), Arc::clone(&timer));
         let host = host
             .quotes(quotes)
-            .realms(isolation::opener(args.isolation, &surroundings, isolation::Terms::default()))
+            .realms(isolation::opener(args.compared.isolation, &surroundings, isolation::Terms::default()))
             .options(options)
             .state(state.clone())
             .observer(Rc::new(Errors(trace.clone())))

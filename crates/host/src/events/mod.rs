@@ -82,6 +82,11 @@ impl Event {
     }
 }
 
+/// Whether handlers of an event decide what may happen: one that throws says no.
+pub(crate) fn is_decided(event: &str) -> bool {
+    pi::rule_for(event).on_throw != OnThrow::Report
+}
+
 /// Whether the next handler is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
