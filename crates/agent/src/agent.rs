@@ -473,7 +473,8 @@ impl Agent {
     ) -> Result<(), AgentError> {
         let text = content.text();
         let name = text.strip_prefix('/').map(|line| line.split_once(' ').map_or(line, |(name, _)| name));
-        if let Some(name) = name.filter(|name| self.extensions.has_command(name)) {
+        let is_command = |name: &&str| self.extensions.has_command(name) || self.extensions.misses_command(name);
+        if let Some(name) = name.filter(is_command) {
             let message = format!(
                 "Extension command \"/{name}\" cannot be queued. Use prompt() or execute the command when not streaming."
             );

@@ -13,8 +13,11 @@ impl Agent {
     async fn command(&self, text: &str) -> Option<CommandFate> {
         let line = text.strip_prefix('/')?;
         let (name, args) = line.split_once(' ').unwrap_or((line, ""));
+        self.extensions.all_back().await;
         if !self.extensions.has_command(name) {
-            return None;
+            // What was meant for an extension is not for a model.
+            let missed = self.extensions.misses_command(name);
+            return missed.then(|| CommandFate::Threw(format!("the extension of /{name} was stopped").into()));
         }
         let fate = self.extensions.run_command(name, args).await;
         // What it registered counts from now on.

@@ -61,6 +61,10 @@ pub trait Extensions {
 
     /// Whether a slash command of this name exists.
     fn has_command(&self, name: &str) -> bool;
+    /// Whether an extension that was stopped and is not back had a slash command of this name.
+    fn misses_command(&self, _name: &str) -> bool {
+        false
+    }
     /// Runs a slash command to its end.
     fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate>;
     /// Slash commands as `pi.getCommands()` lists them.

@@ -107,7 +107,7 @@ fn returned(provider: &str, answer: CallbackOutcome) -> Result<Value, String> {
         CallbackOutcome::Returned(value) => Ok(value.unwrap_or_default()),
         CallbackOutcome::Threw(error) => Err(error.message),
         CallbackOutcome::Gone => Err(format!("the provider {provider} is gone")),
-        CallbackOutcome::Ended(reason) => Err(format!("the extension of provider {provider} was {reason}")),
+        CallbackOutcome::Ended(reason) => Err(format!("the extension of provider {provider} ended: {reason}")),
     }
 }
 
@@ -205,7 +205,7 @@ impl Extensions for HostExtensions {
                 CallbackOutcome::Returned(value) => Ok(value.unwrap_or_default()),
                 CallbackOutcome::Threw(error) => Err(error.message),
                 CallbackOutcome::Gone => Err(format!("Tool {tool} not found")),
-                CallbackOutcome::Ended(reason) => Err(format!("The extension of tool {tool} was {reason}")),
+                CallbackOutcome::Ended(reason) => Err(format!("The extension of tool {tool} ended: {reason}")),
             }
         }
         .boxed_local()
@@ -229,7 +229,7 @@ impl Extensions for HostExtensions {
                 ToolOutcome::Threw(error) => ToolFate::Threw(error.message),
                 ToolOutcome::Unknown => ToolFate::Threw(format!("Tool {} not found", call.name)),
                 ToolOutcome::Ended(reason) => {
-                    ToolFate::Threw(format!("The extension of tool {} was {reason}", call.name))
+                    ToolFate::Threw(format!("The extension of tool {} ended: {reason}", call.name))
                 }
             }
         }
@@ -254,6 +254,10 @@ impl Extensions for HostExtensions {
         self.host.commands().iter().any(|command| command.invocation == name)
     }
 
+    fn misses_command(&self, name: &str) -> bool {
+        self.host.misses_command(name)
+    }
+
     fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate> {
         async move {
             match self.host.run_command(name, args).await {
@@ -264,7 +268,7 @@ impl Extensions for HostExtensions {
                 }
                 CommandOutcome::Unknown => CommandFate::Threw(format!("no command /{name}").into()),
                 CommandOutcome::Ended(reason) => {
-                    CommandFate::Threw(format!("the extension of /{name} was {reason}").into())
+                    CommandFate::Threw(format!("the extension of /{name} ended: {reason}").into())
                 }
             }
         }

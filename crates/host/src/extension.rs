@@ -136,6 +136,7 @@ pub(crate) struct Extension {
 pub(crate) struct Missing {
     /// Events that it handled.
     pub(crate) events: BTreeSet<String>,
+    pub(crate) commands: BTreeSet<String>,
     pub(crate) tools: BTreeSet<String>,
 }
 
@@ -236,6 +237,7 @@ impl Extension {
         self.lull = Lull::default();
         if self.status == Status::Live {
             self.missing.events.extend(self.registry.events().map(str::to_owned));
+            self.missing.commands.extend(self.registry.commands().map(|(_, spec)| spec.name.clone()));
             self.missing.tools.extend(self.registry.tools().map(|(_, spec)| spec.name.clone()));
         }
         if self.status != Status::Retired {

@@ -31,7 +31,7 @@ use pijs_hostcall::{Dispatcher, Held, Timer};
 use pijs_protocol::message::{BusEvent, ErrorReport, Message};
 use pijs_protocol::registration::Registration;
 use pijs_protocol::wire::StreamAnswer;
-use pijs_protocol::{EntryIndex, ExtensionId, HostResult, StreamSource};
+use pijs_protocol::{EntryIndex, ExtensionId, HostResult, StreamSource, guard};
 use pijs_tick::{CompletionQueue, CompletionSink, completion_queue};
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
@@ -250,6 +250,19 @@ impl Host {
             .zip(names)
             .map(|((owner, spec), invocation)| CommandInfo { invocation, owner, spec })
             .collect()
+    }
+
+    /// Whether an extension that was stopped and is not back had a slash command of this name, as it is typed.
+    pub fn misses_command(&self, invocation: &str) -> bool {
+        let numbered =
+            invocation.rsplit_once(':').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
+        let names = [Some(invocation), numbered.map(|(name, _)| name)];
+        let is_missed = |slot: &Rc<Slot>| {
+            let extension = slot.cell.borrow();
+            let had = names.iter().flatten().any(|name| extension.missing.commands.contains(*name));
+            had && extension.status != Status::Retired && guard::is_up("host.missed-commands")
+        };
+        self.0.slots.borrow().iter().any(is_missed)
     }
 
     /// Flags of all live extensions in load order with their values; of several with one name the first.
