@@ -32,6 +32,8 @@ const SCENARIOS: &[Scenario] = &[
     ("dialogs_are_limited", "quota.dialogs", dialogs_are_limited),
     ("a_claim_is_compared", "gate.claimed", a_claim_is_compared),
     ("a_session_is_filled_so_far", "session.room", a_session_is_filled_so_far),
+    ("what_is_not_told_yet_is_limited", "session.untold", what_is_not_told_yet_is_limited),
+    ("what_is_chosen_takes_room", "session.room", what_is_chosen_takes_room),
     ("a_lock_has_one_holder", "durable.lock", walls::a_lock_has_one_holder),
     ("files_of_one_leave_room_for_others", "fs.handles", walls::files_of_one_leave_room_for_others),
     ("watches_of_one_leave_room_for_others", "fs.watched", walls::watches_of_one_leave_room_for_others),
@@ -200,6 +202,35 @@ fn a_session_is_filled_so_far() -> bool {
     };
     assert!((0..4).all(|_| append()), "that much is fine");
     !append()
+}
+
+/// M14: what is chosen is written into the session as well, each time.
+fn what_is_chosen_takes_room() -> bool {
+    let session = Session::in_memory(Path::new("/projects/app"), Ambient::system());
+    let control = AgentControl::new(session, Arc::new(NoState), Ambient::system());
+    let (_, caller) = dispatcher();
+    let call = |op: SessionOp, params: Value| {
+        let Value::Object(params) = params else { unreachable!("an object") };
+        SessionPort::call_sync(&control, &caller, SessionCall { op, params })
+    };
+    let text = "y".repeat((64 << 20) - 1000);
+    call(SessionOp::AppendEntry, json!({ "customType": "flood", "data": text })).expect("that much is fine");
+    // What is left is less than ten entries.
+    let full = (0..10).any(|_| call(SessionOp::SetSessionName, json!({ "name": "n" })).is_err());
+    full && call(SessionOp::SetThinkingLevel, json!({ "level": "high" })).is_err()
+}
+
+/// M14: events that nobody had time to tell yet do not fill the host's memory.
+fn what_is_not_told_yet_is_limited() -> bool {
+    let session = Session::in_memory(Path::new("/projects/app"), Ambient::system());
+    let control = AgentControl::new(session, Arc::new(NoState), Ambient::system());
+    let (_, caller) = dispatcher();
+    let call = || {
+        let Value::Object(params) = json!({ "name": "n" }) else { unreachable!("an object") };
+        SessionPort::call_sync(&control, &caller, SessionCall { op: SessionOp::SetSessionName, params }).is_ok()
+    };
+    assert!((0..1000).all(|_| call()), "that many are fine");
+    !call()
 }
 
 /// A worker that is not ours any more.

@@ -30,7 +30,7 @@ use crate::transcript;
 use crate::work::{Inbox, Work};
 use led::Led;
 use pijs_hostcall::gate::SessionFiles;
-use queues::Queues;
+use queues::{Queues, Told};
 use serde_json::{Value, json};
 use shown::{MOST_SHOWN, Shown};
 use std::cell::RefCell;
@@ -93,8 +93,7 @@ struct Inner {
     arriving: usize,
     /// Events that somebody caused by the way and whose handlers have not all run.
     telling: usize,
-    /// The queues as front ends know them.
-    told: RefCell<(Vec<String>, Vec<String>)>,
+    told: RefCell<Told>,
     on_shutdown: Option<Arc<dyn Fn() + Send + Sync>>,
     led: Led,
     /// Models that are known without extensions.

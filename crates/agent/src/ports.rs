@@ -25,6 +25,11 @@ impl SessionPort for AgentControl {
         if !takes_time(call.op) {
             return Box::pin(std::future::ready(SessionPort::call_sync(self, caller, call)));
         }
+        if grows(call.op)
+            && let Err(full) = self.take_in(bytes_of(call.params.values()))
+        {
+            return Box::pin(std::future::ready(Err(full)));
+        }
         let (done, answer) = oneshot::channel();
         self.send(Work::Call(call, done));
         answered(answer, cancel)
@@ -56,6 +61,11 @@ impl SessionPort for AgentControl {
         let extension = caller.extension().to_string();
         if grows(call.op) {
             self.take_in(room_of(params.values()))?;
+        }
+        match call.op {
+            SessionOp::SendMessage | SessionOp::SendUserMessage => self.may_wait()?,
+            SessionOp::SetSessionName | SessionOp::SetThinkingLevel => self.may_tell()?,
+            _ => {}
         }
         match call.op {
             SessionOp::SendMessage => {
@@ -219,7 +229,7 @@ fn deliver_as(params: &Map<String, Value>) -> Result<Option<DeliverAs>, Hostcall
     }
 }
 
-/// Whether it puts what it carries into the session.
+/// Whether it puts something into the session.
 fn grows(op: SessionOp) -> bool {
     matches!(
         op,
@@ -229,6 +239,9 @@ fn grows(op: SessionOp) -> bool {
             | SessionOp::Append
             | SessionOp::SetSessionName
             | SessionOp::SetLabel
+            | SessionOp::SetThinkingLevel
+            | SessionOp::SetModel
+            | SessionOp::NavigateTree
     )
 }
 

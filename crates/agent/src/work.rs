@@ -49,6 +49,8 @@ pub(crate) enum Work {
     Shown(Message),
     /// Front ends are told something that extensions do not hear.
     Notice(&'static str, Value),
+    /// The same of the messages that wait, and how many bytes that is.
+    Waiting(Value, usize),
     /// What came before has begun.
     Reached(oneshot::Sender<()>),
 }
@@ -130,6 +132,10 @@ impl Agent {
             }
             // Whoever asked may be gone.
             Work::Reached(asker) => drop(asker.send(())),
+            Work::Waiting(payload, bytes) => {
+                self.keep(self.show_only(&AgentEvent::Notice { name: "queue_update", payload: &payload }));
+                self.control.told_waiting(bytes);
+            }
             Work::Notice(name, payload) => self.keep(self.show_only(&AgentEvent::Notice { name, payload: &payload })),
         }
     }

@@ -6,7 +6,11 @@ use crate::output::{clean, stdout};
 use pijs_agent::Ambient;
 use pijs_agent::message::{Content, Message};
 use pijs_agent::session::{Body, Entry, Session, SessionError};
+use pijs_protocol::guard;
+use rustix::fs::OFlags;
 use serde_json::Value;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// The forms, by the ending of the file's name.
@@ -21,19 +25,38 @@ pub(crate) fn write(environment: &Environment, source: &Path, to: &[String]) -> 
     let session = Session::open(&source, &environment.dirs.cwd, Ambient::system())
         .map_err(|error| Failure::failed(error.to_string()))?;
     let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let to = match to {
-        [] => environment.dirs.cwd.join(format!("pi-session-{stem}.html")),
-        [to] => environment.path(to),
+    let (to, name) = match to {
+        [] => (environment.dirs.cwd.join(format!("pi-session-{stem}.html")), Name::Ours),
+        [to] => (environment.path(to), Name::Theirs),
         _ => return Err(Failure::usage("--export writes one file").help("pi --export SESSION.jsonl FILE.html")),
     };
     let text = in_form_of(&session, &to).map_err(|error| Failure::failed(error.to_string()))?.ok_or_else(|| {
         Failure::usage(format!("{}: this form is not known", to.display()))
             .help(format!("name a file that ends in {FORMS}"))
     })?;
-    std::fs::write(&to, text)
-        .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", to.display())))?;
+    put(&to, &text, name).map_err(|error| Failure::failed(format!("{} cannot be written: {error}", to.display())))?;
     stdout(&clean(&format!("Exported to: {}", to.display())));
     Ok(())
+}
+
+/// Who chose what a file is called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// The person: a link of that name is meant.
+    Theirs,
+    /// Nobody: whoever made the folder may have put a link there.
+    Ours,
+}
+
+/// Writes a file of the person's.
+pub(crate) fn put(to: &Path, text: &str, name: Name) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    if name == Name::Ours && guard::is_up("export.link") {
+        // The bits of a flag, whatever type the system's call has for them.
+        options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
+    }
+    options.open(to)?.write_all(text.as_bytes())
 }
 
 /// The session in the form that the file's name asks for.

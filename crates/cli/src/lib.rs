@@ -40,6 +40,7 @@ mod session;
 mod settings;
 mod snapshot;
 mod stage;
+mod stops;
 mod supply;
 mod supply_command;
 mod system;

@@ -7,10 +7,12 @@ use crate::failure::{Failure, Result};
 use crate::models;
 use crate::output::{Json, clean, reply, stderr};
 use crate::said::{self, Said, answers_one};
-use crate::session::{Assembled, Setup, Stops, WIND_DOWN, assemble, broken, list_models};
+use crate::session::{Assembled, Setup, WIND_DOWN, assemble, broken, list_models};
+use crate::stops::{GOODBYE, Stops};
 use pijs_agent::message::{Block, Message, StopReason};
 use pijs_agent::provider::{ErrorKind, Model};
 use pijs_agent::{AgentError, Ending, FrontEnd, InputSource, JsonFrontEnd, NoFrontEnd, Outcome};
+use pijs_protocol::guard;
 
 /// `pi ...`, whatever is asked for.
 pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
@@ -33,14 +35,19 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
         if is_text { Box::new(NoFrontEnd) } else { Box::new(JsonFrontEnd::new(Json(std::io::stdout()))) };
     let session = assemble(environment, Setup { args, flags, front_end, ledger: None, partner: None }).await?;
     let control = session.agent.control().clone();
-    let mut stops = Stops::listen()?;
+    let host = session.host.clone();
+    let mut stops = Stops::listen(|| {})?;
     let interrupted = async {
         stops.next().await;
         control.abort();
-        // A second one does not wait for the run to wind down.
-        stops.next().await;
+        // The run winds down, whatever extensions wait for; a second signal does not wait for that.
+        if guard::is_up("print.stop") {
+            host.hurry();
+            let _ = tokio::time::timeout(WIND_DOWN + GOODBYE, stops.next()).await;
+        } else {
+            stops.next().await;
+        }
     };
-    let host = session.host.clone();
     let result = tokio::select! {
         result = host.run(session.run(said, is_text)) => result,
         () = interrupted => Err(Failure::interrupted()),

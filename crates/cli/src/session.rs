@@ -94,30 +94,6 @@ pub(crate) struct Partner {
 /// Wraps what the session publishes its state to.
 pub(crate) type Between = Box<dyn FnOnce(Arc<dyn StateSink>) -> Arc<dyn StateSink>>;
 
-/// What asks the program to end: Ctrl-C, a service that stops, a terminal that is closed.
-pub(crate) struct Stops {
-    signals: [tokio::signal::unix::Signal; 3],
-}
-
-impl Stops {
-    pub(crate) fn listen() -> Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let failed = |error| Failure::failed(format!("signals cannot be heard: {error}"));
-        let listen = |kind: SignalKind| signal(kind).map_err(failed);
-        let kinds = (SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup());
-        Ok(Self { signals: [listen(kinds.0)?, listen(kinds.1)?, listen(kinds.2)?] })
-    }
-
-    pub(crate) async fn next(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.signals;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    }
-}
-
 /// `pi --list-models`: extensions are loaded for what they register.
 pub(crate) async fn list_models(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     let search = args.list_models.clone().unwrap_or_default();

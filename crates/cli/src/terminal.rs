@@ -3,7 +3,7 @@
 use crate::output::{clean, indented, option_text, stderr};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, unsupported};
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, ExpectedLoss, Prompter, Question};
-use pijs_protocol::{HostcallError, guard};
+use pijs_protocol::{ExtensionId, HostcallError, guard};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -14,8 +14,14 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Default)]
 pub(crate) struct Terminal {
     one_at_a_time: Arc<Mutex<()>>,
-    /// Dialogs that were opened and not awaited yet, by number.
-    open: Arc<Mutex<(u64, BTreeMap<u64, UiCall>)>>,
+    open: Arc<Mutex<Opened>>,
+}
+
+#[derive(Default)]
+struct Opened {
+    last: u64,
+    /// Dialogs that were opened and not awaited yet, by whose they are and their number.
+    dialogs: BTreeMap<(ExtensionId, u64), UiCall>,
 }
 
 impl Terminal {
@@ -115,7 +121,8 @@ impl UiPort for Terminal {
     fn call(&self, caller: &Caller, call: UiCall, _cancel: CancelToken) -> PortAnswer {
         let call = match (call.op, call.params.get("dialog").and_then(Value::as_u64)) {
             (UiOp::Answer, Some(number)) => {
-                let opened = self.open.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&number);
+                let own = (caller.extension().clone(), number);
+                let opened = self.open.lock().unwrap_or_else(PoisonError::into_inner).dialogs.remove(&own);
                 let Some(opened) = opened else { return Box::pin(std::future::ready(Ok(json!({})))) };
                 opened
             }
@@ -165,9 +172,9 @@ impl UiPort for Terminal {
                 return Ok(json!({}));
             }
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            open.0 += 1;
-            let number = open.0;
-            open.1.insert(number, call);
+            open.last += 1;
+            let number = open.last;
+            open.dialogs.insert((caller.extension().clone(), number), call);
             return Ok(json!({ "dialog": number }));
         }
         told(caller.extension().as_str(), call.op, &call)
@@ -185,5 +192,22 @@ fn told(who: &str, op: UiOp, call: &UiCall) -> Result<Value, HostcallError> {
             Ok(json!({}))
         }
         other => Err(unsupported("ui", other.as_str(), "one prompt has no screen; run pi without -p")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pijs_hostcall::Profile;
+
+    #[tokio::test]
+    async fn an_answer_is_asked_for_by_whoever_opened_the_dialog() {
+        let terminal = Terminal::default();
+        let [own, other] = ["path:/own", "path:/other"].map(|id| Caller::new(Arc::new(Profile::new(id))));
+        let call = |op: UiOp, params: Value| UiCall { op, params: params.as_object().cloned().unwrap_or_default() };
+        let opened = terminal.call_sync(&own, call(UiOp::Input, json!({"title": "password"}))).expect("it is opened");
+        let answer = terminal.call(&other, call(UiOp::Answer, opened), CancelToken::new()).await;
+        assert_eq!(answer.expect("no error"), json!({}), "the person is asked nothing");
+        assert_eq!(terminal.open.lock().unwrap().dialogs.len(), 1);
     }
 }

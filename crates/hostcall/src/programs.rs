@@ -22,8 +22,10 @@ pub enum Kind {
 }
 
 /// Compilers of another system's programs, and what belongs to them, have its name before theirs: `x86_64-linux-gnu-gcc-12`.
-const COMPILERS: &[&str] =
-    &["ar", "as", "c++", "cc", "clang", "clang++", "cpp", "g++", "gcc", "ld", "nm", "ranlib", "strip"];
+const COMPILERS: &[&str] = &[
+    "ar", "as", "c++", "cc", "clang", "clang++", "cpp", "g++", "gcc", "gfortran", "ld", "nm", "objcopy", "ranlib",
+    "strip",
+];
 
 /// The last name of a command, as programs are known by: `/usr/bin/python3.11` is `python`.
 pub fn name_of(command: &str) -> &str {
@@ -108,6 +110,16 @@ fn is_sent(arg: &str) -> bool {
     }
 }
 
+/// Whether a file is one of another machine: a colon with no slash before it. As `--file=HOST:FILE`, too.
+fn names_a_host(arg: &str) -> bool {
+    let file = match arg.strip_prefix("--").and_then(|option| option.split_once('=')) {
+        Some((name, file)) if "file".starts_with(name) => file,
+        Some(_) => return false,
+        None => arg,
+    };
+    file.split('/').next().is_some_and(|first| first.contains(':'))
+}
+
 /// One tool with running options.
 struct WithOptions {
     name: &'static str,
@@ -128,6 +140,8 @@ struct WithOptions {
     takes_underscores: bool,
     /// Its first argument is a cluster of options that needs no dash.
     takes_letters: bool,
+    /// An archive `HOST:FILE` is read by a program that is given HOST as it is written, also where it is an option.
+    takes_hosts: bool,
 }
 
 /// What most programs have none of.
@@ -141,11 +155,15 @@ const PLAIN: WithOptions = WithOptions {
     takes_file: false,
     takes_underscores: false,
     takes_letters: false,
+    takes_hosts: false,
 };
 
 impl WithOptions {
     fn is_running(&self, arg: &str) -> bool {
         if self.prefixes.iter().any(|prefix| arg.starts_with(prefix)) || self.words.contains(&arg) {
+            return true;
+        }
+        if self.takes_hosts && names_a_host(arg) {
             return true;
         }
         let name = arg.split('=').next().unwrap_or(arg);
@@ -232,6 +250,13 @@ mod tests {
             "nm -D a.so",
             "javac -d out A.java",
             "hg log -l 5",
+            "tar czf ./a:b.tgz src/a:b",
+            "tar -C sub --exclude=x:y -xf a.tgz",
+            "curl -sSL https://a.example/x",
+            "openssl rand -hex 8",
+            "gfortran -O2 -c a.f90",
+            "ip -br addr show",
+            "python3-config --libs",
             "jj log",
         ] {
             assert!(!check(plain), "{plain}");
@@ -373,6 +398,31 @@ mod tests {
             "duckdb -c .shell",
             "mlr -n put x",
             "lualatex x",
+            "tar -tf -oProxyCommand=evil:x",
+            "tar tf -oProxyCommand=evil:x",
+            "tar -xf-oProxyCommand=evil:x",
+            "tar -x --file=-oProxyCommand=evil:x",
+            "cpio -i -F -oProxyCommand=evil:x",
+            "curl --engine ./evil.so x",
+            "curl --unix-socket /run/docker.sock http://x",
+            "openssl engine dynamic -pre SO_PATH:./evil.so -pre LOAD",
+            "gcc --prefix=./evil/ a.c",
+            "cpp -B./evil/ a.c",
+            "c99 -wrapper evil a.c",
+            "x86_64-linux-gnu-gfortran-12 -B. a.f90",
+            "clang --gcc-toolchain=./evil a.c",
+            "ld.gold --plugin ./evil.so a.o",
+            "objcopy --plugin ./evil.so a",
+            "rustc -L . a.rs",
+            "javac -cp . A.java",
+            "linux64 evil",
+            "systemd-cat evil",
+            "gpg-agent --daemon evil",
+            "python3-dbg -c evil",
+            "pee evil",
+            "qjs evil.js",
+            "dpkg --pre-invoke=evil -i x",
+            "ip netns exec x evil",
         ] {
             assert!(check(running), "{running}");
         }

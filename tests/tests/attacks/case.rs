@@ -210,6 +210,9 @@ pub(crate) struct Pi {
     /// A terminal in place of pipes, with a person at it.
     #[serde(default)]
     pub(crate) terminal: Option<Terminal>,
+    /// Nobody reads its standard output before it has ended.
+    #[serde(default)]
+    pub(crate) unread: bool,
     /// When it counts as stuck.
     #[serde(default = "default_deadline")]
     pub(crate) deadline_ms: u64,

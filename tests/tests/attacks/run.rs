@@ -147,7 +147,7 @@ fn run(world: &World, pi: &Pi) -> Result<(Outcome, Said), String> {
     }
     let said = match &pi.terminal {
         Some(terminal) => at_a_terminal(&mut command, terminal, pi.stdin.as_deref())?,
-        None => in_pipes(&mut command, pi.stdin.as_deref())?,
+        None => in_pipes(&mut command, pi)?,
     };
     let text = std::fs::read(&report).map_err(|error| format!("the supervisor did not report: {error}"))?;
     let outcome = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
@@ -170,7 +170,8 @@ fn random_below(most: u64) -> u64 {
     std::collections::hash_map::RandomState::new().build_hasher().finish() % most.max(1)
 }
 
-fn in_pipes(command: &mut Command, stdin: Option<&str>) -> Result<Said, String> {
+fn in_pipes(command: &mut Command, pi: &Pi) -> Result<Said, String> {
+    let stdin = pi.stdin.as_deref();
     let input = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
     let spawned = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child: Child = spawned.map_err(|error| error.to_string())?;
@@ -178,7 +179,11 @@ fn in_pipes(command: &mut Command, stdin: Option<&str>) -> Result<Said, String> 
         // A program that does not read is free not to.
         let _ = pipe.write_all(text.as_bytes());
     }
-    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    let unread = if pi.unread { child.stdout.take() } else { None };
+    let mut output = child.wait_with_output().map_err(|error| error.to_string())?;
+    if let Some(mut pipe) = unread {
+        pipe.read_to_end(&mut output.stdout).map_err(|error| error.to_string())?;
+    }
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Ok(Said { stdout: text(output.stdout), stderr: text(output.stderr), screen: String::new() })
 }

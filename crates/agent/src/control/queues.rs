@@ -3,9 +3,17 @@
 use super::{AgentControl, ControlError, Inner, VERDICT_TYPE};
 use crate::message::{BashExecution, Block, Content, CustomMessage, Message, UserMessage};
 use crate::work::Work;
-use pijs_protocol::ExtensionId;
-use serde_json::json;
+use pijs_protocol::{ExtensionId, HostcallError, guard};
+use serde_json::{Value, json};
 use std::collections::VecDeque;
+
+/// Bytes of what front ends are told of the queues before they have heard it. Each change says all that waits: what is told
+/// of many messages grows with their square.
+const MOST_ON_THE_WAY: usize = 4 << 20;
+/// Messages that may wait when an extension adds one; each that is added is told with those before it.
+const MOST_WAITING: usize = 1000;
+/// Events of what extensions change (a name, a level of thinking) that wait until they are told.
+const MOST_UNTOLD: usize = 1000;
 
 #[derive(Default)]
 pub(super) struct Queues {
@@ -92,6 +100,35 @@ impl AgentControl {
             }
         }
         self.publish_pending(&inner);
+        Ok(())
+    }
+
+    /// Whether an extension may add a message to those that wait.
+    ///
+    /// # Errors
+    ///
+    /// `denied`, quota `waiting_messages`.
+    pub(crate) fn may_wait(&self) -> Result<(), HostcallError> {
+        let inner = self.lock();
+        let waiting = inner.queues.count() + inner.unseen;
+        if waiting >= MOST_WAITING && guard::is_up("queues.waiting") {
+            let error = HostcallError::denied("quota", format!("{waiting} messages wait for the model already"));
+            return Err(error.with("quota", "waiting_messages").with("limit", MOST_WAITING));
+        }
+        Ok(())
+    }
+
+    /// Whether an extension may cause an event beside whatever goes on.
+    ///
+    /// # Errors
+    ///
+    /// `denied`, quota `untold_events`: those before it have not been told yet, since it goes on without a pause.
+    pub(crate) fn may_tell(&self) -> Result<(), HostcallError> {
+        let untold = self.lock().telling;
+        if untold >= MOST_UNTOLD && guard::is_up("session.untold") {
+            let error = HostcallError::denied("quota", format!("{untold} events have not been told yet"));
+            return Err(error.with("quota", "untold_events").with("limit", MOST_UNTOLD));
+        }
         Ok(())
     }
 
@@ -334,15 +371,43 @@ impl AgentControl {
 
     fn publish_waiting(&self, inner: &Inner, always: bool) {
         self.0.state.set("hasPendingMessages", inner.queues.waiting().into());
-        let waiting = inner.queues.texts();
         let mut told = inner.told.borrow_mut();
-        if always || *told != waiting {
+        if told.on_the_way > MOST_ON_THE_WAY {
+            told.is_behind = true;
+            return;
+        }
+        let waiting = inner.queues.texts();
+        if always || told.waiting != waiting {
+            let texts = waiting.0.iter().chain(&waiting.1);
+            let bytes = texts.map(|text| text.len() + size_of::<Value>()).sum();
             let payload = json!({"steering": waiting.0, "followUp": waiting.1});
             // Without an agent nobody is left to be told.
-            let _ = inner.work.send(Work::Notice("queue_update", payload));
-            *told = waiting;
+            let _ = inner.work.send(Work::Waiting(payload, bytes));
+            told.on_the_way += bytes;
+            told.waiting = waiting;
         }
     }
+
+    /// Front ends were told of the queues, in so many bytes. What they were not told meanwhile is made up for.
+    pub(crate) fn told_waiting(&self, bytes: usize) {
+        let inner = self.lock();
+        let mut told = inner.told.borrow_mut();
+        told.on_the_way -= bytes;
+        if told.on_the_way == 0 && std::mem::take(&mut told.is_behind) {
+            drop(told);
+            self.publish_waiting(&inner, true);
+        }
+    }
+}
+
+/// The queues as front ends know them.
+#[derive(Default)]
+pub(super) struct Told {
+    waiting: (Vec<String>, Vec<String>),
+    /// Bytes that front ends have not taken yet.
+    on_the_way: usize,
+    /// Something changed after that.
+    is_behind: bool,
 }
 
 impl Queues {
@@ -364,6 +429,12 @@ impl Queues {
         if let Some(Message::User(user)) = message {
             self.taken.push((how, user.content.text()));
         }
+    }
+
+    /// Messages that wait, of whatever kind.
+    fn count(&self) -> usize {
+        let queued = self.steering.len() + self.follow_up.len() + self.runs.len();
+        queued + self.next_turn.len() + self.after_turn.len()
     }
 
     /// Whether a message waits that asked for a turn.
@@ -430,6 +501,22 @@ mod tests {
         assert_eq!(control.take_steering(), Some(Message::Custom(custom("y"))));
         control.send_message(custom("z"), Some(DeliverAs::FollowUp), None).unwrap();
         assert_eq!(control.take_follow_up(), Some(Message::Custom(custom("z"))));
+    }
+
+    #[test]
+    fn what_is_told_of_the_queues_does_not_grow_with_their_square() {
+        let control = control();
+        let mut inbox = control.take_inbox().expect("nobody has it");
+        control.begin_run(CancellationToken::new());
+        let long = CustomMessage { content: "x".repeat(1 << 20).as_str().into(), ..custom("x") };
+        (0..10).for_each(|_| control.send_message(long.clone(), Some(DeliverAs::FollowUp), None).unwrap());
+        let mut told = Vec::new();
+        while let Ok(work) = inbox.try_recv() {
+            let Work::Waiting(payload, bytes) = work else { continue };
+            told.push(payload["followUp"].as_array().map(Vec::len));
+            control.told_waiting(bytes);
+        }
+        assert_eq!(told, [Some(1), Some(2), Some(3), Some(10)], "the last is how it is");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{ToolContext, ToolOutput, number, truncate};
 use crate::message::Block;
 use crate::system::{Shell, ShellEnd};
+use pijs_protocol::guard;
 use serde::Deserialize;
 use serde_json::json;
 use std::time::Duration;
@@ -75,8 +76,21 @@ fn take(output: &mut Vec<u8>, piece: &[u8]) {
 
 /// Tells of the output so far.
 fn show(context: &mut ToolContext<'_>, output: &[u8]) {
-    let shown = truncate::tail(&String::from_utf8_lossy(output));
+    let shown = truncate::tail(&String::from_utf8_lossy(end_of(output)));
     (context.on_update)(json!({"content": [Block::text(shown.content)], "details": {}}));
+}
+
+/// All that is shown of the output, and some more: what is told with each piece must not take as long as all before it.
+fn end_of(output: &[u8]) -> &[u8] {
+    if !guard::is_up("bash.shown") {
+        return output;
+    }
+    let from = output.len().saturating_sub(2 * truncate::MAX_BYTES);
+    let end = &output[from..];
+    let is_inside = |byte: &u8| byte & 0xc0 == 0x80;
+    // No character is cut where there are more before it.
+    let cut = if from == 0 { 0 } else { end.iter().take(3).take_while(|byte| is_inside(byte)).count() };
+    &end[cut..]
 }
 
 async fn report(

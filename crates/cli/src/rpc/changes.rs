@@ -2,6 +2,7 @@
 
 use super::commands::{Answer, Commands};
 use super::page::page;
+use crate::export::{self, Name};
 use pijs_agent::session::refs;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -125,9 +126,10 @@ impl Commands {
             return Err("Nothing to export yet - start a conversation first".to_owned());
         }
         let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let whose = if to.is_some() { Name::Theirs } else { Name::Ours };
         let to = to.map_or_else(|| PathBuf::from(format!("pi-session-{name}.html")), PathBuf::from);
         let to = self.session.cwd.join(to);
-        std::fs::write(&to, page).map_err(|error| format!("{}: {error}", to.display()))?;
+        export::put(&to, &page, whose).map_err(|error| format!("{}: {error}", to.display()))?;
         Ok(Some(json!({"path": to})))
     }
 }

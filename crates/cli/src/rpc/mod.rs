@@ -22,7 +22,8 @@ use crate::args::{ExtensionFlag, RunArgs};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::output::{Json, clean, stderr};
-use crate::session::{self, Assembled, Partner, Setup, Stops, WIND_DOWN};
+use crate::session::{self, Assembled, Partner, Setup, WIND_DOWN};
+use crate::stops::{GOODBYE, Stops};
 use commands::Commands;
 use pijs_host::Host;
 use serde_json::Value;
@@ -33,13 +34,10 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 use tokio::sync::mpsc;
 use ui::RpcUi;
 use wire::{RpcEvents, RpcReports, Wire};
 
-/// How long extensions may take to say good-bye before the session ends without them.
-const GOODBYE: Duration = Duration::from_secs(5);
 /// Steps of a command between two things that it waits for; more than any has.
 const STEPS: usize = 64;
 /// Longest record that is read: a prompt with images.
@@ -70,7 +68,7 @@ pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<E
 async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedReceiver<Value>) -> Result<()> {
     let broken = |error: pijs_agent::AgentError| Failure::failed(clean(&error.to_string()));
     // From before there is anything to lose: a signal is an end like that of the input.
-    let mut stops = Stops::listen()?;
+    let mut stops = Stops::listen(|| {})?;
     let is_stopped = Cell::new(false);
     tokio::select! {
         started = session.start() => started.map_err(broken)?,

@@ -3,7 +3,7 @@
 use super::wire::Wire;
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, dialog_timeout};
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
-use pijs_protocol::{HostcallError, guard};
+use pijs_protocol::{ExtensionId, HostcallError, guard};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,8 +26,8 @@ struct Dialogs {
     is_closed: bool,
     /// Who waits for a response, by request id.
     waiting: BTreeMap<String, oneshot::Sender<Value>>,
-    /// Dialogs whose answer the extension has not asked for yet.
-    open: BTreeMap<u64, Open>,
+    /// Dialogs whose answer the extension has not asked for yet, under whose they are: an answer may be a password.
+    open: BTreeMap<(ExtensionId, u64), Open>,
 }
 
 struct Open {
@@ -92,7 +92,8 @@ impl RpcUi {
 impl UiPort for RpcUi {
     fn call(&self, caller: &Caller, call: UiCall, cancel: CancelToken) -> PortAnswer {
         let number = call.params.get("dialog").and_then(Value::as_u64);
-        let open = number.filter(|_| call.op == UiOp::Answer).and_then(|number| self.lock().open.remove(&number));
+        let own = number.filter(|_| call.op == UiOp::Answer).map(|number| (caller.extension().clone(), number));
+        let open = own.and_then(|own| self.lock().open.remove(&own));
         let Some(Open { id, op, timeout, response }) = open else {
             return Box::pin(std::future::ready(self.call_sync(caller, call)));
         };
@@ -109,7 +110,7 @@ impl UiPort for RpcUi {
         })
     }
 
-    fn call_sync(&self, _caller: &Caller, call: UiCall) -> Result<Value, HostcallError> {
+    fn call_sync(&self, caller: &Caller, call: UiCall) -> Result<Value, HostcallError> {
         let params = &call.params;
         let get = |key: &str| params.get(key).cloned().unwrap_or_default();
         let timeout = get("timeout");
@@ -156,7 +157,7 @@ impl UiPort for RpcUi {
         let mut dialogs = self.lock();
         dialogs.next += 1;
         let number = dialogs.next;
-        dialogs.open.insert(number, open);
+        dialogs.open.insert((caller.extension().clone(), number), open);
         Ok(json!({"dialog": number}))
     }
 }
@@ -202,5 +203,24 @@ async fn after(timeout: Option<Duration>) {
     match timeout {
         Some(timeout) => tokio::time::sleep(timeout).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pijs_hostcall::Profile;
+
+    #[tokio::test]
+    async fn an_answer_is_told_to_whoever_asked() {
+        let ui = RpcUi::new(Wire::new(std::io::sink()));
+        let [own, other] = ["path:/own", "path:/other"].map(|id| Caller::new(Arc::new(Profile::new(id))));
+        let call = |op: UiOp, params: Value| UiCall { op, params: params.as_object().cloned().unwrap_or_default() };
+        let opened = ui.call_sync(&own, call(UiOp::Input, json!({"title": "password"}))).expect("there is room");
+        let id = ui.lock().waiting.keys().next().cloned().expect("it is asked");
+        ui.respond(json!({"id": id, "value": "secret"}));
+        let asks = |caller: &Caller| ui.call(caller, call(UiOp::Answer, opened.clone()), CancelToken::new());
+        assert_eq!(asks(&other).await.expect("no error"), json!({}));
+        assert_eq!(asks(&own).await.expect("no error"), json!({"value": "secret"}));
     }
 }

@@ -60,8 +60,9 @@ use crate::failure::{Failure, Result};
 use crate::opening::Sessions;
 use crate::output;
 use crate::said::{self, Said};
-use crate::session::{self, Assembled, Partner, Setup, Stops, WIND_DOWN};
+use crate::session::{self, Assembled, Partner, Setup, WIND_DOWN};
 use crate::settings;
+use crate::stops::{GOODBYE, Stops};
 use commands::Commands;
 use components::Components;
 use events::{Entries, Events, ReportsOnScreen};
@@ -77,7 +78,6 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
 use tokio::sync::mpsc;
 use transcript::Style;
 pub(crate) use transcript::text_of;
@@ -93,9 +93,6 @@ const WELCOME: [&str; 2] = [
 
 /// Said when there is none to begin with.
 const NO_MODEL: &str = "no model can be used: no provider has a key. /login stores one; or set the variable of a provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, ...) and start again. Commands, !shell and extensions work without.";
-
-/// How long extensions may take to say good-bye before the session ends without them.
-const GOODBYE: Duration = Duration::from_secs(5);
 
 /// Talks with the person at the terminal until they leave.
 pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
@@ -160,7 +157,8 @@ async fn run(
     port.publish_to(session.host.state().clone());
     publish_size(&session, screen);
     let resized = watch_size(Rc::clone(&session), screen.clone())?;
-    let mut stops = Stops::listen()?;
+    let terminal = screen.clone();
+    let mut stops = Stops::listen(move || terminal.give_back())?;
     let host = session.host.clone();
     let talking = host.run(talk(environment, Rc::clone(&session), screen.clone(), port, opening, early, work));
     let stopped = async {

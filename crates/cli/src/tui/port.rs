@@ -46,11 +46,14 @@ struct Shared {
     waiting: Mutex<Waiting>,
 }
 
+/// An answer on its way, and the time limit of the dialog.
+type Awaited = (oneshot::Receiver<Option<Value>>, Option<Duration>);
+
 #[derive(Default)]
 struct Waiting {
     next: u64,
-    /// Dialogs whose answer has not been asked for, with their time limit.
-    dialogs: BTreeMap<u64, (oneshot::Receiver<Option<Value>>, Option<Duration>)>,
+    /// Dialogs whose answer has not been asked for, by whose they are, with their time limit.
+    dialogs: BTreeMap<(ExtensionId, u64), Awaited>,
     /// Custom components likewise.
     customs: BTreeMap<ComponentId, oneshot::Receiver<()>>,
 }
@@ -112,7 +115,7 @@ impl TuiPort {
             view.push(Layer::Dialog(dialog));
             Ok(())
         })?;
-        self.waiting().dialogs.insert(number, (answer, timeout));
+        self.waiting().dialogs.insert((caller.extension().clone(), number), (answer, timeout));
         Ok(json!({"dialog": number}))
     }
 
@@ -456,11 +459,11 @@ impl UiPort for TuiPort {
         let port = self.clone();
         let number = call.params.get("dialog").and_then(Value::as_u64);
         if let Some(number) = number {
-            let dialog = self.waiting().dialogs.remove(&number);
+            let dialog = self.waiting().dialogs.remove(&(caller.extension().clone(), number));
+            let Some((answer, timeout)) = dialog else { return Box::pin(std::future::ready(Ok(json!({})))) };
             // A call that is cancelled at once is not even begun.
             let shown = OnScreen { port, number };
             return Box::pin(async move {
-                let Some((answer, timeout)) = dialog else { return Ok(json!({})) };
                 let value = tokio::select! {
                     biased;
                     answer = answer => answer.ok().flatten(),

@@ -121,6 +121,11 @@ impl Screen {
         self.redraw();
     }
 
+    /// Gives the terminal back, and leaves on it whatever is there.
+    pub(super) fn give_back(&self) {
+        self.0.tty.restore();
+    }
+
     /// Gives the terminal to another program for as long as `outside` takes.
     pub(super) async fn lend<R>(&self, outside: impl Future<Output = R>) -> R {
         // Also when nobody waits for the end of it: the session is over.

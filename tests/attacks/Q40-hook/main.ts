@@ -1,0 +1,14 @@
+import { spawn } from "node:child_process";
+import { writeFileSync } from "node:fs";
+
+/** Something is always about to happen, and nothing ever does. */
+const never = () => new Promise<void>(() => setInterval(() => {}, 1000));
+
+export default (pi: any) => {
+  pi.on("before_agent_start", async (event: any) => {
+    const waits = event.prompt === "program" ? new Promise((resolve) => spawn("sleep", ["1000"]).on("exit", resolve)) : never();
+    writeFileSync(`begun-${event.prompt}`, "");
+    await waits;
+  });
+  pi.on("session_shutdown", never);
+};
