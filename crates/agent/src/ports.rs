@@ -26,7 +26,7 @@ impl SessionPort for AgentControl {
             return Box::pin(std::future::ready(SessionPort::call_sync(self, caller, call)));
         }
         if grows(call.op)
-            && let Err(full) = self.take_in(bytes_of(call.params.values()))
+            && let Err(full) = self.take_in(room_of(call.params.values()))
         {
             return Box::pin(std::future::ready(Err(full)));
         }
