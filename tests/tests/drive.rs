@@ -331,3 +331,8 @@ fn members_stand_in_pis_order_and_nothing_stays_nothing() {
     as_in_pi("member-order");
     as_in_pi("absent-members");
 }
+
+#[test]
+fn a_stack_belongs_to_its_error_and_is_written_when_it_is_read() {
+    as_in_pi("stacks");
+}
