@@ -336,3 +336,8 @@ fn members_stand_in_pis_order_and_nothing_stays_nothing() {
 fn a_stack_belongs_to_its_error_and_is_written_when_it_is_read() {
     as_in_pi("stacks");
 }
+
+#[test]
+fn programs_that_fail_and_things_that_are_aborted_say_what_nodes_say() {
+    as_in_pi("program-errors");
+}
