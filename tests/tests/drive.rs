@@ -341,3 +341,8 @@ fn a_stack_belongs_to_its_error_and_is_written_when_it_is_read() {
 fn programs_that_fail_and_things_that_are_aborted_say_what_nodes_say() {
     as_in_pi("program-errors");
 }
+
+#[test]
+fn requests_without_a_body_and_answers_that_break_off_are_nodes() {
+    as_in_pi("bare-requests");
+}
