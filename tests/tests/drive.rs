@@ -346,3 +346,9 @@ fn programs_that_fail_and_things_that_are_aborted_say_what_nodes_say() {
 fn requests_without_a_body_and_answers_that_break_off_are_nodes() {
     as_in_pi("bare-requests");
 }
+
+#[test]
+fn what_is_no_argument_is_refused_in_nodes_words() {
+    as_in_pi("web-arguments");
+    as_in_pi("node-arguments");
+}
