@@ -352,3 +352,13 @@ fn what_is_no_argument_is_refused_in_nodes_words() {
     as_in_pi("web-arguments");
     as_in_pi("node-arguments");
 }
+
+#[test]
+fn dates_show_the_half_that_their_method_is_named_after() {
+    as_in_pi("half-dates");
+}
+
+#[test]
+fn locales_have_names_and_numbers_their_forms() {
+    as_in_pi("locales");
+}
