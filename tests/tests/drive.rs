@@ -331,3 +331,34 @@ fn members_stand_in_pis_order_and_nothing_stays_nothing() {
     as_in_pi("member-order");
     as_in_pi("absent-members");
 }
+
+#[test]
+fn a_stack_belongs_to_its_error_and_is_written_when_it_is_read() {
+    as_in_pi("stacks");
+}
+
+#[test]
+fn programs_that_fail_and_things_that_are_aborted_say_what_nodes_say() {
+    as_in_pi("program-errors");
+}
+
+#[test]
+fn requests_without_a_body_and_answers_that_break_off_are_nodes() {
+    as_in_pi("bare-requests");
+}
+
+#[test]
+fn what_is_no_argument_is_refused_in_nodes_words() {
+    as_in_pi("web-arguments");
+    as_in_pi("node-arguments");
+}
+
+#[test]
+fn dates_show_the_half_that_their_method_is_named_after() {
+    as_in_pi("half-dates");
+}
+
+#[test]
+fn locales_have_names_and_numbers_their_forms() {
+    as_in_pi("locales");
+}

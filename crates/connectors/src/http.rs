@@ -10,6 +10,7 @@ use crate::params;
 use crate::sockets::Sockets;
 use address::{LOCALHOST, PublicResolver, Resolver, SystemResolver};
 use bytes::Bytes;
+use hyper::ext::ReasonPhrase;
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::derive::HttpTarget;
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Permit, Reason, Request};
@@ -17,6 +18,7 @@ use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -161,6 +163,16 @@ enum Body {
     Pieces(Upload),
 }
 
+impl Body {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::Whole(body) => body.is_empty(),
+            Self::Pieces(_) => false,
+        }
+    }
+}
+
 impl Hop {
     fn first(request: &Request, uploads: &Uploads) -> Result<Self, HostcallError> {
         let url = Url::parse(params::text(request, "url")?)
@@ -191,7 +203,7 @@ impl Hop {
         if rewrites {
             self.method = Method::GET;
             self.body = Body::None;
-            for name in ["content-type", "content-encoding", "content-language", "content-location"] {
+            for name in ["content-type", "content-length", "content-encoding", "content-language", "content-location"] {
                 self.headers.remove(name);
             }
         }
@@ -230,7 +242,8 @@ pub(crate) fn headers(request: &Request) -> Result<HeaderMap, HostcallError> {
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {
         let lower = name.to_ascii_lowercase();
-        if DROPPED.contains(&&*lower) {
+        // A request that has no body may say so.
+        if DROPPED.contains(&&*lower) && !(lower == "content-length" && value == "0") {
             continue;
         }
         if FORBIDDEN.contains(&&*lower) || lower.starts_with("proxy-") {
@@ -238,9 +251,23 @@ pub(crate) fn headers(request: &Request) -> Result<HeaderMap, HostcallError> {
         }
         let bad = || HostcallError::invalid("schema", format!("http: {name:?} is not a header, or its value is none"));
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
-        headers.append(name, HeaderValue::from_str(value).map_err(|_| bad())?);
+        headers.append(name, HeaderValue::from_bytes(&bytes_of(value)).map_err(|_| bad())?);
     }
     Ok(headers)
+}
+
+/// A byte for each character, as the web has it; text with others goes as UTF-8.
+fn bytes_of(value: &str) -> Cow<'_, [u8]> {
+    let bytes: Result<Vec<u8>, _> = value.chars().map(u8::try_from).collect();
+    bytes.map_or(Cow::Borrowed(value.as_bytes()), Cow::Owned)
+}
+
+/// What the server says beside the number.
+fn reason_of(response: &Response) -> String {
+    match response.extensions().get::<ReasonPhrase>() {
+        Some(reason) => reason.as_bytes().iter().copied().map(char::from).collect(),
+        None => response.status().canonical_reason().unwrap_or_default().to_owned(),
+    }
 }
 
 fn bad_headers() -> HostcallError {
@@ -310,6 +337,9 @@ impl Inner {
             let mut headers = hop.headers.clone();
             if decode {
                 coding::announce(&mut headers, hop.url.scheme());
+            }
+            if !hop.body.is_empty() {
+                headers.remove("content-length");
             }
             let mut sending = client.request(hop.method.clone(), hop.url.clone()).headers(headers);
             match &mut hop.body {
@@ -395,7 +425,7 @@ impl Inner {
         let (request, response) = (arriving.request, &arriving.response);
         let head = json!({
             "status": response.status().as_u16(),
-            "statusText": response.status().canonical_reason().unwrap_or_default(),
+            "statusText": reason_of(response),
             "headers": response
                 .headers()
                 .iter()

@@ -58,8 +58,22 @@ fn called(text: &str, at: usize, is_cut: bool) -> Option<String> {
     if ["Error", "super", "construct"].iter().any(|maker| text[start..end].ends_with(maker)) {
         return None;
     }
-    let what = if text[..start].ends_with("new ") { "constructor" } else { "function" };
-    Some(format!("{} is not a {what}", shown(&text[start..end])))
+    let words = &text[start..end];
+    let Some(outside) = text[..start].strip_suffix("new ") else {
+        return Some(format!("{} is not a function", shown(words)));
+    };
+    // A member of what was made is called.
+    if let Some(open) = words.find('(') {
+        let member = &words[open + closed(&words[open..], b'(')?..];
+        return Some(format!("(intermediate value){} is not a function", shown(member)));
+    }
+    // The engine may have named the last place that it came by on the way to a call.
+    let rest = &text[end..];
+    let after = if rest.starts_with('(') { &rest[closed(rest, b'(')?..] } else { rest };
+    if outside.trim_end().ends_with(['(', ',']) || after.starts_with('[') {
+        return None;
+    }
+    Some(format!("{} is not a constructor", shown(words)))
 }
 
 /// `for (const x of items)`, `[...items]`. Where something is taken apart (`const [x] = items`), the engine names no place.
@@ -300,6 +314,8 @@ mod tests {
             ("^load$1(x);", "load is not a function"),
             ("new o.^Thing();", "o.Thing is not a constructor"),
             ("new ^o.a.Thing();", "o.a.Thing is not a constructor"),
+            ("new Foo().^run();", "(intermediate value).run is not a function"),
+            ("new Foo(1).made().^run();", "(intermediate value).made(...).run is not a function"),
             ("x = a.b(1, c(2)).^d();", "a.b(...).d is not a function"),
             ("x = list[0].^run();", "list[0].run is not a function"),
             ("x = a?.b.^c?.(2);", "a?.b.c is not a function"),
@@ -319,6 +335,9 @@ mod tests {
     fn what_is_no_plain_chain_keeps_the_engines_words() {
         for line in [
             "({}).^foo(1);",
+            "o.run(new ^Foo());",
+            "o.run(1, new ^Foo(2));",
+            "new ^Foo()[name]();",
             "(0, ^a)();",
             "a(/[)]/).^b();",
             "{ a: 1 }.^b()",

@@ -6,7 +6,7 @@
  */
 
 import { HostcallError, callSync } from "pi:hostcall";
-import { checkString, coded } from "pi:node/errors";
+import { checkString, coded, outOfRange } from "pi:node/errors";
 import { signalName } from "pi:node/child_process/signals";
 import { absent } from "pi:node/refuse";
 import { ChildProcess } from "pi:node/child_process/child";
@@ -73,9 +73,14 @@ function collect(file: string, args: any, given: any, done: ExecDone | undefined
   return child;
 }
 
+function checkCommand(command: unknown): void {
+  checkString("command", command);
+  if (command === "") throw coded(TypeError, "ERR_INVALID_ARG_VALUE", "The argument 'file' cannot be empty. Received ''");
+}
+
 /** A command line for the shell. */
 export function exec(command: string, ...rest: any[]): ChildProcess {
-  checkString("command", command);
+  checkCommand(command);
   const done: ExecDone | undefined = typeof rest.at(-1) === "function" ? rest.pop() : undefined;
   const options = { ...(rest[0] ?? {}) };
   const shell = typeof options.shell === "string" ? options.shell : "/bin/sh";
@@ -108,8 +113,10 @@ interface SyncResult {
 
 export function spawnSync(file: string, args?: readonly string[] | SpawnOptions, options?: SpawnOptions): SyncResult {
   const what = program(file, args, options);
-  const { encoding, stdio, killSignal } = what.options;
-  if (killSignal !== undefined) signalName(killSignal);
+  const { encoding, stdio, killSignal, maxBuffer } = what.options;
+  if (maxBuffer !== undefined && maxBuffer !== null && !(typeof maxBuffer === "number" && maxBuffer >= 0)) {
+    throw outOfRange("options.maxBuffer", "a positive number", maxBuffer);
+  }
   const bytes: Uint8Array[] = [];
   const params = wholeParams(what, bytes, inputOf(what.options.input));
   params.maxBuffer ??= MAX_BUFFER;
@@ -127,15 +134,15 @@ export function spawnSync(file: string, args?: readonly string[] | SpawnOptions,
       if (mode(at) === "inherit" && output.length > 0) log(at === 1 ? "info" : "error", at === 1 ? "stdout" : "stderr", output.toString().replace(/\n$/, ""));
     }
     const [out, err] = outputs.map((output, at) => (piped(at + 1) ? shown(output, encoding, null) : null));
-    const overflows = killed && Boolean(answer.output.truncated);
+    const overflows = Boolean(answer.output.truncated);
     // The pipe that closed on it may have ended it before the signal did, which makes no difference.
     const ended: string | null = overflows ? signalName(killSignal) : (signal ?? null);
     let failure: unknown;
     if (overflows) failure = spawnError(new HostcallError({ code: "io", details: { errno: "ENOBUFS" } }), "spawnSync", what);
     else if (killed && what.options.timeout) failure = spawnError(new HostcallError({ code: "timeout" }), "spawnSync", what);
     return {
-      pid: answer.output.pid ?? 0, output: [null, out, err], stdout: out, stderr: err, status: ended ? null : (code ?? 0), signal: ended,
       ...(failure !== undefined && { error: failure }),
+      status: ended ? null : (code ?? 0), signal: ended, output: [null, out, err], pid: answer.output.pid ?? 0, stdout: out, stderr: err,
     };
   } catch (failure) {
     const error = spawnError(failure, "spawnSync", what);
@@ -164,7 +171,7 @@ export function execFileSync(file: string, args?: readonly string[] | SpawnOptio
 }
 
 export function execSync(command: string, options: SpawnOptions = {}): any {
-  checkString("command", command);
+  checkCommand(command);
   const shell = typeof options.shell === "string" ? options.shell : "/bin/sh";
   return checked(passErrors(spawnSync(shell, ["-c", command], { ...options, shell: false }), options), command);
 }

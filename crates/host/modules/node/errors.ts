@@ -54,12 +54,18 @@ export function checkFunction(name: string, value: unknown): asserts value is (.
   if (typeof value !== "function") throw invalidArgType(name, "of type function", value);
 }
 
+export class AbortError extends Error {
+  readonly code = "ABORT_ERR";
+  override name = "AbortError";
+
+  constructor(options?: { cause?: unknown }) {
+    super("The operation was aborted", options);
+  }
+}
+
 /** What rejects when a signal fires: its reason is the cause. */
-export function abortError(signal: { readonly reason: unknown }): Error & { code: string } {
-  const error = coded(Error, "ABORT_ERR", "The operation was aborted");
-  Object.defineProperty(error, "name", { value: "AbortError", writable: true, configurable: true });
-  Object.defineProperty(error, "cause", { value: signal.reason, writable: true, configurable: true });
-  return error;
+export function abortError(signal: { readonly reason: unknown }): AbortError {
+  return new AbortError({ cause: signal.reason });
 }
 
 /** Something that Node has and a realm does not: says which member and what to do instead. */

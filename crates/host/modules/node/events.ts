@@ -1,6 +1,6 @@
 /** `node:events`: EventEmitter and the helpers around it. Listeners run in the order they were added, on a copy of the list. */
 
-import { coded, checkFunction, invalidArgType, outOfRange } from "pi:node/errors";
+import { abortError, coded, checkFunction, invalidArgType, outOfRange } from "pi:node/errors";
 import { guarded, queueTick } from "pi:web/ticks";
 import { importSync } from "pi:engine";
 import type { AbortSignal } from "pi:web/abort";
@@ -217,13 +217,6 @@ function unhandled(error: unknown): unknown {
   const shown = importSync("pi:node/util/inspect").inspect(error);
   const wrapped = coded(Error, "ERR_UNHANDLED_ERROR", `Unhandled error. (${shown})`);
   return Object.assign(wrapped, { context: error });
-}
-
-function abortError(signal: AbortSignal): Error {
-  const error = coded(Error, "ABORT_ERR", "The operation was aborted");
-  hidden(error, "name", "AbortError");
-  hidden(error, "cause", signal.reason);
-  return error;
 }
 
 interface WaitOptions {

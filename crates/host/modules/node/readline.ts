@@ -2,7 +2,7 @@
 
 import promises from "node:readline/promises";
 import { Interface, clearLine, clearScreenDown, createInterface, cursorTo, emitKeypressEvents, moveCursor } from "pi:node/readline/interface";
-import { abortError } from "pi:node/readline/interface";
+import { abortError } from "pi:node/errors";
 
 Object.defineProperty(Interface.prototype.question, Symbol.for("nodejs.util.promisify.custom"), {
   value(this: Interface, query: string, options: any = {}): Promise<string> {

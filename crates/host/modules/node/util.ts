@@ -11,8 +11,7 @@ import { inspect as inspectValue } from "pi:node/util/inspect";
 import { MIMEParams as Params, MIMEType as Type } from "pi:node/util/mime";
 import { parseArgs as parseArguments } from "pi:node/util/parseargs";
 import typeChecks from "node:util/types";
-import { AbortController } from "pi:web/abort";
-import type { AbortSignal } from "pi:web/abort";
+import { AbortController, AbortSignal } from "pi:web/abort";
 import { TextDecoder as Decoder, TextEncoder as Encoder } from "pi:web/encoding";
 import { guarded, queueTick } from "pi:web/ticks";
 
@@ -150,9 +149,23 @@ export function getSystemErrorMap(): Map<number, [string, string]> {
   return new Map(systemErrors);
 }
 
-/** The callers' places: a realm's own stack is not taken apart. */
-export function getCallSites(): object[] {
-  return [];
+/** The callers' places, innermost first. */
+export function getCallSites(frameCount: unknown = 10): object[] {
+  const count = typeof frameCount === "object" && frameCount !== null ? 10 : frameCount;
+  if (typeof count !== "number") throw invalidArgType("frameCount", "of type number", count);
+  if (!(count >= 1 && count <= 200)) throw outOfRange("frameCount", ">= 1 && <= 200", count);
+  const errors = Error as any;
+  const { prepareStackTrace, stackTraceLimit } = errors;
+  errors.prepareStackTrace = (_: unknown, sites: any[]) => sites;
+  errors.stackTraceLimit = count + 1;
+  try {
+    return (new Error().stack as unknown as any[]).slice(1).map((site) => ({
+      functionName: site.getFunctionName() ?? "", scriptId: "0", scriptName: site.getFileName() ?? "", lineNumber: site.getLineNumber() ?? 0,
+      columnNumber: site.getColumnNumber() ?? 0, column: site.getColumnNumber() ?? 0,
+    }));
+  } finally {
+    Object.assign(errors, { prepareStackTrace, stackTraceLimit });
+  }
 }
 export const getCallSite = getCallSites;
 
@@ -172,7 +185,9 @@ export function debuglog(): AnyFunction & { enabled: boolean } {
 export const debug = debuglog;
 
 /** Resolves when the signal fires. */
-export function aborted(signal: any, _resource: unknown): Promise<void> {
+export async function aborted(signal: any, resource: unknown): Promise<void> {
+  if (!(signal instanceof AbortSignal)) throw invalidArgType("signal", "an instance of AbortSignal", signal);
+  if ((typeof resource !== "object" && typeof resource !== "function") || resource === null) throw invalidArgType("resource", "of type object", resource);
   return new Promise((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", () => guarded(resolve), { once: true })));
 }
 

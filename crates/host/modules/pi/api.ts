@@ -7,6 +7,7 @@
 
 import { facts, importSync, state } from "pi:engine";
 import { call, callSync, HostcallError } from "pi:hostcall";
+import { checkString } from "pi:node/errors";
 import { deafen, emit, listen } from "pi:pi/bus";
 import * as connectors from "pi:pi/connectors";
 import type { Entry } from "pi:pi/entry";
@@ -149,11 +150,12 @@ export function createApi(entry: Entry, ctx: object): object {
       refreshProviders(entry);
     },
 
-    /** Runs a program. Never rejects: what could not run has code 1, and says why on stderr. */
+    /** Runs a program. What could not run has code 1, and says why on stderr. */
     async exec(command: string, args: string[] = [], options: { signal?: AbortSignal; timeout?: number; cwd?: string } = {}) {
       entry.assertUsable();
+      checkString("file", command);
       const { signal, timeout, cwd } = options;
-      const params: Record<string, unknown> = jsonOf({ command, args: [...args], cwd: cwd ?? facts.cwd, api: "pi.exec" });
+      const params: Record<string, unknown> = jsonOf({ command, args: [...args].map(String), cwd: cwd ?? facts.cwd, api: "pi.exec" });
       if (timeout !== undefined && timeout > 0) params.timeout = timeout;
       // A driver that writes down what happens is told at once, in the order of the calls.
       if (facts.observesEvents === true) callSync("log", "log", { level: "debug", event: "pi.exec", message: command, data: params });

@@ -54,10 +54,8 @@ function locate(file: string, place = file): Location {
     resolve(specifier: string): string {
       if (/^\.{1,2}(\/|$)/.test(specifier)) return new URL(specifier, fileUrl(filename)).href;
       if (/^(node|file|data|https?):/.test(specifier)) return specifier;
-      throw Object.assign(
-        new Error(`Cannot find package '${specifier}' imported from ${filename}: only relative paths are resolved at run time`),
-        { code: "ERR_MODULE_NOT_FOUND" },
-      );
+      const found: string = importSync("pi:node/resolve").resolver(filename)(specifier);
+      return found.startsWith("/") ? fileUrl(found) : `node:${found.replace(/^node:/, "")}`;
     },
     get requireResolve() {
       return importSync("pi:node/resolve").resolver(filename) as (specifier: string) => string;

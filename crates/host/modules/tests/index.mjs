@@ -2,7 +2,7 @@
 
 import { readdirSync, writeFileSync } from "node:fs";
 
-const BUILTIN = /^node\/(?!errors\.|refuse\.|resolve\.)(?:[a-z_0-9]+|fs\/promises|timers\/promises|path\/(?:posix|win32)|util\/types|assert\/strict|(?:dns|inspector|readline|stream)\/promises|stream\/(?:web|consumers))\.ts$/;
+const BUILTIN = /^node\/(?!(?:callable|environment|errors|refuse|resolve|terminals)\.)(?:[a-z_0-9]+|fs\/promises|timers\/promises|path\/(?:posix|win32)|util\/types|assert\/strict|(?:dns|inspector|readline|stream)\/promises|stream\/(?:web|consumers))\.ts$/;
 const SPECIAL = { "web/index.ts": "pi:web", "web/hostcall.ts": "pi:hostcall", "web/undici.ts": "undici" };
 
 const root = new URL("../", import.meta.url);

@@ -5,6 +5,7 @@
  * listeners, which is enough in a realm without finalisers.
  */
 
+import { invalidArgType, outOfRange } from "pi:node/errors";
 import { Event, EventTarget } from "pi:web/events";
 import { setTimeout } from "pi:web/timers";
 
@@ -66,6 +67,8 @@ export class AbortSignal extends EventTarget {
   }
 
   static timeout(ms: number): AbortSignal {
+    if (typeof ms !== "number") throw invalidArgType("delay", "of type number", ms);
+    if (!(ms >= 0 && ms <= 4294967295)) throw outOfRange("delay", ">= 0 && <= 4294967295", ms);
     const signal = new AbortSignal(BUILD);
     setTimeout(() => signal[ABORT](new DOMException("The operation was aborted due to timeout", "TimeoutError")), ms);
     return signal;

@@ -1,7 +1,9 @@
 /** `pi:web/blob`: Blob, File and FormData, held in memory. */
 
 import { decodeUtf8, encodeUtf8, epochMs, importSync } from "pi:engine";
+import { coded, invalidArgType } from "pi:node/errors";
 import { viewOf } from "pi:web/encoding";
+import { needs, needsFunction } from "pi:web/fetch/arguments";
 
 type Part = string | Blob | ArrayBuffer | ArrayBufferView;
 
@@ -12,10 +14,19 @@ export class Blob {
   [BYTES]: Uint8Array;
   readonly type: string;
 
-  constructor(parts: Iterable<Part> = [], options: { type?: string } = {}) {
-    const pieces = [...parts].map((part) =>
-      part instanceof Blob ? part[BYTES] : typeof part === "object" ? viewOf(part) : encodeUtf8(String(part).toWellFormed()),
-    );
+  constructor(parts: Iterable<Part> = [], options: { type?: string; endings?: string } | null = {}) {
+    if (parts === null || typeof parts !== "object" || typeof parts[Symbol.iterator] !== "function") throw invalidArgType("sources", "a sequence", parts);
+    if (typeof options !== "object") throw invalidArgType("options", "a dictionary", options);
+    const endings = `${options?.endings ?? "transparent"}`;
+    if (endings !== "transparent" && endings !== "native") {
+      throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The property 'options.endings' is invalid. Received ${importSync("pi:node/util/inspect").inspect(endings)}`);
+    }
+    const pieces = [...parts].map((part) => {
+      if (part instanceof Blob) return part[BYTES];
+      if (part instanceof ArrayBuffer || ArrayBuffer.isView(part)) return viewOf(part);
+      const text = `${part as string}`.toWellFormed();
+      return encodeUtf8(endings === "native" ? text.replace(/\r\n?/g, "\n") : text);
+    });
     this[BYTES] = concat(pieces);
     const type = String(options?.type ?? "");
     this.type = /[^\x20-\x7e]/.test(type) ? "" : type.toLowerCase();
@@ -59,10 +70,11 @@ export class File extends Blob {
   readonly name: string;
   readonly lastModified: number;
 
-  constructor(parts: Iterable<Part>, name: string, options: { type?: string; lastModified?: number } = {}) {
+  constructor(parts: Iterable<Part>, name: string, options: { type?: string; lastModified?: number } | null = {}) {
+    if (arguments.length < 2) throw coded(TypeError, "ERR_MISSING_ARGS", 'The "fileBits" and "fileName" arguments must be specified');
     super(parts, options);
-    this.name = String(name);
-    this.lastModified = options?.lastModified ?? epochMs();
+    this.name = String(name).toWellFormed();
+    this.lastModified = Number(options?.lastModified ?? epochMs());
   }
   override get [Symbol.toStringTag](): string {
     return "File";
@@ -78,22 +90,34 @@ type Entry = string | File;
 export class FormData {
   #entries: [string, Entry][] = [];
 
+  constructor(form?: undefined) {
+    if (form !== undefined) throw new TypeError("FormData constructor: Argument 1 could not be converted to: undefined.");
+  }
+
   append(name: string, value: string | Blob, filename?: string): void {
+    needs(2, "FormData.append", arguments);
+    needsBlob("append", value, arguments);
     this.#entries.push([String(name).toWellFormed(), entryOf(value, filename)]);
   }
   delete(name: string): void {
+    needs(1, "FormData.delete", arguments);
     this.#entries = this.#entries.filter((entry) => entry[0] !== String(name));
   }
   get(name: string): Entry | null {
+    needs(1, "FormData.get", arguments);
     return this.#entries.find((entry) => entry[0] === String(name))?.[1] ?? null;
   }
   getAll(name: string): Entry[] {
+    needs(1, "FormData.getAll", arguments);
     return this.#entries.filter((entry) => entry[0] === String(name)).map((entry) => entry[1]);
   }
   has(name: string): boolean {
+    needs(1, "FormData.has", arguments);
     return this.#entries.some((entry) => entry[0] === String(name));
   }
   set(name: string, value: string | Blob, filename?: string): void {
+    needs(2, "FormData.set", arguments);
+    needsBlob("set", value, arguments);
     const at = this.#entries.findIndex((entry) => entry[0] === String(name));
     const entry: [string, Entry] = [String(name).toWellFormed(), entryOf(value, filename)];
     if (at < 0) this.#entries.push(entry);
@@ -103,6 +127,8 @@ export class FormData {
     }
   }
   forEach(callback: (value: Entry, name: string, form: FormData) => void, self?: unknown): void {
+    needs(1, "FormData.forEach", arguments);
+    needsFunction("FormData", callback);
     for (const [name, value] of this.#entries) callback.call(self, value, name, this);
   }
   entries(): IterableIterator<[string, Entry]> {
@@ -120,6 +146,20 @@ export class FormData {
   get [Symbol.toStringTag](): string {
     return "FormData";
   }
+  [Symbol.for("nodejs.util.inspect.custom")](_depth: number, options: object, inspect: (value: object, options: object) => string): string {
+    const names = new Set(this.#entries.map((entry) => entry[0]));
+    const shown = [...names].map((name) => {
+      const values = this.getAll(name);
+      return [name, values.length > 1 ? values : values[0]];
+    });
+    return `FormData ${inspect(Object.fromEntries(shown), options)}`;
+  }
+}
+
+/** A file name is given to a blob. */
+function needsBlob(method: string, value: unknown, given: ArrayLike<unknown>): void {
+  if (given.length < 3 || value instanceof Blob) return;
+  throw new TypeError(`Failed to execute '${method}' on 'FormData': parameter 2 is not of type 'Blob'`);
 }
 
 /** A form as `multipart/form-data` with the given boundary. */

@@ -1,6 +1,7 @@
 /** `pi:web/encoding`: TextEncoder and TextDecoder (Encoding standard), coded by the engine. */
 
 import { decode, decodeUtf8, encodeUtf8 } from "pi:engine";
+import { coded, invalidArgType } from "pi:node/errors";
 
 type Source = ArrayBuffer | ArrayBufferView;
 
@@ -9,14 +10,16 @@ export function viewOf(source: Source): Uint8Array {
   if (source instanceof Uint8Array) return source;
   if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
-  throw Object.assign(new TypeError('The "input" argument must be an instance of ArrayBuffer or ArrayBufferView.'), {
-    code: "ERR_INVALID_ARG_TYPE",
-  });
+  throw coded(TypeError, "ERR_INVALID_ARG_TYPE", 'The "list" argument must be an instance of SharedArrayBuffer, ArrayBuffer or ArrayBufferView.');
 }
 
 export class TextEncoder {
   get encoding(): string {
     return "utf-8";
+  }
+
+  [Symbol.for("nodejs.util.inspect.custom")](_depth: number, options: object, inspect: (value: object, options: object) => string): string {
+    return inspect({ encoding: this.encoding }, options);
   }
 
   encode(input: string = ""): Uint8Array {
@@ -25,6 +28,7 @@ export class TextEncoder {
 
   /** Writes whole characters only; `read` counts UTF-16 units. */
   encodeInto(input: string, target: Uint8Array): { read: number; written: number } {
+    if (!(target instanceof Uint8Array)) throw invalidArgType("dest", "an instance of Uint8Array", target);
     let read = 0;
     let written = 0;
     for (const character of String(input)) {

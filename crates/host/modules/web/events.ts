@@ -5,6 +5,8 @@
  * not stop the others: its error is reported as an unhandled rejection is.
  */
 
+import { coded, invalidArgType } from "pi:node/errors";
+
 const DISPATCH = Symbol("dispatch");
 const STOPPED = Symbol("stopped");
 
@@ -33,7 +35,7 @@ export class Event {
   [STOPPED] = false;
 
   constructor(type: string, init: EventInit = {}) {
-    if (arguments.length === 0) throw new TypeError('The "type" argument must be specified');
+    if (arguments.length === 0) throw coded(TypeError, "ERR_MISSING_ARGS", 'The "type" argument must be specified');
     this.type = String(type);
     this.bubbles = Boolean(init?.bubbles);
     this.cancelable = Boolean(init?.cancelable);
@@ -119,7 +121,9 @@ export class EventTarget {
   #listeners: Map<string, Entry[]> | undefined;
 
   addEventListener(type: string, listener: Listener | null, options?: boolean | ListenerOptions): void {
+    if (arguments.length < 2) throw coded(TypeError, "ERR_MISSING_ARGS", 'The "type" and "listener" arguments must be specified');
     if (listener === null || listener === undefined) return;
+    if (typeof listener !== "function" && typeof listener !== "object") throw invalidArgType("listener", "an instance of EventListener", listener);
     const settings = typeof options === "object" && options !== null ? options : { capture: Boolean(options) };
     if (settings.signal?.aborted) return;
     const capture = Boolean(settings.capture);
@@ -142,7 +146,9 @@ export class EventTarget {
 
   /** Calls the listeners in the order they were added; false when one of them prevented the default. */
   dispatchEvent(event: Event): boolean {
-    if (!(event instanceof Event)) throw new TypeError('The "event" argument must be an instance of Event');
+    if (arguments.length === 0) throw coded(TypeError, "ERR_MISSING_ARGS", 'The "event" argument must be specified');
+    if (!(event instanceof Event)) throw invalidArgType("event", "an instance of Event", event);
+    if (event.currentTarget) throw coded(Error, "ERR_EVENT_RECURSION", `The event "${event.type}" is already being dispatched`);
     event[DISPATCH](this);
     for (const entry of [...(this.#listeners?.get(event.type) ?? [])]) {
       if (entry.removed) continue;

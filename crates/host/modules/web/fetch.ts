@@ -13,6 +13,7 @@ import { AbortController, AbortSignal } from "pi:web/abort";
 import { Arriving, Body, chunkBytes, extract } from "pi:web/fetch/body";
 import type { BodyInit, Content } from "pi:web/fetch/body";
 import { causeOf } from "pi:web/fetch/failure";
+import { byteString, oneOf } from "pi:web/fetch/arguments";
 import { localAnswer } from "pi:web/fetch/local";
 import { Headers } from "pi:web/headers";
 import { URL } from "pi:web/url";
@@ -45,9 +46,11 @@ export class Request extends Body {
   readonly redirect: "follow" | "error" | "manual";
 
   constructor(input: string | URL | Request, init: RequestInit = {}) {
+    init ??= {};
     const from = input instanceof Request ? input : undefined;
-    const upper = methodOf(init.method ?? from?.method ?? "GET");
-    const headers = new Headers(init.headers ?? from?.headers);
+    checkInit(init);
+    const upper = methodOf(init.method !== undefined ? init.method : (from?.method ?? "GET"));
+    const headers = new Headers(init.headers !== undefined ? init.headers : from?.headers);
     const given = init.body !== undefined ? extract(init.body) : undefined;
     const content = given?.content ?? (init.body === undefined ? (init._copy ? from?._copy() : from?._send()) : undefined);
     if (content && (upper === "GET" || upper === "HEAD")) throw new TypeError("Request with GET/HEAD method cannot have body.");
@@ -96,6 +99,25 @@ export class Request extends Body {
   get [Symbol.toStringTag](): string {
     return "Request";
   }
+  [Symbol.for("nodejs.util.inspect.custom")](_depth: number, options: object, inspect: (value: object, options: object) => string): string {
+    const { method, url, headers, destination, referrer, referrerPolicy, mode, credentials, cache, redirect, integrity, keepalive, signal } = this;
+    const shown = {
+      method, url, headers, destination, referrer, referrerPolicy, mode, credentials, cache, redirect, integrity, keepalive,
+      isReloadNavigation: false, isHistoryNavigation: false, signal,
+    };
+    return `Request ${inspect(shown, options)}`;
+  }
+}
+
+function checkInit({ window, mode, credentials, redirect, duplex, signal }: RequestInit): void {
+  if (window !== undefined && window !== null) throw new TypeError("'window' option 'client' must be null");
+  oneOf("Request", mode, ["navigate", "same-origin", "no-cors", "cors"]);
+  oneOf("Request", credentials, ["omit", "same-origin", "include"]);
+  oneOf("Request", redirect, ["follow", "manual", "error"]);
+  oneOf("Request", duplex, ["half"]);
+  if (signal !== undefined && signal !== null && !(signal instanceof AbortSignal)) {
+    throw new TypeError("Failed to construct 'Request': member signal is not of type AbortSignal.");
+  }
 }
 
 function parse(input: string): string {
@@ -125,16 +147,19 @@ export class Response extends Body {
   #redirected = false;
   #type = "default";
 
-  constructor(body?: BodyInit, init: ResponseInit & { _content?: Content; _received?: boolean } = {}) {
-    const status = init.status ?? 200;
+  constructor(body?: BodyInit, init: ResponseInit & { _content?: Content; _received?: boolean; _immutable?: boolean } = {}) {
+    init ??= {};
+    const status = Number(init.status ?? 200) & 0xffff;
+    const statusText = byteString(init.statusText ?? "");
+    if (/[^\t\x20-\x7e\x80-\xff]/.test(statusText)) throw new TypeError("Invalid statusText");
     // A server may say any number.
     if (!init._received && (status < 200 || status > 599)) throw new RangeError("init[\"status\"] must be in the range of 200 to 599, inclusive.");
     const given = extract(body);
     if (given && NULL_BODY_STATUS.includes(status)) throw new TypeError(`Response constructor: Invalid response status code ${status}`);
     super(given?.content ?? init._content);
     this.status = status;
-    this.statusText = init.statusText ?? "";
-    this.headers = new Headers(init.headers);
+    this.statusText = statusText;
+    this.headers = init._immutable ? Headers._received(init.headers) : new Headers(init.headers);
     if (given?.type && !this.headers.has("content-type")) this.headers.set("content-type", given.type);
   }
 
@@ -152,7 +177,8 @@ export class Response extends Body {
   }
 
   clone(): Response {
-    const copy = new Response(null, { status: this.status, statusText: this.statusText, headers: this.headers, _content: this._copy(), _received: true });
+    if (this.bodyUsed) throw new TypeError("Response.clone: Body has already been consumed.");
+    const copy = new Response(null, { status: this.status, statusText: this.statusText, headers: this.headers, _content: this._copy(), _received: true, _immutable: this.#type === "basic" });
     copy.#url = this.#url;
     copy.#redirected = this.#redirected;
     copy.#type = this.#type;
@@ -161,7 +187,7 @@ export class Response extends Body {
 
   /** An answer of the `http` connector. */
   static _received(content: Content, init: Required<ResponseInit>, url: string, redirected: boolean): Response {
-    const response = new Response(null, { ...init, _received: true, ...(NULL_BODY_STATUS.includes(init.status) ? {} : { _content: content }) });
+    const response = new Response(null, { ...init, _received: true, _immutable: true, _content: NULL_BODY_STATUS.includes(init.status) ? undefined : content });
     // Where in a document nobody is told of.
     response.#url = url.split("#", 1)[0]!;
     response.#redirected = redirected;
@@ -179,7 +205,13 @@ export class Response extends Body {
 
   static redirect(url: string | URL, status: number = 302): Response {
     if (![301, 302, 303, 307, 308].includes(status)) throw new RangeError(`Invalid status code ${status}`);
-    return new Response(null, { status, headers: { location: new URL(url).href } });
+    let location: string;
+    try {
+      location = new URL(url).href;
+    } catch (cause) {
+      throw new TypeError(`Failed to parse URL from ${String(url)}`, { cause });
+    }
+    return new Response(null, { status, headers: { location } });
   }
 
   static error(): Response {
@@ -191,6 +223,10 @@ export class Response extends Body {
 
   get [Symbol.toStringTag](): string {
     return "Response";
+  }
+  [Symbol.for("nodejs.util.inspect.custom")](_depth: number, options: object, inspect: (value: object, options: object) => string): string {
+    const { status, statusText, headers, body, bodyUsed, ok, redirected, type, url } = this;
+    return `Response ${inspect({ status, statusText, headers, body, bodyUsed, ok, redirected, type, url }, options)}`;
   }
 }
 
@@ -221,6 +257,9 @@ export function fetch(input: string | URL | Request, init: RequestInit = {}): Pr
 /** What every fetch says of itself, unless the caller does. */
 const USUAL: [string, string][] = [["accept", "*/*"], ["accept-language", "*"], ["sec-fetch-mode", "cors"]];
 
+/** Methods whose request says so where it has no content. */
+const EXPECTING = ["PATCH", "POST", "PROPFIND", "PROPPATCH", "PUT", "QUERY"];
+
 /** `isFetch`: the answer comes without its content codings, and the request says what fetch says of itself. */
 export function exchange(input: string | URL | Request, init: RequestInit, isFetch: boolean): Promise<Response> {
   return new Promise((resolve, reject) => {
@@ -234,6 +273,8 @@ export function exchange(input: string | URL | Request, init: RequestInit, isFet
     if (isFetch) headers.push(...USUAL.filter(([name]) => !request.headers.has(name)));
     const params: Record<string, unknown> = { url: request.url, method: request.method, headers, redirect: request.redirect, decode: isFetch, stream: true };
     const content = request._send();
+    const isEmpty = !content || ("bytes" in content && content.bytes.length === 0);
+    if (isFetch && isEmpty && EXPECTING.includes(request.method) && !request.headers.has("content-length")) headers.push(["content-length", "0"]);
     const id = `upload-${(uploads += 1)}`;
     if (content && "bytes" in content) params.body = attach(bytes, content.bytes);
     else if (content) params.upload = id;
@@ -244,7 +285,7 @@ export function exchange(input: string | URL | Request, init: RequestInit, isFet
     let isThere = false;
     const head = ({ output }: Answer) => {
       const details = { status: output.status, statusText: output.statusText ?? "", headers: output.headers };
-      resolve(Response._received({ arriving }, details, output.url ?? request.url, Boolean(output.redirected)));
+      resolve(Response._received(isFetch && request.method === "HEAD" ? undefined : { arriving }, details, output.url ?? request.url, Boolean(output.redirected)));
       isThere = true;
     };
     const body = (answer: Answer) => {

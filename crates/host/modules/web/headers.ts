@@ -1,42 +1,68 @@
 /** `pi:web/headers`: the header list of fetch. Names are lower case, iteration is sorted, Set-Cookie stays apart. */
 
-type Init = Headers | Iterable<[string, string]> | Record<string, string> | undefined | null;
+import { byteString, needs, needsFunction } from "pi:web/fetch/arguments";
+
+type Init = Headers | Iterable<[string, string]> | Record<string, string> | undefined;
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
 function nameOf(name: unknown, method: string): string {
-  const text = String(name);
+  const text = byteString(name);
   if (!TOKEN.test(text)) throw new TypeError(`Headers.${method}: "${text}" is an invalid header name.`);
   return text.toLowerCase();
 }
 
 function valueOf(value: unknown, method: string): string {
-  const text = String(value).replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, "");
-  if (/[\0\r\n]|[^\0-\xff]/.test(text)) throw new TypeError(`Headers.${method}: "${text}" is an invalid header value.`);
+  const text = byteString(value).replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, "");
+  if (/[\0\r\n]/.test(text)) throw new TypeError(`Headers.${method}: "${text}" is an invalid header value.`);
   return text;
+}
+
+/** What a constructor was given, as pairs. The words are undici's own. */
+function pairsOf(init: NonNullable<Init>): [string, string][] {
+  if (typeof init !== "object") {
+    throw new TypeError("Headers constructor: Argument 1 could not be converted to one of: sequence<sequence<ByteString>>, record<ByteString, ByteString>.");
+  }
+  if (typeof (init as any)[Symbol.iterator] !== "function") {
+    const keys = Reflect.ownKeys(init).filter((key) => Object.prototype.propertyIsEnumerable.call(init, key));
+    if (keys.some((key) => typeof key === "symbol")) throw new TypeError("Headers contructor: init is a symbol, which cannot be converted to a DOMString.");
+    return keys.map((key) => [key as string, (init as any)[key]]);
+  }
+  return [...(init as Iterable<any>)].map((given, at) => {
+    if (typeof given !== "object" || typeof given?.[Symbol.iterator] !== "function") throw new TypeError(`Headers contructor: init[${at}] (${String(given)}) is not iterable.`);
+    const pair = [...given];
+    if (pair.length !== 2) throw new TypeError(`Headers constructor: expected name/value pair to be length 2, found ${pair.length}.`);
+    return pair as [string, string];
+  });
 }
 
 export class Headers {
   #list: [string, string][] = [];
+  #isImmutable = false;
 
-  constructor(init?: Init) {
-    if (init === undefined || init === null) return;
-    if (typeof init !== "object") throw new TypeError("Headers: the init argument must be an object or a sequence of pairs.");
-    const pairs = typeof (init as any)[Symbol.iterator] === "function" ? [...(init as Iterable<[string, string]>)] : Object.entries(init);
-    for (const pair of pairs) {
-      if (pair.length !== 2) throw new TypeError("Headers: each pair must have a name and a value.");
-      this.append(pair[0], pair[1]);
-    }
+  constructor(init: Init = undefined) {
+    if (init === undefined) return;
+    if (init === null) init = 0 as never;
+    for (const [name, value] of pairsOf(init)) this.append(name, value);
+  }
+
+  /** Those of an answer nobody changes. */
+  static _received(pairs: Init): Headers {
+    const headers = new Headers(pairs);
+    headers.#isImmutable = true;
+    return headers;
   }
 
   append(name: string, value: string): void {
-    this.#list.push([nameOf(name, "append"), valueOf(value, "append")]);
+    needs(2, "Headers.append", arguments);
+    this.#change([nameOf(name, "append"), valueOf(value, "append")], (list, entry) => [...list, entry]);
   }
   delete(name: string): void {
-    const key = nameOf(name, "delete");
-    this.#list = this.#list.filter((entry) => entry[0] !== key);
+    needs(1, "Headers.delete", arguments);
+    this.#change([nameOf(name, "delete"), ""], (list, [key]) => list.filter((entry) => entry[0] !== key));
   }
   get(name: string): string | null {
+    needs(1, "Headers.get", arguments);
     const key = nameOf(name, "get");
     const values = this.#list.filter((entry) => entry[0] === key).map((entry) => entry[1]);
     return values.length > 0 ? values.join(", ") : null;
@@ -45,21 +71,27 @@ export class Headers {
     return this.#list.filter((entry) => entry[0] === "set-cookie").map((entry) => entry[1]);
   }
   has(name: string): boolean {
+    needs(1, "Headers.has", arguments);
     const key = nameOf(name, "has");
     return this.#list.some((entry) => entry[0] === key);
   }
   set(name: string, value: string): void {
-    const key = nameOf(name, "set");
-    const at = this.#list.findIndex((entry) => entry[0] === key);
-    const entry: [string, string] = [key, valueOf(value, "set")];
-    if (at < 0) this.#list.push(entry);
-    else {
-      this.#list[at] = entry;
-      this.#list = this.#list.filter((other, index) => index <= at || other[0] !== key);
-    }
+    needs(2, "Headers.set", arguments);
+    this.#change([nameOf(name, "set"), valueOf(value, "set")], (list, entry) => {
+      const at = list.findIndex((other) => other[0] === entry[0]);
+      if (at < 0) return [...list, entry];
+      return list.map((other, index) => (index === at ? entry : other)).filter((other, index) => index <= at || other[0] !== entry[0]);
+    });
   }
   forEach(callback: (value: string, name: string, headers: Headers) => void, self?: unknown): void {
+    needs(1, "Headers.forEach", arguments);
+    needsFunction("Headers", callback);
     for (const [name, value] of this) callback.call(self, value, name, this);
+  }
+
+  #change(entry: [string, string], changed: (list: [string, string][], entry: [string, string]) => [string, string][]): void {
+    if (this.#isImmutable) throw new TypeError("immutable");
+    this.#list = changed(this.#list, entry);
   }
 
   *entries(): IterableIterator<[string, string]> {
@@ -82,6 +114,7 @@ export class Headers {
     return "Headers";
   }
   [Symbol.for("nodejs.util.inspect.custom")](_depth: number, options: object, inspect: (value: unknown, options?: object) => string): string {
-    return `Headers ${inspect(Object.fromEntries(this), options)}`;
+    const names = new Set(this.#list.map((entry) => entry[0]));
+    return `Headers ${inspect(Object.fromEntries([...names].map((name) => [name, this.get(name)])), options)}`;
   }
 }

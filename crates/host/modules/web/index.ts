@@ -114,25 +114,15 @@ defineLocale(String.prototype, {
   },
 });
 
-// `stack` of an error is a plain property in Node: it takes any value.
-const stack = Object.getOwnPropertyDescriptor(Error.prototype, "stack")!;
-Object.defineProperty(Error.prototype, "stack", {
-  ...stack,
-  set(this: object, value: unknown) {
-    if (typeof value === "string") stack.set!.call(this, value);
-    else Object.defineProperty(this, "stack", { value, writable: true, enumerable: false, configurable: true });
-  },
-});
-
-// The engine's own gives a stack that does not say what happened.
+// The engine's own takes no cause.
 const Plain = DOMException;
-const Described = function DOMException(message?: string, options?: string | { name?: string; cause?: unknown }): DOMException {
+const Described = function (message?: string, options?: string | { name?: string; cause?: unknown }): DOMException {
   const { name = "Error", ...rest } = typeof options === "object" && options !== null ? options : options === undefined ? {} : { name: String(options) };
   const error: DOMException = Reflect.construct(Plain, [message, name], new.target ?? Plain);
   if ("cause" in rest) Object.defineProperty(error, "cause", { value: rest.cause, writable: true, enumerable: false, configurable: true });
-  error.stack = `${error.name}${error.message && `: ${error.message}`}\n${error.stack ?? ""}`;
   return error;
 };
+Object.defineProperty(Described, "name", { value: "DOMException" });
 Object.setPrototypeOf(Described, Plain);
 Described.prototype = Plain.prototype;
 defineHidden(Plain.prototype, { constructor: Described });

@@ -9,6 +9,8 @@
 
 import { importSync } from "pi:engine";
 
+const canonicalList = (locales: unknown): string[] => importSync("pi:web/intl/locale").canonicalList(locales);
+
 type Granularity = "grapheme" | "word" | "sentence";
 
 interface SegmentData {
@@ -106,8 +108,9 @@ function segmentAt(input: string, index: number, granularity: Granularity): Segm
 class Segmenter {
   readonly #granularity: Granularity;
 
-  constructor(_locales?: string | readonly string[], options: { granularity?: Granularity } = {}) {
-    const granularity = options.granularity ?? "grapheme";
+  constructor(locales: unknown = undefined, options: { granularity?: Granularity } = {}) {
+    if (locales !== undefined && locales !== "en") canonicalList(locales);
+    const granularity = options?.granularity ?? "grapheme";
     if (!["grapheme", "word", "sentence"].includes(granularity)) {
       throw new RangeError(`Value ${granularity} out of range for Intl.Segmenter options property granularity`);
     }
@@ -122,17 +125,26 @@ class Segmenter {
     return { locale: "en-US", granularity: this.#granularity };
   }
 
-  static supportedLocalesOf(locales: string | readonly string[]): string[] {
-    return typeof locales === "string" ? [locales] : [...locales];
+  static supportedLocalesOf(locales?: unknown): string[] {
+    return canonicalList(locales);
   }
 }
 
 Object.defineProperty(Segmenter.prototype, Symbol.toStringTag, { value: "Intl.Segmenter", configurable: true });
 
+/** What is written here; of time zones, of which the host knows all, the one that is always there. */
+const VALUES: Record<string, string[]> = { calendar: ["gregory"], collation: ["default"], currency: [], numberingSystem: ["latn"], timeZone: ["UTC"], unit: [] };
+
+function supportedValuesOf(key: unknown): string[] {
+  const name = String(key);
+  if (!Object.hasOwn(VALUES, name)) throw new RangeError(`Invalid key : ${name}`);
+  return name === "unit" || name === "currency" ? importSync("pi:web/intl/number").known(name) : [...VALUES[name]!];
+}
+
 const Intl: any = Object.defineProperties({}, {
   Segmenter: { value: Segmenter, writable: true, configurable: true },
-  getCanonicalLocales: { value: (locales?: string | string[]) => (locales === undefined ? [] : ([] as string[]).concat(locales)), writable: true, configurable: true },
-  supportedValuesOf: { value: (key: string) => (key === "timeZone" ? ["UTC"] : []), writable: true, configurable: true },
+  getCanonicalLocales: { value: (locales: unknown) => canonicalList(locales), writable: true, configurable: true },
+  supportedValuesOf: { value: supportedValuesOf, writable: true, configurable: true },
   [Symbol.toStringTag]: { value: "Intl", configurable: true },
 });
 
@@ -140,6 +152,8 @@ const Intl: any = Object.defineProperties({}, {
 const FORMATTERS: Record<string, string[]> = {
   "pi:web/intl/number": ["NumberFormat", "PluralRules"],
   "pi:web/intl/date": ["DateTimeFormat"],
+  "pi:web/intl/locale": ["Locale"],
+  "pi:web/intl/names": ["DisplayNames"],
   "pi:web/intl/text": ["Collator", "ListFormat", "RelativeTimeFormat"],
 };
 for (const [specifier, names] of Object.entries(FORMATTERS)) {

@@ -7,6 +7,7 @@
 
 import { decodeUtf8, encodeUtf8, parseUrl, setUrlPart } from "pi:engine";
 import type { UrlParts } from "pi:engine";
+import { checkFunction, coded } from "pi:node/errors";
 
 const OWNER = Symbol("owner");
 const RELOAD = Symbol("reload");
@@ -30,6 +31,7 @@ export class URL {
   #query: URLSearchParams | undefined;
 
   constructor(input: string | URL, base?: string | URL) {
+    needs(arguments, "url");
     const text = String(input).toWellFormed();
     const against = base === undefined ? undefined : String(base).toWellFormed();
     const parts = tryParse(text, against);
@@ -155,6 +157,12 @@ for (const name of ["href", "origin", "protocol", "username", "password", "host"
 
 type Init = string | Iterable<[string, string]> | Record<string, string> | URLSearchParams | undefined | null;
 
+function needs(given: ArrayLike<unknown>, ...names: string[]): void {
+  if (given.length >= names.length) return;
+  const listed = names.map((name) => `"${name}"`).join(" and ");
+  throw coded(TypeError, "ERR_MISSING_ARGS", `The ${listed} argument${names.length > 1 ? "s" : ""} must be specified`);
+}
+
 export class URLSearchParams {
   #pairs: [string, string][] = [];
   [OWNER]: ((query: string) => void) | undefined;
@@ -188,32 +196,38 @@ export class URLSearchParams {
   }
 
   append(name: string, value: string): void {
+    needs(arguments, "name", "value");
     this.#pairs.push([text(name), text(value)]);
     this.#changed();
   }
 
   delete(name: string, value?: string): void {
+    needs(arguments, "name");
     const key = text(name);
     this.#pairs = this.#pairs.filter((pair) => pair[0] !== key || (value !== undefined && pair[1] !== text(value)));
     this.#changed();
   }
 
   get(name: string): string | null {
+    needs(arguments, "name");
     const key = text(name);
     return this.#pairs.find((pair) => pair[0] === key)?.[1] ?? null;
   }
 
   getAll(name: string): string[] {
+    needs(arguments, "name");
     const key = text(name);
     return this.#pairs.filter((pair) => pair[0] === key).map((pair) => pair[1]);
   }
 
   has(name: string, value?: string): boolean {
+    needs(arguments, "name");
     const key = text(name);
     return this.#pairs.some((pair) => pair[0] === key && (value === undefined || pair[1] === text(value)));
   }
 
   set(name: string, value: string): void {
+    needs(arguments, "name", "value");
     const key = text(name);
     const first = this.#pairs.findIndex((pair) => pair[0] === key);
     if (first < 0) this.#pairs.push([key, text(value)]);
@@ -231,6 +245,7 @@ export class URLSearchParams {
   }
 
   forEach(callback: (value: string, name: string, params: URLSearchParams) => void, self?: unknown): void {
+    checkFunction("callback", callback);
     for (const [name, value] of this) callback.call(self, value, name, this);
   }
 

@@ -7,9 +7,8 @@
  * none, or the place is not plain, the engine's words stay.
  */
 
-import { callSync } from "pi:engine";
-import { defineHidden } from "pi:web/lazy";
-import { readable } from "pi:web/sets";
+import { callSync, importSync } from "pi:engine";
+import { defineHidden, defineLazy } from "pi:web/lazy";
 
 /** What the engine says, and what Node says. Where V8 names a value that the engine does not tell, the nearest words. */
 const SAME: Record<string, string> = {
@@ -51,11 +50,15 @@ const SAME: Record<string, string> = {
 };
 
 // The hook runs amid an extension's code, which may have put anything in the place of what everybody calls.
-const { getPrototypeOf, hasOwn } = Object;
+const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, hasOwn } = Object;
+const { toString } = Error.prototype;
 const call = Reflect.apply;
 const { exec } = RegExp.prototype;
+const { slice } = Array.prototype;
 const { charCodeAt } = String.prototype;
-const { AggregateError, SyntaxError, TypeError, URIError } = globalThis;
+const { TypeError, URIError } = globalThis;
+const Exception = DOMException;
+const { isError } = Error as unknown as { isError(value: unknown): boolean };
 
 const FORMS: [RegExp, (found: string, and: string) => string][] = [
   [/^cannot read property 'Symbol\.iterator' of (undefined|null)$/, (what) => `${what} is not iterable`],
@@ -154,10 +157,12 @@ function quotation(words: string, site: CallSite | undefined): string | null {
 }
 
 interface CallSite {
+  getFunction(): unknown;
   getFunctionName(): string | null;
   getFileName(): string | null;
   getLineNumber(): number;
   getColumnNumber(): number;
+  isConstructor(): boolean;
   isNative(): boolean;
 }
 
@@ -170,14 +175,13 @@ const frame: CallSite = (() => {
   const [site] = new Error().stack as unknown as Sites;
   return getPrototypeOf(site);
 })();
-const { getFunctionName, getFileName, getLineNumber, getColumnNumber, isNative } = frame;
+const { getFunction, getFunctionName, getFileName, getLineNumber, getColumnNumber, isConstructor, isNative } = frame;
 
 /** The frames as the engine writes them where nobody asks for more. Text, since what an error keeps must be small. */
 function framesOf(sites: Sites): string {
   let frames = "";
   for (let index = 0; index < sites.length; index++) {
-    const site = sites[index]!;
-    frames += `    at ${nameOf(site) || "<anonymous>"} (${placeOf(site)})\n`;
+    frames += `\n    at ${written(sites[index]!)}`;
   }
   return frames;
 }
@@ -201,12 +205,17 @@ const QUESTIONS: Record<string, (site: CallSite) => unknown> = {
   isEval: () => false,
   isPromiseAll: () => false,
   isToplevel: () => true,
-  toString: (site: CallSite) => (site.getFunctionName() ? `${site.getFunctionName()} (${placeOf(site)})` : placeOf(site)),
+  toString: written,
 };
 
 /** The function that a frame is in, if it has a name. */
 function nameOf(site: CallSite | undefined): string {
   return (site !== undefined && call(getFunctionName, site, [])) || "";
+}
+
+function written(site: CallSite): string {
+  const name = nameOf(site);
+  return name === "" ? placeOf(site) : `${call(isConstructor, site, []) ? "new " : ""}${name} (${placeOf(site)})`;
 }
 
 /** Where a frame is, as frames are written. */
@@ -223,8 +232,13 @@ for (const name of Object.keys(QUESTIONS)) {
   Object.defineProperty(frame, name, { value, writable: true, configurable: true });
 }
 
-/** What the extension put in the place of the hook. */
-let own: unknown;
+/** What errors are made of in Node unless an extension says otherwise. */
+function prepareStackTrace(error: unknown, sites: Sites): string {
+  return headerOf(error) + framesOf(sites);
+}
+
+/** The hook, as the extension sees and replaces it. */
+let own: unknown = prepareStackTrace;
 
 /** What an error says in Node, where that is something else. */
 function wordsOf(error: unknown, message: string, sites: Sites): string | undefined {
@@ -239,95 +253,134 @@ function wordsOf(error: unknown, message: string, sites: Sites): string | undefi
   return error instanceof TypeError && hasOwn(QUOTED, plain) ? (quotation(plain, sites[0]) ?? words) : words;
 }
 
-function prepare(error: any, sites: Sites): unknown {
+/** The engine asks for what is thrown again, too, and for what is no error; it asks on, frame by frame, until it gets something. */
+function prepare(error: any, sites: Sites): null {
+  if (!isCapturing && (!(isError(error) || error instanceof Exception) || Traced.has(error))) return null;
   // Before a constructor has run, a message that is not the error's own may be a getter that wants a whole object.
   if (hasOwn(error, "message")) {
     const { message } = error;
     const words = typeof message === "string" ? wordsOf(error, message, sites) : undefined;
     if (words !== undefined) error.message = words;
   }
-  return typeof own === "function" ? call(own as Prepare, Error, [error, sites]) : framesOf(sites);
+  const hidden = hiddenIn(error, sites);
+  const frames = hidden === 0 ? sites : call(slice, sites, [hidden]);
+  Traced.keep(error, own === prepareStackTrace || typeof own !== "function" ? framesOf(frames) : frames);
+  return null;
+}
+
+/** How many of the innermost frames are not shown: constructors of the error's own class, and who captures. */
+function hiddenIn(error: object, sites: Sites): number {
+  const { length } = sites;
+  if (!isCapturing && (length === 0 || !call(isConstructor, sites[0], []))) return 0;
+  // A stack above a function that nobody has called is empty; the engine begins at the top then.
+  const last = isCapturing ? captureStackTrace : getOwnPropertyDescriptor(getPrototypeOf(error) ?? error, "constructor")?.value;
+  for (let index = 0; index < length; index++) if (call(getFunction, sites[index], []) === last) return isCapturing ? length : index + 1;
+  return 0;
+}
+
+function headerOf(error: unknown): string {
+  try {
+    return call(toString, error, []);
+  } catch {
+    return "<error>";
+  }
+}
+
+/** A constructor that gives what it is given, so that a class may add to it. */
+const Given = function (given: object) {
+  return given;
+} as unknown as new (given: object) => object;
+
+/** An object with a stack. Node writes it when it is first read: by then a constructor has given the error its name. */
+class Traced extends Given {
+  /** Frames until then: as text, since what an error keeps must be small, unless the extension's hook wants them. */
+  #trace: unknown;
+  #isWritten = false;
+
+  static has(target: object): boolean {
+    return #trace in target;
+  }
+
+  static keep(target: object, frames: string | Sites): void {
+    const traced = #trace in target ? target : (new Traced(target) as Traced);
+    traced.#trace = frames;
+    traced.#isWritten = false;
+    defineProperty(target, "stack", STACK);
+  }
+
+  static read(given: object | null): unknown {
+    let traced = given;
+    while (traced !== null && !(#trace in traced)) traced = getPrototypeOf(traced) as object | null;
+    if (traced === null) return undefined;
+    if (traced.#isWritten) return traced.#trace;
+    const frames = traced.#trace as string | Sites;
+    // Whatever the hook reads of the error itself is there, too.
+    traced.#isWritten = true;
+    if (typeof frames === "string") traced.#trace = headerOf(traced) + frames;
+    else {
+      traced.#trace = undefined;
+      traced.#trace = call((typeof own === "function" ? own : prepareStackTrace) as Prepare, Error, [traced, frames]);
+    }
+    return traced.#trace;
+  }
+}
+
+const { get: kept } = getOwnPropertyDescriptor(Error.prototype, "stack")!;
+
+/** The property `stack` of each error, which takes any value. */
+const STACK = {
+  __proto__: null,
+  get(this: object) {
+    return Traced.read(this);
+  },
+  set(this: object, value: unknown) {
+    defineProperty(this, "stack", { __proto__: null, value, writable: true, enumerable: !hasOwn(this, "stack"), configurable: true } as PropertyDescriptor);
+  },
+  enumerable: false,
+  configurable: true,
+} as PropertyDescriptor;
+// An error that came to no hook, as where there was no room to call one, is not quite without.
+defineProperty(Error.prototype, "stack", {
+  ...STACK,
+  get(this: object) {
+    return call(kept!, this, []) === null ? headerOf(this) : undefined;
+  },
+});
+
+let isCapturing = false;
+
+const { captureStackTrace: capture } = Error;
+function captureStackTrace(target: object, from: unknown): void {
+  if ((typeof target !== "object" && typeof target !== "function") || target === null) throw new TypeError("invalid_argument");
+  isCapturing = true;
+  try {
+    call(capture!, Error, [target, typeof from === "function" ? from : captureStackTrace]);
+  } finally {
+    isCapturing = false;
+  }
+  // The engine has put a text there.
+  defineProperty(target, "stack", STACK);
 }
 
 (Error as any).prepareStackTrace = prepare;
-Object.defineProperty(Error, "prepareStackTrace", {
+defineHidden(Error, { captureStackTrace });
+defineProperty(Error, "prepareStackTrace", {
   configurable: true,
   enumerable: false,
   get: () => own,
   set: (value: unknown) => void (own = value),
 });
-
-/** What the engine's parser of expressions says, and Node's. */
-const EXPRESSIONS: Record<string, string> = {
-  "back reference out of range in regular expression": "Invalid escape",
-  "duplicate group name": "Duplicate capture group name",
-  "expecting ')'": "Unterminated group",
-  "expecting '{' after \\p": "Invalid property name",
-  "expecting '}'": "Invalid property name",
-  "expecting group name": "Invalid named reference",
-  "extraneous characters at the end": "Unmatched ')'",
-  "group name not defined": "Invalid named capture referenced",
-  "invalid character in class in regular expression": "Invalid character in character class",
-  "invalid class range": "Range out of order in character class",
-  "invalid class set operation in regular expression": "Invalid set operation in character class",
-  "invalid decimal escape in regular expression": "Invalid decimal escape",
-  "invalid escape sequence in regular expression": "Invalid escape",
-  "invalid group": "Invalid group",
-  "invalid group name": "Invalid capture group name",
-  "invalid modifiers": "Invalid flags",
-  "invalid repetition count": "numbers out of order in {} quantifier",
-  "malformed unicode char": "Invalid Unicode escape",
-  "nothing to repeat": "Nothing to repeat",
-  "syntax error": "Lone quantifier brackets",
-  "too many captures": "Too many captures",
-  "unknown unicode general category": "Invalid property name",
-  "unknown unicode property name": "Invalid property name",
-  "unknown unicode property value": "Invalid property name",
-  "unknown unicode script": "Invalid property name",
-};
-
-function worded(error: any, pattern: unknown, flags: unknown): unknown {
-  if (!(error instanceof SyntaxError)) return error;
-  const { message } = error;
-  const source = isExpression(pattern) ? pattern.source : pattern === undefined ? "" : `${pattern}`;
-  if (message === "invalid regular expression flags") {
-    error.message = `Invalid flags supplied to RegExp constructor '${flags}'`;
-    return error;
-  }
-  const known = hasOwn(EXPRESSIONS, message) ? EXPRESSIONS[message] : message === "unexpected end" ? ended(source) : undefined;
-  const shown = flags === undefined && isExpression(pattern) ? pattern.flags : flags === undefined ? "" : `${flags}`;
-  if (known !== undefined) error.message = `Invalid regular expression: /${source}/${shown}: ${known}`;
-  return error;
-}
-
-/** Why an expression ends too early. */
-function ended(source: string): string {
-  let inClass = false;
-  for (let at = 0; at < source.length; at++) {
-    if (source[at] === "\\" && ++at >= source.length) return "\\ at end of pattern";
-    else if (source[at] === "[") inClass = true;
-    else if (source[at] === "]") inClass = false;
-  }
-  return inClass ? "Unterminated character class" : "Unterminated group";
-}
+defineProperty(Error, "stackTraceLimit", { enumerable: true });
 
 const Expression = RegExp;
 const isExpression = (value: unknown): value is RegExp => value instanceof Expression;
 
-/** An expression, as it was asked for; where the engine is stricter than the language, as it understands it. */
+/** What could not be made, as the language understands it where the engine is stricter; else the error says which it was. */
 function made(args: [string, string?], make: (args: [string, string?]) => RegExp): RegExp {
   try {
     return make(args);
   } catch (error) {
-    const [pattern, flags] = args as [unknown, unknown?];
-    if (error instanceof SyntaxError && typeof pattern === "string" && typeof flags === "string" && flags.includes("v")) {
-      try {
-        return make([readable(pattern), flags]);
-      } catch (again) {
-        throw worded(again, ...args);
-      }
-    }
-    throw worded(error, ...args);
+    return importSync("pi:web/expressions").mended(error, args, make);
   }
 }
 
@@ -352,40 +405,5 @@ Object.defineProperty(Expression, Symbol.species, {
 });
 defineHidden(globalThis, { RegExp: Worded });
 
-/** `Promise.any`, step by step as the language has it: the engine's own rejects with an error that says nothing, and asks no hook. */
-const { any } = {
-  any(this: PromiseConstructor, values: Iterable<unknown>): Promise<unknown> {
-    let resolve!: (value: unknown) => void;
-    let reject!: (reason: unknown) => void;
-    const promise = new this((done, failed) => {
-      resolve = done;
-      reject = failed;
-    });
-    const errors: unknown[] = [];
-    let left = 1;
-    const settle = () => {
-      if (--left === 0) reject(new AggregateError(errors, "All promises were rejected"));
-    };
-    try {
-      const resolved = this.resolve;
-      if (typeof resolved !== "function") throw new TypeError("Promise resolve or reject function is not callable");
-      for (const value of values) {
-        const index = errors.length;
-        let called = false;
-        errors[index] = undefined;
-        left++;
-        call(resolved, this, [value]).then(resolve, (error: unknown) => {
-          if (called) return;
-          called = true;
-          errors[index] = error;
-          settle();
-        });
-      }
-      settle();
-    } catch (error) {
-      reject(error);
-    }
-    return promise;
-  },
-};
-defineHidden(Promise, { any });
+// The engine's own rejects with an error that says nothing, and asks no hook.
+defineLazy(Promise, "any", "pi:web/any");

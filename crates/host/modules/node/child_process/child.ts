@@ -6,9 +6,10 @@
  * a stream that nobody reads is drained, as in Node.
  */
 
+import { importSync } from "pi:engine";
 import { HostcallError, attach, call, callSync } from "pi:hostcall";
 import type { Answer } from "pi:hostcall";
-import { coded, notSupported } from "pi:node/errors";
+import { abortError, coded, notSupported } from "pi:node/errors";
 import { Buffer } from "node:buffer";
 import { EventEmitter } from "node:events";
 import { Readable, Writable } from "node:stream";
@@ -58,7 +59,7 @@ function pipeError(failure: unknown): unknown {
 /** Where one of the two outputs goes. */
 type Target = { stream?: any; level?: "info" | "error"; fd?: number };
 
-function targetOf(mode: Stdio, at: 1 | 2): Target {
+function targetOf(mode: Stdio, at: 1 | 2, isListed: boolean): Target {
   if (mode === undefined || mode === null || mode === "pipe" || mode === "overlapped") return { stream: new Readable({ read() {} }) };
   if (mode === "ignore") return {};
   const level = at === 1 ? "info" : "error";
@@ -66,7 +67,9 @@ function targetOf(mode: Stdio, at: 1 | 2): Target {
   if (mode === "inherit" || fd === 1 || fd === 2) return { level: fd === 1 ? "info" : fd === 2 ? "error" : level };
   if (typeof fd === "number") return { fd };
   if (mode === "ipc") throw notSupported("child_process stdio 'ipc'", "talk to the program through its input and output");
-  throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'stdio' is invalid. Received ${String(mode)}`);
+  const shown = importSync("pi:node/util/inspect").inspect(mode);
+  if (isListed) throw coded(TypeError, "ERR_INVALID_SYNC_FORK_INPUT", `Asynchronous forks do not support Buffer, TypedArray, DataView or string input: ${shown}`);
+  throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'stdio' is invalid. Received ${shown}`);
 }
 
 export class ChildProcess extends EventEmitter {
@@ -96,7 +99,7 @@ export class ChildProcess extends EventEmitter {
       throw notSupported("child_process stdio beyond stderr", "talk to the program through its input and output");
     }
     const takesInput = modes[0] === undefined || modes[0] === null || modes[0] === "pipe" || modes[0] === "overlapped";
-    this.#targets = [targetOf(modes[1], 1), targetOf(modes[2], 2)];
+    this.#targets = [targetOf(modes[1], 1, Array.isArray(stdio)), targetOf(modes[2], 2, Array.isArray(stdio))];
     const failure = this.#spawn(what, takesInput);
     // What never started has streams all the same: callers listen to them before they hear of the failure.
     if (failure !== undefined && takesInput) this.stdin = new Writable({ write: (_chunk: Buffer, _encoding: string, done: Done) => done() });
@@ -118,10 +121,7 @@ export class ChildProcess extends EventEmitter {
       const onAbort = () => {
         if (this.exitCode !== null || this.signalCode !== null) return;
         this.kill(killSignal);
-        const error = coded(Error, "ABORT_ERR", "The operation was aborted");
-        Object.defineProperty(error, "name", { value: "AbortError" });
-        Object.defineProperty(error, "cause", { value: signal.reason });
-        this.emit("error", error);
+        this.emit("error", abortError(signal));
       };
       if (signal.aborted) queueTick(onAbort);
       else {

@@ -1,14 +1,15 @@
 /** `pi:node/child_process/program`: what all forms share: the program, its options, what the host answers. */
 
-import { encodeUtf8 } from "pi:engine";
+import { encodeUtf8, importSync } from "pi:engine";
 import { HostcallError, attach, bytesOf } from "pi:hostcall";
 import type { Answer } from "pi:hostcall";
 import { inherited } from "pi:node/environment";
-import { checkString, coded, invalidArgType, notSupported } from "pi:node/errors";
-import { systemError } from "pi:node/fs/error";
+import { checkString, coded, invalidArgType, notSupported, outOfRange } from "pi:node/errors";
+import { explain, systemError } from "pi:node/fs/error";
+import { signalName } from "pi:node/child_process/signals";
 import { pathOf } from "pi:node/fs/requests";
 import { Buffer } from "node:buffer";
-import type { AbortSignal } from "pi:web/abort";
+import { AbortSignal } from "pi:web/abort";
 
 export type Stdio = "pipe" | "overlapped" | "ignore" | "inherit" | "ipc" | number | null | undefined | object;
 
@@ -33,6 +34,30 @@ export interface Program {
   options: SpawnOptions;
 }
 
+/** Options by their types, in the order in which Node looks at them. */
+const TYPES: Record<string, string[]> = {
+  detached: ["boolean"], shell: ["boolean", "string"], argv0: ["string"], windowsHide: ["boolean"], windowsVerbatimArguments: ["boolean"],
+};
+
+function checkOptions(settings: SpawnOptions): void {
+  for (const [name, types] of Object.entries(TYPES)) {
+    const value = settings[name];
+    if (value === undefined || value === null || types.includes(typeof value)) continue;
+    throw invalidArgType(`options.${name}`, types.length > 1 ? `one of type ${types.join(" or ")}` : `of type ${types[0]}`, value);
+  }
+  const { timeout, signal, killSignal, serialization } = settings;
+  if (timeout !== undefined && timeout !== null && !(Number.isInteger(timeout) && timeout >= 0)) {
+    throw outOfRange("timeout", "an unsigned integer", timeout);
+  }
+  if (serialization !== undefined && serialization !== "json" && serialization !== "advanced") {
+    throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The property 'options.serialization' must be one of: undefined, 'json', 'advanced'. Received ${shown(serialization)}`);
+  }
+  if (signal !== undefined && !(signal instanceof AbortSignal)) throw invalidArgType("options.signal", "an instance of AbortSignal", signal);
+  if (killSignal !== undefined && killSignal !== null) signalName(killSignal);
+}
+
+const shown = (value: unknown): string => importSync("pi:node/util/inspect").inspect(value);
+
 /** `(file, args?, options?)`; a shell gets the words joined, unquoted, as Node does. */
 export function program(file: unknown, args: unknown, options: unknown): Program {
   checkString("file", file);
@@ -46,9 +71,11 @@ export function program(file: unknown, args: unknown, options: unknown): Program
     if (settings[member] !== undefined) throw notSupported(`child_process option ${member}`, "programs run as the user of pi");
   }
   const words = (args as unknown[]).map(String);
-  if (words.concat(file).some((word) => word.includes("\0"))) {
-    throw coded(TypeError, "ERR_INVALID_ARG_VALUE", "The argument 'args' must be a string without null bytes.");
+  for (const [at, word] of [file, ...words].entries()) {
+    if (!word.includes("\0")) continue;
+    throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument '${at === 0 ? "file" : `args[${at - 1}]`}' must be a string without null bytes. Received ${shown(word)}`);
   }
+  checkOptions(settings);
   if (!settings.shell) return { file, args: words, options: settings };
   const shell = typeof settings.shell === "string" ? settings.shell : "/bin/sh";
   return { file: shell, args: ["-c", [file, ...words].join(" ")], options: settings };
@@ -94,6 +121,6 @@ export function spawnError(failure: unknown, syscall: string, { file, args }: Pr
   else return failure;
   const error = systemError(code, `${syscall} ${file}`);
   Object.defineProperty(error, "message", { value: `${syscall} ${file} ${code}`, writable: true, configurable: true });
-  if (failure instanceof HostcallError) Object.defineProperty(error, "cause", { value: failure, writable: true, configurable: true });
+  if (failure instanceof HostcallError) explain(error, failure);
   return Object.assign(error, { path: file, spawnargs: args });
 }

@@ -38,7 +38,7 @@ function isAboveProject(path: string): boolean {
   return !holds(whole) && holds(dirname(whole)) && dirname(whole) !== cwd;
 }
 
-export interface SystemError extends Error {
+export interface FailedCall extends Error {
   code: string;
   errno: number;
   syscall: string;
@@ -47,9 +47,9 @@ export interface SystemError extends Error {
 }
 
 /** An error as libuv's failures look. */
-export function systemError(code: string, syscall: string, path?: string, dest?: string): SystemError {
+export function systemError(code: string, syscall: string, path?: string, dest?: string): FailedCall {
   const where = path === undefined ? "" : dest === undefined ? ` '${path}'` : ` '${path}' -> '${dest}'`;
-  const error = new Error(`${code}: ${wordsOf(code) ?? "operation failed"}, ${syscall}${where}`) as SystemError;
+  const error = new Error(`${code}: ${wordsOf(code) ?? "operation failed"}, ${syscall}${where}`) as FailedCall;
   error.errno = -(constants.errno[code] ?? 1);
   error.code = code;
   error.syscall = syscall;
@@ -58,15 +58,18 @@ export function systemError(code: string, syscall: string, path?: string, dest?:
   return error;
 }
 
+class SystemError extends Error {}
+
 /** What Node finds out itself and not by a system call. */
-function found(op: "rm" | "cp", code: string, what: string, errno: "EISDIR" | "EEXIST", words: string, path: string): SystemError {
-  const error: any = coded(Error, code, `${what}: ${op} returned ${errno} (${words}) ${path}`);
+function found(op: "rm" | "cp", code: string, what: string, errno: "EISDIR" | "EEXIST", words: string, path: string): FailedCall {
+  const error: any = coded(SystemError, code, `${what}: ${op} returned ${errno} (${words}) ${path}`);
   Object.defineProperty(error, "name", { value: "SystemError", writable: true, enumerable: false, configurable: true });
-  return Object.assign(error, { errno: constants.errno[errno], syscall: op, path });
+  const info = { code: errno, message: words, path, syscall: op, errno: constants.errno[errno] };
+  return Object.assign(error, { info, errno: info.errno, syscall: op, path });
 }
 
 /** What `rm` and `cp` see before they do anything. */
-function seenBefore(op: "rm" | "cp", code: string, path: string, dest: string | undefined): SystemError | undefined {
+function seenBefore(op: "rm" | "cp", code: string, path: string, dest: string | undefined): FailedCall | undefined {
   // Both look at the file first.
   if (code === "ENOENT") return systemError(code, "lstat", path);
   if (op === "rm") return code === "EISDIR" ? found(op, "ERR_FS_EISDIR", "Path is a directory", code, "is a directory", path) : undefined;
@@ -75,10 +78,17 @@ function seenBefore(op: "rm" | "cp", code: string, path: string, dest: string | 
   return undefined;
 }
 
+/** A failure of the system says all there is in its words; anything else is a decision of the host, which is the cause. */
+export function explain(error: object, failure: HostcallError): void {
+  if (failure.code === "io" || failure.code === "timeout") return;
+  Object.defineProperty(error, "cause", { value: failure, writable: true, enumerable: false, configurable: true });
+}
+
 /** What an op throws for a failed call; other exceptions pass through. */
 export function fsError(failure: unknown, op: string, path?: string, dest?: string, shownAs?: string): unknown {
   if (!(failure instanceof HostcallError)) return failure;
-  const syscall = shownAs ?? SYSCALLS[op] ?? op;
+  const isCycle = shownAs === "lstat" && failure.details.errno === "ELOOP";
+  const syscall = isCycle ? "stat" : (shownAs ?? SYSCALLS[op] ?? op);
   if (failure.code === "io") {
     const { errno, syscall: real, path: seen, dest: target } = failure.details;
     const code = typeof errno === "string" ? errno : "EIO";
@@ -91,14 +101,14 @@ export function fsError(failure: unknown, op: string, path?: string, dest?: stri
   if (failure.code === "denied" || failure.code === "timeout") {
     const refusal = LOOKS.has(op) && path !== undefined && isAboveProject(path) ? "ENOENT" : "EACCES";
     const error = systemError(failure.code === "denied" ? refusal : "ETIMEDOUT", syscall, path, dest);
-    Object.defineProperty(error, "cause", { value: failure, writable: true, enumerable: false, configurable: true });
+    explain(error, failure);
     return error;
   }
   if (failure.code === "invalid_request") {
     // There is no file of that name, and to Node that is all there is to say.
     if (path === "") return systemError("ENOENT", syscall, path, dest);
     const error = coded(TypeError, "ERR_INVALID_ARG_VALUE", `fs.${op}: ${failure.message}`);
-    Object.defineProperty(error, "cause", { value: failure, writable: true, enumerable: false, configurable: true });
+    explain(error, failure);
     return error;
   }
   return failure;

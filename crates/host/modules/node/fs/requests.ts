@@ -110,6 +110,7 @@ function shown(where: { path: string } | { fd: number }): string | undefined {
 
 /** The encoding of an options argument; undefined and "buffer" mean bytes. */
 export function encodingOf(options: Encoding, fallback?: string): string | undefined {
+  if (!["string", "object", "undefined", "function"].includes(typeof options)) throw invalidArgType("options", "one of type string or object", options);
   const encoding = typeof options === "string" ? options : (options?.encoding ?? fallback);
   if (encoding === undefined || encoding === null || encoding === "buffer") return undefined;
   if (!ENCODINGS.test(encoding)) {
@@ -121,8 +122,13 @@ export function encodingOf(options: Encoding, fallback?: string): string | undef
 /** A mode as a number: octal text is accepted. */
 export function modeOf(mode: unknown): number | undefined {
   if (mode === undefined || mode === null) return undefined;
-  if (typeof mode === "string" && /^[0-7]+$/.test(mode)) return Number.parseInt(mode, 8);
+  if (typeof mode === "string") {
+    if (/^[0-7]+$/.test(mode)) return Number.parseInt(mode, 8);
+    throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'mode' must be a 32-bit unsigned integer or an octal string. Received '${mode}'`);
+  }
   if (typeof mode !== "number") throw invalidArgType("mode", "of type number", mode);
+  if (!Number.isInteger(mode)) throw outOfRange("mode", "an integer", mode);
+  if (mode < 0 || mode > 4294967295) throw outOfRange("mode", ">= 0 && <= 4294967295", mode);
   return mode;
 }
 
@@ -169,7 +175,7 @@ function name(value: string, encoding: string | undefined): any {
 function milliseconds(time: unknown): number {
   if (time instanceof Date) return time.getTime();
   const seconds = typeof time === "string" ? Number(time) : time;
-  if (typeof seconds !== "number" || Number.isNaN(seconds)) throw invalidArgType("time", "an instance of Date or a number", time);
+  if (typeof seconds !== "number" || Number.isNaN(seconds)) throw invalidArgType("time", "an instance of Date or an Time in seconds", time);
   return seconds * 1000;
 }
 
@@ -185,6 +191,7 @@ export function readFile(file: unknown, options?: string | ReadOptions | null): 
   const where = target(file);
   const encoding = encodingOf(options);
   const settings = typeof options === "object" && options !== null ? options : {};
+  flagsOf(settings.flag, "r");
   // UTF-8 comes as text: one copy less, and no decoding here.
   const asText = encoding !== undefined && UTF8.test(encoding);
   return {
@@ -425,7 +432,8 @@ export function walked(path: unknown, options?: Encoding): Request<any> {
 
 export function access(path: unknown, mode: number = constants.F_OK): Request<undefined> {
   const file = pathOf(path);
-  if (typeof mode !== "number") throw invalidArgType("mode", "of type number", mode);
+  if (typeof mode !== "number") throw coded(TypeError, "ERR_INVALID_ARG_TYPE", "mode must be int32 or null/undefined");
+  if (mode < 0 || mode > 7) throw coded(RangeError, "ERR_OUT_OF_RANGE", "mode is out of range: >= 0 && <= 7");
   return { op: "access", params: { path: file, mode }, path: file, value: nothing };
 }
 

@@ -118,7 +118,9 @@ export function statsFrom(wire: WireStat, options?: { bigint?: boolean }): Stats
   return options?.bigint ? (new BigIntStats(wire) as unknown as Stats) : new Stats(wire);
 }
 
-const KIND = Symbol("kind");
+/** Each kind, at libuv's number for it. */
+const KINDS: (Kind | undefined)[] = [undefined, "file", "dir", "symlink", "fifo", "socket", "char", "block"];
+const TYPE = Symbol("type");
 
 /** One entry of a folder. */
 export class Dirent<Name = string> {
@@ -126,34 +128,34 @@ export class Dirent<Name = string> {
   readonly parentPath: string;
   /** Old name of `parentPath`. */
   readonly path: string;
-  [KIND]: Kind;
+  [TYPE]: number;
 
   constructor(name: Name, parentPath: string, kind: Kind) {
     this.name = name;
     this.parentPath = parentPath;
     this.path = parentPath;
-    this[KIND] = kind;
+    this[TYPE] = KINDS.indexOf(kind);
   }
 
   isFile(): boolean {
-    return this[KIND] === "file";
+    return KINDS[this[TYPE]] === "file";
   }
   isDirectory(): boolean {
-    return this[KIND] === "dir";
+    return KINDS[this[TYPE]] === "dir";
   }
   isSymbolicLink(): boolean {
-    return this[KIND] === "symlink";
+    return KINDS[this[TYPE]] === "symlink";
   }
   isFIFO(): boolean {
-    return this[KIND] === "fifo";
+    return KINDS[this[TYPE]] === "fifo";
   }
   isSocket(): boolean {
-    return this[KIND] === "socket";
+    return KINDS[this[TYPE]] === "socket";
   }
   isCharacterDevice(): boolean {
-    return this[KIND] === "char";
+    return KINDS[this[TYPE]] === "char";
   }
   isBlockDevice(): boolean {
-    return this[KIND] === "block";
+    return KINDS[this[TYPE]] === "block";
   }
 }

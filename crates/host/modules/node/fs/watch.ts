@@ -3,7 +3,7 @@
  */
 
 import { HostcallError, call } from "pi:hostcall";
-import { checkFunction, coded, invalidArgType } from "pi:node/errors";
+import { abortError, checkFunction, invalidArgType } from "pi:node/errors";
 import { fsError, systemError } from "pi:node/fs/error";
 import * as requests from "pi:node/fs/requests";
 import { run, runSync } from "pi:node/fs/requests";
@@ -111,11 +111,7 @@ export function watch(path: unknown, ...rest: any[]): FSWatcher {
 export async function* watchPromise(path: unknown, options: WatchOptions | string = {}): AsyncGenerator<{ eventType: string; filename: any }> {
   const settings = typeof options === "string" ? { encoding: options } : (options ?? {});
   const file = requests.pathOf(path, "filename");
-  const aborted = () => {
-    const error = coded(Error, "ABORT_ERR", "The operation was aborted");
-    Object.defineProperty(error, "name", { value: "AbortError" });
-    return Object.defineProperty(error, "cause", { value: settings.signal!.reason });
-  };
+  const aborted = () => abortError(settings.signal!);
   if (settings.signal?.aborted) throw aborted();
   checkThere(file);
   const controller = new AbortController();

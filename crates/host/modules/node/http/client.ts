@@ -6,7 +6,7 @@
 import { encodeUtf8 } from "pi:engine";
 import { attach, bytesOf, call } from "pi:hostcall";
 import type { Answer } from "pi:hostcall";
-import { coded, invalidArgType } from "pi:node/errors";
+import { AbortError, coded, invalidArgType } from "pi:node/errors";
 import { Buffer } from "node:buffer";
 import { IncomingMessage, OutgoingMessage, validateHeaderName } from "pi:node/http/message";
 import { Parser } from "pi:node/http/parser";
@@ -83,10 +83,7 @@ export class ClientRequest extends OutgoingMessage {
   }
 
   #stop(reason: unknown): void {
-    const error = coded(Error, "ABORT_ERR", "The operation was aborted");
-    Object.defineProperty(error, "name", { value: "AbortError" });
-    Object.defineProperty(error, "cause", { value: reason });
-    (this as any).destroy(error);
+    (this as any).destroy(new AbortError({ cause: reason }));
   }
   abort(): void {
     if (this.aborted) return;

@@ -6,6 +6,7 @@ import { bytesOf } from "pi:hostcall";
 import { checkFunction, coded, invalidArgType, outOfRange } from "pi:node/errors";
 import { Buffer } from "node:buffer";
 import { Duplex } from "node:stream";
+import { explain } from "pi:node/fs/error";
 import { constants } from "pi:node/os/constants";
 import { AbortController } from "pi:web/abort";
 import { queueTick } from "pi:web/ticks";
@@ -28,13 +29,11 @@ export function netError(failure: unknown, syscall: string, where: { host?: stri
   const call = code === "ENOTFOUND" ? "getaddrinfo" : syscall;
   const words: Record<string, string> = { EADDRINUSE: "address already in use", EACCES: "permission denied" };
   const shown = code === "ENOTFOUND" ? ` ${where.host}` : syscall === "listen" && words[code] ? `: ${words[code]} ${target}` : target === undefined || syscall !== "connect" ? "" : ` ${target}`;
-  const error: any = coded(Error, code, `${call} ${code}${shown}`);
-  error.errno = ERRNO[code] ?? -1;
-  error.syscall = call;
+  const error: any = Object.assign(new Error(`${call} ${code}${shown}`), { errno: ERRNO[code] ?? -1, code, syscall: call });
   if (code === "ENOTFOUND") error.hostname = where.host;
   else if (where.path !== undefined) error.address = where.path;
   else if (where.port !== undefined && (syscall === "connect" || syscall === "listen")) Object.assign(error, { address, port: where.port });
-  Object.defineProperty(error, "cause", { value: failure, writable: true, configurable: true });
+  explain(error, failure);
   return error;
 }
 

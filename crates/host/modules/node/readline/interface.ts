@@ -22,12 +22,6 @@ interface Options {
 
 const closedError = () => coded(Error, "ERR_USE_AFTER_CLOSE", "readline was closed");
 
-export function abortError(signal: any): Error {
-  const error = coded(Error, "ABORT_ERR", "The operation was aborted");
-  Object.defineProperty(error, "name", { value: "AbortError" });
-  return Object.defineProperty(error, "cause", { value: signal.reason });
-}
-
 export class Interface extends EventEmitter {
   readonly terminal: boolean;
   readonly input: any;

@@ -1,8 +1,8 @@
 /** `node:readline/promises`: lines of a stream; questions are promises. */
 
-import { invalidArgType } from "pi:node/errors";
+import { abortError, invalidArgType } from "pi:node/errors";
 import { isWritableNode } from "pi:node/stream/state";
-import { Interface as Base, abortError, clearLine, clearScreenDown, cursorTo, moveCursor } from "pi:node/readline/interface";
+import { Interface as Base, clearLine, clearScreenDown, cursorTo, moveCursor } from "pi:node/readline/interface";
 
 export class Interface extends Base {
   override question(query: string, options: any = {}): any {

@@ -6,7 +6,7 @@
  * the functions here keep the two in step. Packages read some of these, so the names are Node's.
  */
 
-import { coded, invalidArgType, outOfRange } from "pi:node/errors";
+import { AbortError, coded, invalidArgType, outOfRange } from "pi:node/errors";
 import { queueTick } from "pi:web/ticks";
 
 const ON_CONSTRUCT = Symbol("constructed");
@@ -39,12 +39,7 @@ export function markOf(options: any, specific: string, isDuplex: boolean, object
   return Math.floor(given);
 }
 
-export function abortError(reason?: unknown): Error & { code: string } {
-  const error = coded(Error, "ABORT_ERR", "The operation was aborted");
-  Object.defineProperty(error, "name", { value: "AbortError", writable: true, enumerable: false, configurable: true });
-  if (reason !== undefined) Object.defineProperty(error, "cause", { value: reason, writable: true, enumerable: false, configurable: true });
-  return error;
-}
+export const abortError = (reason?: unknown): AbortError => new AbortError(reason === undefined ? undefined : { cause: reason });
 
 export const prematureClose = (): Error => coded(Error, "ERR_STREAM_PREMATURE_CLOSE", "Premature close");
 export const destroyedError = (what: string): Error => coded(Error, "ERR_STREAM_DESTROYED", `Cannot call ${what} after a stream was destroyed`);

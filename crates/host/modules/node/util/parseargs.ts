@@ -30,6 +30,7 @@ export function parseArgs(config: Config = {}): { values: Record<string, unknown
   const allowPositionals = config.allowPositionals ?? !strict;
   for (const [name, option] of Object.entries(options)) {
     if (option.type !== "string" && option.type !== "boolean") throw invalidArgType(`options.${name}.type`, "('string|boolean')", option.type);
+    if (option.default !== undefined) checkDefault(name, option);
     if (option.short !== undefined && option.short.length !== 1) {
       throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The property 'options.${name}.short' must be a single character. Received '${option.short}'`);
     }
@@ -50,6 +51,15 @@ export function parseArgs(config: Config = {}): { values: Record<string, unknown
     if (option.default !== undefined && values[name] === undefined) values[name] = option.default;
   }
   return config.tokens ? { values, positionals, tokens } : { values, positionals };
+}
+
+function checkDefault(name: string, { type, multiple, default: given }: OptionConfig): void {
+  const check = (place: string, value: unknown) => {
+    if (typeof value !== type) throw invalidArgType(place, `of type ${type}`, value);
+  };
+  if (!multiple) return check(`options.${name}.default`, given);
+  if (!Array.isArray(given)) throw invalidArgType(`options.${name}.default`, "an instance of Array", given);
+  given.forEach((value, at) => check(`options.${name}.default[${at}]`, value));
 }
 
 function tokenize(args: readonly string[], options: Record<string, OptionConfig>): Token[] {
@@ -112,9 +122,8 @@ function store(token: Token, options: Record<string, OptionConfig>, strict: bool
   let value = token.value as string | undefined;
   let result: unknown = value ?? true;
   if (allowNegative && !(name in options) && name.startsWith("no-") && options[name.slice(3)]?.type === "boolean") {
-    name = name.slice(3);
-    result = false;
-    value = undefined;
+    token.name = name = name.slice(3);
+    result = value ?? false;
   }
   const option = Object.hasOwn(options, name) ? options[name] : undefined;
   if (strict) {

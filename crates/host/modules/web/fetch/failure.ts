@@ -14,35 +14,31 @@ import { URL } from "pi:web/url";
 const CONNECTING = ["ENOTFOUND", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EACCES", "ECONNABORTED"];
 
 class SocketError extends Error {
+  override name = "SocketError";
   readonly code = "UND_ERR_SOCKET";
-  override get name(): string {
-    return "SocketError";
-  }
 }
 
 class ConnectTimeoutError extends Error {
+  override name = "ConnectTimeoutError";
   readonly code = "UND_ERR_CONNECT_TIMEOUT";
-  override get name(): string {
-    return "ConnectTimeoutError";
-  }
 }
 
 function wordsOf(errno: string, failure: HostcallError): Error {
   // A body that cannot be decoded: the words are zlib's.
   const { words, number } = failure.details;
-  if (words !== undefined) return Object.assign(new Error(words, { cause: failure }), number === undefined ? {} : { errno: number, code: errno });
+  if (words !== undefined) return Object.assign(new Error(words), number === undefined ? {} : { errno: number, code: errno });
   // Our own bound: it says of which size.
   if (errno === "EFBIG") return failure;
-  if (errno === "EREDIRECT") return new Error("unexpected redirect", { cause: failure });
-  if (errno === "ETOOMANYREDIRECTS") return new Error("redirect count exceeded", { cause: failure });
-  return new SocketError("other side closed", { cause: failure });
+  if (errno === "EREDIRECT") return new Error("unexpected redirect");
+  if (errno === "ETOOMANYREDIRECTS") return new Error("redirect count exceeded");
+  return new SocketError("other side closed");
 }
 
 /** The cause of a failed fetch of `url`. */
 export function causeOf(failure: unknown, url: string): unknown {
   if (!(failure instanceof HostcallError)) return failure;
   const { hostname, port, protocol } = new URL(url);
-  if (failure.code === "timeout") return new ConnectTimeoutError(`Connect Timeout Error (attempted address: ${hostname}:${port || (protocol === "https:" ? 443 : 80)})`, { cause: failure });
+  if (failure.code === "timeout") return new ConnectTimeoutError(`Connect Timeout Error (attempted address: ${hostname}:${port || (protocol === "https:" ? 443 : 80)})`);
   if (failure.code !== "io") return failure;
   const errno = String(failure.details.errno);
   if (!CONNECTING.includes(errno)) return wordsOf(errno, failure);

@@ -3,6 +3,7 @@
  * all-numeric ones in the order of their locale (`pi:web/intl/order`).
  */
 
+import { canonicalList, option } from "pi:web/intl/locale";
 import { orderOf } from "pi:web/intl/order";
 import type { Order } from "pi:web/intl/order";
 import { Zone } from "pi:web/intl/zone";
@@ -27,10 +28,19 @@ const TIME_STYLES: Record<string, object> = {
   medium: { hour: "numeric", minute: "2-digit", second: "2-digit" },
   short: { hour: "numeric", minute: "2-digit" },
 };
-const DATE_FIELDS = ["weekday", "year", "month", "day", "era"];
-const TIME_FIELDS = ["hour", "minute", "second", "dayPeriod", "fractionalSecondDigits"];
+const DATE_FIELDS = ["weekday", "year", "month", "day"];
+const TIME_FIELDS = ["dayPeriod", "hour", "minute", "second", "fractionalSecondDigits"];
+const WORDS = ["narrow", "short", "long"];
+const NUMBERS = ["2-digit", "numeric"];
+/** What each field may be. */
+const ALLOWED: Record<string, string[]> = {
+  weekday: WORDS, era: WORDS, year: NUMBERS, month: [...NUMBERS, ...WORDS], day: NUMBERS, dayPeriod: WORDS, hour: NUMBERS, minute: NUMBERS, second: NUMBERS,
+  timeZoneName: ["short", "long", "shortOffset", "longOffset", "shortGeneric", "longGeneric"], hourCycle: ["h11", "h12", "h23", "h24"],
+};
+const ERAS: Record<string, [string, string]> = { long: ["Anno Domini", "Before Christ"], short: ["AD", "BC"], narrow: ["A", "B"] };
 
-type Defaults = "date" | "time" | "all";
+/** What is wanted beside the fields that are named: of a formatter, and of a date's three methods. */
+type Wanted = "any" | "all" | "date" | "time";
 
 export class DateTimeFormat {
   #options: any;
@@ -38,35 +48,35 @@ export class DateTimeFormat {
   #order: Order;
   #styles: { dateStyle?: string; timeStyle?: string };
 
-  /** `needed` is what a date's own methods want when no field is named. */
-  constructor(locales?: unknown, options: any = {}, needed: Defaults = "date") {
+  /** `wanted`: a date's own methods add what they are named after unless a field of it is named. */
+  constructor(locales: unknown = undefined, options: any = {}, wanted: Wanted = "any") {
     const given = { ...(options ?? {}) };
-    this.#order = orderOf(locales);
+    this.#order = orderOf(canonicalList(locales));
+    for (const name of Object.keys(ALLOWED)) option("DateTimeFormat", given, name, ALLOWED[name]!);
     const { dateStyle, timeStyle } = given;
     this.#zone = new Zone(given.timeZone);
     this.#styles = { ...(dateStyle && { dateStyle }), ...(timeStyle && { timeStyle }) };
     if (dateStyle || timeStyle) {
-      for (const field of [...DATE_FIELDS, ...TIME_FIELDS]) {
+      for (const field of [...DATE_FIELDS, "era", ...TIME_FIELDS]) {
         if (given[field] !== undefined) throw new TypeError(`Can't set option ${field} when ${dateStyle ? "dateStyle" : "timeStyle"} is used`);
       }
       if (dateStyle && !DATE_STYLES[dateStyle]) throw new RangeError(`Value ${dateStyle} out of range for Intl.DateTimeFormat options property dateStyle`);
       if (timeStyle && !TIME_STYLES[timeStyle]) throw new RangeError(`Value ${timeStyle} out of range for Intl.DateTimeFormat options property timeStyle`);
+      if (timeStyle && wanted === "date") throw new TypeError("Invalid option : timeStyle");
+      if (dateStyle && wanted === "time") throw new TypeError("Invalid option : dateStyle");
       Object.assign(given, dateStyle && DATE_STYLES[dateStyle], timeStyle && TIME_STYLES[timeStyle]);
-    }
-    const has = (fields: string[]) => fields.some((field) => given[field] !== undefined);
-    const hasDate = has(DATE_FIELDS);
-    const hasTime = has(TIME_FIELDS);
-    const lacks = needed === "date" ? !hasDate && !hasTime : needed === "time" ? !hasTime && !hasDate : !hasDate && !hasTime;
-    if (!dateStyle && !timeStyle && lacks) {
-      if (needed !== "time") Object.assign(given, { year: "numeric", month: "numeric", day: "numeric" });
-      if (needed !== "date") Object.assign(given, { hour: "numeric", minute: "2-digit", second: "2-digit" });
+    } else {
+      const has = (fields: string[]) => fields.some((field) => given[field] !== undefined);
+      const isNamed = (wanted !== "time" && has(DATE_FIELDS)) || (wanted !== "date" && has(TIME_FIELDS));
+      if (!isNamed && wanted !== "time") Object.assign(given, { year: "numeric", month: "numeric", day: "numeric" });
+      if (!isNamed && (wanted === "time" || wanted === "all")) Object.assign(given, { hour: "numeric", minute: "2-digit", second: "2-digit" });
     }
     const cycle = given.hour12 === true ? "h12" : given.hour12 === false ? "h23" : (given.hourCycle ?? this.#order.hours);
     this.#options = { ...given, cycle };
   }
 
   static supportedLocalesOf(locales?: unknown): string[] {
-    return locales === undefined ? [] : ([] as string[]).concat(locales as string);
+    return canonicalList(locales);
   }
 
   get format(): (date?: Date | number) => string {
@@ -92,7 +102,7 @@ export class DateTimeFormat {
     const { dateStyle, timeStyle } = this.#styles;
     const wordy = dateStyle ? (dateStyle === "full" || dateStyle === "long") && timeStyle : this.#options.month === "long";
     // "Tue 3 PM", and yet "Tue, 15".
-    const isWeekday = day.length === 1 && day[0]!.type === "weekday" && time.some((part) => part.type === "dayPeriod");
+    const isWeekday = day.length === 1 && day[0]!.type === "weekday" && time.length > 1 && time.some((part) => part.type === "dayPeriod");
     const join = wordy ? " at " : isWeekday ? " " : this.#isNumeric() ? this.#order.join : ", ";
     return [...day, { type: "literal", value: join }, ...time];
   }
@@ -114,7 +124,7 @@ export class DateTimeFormat {
     const { fields, between, padded, shortYear } = this.#order;
     const isShort = this.#styles.dateStyle === "short";
     const values: Record<string, [string, number, string | undefined]> = {
-      y: ["year", this.#read(moment, "FullYear"), isShort ? shortYear : year],
+      y: ["year", this.#yearOf(moment), isShort ? shortYear : year],
       m: ["month", this.#read(moment, "Month") + 1, month],
       d: ["day", this.#read(moment, "Date"), day],
     };
@@ -129,12 +139,13 @@ export class DateTimeFormat {
 
   #date(moment: Date): Part[] {
     const { weekday, year, month, day } = this.#options;
-    if (this.#order.fields !== "mdy" && this.#isNumeric()) return this.#numbers(moment);
+    const era = this.#era(moment);
+    if (this.#order.fields !== "mdy" && this.#isNumeric()) return [...this.#numbers(moment), ...era];
     const name = (list: string[], index: number, form: string) => (form === "long" ? list[index]! : form === "narrow" ? list[index]![0]! : list[index]!.slice(0, 3));
     const number = (value: number, form: string) => (form === "2-digit" ? String(value % 100).padStart(2, "0") : String(value));
     const parts: Record<string, Part | undefined> = {
       weekday: weekday && { type: "weekday", value: name(WEEKDAYS, this.#read(moment, "Day"), weekday) },
-      year: year && { type: "year", value: number(this.#read(moment, "FullYear"), year) },
+      year: year && { type: "year", value: number(this.#yearOf(moment), year) },
       day: day && { type: "day", value: number(this.#read(moment, "Date"), day) },
       month: month && { type: "month", value: month === "numeric" || month === "2-digit" ? number(this.#read(moment, "Month") + 1, month) : name(MONTHS, this.#read(moment, "Month"), month) },
     };
@@ -148,7 +159,7 @@ export class DateTimeFormat {
     if (month === undefined && day !== undefined && weekday !== undefined && year === undefined) {
       add(parts.day, "");
       add(parts.weekday, " ");
-      return out;
+      return [...out, ...era];
     }
     add(parts.weekday, "");
     if (isNumeric) {
@@ -160,7 +171,25 @@ export class DateTimeFormat {
       add(parts.day, " ");
       add(parts.year, parts.day ? ", " : " ");
     }
-    return out;
+    return out.length === 0 ? era.slice(1) : [...out, ...era];
+  }
+
+  /** Years are counted from an era's own beginning. */
+  #yearOf(moment: Date): number {
+    const year = this.#read(moment, "FullYear");
+    return year > 0 ? year : 1 - year;
+  }
+  #era(moment: Date): Part[] {
+    const names = ERAS[this.#options.era];
+    return names ? [{ type: "literal", value: " " }, { type: "era", value: names[this.#read(moment, "FullYear") > 0 ? 0 : 1] }] : [];
+  }
+
+  /** In words, for a clock of twelve hours. */
+  #partOfDay(hours: number, minutes: number, form: string): string {
+    if (hours < 12) return "in the morning";
+    const { minute, second } = this.#options;
+    if (hours === 12 && (minutes === 0 || (minute === undefined && second === undefined))) return form === "narrow" ? "n" : "noon";
+    return hours < 18 ? "in the afternoon" : hours < 21 ? "in the evening" : "at night";
   }
 
   #time(moment: Date, given: Date, space: string): Part[] {
@@ -184,7 +213,8 @@ export class DateTimeFormat {
       add({ type: "second", value: minute === undefined && hour === undefined && second !== "2-digit" ? String(value) : minute === undefined && hour === undefined ? String(value) : two(value) }, ":");
     }
     if (fraction) add({ type: "fractionalSecond", value: String(this.#read(moment, "Milliseconds")).padStart(3, "0").slice(0, fraction) }, ".");
-    if (hour !== undefined && twelve && !dayPeriod) add({ type: "dayPeriod", value: this.#order.halves[hours < 12 ? 0 : 1] }, space);
+    if (dayPeriod && (hour === undefined || twelve)) add({ type: "dayPeriod", value: this.#partOfDay(hours, this.#read(moment, "Minutes"), dayPeriod) }, " ");
+    else if (hour !== undefined && twelve) add({ type: "dayPeriod", value: this.#order.halves[hours < 12 ? 0 : 1] }, space);
     if (timeZoneName !== undefined) add({ type: "timeZoneName", value: this.#zone.nameAt(given, timeZoneName) }, out.length > 0 ? " " : "");
     return out;
   }
@@ -194,7 +224,7 @@ export class DateTimeFormat {
     const shown: Record<string, unknown> = { locale: "en-US", calendar: "gregory", numberingSystem: "latn", timeZone: this.#zone.name };
     if (options.hour !== undefined) Object.assign(shown, { hourCycle: cycle, hour12: cycle === "h12" || cycle === "h11" });
     if (this.#styles.dateStyle || this.#styles.timeStyle) return Object.assign(shown, this.#styles);
-    for (const field of ["weekday", "year", "month", "day", "hour", "minute", "second", "fractionalSecondDigits", "timeZoneName"]) if (options[field] !== undefined) shown[field] = options[field];
+    for (const field of ["weekday", "era", "year", "month", "day", "dayPeriod", "hour", "minute", "second", "fractionalSecondDigits", "timeZoneName"]) if (options[field] !== undefined) shown[field] = options[field];
     return shown;
   }
   get [Symbol.toStringTag](): string {

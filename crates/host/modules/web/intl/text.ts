@@ -1,5 +1,6 @@
 /** `pi:web/intl/text`: order, lists and relative times in American English. */
 
+import { canonicalList, option } from "pi:web/intl/locale";
 import { NumberFormat, PluralRules } from "pi:web/intl/number";
 
 /** Where a character comes in the root collation: spaces, punctuation, symbols, digits, letters. */
@@ -50,10 +51,11 @@ export class Collator {
   #upperFirst: boolean;
   #ignorePunctuation: boolean;
 
-  constructor(_locales?: unknown, options: any = {}) {
+  constructor(locales: unknown = undefined, options: any = {}) {
+    canonicalList(locales);
     this.#numeric = Boolean(options?.numeric);
-    this.#sensitivity = options?.sensitivity ?? "variant";
-    this.#upperFirst = options?.caseFirst === "upper";
+    this.#sensitivity = option("Collator", options, "sensitivity", ["base", "accent", "case", "variant"], "variant")!;
+    this.#upperFirst = option("Collator", options, "caseFirst", ["upper", "lower", "false"], "false") === "upper";
     this.#ignorePunctuation = Boolean(options?.ignorePunctuation);
   }
   static supportedLocalesOf = NumberFormat.supportedLocalesOf;
@@ -95,16 +97,19 @@ export class Collator {
 export class ListFormat {
   #type: string;
   #style: string;
-  constructor(_locales?: unknown, options: any = {}) {
-    this.#type = options?.type ?? "conjunction";
-    this.#style = options?.style ?? "long";
+  constructor(locales: unknown = undefined, options: any = {}) {
+    canonicalList(locales);
+    this.#type = option("ListFormat", options, "type", ["conjunction", "disjunction", "unit"], "conjunction")!;
+    this.#style = option("ListFormat", options, "style", ["long", "short", "narrow"], "long")!;
   }
   static supportedLocalesOf = NumberFormat.supportedLocalesOf;
   format(items: Iterable<string>): string {
     return this.formatToParts(items).map((part) => part.value).join("");
   }
-  formatToParts(items: Iterable<string>): { type: string; value: string }[] {
-    const list = [...items];
+  formatToParts(items?: Iterable<string>): { type: string; value: string }[] {
+    const list = items === undefined ? [] : [...items];
+    const odd = list.find((item) => typeof item !== "string");
+    if (odd !== undefined || list.includes(undefined as never)) throw new TypeError(`Iterable yielded ${String(odd)} which is not a string`);
     const narrow = this.#style === "narrow";
     const word = this.#type === "disjunction" ? "or" : this.#type === "unit" ? "" : this.#style === "long" ? "and" : narrow ? "" : "&";
     const comma = this.#type === "unit" && narrow ? " " : ", ";
@@ -138,34 +143,40 @@ export class RelativeTimeFormat {
   #format = new NumberFormat();
   #plural = new PluralRules();
 
-  constructor(_locales?: unknown, options: any = {}) {
-    this.#numeric = options?.numeric ?? "always";
-    this.#style = options?.style ?? "long";
+  constructor(locales: unknown = undefined, options: any = {}) {
+    canonicalList(locales);
+    this.#numeric = option("RelativeTimeFormat", options, "numeric", ["always", "auto"], "always")!;
+    this.#style = option("RelativeTimeFormat", options, "style", ["long", "short", "narrow"], "long")!;
   }
   static supportedLocalesOf = NumberFormat.supportedLocalesOf;
 
   format(given: number, unit: string): string {
+    return this.#parts(given, unit, "format").map((part) => part.value).join("");
+  }
+  formatToParts(value: number, unit: string): { type: string; value: string; unit?: string }[] {
+    return this.#parts(value, unit, "formatToParts");
+  }
+
+  #parts(given: number, unit: string, method: string): { type: string; value: string; unit?: string }[] {
     const value = Number(given);
     const name = String(unit).replace(/s$/, "");
-    const words = SHORT[name];
-    if (!words) throw new RangeError(`Invalid unit argument for format() '${unit}'`);
-    if (!Number.isFinite(value)) throw new RangeError("The value needs to be finite number for Intl.RelativeTimeFormat.prototype.format()");
+    const literal = (text: string) => (text === "" ? [] : [{ type: "literal", value: text }]);
+    const words = Object.hasOwn(SHORT, name) ? SHORT[name] : undefined;
+    if (!words) throw new RangeError(`Invalid unit argument for Intl.RelativeTimeFormat.prototype.${method}() '${unit}'`);
+    if (!Number.isFinite(value)) throw new RangeError(`Value need to be finite number for Intl.RelativeTimeFormat.prototype.${method}()`);
     if (this.#numeric === "auto" && (value === 0 || value === 1 || value === -1)) {
       const word = AUTO[name]![value + 1];
       const short = this.#style === "long" ? word : word?.replace("month", "mo.").replace("week", "wk.").replace("year", "yr.").replace("quarter", "qtr.");
-      if (short) return short;
+      if (short) return literal(short);
     }
     const isPast = value < 0 || Object.is(value, -0);
-    const amount = this.#format.format(Math.abs(value));
+    const amount = this.#format.formatToParts(Math.abs(value)).map((part) => ({ ...part, unit: name }));
     const isOne = this.#plural.select(Math.abs(value)) === "one";
     let shown: string;
-    if (this.#style === "narrow") shown = `${amount}${words[1]}`;
-    else if (this.#style === "short") shown = `${amount} ${name === "day" ? (isOne ? "day" : "days") : name === "quarter" && !isOne ? "qtrs." : words[0]}`;
-    else shown = `${amount} ${name}${isOne ? "" : "s"}`;
-    return isPast ? `${shown} ago` : `in ${shown}`;
-  }
-  formatToParts(value: number, unit: string): { type: string; value: string }[] {
-    return [{ type: "literal", value: this.format(value, unit) }];
+    if (this.#style === "narrow") shown = words[1];
+    else if (this.#style === "short") shown = ` ${name === "day" ? (isOne ? "day" : "days") : name === "quarter" && !isOne ? "qtrs." : words[0]}`;
+    else shown = ` ${name}${isOne ? "" : "s"}`;
+    return [...literal(isPast ? "" : "in "), ...amount, ...literal(isPast ? `${shown} ago` : shown)];
   }
   resolvedOptions(): Record<string, unknown> {
     return { locale: "en-US", style: this.#style, numeric: this.#numeric, numberingSystem: "latn" };
