@@ -117,8 +117,11 @@ function folders(from: string): string[] {
   }
 }
 
-/** `require.resolve` for a file, a folder with a slash behind it, or the URL of one. */
-export function resolver(from: string): Resolve {
+/**
+ * `require.resolve` for a file, a folder with a slash behind it, or the URL of one. `looks` says in which folders of packages it
+ * looks.
+ */
+export function resolver(from: string, looks: (modules: string) => boolean = () => true): Resolve {
   const folder = (): string => {
     const name: string = from.startsWith("file:") ? importSync("node:url").fileURLToPath(from) : from;
     return name.endsWith("/") ? name : path().dirname(name);
@@ -129,7 +132,7 @@ export function resolver(from: string): Resolve {
     if (isBuiltin(specifier)) return specifier;
     let found: string | undefined;
     if (isPath(specifier)) found = fileAt(path().resolve(folder(), specifier));
-    else for (const modules of folders(folder())) found ??= packaged(modules, specifier);
+    else for (const modules of folders(folder()).filter(looks)) found ??= packaged(modules, specifier);
     if (found === undefined) throw notFound(specifier, from);
     return fs().realpathSync(found);
   };

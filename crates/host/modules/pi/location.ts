@@ -54,7 +54,7 @@ function locate(file: string, place = file): Location {
     resolve(specifier: string): string {
       if (/^\.{1,2}(\/|$)/.test(specifier)) return new URL(specifier, fileUrl(filename)).href;
       if (/^(node|file|data|https?):/.test(specifier)) return specifier;
-      const found: string = importSync("pi:node/resolve").resolver(filename)(specifier);
+      const found: string = importSync("pi:node/resolve").resolver(filename, isNear)(specifier);
       return found.startsWith("/") ? fileUrl(found) : `node:${found.replace(/^node:/, "")}`;
     },
     get requireResolve() {
@@ -82,6 +82,14 @@ function locate(file: string, place = file): Location {
       };
     },
   };
+}
+
+/** Whether packages there may be the extension's own or the project's: nobody is asked about others only to look. */
+function isNear(modules: string): boolean {
+  const store = root.lastIndexOf("/node_modules/");
+  const own = store < 0 ? root : root.slice(0, store);
+  const project: string = importSync("node:process").cwd();
+  return [own, project].some((folder) => modules.startsWith(folder.endsWith("/") ? folder : `${folder}/`));
 }
 
 function absolute(place: string): string {
