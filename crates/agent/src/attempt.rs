@@ -18,7 +18,7 @@ use crate::provider::{ErrorKind, Outgoing, Provider, ProviderError, ProviderEven
 use crate::room::bytes_of;
 use crate::transcript;
 use futures_util::StreamExt;
-use pijs_protocol::{ExtensionId, StreamDelta, StreamSource, guard};
+use pijs_protocol::{ExtensionId, StreamDelta, StreamSource};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
@@ -219,13 +219,7 @@ impl Agent {
     ) -> Result<Option<Outgoing>, AgentError> {
         let mut messages = self.messages()?;
         // Whoever hears the deltas of this reply has to hear all of them.
-        if guard::is_up("stream.returning") {
-            tokio::select! {
-                biased;
-                () = run.cancelled() => return Ok(None),
-                () = self.extensions.all_back() => {}
-            }
-        }
+        self.all_back(run).await;
         if self.extensions.has_handlers("context") {
             messages = self.context(messages).await;
         }

@@ -18,6 +18,7 @@ use crate::message::{AssistantMessage, Content, CustomMessage, Message, StopReas
 use crate::provider::{ErrorKind, ProviderError};
 use crate::tool_calls::Batch;
 use crate::verdicts::Injected;
+use pijs_protocol::guard;
 use pijs_protocol::stream::InjectionRole;
 use serde_json::json;
 use std::ops::ControlFlow;
@@ -213,9 +214,22 @@ impl Agent {
         }
     }
 
+    /// Waits for extensions that are being restarted, unless the run is aborted before.
+    pub(crate) async fn all_back(&self, cancel: &CancellationToken) {
+        if guard::is_up("agent.returning") {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {}
+                () = self.extensions.all_back() => {}
+            }
+        }
+    }
+
     async fn turns(&self, run: &mut Run, prompts: Vec<Message>) -> Result<Ending, AgentError> {
         let mut incoming = prompts;
         for index in 0..self.options.max_turns {
+            // The model is told of the tools of all.
+            self.all_back(&run.cancel).await;
             if index > 0 {
                 self.compact_before_turn(&run.cancel).await?;
                 if incoming.is_empty() {

@@ -307,13 +307,7 @@ impl Agent {
             let message = format!("The arguments of tool \"{}\" cannot be read: {problem}. It was not run.", call.name);
             return Ok(Prepared::Done(Finished::failed(message)));
         }
-        if guard::is_up("host.returning") {
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => {}
-                () = self.extensions.all_back() => {}
-            }
-        }
+        self.all_back(cancel).await;
         let found = self.callable(&call.name, reply);
         let Some(tool) = found else {
             let message = match self.extensions.missed_tools().contains(&call.name) {
