@@ -134,10 +134,17 @@ pub(crate) struct Extension {
 /// What an extension had when its realm ended. Nothing is missing any more once all its entries are back.
 #[derive(Default)]
 pub(crate) struct Missing {
-    /// Events that it handled.
-    pub(crate) events: BTreeSet<String>,
+    /// Events that it handled, and in which entry.
+    pub(crate) events: BTreeSet<(String, EntryIndex)>,
     pub(crate) commands: BTreeSet<String>,
     pub(crate) tools: BTreeSet<String>,
+}
+
+impl Missing {
+    /// The entries that handled an event.
+    fn entries(&self, event: &str) -> impl Iterator<Item = EntryIndex> {
+        self.events.iter().filter(move |(name, _)| name == event).map(|(_, entry)| *entry)
+    }
 }
 
 /// A turn in another process.
@@ -236,7 +243,7 @@ impl Extension {
         self.listening.clear();
         self.lull = Lull::default();
         if self.status == Status::Live {
-            self.missing.events.extend(self.registry.events().map(str::to_owned));
+            self.missing.events.extend(self.registry.events().map(|(entry, event)| (event.to_owned(), entry)));
             self.missing.commands.extend(self.registry.commands().map(|(_, spec)| spec.name.clone()));
             self.missing.tools.extend(self.registry.tools().map(|(_, spec)| spec.name.clone()));
         }
@@ -256,7 +263,7 @@ impl Extension {
         match self.status {
             Status::Live => self.registry.has_handler(event) || self.is_missed(event),
             Status::Loading | Status::Stopped | Status::Reviving => {
-                self.missing.events.contains(event) && guard::is_up("host.returning")
+                self.missing.entries(event).next().is_some() && guard::is_up("host.returning")
             }
             Status::Disabled => self.is_missed(event),
             Status::Retired => false,
@@ -267,8 +274,7 @@ impl Extension {
     /// decided failed to load. What it guarded then passes no more than if its handler had thrown.
     pub(crate) fn is_missed(&self, event: &str) -> bool {
         matches!(self.status, Status::Live | Status::Disabled)
-            && self.missing.events.contains(event)
-            && !self.registry.has_handler(event)
+            && self.missing.entries(event).any(|entry| self.registry.handlers(event).all(|(other, _)| other != entry))
             && events::is_decided(event)
             && guard::is_up("host.missed")
     }

@@ -188,8 +188,8 @@ impl Registry {
     }
 
     /// Events that have a handler; one with several comes several times.
-    pub(crate) fn events(&self) -> impl Iterator<Item = &str> {
-        self.each(|entry| &entry.handlers).map(|(_, handler)| handler.event.as_str())
+    pub(crate) fn events(&self) -> impl Iterator<Item = (EntryIndex, &str)> {
+        self.each(|entry| &entry.handlers).map(|(entry, handler)| (entry, handler.event.as_str()))
     }
 
     pub(crate) fn has_handler(&self, event: &str) -> bool {

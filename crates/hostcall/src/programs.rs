@@ -6,9 +6,11 @@
 //!
 //! The tables are about arguments alone. What a repository's own configuration makes `git` run is the user's.
 
-mod tables;
+mod interpreters;
+mod with_options;
 
-use tables::{INTERPRETERS, WITH_OPTIONS};
+use interpreters::INTERPRETERS;
+use with_options::WITH_OPTIONS;
 
 /// How a program treats its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

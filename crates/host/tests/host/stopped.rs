@@ -64,3 +64,34 @@ fn an_extension_that_is_stopped_too_often_is_switched_off() {
         lab.until(|report| report.kind == ReportKind::Restarted).await;
     });
 }
+
+#[test]
+fn what_an_extension_had_is_nobody_else_s_and_it_says_no_when_it_cannot_come_back_whole() {
+    let lab = Lab::with(impatient(), &["tool.modify"]);
+    lab.run(async {
+        // In one package with an entry that comes back whatever happens.
+        lab.try_load(&["guards-and-hangs", "handlers-b"]).await.expect("loads");
+        lab.load(&["guards-instead"]).await;
+        let call = || Event::new("tool_call").with("toolName", "x").with("input", json!({"seen": []}));
+        let owners = || lab.host.tools().into_iter().map(|tool| tool.owner.path).collect::<Vec<_>>();
+        let own = owners();
+        assert_eq!(own.len(), 1, "the first has it: {own:?}");
+        assert!(lab.host.missed_tools().is_empty() && !lab.host.misses_command("guarded"));
+
+        // Back as it was.
+        lab.host.emit(Event::new("agent_start")).await;
+        lab.host.all_back().await;
+        let outcome = lab.host.emit(call()).await;
+        assert!(outcome.thrown.is_none(), "{:?}", outcome.thrown);
+        assert_eq!((owners(), lab.host.missed_tools()), (own, vec![]));
+
+        // Back without the entry that decided.
+        lab.clock.advance_us(2 * 3_600_000_000);
+        lab.host.emit(Event::new("agent_start")).await;
+        let outcome = lab.host.emit(call()).await;
+        let thrown = outcome.thrown.unwrap_or_else(|| panic!("it is missed: {:?}", lab.complaints())).message;
+        assert!(thrown.contains("decides about this and was stopped"), "{thrown}");
+        assert_eq!((owners(), lab.host.missed_tools()), (vec![], vec!["guarded".to_owned()]));
+        assert!(lab.host.misses_command("guarded:2") && !lab.host.misses_command("other"));
+    });
+}
