@@ -20,10 +20,7 @@ pub enum Forked {
 /// When this process has other threads, of which a copy would have the memory and not the course; when the system has
 /// no room for a process; what it says when its `/proc` cannot be read.
 pub fn fork_for_parent() -> io::Result<Forked> {
-    let threads = std::fs::read_dir("/proc/self/task")?.count();
-    if threads != 1 {
-        return Err(io::Error::other(format!("{threads} threads; a copy would have one of them")));
-    }
+    refuse_threads()?;
     const NOTHING: libc::c_long = 0;
     let flags = libc::c_long::from(libc::CLONE_PARENT | libc::SIGCHLD);
     // SAFETY: as `fork` does it: neither memory nor descriptors are shared, and without a stack of its own the copy goes
@@ -33,6 +30,14 @@ pub fn fork_for_parent() -> io::Result<Forked> {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Forked::Copy),
         copy => i32::try_from(copy).map(Forked::Caller).map_err(io::Error::other),
+    }
+}
+
+/// An error, when this process has other threads than the one that asks.
+pub(crate) fn refuse_threads() -> io::Result<()> {
+    match std::fs::read_dir("/proc/self/task")?.count() {
+        1 => Ok(()),
+        threads => Err(io::Error::other(format!("{threads} threads; a copy would have one of them"))),
     }
 }
 

@@ -36,6 +36,8 @@ mod limits;
 mod loader;
 mod message;
 mod natives;
+#[cfg(target_os = "linux")]
+mod original;
 mod panics;
 mod realm;
 mod rejections;

@@ -69,6 +69,9 @@ pub struct EngineRealm {
     shared: Rc<Shared>,
     context: Context,
     runtime: Runtime,
+    /// In a process that is copied, and in its copies.
+    #[cfg(target_os = "linux")]
+    original: Option<crate::original::Original>,
 }
 
 /// Why a turn could not be finished. The counters say whether it was the guest's doing.
@@ -118,7 +121,16 @@ impl EngineRealm {
             ctx.store_userdata(SharedHandle(Rc::clone(&shared)))?;
             intrinsics::install(&ctx, &shared)
         });
-        let realm = Self { exports: None, ended: None, limits: options.limits.clone(), shared, context, runtime };
+        let realm = Self {
+            exports: None,
+            ended: None,
+            limits: options.limits.clone(),
+            shared,
+            context,
+            runtime,
+            #[cfg(target_os = "linux")]
+            original: None,
+        };
         // After `realm` exists, so that its `Drop` releases what `install` had saved.
         installed.map_err(failed)?;
         if !realm.shared.meter.limit_memory(&options.limits) {
@@ -162,22 +174,37 @@ impl EngineRealm {
         Ok(done)
     }
 
-    /// Collects garbage and fills what is free between allocations, so that what is allocated next lies on pages of its
-    /// own: for a process that will be copied.
+    /// For a process that will be copied: collects garbage, fills what is free between allocations, so that what is
+    /// allocated next lies on pages of its own, and keeps what the heap is, so that a copy can go back to it where it
+    /// changes nothing. Without such memory in the system, copies keep what they wrote to.
     #[cfg(target_os = "linux")]
-    pub fn fill_gaps(&self) {
+    pub fn prepare_for_copies(&mut self) {
         self.runtime.run_gc();
         if !self.shared.meter.has_room(crate::gaps::MOST_BYTES) {
             return;
         }
         self.context.with(|ctx| crate::gaps::fill_engine(&ctx, || self.shared.meter.heap_bytes()));
         crate::gaps::fill_heap();
+        self.original = crate::original::Original::keep().ok();
     }
 
-    /// Gives pages on which nothing is allocated back to the system.
+    /// Gives pages back to the system on which nothing is allocated.
     #[cfg(target_os = "linux")]
     pub fn give_back_pages(&self) {
         crate::gaps::give_back();
+    }
+
+    /// Gives back all that is not needed until the next turn, which looks for it again: pages on which nothing is
+    /// allocated, those of the stack that nobody stands on and of the program's files, and in a copied process those that
+    /// are as they were in the original. For a process with one thread.
+    #[cfg(target_os = "linux")]
+    pub fn rest(&self) {
+        crate::gaps::give_back();
+        if let Some(original) = &self.original {
+            original.restore();
+        }
+        crate::original::give_back_stack();
+        crate::original::give_back_program();
     }
 
     /// Runs one macrotask, drains its microtasks, and yields.

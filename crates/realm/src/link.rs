@@ -34,10 +34,13 @@ pub(crate) trait Pipe {
     fn write(&self, bytes: &[u8], wait: Wait) -> io::Result<usize>;
 }
 
-/// Whether a read or a write may wait, for as long as the socket's time-out says.
+/// Whether a read or a write may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     Never,
+    /// For as long as somebody with nothing to do is not yet at rest: what that is, is the pipe's affair.
+    ToRest,
+    /// For as long as the socket's time-out says.
     ToTimeout,
 }
 

@@ -50,6 +50,7 @@ mod linux {
     use pijs_protocol::artifact::ArtifactMetadata;
     use pijs_protocol::wire::{RealmOptions, StateDelta};
     use pijs_protocol::{HostCall, HostResult, HostcallError, Now, SyncReply, Termination, Yield, guard};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::net::RecvFlags;
     use rustix::process::{Signal, set_parent_process_death_signal, setpgid};
     use std::io;
@@ -71,8 +72,11 @@ mod linux {
 
     /// A message this large leaves pages behind on which nothing is allocated.
     const LARGE_BYTES: usize = 8 << 10;
-    /// How often such pages are given back, by the host's clock.
+    /// How often such pages are given back while there is work, by the host's clock.
     const GIVE_BACK_EVERY_US: u64 = 10_000;
+    /// Without work for this long, a worker gives back all it can: it will not be asked again in a moment, and those that
+    /// are busy have the cores to themselves.
+    const REST_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
     /// The socket, as the file descriptor that the filter allows.
     struct Stdin(io::Stdin);
@@ -81,6 +85,12 @@ mod linux {
         fn read(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
             Ok(match wait {
                 Wait::ToTimeout => rustix::io::read(self.0.as_fd(), buffer)?,
+                Wait::ToRest => {
+                    let mut readable = [PollFd::new(&self.0, PollFlags::IN)];
+                    // Nothing came: the read says so.
+                    poll(&mut readable, Some(&REST_AFTER))?;
+                    rustix::net::recv(self.0.as_fd(), buffer, RecvFlags::DONTWAIT)?.0
+                }
                 Wait::Never => rustix::net::recv(self.0.as_fd(), buffer, RecvFlags::DONTWAIT)?.0,
             })
         }
@@ -97,6 +107,8 @@ mod linux {
         now: Now,
         /// Whether it said something large since pages were given back.
         said_much: bool,
+        /// Whether there was work, of more than a delta, since all that can be was given back.
+        has_worked: bool,
         /// When they may be given back again, in its microseconds.
         give_back_at_us: u64,
     }
@@ -139,7 +151,13 @@ mod linux {
 
     impl Host {
         fn new() -> Self {
-            Self { link: Link::new(Stdin(io::stdin())), now: Now::default(), said_much: false, give_back_at_us: 0 }
+            Self {
+                link: Link::new(Stdin(io::stdin())),
+                now: Now::default(),
+                said_much: false,
+                has_worked: true,
+                give_back_at_us: 0,
+            }
         }
 
         /// Serves one realm, or begins as a zygote. `raised` is what a copy has of its zygote.
@@ -170,7 +188,7 @@ mod linux {
                 Ok(said) => said,
                 Err(termination) => return self.send(FromWorker::Ended(termination)),
             };
-            engine.fill_gaps();
+            engine.prepare_for_copies();
             self.send(FromWorker::Yielded(said.clone()))?;
             loop {
                 let Ok(sockets) = files::receive(io::stdin()) else { return Err(LinkError::Closed) };
@@ -210,7 +228,7 @@ mod linux {
                     }
                     Err(termination) => return self.send(FromWorker::Ended(termination)),
                 }
-                done = match self.receive()? {
+                done = match self.next(&engine)? {
                     ToWorker::Deliver(delivery) => engine.turn(*delivery, self),
                     ToWorker::Delta { seq, now, delta } => engine.stream(seq, now, &delta, self),
                     // Only a host with a bug says that here.
@@ -247,10 +265,32 @@ mod linux {
             self.link.flush(Wait::ToTimeout, wait)
         }
 
+        /// What there is to do next. Who waits for it longer than [`REST_AFTER`] gives back all it can.
+        fn next(&mut self, engine: &EngineRealm) -> Result<ToWorker, LinkError> {
+            let mut next =
+                if self.has_worked { self.receive_or(Wait::ToRest, || ControlFlow::Break(())) } else { self.receive() };
+            if matches!(next, Err(LinkError::GaveUp)) {
+                self.link.shrink();
+                engine.rest();
+                (self.has_worked, self.said_much) = (false, false);
+                next = self.receive();
+            }
+            self.has_worked |= !matches!(next, Ok(ToWorker::Delta { .. }));
+            next
+        }
+
         fn receive(&mut self) -> Result<ToWorker, LinkError> {
+            self.receive_or(Wait::ToTimeout, wait)
+        }
+
+        /// The next message. `go_on` is asked when there is none after a wait, unless some of it has come.
+        fn receive_or(&mut self, first: Wait, go_on: impl Fn() -> ControlFlow<()>) -> Result<ToWorker, LinkError> {
             let mut parts: Option<StateDelta> = None;
             loop {
-                let frame = self.link.receive(Wait::ToTimeout, wait)?;
+                let frame = match &parts {
+                    None => self.link.receive(first, &go_on)?,
+                    Some(_) => self.link.receive(Wait::ToTimeout, wait)?,
+                };
                 self.said_much |= frame.len() >= LARGE_BYTES;
                 let mut message = ToWorker::decode(frame).map_err(LinkError::Frame)?;
                 let state = match &mut message {

@@ -122,7 +122,7 @@ fn a_realm_with_little_room_survives_that_its_gaps_are_filled() {
     let heap_of = |guest: &mut Guest| guest.turn("recursion", &[]).expect("it lives").usage.heap_bytes;
     let used = heap_of(&mut Guest::with(HOSTILE, tight()));
     let mut guest = Guest::with(HOSTILE, Limits { memory_bytes: used + (64 << 10), ..tight() });
-    guest.realm.fill_gaps();
+    guest.realm.prepare_for_copies();
     assert_eq!(guest.ask("recursion", &[]), "RangeError");
 }
 

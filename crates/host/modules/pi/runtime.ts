@@ -7,6 +7,7 @@
  * waiting is answered for in the same turn.
  */
 
+import "pi:pi/names";
 import "pi:web";
 import "pi:pi/constants";
 import { send } from "pi:engine";

@@ -5,10 +5,11 @@ use crate::support::{NoHost, channels, delta, host_modules, options};
 use pijs_artifact::Verified;
 use pijs_protocol::wire::{Limits, RealmOptions};
 use pijs_protocol::{ExtensionId, Now, Seq, Yield};
-use pijs_realm::{ProcessOptions, ProcessRealm, Realm, Shelf, Spare, Zygote};
+use pijs_realm::{ProcessOptions, ProcessRealm, Progress, Realm, Shelf, Spare, Zygote};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
     ("copies_share_no_value", copies_share_no_value),
@@ -18,6 +19,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("a_zygote_that_died_makes_no_copy", a_zygote_that_died_makes_no_copy),
     ("copies_share_pages", copies_share_pages),
     ("a_copy_gives_back_what_a_message_took", a_copy_gives_back_what_a_message_took),
+    ("a_copy_at_rest_gives_back_what_it_did_not_change", a_copy_at_rest_gives_back_what_it_did_not_change),
 ];
 
 /// A zygote of these modules.
@@ -142,12 +144,44 @@ fn a_copy_gives_back_what_a_message_took() {
     assert!(large < small + 200, "{small} KB before, {large} KB after");
 }
 
+/// What was written to and is as it was, it shares again with all others; what is otherwise, it keeps.
+fn a_copy_at_rest_gives_back_what_it_did_not_change() {
+    let modules = host_modules();
+    let mut zygote = zygote(ProcessOptions::default(), &options(), &modules);
+    let (mut copy, _) = open(&mut zygote, &options(), &modules);
+    // Others that share its pages.
+    let _others: Vec<_> = (0..2).map(|_| open(&mut zygote, &options(), &modules).0).collect();
+    let mut told = Vec::new();
+    for round in 0..3 {
+        assert_eq!(channels(&run(&mut copy, 1, "count", Value::Null, &mut NoHost)).len(), 1);
+        let Progress::Yielded(done) = run(&mut copy, 2, "localTime", Value::Null, &mut NoHost) else {
+            panic!("round {round}: it does not answer")
+        };
+        told.push(serde_json::to_value(&done.messages).expect("JSON"));
+        let (own, resident) = (own_kb(copy.id()), kb(copy.id(), &["Rss:"]));
+        // That it rests shows from outside by pages of the program that it has let go of.
+        let rests = (0..3_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            kb(copy.id(), &["Rss:"]) + 500 < resident
+        });
+        assert!(rests, "round {round}: {resident} KB and no less");
+        let at_rest = own_kb(copy.id());
+        assert!(at_rest < own, "round {round}: {own} KB of its own, and {at_rest} KB at rest");
+    }
+    assert_eq!(channels(&run(&mut copy, 3, "count", Value::Null, &mut NoHost)), ["again"]);
+    assert!(told[0] == told[1] && told[1] == told[2], "it answers as before: {told:?}");
+}
+
 /// Memory that no other process has.
 fn own_kb(process: u32) -> u64 {
+    kb(process, &["Private_Clean:", "Private_Dirty:"])
+}
+
+fn kb(process: u32, names: &[&str]) -> u64 {
     let rollup = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).expect("the worker lives");
-    let of = |name| {
-        let line = rollup.lines().find_map(|line| line.strip_prefix(name)).expect("the kernel tells");
+    let of = |name: &&str| {
+        let line = rollup.lines().find_map(|line| line.strip_prefix(*name)).expect("the kernel tells");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number")
     };
-    of("Private_Clean:") + of("Private_Dirty:")
+    names.iter().map(of).sum()
 }

@@ -1,0 +1,197 @@
+//! Memory that a worker at rest can do without: above all, the heap of a process that is copied, as it was then.
+//!
+//! A copy shares each page with its original until it writes to it, and the engine writes wherever it goes: it counts who
+//! refers to a thing beside the thing itself. A function that was called and has returned leaves the bytes around it as
+//! they were, on a page that is the copy's own from then on. So the heap of a process that will be copied is laid on a
+//! file in memory. A copy compares itself with that, and what is the same it gives back: the system shows it the file's
+//! page again, which all copies share.
+
+use crate::inherited::refuse_threads;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+/// Of the system. Where its pages are larger, nothing is laid on a file.
+const PAGE: usize = 4 << 10;
+
+/// Part of a heap, and what it was.
+#[derive(Debug)]
+pub(crate) struct Original {
+    heap: NonNull<u8>,
+    /// The file, which nobody can write to.
+    file: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Original {
+    /// Lays the heap of this process on a file, up to what is allocated next: nothing below goes back to the system
+    /// while that is in use, so it is never freed.
+    ///
+    /// # Errors
+    ///
+    /// In a process with other threads, which write when they like; where the allocator keeps its memory elsewhere, or the
+    /// system has no such files. Everything is as before then.
+    pub(crate) fn keep() -> io::Result<Self> {
+        refuse_threads()?;
+        let pin: &'static mut [u8; 64] = Box::leak(Box::new([0; 64]));
+        let end = pin.as_ptr().addr() & !(PAGE - 1);
+        let (start, _) = heap_around(&std::fs::read_to_string("/proc/self/maps")?, end)
+            .filter(|(start, _)| start % PAGE == 0 && *start < end && is_page(PAGE))
+            .ok_or_else(|| io::Error::other("the allocator keeps its memory elsewhere"))?;
+        let heap = NonNull::new(pin.as_mut_ptr().with_addr(start)).expect("a heap does not begin at zero");
+        let bytes = end - start;
+        lay_on_file(heap, bytes).map(|file| Self { heap, file, bytes })
+    }
+
+    /// Gives back each page that is as it was. Nobody else may write to the heap meanwhile, and nobody else does: the
+    /// copy has one thread.
+    pub(crate) fn restore(&self) {
+        let mut same = 0;
+        for at in (0..=self.bytes).step_by(PAGE) {
+            // SAFETY: one page of two mappings of `bytes` bytes, which are whole pages and stay mapped. Compared outside of
+            // the language, which knows nothing of what lies there.
+            let is_same = at < self.bytes
+                && unsafe {
+                    libc::memcmp(self.heap.add(at).as_ptr().cast(), self.file.add(at).as_ptr().cast(), PAGE) == 0
+                };
+            if is_same {
+                same += PAGE;
+            } else if same > 0 {
+                // SAFETY: these pages are as the file's, which is what is there instead afterwards.
+                unsafe { libc::madvise(self.heap.add(at - same).as_ptr().cast(), same, libc::MADV_DONTNEED) };
+                same = 0;
+            }
+        }
+        // SAFETY: what was looked at comes back when it is looked at again.
+        unsafe { libc::madvise(self.file.as_ptr().cast(), self.bytes, libc::MADV_DONTNEED) };
+    }
+}
+
+/// Whether the system's pages are this large.
+fn is_page(bytes: usize) -> bool {
+    // SAFETY: asks for a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) == Ok(bytes)
+}
+
+/// Where the heap begins and ends that an address lies in, from what `/proc/self/maps` says. One in several pieces, side
+/// by side, is one.
+fn heap_around(maps: &str, address: usize) -> Option<(usize, usize)> {
+    let pieces = maps.lines().filter(|line| line.ends_with("[heap]")).filter_map(|line| {
+        let (start, end) = line.split(' ').next()?.split_once('-')?;
+        Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
+    });
+    let (start, end) =
+        pieces.reduce(|(start, end), piece| if piece.0 == end { (start, piece.1) } else { (start, end) })?;
+    (start..end).contains(&address).then_some((start, end))
+}
+
+/// Puts `bytes` of the heap on a file, in place, and maps that once more, to be read.
+fn lay_on_file(heap: NonNull<u8>, bytes: usize) -> io::Result<NonNull<u8>> {
+    // SAFETY: a name that ends with a zero.
+    let file = unsafe { libc::memfd_create(c"pijs-heap".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if file == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: opened above, and nobody else has it.
+    let file = unsafe { OwnedFd::from_raw_fd(file) };
+    let map = |address: *mut libc::c_void, access, how| {
+        // SAFETY: the caller's.
+        let mapped = unsafe { libc::mmap(address, bytes, access, how, file.as_raw_fd(), 0) };
+        if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(mapped) }
+    };
+    // From here on nothing is allocated or freed: what is written is what is there in the end.
+    let mut written = 0;
+    while written < bytes {
+        // SAFETY: the system reads mapped memory.
+        match unsafe { libc::write(file.as_raw_fd(), heap.add(written).as_ptr().cast(), bytes - written) } {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            more => written += usize::try_from(more).map_err(|_| io::Error::last_os_error())?,
+        }
+    }
+    const FOR_GOOD: libc::c_int = libc::F_SEAL_WRITE | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: an open descriptor and a number.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, FOR_GOOD) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // At an address of the system's choice.
+    let view = map(std::ptr::null_mut(), libc::PROT_READ, libc::MAP_SHARED)?;
+    // In place of what was written: the same bytes, on pages that are this process's own once it writes to them.
+    let placed = map(heap.as_ptr().cast(), libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_FIXED);
+    if let Err(error) = placed {
+        // SAFETY: mapped above, and nobody knows of it.
+        unsafe { libc::munmap(view, bytes) };
+        return Err(error);
+    }
+    // So that copies find them; on kernels before 5.14 each looks for them itself.
+    // SAFETY: the heap; nothing is written.
+    unsafe { libc::madvise(heap.as_ptr().cast(), bytes, libc::MADV_POPULATE_READ) };
+    Ok(NonNull::new(view.cast()).expect("the system maps nothing at zero"))
+}
+
+/// Gives back the stack below this frame, whose frames have returned. Does nothing on a thread that is not the process's
+/// first: what lies below the stack of another is not known.
+#[inline(never)]
+pub(crate) fn give_back_stack() {
+    /// As deep as turns go, and more.
+    const DEPTH: usize = 4 << 20;
+    /// For what is called from here.
+    const KEPT: usize = 2 * PAGE;
+    let here = 0_u8;
+    // SAFETY: asks for two numbers.
+    let is_first = unsafe { libc::getpid() == libc::gettid() };
+    let end = ((&raw const here).addr() & !(PAGE - 1)).saturating_sub(KEPT);
+    if is_first && end > DEPTH {
+        // SAFETY: below the frame of whatever is called from here nothing is alive, and the system keeps far more than this
+        // free of other mappings below the first thread's stack. What is not mapped is an error that changes nothing.
+        unsafe { libc::madvise(std::ptr::without_provenance_mut(end - DEPTH), DEPTH, libc::MADV_DONTNEED) };
+    }
+}
+
+/// Lets go of the pages of the program's files: code, and data that nobody changes. What is needed again is looked up
+/// again, in the memory that all who run the program share.
+pub(crate) fn give_back_program() {
+    unsafe extern "C" fn of_file(
+        info: *mut libc::dl_phdr_info,
+        _size: libc::size_t,
+        _data: *mut libc::c_void,
+    ) -> libc::c_int {
+        // SAFETY: the C library's list of what it loaded, which lives as long as the call.
+        let (base, segments) = unsafe {
+            let info = &*info;
+            (info.dlpi_addr, std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)))
+        };
+        for segment in
+            segments.iter().filter(|segment| segment.p_type == libc::PT_LOAD && segment.p_flags & libc::PF_W == 0)
+        {
+            let Ok(start) = usize::try_from(base.wrapping_add(segment.p_vaddr)) else { continue };
+            let Ok(bytes) = usize::try_from(segment.p_memsz) else { continue };
+            let page = start & !(PAGE - 1);
+            // SAFETY: a mapping of a file to which this process never writes, so the same bytes come back.
+            unsafe { libc::madvise(std::ptr::without_provenance_mut(page), start - page + bytes, libc::MADV_DONTNEED) };
+        }
+        0
+    }
+    // SAFETY: calls the function above for each file, and keeps nothing.
+    unsafe { libc::dl_iterate_phdr(Some(of_file), std::ptr::null_mut()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::heap_around;
+
+    #[test]
+    fn a_heap_is_found_among_mappings() {
+        let maps = "\
+55d0a000-55d0b000 r--p 00000000 08:01 12 /usr/bin/pi
+56000000-56021000 rw-p 00000000 00:00 0 [heap]
+56021000-56042000 rw-p 00000000 00:00 0 [heap]
+7f000000-7f021000 rw-p 00000000 00:00 0
+";
+        let whole = Some((0x5600_0000, 0x5604_2000));
+        assert_eq!(heap_around(maps, 0x5600_0000), whole);
+        assert_eq!(heap_around(maps, 0x5604_1fff), whole);
+        assert_eq!(heap_around(maps, 0x5604_2000), None, "allocated elsewhere");
+        assert_eq!(heap_around("7f000000-7f021000 rw-p 00000000 00:00 0\n", 0x7f00_0000), None);
+        assert_eq!(heap_around("zz-yy rw-p [heap]\n", 0), None);
+    }
+}
