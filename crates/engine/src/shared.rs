@@ -17,6 +17,7 @@ use pijs_tick::Entropy;
 use rquickjs::{Function, JsLifetime, Persistent};
 use serde_json::{Map, Value};
 use std::cell::{Cell, RefCell};
+use std::io::Write as _;
 use std::mem;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -72,7 +73,12 @@ impl Shared {
     pub(crate) fn next_call_id(&self) -> CallId {
         let number = self.calls.get() + 1;
         self.calls.set(number);
-        CallId::new(format!("host-{number}"))
+        let mut text = [0; 32];
+        let mut rest = &mut text[..];
+        // Five letters, and a number of twenty digits at most.
+        let _ = write!(rest, "host-{number}");
+        let length = 32 - rest.len();
+        CallId::new(str::from_utf8(&text[..length]).unwrap_or_default())
     }
 
     pub(crate) fn random(&self) -> f64 {

@@ -158,7 +158,7 @@ impl Host {
             let number = self.hand_in(slot, signal);
             payload.insert((*key).to_owned(), signal_ref(number));
         }
-        let event_id = EventId(format!("evt-{}", self.next_event_number()));
+        let event_id = EventId::new(format!("evt-{}", self.next_event_number()));
         let hook = EventHook {
             event_id: event_id.clone(),
             entry: target.entry,

@@ -33,9 +33,12 @@ pub(crate) struct SyncDoor<'a> {
 }
 
 impl SyncDoor<'_> {
-    /// An answer as the realm gets it: with the time after the call and what has changed.
+    /// A late answer as the realm gets it: with the time and what has changed.
     pub(crate) fn reply(&mut self, result: HostResult) -> SyncReply {
-        let now = self.timer.now();
+        self.reply_at(self.timer.now(), result)
+    }
+
+    fn reply_at(&mut self, now: Now, result: HostResult) -> SyncReply {
         let state = self.state.since(*self.seen_state);
         if let Some(delta) = &state {
             *self.seen_state = delta.version;
@@ -52,8 +55,8 @@ impl SyncHost for SyncDoor<'_> {
         }
         let asked = call.call_id.clone();
         call.call_id = crate::reload::call_id(self.epoch, call.call_id);
-        let result = HostResult { call_id: asked, ..self.dispatcher.call_sync(self.caller, call) };
-        let reply = self.reply(result);
+        let (result, ended) = self.dispatcher.call_sync_until(self.caller, call);
+        let reply = self.reply_at(ended, HostResult { call_id: asked, ..result });
         if let Some((until_us, stop)) = &self.patience
             && reply.now.elapsed_us >= *until_us
         {

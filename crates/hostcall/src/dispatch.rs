@@ -30,6 +30,10 @@ const DIALOGS: &[&str] = &["select", "confirm", "input", "editor", "custom"];
 /// In which dialogs are counted.
 const DIALOG_WINDOW_US: u64 = 60_000_000;
 
+/// Methods whose synchronous form neither waits nor works for long: there is nothing to cancel. What is shown is shown
+/// at once; a dialog's answer comes by another call.
+const AT_ONCE: [&str; 6] = ["session", "env", "log", "events", "tools", "ui"];
+
 /// Longest call id and cancel token.
 const LONGEST_ID: usize = 128;
 
@@ -52,6 +56,8 @@ struct Inner {
     dialogs: Mutex<BTreeMap<ExtensionId, VecDeque<u64>>>,
     /// Synchronous calls that run: what they started ends with their extension.
     waiting: Mutex<Vec<Running>>,
+    /// Of calls that nobody can cancel.
+    never: CancelToken,
     untaken: Arc<Untaken>,
 }
 
@@ -120,6 +126,7 @@ impl DispatcherBuilder {
             in_flight: Mutex::default(),
             dialogs: Mutex::default(),
             waiting: Mutex::default(),
+            never: CancelToken::new(),
             untaken: Arc::default(),
         };
         Dispatcher { inner: Arc::new(inner) }
@@ -151,6 +158,11 @@ impl Dispatcher {
 
     /// Runs a synchronous call.
     pub fn call_sync(&self, caller: &Caller, call: HostCall) -> HostResult {
+        self.call_sync_until(caller, call).0
+    }
+
+    /// The same, and when it ended.
+    pub fn call_sync_until(&self, caller: &Caller, call: HostCall) -> (HostResult, Now) {
         let inner = &*self.inner;
         let (opened, required) = inner.open(&call);
         let judged = inner.admit(caller, &call, &opened, required).and_then(|(connector, required)| {
@@ -169,9 +181,10 @@ impl Dispatcher {
         let call_id = call.call_id.clone();
         let outcome = admitted.and_then(|Admitted { connector, decision, permit }| {
             inner.ledger_first(&decision)?;
-            let waiting = inner.wait(&caller.profile);
-            let _limit = call.timeout_ms.filter(|_| takes_long(&call)).map(|ms| Limit::start(&waiting.cancel, ms));
-            let request = request(caller, call, decision, permit, waiting.cancel.clone());
+            let waiting = (!AT_ONCE.contains(&call.method.as_str())).then(|| inner.wait(&caller.profile));
+            let cancel = waiting.as_ref().map_or(&inner.never, |waiting| &waiting.cancel);
+            let _limit = call.timeout_ms.filter(|_| takes_long(&call)).map(|ms| Limit::start(cancel, ms));
+            let request = request(caller, call, decision, permit, cancel.clone());
             let outcome = catch_unwind(AssertUnwindSafe(|| connector.call_sync(&request)));
             let output = outcome.unwrap_or_else(|_| Err(broken(&request.method)))?;
             inner.quotas.check_answer(&output, 0).map(|_| output)
@@ -186,18 +199,17 @@ impl Dispatcher {
                 error: outcome.as_ref().err().map(|error| (error.code, reason_of(error))),
             },
         );
-        match outcome {
+        let result = match outcome {
             Ok(output) => HostResult::ok_with_bytes(call_id, output.value, output.bytes),
             Err(error) => HostResult::failed(call_id, error),
-        }
+        };
+        (result, ended)
     }
 
     /// Whether a synchronous call may take longer than a look at a disk: a program runs, a server or a person is
     /// asked, time passes. A host with other things to do gives such a call a thread of its own.
     pub fn may_wait(&self, caller: &Caller, call: &HostCall) -> bool {
-        // What is shown is shown at once; a dialog's answer comes by another call.
-        const PROMPT: [&str; 7] = ["fs", "session", "env", "log", "events", "tools", "ui"];
-        !PROMPT.contains(&call.method.as_str())
+        call.method != "fs" && !AT_ONCE.contains(&call.method.as_str())
             || takes_long(call)
             || derive(&call.method, &call.params).is_ok_and(|required| {
                 matches!(self.inner.gate.judge(caller, &call.method, &required), Ok(Judgement::Ask(..)))
@@ -334,8 +346,11 @@ impl Inner {
         let params_hash = size.is_ok().then(|| self.ledger.hash_params(call));
         let id = call.call_id.as_str();
         // Not longer than an id may be: it goes into every line.
-        let end = id.char_indices().map(|(at, _)| at).take_while(|at| *at <= LONGEST_ID).last().unwrap_or(0);
-        let call_id = if id.len() <= LONGEST_ID { id.into() } else { id[..end].into() };
+        let call_id = if id.len() <= LONGEST_ID {
+            Arc::clone(call.call_id.shared())
+        } else {
+            id[..id.floor_char_boundary(LONGEST_ID)].into()
+        };
         let served = self.connectors.get_key_value(call.method.as_str());
         let required = derive(&call.method, &call.params);
         let facts = CallFacts {

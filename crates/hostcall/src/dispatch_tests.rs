@@ -313,7 +313,7 @@ async fn a_dropped_call_and_an_ended_extension_are_answered_once() {
             call(id, "ui", "ui", json!({"op": "notify", "do": "hang"})),
             move |result| {
                 let why = result.error.expect("none of them ends by itself").details["reason"].clone();
-                seen.lock().unwrap().push(format!("{} {}", result.call_id.0, why.as_str().unwrap()));
+                seen.lock().unwrap().push(format!("{} {}", result.call_id, why.as_str().unwrap()));
             },
         )
     };

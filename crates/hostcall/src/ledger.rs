@@ -22,7 +22,7 @@ use pijs_protocol::{ErrorCode, ExtensionId, HostCall, Now, guard};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 mod canonical;
@@ -155,11 +155,52 @@ struct Lines {
     spare: Vec<Record>,
 }
 
-/// sha256, or a keyed hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ParamsHash {
-    pub(crate) digest: [u8; 32],
-    pub(crate) keyed: bool,
+/// sha256 of what a call was given, or a keyed hash.
+#[derive(Debug, Clone)]
+pub(crate) enum ParamsHash {
+    Plain([u8; 32]),
+    Keyed([u8; 32]),
+    /// Of little, made by whoever makes the first line of it: not in the turn that waits for the call.
+    Later(Arc<Unhashed>),
+}
+
+/// A small call in its canonical form.
+#[derive(Debug)]
+pub(crate) struct Unhashed {
+    bytes: [u8; Self::MOST],
+    length: usize,
+    digest: OnceLock<[u8; 32]>,
+}
+
+impl Unhashed {
+    /// As most calls are. What is longer is hashed at once, so that nothing large waits.
+    const MOST: usize = 192;
+
+    fn new(canonical: &[u8]) -> Option<Self> {
+        let mut bytes = [0; Self::MOST];
+        bytes.get_mut(..canonical.len())?.copy_from_slice(canonical);
+        Some(Self { bytes, length: canonical.len(), digest: OnceLock::new() })
+    }
+}
+
+impl ParamsHash {
+    fn of(canonical: &[u8]) -> Self {
+        match Unhashed::new(canonical) {
+            Some(unhashed) => Self::Later(Arc::new(unhashed)),
+            None => Self::Plain(Sha256::digest(canonical).into()),
+        }
+    }
+
+    pub(crate) fn is_keyed(&self) -> bool {
+        matches!(self, Self::Keyed(_))
+    }
+
+    pub(crate) fn digest(&self) -> &[u8; 32] {
+        match self {
+            Self::Plain(digest) | Self::Keyed(digest) => digest,
+            Self::Later(call) => call.digest.get_or_init(|| Sha256::digest(&call.bytes[..call.length]).into()),
+        }
+    }
 }
 
 /// What becomes a line.
@@ -294,7 +335,7 @@ impl Ledger {
     /// Ends calls that were open when the host of an earlier run was killed.
     pub fn end_lost_calls(&self, now: Now, calls: impl IntoIterator<Item = OpenCall>) {
         for call in calls {
-            let mut profile = Profile::new(ExtensionId::new(&call.extension_id));
+            let mut profile = Profile::new(ExtensionId::new(call.extension_id.as_str()));
             profile.artifact_id = call.artifact_id.clone();
             self.push(Record {
                 now,
@@ -375,9 +416,9 @@ impl Ledger {
                 if guard::is_up("ledger.keyed-hash")
                     && (call.method == "env" || secrets::are_in(&call.params, &inner.redactor)) =>
             {
-                ParamsHash { digest: keyed(key, &scratch), keyed: true }
+                ParamsHash::Keyed(keyed(key, &scratch))
             }
-            _ => ParamsHash { digest: Sha256::digest(&scratch).into(), keyed: false },
+            _ => ParamsHash::of(&scratch),
         };
         *inner.scratch() = scratch;
         hash

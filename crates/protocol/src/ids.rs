@@ -1,8 +1,9 @@
 //! Ids. Numbers are issued by one counter each, so they are stable under replay.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
+use std::sync::Arc;
 
 /// Position in the total order of one realm's loop.
 ///
@@ -31,14 +32,21 @@ pub struct EntryIndex(pub u32);
 macro_rules! string_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-        #[serde(transparent)]
-        pub struct $name(pub String);
+        ///
+        /// Cheap to clone.
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+        #[schemars(transparent)]
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// Wraps a string that is known to name one.
-            pub fn new(id: impl Into<String>) -> Self {
+            pub fn new(id: impl Into<Arc<str>>) -> Self {
                 Self(id.into())
+            }
+
+            /// The same text, shared.
+            pub fn shared(&self) -> &Arc<str> {
+                &self.0
             }
 
             /// The id as text.
@@ -55,7 +63,19 @@ macro_rules! string_id {
 
         impl From<&str> for $name {
             fn from(id: &str) -> Self {
-                Self(id.to_owned())
+                Self(id.into())
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer).map(Self::new)
             }
         }
     };

@@ -18,7 +18,7 @@ fn facts(number: u64) -> CallFacts {
         call_id: format!("host-{number}").into(),
         method: "exec".into(),
         capability: "exec",
-        params_hash: Some(ParamsHash { digest: [number as u8; 32], keyed: false }),
+        params_hash: Some(ParamsHash::Plain([number as u8; 32])),
     }
 }
 

@@ -291,8 +291,8 @@ fn call_facts(call: &CallFacts, out: &mut Vec<u8>) {
     match &call.params_hash {
         Some(hash) => {
             raw(out, "\"params_hash\":\"");
-            hex(out, &hash.digest);
-            raw(out, if hash.keyed { "\",\"params_hash_keyed\":true," } else { "\"," });
+            hex(out, hash.digest());
+            raw(out, if hash.is_keyed() { "\",\"params_hash_keyed\":true," } else { "\"," });
         }
         None => raw(out, "\"params_hash\":null,"),
     }
