@@ -20,9 +20,9 @@ use crate::vocabulary::FREE;
 use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Now, guard};
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// What waits for a person.
@@ -271,11 +271,13 @@ impl Dispatcher {
                 }
             }),
         };
+        // Apart, so that the future itself is small: it is made and moved for every call.
+        let started = decided.map(|decided| Box::new(Started { decided, call, opened }));
         Box::pin(async move {
             let guard = guard;
-            let outcome = match decided {
+            let outcome = match started {
                 Err(error) => Err(error),
-                Ok(decided) => inner.run(&guard.flight, decided, call, &opened).await,
+                Ok(started) => inner.run(&guard.flight, started).await,
             };
             guard.flight.end(outcome);
         })
@@ -511,33 +513,31 @@ impl Inner {
         }
     }
 
-    async fn run(
-        &self,
-        flight: &Arc<Flight>,
-        decided: Decided,
-        call: HostCall,
-        opened: &Opened,
-    ) -> Result<Output, HostcallError> {
+    async fn run(&self, flight: &Arc<Flight>, mut started: Box<Started>) -> Result<Output, HostcallError> {
         let caller = &flight.caller;
-        let Admitted { connector, decision, permit } = match decided {
-            Decided::Now(admitted) => admitted,
-            Decided::Later(connector) => {
-                let required = derive(&call.method, &call.params)?;
-                let asked = tokio::select! {
-                    biased;
-                    () = flight.cancel.cancelled() => Err(cancelled(&call.method)),
-                    found = self.gate.ask(caller, &call.method, &required) => found,
-                };
-                let at = self.timer.now();
-                let judged = asked.map(|(decision, permit)| Judged { connector, required, decision, permit, at });
-                self.begin(caller, &call, opened, judged)?
-            }
+        if let Decided::Later(connector) = &started.decided {
+            let Started { call, opened, .. } = &*started;
+            let connector = Arc::clone(connector);
+            let required = derive(&call.method, &call.params)?;
+            let asked = tokio::select! {
+                biased;
+                () = flight.cancel.cancelled() => Err(cancelled(&call.method)),
+                found = self.gate.ask(caller, &call.method, &required) => found,
+            };
+            let at = self.timer.now();
+            let judged = asked.map(|(decision, permit)| Judged { connector, required, decision, permit, at });
+            started.decided = Decided::Now(self.begin(caller, call, opened, judged)?);
+        }
+        let _turn =
+            self.untaken.turn(caller.extension(), &started.call, self.quotas.untaken_bytes, &flight.cancel).await;
+        let Started { decided, call, opened: _ } = *started;
+        let Decided::Now(Admitted { connector, decision, permit }) = decided else {
+            return Err(broken(&call.method));
         };
-        let _turn = self.untaken.turn(caller.extension(), &call, self.quotas.untaken_bytes, &flight.cancel).await;
         self.ledger_first(&decision)?;
-        let (method, timeout_ms) = (call.method.clone(), call.timeout_ms);
+        let timeout_ms = call.timeout_ms;
         let request = request(caller, call, decision, permit, flight.cancel.clone());
-        let work = contained(connector, request, ChunkSink { flight: Arc::clone(flight) });
+        let work = Contained::start(&*connector, request, ChunkSink { flight: Arc::clone(flight) });
         let expiry = async {
             match timeout_ms {
                 Some(timeout_ms) => self.timer.sleep(Duration::from_millis(timeout_ms)).await,
@@ -546,9 +546,9 @@ impl Inner {
         };
         let outcome = tokio::select! {
             biased;
-            () = flight.cancel.cancelled() => Err(cancelled(&method)),
+            () = flight.cancel.cancelled() => Err(cancelled(&flight.method)),
             outcome = work => outcome,
-            () = expiry => Err(deadline(&method, timeout_ms.unwrap_or_default())),
+            () = expiry => Err(deadline(&flight.method, timeout_ms.unwrap_or_default())),
         };
         // Whatever still runs on another thread learns that nobody waits for it.
         flight.cancel.cancel();
@@ -574,6 +574,13 @@ struct Judged<'a> {
     permit: Permit,
     /// When that was.
     at: Now,
+}
+
+/// An asynchronous call whose future begins.
+struct Started {
+    decided: Decided,
+    call: HostCall,
+    opened: Opened,
 }
 
 /// How far an asynchronous call is when its future begins.
@@ -631,17 +638,32 @@ fn request(caller: &Caller, call: HostCall, decision: Decision, permit: Permit, 
     }
 }
 
-/// Runs a connector so that its panic is an `internal` result of this call and nothing else.
-async fn contained(connector: Arc<dyn Connector>, request: Request, sink: ChunkSink) -> Result<Output, HostcallError> {
-    let method = request.method.clone();
-    let Ok(work) = catch_unwind(AssertUnwindSafe(|| connector.call(request, sink))) else {
-        return Err(broken(&method));
-    };
-    let mut work = pin!(work);
-    std::future::poll_fn(|cx| {
-        catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| Poll::Ready(Err(broken(&method))))
-    })
-    .await
+/// A connector at work, whose panic is an `internal` result of this call and nothing else.
+struct Contained {
+    /// `None` when it panicked before it began.
+    work: Option<BoxFuture<'static, Result<Output, HostcallError>>>,
+    flight: Arc<Flight>,
+}
+
+impl Contained {
+    fn start(connector: &dyn Connector, request: Request, sink: ChunkSink) -> Self {
+        let flight = Arc::clone(&sink.flight);
+        let work = catch_unwind(AssertUnwindSafe(|| connector.call(request, sink)));
+        Self { work: work.ok(), flight }
+    }
+}
+
+impl Future for Contained {
+    type Output = Result<Output, HostcallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { work, flight } = &mut *self;
+        let bug = || Poll::Ready(Err(broken(&flight.method)));
+        match work {
+            Some(work) => catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| bug()),
+            None => bug(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,11 @@ const DELTAS: u64 = 100_000;
 /// Hostcalls.
 const ASKS: u64 = 20_000;
 
+/// Pauses that are long enough for a worker to rest, and shorter ones beside them.
+const PAUSES: u64 = 50;
+const REST: Duration = Duration::from_millis(150);
+const NO_REST: Duration = Duration::from_millis(50);
+
 /// Workers that hear the same reply.
 const SEVERAL: usize = 8;
 
@@ -45,6 +50,7 @@ fn main() {
         ready.push(begin.elapsed());
     }
     report("worker ready", &mut ready, [50, 95]);
+    std::thread::sleep(2 * REST);
     let pss: u64 = idle.iter().map(|realm| proportional_kb(realm.id())).sum();
     println!("memory per idle worker, of {WORKERS}: {} KB PSS; {}", pss / WORKERS as u64, idle[0].sealed());
     drop(idle);
@@ -78,8 +84,28 @@ fn copies(modules: &[Arc<Verified>; 1]) {
     let all = begin.elapsed();
     drop(zygote);
     report("the same, copied from a zygote", &mut ready, [50, 95]);
-    let pss: u64 = idle.iter().map(|realm| proportional_kb(realm.id())).sum();
-    println!("memory per idle copy, of {WORKERS}: {} KB PSS; {all:?} for all of them", pss / WORKERS as u64);
+    let memory =
+        |idle: &[ProcessRealm]| idle.iter().map(|realm| proportional_kb(realm.id())).sum::<u64>() / WORKERS as u64;
+    println!("memory per copy, of {WORKERS}: {} KB PSS; {all:?} for all of them", memory(&idle));
+    std::thread::sleep(2 * REST);
+    println!("memory per copy at rest: {} KB PSS", memory(&idle));
+    report("turn, 50 ms after the one before", &mut turns(&mut idle[0], NO_REST), [50, 95]);
+    report("turn of a copy that rested", &mut turns(&mut idle[0], REST), [50, 95]);
+}
+
+/// Turns, and a pause before each.
+fn turns(realm: &mut dyn Realm, pause: Duration) -> Vec<Duration> {
+    let sample = |seq| {
+        std::thread::sleep(pause);
+        let begin = Instant::now();
+        let mut progress = realm.start(deliver(seq, "count", json!(null)), &mut NoHost);
+        while progress == Progress::Running {
+            progress = realm.resume(&mut NoHost, Patience::AtMost(Duration::from_millis(50)));
+        }
+        assert!(matches!(progress, Progress::Yielded(_)), "{progress:?}");
+        begin.elapsed()
+    };
+    (1..=PAUSES).map(sample).collect()
 }
 
 /// Answers at once, with what it was given.
