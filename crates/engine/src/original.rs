@@ -177,7 +177,66 @@ pub(crate) fn give_back_program() {
 
 #[cfg(test)]
 mod tests {
-    use super::heap_around;
+    use super::{NonNull, Original, PAGE, heap_around, io, lay_on_file};
+
+    /// Pages of nobody's, with their number on each.
+    fn pages(count: usize) -> NonNull<u8> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let bytes = count * PAGE;
+        // SAFETY: a new mapping at an address of the system's choice.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED, "{}", io::Error::last_os_error());
+        for page in 0..count {
+            // SAFETY: mapped above, writable, and this test's alone.
+            unsafe { start.cast::<u8>().add(page * PAGE).write_bytes(u8::try_from(page).unwrap_or(u8::MAX), PAGE) };
+        }
+        NonNull::new(start.cast()).expect("not at zero")
+    }
+
+    /// How many of them are this process's own, and not the file's.
+    fn own(heap: NonNull<u8>) -> usize {
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("the kernel tells");
+        let ours = format!("{:x}-", heap.addr());
+        let lines = maps.lines().skip_while(|line| !line.starts_with(&ours)).skip(1);
+        let mut copied = lines.filter_map(|line| line.strip_prefix("Anonymous:"));
+        let kb: usize = copied.next().expect("it is mapped").trim().trim_end_matches(" kB").parse().expect("a number");
+        kb / (PAGE / 1024)
+    }
+
+    #[test]
+    fn what_is_as_it_was_is_given_back_and_the_rest_is_kept() {
+        let heap = pages(5);
+        let file = lay_on_file(heap, 5 * PAGE).expect("the system has files in memory");
+        let original = Original { heap, file, bytes: 5 * PAGE };
+        let at = |at: usize| unsafe { heap.add(at) };
+        let read = |place: usize| unsafe { at(place).read_volatile() };
+        // SAFETY: of this test alone, mapped and writable; so are the reads above.
+        let write = |place: usize, value: u8| unsafe { at(place).write_volatile(value) };
+        write(PAGE + 7, 99);
+        write(2 * PAGE, 99);
+        write(2 * PAGE, 2);
+        write(4 * PAGE + 5, 98);
+        write(3 * PAGE, 3);
+        assert_eq!(own(heap), 4);
+        original.restore();
+        assert_eq!(own(heap), 2, "two pages are as they were");
+        let now = [0, PAGE, PAGE + 7, 2 * PAGE, 3 * PAGE, 4 * PAGE, 4 * PAGE + 5].map(read);
+        assert_eq!(now, [0, 1, 99, 2, 3, 4, 98]);
+        write(2 * PAGE + 1, 97);
+        original.restore();
+        assert_eq!([read(2 * PAGE), read(2 * PAGE + 1)], [2, 97]);
+    }
+
+    /// All copies share these pages: whoever has taken over one of them can change them for none.
+    #[test]
+    fn nobody_can_change_the_file() {
+        let heap = pages(2);
+        let file = lay_on_file(heap, 2 * PAGE).expect("the system has files in memory");
+        // SAFETY: a mapping of this test's; what is asked for is refused.
+        let allowed = unsafe { libc::mprotect(file.as_ptr().cast(), PAGE, libc::PROT_READ | libc::PROT_WRITE) };
+        assert_eq!((allowed, io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EACCES)));
+    }
 
     #[test]
     fn a_heap_is_found_among_mappings() {
