@@ -187,11 +187,13 @@ impl Places {
                 return Protection::All;
             }
         }
+        let mut worst = Protection::None;
         for folder in &self.pi_folders {
             if let Some(rest) = under(path, folder) {
-                let found = look_up(&rest, PI_FOLDER);
-                if found != Protection::None {
-                    return found;
+                match look_up(&rest, PI_FOLDER) {
+                    Protection::None => {}
+                    Protection::RunsLater => worst = Protection::RunsLater,
+                    stronger => return stronger,
                 }
             }
         }
@@ -201,7 +203,6 @@ impl Places {
                 return found;
             }
         }
-        let mut worst = Protection::None;
         if let Some(rest) = under(path, &self.home) {
             match look_up(&rest, HOME) {
                 Protection::None => {}

@@ -44,6 +44,15 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("agent/settings.json.bak", Protection::Write),
     ("agent/extensions", Protection::Write),
     ("agent/bin", Protection::Write),
+    // What pi tells its models when it begins, as whoever names a text in a session needs a capability for it.
+    ("SYSTEM.md", Protection::RunsLater),
+    ("APPEND_SYSTEM.md", Protection::RunsLater),
+    ("skills", Protection::RunsLater),
+    ("prompts", Protection::RunsLater),
+    ("agent/SYSTEM.md", Protection::RunsLater),
+    ("agent/APPEND_SYSTEM.md", Protection::RunsLater),
+    ("agent/skills", Protection::RunsLater),
+    ("agent/prompts", Protection::RunsLater),
 ];
 
 /// Inside the home folder: keys, credentials, and what a shell or a desktop runs by itself.
@@ -269,7 +278,10 @@ pub(super) const ANYWHERE: &[(&str, Protection)] = &[
     (".cursor", Protection::RunsLater),
     (".gemini", Protection::RunsLater),
     (".mcp.json", Protection::RunsLater),
+    // Folders in which pi and others look for skills.
+    (".agents/skills", Protection::RunsLater),
     ("AGENTS.md", Protection::RunsLater),
+    ("AGENTS.override.md", Protection::RunsLater),
     ("CLAUDE.md", Protection::RunsLater),
     ("GEMINI.md", Protection::RunsLater),
     // Configuration of git and of shells that lies in a project because the home is one, or is to become one.
