@@ -1,6 +1,6 @@
 //! Lines of a session file: the header and the entries of pi's format, version 3.
 
-use crate::message::{Content, Message};
+use crate::message::{Content, CustomMessage, Message};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -154,6 +154,14 @@ pub enum Body {
     /// A type that PiJS does not know; kept as it is.
     #[serde(untagged)]
     Other(Map<String, Value>),
+}
+
+impl Body {
+    /// A message that an extension, or a verdict, put in: pi has an entry of its own for it.
+    pub fn of_custom(message: CustomMessage) -> Self {
+        let CustomMessage { custom_type, content, display, details, timestamp: _ } = message;
+        Self::CustomMessage { custom_type, content, display, details }
+    }
 }
 
 impl Entry {

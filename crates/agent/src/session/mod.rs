@@ -277,12 +277,7 @@ impl Session {
     /// Appends a message: a custom one as pi's own entry type.
     pub fn append_message(&mut self, message: &Message) -> Result<Arc<Entry>, SessionError> {
         self.append(match message {
-            Message::Custom(custom) => Body::CustomMessage {
-                custom_type: custom.custom_type.clone(),
-                content: custom.content.clone(),
-                display: custom.display,
-                details: custom.details.clone(),
-            },
+            Message::Custom(custom) => Body::of_custom(custom.clone()),
             other => Body::Message { message: other.clone() },
         })
     }
