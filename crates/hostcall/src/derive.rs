@@ -580,13 +580,15 @@ fn session(params: &Map<String, Value>) -> Result<&'static str, HostcallError> {
     }
 }
 
-/// What an entry needs that is more than a message: it says what the model is told of others' words, or of its prompt.
+/// What an entry needs that is more than a message: it says what the model is told of others' words, or of its prompt, or
+/// which model the session goes on with.
 fn appended(entry: Option<&Value>) -> Option<&'static str> {
     let entry = entry?;
     match entry.get("type")?.as_str()? {
         _ if !pijs_protocol::guard::is_up("gate.entries") => None,
         "compaction" | "branch_summary" => Some("compaction"),
         "context_edit" => Some("context.modify"),
+        "model_change" | "thinking_level_change" => Some("session.control"),
         "message" if entry.get("message")?.get("role")? == "system" => Some("prompt.modify"),
         _ => None,
     }
