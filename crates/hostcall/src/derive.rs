@@ -33,7 +33,8 @@ impl Required<'_> {
 pub enum Subject<'a> {
     /// Nothing that a scope could restrict.
     None,
-    /// Something that is open: a file, a program, a request. It was decided when it was opened.
+    /// Something that is open: a file, a program, a request. It was decided when it was opened. Or what is about nothing
+    /// outside at all: a database in memory, the name of this machine.
     Handle,
     /// One or two paths.
     Paths(PathUse<'a>, Option<PathUse<'a>>),
@@ -464,17 +465,18 @@ fn said(params: &Map<String, Value>) -> Derived<'_> {
 }
 
 fn host(params: &Map<String, Value>) -> Result<Subject<'static>, HostcallError> {
-    match params.get("op") {
-        None | Some(Value::Null) => {}
+    let looks_up = match params.get("op") {
+        None | Some(Value::Null) => false,
         Some(Value::String(op)) if HTTP_OPS_ON_A_REQUEST.contains(&op.as_str()) => return Ok(Subject::Handle),
         // Decided as a request would be: what is asked for leaves this machine, too.
-        Some(Value::String(op)) if op == "lookup" => {}
+        Some(Value::String(op)) if op == "lookup" => true,
         Some(_) => return Err(unknown_op("http", text("http", params, "op")?)),
-    }
+    };
     let target = HttpTarget::parse(text("http", params, "url")?)?;
-    // That this machine is this machine asks no name server, and connects to nothing.
-    if params.contains_key("op") && crate::scope::is_near(&target.host) {
-        return Ok(Subject::None);
+    // That this machine is this machine asks no name server, and connects to nothing: there is nothing to decide. A question
+    // about it would be one about no server in particular, and its answer one about all.
+    if looks_up && crate::scope::is_near(&target.host) {
+        return Ok(Subject::Handle);
     }
     Ok(Subject::Host { scheme: target.scheme, host: target.host, port: target.port })
 }
