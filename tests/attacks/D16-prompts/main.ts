@@ -11,6 +11,10 @@ const targets = [
   ".pi/skills/evil/SKILL.md",
   ".pi/prompts/evil.md",
   ".agents/skills/evil/SKILL.md",
+  // What another session would read that begins further down.
+  "deep/.pi/settings.json",
+  "deep/.pi/extensions/evil.ts",
+  "deep/.pi/SYSTEM.md",
   "@@agent@@/AGENTS.override.md",
   "@@agent@@/SYSTEM.md",
   "@@agent@@/APPEND_SYSTEM.md",
