@@ -14,8 +14,8 @@ use crate::policy::usual_paths;
 use crate::programs::{self, Kind};
 use crate::prompt::shown;
 use crate::vocabulary::{CAPABILITIES, FREE, PLAIN_ENV};
-use pijs_protocol::{Capability, guard};
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
+use pijs_protocol::{Capability, guard};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -219,24 +219,23 @@ pub fn words(request: &CapabilityRequest) -> String {
         None => shown(capability, SHOWN_ENTRY),
     };
     let scope = request.scope.as_ref();
-    let (list, show): (Option<&Vec<String>>, fn(&str) -> String) = match capability {
-        "read" | "write" => (scope.and_then(|scope| scope.paths.as_ref()), place),
-        "http" => (scope.and_then(|scope| scope.hosts.as_ref()), |host| shown(host, SHOWN_ENTRY)),
-        "env" => (scope.and_then(|scope| scope.env.as_ref()), |name| shown(name, SHOWN_ENTRY)),
-        "exec" => (scope.and_then(|scope| scope.commands.as_ref()), program),
+    let (list, any): (Option<&Vec<String>>, _) = match capability {
+        "read" | "write" => (scope.and_then(|scope| scope.paths.as_ref()), "anywhere"),
+        "http" => (scope.and_then(|scope| scope.hosts.as_ref()), "any server"),
+        "env" => (scope.and_then(|scope| scope.env.as_ref()), "any variable"),
+        "exec" => (scope.and_then(|scope| scope.commands.as_ref()), "any program (can run anything)"),
         _ => return out,
     };
-    let any = match capability {
-        "exec" => "any program (can run anything)",
-        "http" => "any server",
-        "env" => "any variable",
-        _ => "anywhere",
+    let show = |entry: &String| match capability {
+        "read" | "write" => place(entry),
+        "exec" => program(entry),
+        _ => shown(entry, SHOWN_ENTRY),
     };
     match list.map(Vec::as_slice) {
         None => out.push_str(&format!(": {any}")),
         Some([]) => out.push_str(": none"),
         Some(entries) => {
-            let seen: Vec<String> = entries.iter().take(SHOWN_ENTRIES).map(|entry| show(entry)).collect();
+            let seen: Vec<String> = entries.iter().take(SHOWN_ENTRIES).map(show).collect();
             out.push_str(&format!(": {}", seen.join(", ")));
             if entries.len() > SHOWN_ENTRIES {
                 out.push_str(&format!(" and {} more", entries.len() - SHOWN_ENTRIES));
@@ -447,7 +446,10 @@ mod tests {
         };
         let many = |count: usize| (0..count).map(|n| format!("h{n}.org")).collect::<Vec<_>>();
         assert!(!said("http", "hosts", many(40)).contains("any server"));
-        assert!(said("http", "hosts", many(41)).ends_with("and 1 more - not all of it can be shown, so take it for any server"));
+        assert!(
+            said("http", "hosts", many(41))
+                .ends_with("and 1 more - not all of it can be shown, so take it for any server")
+        );
         let long = vec![format!("{}sh", " ".repeat(200))];
         assert!(said("exec", "commands", long).ends_with("so take it for any program (can run anything)"));
         let long = vec![format!("{}/../../../../etc", "x".repeat(200))];
