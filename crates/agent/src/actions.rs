@@ -211,7 +211,8 @@ impl Agent {
         self.put_provider(provider);
         self.models.borrow_mut().chose(by_extension);
         self.control.take_model(model.clone());
-        let body = Body::ModelChange { provider: model.provider.clone(), model_id: model.id.clone() };
+        let (provider, model_id) = (model.provider.clone(), model.id.clone());
+        let body = Body::ModelChange { provider, model_id, by_extension };
         self.control.append(body).map_err(|error| error.to_string())?;
         self.control.set_thinking(&level).map_err(|error| error.to_string())?;
         self.publish_usage();

@@ -8,6 +8,7 @@ use crate::choose::Chosen;
 use crate::control::ControlError;
 use crate::provider::{Model, Unopened};
 use crate::session::Body;
+use pijs_protocol::guard;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -96,12 +97,18 @@ impl Agent {
         let model = self.models.borrow().find(&wanted.provider, &wanted.id).unwrap_or_else(|| provider.model().clone());
         self.put_provider(provider);
         self.control.take_model(model.clone());
+        // Nobody has agreed to it because the session is opened again.
+        let is_left = left.last_model.as_ref() == Some(&(model.provider.clone(), model.id.clone()));
+        if is_left && left.is_imposed && !insists && guard::is_up("door.left") {
+            self.models.borrow_mut().chose(true);
+        }
         let level = left.thinking.filter(|_| !initial.insists).unwrap_or(initial.thinking);
         let level = self.control.restore_thinking(&level);
         // A model that was named is nothing that a session which goes on was changed to.
         let is_told = insists && self.messages().is_ok_and(|messages| !messages.is_empty());
         if !model.is_unknown() && !is_told && left.last_model != Some((model.provider.clone(), model.id.clone())) {
-            self.control.append(Body::ModelChange { provider: model.provider, model_id: model.id })?;
+            let (provider, model_id) = (model.provider, model.id);
+            self.control.append(Body::ModelChange { provider, model_id, by_extension: false })?;
         }
         if left.last_thinking.as_ref() != Some(&level) && (left.last_thinking.is_none() || initial.insists) {
             self.control.append(Body::ThinkingLevelChange { thinking_level: level })?;

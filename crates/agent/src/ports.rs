@@ -126,6 +126,9 @@ impl SessionPort for AgentControl {
                         extra.shift_remove("systemMessage");
                         Body::Compaction { summary, first_kept_entry_id, tokens_before, extra }
                     }
+                    Body::ModelChange { provider, model_id, by_extension: _ } => {
+                        Body::ModelChange { provider, model_id, by_extension: true }
+                    }
                     other => other,
                 };
                 let speaks = matches!(body, Body::CustomMessage { .. } | Body::Message { .. });

@@ -74,7 +74,7 @@ pub(crate) fn in_form_of(session: &Session, file: &Path) -> Result<Option<String
 fn as_lines(session: &Session) -> Result<String, SessionError> {
     let mut lines = serde_json::to_string(session.header()).unwrap_or_default() + "\n";
     for entry in session.entries() {
-        lines.push_str(&format!("{}\n", entry?.to_value()));
+        lines.push_str(&format!("{}\n", entry?.written()));
     }
     Ok(lines)
 }

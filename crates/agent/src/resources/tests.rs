@@ -188,7 +188,8 @@ fn what_models_are_told_later_is_protected_wherever_it_is_read() {
     let places = places(root, "agent", "project", true).protected.unwrap();
     let texts = ["SYSTEM.md", "APPEND_SYSTEM.md", "skills/a/SKILL.md", "prompts/a.md"];
     let own = texts.iter().flat_map(|name| [format!("agent/{name}"), format!("project/.pi/{name}")]);
-    let context = CONTEXT_FILES.iter().flat_map(|name| ["agent", "project", "project/sub"].map(|at| format!("{at}/{name}")));
+    let context =
+        CONTEXT_FILES.iter().flat_map(|name| ["agent", "project", "project/sub"].map(|at| format!("{at}/{name}")));
     let skills = ["home", "project"].map(|at| format!("{at}/.agents/skills/a/SKILL.md"));
     for file in own.chain(context).chain(skills) {
         assert_eq!(places.protection(&root.join(&file), None), Protection::RunsLater, "{file}");

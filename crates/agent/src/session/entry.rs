@@ -121,6 +121,9 @@ pub enum Body {
         provider: String,
         /// Model id.
         model_id: String,
+        /// An extension chose it. This is written down and shown to nobody; pi leaves members that it does not know alone.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_extension: bool,
     },
     /// Another thinking level from here on.
     #[serde(rename_all = "camelCase")]
@@ -165,8 +168,17 @@ impl Body {
 }
 
 impl Entry {
-    /// The entry as it is written, members in pi's order.
+    /// The entry as it is shown, members in pi's order: without what pi does not know.
     pub fn to_value(&self) -> Value {
+        let mut shown = self.written();
+        if let (Body::ModelChange { .. }, Some(members)) = (&self.body, shown.as_object_mut()) {
+            members.shift_remove("byExtension");
+        }
+        shown
+    }
+
+    /// The same as it stands in a file.
+    pub fn written(&self) -> Value {
         let Value::Object(body) = serde_json::to_value(&self.body).expect("an entry has only string keys") else {
             unreachable!("every body is an object");
         };

@@ -17,6 +17,8 @@ pub struct Left {
     pub thinking: Option<String>,
     /// The latest entry for a model, whether anybody has said anything or not.
     pub(crate) last_model: Option<(String, String)>,
+    /// Whether an extension chose that one.
+    pub(crate) is_imposed: bool,
     /// The latest entry for a level.
     pub(crate) last_thinking: Option<String>,
 }
@@ -119,6 +121,7 @@ impl Session {
     /// The model and the thinking level of the branch that goes on.
     pub fn left_with(&self) -> Result<Left, SessionError> {
         let (mut last_model, mut last_thinking, mut began) = (None, None, false);
+        let mut is_imposed = false;
         for at in self.upwards(None) {
             let asked = match self.entries.index.node(at).kind {
                 Kind::Model => last_model.is_none(),
@@ -130,7 +133,10 @@ impl Session {
                 continue;
             }
             match &self.at(at)?.body {
-                Body::ModelChange { provider, model_id } => last_model = Some((provider.clone(), model_id.clone())),
+                Body::ModelChange { provider, model_id, by_extension } => {
+                    last_model = Some((provider.clone(), model_id.clone()));
+                    is_imposed = *by_extension;
+                }
                 Body::ThinkingLevelChange { thinking_level } => last_thinking = Some(thinking_level.clone()),
                 Body::Message { .. } => began = true,
                 _ => {}
@@ -140,7 +146,7 @@ impl Session {
             }
         }
         let (model, thinking) = (last_model.clone().filter(|_| began), last_thinking.clone().filter(|_| began));
-        Ok(Left { model, thinking, last_model, last_thinking })
+        Ok(Left { model, thinking, last_model, is_imposed, last_thinking })
     }
 
     /// The labels that hold, by entry.

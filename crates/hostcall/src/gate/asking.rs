@@ -212,7 +212,8 @@ impl Gate {
         // A question about sending out what was read grants that, and nothing else.
         let after_secret = denied.rule == Rule::AfterSecret;
         let capability = if after_secret { "egress" } else { required.capability };
-        let exact = || if after_secret { vec![(capability, ExactScope::Anything)] } else { self.exact_scopes(required) };
+        let exact =
+            || if after_secret { vec![(capability, ExactScope::Anything)] } else { self.exact_scopes(required) };
         let for_model = caller.during == During::Model;
         match answer {
             Answer::NoPerson => (denied.because(Reason::NonInteractive, Rule::NoPerson), self.permit(caller, method)),
@@ -329,7 +330,8 @@ impl Gate {
             }
             Subject::Program { command, args, cwd } => {
                 let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-                let folder = cwd.map_or_else(|| Ok(self.inner.places.project.clone()), |cwd| self.inner.places.node_path(cwd));
+                let folder =
+                    cwd.map_or_else(|| Ok(self.inner.places.project.clone()), |cwd| self.inner.places.node_path(cwd));
                 ExactScope::Program((*command).to_owned(), args, folder.ok())
             }
             Subject::Host { scheme, host, port } => {
