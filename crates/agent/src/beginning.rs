@@ -107,8 +107,7 @@ impl Agent {
         // A model that was named is nothing that a session which goes on was changed to.
         let is_told = insists && self.messages().is_ok_and(|messages| !messages.is_empty());
         if !model.is_unknown() && !is_told && left.last_model != Some((model.provider.clone(), model.id.clone())) {
-            let (provider, model_id) = (model.provider, model.id);
-            self.control.append(Body::ModelChange { provider, model_id, by_extension: false })?;
+            self.control.append(Body::ModelChange { provider: model.provider, model_id: model.id })?;
         }
         if left.last_thinking.as_ref() != Some(&level) && (left.last_thinking.is_none() || initial.insists) {
             self.control.append(Body::ThinkingLevelChange { thinking_level: level })?;

@@ -126,13 +126,10 @@ impl SessionPort for AgentControl {
                         extra.shift_remove("systemMessage");
                         Body::Compaction { summary, first_kept_entry_id, tokens_before, extra }
                     }
-                    Body::ModelChange { provider, model_id, by_extension: _ } => {
-                        Body::ModelChange { provider, model_id, by_extension: true }
-                    }
                     other => other,
                 };
                 let speaks = matches!(body, Body::CustomMessage { .. } | Body::Message { .. });
-                let id = self.append(body).map_err(refused)?;
+                let id = self.append_of(&extension, body).map_err(refused)?;
                 if speaks {
                     self.note_message(&extension, self.is_idle(), true);
                 }
