@@ -553,14 +553,17 @@ fn tool(params: &Map<String, Value>) -> Derived<'_> {
     let empty = &Value::Null;
     let input = params.get("input").unwrap_or(empty);
     let member = |key: &str| input.get(key).and_then(Value::as_str);
-    let path = |access, default| {
+    let used = |access, default| {
         let path = member("path").or_else(|| member("file_path")).unwrap_or(default);
-        Subject::Paths(PathUse { access, path, form: PathForm::Tool }, None)
+        PathUse { access, path, form: PathForm::Tool }
     };
+    let path = |access, default| Subject::Paths(used(access, default), None);
     Ok(match name {
         "read" => ("read", path(Access::Read, "")),
         "grep" | "find" | "ls" => ("read", path(Access::Read, ".")),
-        "write" | "edit" => ("write", path(Access::Write, "")),
+        "write" => ("write", path(Access::Write, "")),
+        // It looks for what it replaces.
+        "edit" => ("write", Subject::Paths(used(Access::Write, ""), Some(used(Access::Read, "")))),
         "bash" => {
             let command = member("command").unwrap_or_default();
             ("exec", Subject::Program { command: "bash", args: vec!["-c", command], cwd: None })

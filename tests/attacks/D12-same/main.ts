@@ -27,6 +27,9 @@ export default (pi: any) => {
     await attempt("elsewhere", () => run({ cwd: "sub" }));
     await attempt("tool", () => call("one"));
     await attempt("other", () => call("other"));
+    await attempt("edited", async () => {
+      await pi.tool("edit", { path: outside, edits: [{ oldText: "notes", newText: "edited" }] });
+    });
     await attempt("led", () => execFileSync("ls", ["--all"], { cwd: "link", encoding: "utf8" }));
   });
 };
