@@ -11,6 +11,7 @@ use crate::message::{Content, Message};
 use crate::model_lists::Look;
 use crate::models::{self, Opening};
 use crate::provider::{ErrorKind, Model, Provider, ProviderError};
+use crate::session::entry::SOME_EXTENSION;
 use crate::session::{Body, Entry, EntryId, SessionError};
 use crate::summary::{self, Written};
 use pijs_connectors::ports::{SessionCall, SessionOp, unsupported};
@@ -212,7 +213,11 @@ impl Agent {
         self.models.borrow_mut().chose(by_extension);
         self.control.take_model(model.clone());
         let body = Body::ModelChange { provider: model.provider.clone(), model_id: model.id.clone() };
-        self.control.append(body).map_err(|error| error.to_string())?;
+        let appended = match by_extension {
+            true => self.control.append_of(SOME_EXTENSION, body),
+            false => self.control.append(body),
+        };
+        appended.map_err(|error| error.to_string())?;
         self.control.set_thinking(&level).map_err(|error| error.to_string())?;
         self.publish_usage();
         if previous.as_ref().is_none_or(|previous| !previous.is(&model)) {

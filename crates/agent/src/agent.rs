@@ -339,6 +339,7 @@ impl Agent {
         let header = self.control.with_session(|session| session.header().clone());
         self.show_only(&AgentEvent::Session(&header))?;
         self.restore_model().await?;
+        self.control.find_waiting()?;
         // Handlers of `session_start` draw it already.
         self.publish_usage();
         Ok(())

@@ -8,6 +8,7 @@ use crate::choose::Chosen;
 use crate::control::ControlError;
 use crate::provider::{Model, Unopened};
 use crate::session::Body;
+use pijs_protocol::guard;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -96,6 +97,11 @@ impl Agent {
         let model = self.models.borrow().find(&wanted.provider, &wanted.id).unwrap_or_else(|| provider.model().clone());
         self.put_provider(provider);
         self.control.take_model(model.clone());
+        // Nobody has agreed to it because the session is opened again.
+        let is_left = left.last_model.as_ref() == Some(&(model.provider.clone(), model.id.clone()));
+        if is_left && left.is_imposed && !insists && guard::is_up("door.left") {
+            self.models.borrow_mut().chose(true);
+        }
         let level = left.thinking.filter(|_| !initial.insists).unwrap_or(initial.thinking);
         let level = self.control.restore_thinking(&level);
         // A model that was named is nothing that a session which goes on was changed to.

@@ -139,7 +139,7 @@ impl Agent {
             // Names for a look at what would be; the session gives others.
             let id = EntryId(format!("{:08x}", u32::MAX - u32::try_from(entries.len()).unwrap_or(u32::MAX)));
             let Some(body) = self.body_of(draft, &id, &entries).map_err(|error| invalid(&error))? else { continue };
-            entries.push(Entry { id, parent: None, timestamp: self.options.ambient.now_iso(), body });
+            entries.push(Entry { id, parent: None, timestamp: self.options.ambient.now_iso(), body, extension: None });
         }
         Ok(entries)
     }

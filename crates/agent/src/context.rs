@@ -303,7 +303,13 @@ mod tests {
 
     #[test]
     fn a_compaction_hides_what_is_before_the_kept_entry() {
-        let entry = |id: &str, body| Entry { id: EntryId(id.into()), parent: None, timestamp: String::new(), body };
+        let entry = |id: &str, body| Entry {
+            id: EntryId(id.into()),
+            parent: None,
+            timestamp: String::new(),
+            body,
+            extension: None,
+        };
         let said = |text: &str| Body::Message { message: Message::user(text, 0) };
         let entries = [
             entry("1", said("old")),
@@ -333,7 +339,13 @@ mod tests {
 
     #[test]
     fn an_edit_replaces_what_an_entry_says_or_takes_it_away() {
-        let entry = |id: &str, body| Entry { id: EntryId(id.into()), parent: None, timestamp: String::new(), body };
+        let entry = |id: &str, body| Entry {
+            id: EntryId(id.into()),
+            parent: None,
+            timestamp: String::new(),
+            body,
+            extension: None,
+        };
         let said = |text: &str| Body::Message { message: Message::user(text, 0) };
         let edit = |target: &str, replacement| Body::ContextEdit { target_id: EntryId(target.into()), replacement };
         let entries = [

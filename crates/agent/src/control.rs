@@ -333,7 +333,8 @@ impl AgentControl {
         let mut inner = self.lock();
         inner.held = Held::default();
         inner.queues = Queues::default();
-        inner.led = Led::default();
+        let led = std::mem::take(&mut inner.led);
+        inner.led = if next.is_none() { led.kept() } else { Led::default() };
         inner.tools = inner.tools.emptied();
         match next {
             Some(session) => {
@@ -515,6 +516,11 @@ impl AgentControl {
 
     pub(crate) fn append(&self, body: Body) -> Result<EntryId, ControlError> {
         self.appended(|session| session.append(body))
+    }
+
+    /// The same of an extension.
+    pub(crate) fn append_of(&self, extension: &str, body: Body) -> Result<EntryId, ControlError> {
+        self.appended(|session| session.append_of(extension, body))
     }
 
     /// A compaction. Without an entry to keep it keeps none before itself.

@@ -7,7 +7,7 @@ use crate::ask_model::Question;
 use crate::catalogue;
 use crate::control::{AgentControl, ControlError, DeliverAs, VERDICT_TYPE};
 use crate::known::Known;
-use crate::message::{Content, CustomMessage};
+use crate::message::{Content, CustomMessage, Message};
 use crate::provider::Model;
 use crate::room::room_of;
 use crate::session::{Body, EntryId};
@@ -16,7 +16,7 @@ use pijs_connectors::ports::{
     PortAnswer, SessionCall, SessionOp, SessionPort, ToolsCall, ToolsOp, ToolsPort, UiCall, UiOp, UiPort, unsupported,
 };
 use pijs_hostcall::{Caller, CancelToken, ChunkSink};
-use pijs_protocol::{ErrorCode, HostcallError};
+use pijs_protocol::{ErrorCode, HostcallError, guard};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
@@ -107,6 +107,13 @@ impl SessionPort for AgentControl {
                 let entry = params.get("entry").cloned().unwrap_or_default();
                 let body: Body = serde_json::from_value(entry)
                     .map_err(|error| HostcallError::invalid("schema", format!("session.append: {error}")))?;
+                // Of one form, as all others have it: what holds of it is asked once.
+                let body = match body {
+                    Body::Message { message: Message::Custom(custom) } if guard::is_up("session.custom") => {
+                        Body::of_custom(custom)
+                    }
+                    other => other,
+                };
                 if matches!(&body, Body::CustomMessage { custom_type, .. } if custom_type == VERDICT_TYPE) {
                     return Err(HostcallError::invalid(
                         "state",
@@ -122,7 +129,7 @@ impl SessionPort for AgentControl {
                     other => other,
                 };
                 let speaks = matches!(body, Body::CustomMessage { .. } | Body::Message { .. });
-                let id = self.append(body).map_err(refused)?;
+                let id = self.append_of(&extension, body).map_err(refused)?;
                 if speaks {
                     self.note_message(&extension, self.is_idle(), true);
                 }

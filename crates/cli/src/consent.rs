@@ -191,11 +191,10 @@ fn by_person(
     brought: &[String],
 ) -> Vec<CapabilityRequest> {
     let loss = applicant.evidence.expected_loss();
-    let mut text = if is_update {
-        format!("\n{} asks for more than it was granted:\n", applicant.id)
-    } else {
-        format!("\n{} asks to\n", applicant.id)
-    };
+    // A folder may be called anything, also what looks like a line of this question.
+    let who = shown(&applicant.id, OFFERED_WORDS);
+    let mut text =
+        if is_update { format!("\n{who} asks for more than it was granted:\n") } else { format!("\n{who} asks to\n") };
     for request in more {
         text.push_str(&format!("  {} {}\n", if is_update { "+" } else { "-" }, words(request)));
     }

@@ -7,6 +7,7 @@ use pijs_agent::Ambient;
 use pijs_agent::message::{Content, Message};
 use pijs_agent::session::{Body, Entry, Session, SessionError};
 use pijs_protocol::guard;
+use pijs_terminal::{Limits, within};
 use rustix::fs::OFlags;
 use serde_json::Value;
 use std::io::Write as _;
@@ -73,21 +74,26 @@ pub(crate) fn in_form_of(session: &Session, file: &Path) -> Result<Option<String
 fn as_lines(session: &Session) -> Result<String, SessionError> {
     let mut lines = serde_json::to_string(session.header()).unwrap_or_default() + "\n";
     for entry in session.entries() {
-        lines.push_str(&format!("{}\n", entry?.to_value()));
+        lines.push_str(&format!("{}\n", entry?.written()));
     }
     Ok(lines)
 }
 
+/// Text that people read, without what a terminal obeys or what hides: pages are looked at with `cat`, too.
+pub(crate) fn readable(text: &str) -> String {
+    within(text, Limits { styles: false, ..Limits::unbounded() })
+}
+
 /// The branch as a person reads it.
 fn as_markdown(session: &Session) -> Result<String, SessionError> {
-    let name = session.name().unwrap_or("Session");
+    let name = session.name().unwrap_or("Session").replace(['\n', '\r'], " ");
     let mut text = format!("# {name}\n");
     for entry in session.along_branch() {
         let Some(said) = paragraph(&*entry?) else { continue };
         let what = if said.is_plain { fenced(&said.what) } else { said.what };
         text.push_str(&format!("\n## {}\n\n{}\n", said.who, what.trim()));
     }
-    Ok(text)
+    Ok(readable(&text))
 }
 
 /// The branch as a page that shows text and does nothing.
@@ -101,7 +107,7 @@ fn as_page(session: &Session) -> Result<String, SessionError> {
         let class = if said.is_plain { "plain" } else { "text" };
         page.push_str(&format!("<h2>{}</h2>\n<pre class=\"{class}\">{}</pre>\n", said.who, escaped(said.what.trim())));
     }
-    Ok(page + "</body>\n</html>\n")
+    Ok(readable(&(page + "</body>\n</html>\n")))
 }
 
 const STYLE: &str = "<style>body{max-width:60em;margin:2em auto;font-family:sans-serif}pre{white-space:pre-wrap}.text{font-family:inherit}.plain{background:#f4f4f4;padding:.6em}</style>";
@@ -162,5 +168,18 @@ mod tests {
         session.append(Body::SessionInfo { name: Some("a <b>".to_owned()) }).expect("in memory");
         let page = as_page(&session).expect("in memory");
         assert!(page.contains("<h1>a &lt;b&gt;</h1>") && !page.contains("<b>"), "{page}");
+    }
+
+    #[test]
+    fn what_people_read_holds_nothing_that_a_terminal_obeys() {
+        let mut session = Session::in_memory(Path::new("/w"), Ambient::system());
+        session.append(Body::SessionInfo { name: Some("a\u{1b}]0;b\u{7}\n## User".to_owned()) }).expect("in memory");
+        let said = Message::user("c\u{1b}[2J\u{202e}d", 0);
+        session.append(Body::Message { message: said }).expect("in memory");
+        for text in [as_page(&session), as_markdown(&session)] {
+            let text = text.expect("in memory");
+            assert!(text.contains("cd") && !text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text:?}");
+        }
+        assert!(as_markdown(&session).expect("in memory").starts_with("# a ## User\n"));
     }
 }

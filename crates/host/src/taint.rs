@@ -68,6 +68,14 @@ impl Host {
         self.judged(&caller, "bash", &input, true).await.is_some_and(|decision| decision.allowed)
     }
 
+    /// Whether one of pi's own commands is done that this extension wrote and a person let stand: what it reaches is the
+    /// person's, files of theirs and their log-ins, and no capability of an extension is about that.
+    pub async fn lets_command(&self, extension: &ExtensionId, line: &str) -> bool {
+        let caller = self.caller_of(extension);
+        let what = "have pi do this in your place".to_owned();
+        self.0.dispatcher.gate().consult(&caller, "session.control", what, line).await
+    }
+
     pub(crate) fn caller_of(&self, extension: &ExtensionId) -> Caller {
         let known = self.slots().into_iter().find(|slot| slot.cell.borrow().package.id() == extension);
         match known {

@@ -14,15 +14,15 @@ use crate::policy::usual_paths;
 use crate::programs::{self, Kind};
 use crate::prompt::shown;
 use crate::vocabulary::{CAPABILITIES, FREE, PLAIN_ENV};
-use pijs_protocol::Capability;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
+use pijs_protocol::{Capability, guard};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 /// Longest scope entry that is shown.
 const SHOWN_ENTRY: usize = 120;
-/// Most scope entries that are shown of one list.
-const SHOWN_ENTRIES: usize = 12;
+/// Most scope entries that are shown of one list. What a package that needs many of something names by itself is shown whole.
+const SHOWN_ENTRIES: usize = 40;
 
 /// A manifest as a package wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -219,38 +219,32 @@ pub fn words(request: &CapabilityRequest) -> String {
         None => shown(capability, SHOWN_ENTRY),
     };
     let scope = request.scope.as_ref();
-    let list = match capability {
-        "read" | "write" => {
-            scope.and_then(|scope| scope.paths.as_ref()).map(|paths| paths.iter().map(|path| place(path)).collect())
-        }
-        "http" => scope
-            .and_then(|scope| scope.hosts.as_ref())
-            .map(|hosts| hosts.iter().map(|host| shown(host, SHOWN_ENTRY)).collect()),
-        "env" => scope
-            .and_then(|scope| scope.env.as_ref())
-            .map(|names| names.iter().map(|name| shown(name, SHOWN_ENTRY)).collect()),
-        "exec" => scope
-            .and_then(|scope| scope.commands.as_ref())
-            .map(|commands| commands.iter().map(|line| program(line)).collect()),
+    let (list, any): (Option<&Vec<String>>, _) = match capability {
+        "read" | "write" => (scope.and_then(|scope| scope.paths.as_ref()), "anywhere"),
+        "http" => (scope.and_then(|scope| scope.hosts.as_ref()), "any server"),
+        "env" => (scope.and_then(|scope| scope.env.as_ref()), "any variable"),
+        "exec" => (scope.and_then(|scope| scope.commands.as_ref()), "any program (can run anything)"),
         _ => return out,
     };
-    match list {
-        None => out.push_str(match capability {
-            "exec" => ": any program (can run anything)",
-            "http" => ": any server",
-            "env" => ": any variable",
-            _ => ": anywhere",
-        }),
+    let show = |entry: &String| match capability {
+        "read" | "write" => place(entry),
+        "exec" => program(entry),
+        _ => shown(entry, SHOWN_ENTRY),
+    };
+    match list.map(Vec::as_slice) {
+        None => out.push_str(&format!(": {any}")),
+        Some([]) => out.push_str(": none"),
         Some(entries) => {
-            let entries: Vec<String> = entries;
-            if entries.is_empty() {
-                out.push_str(": none");
-            } else {
-                out.push_str(": ");
-                out.push_str(&entries.iter().take(SHOWN_ENTRIES).cloned().collect::<Vec<_>>().join(", "));
-                if entries.len() > SHOWN_ENTRIES {
-                    out.push_str(&format!(" and {} more", entries.len() - SHOWN_ENTRIES));
-                }
+            let seen: Vec<String> = entries.iter().take(SHOWN_ENTRIES).map(show).collect();
+            out.push_str(&format!(": {}", seen.join(", ")));
+            if entries.len() > SHOWN_ENTRIES {
+                out.push_str(&format!(" and {} more", entries.len() - SHOWN_ENTRIES));
+            }
+            // Nobody agrees to what is not shown; whoever agrees to this has agreed to no less.
+            let is_whole = |entry: &String| entry.chars().count() <= SHOWN_ENTRY;
+            let hides = entries.len() > SHOWN_ENTRIES || !entries.iter().all(is_whole);
+            if hides && guard::is_up("asked.whole") {
+                out.push_str(&format!(" - not all of it can be shown, so take it for {any}"));
             }
         }
     }
@@ -266,7 +260,33 @@ fn place(path: &str) -> String {
         "<package>" => "its own package".to_owned(),
         "<pi>" => "the .pi folders".to_owned(),
         "<temp>" => "temporary files".to_owned(),
+        other if guard::is_up("asked.whole") => match without_climbing(other).as_str() {
+            "." => "this project".to_owned(),
+            counts => shown(counts, SHOWN_ENTRY),
+        },
         other => shown(other, SHOWN_ENTRY),
+    }
+}
+
+/// A pattern as it counts: what is written in front of a `..` says nothing.
+fn without_climbing(path: &str) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for (at, name) in path.split('/').enumerate() {
+        let is_only = names.len() == 1;
+        match (name, names.last()) {
+            ("" | ".", _) if at > 0 => {}
+            // Above the root is the root. What the first name stands for is not known here, nor what lies above that.
+            ("..", Some(&"")) => {}
+            ("..", Some(&("." | ".."))) => names.push(name),
+            ("..", Some(last)) if !(is_only && last.starts_with(['<', '~'])) => drop(names.pop()),
+            _ => names.push(name),
+        }
+    }
+    match names.as_slice() {
+        [] => ".".to_owned(),
+        [""] if path.is_empty() => ".".to_owned(),
+        [""] => "/".to_owned(),
+        names => names.join("/"),
     }
 }
 
@@ -397,6 +417,46 @@ mod tests {
         ] {
             assert!(parse_declared(&bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_path_is_shown_as_it_counts() {
+        for (path, counts) in [
+            ("src/**", "src/**"),
+            ("docs/long-name/../../../../etc", "../../etc"),
+            ("<project>/a/../../x", "<project>/../x"),
+            ("~/notes/../.ssh", "~/.ssh"),
+            ("/home/me/../../..//etc/./x", "/etc/x"),
+            ("a//../b", "b"),
+            (".hidden/../x", "x"),
+            ("./../x", "./../x"),
+            ("a/..", "."),
+            ("/..", "/"),
+            ("", "."),
+        ] {
+            assert_eq!(without_climbing(path), counts, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_shown_whole_is_shown_as_more_and_never_as_less() {
+        let said = |capability: &str, list: &str, entries: Vec<String>| {
+            let scope = json!({ list: entries });
+            words(&manifest(json!([{"capability": capability, "scope": scope}])).capabilities[0])
+        };
+        let many = |count: usize| (0..count).map(|n| format!("h{n}.org")).collect::<Vec<_>>();
+        assert!(!said("http", "hosts", many(40)).contains("any server"));
+        assert!(
+            said("http", "hosts", many(41))
+                .ends_with("and 1 more - not all of it can be shown, so take it for any server")
+        );
+        let long = vec![format!("{}sh", " ".repeat(200))];
+        assert!(said("exec", "commands", long).ends_with("so take it for any program (can run anything)"));
+        let long = vec![format!("{}/../../../../etc", "x".repeat(200))];
+        assert_eq!(
+            said("write", "paths", long),
+            "create, change and delete files: ../../../etc - not all of it can be shown, so take it for anywhere"
+        );
     }
 
     #[test]

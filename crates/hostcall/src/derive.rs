@@ -33,7 +33,8 @@ impl Required<'_> {
 pub enum Subject<'a> {
     /// Nothing that a scope could restrict.
     None,
-    /// Something that is open: a file, a program, a request. It was decided when it was opened.
+    /// Something that is open: a file, a program, a request. It was decided when it was opened. Or what is about nothing
+    /// outside at all: a database in memory, the name of this machine.
     Handle,
     /// One or two paths.
     Paths(PathUse<'a>, Option<PathUse<'a>>),
@@ -464,17 +465,18 @@ fn said(params: &Map<String, Value>) -> Derived<'_> {
 }
 
 fn host(params: &Map<String, Value>) -> Result<Subject<'static>, HostcallError> {
-    match params.get("op") {
-        None | Some(Value::Null) => {}
+    let looks_up = match params.get("op") {
+        None | Some(Value::Null) => false,
         Some(Value::String(op)) if HTTP_OPS_ON_A_REQUEST.contains(&op.as_str()) => return Ok(Subject::Handle),
         // Decided as a request would be: what is asked for leaves this machine, too.
-        Some(Value::String(op)) if op == "lookup" => {}
+        Some(Value::String(op)) if op == "lookup" => true,
         Some(_) => return Err(unknown_op("http", text("http", params, "op")?)),
-    }
+    };
     let target = HttpTarget::parse(text("http", params, "url")?)?;
-    // That this machine is this machine asks no name server, and connects to nothing.
-    if params.contains_key("op") && crate::scope::is_near(&target.host) {
-        return Ok(Subject::None);
+    // That this machine is this machine asks no name server, and connects to nothing: there is nothing to decide. A question
+    // about it would be one about no server in particular, and its answer one about all.
+    if looks_up && crate::scope::is_near(&target.host) {
+        return Ok(Subject::Handle);
     }
     Ok(Subject::Host { scheme: target.scheme, host: target.host, port: target.port })
 }
@@ -551,14 +553,17 @@ fn tool(params: &Map<String, Value>) -> Derived<'_> {
     let empty = &Value::Null;
     let input = params.get("input").unwrap_or(empty);
     let member = |key: &str| input.get(key).and_then(Value::as_str);
-    let path = |access, default| {
+    let used = |access, default| {
         let path = member("path").or_else(|| member("file_path")).unwrap_or(default);
-        Subject::Paths(PathUse { access, path, form: PathForm::Tool }, None)
+        PathUse { access, path, form: PathForm::Tool }
     };
+    let path = |access, default| Subject::Paths(used(access, default), None);
     Ok(match name {
         "read" => ("read", path(Access::Read, "")),
         "grep" | "find" | "ls" => ("read", path(Access::Read, ".")),
-        "write" | "edit" => ("write", path(Access::Write, "")),
+        "write" => ("write", path(Access::Write, "")),
+        // It looks for what it replaces.
+        "edit" => ("write", Subject::Paths(used(Access::Write, ""), Some(used(Access::Read, "")))),
         "bash" => {
             let command = member("command").unwrap_or_default();
             ("exec", Subject::Program { command: "bash", args: vec!["-c", command], cwd: None })
@@ -580,13 +585,15 @@ fn session(params: &Map<String, Value>) -> Result<&'static str, HostcallError> {
     }
 }
 
-/// What an entry needs that is more than a message: it says what the model is told of others' words, or of its prompt.
+/// What an entry needs that is more than a message: it says what the model is told of others' words, or of its prompt, or
+/// which model the session goes on with.
 fn appended(entry: Option<&Value>) -> Option<&'static str> {
     let entry = entry?;
     match entry.get("type")?.as_str()? {
         _ if !pijs_protocol::guard::is_up("gate.entries") => None,
         "compaction" | "branch_summary" => Some("compaction"),
         "context_edit" => Some("context.modify"),
+        "model_change" | "thinking_level_change" => Some("session.control"),
         "message" if entry.get("message")?.get("role")? == "system" => Some("prompt.modify"),
         _ => None,
     }

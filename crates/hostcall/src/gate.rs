@@ -288,7 +288,7 @@ impl Gate {
         let authority = self.authority(&caller.profile);
         let judgement = self.judge_with(&authority, caller, method, required)?;
         let (gate, profile, method) = (self.clone(), Arc::clone(&caller.profile), Arc::clone(method));
-        Ok((judgement, Permit { gate, profile, authority, method, once: None }))
+        Ok((judgement, Permit { gate, profile, authority, method, once: Vec::new() }))
     }
 
     fn judge_with(
@@ -437,7 +437,7 @@ impl Gate {
             profile: Arc::clone(&caller.profile),
             authority: self.authority(&caller.profile),
             method: method.into(),
-            once: None,
+            once: Vec::new(),
         }
     }
 }

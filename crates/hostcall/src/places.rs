@@ -187,11 +187,13 @@ impl Places {
                 return Protection::All;
             }
         }
+        let mut worst = Protection::None;
         for folder in &self.pi_folders {
             if let Some(rest) = under(path, folder) {
-                let found = look_up(&rest, PI_FOLDER);
-                if found != Protection::None {
-                    return found;
+                match look_up(&rest, PI_FOLDER) {
+                    Protection::None => {}
+                    Protection::RunsLater => worst = Protection::RunsLater,
+                    stronger => return stronger,
                 }
             }
         }
@@ -201,7 +203,6 @@ impl Places {
                 return found;
             }
         }
-        let mut worst = Protection::None;
         if let Some(rest) = under(path, &self.home) {
             match look_up(&rest, HOME) {
                 Protection::None => {}
@@ -249,7 +250,12 @@ impl Places {
 ///
 /// By name alone, on purpose: it decides whether a person is asked before data leaves, not what may be read.
 pub fn may_hold_secrets(path: &str) -> bool {
-    let name = path.rsplit(['/', '\\']).next().unwrap_or(path).to_ascii_lowercase();
+    let mut names = path.rsplit(['/', '\\']);
+    let name = names.next().unwrap_or(path).to_ascii_lowercase();
+    // Where a repository came from, with the password that it came by.
+    if name == "config" && names.next().is_some_and(|folder| folder.eq_ignore_ascii_case(".git")) {
+        return true;
+    }
     let (stem, ending) = name.rsplit_once('.').unwrap_or((&name, ""));
     let stem = stem.trim_start_matches('.');
     if SECRET_ENDINGS.contains(&ending) || SECRET_NAMES.contains(&name.as_str()) || SECRET_STEMS.contains(&stem) {
@@ -259,8 +265,11 @@ pub fn may_hold_secrets(path: &str) -> bool {
     (name == ".env" || name.starts_with(".env.")) && !sample
 }
 
-const SECRET_ENDINGS: &[&str] = &["jks", "kdbx", "key", "keystore", "p12", "pem", "pfx"];
+const SECRET_ENDINGS: &[&str] =
+    &["env", "jks", "kdb", "kdbx", "key", "keystore", "p12", "pem", "pfx", "ppk", "tfstate", "tfvars"];
 const SECRET_NAMES: &[&str] = &[
+    ".dev.vars",
+    ".envrc",
     ".git-credentials",
     ".htpasswd",
     ".netrc",
@@ -273,8 +282,19 @@ const SECRET_NAMES: &[&str] = &[
     "id_ed25519",
     "id_rsa",
 ];
-const SECRET_STEMS: &[&str] =
-    &["auth", "credentials", "oauth_creds", "secret", "secrets", "service-account", "token", "tokens"];
+const SECRET_STEMS: &[&str] = &[
+    "auth",
+    "client_secret",
+    "credentials",
+    "kubeconfig",
+    "oauth_creds",
+    "secret",
+    "secrets",
+    "service-account",
+    "service_account",
+    "token",
+    "tokens",
+];
 
 /// Checks a path string: not empty, no NUL, not endless.
 fn check(path: &str) -> Result<(), HostcallError> {
@@ -388,14 +408,13 @@ mod tests {
             "/home/me/.cargo",
             "/projects/app/x/.vscode",
             "/projects/app/.github",
+            "/projects/app/src/.pi",
             "/home/me/.pi/agent/extensions/todo",
             "/",
         ] {
             assert!(places.is_above_protected(Path::new(above)), "{above}");
         }
-        for elsewhere in
-            ["/projects/app/src", "/projects/app/src/.pi", "/home/me/.config/x", "/home/me/.pi/agent/x", "/tmp"]
-        {
+        for elsewhere in ["/projects/app/src", "/home/me/.config/x", "/home/me/.pi/agent/x", "/tmp"] {
             assert!(!places.is_above_protected(Path::new(elsewhere)), "{elsewhere}");
         }
     }
@@ -454,10 +473,27 @@ mod tests {
             "secrets.yaml",
             "auth.json",
             "~/.claude/.credentials.json",
+            ".git/config",
+            "/projects/app/sub/.Git/config",
+            "deploy/prod.env",
+            ".envrc",
+            "infra/prod.tfvars",
+            "client_secret.json",
         ] {
             assert!(may_hold_secrets(path), "{path}");
         }
-        for path in ["a.ts", ".env.example", "environment.md", "keyboard.ts", "id_rsa.md.ts", "token/parser.rs", ""] {
+        for path in [
+            "a.ts",
+            ".env.example",
+            "environment.md",
+            "keyboard.ts",
+            "id_rsa.md.ts",
+            "token/parser.rs",
+            "config",
+            "git/config",
+            "prod.env.sample",
+            "",
+        ] {
             assert!(!may_hold_secrets(path), "{path}");
         }
     }

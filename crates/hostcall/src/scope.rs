@@ -24,6 +24,8 @@ pub struct CompiledScope {
     hosts: Option<Vec<HostPattern>>,
     env: Option<Vec<String>>,
     commands: Option<Vec<CommandPattern>>,
+    /// Tools of unknown effect. No pattern says them: only what a person allowed does.
+    tools: Option<Vec<String>>,
 }
 
 /// A program and its leading arguments.
@@ -32,6 +34,8 @@ struct CommandPattern {
     program: String,
     leading: Vec<String>,
     rest: Rest,
+    /// The only working folder; any without it.
+    folder: Option<PathBuf>,
 }
 
 /// Which arguments may follow the named ones.
@@ -41,7 +45,8 @@ enum Rest {
     Plain,
     /// Any at all: `git *`.
     Any,
-    /// None: what a person allowed, and no more. Written as an empty word at the end, as sudo has it: `git log ""`.
+    /// None: what a person allowed, and no more. Written as an empty word at the end, as sudo has it: `git log ""`. It is
+    /// so allowed in the project's folder, since in another one the same words do something else.
     None,
 }
 
@@ -131,19 +136,31 @@ impl CompiledScope {
             None => None,
             Some(patterns) => Some(patterns.iter().map(|pattern| compile_host(pattern)).collect::<Result<_, _>>()?),
         };
-        let commands =
-            |commands: &Vec<String>| commands.iter().filter_map(|command| CommandPattern::parse(command)).collect();
-        Ok(Self { paths, hosts, env: scope.env.clone(), commands: scope.commands.as_ref().map(commands) })
+        let parse = |command: &String| CommandPattern::parse(command, &places.project);
+        let commands = |commands: &Vec<String>| commands.iter().filter_map(parse).collect();
+        let commands = scope.commands.as_ref().map(commands);
+        Ok(Self { paths, hosts, env: scope.env.clone(), commands, tools: None })
     }
 
-    /// A scope of exactly this program with exactly these arguments.
-    pub(crate) fn exactly_program(command: &str, args: &[&str]) -> Self {
+    /// A scope of exactly this program with exactly these arguments in this working folder.
+    pub(crate) fn exactly_program(command: &str, args: &[&str], folder: Option<&Path>) -> Self {
         let pattern = CommandPattern {
             program: command.to_owned(),
             leading: args.iter().map(|arg| (*arg).to_owned()).collect(),
             rest: Rest::None,
+            folder: folder.map(Path::to_owned),
         };
         Self { commands: Some(vec![pattern]), ..Self::default() }
+    }
+
+    /// A scope of exactly this tool.
+    pub(crate) fn exactly_tool(name: &str) -> Self {
+        Self { tools: Some(vec![name.to_owned()]), ..Self::default() }
+    }
+
+    /// Whether a tool of unknown effect is inside.
+    pub(crate) fn tool(&self, name: &str) -> bool {
+        self.tools.as_ref().is_none_or(|tools| tools.iter().any(|known| known == name))
     }
 
     /// A scope of exactly these paths (folders with what is in them).
@@ -241,9 +258,10 @@ impl CompiledScope {
     /// command without one, which the search path resolves; a program elsewhere is named in full.
     ///
     /// The bare name of a tool that can be made to run others (`git -c alias.x='!sh' x`) covers its plain uses; `git *`
-    /// covers all.
-    pub fn command(&self, command: &str, args: &[&str]) -> bool {
-        self.commands.as_ref().is_none_or(|commands| commands.iter().any(|pattern| pattern.covers(command, args)))
+    /// covers all. `folder` is where it works, which matters to what a person allowed for one folder.
+    pub fn command(&self, command: &str, args: &[&str], folder: &Path) -> bool {
+        let covers = |pattern: &CommandPattern| pattern.covers(command, args) && pattern.is_in(folder);
+        self.commands.as_ref().is_none_or(|commands| commands.iter().any(covers))
     }
 
     /// Whether a program with these arguments is inside whatever they make it do: not as one of its plain uses.
@@ -288,7 +306,7 @@ pub(crate) fn literal(host: &str) -> Option<IpAddr> {
 
 impl CommandPattern {
     /// `None` for a pattern without a program.
-    fn parse(pattern: &str) -> Option<Self> {
+    fn parse(pattern: &str, project: &Path) -> Option<Self> {
         let mut words = pattern.split_whitespace().map(str::to_owned);
         let program = words.next()?;
         let mut leading: Vec<String> = words.collect();
@@ -300,7 +318,12 @@ impl CommandPattern {
         if rest != Rest::Plain {
             leading.pop();
         }
-        Some(Self { program, leading, rest })
+        let folder = (rest == Rest::None).then(|| project.to_owned());
+        Some(Self { program, leading, rest, folder })
+    }
+
+    fn is_in(&self, folder: &Path) -> bool {
+        self.folder.as_deref().is_none_or(|own| own == folder) || !guard::is_up("exec.folder")
     }
 
     fn covers(&self, command: &str, args: &[&str]) -> bool {
@@ -621,11 +644,12 @@ mod tests {
     fn a_command_pattern_is_a_program_and_its_leading_arguments() {
         let scope = Scope { commands: Some(vec!["git status".into(), "/usr/bin/ls".into()]), ..Scope::default() };
         let scope = CompiledScope::compile(Some(&scope), &places(), None).unwrap();
-        assert!(scope.command("git", &["status", "--short"]));
-        assert!(!scope.command("git", &["-c", "alias.status=!sh", "status"]));
-        assert!(!scope.command("./git", &["status"]));
-        assert!(scope.command("/usr/bin/ls", &[]));
-        assert!(!scope.command("ls", &[]));
+        let covers = |command: &str, args: &[&str]| scope.command(command, args, Path::new("/anywhere"));
+        assert!(covers("git", &["status", "--short"]));
+        assert!(!covers("git", &["-c", "alias.status=!sh", "status"]));
+        assert!(!covers("./git", &["status"]));
+        assert!(covers("/usr/bin/ls", &[]));
+        assert!(!covers("ls", &[]));
     }
 
     #[test]
@@ -639,8 +663,10 @@ mod tests {
             let pattern = exact_command(command, &args(&given)).expect("it can be written");
             let scope = Scope { commands: Some(vec![pattern]), ..Scope::default() };
             let scope = CompiledScope::compile(Some(&scope), &places(), None).expect("it compiles");
-            assert!(scope.command(command, &given) && scope.means_command(command, &given), "{command}");
-            assert!(!scope.command(command, &more), "{command}");
+            let project = &places().project;
+            assert!(scope.command(command, &given, project) && scope.means_command(command, &given), "{command}");
+            assert!(!scope.command(command, &more, project), "{command}");
+            assert!(!scope.command(command, &given, &project.join("sub")), "{command} elsewhere");
         }
         for (command, given) in [("a b", vec![]), ("git", vec!["*"]), ("git", vec![""]), ("git", vec!["\"\""])] {
             assert_eq!(exact_command(command, &args(&given)), None, "{command} {given:?}");
@@ -655,17 +681,28 @@ mod tests {
             CompiledScope::compile(Some(&scope), &places(), None).unwrap()
         };
         let run = ["-c", "alias.x=!sh", "x"];
-        assert!(commands(&["git"]).command("git", &["status"]));
-        assert!(!commands(&["git"]).command("git", &run));
-        assert!(commands(&["git *"]).command("git", &run));
-        assert!(commands(&["git -c alias.x=!sh"]).command("git", &run));
-        assert!(!commands(&["git fetch"]).command("git", &["fetch", "--upload-pack=sh"]));
-        assert!(commands(&["bash"]).command("bash", &["-c", "ls"]), "an interpreter is meant to run things");
-        assert!(!commands(&["", " "]).command("", &[]));
+        let covers = |patterns: &[&str], command: &str, args: &[&str]| {
+            commands(patterns).command(command, args, Path::new("/anywhere"))
+        };
+        assert!(covers(&["git"], "git", &["status"]));
+        assert!(!covers(&["git"], "git", &run));
+        assert!(covers(&["git *"], "git", &run));
+        assert!(covers(&["git -c alias.x=!sh"], "git", &run));
+        assert!(!covers(&["git fetch"], "git", &["fetch", "--upload-pack=sh"]));
+        assert!(covers(&["bash"], "bash", &["-c", "ls"]), "an interpreter is meant to run things");
+        assert!(!covers(&["", " "], "", &[]));
         assert!(
             commands(&["git *"]).means_command("git", &run) && !commands(&["git"]).means_command("git", &["status"])
         );
-        let exactly = CompiledScope::exactly_program("git", &run);
-        assert!(exactly.command("git", &run) && !exactly.command("git", &run[..2]) && !exactly.command("git", &[]));
+        let (here, there) = (Path::new("/projects/app"), Path::new("/projects/app/sub"));
+        let exactly = CompiledScope::exactly_program("git", &run, Some(there));
+        assert!(exactly.command("git", &run, there) && !exactly.command("git", &run, here));
+        assert!(!exactly.command("git", &run[..2], there) && !exactly.command("git", &[], there));
+    }
+
+    #[test]
+    fn a_tool_is_a_tool_and_no_other() {
+        let scope = CompiledScope::exactly_tool("weather");
+        assert!(scope.tool("weather") && !scope.tool("deploy") && CompiledScope::default().tool("deploy"));
     }
 }

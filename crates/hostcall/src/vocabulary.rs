@@ -275,7 +275,7 @@ pub const HTTP_OPS_ON_A_REQUEST: &[&str] = &["finish", "send"];
 
 /// Ops of `session`, with the capability each needs.
 pub const SESSION_OPS: &[(&str, &str)] = &[
-    // An entry that is more than a message needs `compaction`, `context.modify` or `prompt.modify`.
+    // An entry that is more than a message needs `compaction`, `context.modify`, `prompt.modify` or `session.control`.
     ("append", "session.inject"),
     ("append_entry", "session"),
     ("set_label", "session"),

@@ -9,7 +9,9 @@ const targets = [
   ".claude/settings.json",
   ".devcontainer/devcontainer.json",
   ".idea/workspace.xml",
+  ".github/copilot-instructions.md",
   ".mcp.json",
+  ".opencode/plugin/evil.ts",
   ".pre-commit-config.yaml",
   ".vscode/launch.json",
   ".yarnrc.yml",
@@ -17,6 +19,8 @@ const targets = [
   "CMAKELISTS.TXT",
   "deep/down/conftest.py",
   "lefthook.yml",
+  "composer.json",
+  "meson.build",
   "pyproject.toml",
   "rust-toolchain.toml",
 ];

@@ -193,7 +193,7 @@ pub fn scope(data: &[u8]) {
         let _ = compiled.path(Path::new(subject));
         let _ = compiled.host("https", subject, 443);
         let _ = compiled.env(subject);
-        let _ = compiled.command(subject, &[subject]);
+        let _ = compiled.command(subject, &[subject], Path::new(subject));
     }
     let fixed = Scope { paths: Some(vec!["src/**".to_owned()]), ..Scope::default() };
     let fixed = CompiledScope::compile(Some(&fixed), &places, None).expect("a constant scope");

@@ -1,7 +1,8 @@
 //! Who is behind what the model is asked: extensions whose messages it follows, and the one that pays for it.
 
-use super::AgentControl;
-use pijs_protocol::ExtensionId;
+use super::{AgentControl, ControlError};
+use crate::session::Session;
+use pijs_protocol::{ExtensionId, guard};
 use std::collections::BTreeMap;
 
 /// Extensions whose messages the model follows, and whether a person is asked about what comes of it.
@@ -17,7 +18,30 @@ pub(super) struct Led {
     payer: Option<ExtensionId>,
 }
 
+impl Led {
+    /// The same for a session that goes on after its extensions were loaded again.
+    pub(super) fn kept(self) -> Self {
+        match guard::is_up("door.waiting") {
+            true => Self { last: None, payer: None, ..self },
+            false => Self::default(),
+        }
+    }
+}
+
 impl AgentControl {
+    /// Looks whether messages of extensions wait in the session that was opened: they go to the model with what a person
+    /// says next, like those that came just now.
+    pub(crate) fn find_waiting(&self) -> Result<(), ControlError> {
+        let is_known = { !self.lock().led.next.is_empty() };
+        if is_known || !guard::is_up("door.waiting") {
+            return Ok(());
+        }
+        for extension in self.with_session(Session::waiting_words)? {
+            self.note_message(&extension, true, true);
+        }
+        Ok(())
+    }
+
     /// Notes that a message of an extension goes to the model: now, or with what a person says next. After one that is
     /// part of a verdict nobody is asked.
     pub(crate) fn note_message(&self, extension: &str, next: bool, asks: bool) {

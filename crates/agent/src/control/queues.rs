@@ -2,6 +2,7 @@
 
 use super::{AgentControl, ControlError, Inner, VERDICT_TYPE};
 use crate::message::{BashExecution, Block, Content, CustomMessage, Message, UserMessage};
+use crate::session::Body;
 use crate::work::Work;
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use serde_json::{Value, json};
@@ -96,7 +97,7 @@ impl AgentControl {
             }
             _ => {
                 drop(inner);
-                return self.put_custom(message);
+                return self.put_custom(message, asker);
             }
         }
         self.publish_pending(&inner);
@@ -133,17 +134,20 @@ impl AgentControl {
     }
 
     /// A message that nobody answers: straight into the session.
-    fn put_custom(&self, message: CustomMessage) -> Result<(), ControlError> {
-        let message = Message::Custom(message);
-        self.append_message(&message)?;
-        self.send(Work::Shown(message));
+    fn put_custom(&self, message: CustomMessage, of: Option<&ExtensionId>) -> Result<(), ControlError> {
+        let body = Body::of_custom(message.clone());
+        match of {
+            Some(extension) => self.append_of(extension.as_str(), body)?,
+            None => self.append(body)?,
+        };
+        self.send(Work::Shown(Message::Custom(message)));
         Ok(())
     }
 
     /// Messages that waited for the end of the turn.
     pub(crate) fn flush_after_turn(&self) -> Result<(), ControlError> {
         let waiting = std::mem::take(&mut self.lock().queues.after_turn);
-        waiting.into_iter().try_for_each(|message| self.put_custom(message))
+        waiting.into_iter().try_for_each(|message| self.put_custom(message, None))
     }
 
     /// Shell commands that waited for the end of the run.

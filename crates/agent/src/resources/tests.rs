@@ -1,4 +1,5 @@
 use super::*;
+use pijs_hostcall::places::Protection;
 use pijs_packages::Dirs;
 
 fn write(root: &Path, path: &str, text: &str) {
@@ -178,4 +179,22 @@ fn a_context_file_of_a_folder_without_trust_does_not_lead_into_the_home_around_i
     assert!(found.context_files.is_empty(), "{:?}", found.context_files);
     let found = Resources::load(&places(root, "agent", "home/project", true));
     assert_eq!(found.context_files.len(), 1);
+}
+
+/// What a session reads and tells its model is no file that an extension may write because it may write the folder.
+#[test]
+fn what_models_are_told_later_is_protected_wherever_it_is_read() {
+    let root = Path::new("/w");
+    let places = places(root, "agent", "project", true).protected.unwrap();
+    let texts = ["SYSTEM.md", "APPEND_SYSTEM.md", "skills/a/SKILL.md", "prompts/a.md"];
+    let own = texts.iter().flat_map(|name| [format!("agent/{name}"), format!("project/.pi/{name}")]);
+    let context =
+        CONTEXT_FILES.iter().flat_map(|name| ["agent", "project", "project/sub"].map(|at| format!("{at}/{name}")));
+    let skills = ["home", "project"].map(|at| format!("{at}/.agents/skills/a/SKILL.md"));
+    for file in own.chain(context).chain(skills) {
+        assert_eq!(places.protection(&root.join(&file), None), Protection::RunsLater, "{file}");
+    }
+    for file in ["agent/notes.md", "project/.pi/notes/SYSTEM.md", "project/SYSTEM.md", "project/skills/a/SKILL.md"] {
+        assert_eq!(places.protection(&root.join(file), None), Protection::None, "{file}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Lines of a session file: the header and the entries of pi's format, version 3.
 
-use crate::message::{Content, Message};
+use crate::message::{Content, CustomMessage, Message};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -55,7 +55,15 @@ pub struct Entry {
     pub timestamp: String,
     /// What it holds.
     pub body: Body,
+    /// The extension that put it there, without a person who agreed. It is written down, and shown to nobody.
+    pub extension: Option<String>,
 }
+
+/// The member that says so. pi leaves members alone that it does not know.
+const BY_EXTENSION: &str = "byExtension";
+
+/// An extension of which no more is known than that it was one.
+pub(crate) const SOME_EXTENSION: &str = "an extension of an earlier run";
 
 /// What an entry holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -156,9 +164,30 @@ pub enum Body {
     Other(Map<String, Value>),
 }
 
+impl Body {
+    /// A message that an extension, or a verdict, put in: pi has an entry of its own for it.
+    pub fn of_custom(message: CustomMessage) -> Self {
+        let CustomMessage { custom_type, content, display, details, timestamp: _ } = message;
+        Self::CustomMessage { custom_type, content, display, details }
+    }
+}
+
 impl Entry {
-    /// The entry as it is written, members in pi's order.
+    /// The entry as it is shown, members in pi's order: without what pi does not know.
     pub fn to_value(&self) -> Value {
+        self.members().into()
+    }
+
+    /// The same as it stands in a file.
+    pub fn written(&self) -> Value {
+        let mut members = self.members();
+        if let Some(extension) = &self.extension {
+            members.insert(BY_EXTENSION.to_owned(), extension.as_str().into());
+        }
+        members.into()
+    }
+
+    fn members(&self) -> Map<String, Value> {
         let Value::Object(body) = serde_json::to_value(&self.body).expect("an entry has only string keys") else {
             unreachable!("every body is an object");
         };
@@ -169,7 +198,7 @@ impl Entry {
         out.insert("parentId".to_owned(), self.parent.as_ref().map_or(Value::Null, |parent| parent.0.clone().into()));
         out.insert("timestamp".to_owned(), self.timestamp.clone().into());
         out.extend(rest);
-        Value::Object(out)
+        out
     }
 
     /// Reads an entry; `None` for a line that is none.
@@ -182,8 +211,10 @@ impl Entry {
             Some(parent) => Some(EntryId(parent.as_str()?.to_owned())),
         };
         let timestamp = members.remove("timestamp")?.as_str()?.to_owned();
+        let named = |said: Value| said.as_str().map_or_else(|| SOME_EXTENSION.to_owned(), str::to_owned);
+        let extension = members.shift_remove(BY_EXTENSION).map(named);
         let body = serde_json::from_value(Value::Object(members)).ok()?;
-        Some(Self { id, parent, timestamp, body })
+        Some(Self { id, parent, timestamp, body, extension })
     }
 }
 

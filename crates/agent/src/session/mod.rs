@@ -264,11 +264,24 @@ impl Session {
         self.append_named(|_| body)
     }
 
+    /// The same of an extension.
+    pub(crate) fn append_of(&mut self, extension: &str, body: Body) -> Result<Arc<Entry>, SessionError> {
+        self.append_whole(Some(extension.to_owned()), |_| body)
+    }
+
     /// The same for an entry that names itself.
     pub(crate) fn append_named(&mut self, body: impl FnOnce(&EntryId) -> Body) -> Result<Arc<Entry>, SessionError> {
+        self.append_whole(None, body)
+    }
+
+    fn append_whole(
+        &mut self,
+        extension: Option<String>,
+        body: impl FnOnce(&EntryId) -> Body,
+    ) -> Result<Arc<Entry>, SessionError> {
         let id = self.fresh_id();
         let body = body(&id);
-        let entry = Entry { id, parent: self.leaf.clone(), timestamp: self.ambient.now_iso(), body };
+        let entry = Entry { id, parent: self.leaf.clone(), timestamp: self.ambient.now_iso(), body, extension };
         let entry = self.insert(entry);
         self.storage.appended(&self.header, &mut self.entries)?;
         Ok(entry)
@@ -277,12 +290,7 @@ impl Session {
     /// Appends a message: a custom one as pi's own entry type.
     pub fn append_message(&mut self, message: &Message) -> Result<Arc<Entry>, SessionError> {
         self.append(match message {
-            Message::Custom(custom) => Body::CustomMessage {
-                custom_type: custom.custom_type.clone(),
-                content: custom.content.clone(),
-                display: custom.display,
-                details: custom.details.clone(),
-            },
+            Message::Custom(custom) => Body::of_custom(custom.clone()),
             other => Body::Message { message: other.clone() },
         })
     }

@@ -62,7 +62,7 @@ impl Entries {
 
 /// The line of an entry.
 fn line(entry: &Entry) -> String {
-    format!("{}\n", entry.to_value())
+    format!("{}\n", entry.written())
 }
 
 /// Where a session's lines go.

@@ -1,8 +1,10 @@
 //! Moving in the tree of a session, and taking one branch of it out.
 
-use super::entry::{Body, Entry, EntryId};
+use super::entry::{Body, Entry, EntryId, SOME_EXTENSION};
 use super::index::{Kind, Name};
 use super::{Session, SessionError};
+use crate::control::VERDICT_TYPE;
+use crate::message::Message;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,6 +19,8 @@ pub struct Left {
     pub thinking: Option<String>,
     /// The latest entry for a model, whether anybody has said anything or not.
     pub(crate) last_model: Option<(String, String)>,
+    /// Whether an extension chose that one.
+    pub(crate) is_imposed: bool,
     /// The latest entry for a level.
     pub(crate) last_thinking: Option<String>,
 }
@@ -119,6 +123,7 @@ impl Session {
     /// The model and the thinking level of the branch that goes on.
     pub fn left_with(&self) -> Result<Left, SessionError> {
         let (mut last_model, mut last_thinking, mut began) = (None, None, false);
+        let mut is_imposed = false;
         for at in self.upwards(None) {
             let asked = match self.entries.index.node(at).kind {
                 Kind::Model => last_model.is_none(),
@@ -129,8 +134,12 @@ impl Session {
             if !asked {
                 continue;
             }
-            match &self.at(at)?.body {
-                Body::ModelChange { provider, model_id } => last_model = Some((provider.clone(), model_id.clone())),
+            let entry = self.at(at)?;
+            match &entry.body {
+                Body::ModelChange { provider, model_id } => {
+                    last_model = Some((provider.clone(), model_id.clone()));
+                    is_imposed = entry.extension.is_some();
+                }
                 Body::ThinkingLevelChange { thinking_level } => last_thinking = Some(thinking_level.clone()),
                 Body::Message { .. } => began = true,
                 _ => {}
@@ -140,7 +149,25 @@ impl Session {
             }
         }
         let (model, thinking) = (last_model.clone().filter(|_| began), last_thinking.clone().filter(|_| began));
-        Ok(Left { model, thinking, last_model, last_thinking })
+        Ok(Left { model, thinking, last_model, is_imposed, last_thinking })
+    }
+
+    /// The extensions whose words it ends with, and no reply has followed.
+    pub(crate) fn waiting_words(&self) -> Result<BTreeSet<String>, SessionError> {
+        let mut found = BTreeSet::new();
+        for at in self.upwards(None) {
+            let entry = self.at(at)?;
+            match &entry.body {
+                Body::Message { message: Message::System(_) } => {}
+                Body::Message { .. } if entry.extension.is_none() => break,
+                Body::CustomMessage { custom_type, .. } if custom_type == VERDICT_TYPE => {}
+                Body::Message { .. } | Body::CustomMessage { .. } => {
+                    found.insert(entry.extension.clone().unwrap_or_else(|| SOME_EXTENSION.to_owned()));
+                }
+                _ => {}
+            }
+        }
+        Ok(found)
     }
 
     /// The labels that hold, by entry.
@@ -190,6 +217,7 @@ impl Session {
                     parent: session.leaf.clone(),
                     timestamp: session.ambient.now_iso(),
                     body,
+                    extension: None,
                 };
                 session.insert(entry);
             }

@@ -1,5 +1,6 @@
 //! A session as a page for people: `export_html`.
 
+use crate::export::readable;
 use pijs_agent::message::{Block, Message};
 use pijs_agent::session::{Body, Entry};
 use std::fmt::Write as _;
@@ -28,7 +29,7 @@ pub(super) fn page(title: &str, branch: &[&Entry]) -> String {
         );
     }
     page.push_str("</html>\n");
-    page
+    readable(&page)
 }
 
 fn said(message: &Message) -> (&'static str, String, String) {

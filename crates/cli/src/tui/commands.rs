@@ -13,7 +13,7 @@ use crate::session::Assembled;
 use pijs_agent::message::{Content, Message, StopReason};
 use pijs_agent::{DeliverAs, Ending, InputSource, Outcome};
 use pijs_host::CallbackOutcome;
-use pijs_protocol::ExtensionId;
+use pijs_protocol::{ExtensionId, guard};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -46,6 +46,9 @@ pub(super) const OWN: [(&str, &str); 24] = [
     ("logout", "forget the log-in or the key of a provider"),
     ("quit", "close the session and leave"),
 ];
+
+/// Those of [`OWN`] that reach the person's files and log-ins, wherever they are.
+const REACHING: [&str; 3] = ["export", "import", "logout"];
 
 /// Commands of pi that there are none of here, and what to do instead.
 const ELSEWHERE: [(&str, &str); 3] = [
@@ -239,6 +242,12 @@ impl Commands {
             let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
             let gives_way = BESIDE_PI.contains(&name) && self.is_command(trimmed);
             if OWN.iter().any(|(own, _)| *own == name) && !gives_way {
+                if let Some(by) = by.filter(|_| REACHING.contains(&name) && !rest.trim().is_empty())
+                    && guard::is_up("tui.own-command")
+                    && !self.session.host.lets_command(&by, trimmed).await
+                {
+                    return self.inform(&format!("not done: {by} wrote this command"));
+                }
                 return self.own(name, rest.trim()).await;
             }
             if let Some((_, instead)) = ELSEWHERE.iter().find(|(elsewhere, _)| *elsewhere == name)

@@ -251,9 +251,10 @@ impl TuiPort {
                 }
                 _ => {
                     let is_meant = std::mem::take(&mut view.may_submit) || !guard::is_up("tui.editor-submit");
-                    is_meant.then(|| {
-                        view.said(text("text").to_owned(), params.get("later") == Some(&Value::Bool(true)), None)
-                    })
+                    let line = text("text").to_owned();
+                    // A command of the shell was decided with this call; who wrote one of pi's own is asked about there.
+                    let by = line.trim_start().starts_with('/').then(|| caller.extension().clone());
+                    is_meant.then(|| view.said(line, params.get("later") == Some(&Value::Bool(true)), by))
                 }
             }
         });

@@ -319,7 +319,8 @@ impl Commands {
     pub(super) fn export(&self, name: &str) {
         let control = self.session.agent.control();
         let name = match name {
-            "" => control.with_session(|session| format!("pi-session-{}.html", session.header().id)),
+            // Ids stand in session files, which come from anywhere: one with a slash would lead to another folder.
+            "" => control.with_session(|session| format!("pi-session-{}.html", session.header().id.replace('/', "-"))),
             name => name.to_owned(),
         };
         let file = self.environment.path(&name);

@@ -110,10 +110,11 @@ function projected(): projection.Projection {
   };
 }
 
-/** What an entry needs: to say what the model is told of others' words, or of its prompt, is more than to speak. */
+/** What an entry needs: to say what the model is told of others' words, of its prompt, or which model it is, is more than to speak. */
 function neededFor(entry: any): string {
   if (entry.type === "compaction" || entry.type === "branch_summary") return "compaction";
   if (entry.type === "context_edit") return "context.modify";
+  if (entry.type === "model_change" || entry.type === "thinking_level_change") return "session.control";
   return entry.type === "message" && entry.message?.role === "system" ? "prompt.modify" : "session.inject";
 }
 

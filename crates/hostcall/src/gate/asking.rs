@@ -15,7 +15,7 @@ use crate::vocabulary::CAPABILITIES;
 use pijs_protocol::manifest::Scope;
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Longest subject that a prompt shows.
@@ -212,7 +212,8 @@ impl Gate {
         // A question about sending out what was read grants that, and nothing else.
         let after_secret = denied.rule == Rule::AfterSecret;
         let capability = if after_secret { "egress" } else { required.capability };
-        let exact = || if after_secret { ExactScope::Anything } else { self.exact_scope(required) };
+        let exact =
+            || if after_secret { vec![(capability, ExactScope::Anything)] } else { self.exact_scopes(required) };
         let for_model = caller.during == During::Model;
         match answer {
             Answer::NoPerson => (denied.because(Reason::NonInteractive, Rule::NoPerson), self.permit(caller, method)),
@@ -226,32 +227,39 @@ impl Gate {
                 (denied.because(Reason::User, Rule::Person), self.permit(caller, method))
             }
             Answer::AllowOnce => {
-                let grant = self.answered(capability, "once", exact());
                 let mut permit = self.permit(caller, method);
-                permit.once = grant.map(Arc::new);
+                // The folder that a program works in is part of what was asked.
+                let folder = match &required.subject {
+                    Subject::Program { cwd: Some(cwd), .. } => self.inner.places.node_path(cwd).ok(),
+                    _ => None,
+                };
+                let folder = folder.map(|folder| ("read", ExactScope::Paths(vec![folder])));
+                let exact = exact().into_iter().chain(folder);
+                permit.once = exact.filter_map(|(of, scope)| self.answered(of, "once", scope)).collect();
                 (allowed, permit)
             }
             Answer::AllowSubject | Answer::AllowAlways => {
-                let exact = exact();
-                if answer == Answer::AllowAlways
-                    && !for_model
-                    && let Some(scope) = exact.to_scope()
-                    && self.can_be_kept(scope.as_ref())
-                {
-                    self.remember(caller, Remembered { capability: capability.into(), scope, allowed: true });
-                }
-                if let Some(grant) = self.answered(capability, "session", exact) {
-                    self.add(caller, grant);
+                for (of, exact) in exact() {
+                    if answer == Answer::AllowAlways
+                        && !for_model
+                        && let Some(scope) = exact.to_scope(&self.inner.places.project)
+                        && self.can_be_kept(scope.as_ref())
+                    {
+                        self.remember(caller, Remembered { capability: of.into(), scope, allowed: true });
+                    }
+                    if let Some(grant) = self.answered(of, "session", exact) {
+                        self.add(caller, grant);
+                    }
                 }
                 (allowed, self.permit(caller, method))
             }
             Answer::AllowCapability => {
                 // All of it, and this: what has to be named is not in *all*.
-                if let Some(grant) = self.answered(capability, "session", exact()) {
-                    self.add(caller, grant);
-                }
-                if let Some(grant) = self.answered(capability, "session", ExactScope::Anything) {
-                    self.add(caller, grant);
+                let all = (capability, ExactScope::Anything);
+                for (of, scope) in exact().into_iter().chain([all]) {
+                    if let Some(grant) = self.answered(of, "session", scope) {
+                        self.add(caller, grant);
+                    }
                 }
                 (allowed, self.permit(caller, method))
             }
@@ -293,35 +301,53 @@ impl Gate {
         let scope = match scope {
             ExactScope::Anything => CompiledScope::default(),
             ExactScope::Paths(paths) => CompiledScope::exactly(paths),
-            ExactScope::Program(command, args) => {
+            ExactScope::Program(command, args, folder) => {
                 let args: Vec<&str> = args.iter().map(String::as_str).collect();
-                CompiledScope::exactly_program(&command, &args)
+                CompiledScope::exactly_program(&command, &args, folder.as_deref())
             }
+            ExactScope::Tool(name) => CompiledScope::exactly_tool(&name),
             ExactScope::Other(scope) => CompiledScope::compile(Some(&scope), &self.inner.places, None).ok()?,
         };
         Some(CompiledGrant { id, capability: capability.into(), methods: None, scope, unasked: false })
     }
 
-    fn exact_scope(&self, required: &Required<'_>) -> ExactScope {
+    /// What a call is about, and no more: which capability it needs for which of it. Who may copy a file may not change it.
+    fn exact_scopes(&self, required: &Required<'_>) -> Vec<(&'static str, ExactScope)> {
         let mut scope = Scope::default();
-        match &required.subject {
+        let exact = match &required.subject {
             Subject::Paths(first, second) => {
-                let paths =
-                    std::iter::once(first).chain(second).filter_map(|used| self.inner.places.absolute(*used).ok());
-                return ExactScope::Paths(paths.collect());
+                let mut paths: Vec<(&'static str, Vec<PathBuf>)> = Vec::new();
+                for used in std::iter::once(first).chain(second) {
+                    let apart = guard::is_up("gate.both-ends");
+                    let of = if apart { used.access.capability() } else { required.capability };
+                    let Ok(path) = self.inner.places.absolute(*used) else { continue };
+                    match paths.iter_mut().find(|(known, _)| *known == of) {
+                        Some((_, known)) => known.push(path),
+                        None => paths.push((of, vec![path])),
+                    }
+                }
+                return paths.into_iter().map(|(of, paths)| (of, ExactScope::Paths(paths))).collect();
             }
-            Subject::Program { command, args, .. } => {
-                return ExactScope::Program((*command).to_owned(), args.iter().map(|arg| (*arg).to_owned()).collect());
+            Subject::Program { command, args, cwd } => {
+                let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+                let folder =
+                    cwd.map_or_else(|| Ok(self.inner.places.project.clone()), |cwd| self.inner.places.node_path(cwd));
+                ExactScope::Program((*command).to_owned(), args, folder.ok())
             }
             Subject::Host { scheme, host, port } => {
                 let usual = if *scheme == "https" { 443 } else { 80 };
                 let short = *port == usual && !crate::scope::is_near(host);
                 scope.hosts = Some(vec![if short { host.clone() } else { format!("{host}:{port}") }]);
+                ExactScope::Other(scope)
             }
-            Subject::Names(names) => scope.env = Some(names.iter().map(|name| (*name).to_owned()).collect()),
-            Subject::None | Subject::Handle | Subject::Tool(_) => return ExactScope::Anything,
-        }
-        ExactScope::Other(scope)
+            Subject::Names(names) => {
+                scope.env = Some(names.iter().map(|name| (*name).to_owned()).collect());
+                ExactScope::Other(scope)
+            }
+            Subject::Tool(name) => ExactScope::Tool((*name).to_owned()),
+            Subject::None | Subject::Handle => ExactScope::Anything,
+        };
+        vec![(required.capability, exact)]
     }
 
     /// What a person is asked about a call that no grant covers.
@@ -410,20 +436,26 @@ impl Gate {
 enum ExactScope {
     Anything,
     Paths(Vec<PathBuf>),
-    Program(String, Vec<String>),
+    /// With its arguments and the folder that it works in.
+    Program(String, Vec<String>, Option<PathBuf>),
+    Tool(String),
     Other(Scope),
 }
 
 impl ExactScope {
-    /// As it is kept beyond the session; `None` for what no pattern says: a program's argument with a blank in it.
-    fn to_scope(&self) -> Option<Option<Scope>> {
+    /// As it is kept beyond the session; `None` for what no pattern says: a program's argument with a blank in it, one that
+    /// works elsewhere than in the project, a tool of unknown effect.
+    fn to_scope(&self, project: &Path) -> Option<Option<Scope>> {
         Some(match self {
             Self::Anything => None,
             Self::Paths(paths) => {
                 let paths = paths.iter().map(|path| crate::scope::escaped_path(path)).collect();
                 Some(Scope { paths: Some(paths), ..Scope::default() })
             }
-            Self::Program(command, args) => {
+            Self::Tool(_) if guard::is_up("gate.named-tool") => return None,
+            Self::Tool(_) => None,
+            Self::Program(_, _, Some(folder)) if folder != project && guard::is_up("exec.folder") => return None,
+            Self::Program(command, args, _) => {
                 let pattern = crate::scope::exact_command(command, args)?;
                 Some(Scope { commands: Some(vec![pattern]), ..Scope::default() })
             }

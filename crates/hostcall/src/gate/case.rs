@@ -51,7 +51,9 @@ impl Case<'_> {
         Ok(match &required.subject {
             Subject::Handle => Ok(Allowed::Handle),
             Subject::None => self.plain(capability),
-            Subject::Tool(_) => self.by_grant(capability, |_| true),
+            Subject::Tool(name) => {
+                self.by_grant(capability, |scope| scope.tool(name) || !guard::is_up("gate.named-tool"))
+            }
             Subject::Paths(first, second) => {
                 let mut verdict = self.path_use(*first)?;
                 if let (Ok(_), Some(second)) = (&verdict, second) {
@@ -60,7 +62,11 @@ impl Case<'_> {
                 verdict
             }
             Subject::Program { command, args, cwd } => {
-                let verdict = self.by_grant(capability, |scope| scope.command(command, args));
+                let folder = match cwd {
+                    Some(cwd) => self.inner.places.node_path(cwd)?,
+                    None => self.inner.places.project.clone(),
+                };
+                let verdict = self.by_grant(capability, |scope| scope.command(command, args, &folder));
                 match (verdict, cwd) {
                     (Ok(allowed), Some(cwd)) => {
                         let at = PathUse { access: Access::Read, path: cwd, form: crate::derive::PathForm::Node };

@@ -25,7 +25,7 @@ pub struct Permit {
     pub(super) authority: Arc<Authority>,
     pub(super) method: Arc<str>,
     /// What a person allowed for this call alone.
-    pub(super) once: Option<Arc<CompiledGrant>>,
+    pub(super) once: Vec<CompiledGrant>,
 }
 
 impl Permit {
@@ -33,14 +33,18 @@ impl Permit {
         Case { inner: &self.gate.inner, profile: &self.profile, authority: &self.authority, method: &self.method }
     }
 
-    fn check(&self, verdict: Result<Allowed, Refusal>, once: impl Fn(&CompiledScope) -> bool) -> Result<(), Reason> {
+    fn check(
+        &self,
+        verdict: Result<Allowed, Refusal>,
+        capability: &str,
+        once: impl Fn(&CompiledScope) -> bool,
+    ) -> Result<(), Reason> {
+        // What was allowed of something else says nothing here: a scope that is about programs names no paths.
+        let is_of_it = |grant: &&CompiledGrant| grant.capability.as_str() == capability || !guard::is_up("gate.once");
+        let allowed_once = || self.once.iter().filter(is_of_it).any(|grant| once(&grant.scope));
         match verdict {
             Ok(_) => Ok(()),
-            Err(refusal)
-                if refusal.reason.can_be_asked() && self.once.as_ref().is_some_and(|grant| once(&grant.scope)) =>
-            {
-                Ok(())
-            }
+            Err(refusal) if refusal.reason.can_be_asked() && allowed_once() => Ok(()),
             Err(refusal) => Err(refusal.reason),
         }
     }
@@ -50,7 +54,7 @@ impl Permit {
         if access == Access::Look && self.case().is_behind_a_program(path) {
             return Ok(());
         }
-        self.check(self.case().path(access, path), |scope| scope.path(path))
+        self.check(self.case().path(access, path), access.capability(), |scope| scope.path(path))
     }
 
     /// Whether at a place that is open for [`Access::Make`] nothing may be touched that is there already. Who makes
@@ -104,21 +108,21 @@ impl Permit {
             return Ok(());
         }
         let covers = |scope: &CompiledScope| scope.host(scheme, host, port);
-        self.check(self.case().by_grant("http", covers), covers)
+        self.check(self.case().by_grant("http", covers), "http", covers)
     }
 
     /// Whether the user named this very address and port, as an address that is not public needs.
     pub fn names_address(&self, address: IpAddr, port: u16) -> bool {
         let named =
             |grant: &CompiledGrant| grant.capability.as_str() == "http" && grant.scope.names_address(address, port);
-        self.authority.grants.iter().any(named) || self.once.as_deref().is_some_and(named)
+        self.authority.grants.iter().any(named) || self.once.iter().any(named)
     }
 
     /// Whether the user named `localhost` with this very port. The name stands for this machine and nothing else
     /// (RFC 6761), so it is as good as an address.
     pub fn names_localhost(&self, port: u16) -> bool {
         let named = |grant: &CompiledGrant| grant.capability.as_str() == "http" && grant.scope.names_localhost(port);
-        self.authority.grants.iter().any(named) || self.once.as_deref().is_some_and(named)
+        self.authority.grants.iter().any(named) || self.once.iter().any(named)
     }
 
     /// Whether the program's whole path is named, as one inside a folder that extensions can
@@ -129,7 +133,7 @@ impl Permit {
             |grant: &CompiledGrant| grant.capability.as_str() == "exec" && grant.scope.names_program(program, project);
         self.gate.inner.policy.mode == Mode::Permissive
             || self.authority.grants.iter().any(named)
-            || self.once.as_deref().is_some_and(named)
+            || self.once.iter().any(named)
     }
 
     /// Whether a program with these arguments may run whatever they make it do. A grant of its bare name covers its plain
@@ -139,7 +143,7 @@ impl Permit {
             |grant: &CompiledGrant| grant.capability.as_str() == "exec" && grant.scope.means_command(command, args);
         self.gate.inner.policy.mode == Mode::Permissive
             || self.authority.grants.iter().chain(&self.authority.defaults).any(means)
-            || self.once.as_deref().is_some_and(means)
+            || self.once.iter().any(means)
     }
 
     /// Whether the extension may run a program for its name alone, and write the file that the name leads to: then the name
@@ -159,7 +163,7 @@ impl Permit {
             return Ok(());
         }
         let covers = |scope: &CompiledScope| scope.env(name);
-        self.check(self.case().by_grant("env", covers), covers)
+        self.check(self.case().by_grant("env", covers), "env", covers)
     }
 
     /// Whether file systems that are mounted inside the session's folders belong to them.
