@@ -209,10 +209,10 @@ mod tests {
         let heap = pages(5);
         let file = lay_on_file(heap, 5 * PAGE).expect("the system has files in memory");
         let original = Original { heap, file, bytes: 5 * PAGE };
-        let at = |at: usize| unsafe { heap.add(at) };
-        let read = |place: usize| unsafe { at(place).read_volatile() };
-        // SAFETY: of this test alone, mapped and writable; so are the reads above.
-        let write = |place: usize, value: u8| unsafe { at(place).write_volatile(value) };
+        // SAFETY: within five pages, mapped and this test's alone.
+        let read = |place: usize| unsafe { heap.add(place).read_volatile() };
+        // SAFETY: the same, and writable.
+        let write = |place: usize, value: u8| unsafe { heap.add(place).write_volatile(value) };
         write(PAGE + 7, 99);
         write(2 * PAGE, 99);
         write(2 * PAGE, 2);

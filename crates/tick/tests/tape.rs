@@ -90,13 +90,13 @@ fn messages() -> impl Strategy<Value = Message> {
 fn records() -> impl Strategy<Value = Record> {
     let now = || (any::<u64>(), any::<u64>()).prop_map(|(epoch_ms, elapsed_us)| Now { epoch_ms, elapsed_us });
     let event = prop_oneof![
-        (any::<u64>(), now(), messages()).prop_map(|(seq, now, message)| Event::Delivery(Delivery {
+        (any::<u64>(), now(), messages()).prop_map(|(seq, now, message)| Event::Delivery(Box::new(Delivery {
             seq: Seq(seq),
             now,
             task: Task::Message(message),
             state: None
-        })),
-        (any::<u64>(), now(), any::<String>()).prop_map(|(seq, now, chunk)| Event::Delivery(Delivery {
+        }))),
+        (any::<u64>(), now(), any::<String>()).prop_map(|(seq, now, chunk)| Event::Delivery(Box::new(Delivery {
             seq: Seq(seq),
             now,
             task: Task::Stream(StreamDelta {
@@ -108,7 +108,7 @@ fn records() -> impl Strategy<Value = Record> {
                 file_paths: Vec::new()
             }),
             state: None
-        })),
+        }))),
         calls().prop_map(Event::Call),
         (results(), now()).prop_map(|(result, now)| Event::Reply(SyncReply { result, now, state: None })),
         (vec(messages(), 0..4), any::<u64>()).prop_map(|(messages, heap_bytes)| Event::Yield(Yield {
@@ -187,12 +187,12 @@ fn differ(expected: &[Record], actual: &[Record]) -> Option<Drift> {
 fn turn(seq: u64, messages: Vec<Message>) -> [Record; 2] {
     let record = |event| Record { realm: ExtensionId::from("npm:a"), event };
     [
-        record(Event::Delivery(Delivery {
+        record(Event::Delivery(Box::new(Delivery {
             seq: Seq(seq),
             now: Now::default(),
             task: Task::Message(Message::TimerFired { timer: TimerId(1) }),
             state: None,
-        })),
+        }))),
         record(Event::Yield(Yield { messages, ..Yield::default() })),
     ]
 }

@@ -24,7 +24,7 @@ pub struct Record {
 #[serde(tag = "kind", content = "value", rename_all = "snake_case")]
 pub enum Event {
     /// Host to realm: a macrotask.
-    Delivery(Delivery),
+    Delivery(Box<Delivery>),
     /// Realm to host: a synchronous hostcall inside the turn.
     Call(HostCall),
     /// Host to realm: its answer.
@@ -175,11 +175,14 @@ fn attachments_mut(event: &mut Event) -> Vec<&mut Vec<Vec<u8>>> {
         }
     }
     match event {
-        Event::Delivery(Delivery { task: Task::Message(message), .. }) => of(message).into_iter().collect(),
+        Event::Delivery(delivery) => match &mut delivery.task {
+            Task::Message(message) => of(message).into_iter().collect(),
+            Task::Stream(_) => Vec::new(),
+        },
         Event::Call(call) => vec![&mut call.bytes],
         Event::Reply(reply) => vec![&mut reply.result.bytes],
         Event::Yield(output) => output.messages.iter_mut().filter_map(of).collect(),
-        Event::Delivery(_) | Event::Termination(_) => Vec::new(),
+        Event::Termination(_) => Vec::new(),
     }
 }
 
