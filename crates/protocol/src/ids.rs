@@ -29,11 +29,10 @@ pub struct Handle(pub u32);
 #[serde(transparent)]
 pub struct EntryIndex(pub u32);
 
+/// A name that is cheap to clone.
 macro_rules! string_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        ///
-        /// Cheap to clone.
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
         #[schemars(transparent)]
         pub struct $name(Arc<str>);
