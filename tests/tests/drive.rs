@@ -362,3 +362,13 @@ fn dates_show_the_half_that_their_method_is_named_after() {
 fn locales_have_names_and_numbers_their_forms() {
     as_in_pi("locales");
 }
+
+#[test]
+fn programs_that_leave_others_behind_end_when_they_do() {
+    as_in_pi("children");
+}
+
+#[test]
+fn what_is_no_argument_of_pis_is_taken_or_refused_as_pi_does() {
+    as_in_pi("pi-arguments");
+}

@@ -241,7 +241,7 @@ class Process extends EventEmitter {
     const perhaps = own || (pid > 0 && named !== 0 && told === null && started.size > 0);
     if (perhaps && callSync("exec", "exec", { op: "kill", pid: Math.abs(pid), signal: named, group: pid < 0 }).output.sent) return true;
     const code: "EPERM" | "ESRCH" = own ? "ESRCH" : (told ?? "EPERM");
-    throw Object.assign(coded(Error, code, `kill ${code}`), { errno: -constants.errno[code]!, syscall: "kill" });
+    throw Object.assign(new Error(`kill ${code}`), { errno: -constants.errno[code]!, code, syscall: "kill" });
   }
 
   emitWarning(warning: string | Error, type?: string | WarningOptions | Function, code?: string): void {
