@@ -372,3 +372,8 @@ fn programs_that_leave_others_behind_end_when_they_do() {
 fn what_is_no_argument_of_pis_is_taken_or_refused_as_pi_does() {
     as_in_pi("pi-arguments");
 }
+
+#[test]
+fn what_node_shows_of_values_is_shown() {
+    as_in_pi("node-shown");
+}

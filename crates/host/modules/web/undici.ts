@@ -173,6 +173,8 @@ export async function request(url: string | URL, options: RequestOptions = {}): 
   carried(own);
   const target = new URL(String(url));
   for (const [name, value] of Object.entries(query ?? {})) target.searchParams.append(name, String(value));
+  // What a text is nobody says for it here, as fetch does.
+  if (typeof init.body === "string") init.body = new TextEncoder().encode(init.body) as any;
   const response = await exchange(target, { redirect: "manual", ...init, headers: pairs(headers) as RequestInit["headers"] }, false);
   if (throwOnError && response.status >= 400) {
     throw Object.assign(new Error(`Response status code ${response.status}`), { name: "ResponseStatusCodeError", code: "UND_ERR_RESPONSE_STATUS_CODE", status: response.status, statusCode: response.status });
