@@ -377,3 +377,8 @@ fn what_is_no_argument_of_pis_is_taken_or_refused_as_pi_does() {
 fn what_node_shows_of_values_is_shown() {
     as_in_pi("node-shown");
 }
+
+#[test]
+fn a_watched_file_that_is_written_has_changed_and_stays_watched() {
+    as_in_pi("watched");
+}
