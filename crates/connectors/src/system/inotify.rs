@@ -156,8 +156,8 @@ impl Watches for Instance {
             return false;
         }
         let Ok(dir) = same_kind(dir) else { return false };
-        let file = single(name).and_then(|name| Ok(rustix::fs::statat(&dir.fd, name, AtFlags::SYMLINK_NOFOLLOW)?));
-        let found = [rustix::fs::fstat(&dir.fd).ok(), file.ok()];
+        let file = single(name).ok().and_then(|name| rustix::fs::statat(&dir.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok());
+        let found = [rustix::fs::fstat(&dir.fd).ok(), file];
         found.iter().flatten().any(|stat| shared.things.values().any(|thing| *thing == identity(stat)))
     }
 }

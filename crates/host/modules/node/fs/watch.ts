@@ -6,7 +6,7 @@ import { HostcallError, call, callSync } from "pi:hostcall";
 import { abortError, checkFunction, invalidArgType } from "pi:node/errors";
 import { fsError, systemError } from "pi:node/fs/error";
 import * as requests from "pi:node/fs/requests";
-import { run, runSync } from "pi:node/fs/requests";
+import { run } from "pi:node/fs/requests";
 import { statsFrom } from "pi:node/fs/stats";
 import { Buffer } from "node:buffer";
 import { EventEmitter } from "node:events";
