@@ -211,9 +211,7 @@ export function createApi(entry: Entry, ctx: object): object {
     /** Chooses the tools of the next turn; names of no tool are ignored. */
     setActiveTools(toolNames: string[]): void {
       entry.assertReady();
-      const names: string[] = [];
-      for (const name of each(toolNames, "toolNames")) names.push(String(name));
-      chooseTools(names);
+      chooseTools(Array.from(each(toolNames, "toolNames"), String));
     },
 
     getSessionName(): string | undefined {
@@ -307,6 +305,8 @@ function inject(op: string, params: () => object, entry: number): void {
 
 /** Whose a message or an entry is; nobody has to say so. */
 function typeOf(customType: unknown): string {
+  // As it is: an extension may have put anything in the place of what makes texts well-formed.
+  if (typeof customType === "string") return customType;
   return customType === undefined || customType === null ? "" : String(customType).toWellFormed();
 }
 
@@ -319,9 +319,8 @@ function messageOf(message: Record<string, unknown>): object {
 /** Text, or parts of a message. */
 function contentOf(content: any): unknown {
   if (typeof content === "string") return content;
-  const parts: unknown[] = [];
-  for (const part of each(content, "content")) parts.push(part);
-  return parts;
+  const parts = each(content, "content");
+  return Array.isArray(parts) ? parts : Array.from(parts);
 }
 
 /** What can be gone through; otherwise the error that names it. */
