@@ -362,3 +362,23 @@ fn dates_show_the_half_that_their_method_is_named_after() {
 fn locales_have_names_and_numbers_their_forms() {
     as_in_pi("locales");
 }
+
+#[test]
+fn programs_that_leave_others_behind_end_when_they_do() {
+    as_in_pi("children");
+}
+
+#[test]
+fn what_is_no_argument_of_pis_is_taken_or_refused_as_pi_does() {
+    as_in_pi("pi-arguments");
+}
+
+#[test]
+fn what_node_shows_of_values_is_shown() {
+    as_in_pi("node-shown");
+}
+
+#[test]
+fn a_watched_file_that_is_written_has_changed_and_stays_watched() {
+    as_in_pi("watched");
+}

@@ -152,7 +152,7 @@ impl Agent {
                 return Err(format!("the custom type {custom_type:?} is reserved"));
             }
             Draft::CustomMessage { custom_type, content, display, details } => {
-                Body::CustomMessage { custom_type, content, display, details }
+                Body::CustomMessage { custom_type, content, display: Some(display), details }
             }
             Draft::ContextEdit { target_id, replacement } => {
                 let replacement = self.replacement(&target_id, replacement)?;

@@ -364,7 +364,7 @@ mod tests {
             Message::Custom(CustomMessage {
                 custom_type: custom_type.into(),
                 content: "c".into(),
-                display: true,
+                display: Some(true),
                 details: Some(json!({"role": role})),
                 timestamp: 0,
             })

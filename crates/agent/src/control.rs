@@ -237,8 +237,16 @@ impl AgentControl {
 
     /// `setSessionName`: one line, trimmed. Extensions are told.
     pub fn set_session_name(&self, name: &str) -> Result<(), ControlError> {
-        let name =
-            name.split(['\r', '\n']).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+        let mut line = String::with_capacity(name.len());
+        for part in name.split_inclusive(['\r', '\n']) {
+            let text = part.trim_end_matches(['\r', '\n']);
+            line.push_str(text);
+            // A break, however long, is one space.
+            if text.len() < part.len() && !(text.is_empty() && line.ends_with(' ')) {
+                line.push(' ');
+            }
+        }
+        let name = line.trim().to_owned();
         self.append(Body::SessionInfo { name: Some(name) })?;
         let mut event = Event::new("session_info_changed");
         let mut notice = json!({});

@@ -64,7 +64,7 @@ pub struct UserMessage {
 }
 
 /// A member that is there, `null` included: only one that lacks is none.
-fn also_null<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+pub(crate) fn also_null<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(value).map(Some)
 }
 
@@ -96,13 +96,14 @@ pub struct ToolResultMessage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomMessage {
-    /// Which extension's, by its own naming.
+    /// Which extension's, by its own naming; it need not say so.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub custom_type: String,
     /// Text and images for the model.
     pub content: Content,
-    /// Whether people see it.
-    #[serde(default)]
-    pub display: bool,
+    /// Whether people see it; unsaid, they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display: Option<bool>,
     /// For extensions.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "also_null")]
     pub details: Option<Value>,

@@ -86,7 +86,7 @@ impl SessionPort for AgentControl {
                 self.note_message(&extension, false, true);
             }
             SessionOp::AppendEntry => {
-                let data = params.get("data").filter(|data| !data.is_null()).cloned();
+                let data = params.get("data").cloned();
                 let id = self.append_custom(text(params, "customType")?, data).map_err(refused)?;
                 return Ok(json!({"id": id}));
             }

@@ -369,7 +369,7 @@ impl Agent {
         let message = Message::Custom(CustomMessage {
             custom_type: VERDICT_TYPE.to_owned(),
             content: Content::Text(injected.injection.content),
-            display: true,
+            display: Some(true),
             details: Some(json!({"extension": injected.extension, "role": role, "reminder": injected.reminder})),
             timestamp: self.now(),
         });

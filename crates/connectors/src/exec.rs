@@ -269,7 +269,7 @@ impl Inner {
 
     fn bounds(&self, input: Option<Vec<u8>>, timeout: Option<Duration>, max_buffer: Option<usize>) -> Bounds {
         let ExecOptions { kept_output, grace, .. } = self.options;
-        Bounds { input, timeout, max_buffer, kept_output, grace }
+        Bounds { input, timeout, max_buffer, kept_output, grace, reads_to_the_end: false }
     }
 
     /// The op without a name: start, feed, read, answer.
@@ -293,8 +293,9 @@ impl Inner {
             Ok(child) => child,
             Err(error) => return Ok(with_streams(not_started(&command, &error), Vec::new(), Vec::new(), as_bytes)),
         };
+        let pid = child.pid;
         if let Some(sink) = &sink {
-            sink.send(Output::new(json!({ "pid": child.pid })))?;
+            sink.send(Output::new(json!({ "pid": pid })))?;
         }
         let ended = run(child, bounds, &request.cancel, sink).await;
         let ended = ended.map_err(|error| HostcallError::io("EIO", "wait", format!("exec: {error}")))?;
@@ -310,6 +311,7 @@ impl Inner {
             "code": exit.code.unwrap_or(0),
             "killed": killed,
             "signal": exit.signal_name(),
+            "pid": pid,
         });
         if truncated {
             value["truncated"] = Value::from(true);
@@ -347,7 +349,7 @@ impl Inner {
         let waiting = Waiting { programs: &self.programs, extension: &extension, pid };
         let leash = child::Leash::of(&program.leash);
         let child = Child { pid, stdin: None, stdout, stderr, ended, leash };
-        let bounds = self.bounds(None, timeout(request)?, None);
+        let bounds = Bounds { reads_to_the_end: true, ..self.bounds(None, timeout(request)?, None) };
         let ended = run(child, bounds, &request.cancel, Some(sink)).await;
         let ended = ended.map_err(|error| HostcallError::io("EIO", "wait", format!("exec: {error}")))?;
         if request.cancel.is_cancelled() {

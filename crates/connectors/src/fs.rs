@@ -43,6 +43,8 @@ struct Inner {
     roots: Mutex<BTreeMap<(PathBuf, Mounts), Arc<dyn Dir>>>,
     handles: Mutex<BTreeMap<ExtensionId, Handles>>,
     watches: Mutex<BTreeMap<ExtensionId, Weak<dyn Watches>>>,
+    /// Watches that have begun and whose changes nobody has asked for yet.
+    begun: Mutex<BTreeMap<ExtensionId, watch::Begun>>,
     /// Who waits for a thread, by extension.
     lanes: Mutex<BTreeMap<ExtensionId, Arc<Semaphore>>>,
 }
@@ -54,8 +56,8 @@ const LANES: usize = 16;
 impl FsConnector {
     /// Serves the files of `system`.
     pub fn new(system: Arc<dyn FileSystem>) -> Self {
-        let (roots, handles, watches, lanes) = Default::default();
-        Self { inner: Arc::new(Inner { system, roots, handles, watches, lanes }) }
+        let (roots, handles, watches, begun, lanes) = Default::default();
+        Self { inner: Arc::new(Inner { system, roots, handles, watches, begun, lanes }) }
     }
 }
 
@@ -96,12 +98,16 @@ impl Connector for FsConnector {
     }
 
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
+        if request.params.get("op").is_some_and(|op| op == "watch") {
+            return self.inner.open_watch(request);
+        }
         self.inner.run(request)
     }
 
     fn end_extension(&self, extension: &ExtensionId) {
         self.inner.lanes.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
         self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
+        self.inner.begun.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
     }
 }
 

@@ -60,8 +60,14 @@ pub enum Mounts {
 
 /// Makes watchers. What floods one of them can make the others lose changes, so those of different extensions have different ones.
 pub trait Watches: Send + Sync {
-    /// Something that notices changes. Call it inside an asynchronous runtime.
+    /// Something that notices changes. It is polled inside an asynchronous runtime.
     fn watcher(self: Arc<Self>) -> io::Result<Box<dyn Watcher>>;
+
+    /// Whether one of its watchers watches `dir`, or the file `name` in it. Such a file is written into: who watches it
+    /// hears of a change, and of the next one, and not that another has taken its name.
+    fn is_watched(&self, _dir: &dyn Dir, _name: &OsStr) -> bool {
+        false
+    }
 }
 
 /// Notices changes of files and folders.

@@ -72,7 +72,6 @@ fn errors_are_nodes() {
     assert!(!world.app().join("d").exists(), "nothing is made of it");
     assert_eq!(why(&world.read(json!({"op": "readdir", "path": "src/a.txt"}))), "io:ENOTDIR");
     assert_eq!(why(&world.read(json!({"op": "readFile", "path": "src"}))), "io:EISDIR");
-    assert_eq!(why(&world.read(json!({"op": "watch", "path": "src"}))), "invalid_request:sync");
 }
 
 #[test]

@@ -27,6 +27,27 @@ mod unix {
         assert_eq!(std::fs::read_dir(world.app()).unwrap().count(), 3, "src, .pi and f: no temporary file is left");
     }
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_is_watched_is_written_into() {
+        let world = World::new(&[writer()]);
+        let file = world.app().join("src/a.txt");
+        let before = file.metadata().unwrap().ino();
+        for path in ["src", "src/a.txt"] {
+            let begun = world.read(op("watch", json!({"path": path})));
+            assert!(ok(begun)["watch"].is_u64(), "{path}");
+            ok(world.write(json!({"op": "writeFile", "path": "src/a.txt", "data": path})));
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), path);
+            assert_eq!(file.metadata().unwrap().ino(), before, "{path}");
+        }
+        // What nobody watches is replaced.
+        let other = world.app().join("b");
+        std::fs::write(&other, "old").unwrap();
+        let before = other.metadata().unwrap().ino();
+        ok(world.write(json!({"op": "writeFile", "path": "b", "data": "new"})));
+        assert_ne!(other.metadata().unwrap().ino(), before);
+    }
+
     #[test]
     fn a_file_with_two_names_stays_one_file() {
         let world = World::new(&[writer()]);
@@ -190,7 +211,21 @@ mod unix {
             let refused = world.start("read", "fs", op("watch", json!({"path": path})), vec![]).all().await;
             assert_eq!(why(&refused[0]), "denied:no_grant", "{path}");
         }
-        assert_eq!(why(&world.read(op("watch", json!({"path": "src"})))), "invalid_request:sync");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_watch_begins_at_once_and_is_asked_later() {
+        let world = World::new(&[writer()]);
+        let begun = ok(world.read(op("watch", json!({"path": "src"}))))["watch"].clone();
+        std::fs::write(world.app().join("src/a.txt"), "seen").unwrap();
+        let asked = op("watch", json!({"path": "src", "begun": begun}));
+        let mut call = world.start("read", "fs", asked.clone(), vec![]);
+        assert_eq!(event(&mut call).await, json!({"ready": true}));
+        assert_eq!(event(&mut call).await, json!({"event": "change", "name": "a.txt"}));
+        // It is given once.
+        let again = world.start("read", "fs", asked, vec![]).all().await;
+        assert_eq!(why(&again[0]), "invalid_request:schema");
     }
 
     /// A file system mounted into the project did not come with the grant for the project. Mounting needs a

@@ -30,6 +30,10 @@ mod linux {
         ("children_that_leave_the_session_die_too", children_that_leave_the_session_die_too),
         ("a_signal_can_go_to_the_whole_group", a_signal_can_go_to_the_whole_group),
         (
+            "who_leaves_another_behind_has_ended_before_its_output_has",
+            who_leaves_another_behind_has_ended_before_its_output_has,
+        ),
+        (
             "what_a_program_has_started_gets_a_signal_by_its_number",
             what_a_program_has_started_gets_a_signal_by_its_number,
         ),
@@ -281,6 +285,22 @@ mod linux {
             let ended = ok(wait.all().await.pop().unwrap());
             assert_eq!(ended, json!({"code": null, "signal": "SIGKILL", "killed": false}));
             until("its child got it, too", || !lives(&inner));
+        });
+    }
+
+    fn who_leaves_another_behind_has_ended_before_its_output_has() {
+        let world = world();
+        block(async {
+            let go = world.app().join("go");
+            let script = format!("(until [ -e {} ]; do sleep 0.02; done; echo late) & echo early", go.display());
+            let spawn = op("spawn", json!({"command": "sh", "args": ["-c", script]}));
+            let pid = ok(world.sync("exec", "exec", spawn))["pid"].clone();
+            let mut wait = world.start("exec", "exec", op("wait", json!({"pid": pid})), vec![]);
+            assert_eq!(wait.next().await.bytes[0], b"early\n");
+            assert_eq!(ok(wait.next().await), json!({"exit": {"code": 0, "signal": null}}));
+            std::fs::write(&go, "").unwrap();
+            assert_eq!(wait.next().await.bytes[0], b"late\n");
+            assert_eq!(ok(wait.all().await.pop().unwrap()), json!({"code": 0, "signal": null, "killed": false}));
         });
     }
 

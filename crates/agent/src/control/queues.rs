@@ -477,7 +477,7 @@ mod tests {
         CustomMessage {
             custom_type: custom_type.into(),
             content: "c".into(),
-            display: true,
+            display: Some(true),
             details: None,
             timestamp: testing::NOW_MS,
         }

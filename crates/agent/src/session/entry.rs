@@ -1,6 +1,6 @@
 //! Lines of a session file: the header and the entries of pi's format, version 3.
 
-use crate::message::{Content, CustomMessage, Message};
+use crate::message::{Content, CustomMessage, Message, also_null};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -77,13 +77,14 @@ pub enum Body {
     /// A message that an extension, or a verdict, put in; the model sees it.
     #[serde(rename_all = "camelCase")]
     CustomMessage {
-        /// Whose.
+        /// Whose; an extension need not say so.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
         custom_type: String,
         /// What the model sees.
         content: Content,
-        /// Whether people see it.
-        #[serde(default)]
-        display: bool,
+        /// Whether people see it; unsaid, they do not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        display: Option<bool>,
         /// For extensions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<Value>,
@@ -91,10 +92,11 @@ pub enum Body {
     /// Data of an extension; the model does not see it.
     #[serde(rename_all = "camelCase")]
     Custom {
-        /// Whose.
+        /// Whose; an extension need not say so.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
         custom_type: String,
         /// The data.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "also_null")]
         data: Option<Value>,
     },
     /// Everything before `first_kept_entry_id` was summarised.

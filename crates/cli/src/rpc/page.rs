@@ -13,7 +13,7 @@ pub(super) fn page(title: &str, branch: &[&Entry]) -> String {
     for entry in branch {
         let (class, name, text) = match &entry.body {
             Body::Message { message } => said(message),
-            Body::CustomMessage { custom_type, content, display: true, .. } => {
+            Body::CustomMessage { custom_type, content, display: Some(true), .. } => {
                 ("custom", custom_type.clone(), content.text())
             }
             Body::Compaction { summary, .. } => ("summary", "compaction".to_owned(), summary.clone()),

@@ -6,6 +6,7 @@
 use super::program::Program;
 use super::{ExecOptions, signals};
 use rustix::process::{Pid, Signal};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
@@ -384,6 +385,11 @@ mod alone {
 }
 
 impl Exit {
+    /// As an answer tells it.
+    pub(super) fn value(self) -> Value {
+        json!({ "code": self.code, "signal": self.signal_name() })
+    }
+
     /// The signal's name as Node has it.
     pub(super) fn signal_name(self) -> Option<&'static str> {
         self.signal.map(signals::name)

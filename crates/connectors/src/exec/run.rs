@@ -2,15 +2,16 @@
 
 use super::child::{Child, Exit, Leash};
 use pijs_hostcall::{CancelToken, ChunkSink, Output};
+use serde_json::json;
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 
-/// How long output is still read after the program ended: something it started may hold the pipe
-/// (rule R53).
+/// How long nothing may come after the program ended: something it started may hold the pipe (rule R53).
 const AFTER_EXIT: Duration = Duration::from_millis(250);
 
 /// How long a program that was killed may take to be gone, beyond its grace: one that the system itself cannot
@@ -38,6 +39,9 @@ pub(super) struct Bounds {
     /// Otherwise this much of the end is kept.
     pub(super) kept_output: usize,
     pub(super) grace: Duration,
+    /// Whether output is read until everybody who holds the pipes has closed them. Who streams hears of the program's end
+    /// before, then; otherwise output ends once nothing has come for [`AFTER_EXIT`].
+    pub(super) reads_to_the_end: bool,
 }
 
 /// Runs a started program to its end. When this is dropped before, the leash ends the tree.
@@ -49,11 +53,13 @@ pub(super) async fn run(
 ) -> io::Result<Ended> {
     let Child { stdin, stdout, stderr, mut ended, leash, .. } = child;
     let overflow = CancelToken::new();
+    let read = AtomicUsize::new(0);
     let limits = |name| Keep {
         name,
         limit: bounds.max_buffer.unwrap_or(bounds.kept_output),
         strict: bounds.max_buffer.is_some().then(|| overflow.clone()),
         sink: sink.clone(),
+        read: &read,
     };
     let (mut kept_out, mut kept_err) = (Kept::default(), Kept::default());
     // Whether the program is to end; when it must be gone by.
@@ -99,12 +105,34 @@ pub(super) async fn run(
             // Its children may have outlived it.
             leash.end();
         }
-        if !drained {
-            // Elapsed means that something it started still holds the pipes.
-            let _ = tokio::time::timeout(AFTER_EXIT, reading).await;
-        }
         // A supervisor that went away without a word was killed, and nobody knows how its program ended.
-        exit.unwrap_or(Exit { code: None, signal: Some(rustix::process::Signal::KILL.as_raw()) })
+        let exit = exit.unwrap_or(Exit { code: None, signal: Some(rustix::process::Signal::KILL.as_raw()) });
+        while !drained {
+            let before = read.load(Ordering::Relaxed);
+            // Elapsed means that something it started still holds the pipes.
+            drained = tokio::time::timeout(AFTER_EXIT, &mut reading).await.is_ok();
+            if drained || killed {
+                break;
+            }
+            if bounds.reads_to_the_end {
+                if let Some(sink) = &sink
+                    && sink.send(Output::new(json!({ "exit": exit.value() }))).is_err()
+                {
+                    // Nobody listens any more.
+                    break;
+                }
+                tokio::select! {
+                    () = &mut reading => {}
+                    () = cancel.cancelled() => {}
+                    () = &mut expiry => {}
+                }
+                break;
+            }
+            if read.load(Ordering::Relaxed) == before {
+                break;
+            }
+        }
+        exit
     };
     let truncated = kept_out.dropped || kept_err.dropped;
     Ok(Ended { exit, killed, stdout: kept_out.bytes.into(), stderr: kept_err.bytes.into(), truncated, leash })
@@ -131,15 +159,17 @@ struct Kept {
     dropped: bool,
 }
 
-struct Keep {
+struct Keep<'a> {
     name: &'static str,
     limit: usize,
     /// Set when more than `limit` ends the program.
     strict: Option<CancelToken>,
     sink: Option<ChunkSink>,
+    /// How often something was read.
+    read: &'a AtomicUsize,
 }
 
-async fn keep(pipe: PipeReader, kept: &mut Kept, how: Keep) {
+async fn keep(pipe: PipeReader, kept: &mut Kept, how: Keep<'_>) {
     let Ok(mut stream) = pipe::Receiver::from_owned_fd(OwnedFd::from(pipe)) else { return };
     let mut step = vec![0; 64 << 10];
     loop {
@@ -150,6 +180,7 @@ async fn keep(pipe: PipeReader, kept: &mut Kept, how: Keep) {
             Ok(0) | Err(_) => return,
             Ok(read) => read,
         };
+        how.read.fetch_add(1, Ordering::Relaxed);
         if let Some(sink) = &how.sink {
             if sink.send(Output::default().with_bytes(how.name, step[..read].to_vec())).is_err() {
                 return;

@@ -83,6 +83,7 @@ impl Inner {
     ) -> Result<Option<()>, Failure> {
         let reached = self.walk(permit, path, Access::Write, Last::Follow)?;
         match &reached.name {
+            Some(name) if self.is_watched(&*reached.dir, name) => Ok(None),
             Some(name) => Ok(reached.dir.replace(name, data, mode)?),
             None => Err(code(super::error::EISDIR).into()),
         }

@@ -26,7 +26,7 @@ const DEEPEST: usize = 64;
 /// million times does not flood the realm.
 const PAUSE: Duration = Duration::from_millis(10);
 
-struct Watch {
+pub(super) struct Watch {
     watcher: Box<dyn Watcher>,
     /// What is watched, and the name it has below `path`.
     folders: BTreeMap<WatchId, (Arc<dyn Dir>, PathBuf)>,
@@ -39,13 +39,42 @@ struct Watch {
     share: Share,
 }
 
+/// Watches of an extension by their numbers.
+#[derive(Default)]
+pub(super) struct Begun {
+    next: u64,
+    watches: BTreeMap<u64, Watch>,
+}
+
 impl Inner {
+    /// Begins to watch, before anything else happens; `watch` with the number in `begun` tells what changed since.
+    pub(super) fn open_watch(self: &Arc<Self>, request: &Request) -> Result<Output, HostcallError> {
+        let watch = self.begin_watch(request)?;
+        let mut all = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = all.entry(request.caller.extension().clone()).or_default();
+        let number = own.next;
+        own.next += 1;
+        own.watches.insert(number, watch);
+        Ok(Output::new(json!({ "watch": number })))
+    }
+
+    fn take_begun(&self, request: &Request, number: u64) -> Result<Watch, HostcallError> {
+        let mut all = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = all.get_mut(request.caller.extension()).and_then(|own| own.watches.remove(&number));
+        found.ok_or_else(|| HostcallError::invalid("schema", format!("fs.watch: no watch {number} has begun")))
+    }
+
     pub(super) async fn watch(self: &Arc<Self>, request: Request, sink: ChunkSink) -> Result<Output, HostcallError> {
-        let (inner, asked) = (Arc::clone(self), request.clone());
-        let begun = tokio::task::spawn_blocking(move || inner.begin_watch(&asked)).await;
-        let mut watch = begun.map_err(|error| {
-            HostcallError::new(ErrorCode::Internal, format!("fs: {error}")).with("reason", "invariant")
-        })??;
+        let mut watch = match params::whole_or_none(&request, "begun")? {
+            Some(number) => self.take_begun(&request, number)?,
+            None => {
+                let (inner, asked) = (Arc::clone(self), request.clone());
+                let begun = tokio::task::spawn_blocking(move || inner.begin_watch(&asked)).await;
+                begun.map_err(|error| {
+                    HostcallError::new(ErrorCode::Internal, format!("fs: {error}")).with("reason", "invariant")
+                })??
+            }
+        };
         sink.send(Output::new(json!({ "ready": true })))?;
         loop {
             sink.ready().await;
@@ -118,6 +147,12 @@ impl Inner {
         let watches = self.system.watches()?;
         all.insert(extension.clone(), Arc::downgrade(&watches));
         watches.watcher()
+    }
+
+    /// Whether an extension watches a folder, or a file in it.
+    pub(super) fn is_watched(&self, dir: &dyn Dir, name: &OsStr) -> bool {
+        let all = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        all.values().filter_map(Weak::upgrade).any(|watches| watches.is_watched(dir, name))
     }
 }
 

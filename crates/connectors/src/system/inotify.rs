@@ -11,7 +11,7 @@
 use super::os::{same_kind, single};
 use super::{Change, Dir, WatchId, Watcher, Watches};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -55,6 +55,8 @@ struct Shared {
     waiting: BTreeMap<u64, Waiting>,
     /// Who asked for what.
     owners: BTreeMap<WatchId, BTreeSet<u64>>,
+    /// Device and inode of what is watched.
+    things: BTreeMap<WatchId, (u64, u64)>,
 }
 
 #[derive(Default)]
@@ -119,6 +121,7 @@ impl Instance {
             } else if flags.contains(ReadFlags::IGNORED) {
                 shared.tell_owners(watch, &Change::Gone(watch));
                 shared.owners.remove(&watch);
+                shared.things.remove(&watch);
             } else {
                 let change = Change::At {
                     watch,
@@ -138,12 +141,7 @@ impl Instance {
 
 impl Watches for Instance {
     fn watcher(self: Arc<Self>) -> io::Result<Box<dyn Watcher>> {
-        let fd = self.fd.try_clone()?;
-        #[expect(
-            deprecated,
-            reason = "its replacement is unsafe, for types that may give out another descriptor; OwnedFd does not"
-        )]
-        let fd = AsyncFd::new(fd)?;
+        let fd = Waking::Idle(self.fd.try_clone()?);
         let mut shared = self.shared();
         let id = shared.next;
         shared.next += 1;
@@ -151,13 +149,55 @@ impl Watches for Instance {
         drop(shared);
         Ok(Box::new(Inotify { instance: self, fd, id }))
     }
+
+    fn is_watched(&self, dir: &dyn Dir, name: &OsStr) -> bool {
+        let shared = self.shared();
+        if shared.things.is_empty() {
+            return false;
+        }
+        let Ok(dir) = same_kind(dir) else { return false };
+        let file = single(name).ok().and_then(|name| rustix::fs::statat(&dir.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok());
+        let found = [rustix::fs::fstat(&dir.fd).ok(), file];
+        found.iter().flatten().any(|stat| shared.things.values().any(|thing| *thing == identity(stat)))
+    }
+}
+
+fn identity(stat: &rustix::fs::Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
 }
 
 /// One watcher's part of an instance.
 struct Inotify {
     instance: Arc<Instance>,
-    fd: AsyncFd<OwnedFd>,
+    fd: Waking,
     id: u64,
+}
+
+/// What wakes a watcher's task: known to a runtime once it is polled in one.
+enum Waking {
+    Idle(OwnedFd),
+    Known(AsyncFd<OwnedFd>),
+    /// Between the two; for good where the runtime would not have it.
+    Lost,
+}
+
+impl Waking {
+    fn known(&mut self) -> io::Result<&AsyncFd<OwnedFd>> {
+        if let Self::Idle(_) = self
+            && let Self::Idle(fd) = std::mem::replace(self, Self::Lost)
+        {
+            #[expect(
+                deprecated,
+                reason = "its replacement is unsafe, for types that may give out another descriptor; OwnedFd does not"
+            )]
+            let known = AsyncFd::new(fd)?;
+            *self = Self::Known(known);
+        }
+        match self {
+            Self::Known(known) => Ok(known),
+            _ => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
 }
 
 impl Watcher for Inotify {
@@ -178,6 +218,7 @@ impl Watcher for Inotify {
         self.instance.distribute(&mut shared)?;
         let watch = WatchId(inotify::add_watch(&self.instance.fd, path.as_str(), WANTED)?);
         shared.owners.entry(watch).or_default().insert(self.id);
+        shared.things.insert(watch, identity(&rustix::fs::fstat(handle)?));
         Ok(watch)
     }
 
@@ -196,7 +237,7 @@ impl Watcher for Inotify {
                     return Poll::Pending;
                 }
             }
-            ready!(self.fd.poll_read_ready(cx))?.clear_ready();
+            ready!(self.fd.known()?.poll_read_ready(cx))?.clear_ready();
         }
     }
 }
@@ -213,6 +254,7 @@ impl Drop for Inotify {
             }
             !owners.is_empty()
         });
+        shared.things.retain(|watch, _| !unwatched.contains(watch));
         for watch in unwatched {
             // It may be gone already.
             let _ = inotify::remove_watch(&self.instance.fd, watch.0);

@@ -228,6 +228,8 @@ impl Dir for OsDir {
         match done {
             // The group is not ours to give.
             Err(error) if kept.is_some() && error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => Ok(None),
+            // Something is mounted on it: a container has it from outside.
+            Err(error) if kept.is_some() && error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => Ok(None),
             done => done.map(Some),
         }
     }

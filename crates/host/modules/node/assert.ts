@@ -13,15 +13,17 @@ interface Details {
 }
 
 export class AssertionError extends Error {
-  readonly code = "ERR_ASSERTION";
   readonly generatedMessage: boolean;
+  readonly code = "ERR_ASSERTION";
   readonly actual: unknown;
   readonly expected: unknown;
   readonly operator: string | undefined;
+  readonly diff = "simple";
 
   constructor(details: Details) {
     super(details.message ?? `${inspect(details.actual)} ${details.operator ?? "=="} ${inspect(details.expected)}`);
     Object.defineProperty(this, "name", { value: "AssertionError", writable: true, configurable: true });
+    // The members stand in Node's order, whatever they are given first.
     this.generatedMessage = details.message === undefined;
     this.actual = details.actual;
     this.expected = details.expected;
@@ -40,7 +42,7 @@ function check(holds: boolean, message: Message, otherwise: () => Details): void
   // These say what differs beside words of the caller's.
   const differs = operator === "strictEqual" || operator === "deepStrictEqual" ? unequal(operator, actual, expected, message) : undefined;
   const error = new AssertionError({ ...details, message: differs ?? message ?? details.message });
-  if (generated) Object.defineProperty(error, "generatedMessage", { value: true });
+  if (generated && !details.message?.startsWith("Missing expected")) Object.defineProperty(error, "generatedMessage", { value: true });
   throw error;
 }
 

@@ -5,6 +5,7 @@
  * `from(array)`, `from(buffer)` and `concat` copy. There is no pool, so `byteOffset` of a fresh one is 0.
  */
 
+import { importSync } from "pi:engine";
 import { coded, invalidArgType, outOfRange } from "pi:node/errors";
 import { checkedEncoding, decodeText, encodeText, knownEncoding, textLength } from "pi:node/buffer/codec";
 import { defineNumbers } from "pi:node/buffer/numbers";
@@ -239,7 +240,11 @@ class BufferClass extends Uint8Array {
     const shown = Array.from(Uint8Array.prototype.subarray.call(this, 0, INSPECT_MAX_BYTES), (byte) => (byte + 0x100).toString(16).slice(1)).join(" ");
     const more = this.length - INSPECT_MAX_BYTES;
     const tail = more > 0 ? ` ... ${more} more byte${more > 1 ? "s" : ""}` : "";
-    return `<${this.constructor.name} ${shown}${tail}>`;
+    // Members of its own are shown, too.
+    const names = Object.keys(this).filter((name) => !/^\d+$/.test(name));
+    const { inspect } = names.length > 0 ? importSync("pi:node/util/inspect") : { inspect: undefined };
+    const extras = names.map((name) => `, ${name}: ${inspect((this as any)[name])}`).join("");
+    return `<${this.constructor.name} ${shown}${tail}${shown === "" ? extras.slice(2) : extras}>`;
   }
   inspect(): string {
     return (this as any)[Symbol.for("nodejs.util.inspect.custom")]();

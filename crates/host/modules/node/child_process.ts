@@ -6,7 +6,7 @@
  */
 
 import { HostcallError, callSync } from "pi:hostcall";
-import { checkString, coded, outOfRange } from "pi:node/errors";
+import { checkString, coded, invalidArgType, outOfRange } from "pi:node/errors";
 import { signalName } from "pi:node/child_process/signals";
 import { absent } from "pi:node/refuse";
 import { ChildProcess } from "pi:node/child_process/child";
@@ -14,6 +14,7 @@ import { inputOf, outputOf, program, spawnError, wholeParams } from "pi:node/chi
 import type { SpawnOptions } from "pi:node/child_process/program";
 import { Buffer } from "node:buffer";
 import { log } from "pi:web/console";
+import { clearTimeout, setTimeout } from "pi:web/timers";
 
 export { ChildProcess };
 export type { SpawnOptions };
@@ -35,40 +36,76 @@ function shown(output: Buffer, encoding: string | null | undefined, fallback: st
 }
 
 export function execFile(file: string, ...rest: any[]): ChildProcess {
-  const done: ExecDone | undefined = typeof rest.at(-1) === "function" ? rest.pop() : undefined;
-  return collect(file, rest[0], rest[1], done);
+  const [args, options, done] = split(rest, true);
+  return collect(file, args, options ?? undefined, done);
 }
 
+/** `(args?, options?, callback?)`: each of them may be left out. */
+function split(given: any[], hasArgs: boolean): [any, any, ExecDone | undefined] {
+  const rest = [...given];
+  const args = !hasArgs ? undefined : Array.isArray(rest[0]) || rest[0] === undefined || rest[0] === null ? rest.shift() : undefined;
+  const options = typeof rest[0] === "function" ? undefined : rest.shift();
+  const [done] = rest;
+  if (done !== undefined && done !== null && typeof done !== "function") throw invalidArgType("callback", "of type function", done);
+  return [args, options, done ?? undefined];
+}
+
+/** Runs it with pipes, and says what came of it. Who looks at its streams meanwhile gets text, unless bytes are asked for. */
 function collect(file: string, args: any, given: any, done: ExecDone | undefined, command?: string): ChildProcess {
   const what = program(file, args, given);
-  const { encoding, signal } = what.options;
+  const { killSignal, timeout } = what.options;
   const limit = what.options.maxBuffer ?? MAX_BUFFER;
-  const child = new ChildProcess({ ...what, options: { ...what.options, stdio: "pipe" } });
-  const pieces: Buffer[][] = [[], []];
+  const asked = what.options.encoding === undefined ? "utf8" : what.options.encoding;
+  const encoding = typeof asked === "string" && asked !== "buffer" && Buffer.isEncoding(asked) ? asked : undefined;
+  const child = new ChildProcess({ ...what, options: { ...what.options, stdio: "pipe", timeout: undefined } });
+  const pieces: (Buffer | string)[][] = [[], []];
   const sizes = [0, 0];
   let failure: any;
+  let killed = false;
+  let isOver = false;
+  let timer: unknown;
+  const finish = (code: number | null, signal: string | null) => {
+    if (isOver) return;
+    isOver = true;
+    clearTimeout(timer);
+    if (!done) return;
+    const [stdout, stderr] = [child.stdout, child.stderr].map((stream, at) =>
+      stream.readableEncoding ? pieces[at]!.join("") : Buffer.concat(pieces[at] as Buffer[]),
+    );
+    if (!failure && code === 0 && signal === null) return done(null, stdout, stderr);
+    const line = command ?? [what.file, ...what.args].join(" ");
+    failure ??= Object.assign(new Error(`Command failed: ${line}\n${stderr}`), { code, killed: child.killed || killed, signal });
+    done(Object.assign(failure, { cmd: line }), stdout, stderr);
+  };
+  // What it started may hold its pipes for long after it: nobody waits for those then.
+  const letGo = () => {
+    child.stdout.destroy();
+    child.stderr.destroy();
+  };
+  const kill = () => {
+    letGo();
+    killed = true;
+    child.kill(killSignal);
+  };
   for (const [at, stream] of [child.stdout, child.stderr].entries()) {
-    stream.on("data", (data: Buffer) => {
-      const room = Math.max(0, limit - sizes[at]!);
-      pieces[at]!.push(data.length > room ? data.subarray(0, room) : data);
-      sizes[at]! += data.length;
-      if (data.length > room && !failure) {
-        failure = coded(RangeError, "ERR_CHILD_PROCESS_STDIO_MAXBUFFER", `${at === 0 ? "stdout" : "stderr"} maxBuffer length exceeded`);
-        child.kill(what.options.killSignal);
-      }
+    if (encoding !== undefined) stream.setEncoding(encoding);
+    stream.on("data", (data: Buffer | string) => {
+      const { readableEncoding } = stream;
+      const length = readableEncoding ? Buffer.byteLength(data as string, readableEncoding) : data.length;
+      const room = limit - sizes[at]!;
+      sizes[at]! += length;
+      pieces[at]!.push(length > room ? data.slice(0, room) : data);
+      if (length <= room) return;
+      failure = coded(RangeError, "ERR_CHILD_PROCESS_STDIO_MAXBUFFER", `${at === 0 ? "stdout" : "stderr"} maxBuffer length exceeded`);
+      kill();
     });
   }
-  child.on("error", (error) => (failure ??= error));
-  child.on("close", (code: number | null, ended: string | null) => {
-    if (!done) return;
-    const [stdout, stderr] = pieces.map((list) => shown(Buffer.concat(list), encoding, "utf8"));
-    const line = command ?? [what.file, ...what.args].join(" ");
-    if (!failure && code === 0 && ended === null) return done(null, stdout, stderr);
-    if (!failure) {
-      failure = new Error(`Command failed: ${line}\n${stderr}`);
-      Object.assign(failure, { code, killed: child.killed, signal: ended });
-    } else if (signal?.aborted && failure.name !== "AbortError") failure.name = "AbortError";
-    done(Object.assign(failure, { cmd: line }), stdout, stderr);
+  if (timeout && timeout > 0) timer = setTimeout(kill, timeout);
+  child.on("close", finish);
+  child.on("error", (error) => {
+    failure = error;
+    letGo();
+    finish(null, null);
   });
   return child;
 }
@@ -81,8 +118,8 @@ function checkCommand(command: unknown): void {
 /** A command line for the shell. */
 export function exec(command: string, ...rest: any[]): ChildProcess {
   checkCommand(command);
-  const done: ExecDone | undefined = typeof rest.at(-1) === "function" ? rest.pop() : undefined;
-  const options = { ...(rest[0] ?? {}) };
+  const [, given, done] = split(rest, false);
+  const options = { ...(given ?? {}) };
   const shell = typeof options.shell === "string" ? options.shell : "/bin/sh";
   return collect(shell, ["-c", command], { ...options, shell: false }, done, command);
 }

@@ -50,7 +50,9 @@ function describe(name: PropertyKey): PropertyDescriptor | undefined {
 }
 
 /** Enumerating shows the plain variables and those that were read or set. */
-export const env: Names = new Proxy({} as Names, {
+const target = Object.defineProperty({}, Symbol.for("nodejs.util.inspect.custom"), { value: () => ({ ...env }), configurable: true }) as Names;
+
+export const env: Names = new Proxy(target, {
   get: (target, name) => (typeof name === "string" ? (variable(name) ?? (Object.prototype as any)[name]) : Reflect.get(target, name)),
   set: (_target, name, value) => {
     if (typeof name === "symbol" || typeof value === "symbol") throw new TypeError("Cannot convert a Symbol value to a string");

@@ -7,7 +7,7 @@
 import { decodeUtf8, elapsedMs, facts, importSync } from "pi:engine";
 import { callSync } from "pi:hostcall";
 import { signalName, started } from "pi:node/child_process/signals";
-import { checkFunction, checkString, coded, invalidArgType } from "pi:node/errors";
+import { checkFunction, checkString, coded, invalidArgType, outOfRange } from "pi:node/errors";
 import { env, type Names } from "pi:node/environment";
 import { constants } from "pi:node/os/constants";
 import { absent } from "pi:node/refuse";
@@ -118,6 +118,10 @@ class Input extends EventEmitter {
 }
 
 function hrtimeOf(previous?: [number, number]): [number, number] {
+  if (previous !== undefined) {
+    if (!Array.isArray(previous)) throw invalidArgType("time", "an instance of Array", previous);
+    if (previous.length !== 2) throw outOfRange("time", "2", (previous as unknown[]).length);
+  }
   const now = elapsedMs();
   let seconds = Math.floor(now / 1000);
   let nanos = Math.round((now % 1000) * 1e6);
@@ -179,7 +183,8 @@ class Process extends EventEmitter {
     return elapsedMs() / 1000;
   }
   readonly memoryUsage = Object.assign(() => ({ ...MEMORY }), { rss: () => MEMORY.rss });
-  cpuUsage(): { user: number; system: number } {
+  cpuUsage(previous?: object): { user: number; system: number } {
+    if (previous !== undefined && (typeof previous !== "object" || previous === null)) throw invalidArgType("prevValue", "of type object", previous);
     return { user: 0, system: 0 };
   }
   threadCpuUsage(): { user: number; system: number } {
@@ -241,10 +246,11 @@ class Process extends EventEmitter {
     const perhaps = own || (pid > 0 && named !== 0 && told === null && started.size > 0);
     if (perhaps && callSync("exec", "exec", { op: "kill", pid: Math.abs(pid), signal: named, group: pid < 0 }).output.sent) return true;
     const code: "EPERM" | "ESRCH" = own ? "ESRCH" : (told ?? "EPERM");
-    throw Object.assign(coded(Error, code, `kill ${code}`), { errno: -constants.errno[code]!, syscall: "kill" });
+    throw Object.assign(new Error(`kill ${code}`), { errno: -constants.errno[code]!, code, syscall: "kill" });
   }
 
   emitWarning(warning: string | Error, type?: string | WarningOptions | Function, code?: string): void {
+    if (typeof warning !== "string" && !(warning instanceof Error)) throw invalidArgType("warning", "of type string or an instance of Error", warning);
     const options: WarningOptions = typeof type === "object" && type !== null ? type : typeof type === "string" ? { type, ...(code && { code }) } : {};
     const error = warning instanceof Error ? warning : new Error(String(warning));
     if (!(warning instanceof Error)) {

@@ -36,7 +36,7 @@ export function fileURLToPath(url: string | UrlClass, options?: FileUrlOptions):
     throw coded(TypeError, "ERR_INVALID_FILE_URL_HOST", `File URL host must be "localhost" or empty on ${facts.platform ?? "linux"}`);
   }
   if (/%2f/i.test(pathname)) {
-    throw coded(TypeError, "ERR_INVALID_FILE_URL_PATH", "File URL path must not include encoded / characters");
+    throw Object.assign(coded(TypeError, "ERR_INVALID_FILE_URL_PATH", "File URL path must not include encoded / characters"), { input: parsed });
   }
   return decodeURIComponent(pathname);
 }

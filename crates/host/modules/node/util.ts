@@ -84,6 +84,7 @@ export function deprecate<F extends AnyFunction>(original: F, message: string, c
   }
   Object.setPrototypeOf(deprecated, original);
   if (original.prototype) deprecated.prototype = original.prototype;
+  Object.defineProperty(deprecated, "length", { ...Object.getOwnPropertyDescriptor(original, "length") });
   return deprecated as unknown as F;
 }
 

@@ -7,7 +7,7 @@
 
 import { facts, importSync, state } from "pi:engine";
 import { call, callSync, HostcallError } from "pi:hostcall";
-import { checkString } from "pi:node/errors";
+import { checkString, coded, invalidArgType } from "pi:node/errors";
 import { deafen, emit, listen } from "pi:pi/bus";
 import * as connectors from "pi:pi/connectors";
 import type { Entry } from "pi:pi/entry";
@@ -116,7 +116,7 @@ export function createApi(entry: Entry, ctx: object): object {
         key: String(key),
         handle: issueHandle(() => options.handler(ctx)),
       };
-      if (typeof options.description === "string") spec.description = options.description;
+      if (typeof options?.description === "string") spec.description = options.description;
       entry.register(spec as { kind: string });
     },
 
@@ -137,9 +137,10 @@ export function createApi(entry: Entry, ctx: object): object {
     },
 
     /** Offers a model provider, or a native one: an object with `id`, `models` and functions. Its functions stay here. */
-    registerProvider(name: string | Record<string, any>, config: Record<string, any> = {}): void {
+    registerProvider(name: string | Record<string, any>, config?: Record<string, any>): void {
       entry.assertUsable();
-      offerProvider(name, config, (spec) => entry.register(spec), entry.state === "loading");
+      if (typeof name === "string" && !config) throw new Error("Provider config is required when registering by name");
+      offerProvider(name, config ?? {}, (spec) => entry.register(spec), entry.state === "loading");
       refreshProviders(entry, typeof name === "string" ? name : String(name?.id));
     },
 
@@ -154,6 +155,9 @@ export function createApi(entry: Entry, ctx: object): object {
     async exec(command: string, args: string[] = [], options: { signal?: AbortSignal; timeout?: number; cwd?: string } = {}) {
       entry.assertUsable();
       checkString("file", command);
+      if (command === "") throw coded(TypeError, "ERR_INVALID_ARG_VALUE", "The argument 'file' cannot be empty. Received ''");
+      args ??= [];
+      if (typeof args === "string") throw invalidArgType("args", "of type object", args);
       const { signal, timeout, cwd } = options;
       const params: Record<string, unknown> = jsonOf({ command, args: [...args].map(String), cwd: cwd ?? facts.cwd, api: "pi.exec" });
       if (timeout !== undefined && timeout > 0) params.timeout = timeout;
@@ -171,20 +175,21 @@ export function createApi(entry: Entry, ctx: object): object {
       }
     },
 
-    sendMessage(message: object, options?: object): void {
+    sendMessage(message: Record<string, unknown>, options?: object): void {
       entry.assertReady();
-      inject("send_message", { message, options: options ?? {} }, entry.index);
+      // What is missing is looked for when the message is sent: under pi, too, that is an error of its own.
+      inject("send_message", () => ({ message: messageOf(message), options: options ?? {} }), entry.index);
     },
 
     sendUserMessage(content: unknown, options?: object): void {
       entry.assertReady();
-      inject("send_user_message", { content, options: options ?? {} }, entry.index);
+      inject("send_user_message", () => ({ content: contentOf(content), options: options ?? {} }), entry.index);
     },
 
     /** Keeps data in the session. It is there when this returns. */
     appendEntry(customType: string, data?: unknown): void {
       entry.assertReady();
-      callSync("session", "session", { op: "append_entry", customType, ...(data === undefined ? {} : { data }) });
+      callSync("session", "session", { op: "append_entry", customType: typeOf(customType), ...(data === undefined ? {} : { data }) });
     },
 
     /** Every tool, active or not. */
@@ -204,9 +209,9 @@ export function createApi(entry: Entry, ctx: object): object {
     },
 
     /** Chooses the tools of the next turn; names of no tool are ignored. */
-    setActiveTools(names: string[]): void {
+    setActiveTools(toolNames: string[]): void {
       entry.assertReady();
-      chooseTools(Array.from(names, String));
+      chooseTools(Array.from(each(toolNames, "toolNames"), String));
     },
 
     getSessionName(): string | undefined {
@@ -216,7 +221,9 @@ export function createApi(entry: Entry, ctx: object): object {
 
     setSessionName(name: string): void {
       entry.assertReady();
-      callSync("session", "session", { op: "set_session_name", name: String(name).toWellFormed() });
+      // The method is the name's own: what is no text fails here, in the engine's words or in pi's.
+      if (typeof name.replace !== "function") throw new TypeError("name.replace is not a function");
+      callSync("session", "session", { op: "set_session_name", name: String(name.replace(/[\r\n]+/g, " ")).toWellFormed() });
     },
 
     /** Labels an entry; without a label, takes it away. */
@@ -229,13 +236,15 @@ export function createApi(entry: Entry, ctx: object): object {
     /** Slash commands: those of extensions, then prompt templates, then skills. */
     getCommands(): object[] {
       entry.assertReady();
-      return (state().set.commands ?? []).map((command: object) => jsonOf(command) as object);
+      return (state().set.commands ?? []).map(({ name, ...others }: any) => ({ name, description: undefined, ...(jsonOf(others) as object) }));
     },
 
     /** Changes to another model. `false`: its provider has no key. */
-    async setModel(model: object): Promise<boolean> {
+    async setModel(model: { provider?: unknown }): Promise<boolean> {
       if (entry.state === "loading") throw new Error("Extension runtime not initialized");
       entry.assertReady();
+      // A provider that nobody knows has no key.
+      if (typeof model.provider !== "string") return false;
       const { output } = await call("session", "session.control", { op: "set_model", model: jsonOf(model) });
       return output.ok === true;
     },
@@ -285,13 +294,39 @@ function refreshProviders(entry: Entry, look?: string): void {
 }
 
 /** Sends something into the conversation; a failure is an error of the extension, as under pi. */
-function inject(op: string, params: object, entry: number): void {
+function inject(op: string, params: () => object, entry: number): void {
   try {
     // At once, as under pi: what ends a run and sends a message starts the next one.
-    callSync("session", "session.inject", { op, ...jsonOf(params) });
+    callSync("session", "session.inject", { op, ...jsonOf(params()) });
   } catch (error) {
     sendError(error, op, entry);
   }
+}
+
+/** Whose a message or an entry is; nobody has to say so. */
+function typeOf(customType: unknown): string {
+  // As it is: an extension may have put anything in the place of what makes texts well-formed.
+  if (typeof customType === "string") return customType;
+  return customType === undefined || customType === null ? "" : String(customType).toWellFormed();
+}
+
+function messageOf(message: Record<string, unknown>): object {
+  const customType = typeOf(message.customType);
+  const { display } = message;
+  return { ...message, customType, content: message.content ?? [], ...(display !== undefined && { display: Boolean(display) }) };
+}
+
+/** Text, or parts of a message. */
+function contentOf(content: any): unknown {
+  if (typeof content === "string") return content;
+  const parts = each(content, "content");
+  return Array.isArray(parts) ? parts : Array.from(parts);
+}
+
+/** What can be gone through; otherwise the error that names it. */
+function each<T>(list: Iterable<T>, name: string): Iterable<T> {
+  if (typeof (list as any)?.[Symbol.iterator] !== "function") throw new TypeError(`${name} is not iterable`);
+  return list;
 }
 
 function toolInfo(spec: Record<string, any>, path: string): ToolInfo {

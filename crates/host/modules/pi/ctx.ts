@@ -84,6 +84,7 @@ function members(entry: number) {
     },
     /** Summarises the older part of the conversation; does not wait for it. */
     compact(options: { customInstructions?: string; onComplete?: Callback<object>; onError?: Callback<Error> } = {}): void {
+      options ??= {};
       const { customInstructions } = options;
       control("compact", { options: customInstructions === undefined ? {} : { customInstructions } }).then(
         (result) => options.onComplete?.(withMembers(compactionResult, result)),

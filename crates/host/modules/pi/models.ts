@@ -115,6 +115,11 @@ const registry = {
   hasConfiguredAuth: (model: Model): boolean => isConfigured(model.provider),
 
   async getApiKeyAndHeaders(model: Model): Promise<object> {
+    try {
+      void model.provider;
+    } catch (error) {
+      return { ok: false, error: (error as Error).message };
+    }
     if (bringsKey(model.provider)) return authOf(model.provider, model.id);
     if (!isConfigured(model.provider)) {
       // A provider that wants its key as a header is of no use without one.

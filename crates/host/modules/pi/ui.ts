@@ -188,7 +188,7 @@ const isPlayed = () => state().set.played === true;
 const ui = {
   /** Options may be no texts: whatever is chosen comes back as it was given. */
   async select(title: string, options: unknown[], settings?: DialogOptions): Promise<any> {
-    const given = Array.from(options);
+    const given = Array.from(options ?? []);
     const shown = given.map((option) => (typeof option === "string" ? textOf(option) : (plain(option) ?? null)));
     const answer = await ask("select", { title: textOf(title), options: shown }, settings);
     if (answer === undefined || typeof answer === "string") return answer;

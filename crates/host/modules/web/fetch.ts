@@ -255,16 +255,26 @@ export function fetch(input: string | URL | Request, init: RequestInit = {}): Pr
 }
 
 /** What every fetch says of itself, unless the caller does. */
-const USUAL: [string, string][] = [["accept", "*/*"], ["accept-language", "*"], ["sec-fetch-mode", "cors"]];
+const USUAL: [string, string][] = [["accept", "*/*"], ["accept-language", "*"], ["sec-fetch-mode", "cors"], ["user-agent", "node"]];
+
+/** Ports of other services, which fetch asks nothing of. */
+const BAD_PORTS =
+  " 1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103 104 109 110 111 113 115 117 119 123 135 137 139 143 161 179 389 427 465 512 513 514 515 526 530 531 532 540 548 554 556 563 587 601 636 989 990 993 995 1719 1720 1723 2049 3659 4045 4190 5060 5061 6000 6566 6665 6666 6667 6668 6669 6679 6697 10080 ";
 
 /** Methods whose request says so where it has no content. */
 const EXPECTING = ["PATCH", "POST", "PROPFIND", "PROPPATCH", "PUT", "QUERY"];
+
+function portOf(url: string): string {
+  const { port, protocol } = new URL(url);
+  return protocol === "http:" || protocol === "https:" ? port : "";
+}
 
 /** `isFetch`: the answer comes without its content codings, and the request says what fetch says of itself. */
 export function exchange(input: string | URL | Request, init: RequestInit, isFetch: boolean): Promise<Response> {
   return new Promise((resolve, reject) => {
     const request = new Request(input, init);
     request.signal.throwIfAborted();
+    if (isFetch && BAD_PORTS.includes(` ${portOf(request.url)} `)) throw new TypeError("fetch failed", { cause: new Error("bad port") });
     const local = localAnswer(request.url);
     if (local instanceof Error) throw new TypeError("fetch failed", { cause: local });
     if (local) return resolve(Response._received({ bytes: local.bytes }, { status: 200, statusText: "OK", headers: { "content-type": local.type } }, request.url, false));

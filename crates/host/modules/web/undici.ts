@@ -6,6 +6,7 @@
  * (certificates, a proxy, a socket) refuses when it is used, since the request would take a different way than was asked.
  */
 
+import { encodeUtf8 } from "pi:engine";
 import { EventEmitter } from "node:events";
 import { Readable } from "node:stream";
 import { notSupported } from "pi:node/errors";
@@ -173,6 +174,8 @@ export async function request(url: string | URL, options: RequestOptions = {}): 
   carried(own);
   const target = new URL(String(url));
   for (const [name, value] of Object.entries(query ?? {})) target.searchParams.append(name, String(value));
+  // What a text is nobody says for it here, as fetch does.
+  if (typeof init.body === "string") init.body = encodeUtf8(init.body) as any;
   const response = await exchange(target, { redirect: "manual", ...init, headers: pairs(headers) as RequestInit["headers"] }, false);
   if (throwOnError && response.status >= 400) {
     throw Object.assign(new Error(`Response status code ${response.status}`), { name: "ResponseStatusCodeError", code: "UND_ERR_RESPONSE_STATUS_CODE", status: response.status, statusCode: response.status });

@@ -2,8 +2,8 @@
  * `pi:node/child_process/child`: a running program as Node shows it: an emitter with three streams.
  *
  * Starting is a synchronous hostcall, so the pid is known at once; one awaited call then brings the
- * output and the end. `exit` comes with that end, `close` when every stream has been read to its end;
- * a stream that nobody reads is drained, as in Node.
+ * output and the end. `exit` comes with that end, or before it where what the program started holds its pipes;
+ * `close` when every stream has been read to its end; a stream that nobody reads is drained, as in Node.
  */
 
 import { importSync } from "pi:engine";
@@ -87,6 +87,7 @@ export class ChildProcess extends EventEmitter {
   #abort = new AbortController();
   #targets: Target[] = [];
   #open = 1;
+  #hasExited = false;
   #timer: unknown;
 
   constructor(what: Program) {
@@ -166,11 +167,13 @@ export class ChildProcess extends EventEmitter {
       for (const [at, name] of ["stdout", "stderr"].entries()) {
         if (chunk.output?.[name] !== undefined) this.#deliver(this.#targets[at]!, outputOf(chunk, chunk.output[name]));
       }
+      const exit = chunk.output?.exit;
+      if (exit) this.#ended(exit.code ?? null, exit.signal ?? null, false);
     };
     call("exec", "exec", { op: "wait", pid: this.pid }, { signal: this.#abort.signal, onChunk }).then(
-      ({ output }) => this.#ended(output.signal ? null : (output.code ?? 0), output.signal ?? null),
+      ({ output }) => this.#ended(output.signal ? null : (output.code ?? 0), output.signal ?? null, true),
       (failure) => {
-        this.#ended(null, "SIGKILL");
+        this.#ended(null, "SIGKILL", true);
         if (!(failure instanceof HostcallError)) throw failure;
       },
     );
@@ -188,18 +191,21 @@ export class ChildProcess extends EventEmitter {
   }
 
   /** Who ended the input hears of that first, and may read the output then: nothing of it is drained before. */
-  #ended(code: number | null, signal: string | null): void {
-    const exit = () => this.#exit(code, signal);
+  #ended(code: number | null, signal: string | null, isAll: boolean): void {
+    const exit = () => this.#exit(code, signal, isAll);
     if (this.stdin?.ending) void this.stdin.ending.then(() => setImmediate(exit));
     else exit();
   }
 
-  #exit(code: number | null, signal: string | null): void {
+  /** The end of the program, and of its output with `isAll`. */
+  #exit(code: number | null, signal: string | null, isAll: boolean): void {
+    if (isAll) for (const { stream } of this.#targets) stream?.push(null);
+    if (this.#hasExited) return;
+    this.#hasExited = true;
     clearTimeout(this.#timer);
     this.exitCode = code;
     this.signalCode = signal;
     this.stdin?.destroy();
-    for (const { stream } of this.#targets) stream?.push(null);
     this.emit("exit", code, signal);
     queueTick(() => {
       for (const { stream } of this.#targets) if (stream?.readable) stream.resume();

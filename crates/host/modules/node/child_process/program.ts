@@ -66,6 +66,7 @@ export function program(file: unknown, args: unknown, options: unknown): Program
     if (args !== undefined && args !== null && typeof args !== "object") throw invalidArgType("args", "of type object", args);
     [args, options] = [[], args ?? options];
   }
+  if (options !== undefined && (typeof options !== "object" || options === null || Array.isArray(options))) throw invalidArgType("options", "of type object", options);
   const settings = { ...((options ?? {}) as SpawnOptions) };
   for (const member of ["uid", "gid"]) {
     if (settings[member] !== undefined) throw notSupported(`child_process option ${member}`, "programs run as the user of pi");
@@ -87,6 +88,12 @@ export function paramsOf({ file, args, options }: Program): Record<string, unkno
   const own = options.env ? undefined : inherited();
   if (own) params.inherits = true;
   const env = options.env ?? own;
+  for (const [name, value] of Object.entries(options.env ?? {})) {
+    if (value === undefined) continue;
+    for (const text of [name, String(value)]) {
+      if (text.includes("\0")) throw coded(TypeError, "ERR_INVALID_ARG_VALUE", `The property 'options.env['${name}']' must be a string without null bytes. Received ${shown(text)}`);
+    }
+  }
   if (env) params.env = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined).map(([name, value]) => [name.toWellFormed(), String(value).toWellFormed()]));
   return params;
 }
@@ -105,7 +112,7 @@ export function inputOf(input: string | ArrayBufferView | undefined): Uint8Array
   if (input === undefined || input === null) return undefined;
   if (typeof input === "string") return encodeUtf8(input.toWellFormed());
   if (ArrayBuffer.isView(input)) return new Uint8Array(input.buffer, input.byteOffset, input.byteLength);
-  throw invalidArgType("options.input", "of type string or an instance of Buffer, TypedArray, or DataView", input);
+  throw invalidArgType("options.stdio[0]", "of type string or an instance of Buffer, TypedArray, or DataView", input);
 }
 
 export function outputOf(answer: Answer, value: unknown): Buffer {

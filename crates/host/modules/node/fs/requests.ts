@@ -87,7 +87,12 @@ export function pathOf(path: unknown, name: string = "path"): string {
 
 function fromUrl(url: { protocol: string; hostname?: string; pathname?: string }): string {
   if (url.protocol !== "file:") throw coded(TypeError, "ERR_INVALID_URL_SCHEME", "The URL must be of scheme file");
-  return decodeURIComponent(url.pathname ?? "");
+  const { hostname = "", pathname = "" } = url;
+  if (hostname !== "") throw coded(TypeError, "ERR_INVALID_FILE_URL_HOST", `File URL host must be "localhost" or empty on ${facts.platform ?? "linux"}`);
+  if (/%2f/i.test(pathname)) {
+    throw Object.assign(coded(TypeError, "ERR_INVALID_FILE_URL_PATH", "File URL path must not include encoded / characters"), { input: url });
+  }
+  return decodeURIComponent(pathname);
 }
 
 export function fdOf(fd: unknown): number {

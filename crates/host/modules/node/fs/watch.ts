@@ -2,11 +2,11 @@
  * `pi:node/fs/watch`: changes of files: events of the system (`watch`) and comparing stats (`watchFile`).
  */
 
-import { HostcallError, call } from "pi:hostcall";
+import { HostcallError, call, callSync } from "pi:hostcall";
 import { abortError, checkFunction, invalidArgType } from "pi:node/errors";
 import { fsError, systemError } from "pi:node/fs/error";
 import * as requests from "pi:node/fs/requests";
-import { run, runSync } from "pi:node/fs/requests";
+import { run } from "pi:node/fs/requests";
 import { statsFrom } from "pi:node/fs/stats";
 import { Buffer } from "node:buffer";
 import { EventEmitter } from "node:events";
@@ -27,9 +27,9 @@ type Listener = (event: string, name: any) => void;
 /** Files that the host writes beside one that it replaces at once; nobody else sees them. */
 const REPLACING = /(?:^|\/)\.pijs-[0-9A-Za-z]+\.tmp$/;
 
-/** Watches until the signal fires; settles then, or with the failure. */
-async function events(path: string, options: WatchOptions, signal: AbortSignal, heard: Listener): Promise<void> {
-  const params = { op: "watch", path, ...(options.recursive && { recursive: true }) };
+/** Watches until the signal fires; settles then, or with the failure. `begun`: a watch that goes on. */
+async function events(path: string, options: WatchOptions, signal: AbortSignal, heard: Listener, begun?: number): Promise<void> {
+  const params = { op: "watch", path, ...(options.recursive && { recursive: true }), ...(begun !== undefined && { begun }) };
   const encoding = options.encoding ?? "utf8";
   const base = path.replace(/\/+$/, "").split("/").pop() ?? path;
   const onChunk = ({ output }: { output: any }) => {
@@ -48,14 +48,19 @@ async function events(path: string, options: WatchOptions, signal: AbortSignal, 
   }
 }
 
-/** A missing file is an error at once, as Node's `watch` is. */
-function checkThere(path: string): void {
+/** Begins to watch: what changes from here on is told, and a missing file is an error at once, as Node's `watch` is. */
+function begin(path: string, options: WatchOptions): number | undefined {
   try {
-    runSync(requests.access(path));
-  } catch (error) {
-    const { code } = error as { code?: string };
-    if (code === undefined || code.startsWith("ERR_")) throw error;
-    throw Object.assign(systemError(code, "watch", path), { filename: path });
+    return callSync("fs", "read", { op: "watch", path, ...(options.recursive && { recursive: true }) }).output.watch;
+  } catch (failure) {
+    // A system that cannot watch says so where changes are asked for.
+    if (!(failure instanceof HostcallError) || failure.code === "invalid_request") return undefined;
+    const error: any = fsError(failure, "watch", path);
+    const { code, cause } = error;
+    if (typeof code !== "string" || code.startsWith("ERR_")) throw error;
+    const { errno, message } = systemError(code, "watch", path) as any;
+    const told = new Error(message, cause === undefined ? undefined : { cause });
+    throw Object.assign(told, { errno, syscall: "watch", code, path, filename: path });
   }
 }
 
@@ -65,9 +70,11 @@ export class FSWatcher extends EventEmitter {
 
   constructor(path: string, options: WatchOptions) {
     super();
-    events(path, options, this.#abort.signal, (event, name) => {
+    const begun = begin(path, options);
+    const heard: Listener = (event, name) => {
       if (!this.#closed) this.emit("change", event, name);
-    }).then(
+    };
+    events(path, options, this.#abort.signal, heard, begun).then(
       () => this.close(),
       (error) => {
         if (this.#closed) return;
@@ -101,7 +108,6 @@ export function watch(path: unknown, ...rest: any[]): FSWatcher {
   const options: WatchOptions = typeof rest[0] === "string" ? { encoding: rest[0] } : (rest[0] ?? {});
   if (typeof options !== "object") throw invalidArgType("options", "of type object", options);
   const file = requests.pathOf(path, "filename");
-  checkThere(file);
   const watcher = new FSWatcher(file, options);
   if (listener) watcher.on("change", listener);
   return watcher;
@@ -113,7 +119,7 @@ export async function* watchPromise(path: unknown, options: WatchOptions | strin
   const file = requests.pathOf(path, "filename");
   const aborted = () => abortError(settings.signal!);
   if (settings.signal?.aborted) throw aborted();
-  checkThere(file);
+  const begun = begin(file, settings);
   const controller = new AbortController();
   const ready: { eventType: string; filename: any }[] = [];
   let wake: () => void = () => {};
@@ -127,7 +133,7 @@ export async function* watchPromise(path: unknown, options: WatchOptions | strin
   events(file, settings, controller.signal, (eventType, filename) => {
     ready.push(Object.assign(Object.create(null), { eventType, filename }));
     wake();
-  }).then(() => end(), end);
+  }, begun).then(() => end(), end);
   try {
     for (;;) {
       while (ready.length > 0) yield ready.shift()!;

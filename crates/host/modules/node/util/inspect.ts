@@ -109,6 +109,47 @@ function isIndex(key: string): boolean {
 const TYPED = Object.getPrototypeOf(Uint8Array.prototype);
 const typedTag = Object.getOwnPropertyDescriptor(TYPED, Symbol.toStringTag)!.get!;
 
+const setSize = Object.getOwnPropertyDescriptor(Set.prototype, "size")!.get!;
+const mapSize = Object.getOwnPropertyDescriptor(Map.prototype, "size")!.get!;
+
+/** Kinds of what has lost its prototype. */
+const isKind = (value: object, kind: string) => Object.prototype.toString.call(value) === `[object ${kind}]`;
+const has = (getter: () => unknown, value: object) => {
+  try {
+    getter.call(value);
+    return true;
+  } catch {
+    return false;
+  }
+};
+const isSet = (value: object) => has(setSize, value);
+const isMap = (value: object) => has(mapSize, value);
+
+const isPair = (item: unknown) => Array.isArray(item) && item.length === 2;
+const isTwice = (item: unknown) => isPair(item) && Object.is((item as unknown[])[0], (item as unknown[])[1]);
+
+const MapIterator = Object.getPrototypeOf(new Map().keys());
+const SetIterator = Object.getPrototypeOf(new Set().keys());
+
+/**
+ * What an iterator of a Map or a Set has still to give. The engine cannot look ahead: it is read to its end, and gives what was
+ * read from then on.
+ */
+function remaining(iterator: any, tag: string): { rest: unknown[]; isEntries: boolean } {
+  const known = read.get(iterator);
+  if (known) return known;
+  const proto = Object.getPrototypeOf(iterator);
+  if ((proto !== MapIterator && proto !== SetIterator) || Object.hasOwn(iterator, "next")) return { rest: [], isEntries: false };
+  const rest: unknown[] = [...iterator];
+  const isEntries = rest.length > 0 && rest.every(tag === "Set Iterator" ? isTwice : isPair);
+  read.set(iterator, { rest, isEntries });
+  const value = () => (rest.length > 0 ? { value: rest.shift(), done: false } : { value: undefined, done: true });
+  Object.defineProperty(iterator, "next", { value, writable: true, configurable: true });
+  return { rest, isEntries };
+}
+
+const read = new WeakMap<object, { rest: unknown[]; isEntries: boolean }>();
+
 /** How one value is written: entries between braces, after a base. */
 interface Form {
   braces: [string, string];
@@ -256,16 +297,16 @@ class Inspection implements Page {
       if (value.length === 0 && keys.length === 0) return `${prefix}[]`;
       return make(`${prefix}[`, "]", () => this.#items(value, depth + 1), keys, { array: true });
     }
-    if (value instanceof Set) {
+    if (value instanceof Set || (name === null && isSet(value))) {
       const keys = this.#keys(value);
-      const prefix = prefixOf(name, tag, "Set", `(${value.size})`);
-      if (value.size === 0 && keys.length === 0) return `${prefix}{}`;
+      const prefix = prefixOf(name, tag, "Set", `(${setSize.call(value)})`);
+      if (setSize.call(value) === 0 && keys.length === 0) return `${prefix}{}`;
       return make(`${prefix}{`, "}", () => this.#set([...Set.prototype.values.call(value)], depth + 1), keys);
     }
-    if (value instanceof Map) {
+    if (value instanceof Map || (name === null && isMap(value))) {
       const keys = this.#keys(value);
-      const prefix = prefixOf(name, tag, "Map", `(${value.size})`);
-      if (value.size === 0 && keys.length === 0) return `${prefix}{}`;
+      const prefix = prefixOf(name, tag, "Map", `(${mapSize.call(value)})`);
+      if (mapSize.call(value) === 0 && keys.length === 0) return `${prefix}{}`;
       return make(`${prefix}{`, "}", () => this.#map([...Map.prototype.entries.call(value)], depth + 1), keys);
     }
     const typed = ArrayBuffer.isView(value) ? typedTag.call(value) : undefined;
@@ -276,7 +317,10 @@ class Inspection implements Page {
       if (array.length === 0 && keys.length === 0 && !showHidden) return `${prefix}[]`;
       return make(`${prefix}[`, "]", () => this.#numbers(array), keys, { array: true });
     }
-    if (tag === "Map Iterator" || tag === "Set Iterator") return make(`[${tag}] {`, "}", none, this.#keys(value));
+    if (tag === "Map Iterator" || tag === "Set Iterator") {
+      const { rest, isEntries } = remaining(value, tag);
+      return make(`[${isEntries ? tag.replace("Iterator", "Entries") : tag}] {`, "}", () => this.#set(rest, depth + 1), this.#keys(value));
+    }
     const keys = this.#keys(value);
     if (typeof value === "function") {
       const base = functionBase(value, name, tag);
@@ -291,13 +335,13 @@ class Inspection implements Page {
       const base = `${prefix === "RegExp " ? "" : prefix}${RegExp.prototype.toString.call(value)}`;
       return keys.length === 0 || beyond ? this.stylize(base, "regexp") : make("{", "}", none, keys, { base });
     }
-    if (value instanceof Date) {
+    if (value instanceof Date || (name === null && isKind(value, "Date"))) {
       const prefix = prefixOf(name, tag, "Date");
       const text = Number.isNaN(Date.prototype.getTime.call(value)) ? "Invalid Date" : Date.prototype.toISOString.call(value);
       const base = `${prefix === "Date " ? "" : prefix}${text}`;
       return keys.length === 0 ? this.stylize(base, "date") : make("{", "}", none, keys, { base });
     }
-    if (value instanceof Error) {
+    if (value instanceof Error || (name === null && isKind(value, "Error"))) {
       const base = errorBase(value, name, tag, showHidden, keys).replaceAll("\n", `\n${" ".repeat(this.indentation)}`);
       return keys.length === 0 ? base : make("{", "}", none, keys, { base });
     }

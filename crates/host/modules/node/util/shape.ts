@@ -94,7 +94,8 @@ function classBase(value: Function, name: string | null, tag: string): string {
 
 function stackOf(error: any): string {
   try {
-    if (error.stack) return String(error.stack);
+    const { stack } = error;
+    if (stack) return typeof stack === "string" ? stack : `${Error.prototype.toString.call(error)}\n    ${String(stack)}`;
   } catch {
     // A getter that throws has no stack to show.
   }
