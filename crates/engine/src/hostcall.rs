@@ -57,8 +57,8 @@ pub(crate) fn call_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
         return Err(throw_hostcall_error(ctx, error));
     }
     let answer = Object::new(ctx.clone())?;
-    put(&answer, "output", to_js(ctx, &reply.result.output)?)?;
-    put(&answer, "bytes", bytes_to_js(ctx, &reply.result.bytes)?)?;
+    shared.names.output.put(&answer, to_js(ctx, &reply.result.output)?)?;
+    shared.names.bytes.put(&answer, bytes_to_js(ctx, &reply.result.bytes)?)?;
     Ok(answer.into_value())
 }
 

@@ -11,6 +11,7 @@ use crate::limits::Meter;
 use crate::loader::Modules;
 use crate::rejections::Rejections;
 use crate::state::State;
+use crate::values::Name;
 use pijs_protocol::wire::RealmOptions;
 use pijs_protocol::{CallId, HostCall, Message, SyncReply};
 use pijs_tick::Entropy;
@@ -47,7 +48,14 @@ pub(crate) struct Shared {
     pub(crate) originals: RefCell<Option<Originals>>,
     /// What runs once no microtask is left: the ticks of Node.
     pub(crate) after_jobs: RefCell<Option<Persistent<Function<'static>>>>,
+    pub(crate) names: Names,
     calls: Cell<u64>,
+}
+
+/// What every answer of a synchronous call is made of.
+pub(crate) struct Names {
+    pub(crate) output: Name,
+    pub(crate) bytes: Name,
 }
 
 impl Shared {
@@ -65,6 +73,7 @@ impl Shared {
             rejections: Rejections::default(),
             originals: RefCell::new(None),
             after_jobs: RefCell::new(None),
+            names: Names { output: Name::new("output"), bytes: Name::new("bytes") },
             calls: Cell::new(0),
         }
     }

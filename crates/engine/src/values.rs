@@ -13,6 +13,7 @@ use rquickjs::{
 };
 use rquickjs::{atom::PredefinedAtom, function::This};
 use serde_json::{Map, Number};
+use std::cell::Cell;
 
 /// Deepest nesting that leaves a realm. `serde_json` reads 128 levels back from a tape, and a message
 /// around the value takes a few; deeper ones are cycles or attacks, and recursion here costs host stack.
@@ -118,20 +119,52 @@ pub(crate) fn map_to_js<'js>(
 /// Never assigned: a member called `__proto__` is data, and setters that the guest has put on `Object.prototype` or
 /// `Array.prototype` are none of a message's business.
 pub(crate) fn put<'js>(object: &Object<'js>, key: &str, value: impl IntoJs<'js>) -> rquickjs::Result<()> {
+    let atom = new_atom(object.ctx(), key)?;
+    let defined = define(object, atom, value);
+    // SAFETY: made above, and nobody else has it.
+    unsafe { qjs::JS_FreeAtom(object.ctx().as_raw().as_ptr(), atom) };
+    defined
+}
+
+/// A name that a realm defines so often that the engine is asked for it once.
+#[derive(Debug)]
+pub(crate) struct Name {
+    text: &'static str,
+    /// Null until it is needed; then of the realm's engine, which frees what is left of its names when it ends.
+    atom: Cell<qjs::JSAtom>,
+}
+
+impl Name {
+    pub(crate) const fn new(text: &'static str) -> Self {
+        Self { text, atom: Cell::new(qjs::JS_ATOM_NULL) }
+    }
+
+    /// As [`put`] does. All objects that it is given are of one realm: the one that this name belongs to.
+    pub(crate) fn put<'js>(&self, object: &Object<'js>, value: impl IntoJs<'js>) -> rquickjs::Result<()> {
+        if self.atom.get() == qjs::JS_ATOM_NULL {
+            self.atom.set(new_atom(object.ctx(), self.text)?);
+        }
+        define(object, self.atom.get(), value)
+    }
+}
+
+fn new_atom(ctx: &Ctx<'_>, name: &str) -> rquickjs::Result<qjs::JSAtom> {
+    // SAFETY: a live context; the name's bytes are read and not kept.
+    match unsafe { qjs::JS_NewAtomLen(ctx.as_raw().as_ptr(), name.as_ptr().cast(), name.len() as _) } {
+        qjs::JS_ATOM_NULL => Err(rquickjs::Error::Exception),
+        atom => Ok(atom),
+    }
+}
+
+fn define<'js>(object: &Object<'js>, name: qjs::JSAtom, value: impl IntoJs<'js>) -> rquickjs::Result<()> {
     let ctx = object.ctx();
     let value = value.into_js(ctx)?;
-    // SAFETY: object and value are of this context. The name's bytes are read and not kept; the atom made of them is
-    // freed here; the call takes over the reference to the value that is made for it, also when it fails.
+    // SAFETY: object, name and value are of this context's engine; the call takes over the reference to the value that is
+    // made for it, also when it fails.
     let status = unsafe {
         let raw = ctx.as_raw().as_ptr();
-        let atom = qjs::JS_NewAtomLen(raw, key.as_ptr().cast(), key.len() as _);
-        if atom == qjs::JS_ATOM_NULL {
-            return Err(rquickjs::Error::Exception);
-        }
         let value = qjs::JS_DupValue(raw, value.as_raw());
-        let status = qjs::JS_DefinePropertyValue(raw, object.as_raw(), atom, value, qjs::JS_PROP_C_W_E as _);
-        qjs::JS_FreeAtom(raw, atom);
-        status
+        qjs::JS_DefinePropertyValue(raw, object.as_raw(), name, value, qjs::JS_PROP_C_W_E as _)
     };
     if status < 0 { Err(rquickjs::Error::Exception) } else { Ok(()) }
 }
@@ -315,6 +348,9 @@ impl Reader {
 
 /// Whether `JSON.stringify` writes it as a list: an array, or a proxy of one.
 fn is_list(object: &Object<'_>) -> bool {
+    if !object.is_proxy() {
+        return object.is_array();
+    }
     let mut object = object.clone();
     for _ in 0..MAX_DEPTH {
         let Some(target) = object.as_proxy().and_then(|proxy| proxy.target().ok()) else { return object.is_array() };
