@@ -87,6 +87,9 @@ impl<'js> Call<'_, 'js> {
 
     /// An argument as text: coerced, lone surrogates replaced.
     pub(crate) fn text(&self, index: usize) -> Result<String> {
+        if let Some(string) = self.arg(index).as_string() {
+            return Ok(text::lossy(string));
+        }
         let Coerced(string) = Coerced::<rquickjs::String<'js>>::from_js(self.ctx(), self.arg(index))?;
         Ok(text::lossy(&string))
     }

@@ -100,7 +100,7 @@ export function call(method: string, capability: string, params: object, options
 }
 
 /** Makes a request and returns its answer before anything else runs. */
-export function callSync(method: string, capability: string, params: object, bytes: Uint8Array[] = []): Answer {
+export function callSync(method: string, capability: string, params: object, bytes?: Uint8Array[]): Answer {
   try {
     return engineCallSync(method, capability, params, bytes);
   } catch (error) {
