@@ -3,8 +3,9 @@
 //! The session is the only source. What is not an entry below the leaf, a discarded attempt for
 //! instance, cannot get into a request.
 
-use crate::control::VERDICT_TYPE;
-use crate::message::{BashExecution, Block, Content, CustomMessage, Message, StopReason, SystemMessage, UserMessage};
+use crate::message::{
+    BashExecution, Block, Content, CustomMessage, Message, StopReason, SystemMessage, UserMessage, VERDICT_TYPE,
+};
 use crate::provider::{Origin, RequestMessage};
 use crate::session::{Body, Entry, EntryId};
 use serde_json::{Map, Value, json};
@@ -301,15 +302,12 @@ mod tests {
         assert_eq!(sent.len(), 3);
     }
 
+    fn entry(id: &str, body: Body) -> Entry {
+        Entry { id: EntryId(id.into()), parent: None, timestamp: String::new(), body, extension: None }
+    }
+
     #[test]
     fn a_compaction_hides_what_is_before_the_kept_entry() {
-        let entry = |id: &str, body| Entry {
-            id: EntryId(id.into()),
-            parent: None,
-            timestamp: String::new(),
-            body,
-            extension: None,
-        };
         let said = |text: &str| Body::Message { message: Message::user(text, 0) };
         let entries = [
             entry("1", said("old")),
@@ -339,13 +337,6 @@ mod tests {
 
     #[test]
     fn an_edit_replaces_what_an_entry_says_or_takes_it_away() {
-        let entry = |id: &str, body| Entry {
-            id: EntryId(id.into()),
-            parent: None,
-            timestamp: String::new(),
-            body,
-            extension: None,
-        };
         let said = |text: &str| Body::Message { message: Message::user(text, 0) };
         let edit = |target: &str, replacement| Body::ContextEdit { target_id: EntryId(target.into()), replacement };
         let entries = [

@@ -21,6 +21,7 @@ use crate::ambient::Ambient;
 use crate::context;
 use crate::extensions::{Event, StateSink};
 use crate::known::Known;
+pub use crate::message::VERDICT_TYPE;
 use crate::message::{Message, SystemMessage};
 use crate::provider::Model;
 use crate::room::{Held, room_of};
@@ -40,9 +41,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tools::Tools;
-
-/// Custom type of what a verdict injects. Reserved: its role may be `system`.
-pub const VERDICT_TYPE: &str = "stream_verdict";
 
 /// Handle on a running session.
 #[derive(Clone)]

@@ -97,15 +97,20 @@ fn copies(modules: &[Arc<Verified>; 1]) {
 fn turns(realm: &mut dyn Realm, pause: Duration) -> Vec<Duration> {
     let sample = |seq| {
         std::thread::sleep(pause);
-        let begin = Instant::now();
-        let mut progress = realm.start(deliver(seq, "count", json!(null)), &mut NoHost);
-        while progress == Progress::Running {
-            progress = realm.resume(&mut NoHost, Patience::AtMost(Duration::from_millis(50)));
-        }
-        assert!(matches!(progress, Progress::Yielded(_)), "{progress:?}");
-        begin.elapsed()
+        turn(realm, seq, "count")
     };
     (1..=PAUSES).map(sample).collect()
+}
+
+/// How long one turn takes.
+fn turn(realm: &mut dyn Realm, seq: u64, channel: &str) -> Duration {
+    let begin = Instant::now();
+    let mut progress = realm.start(deliver(seq, channel, json!(null)), &mut Mirror);
+    while progress == Progress::Running {
+        progress = realm.resume(&mut Mirror, Patience::AtMost(Duration::from_millis(50)));
+    }
+    assert!(matches!(progress, Progress::Yielded(_)), "{progress:?}");
+    begin.elapsed()
 }
 
 /// Answers at once, with what it was given.
@@ -120,16 +125,7 @@ impl SyncHost for Mirror {
 
 /// A delivery, a synchronous hostcall in it, and its end.
 fn asks(realm: &mut dyn Realm) -> Vec<Duration> {
-    let sample = |seq| {
-        let begin = Instant::now();
-        let mut progress = realm.start(deliver(seq, "ask", json!(null)), &mut Mirror);
-        while progress == Progress::Running {
-            progress = realm.resume(&mut Mirror, Patience::AtMost(Duration::from_millis(50)));
-        }
-        assert!(matches!(progress, Progress::Yielded(_)), "{progress:?}");
-        begin.elapsed()
-    };
-    (1..=ASKS).map(sample).collect()
+    (1..=ASKS).map(|seq| turn(realm, seq, "ask")).collect()
 }
 
 /// Deltas that all of them hear, one after the other.

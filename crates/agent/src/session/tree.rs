@@ -3,8 +3,7 @@
 use super::entry::{Body, Entry, EntryId, SOME_EXTENSION};
 use super::index::{Kind, Name};
 use super::{Session, SessionError};
-use crate::control::VERDICT_TYPE;
-use crate::message::Message;
+use crate::message::{Message, VERDICT_TYPE};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
