@@ -153,12 +153,17 @@ fn a_copy_at_rest_gives_back_what_it_did_not_change() {
     let _others: Vec<_> = (0..2).map(|_| open(&mut zygote, &options(), &modules).0).collect();
     let mut told = Vec::new();
     for round in 0..3 {
-        assert_eq!(channels(&run(&mut copy, 1, "count", Value::Null, &mut NoHost)).len(), 1);
-        let Progress::Yielded(done) = run(&mut copy, 2, "localTime", Value::Null, &mut NoHost) else {
-            panic!("round {round}: it does not answer")
-        };
-        told.push(serde_json::to_value(&done.messages).expect("JSON"));
-        let (own, resident) = (own_kb(copy.id()), kb(copy.id(), &["Rss:"]));
+        // Looked at between turns that follow each other at once: on a busy machine it may rest before a look, not each time.
+        let (mut own, mut resident) = (0, 0);
+        for _ in 0..20 {
+            let Progress::Yielded(done) = run(&mut copy, 1, "localTime", Value::Null, &mut NoHost) else {
+                panic!("round {round}: it does not answer")
+            };
+            told.push(serde_json::to_value(&done.messages).expect("JSON"));
+            own = own.max(own_kb(copy.id()));
+            resident = resident.max(kb(copy.id(), &["Rss:"]));
+        }
+        assert_eq!(channels(&run(&mut copy, 2, "count", Value::Null, &mut NoHost)).len(), 1);
         // That it rests shows from outside by pages of the program that it has let go of.
         let rests = (0..3_000).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
@@ -169,7 +174,7 @@ fn a_copy_at_rest_gives_back_what_it_did_not_change() {
         assert!(at_rest < own, "round {round}: {own} KB of its own, and {at_rest} KB at rest");
     }
     assert_eq!(channels(&run(&mut copy, 3, "count", Value::Null, &mut NoHost)), ["again"]);
-    assert!(told[0] == told[1] && told[1] == told[2], "it answers as before: {told:?}");
+    assert!(told.windows(2).all(|two| two[0] == two[1]), "it answers as before: {told:?}");
 }
 
 /// Memory that no other process has.
