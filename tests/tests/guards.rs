@@ -153,7 +153,7 @@ fn call(number: usize, op: &str) -> HostCall {
     HostCall {
         call_id: format!("c{number}").as_str().into(),
         capability: Capability::new("ui"),
-        method: "ui".to_owned(),
+        method: "ui".into(),
         params,
         timeout_ms: None,
         cancel_token: None,
@@ -166,7 +166,7 @@ fn call(number: usize, op: &str) -> HostCall {
 fn calls_in_flight_are_limited() -> bool {
     let (dispatcher, caller) = dispatcher();
     let most = Quotas::default().in_flight;
-    let running: Vec<_> = (0..=most).map(|at| dispatcher.call(&caller, call(at, "notify"), |_| {})).collect();
+    let running: Vec<_> = (0..=most).map(|at| dispatcher.call(&caller, call(at, "notify"), |_, _| {})).collect();
     let in_flight = dispatcher.in_flight(caller.extension());
     drop(running);
     in_flight == most

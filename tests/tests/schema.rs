@@ -60,7 +60,7 @@ fn host_call(params: Value) -> HostCall {
     HostCall {
         call_id: CallId::from("host-1"),
         capability: Capability::new("read"),
-        method: "fs".to_owned(),
+        method: "fs".into(),
         params: object(params),
         timeout_ms: Some(1_000),
         cancel_token: None,

@@ -138,7 +138,7 @@ impl Decided {
         }
         for name in &args.deny {
             must_exist(name)?;
-            policy.deny_caps.push(Capability::new(name));
+            policy.deny_caps.push(Capability::new(name.as_str()));
         }
         let allowed = args
             .allow

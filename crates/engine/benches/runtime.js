@@ -9,6 +9,7 @@ export default {
     for (let i = 0; i < payload.data; i++) callSync("log", "log", { n: i });
   },
   result() {},
+  failure() {},
   stream(chunk, source) {
     for (const handler of handlers) handler({ chunk, source });
   },

@@ -1,12 +1,13 @@
-//! `callSync`, `call` and `send`: the ways out of a realm.
+//! `callSync`, `call`, `callPromise` and `send`: the ways out of a realm.
 //!
 //! A synchronous call is answered before anything else happens; an asynchronous one and every other message wait in the
 //! outbox for the end of the turn. Parameters of hostcalls are exact Unicode or refused; every other text that leaves
 //! has its lone surrogates replaced.
 
 use crate::natives::Call;
+use crate::shared::Names;
 use crate::values::{Reader, Surrogates, Unfit, bytes_to_js, put, string_to_js, to_js};
-use pijs_protocol::{Capability, ErrorCode, HostCall, HostcallError, Message};
+use pijs_protocol::{Capability, ErrorCode, HostCall, HostResult, HostcallError, Message, Method};
 use rquickjs::{Ctx, Exception, Object, Result, Value};
 
 /// The request of `(method, capability, params, bytes?)`, or throws.
@@ -19,8 +20,8 @@ fn request(call: &Call<'_, '_>) -> Result<HostCall> {
         Err(unfit) => return Err(refuse(call.ctx(), &unfit)),
     };
     Ok(HostCall {
-        capability: Capability::new(call.text(1)?),
-        method: call.text(0)?,
+        capability: Capability::new(call.word(1)?),
+        method: Method::new(call.word(0)?),
         call_id: call.shared().next_call_id(),
         params,
         timeout_ms: None,
@@ -33,13 +34,35 @@ fn request(call: &Call<'_, '_>) -> Result<HostCall> {
 /// `call(method, capability, params, bytes?, timeoutMs?)`: queues the request for the end of the turn and returns its id,
 /// or throws.
 pub(crate) fn call<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let request = request_with_limit(call)?;
+    let id = string_to_js(call.ctx(), request.call_id.as_str())?;
+    call.shared().say(Message::HostCall(request));
+    Ok(id)
+}
+
+/// `callPromise(method, capability, params, bytes?, timeoutMs?)`: queues the request for the end of the turn and returns a
+/// promise of `{output, bytes}`, or throws. For a call that nobody cancels and whose pieces nobody wants.
+pub(crate) fn call_promise<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let request = request_with_limit(call)?;
+    let promise = call.shared().promised.promise(call.ctx(), &request.call_id)?;
+    call.shared().say(Message::HostCall(request));
+    Ok(promise)
+}
+
+fn request_with_limit(call: &Call<'_, '_>) -> Result<HostCall> {
     let mut request = request(call)?;
     if !call.arg(4).is_undefined() {
         request.timeout_ms = Some(call.whole(4)?);
     }
-    let id = string_to_js(call.ctx(), request.call_id.as_str())?;
-    call.shared().outbox.borrow_mut().push(Message::HostCall(request));
-    Ok(id)
+    Ok(request)
+}
+
+/// `{output, bytes}`: what a call is answered with.
+pub(crate) fn answer<'js>(ctx: &Ctx<'js>, names: &Names, result: &HostResult) -> Result<Value<'js>> {
+    let answer = Object::new(ctx.clone())?;
+    names.output.put(&answer, to_js(ctx, &result.output)?)?;
+    names.bytes.put(&answer, bytes_to_js(ctx, &result.bytes)?)?;
+    Ok(answer.into_value())
 }
 
 /// `callSync(method, capability, params, bytes?)`: `{output, bytes}`, or throws.
@@ -56,10 +79,7 @@ pub(crate) fn call_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     if let Some(error) = &reply.result.error {
         return Err(throw_hostcall_error(ctx, error));
     }
-    let answer = Object::new(ctx.clone())?;
-    shared.names.output.put(&answer, to_js(ctx, &reply.result.output)?)?;
-    shared.names.bytes.put(&answer, bytes_to_js(ctx, &reply.result.bytes)?)?;
-    Ok(answer.into_value())
+    answer(ctx, &shared.names, &reply.result)
 }
 
 /// `send(message)`: queues `{type, payload}` for the end of the turn.
@@ -73,7 +93,7 @@ pub(crate) fn send<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let message = serde_json::from_value(value.unwrap_or_default());
     let message: Message =
         message.map_err(|error| Exception::throw_type(ctx, &format!("send: not a protocol message: {error}")))?;
-    call.shared().outbox.borrow_mut().push(message);
+    call.shared().say(message);
     Ok(Value::new_undefined(ctx.clone()))
 }
 

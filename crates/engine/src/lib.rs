@@ -39,6 +39,7 @@ mod natives;
 #[cfg(target_os = "linux")]
 mod original;
 mod panics;
+mod promised;
 mod realm;
 mod rejections;
 mod runtime_exports;
@@ -50,6 +51,7 @@ mod state;
 mod text;
 mod url;
 mod values;
+mod words;
 mod zones;
 
 pub use compile::{CompileError, ModuleSource, compile, engine_build};

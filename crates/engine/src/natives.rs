@@ -10,6 +10,7 @@ use rquickjs::module::{Declarations, Exports, ModuleDef};
 use rquickjs::promise::PromiseState;
 use rquickjs::{Class, Coerced, Ctx, Exception, FromJs, Function, Object, Persistent, Result, Value, qjs};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A native function.
 pub(crate) type Native = for<'a, 'js> fn(&Call<'a, 'js>) -> Result<Value<'js>>;
@@ -19,6 +20,7 @@ const EXPORTS: &[(&str, Native)] = &[
     ("afterJobs", after_jobs),
     ("buildKey", compute::keys::build),
     ("call", hostcall::call),
+    ("callPromise", hostcall::call_promise),
     ("callSync", hostcall::call_sync),
     ("cipher", compute::cipher::create),
     ("compressor", compute::zlib::create),
@@ -94,7 +96,18 @@ impl<'js> Call<'_, 'js> {
         Ok(text::lossy(&string))
     }
 
-    /// The same; `None` for `undefined`.
+    /// The same, for one of the few texts that code of ours passes again and again.
+    pub(crate) fn word(&self, index: usize) -> Result<Arc<str>> {
+        let argument = self.arg(index);
+        if let Some(word) = self.shared.words.known(&argument) {
+            return Ok(word);
+        }
+        let word: Arc<str> = self.text(index)?.into();
+        self.shared.words.learn(self.ctx(), argument, &word);
+        Ok(word)
+    }
+
+    /// The same as [`Call::text`]; `None` for `undefined`.
     pub(crate) fn optional_text(&self, index: usize) -> Result<Option<String>> {
         if self.arg(index).is_undefined() { Ok(None) } else { self.text(index).map(Some) }
     }

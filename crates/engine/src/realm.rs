@@ -341,7 +341,7 @@ impl EngineRealm {
 
     fn deliver(&self, ctx: &Ctx<'_>, exports: &RuntimeExports, message: &Message) -> Result<(), Fault> {
         if let Message::HostResult(result) = message {
-            return self.settled(ctx, exports.result(ctx, result));
+            return self.settled(ctx, exports.result(ctx, &self.shared, result));
         }
         let message = self.settled(ctx, message::serialized(ctx, message))?;
         self.settled(ctx, exports.message(ctx, message))

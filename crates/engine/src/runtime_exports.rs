@@ -1,7 +1,9 @@
 //! The functions of `pi:runtime`, kept at hand between turns.
 
-use crate::message;
+use crate::promised::Settle;
+use crate::shared::Shared;
 use crate::values::{self, Reader, Surrogates, method, push, string_to_js};
+use crate::{hostcall, message};
 use pijs_protocol::wire::StreamAnswer;
 use pijs_protocol::{Handle, HostResult, StreamDelta, StreamSource};
 use rquickjs::{Array, Ctx, Exception, Function, Persistent, Result, Value, qjs};
@@ -12,6 +14,7 @@ type Kept = Persistent<Function<'static>>;
 pub(crate) struct RuntimeExports {
     message: Kept,
     result: Kept,
+    failure: Kept,
     stream: Kept,
     stream_resume: Kept,
     unhandled: Kept,
@@ -35,26 +38,41 @@ impl RuntimeExports {
             let found = exports.as_object().and_then(|object| method(object, name)).ok_or(name)?;
             Ok(Persistent::save(ctx, found))
         };
-        let [message, result, stream, stream_resume, unhandled] =
-            ["message", "result", "stream", "streamResume", "unhandled"].map(function);
-        let (message, result, stream) = (message?, result?, stream?);
-        let (stream_resume, unhandled) = (stream_resume?, unhandled?);
+        let [message, result, failure] = ["message", "result", "failure"].map(function);
+        let [stream, stream_resume, unhandled] = ["stream", "streamResume", "unhandled"].map(function);
+        let (message, result, failure) = (message?, result?, failure?);
+        let (stream, stream_resume, unhandled) = (stream?, stream_resume?, unhandled?);
         let source = |source: StreamSource| -> Result<Persistent<Value<'static>>> {
             Ok(Persistent::save(ctx, string_to_js(ctx, source.as_str())?))
         };
         let sources = || -> Result<_> {
             Ok([source(StreamSource::Text)?, source(StreamSource::Thinking)?, source(StreamSource::Tool)?])
         };
-        Ok(sources().map(|sources| Self { message, result, stream, stream_resume, unhandled, sources }))
+        Ok(sources().map(|sources| Self { message, result, failure, stream, stream_resume, unhandled, sources }))
     }
 
     pub(crate) fn message<'js>(&self, ctx: &Ctx<'js>, message: Value<'js>) -> Result<()> {
         self.message.clone().restore(ctx)?.call::<_, Value<'js>>((message,)).map(drop)
     }
 
-    /// `result(callId, output, bytes, error, chunk)`: the answer of an asynchronous hostcall, or a piece of it; the last two
-    /// are `undefined` when it has none.
-    pub(crate) fn result(&self, ctx: &Ctx<'_>, result: &HostResult) -> Result<()> {
+    /// The answer of an asynchronous hostcall, or a piece of it: settles the promise that the call was given, where it was
+    /// given one. Others go to `result(callId, output, bytes, error, chunk)`; the last two are `undefined` when it has none.
+    pub(crate) fn result(&self, ctx: &Ctx<'_>, shared: &Shared, result: &HostResult) -> Result<()> {
+        if !result.is_final() {
+            // Nobody wants the pieces of a call that has a promise.
+            if shared.promised.has(&result.call_id) {
+                return Ok(());
+            }
+        } else if let Some(Settle { resolve, reject }) = shared.promised.take(ctx, &result.call_id)? {
+            return match &result.error {
+                None => resolve.call((hostcall::answer(ctx, &shared.names, result)?,)),
+                Some(error) => {
+                    let make = self.failure.clone().restore(ctx)?;
+                    let failure: Value<'_> = make.call((message::serialized(ctx, error)?,))?;
+                    reject.call((failure,))
+                }
+            };
+        }
         let id = string_to_js(ctx, result.call_id.as_str())?;
         let output = values::to_js(ctx, &result.output)?;
         let bytes = values::bytes_to_js(ctx, &result.bytes)?;

@@ -9,9 +9,11 @@ use crate::clock::Clock;
 use crate::intrinsics::Originals;
 use crate::limits::Meter;
 use crate::loader::Modules;
+use crate::promised::Promised;
 use crate::rejections::Rejections;
 use crate::state::State;
 use crate::values::Name;
+use crate::words::Words;
 use pijs_protocol::wire::RealmOptions;
 use pijs_protocol::{CallId, HostCall, Message, SyncReply};
 use pijs_tick::Entropy;
@@ -49,10 +51,12 @@ pub(crate) struct Shared {
     /// What runs once no microtask is left: the ticks of Node.
     pub(crate) after_jobs: RefCell<Option<Persistent<Function<'static>>>>,
     pub(crate) names: Names,
+    pub(crate) promised: Promised,
+    pub(crate) words: Words,
     calls: Cell<u64>,
 }
 
-/// What every answer of a synchronous call is made of.
+/// What every answer of a hostcall is made of.
 pub(crate) struct Names {
     pub(crate) output: Name,
     pub(crate) bytes: Name,
@@ -74,8 +78,20 @@ impl Shared {
             originals: RefCell::new(None),
             after_jobs: RefCell::new(None),
             names: Names { output: Name::new("output"), bytes: Name::new("bytes") },
+            promised: Promised::default(),
+            words: Words::default(),
             calls: Cell::new(0),
         }
+    }
+
+    /// Queues a message for the end of the turn.
+    pub(crate) fn say(&self, message: Message) {
+        let mut outbox = self.outbox.borrow_mut();
+        if outbox.capacity() == 0 {
+            // Most turns say one thing, and a list that grows by itself makes room for four.
+            outbox.reserve_exact(1);
+        }
+        outbox.push(message);
     }
 
     /// The next `host-N`; synchronous and awaited calls count together.
@@ -107,6 +123,8 @@ impl Shared {
         self.rejections.release();
         self.originals.borrow_mut().take();
         self.after_jobs.borrow_mut().take();
+        self.promised.release();
+        self.words.release();
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::natives::{self, Call};
 use pijs_prefilter::{Group, Prefilter};
-use rquickjs::{Exception, IntoJs as _, Object, Result, TypedArray, Value};
+use rquickjs::{Ctx, Error, Exception, IntoJs as _, Object, Result, TypedArray, Value, qjs};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -25,6 +25,26 @@ pub(crate) fn lossy(string: &rquickjs::String<'_>) -> String {
     // they are read as bytes, never as `str`.
     let bytes = unsafe { std::slice::from_raw_parts(raw.as_ptr().cast::<u8>(), raw.len()) };
     well_formed(bytes)
+}
+
+/// The text of a name of a member; `None` when it holds a lone surrogate that is not to be replaced.
+pub(crate) fn of_atom(ctx: &Ctx<'_>, atom: qjs::JSAtom, replaces: bool) -> Result<Option<String>> {
+    let (ctx, mut length) = (ctx.as_raw().as_ptr(), 0);
+    // SAFETY: a live context and an atom that somebody holds. Where there is a text, `length` bytes of it are read, as bytes,
+    // and it is freed once.
+    unsafe {
+        let raw = qjs::JS_AtomToCStringLen(ctx, &mut length, atom);
+        if raw.is_null() {
+            return Err(Error::Exception);
+        }
+        let bytes = std::slice::from_raw_parts(raw.cast::<u8>(), length as usize);
+        let text = match std::str::from_utf8(bytes) {
+            Ok(text) => Some(text.to_owned()),
+            Err(_) => replaces.then(|| well_formed(bytes)),
+        };
+        qjs::JS_FreeCString(ctx, raw);
+        Ok(text)
+    }
 }
 
 /// Replaces each surrogate (`ED A0..BF xx`) in otherwise valid UTF-8.

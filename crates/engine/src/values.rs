@@ -8,9 +8,7 @@
 
 use crate::text;
 use pijs_protocol::guard;
-use rquickjs::{
-    Array, Atom, Coerced, Ctx, Exception, Filter, FromJs, Function, IntoJs, Object, TypedArray, Value, qjs,
-};
+use rquickjs::{Array, Coerced, Ctx, Exception, FromJs, Function, IntoJs, Object, TypedArray, Value, qjs};
 use rquickjs::{atom::PredefinedAtom, function::This};
 use serde_json::{Map, Number};
 use std::cell::Cell;
@@ -334,15 +332,69 @@ impl Reader {
             return Ok(Some(items.into()));
         }
         let mut members = Map::new();
-        for key in object.own_keys::<Atom<'_>>(Filter::new().string().enum_only()) {
-            let key = key?;
-            let name = self.text(&key.to_js_string()?)?;
-            let member: Value<'_> = object.get(key)?;
+        let keys = Keys::of(object)?;
+        for name in keys.names() {
+            let (name, member) = (self.name(object.ctx(), name.atom)?, keys.value(name.atom)?);
             if let Some(member) = self.read_at(&member, depth + 1)? {
                 members.insert(name, member);
             }
         }
         Ok(Some(members.into()))
+    }
+
+    fn name(&mut self, ctx: &Ctx<'_>, atom: qjs::JSAtom) -> Result<String, Unfit> {
+        let name = text::of_atom(ctx, atom, self.surrogates == Surrogates::Replace)?.ok_or(Unfit::LoneSurrogate)?;
+        take(&mut self.bytes_left, name.len())?;
+        Ok(name)
+    }
+}
+
+/// The names of an object's own enumerable members, as `Object.keys` gives them: every message out of a realm is read by
+/// them, and the library's iterator makes a value of each.
+struct Keys<'a, 'js> {
+    object: &'a Object<'js>,
+    names: *mut qjs::JSPropertyEnum,
+    count: u32,
+}
+
+impl<'a, 'js> Keys<'a, 'js> {
+    /// May run a trap of a proxy.
+    fn of(object: &'a Object<'js>) -> rquickjs::Result<Self> {
+        let mut keys = Self { object, names: std::ptr::null_mut(), count: 0 };
+        let wanted = qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY;
+        // SAFETY: context and object live; list and count are written together, and not where it fails.
+        let status = unsafe {
+            qjs::JS_GetOwnPropertyNames(keys.context(), &mut keys.names, &mut keys.count, object.as_raw(), wanted as _)
+        };
+        if status < 0 { Err(rquickjs::Error::Exception) } else { Ok(keys) }
+    }
+
+    fn context(&self) -> *mut qjs::JSContext {
+        self.object.ctx().as_raw().as_ptr()
+    }
+
+    fn names(&self) -> &[qjs::JSPropertyEnum] {
+        if self.names.is_null() {
+            return &[];
+        }
+        // SAFETY: the engine made a list of so many, which stays as it is until it is freed with `self`.
+        unsafe { std::slice::from_raw_parts(self.names, self.count as usize) }
+    }
+
+    /// May run a getter.
+    fn value(&self, atom: qjs::JSAtom) -> rquickjs::Result<Value<'js>> {
+        // SAFETY: context and object live, and the atom does while `self` has it; the value is ours.
+        let value = unsafe {
+            Value::from_raw(self.object.ctx().clone(), qjs::JS_GetProperty(self.context(), self.object.as_raw(), atom))
+        };
+        if value.is_exception() { Err(rquickjs::Error::Exception) } else { Ok(value) }
+    }
+}
+
+impl Drop for Keys<'_, '_> {
+    fn drop(&mut self) {
+        // SAFETY: the list and its atoms are ours, and freed once; there is none where the engine gave none.
+        unsafe { qjs::JS_FreePropertyEnum(self.context(), self.names, self.count) };
     }
 }
 

@@ -59,7 +59,9 @@ pub fn parse_declared(value: &Value) -> Result<Declared, String> {
     let mut capabilities = Vec::new();
     for item in items {
         let request = match item {
-            Value::String(name) => CapabilityRequest { capability: Capability::new(name), methods: None, scope: None },
+            Value::String(name) => {
+                CapabilityRequest { capability: Capability::new(name.as_str()), methods: None, scope: None }
+            }
             Value::Object(members) => {
                 note_unknown(members, &["capability", "methods", "scope"], "capabilities[].", &mut unknown);
                 if let Some(Value::Object(scope)) = members.get("scope") {

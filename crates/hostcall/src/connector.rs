@@ -6,7 +6,7 @@
 
 use crate::flight::Flight;
 use crate::gate::{Decision, Permit};
-use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostcallError, Now, guard};
+use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostcallError, Method, Now, guard};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -53,7 +53,7 @@ pub struct Request {
     /// Its id, for messages and logs.
     pub call_id: CallId,
     /// Which method, as in [`crate::vocabulary`].
-    pub method: String,
+    pub method: Method,
     /// Method-specific parameters; bytes are `{"$bytes": i}`, an index into `bytes`.
     pub params: Map<String, Value>,
     /// Raw attachments.

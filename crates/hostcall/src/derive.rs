@@ -599,8 +599,16 @@ fn appended(entry: Option<&Value>) -> Option<&'static str> {
     }
 }
 
+/// A member of parameters. The operation is the first one in nearly every call, and is asked for again and again.
+pub(crate) fn member<'a>(params: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    match params.iter().next() {
+        Some((first, value)) if first == key => Some(value),
+        _ => params.get(key),
+    }
+}
+
 fn text<'a>(method: &str, params: &'a Map<String, Value>, key: &str) -> Result<&'a str, HostcallError> {
-    match params.get(key) {
+    match member(params, key) {
         Some(Value::String(text)) => Ok(text),
         Some(other) => {
             Err(HostcallError::invalid("schema", format!("{method}: `{key}` is {}, not a string", kind(other))))

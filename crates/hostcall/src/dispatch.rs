@@ -8,21 +8,21 @@
 use crate::connector::{
     BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Profile, Request, Timer, cancelled, deadline,
 };
-use crate::derive::{Required, Subject, content_read, derive};
+use crate::derive::{Required, Subject, content_read, derive, member};
 use crate::flight::{EndOnDrop, Flight, broken, reason_of, unrecorded};
 use crate::gate::{Decision, Gate, Judgement, Permit, Reason};
 use crate::ledger::{CallEnd, CallFacts, CallStart, Ledger};
 use crate::loss::Signal;
 use crate::policy::Mode;
 use crate::quota::{Quotas, used_up};
-use crate::untaken::{Held, Untaken};
+use crate::untaken::{Held, Turn, Untaken};
 use crate::vocabulary::FREE;
 use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Now, guard};
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// What waits for a person.
@@ -58,7 +58,7 @@ struct Inner {
     waiting: Mutex<Vec<Running>>,
     /// Of calls that nobody can cancel.
     never: CancelToken,
-    untaken: Arc<Untaken>,
+    untaken: Untaken,
 }
 
 /// A synchronous call that runs.
@@ -127,7 +127,7 @@ impl DispatcherBuilder {
             dialogs: Mutex::default(),
             waiting: Mutex::default(),
             never: CancelToken::new(),
-            untaken: Arc::default(),
+            untaken: Untaken::default(),
         };
         Dispatcher { inner: Arc::new(inner) }
     }
@@ -216,33 +216,17 @@ impl Dispatcher {
             })
     }
 
-    /// Starts an asynchronous call. What needs no person is decided and recorded before this
-    /// returns; the future runs the connector, and the end is recorded and answered exactly
-    /// once, also when the future is dropped.
+    /// Starts an asynchronous call, and goes on with it as far as it goes without waiting: what needs no person is decided
+    /// and recorded before this returns, and its connector is at work or done. The end is recorded and answered exactly
+    /// once, also when the future is dropped; `results` takes pieces of the answer, and what does not come at once.
     pub fn call(
         &self,
         caller: &Caller,
-        call: HostCall,
-        results: impl Fn(HostResult) + Send + Sync + 'static,
-    ) -> BoxFuture<'static, ()> {
-        let inner = Arc::clone(&self.inner);
+        mut call: HostCall,
+        results: impl Fn(HostResult, Held) + Send + Sync + 'static,
+    ) -> Called {
+        let inner = &self.inner;
         let (opened, required) = inner.open(&call);
-        let flight = Arc::new(Flight {
-            caller: caller.clone(),
-            call_id: call.call_id.clone(),
-            facts: opened.facts.clone(),
-            method: call.method.clone(),
-            cancel: CancelToken::new(),
-            cancel_token: call.cancel_token.clone(),
-            started_us: opened.now.elapsed_us,
-            ledger: inner.ledger.clone(),
-            timer: Arc::clone(&inner.timer),
-            quotas: inner.quotas,
-            size: opened.size.as_ref().copied().unwrap_or_default(),
-            results: Box::new(results),
-            progress: Mutex::default(),
-            untaken: Arc::clone(&inner.untaken),
-        });
         let judged = inner.admit(caller, &call, &opened, required).and_then(|(connector, required)| {
             Ok(match inner.gate.judge_call(caller, &opened.facts.method, &required)? {
                 (Judgement::Settled(decision), permit) => {
@@ -252,35 +236,72 @@ impl Dispatcher {
             })
         });
         let decided = match judged {
-            Ok(Ok(judged)) => inner
-                .begin(caller, &call, &opened, Ok(judged))
-                .and_then(|admitted| inner.register(&flight).map(|()| Decided::Now(admitted))),
+            Ok(Ok(judged)) => inner.begin(caller, &call, &opened, Ok(judged)).map(Ok),
             // A person is asked when the future runs, and the call begins in the ledger with the answer.
-            Ok(Err(connector)) => match inner.register(&flight) {
-                Ok(()) => Ok(Decided::Later(connector)),
-                Err(error) => inner.begin(caller, &call, &opened, Err(error)).map(Decided::Now),
-            },
-            Err(error) => inner.begin(caller, &call, &opened, Err(error)).map(Decided::Now),
+            Ok(Err(connector)) => Ok(Err(connector)),
+            Err(error) => inner.begin(caller, &call, &opened, Err(error)).map(Ok),
         };
-        let forget = Arc::downgrade(&inner);
+        let flight = Arc::new(Flight {
+            caller: caller.clone(),
+            call_id: call.call_id.clone(),
+            facts: opened.facts.clone(),
+            cancel: CancelToken::new(),
+            cancel_token: call.cancel_token.take(),
+            started_us: opened.now.elapsed_us,
+            ledger: inner.ledger.clone(),
+            timer: Arc::clone(&inner.timer),
+            quotas: inner.quotas,
+            size: opened.size.as_ref().copied().unwrap_or_default(),
+            results: Box::new(results),
+            progress: Mutex::default(),
+            pile: inner.untaken.of(caller.extension()),
+        });
+        let ended = |outcome| {
+            let (result, held) = flight.end_at_once(outcome).expect("nobody else knows of it");
+            Called::Ended(result, held)
+        };
+        match decided {
+            Err(error) => ended(Err(error)),
+            Ok(Err(connector)) => match inner.has_room(&flight) {
+                Ok(()) => self.go_on(&flight, Begun::Asks(Box::new(Asking { connector, call, opened }))),
+                Err(error) => ended(inner.begin(caller, &call, &opened, Err(error)).and(Err(broken(&call.method)))),
+            },
+            Ok(Ok(admitted)) => {
+                if let Err(error) = inner.has_room(&flight) {
+                    return ended(Err(error));
+                }
+                let Some(turn) = flight.pile.turn_now(&call, inner.quotas.untaken_bytes) else {
+                    return self.go_on(&flight, Begun::Waits(Box::new((call, admitted))));
+                };
+                match inner.work(&flight, call, admitted, turn) {
+                    Err(error) => ended(Err(error)),
+                    Ok(mut working) => match working.look() {
+                        Poll::Ready(outcome) => ended(outcome),
+                        Poll::Pending => self.go_on(&flight, Begun::Works(working)),
+                    },
+                }
+            }
+        }
+    }
+
+    /// What is left of a call for which somebody has to wait.
+    fn go_on(&self, flight: &Arc<Flight>, begun: Begun) -> Called {
+        self.inner.register(flight);
+        let forget = Arc::downgrade(&self.inner);
         let guard = EndOnDrop {
-            flight: Arc::clone(&flight),
+            flight: Arc::clone(flight),
             forget: Box::new(move |flight| {
                 if let Some(inner) = forget.upgrade() {
                     inner.forget(flight);
                 }
             }),
         };
-        // Apart, so that the future itself is small: it is made and moved for every call.
-        let started = decided.map(|decided| Box::new(Started { decided, call, opened }));
-        Box::pin(async move {
+        let inner = Arc::clone(&self.inner);
+        Called::Running(Box::pin(async move {
             let guard = guard;
-            let outcome = match started {
-                Err(error) => Err(error),
-                Ok(started) => inner.run(&guard.flight, started).await,
-            };
+            let outcome = inner.run(&guard.flight, begun).await;
             guard.flight.end(outcome);
-        })
+        }))
     }
 
     /// Cancels a call by its id or its cancel token; unknown ones are ignored.
@@ -309,12 +330,6 @@ impl Dispatcher {
         for connector in self.inner.connectors.values() {
             connector.end_extension(extension);
         }
-    }
-
-    /// Takes note of a result until its realm has it, which the end of the answer says. An asynchronous call of an
-    /// extension for which much waits begins when less does.
-    pub fn hold(&self, extension: &ExtensionId, result: &HostResult) -> Held {
-        self.inner.untaken.hold(extension, result)
     }
 
     /// How many calls of an extension are in flight.
@@ -479,9 +494,10 @@ impl Inner {
         }
     }
 
-    fn register(&self, flight: &Arc<Flight>) -> Result<(), HostcallError> {
-        let mut in_flight = self.in_flight();
-        let calls = in_flight.entry(flight.caller.extension().clone()).or_default();
+    /// Whether another call may be in flight.
+    fn has_room(&self, flight: &Flight) -> Result<(), HostcallError> {
+        let in_flight = self.in_flight();
+        let Some(calls) = in_flight.get(flight.caller.extension()) else { return Ok(()) };
         if calls.len() >= self.quotas.in_flight && guard::is_up("quota.in-flight") {
             return Err(used_up("in_flight", self.quotas.in_flight));
         }
@@ -495,8 +511,13 @@ impl Inner {
                 format!("a call {:?} is in flight", flight.call_id.as_str()),
             ));
         }
-        calls.insert(flight.call_id.clone(), Arc::clone(flight));
         Ok(())
+    }
+
+    fn register(&self, flight: &Arc<Flight>) {
+        let mut in_flight = self.in_flight();
+        let calls = in_flight.entry(flight.caller.extension().clone()).or_default();
+        calls.insert(flight.call_id.clone(), Arc::clone(flight));
     }
 
     fn forget(&self, flight: &Flight) {
@@ -513,31 +534,52 @@ impl Inner {
         }
     }
 
-    async fn run(&self, flight: &Arc<Flight>, mut started: Box<Started>) -> Result<Output, HostcallError> {
-        let caller = &flight.caller;
-        if let Decided::Later(connector) = &started.decided {
-            let Started { call, opened, .. } = &*started;
-            let connector = Arc::clone(connector);
-            let required = derive(&call.method, &call.params)?;
-            let asked = tokio::select! {
-                biased;
-                () = flight.cancel.cancelled() => Err(cancelled(&call.method)),
-                found = self.gate.ask(caller, &call.method, &required) => found,
-            };
-            let at = self.timer.now();
-            let judged = asked.map(|(decision, permit)| Judged { connector, required, decision, permit, at });
-            started.decided = Decided::Now(self.begin(caller, call, opened, judged)?);
-        }
-        let _turn =
-            self.untaken.turn(caller.extension(), &started.call, self.quotas.untaken_bytes, &flight.cancel).await;
-        let Started { decided, call, opened: _ } = *started;
-        let Decided::Now(Admitted { connector, decision, permit }) = decided else {
-            return Err(broken(&call.method));
-        };
+    /// Has the connector begin.
+    fn work(
+        &self,
+        flight: &Arc<Flight>,
+        call: HostCall,
+        admitted: Admitted,
+        turn: Turn,
+    ) -> Result<Working, HostcallError> {
+        let Admitted { connector, decision, permit } = admitted;
         self.ledger_first(&decision)?;
         let timeout_ms = call.timeout_ms;
-        let request = request(caller, call, decision, permit, flight.cancel.clone());
-        let work = Contained::start(&*connector, request, ChunkSink { flight: Arc::clone(flight) });
+        let request = request(&flight.caller, call, decision, permit, flight.cancel.clone());
+        let contained = Contained::start(&*connector, request, ChunkSink { flight: Arc::clone(flight) });
+        Ok(Working { contained, timeout_ms, _turn: turn })
+    }
+
+    async fn run(&self, flight: &Arc<Flight>, begun: Begun) -> Result<Output, HostcallError> {
+        let caller = &flight.caller;
+        let (call, admitted) = match begun {
+            Begun::Works(working) => return self.end_of(flight, working).await,
+            Begun::Waits(waits) => *waits,
+            Begun::Asks(asking) => {
+                let Asking { connector, call, opened } = *asking;
+                let required = derive(&call.method, &call.params)?;
+                let asked = tokio::select! {
+                    biased;
+                    () = flight.cancel.cancelled() => Err(cancelled(&call.method)),
+                    found = self.gate.ask(caller, &call.method, &required) => found,
+                };
+                let at = self.timer.now();
+                let judged = asked.map(|(decision, permit)| Judged { connector, required, decision, permit, at });
+                let admitted = self.begin(caller, &call, &opened, judged)?;
+                (call, admitted)
+            }
+        };
+        let turn = flight.pile.turn(&call, self.quotas.untaken_bytes, &flight.cancel).await;
+        if flight.cancel.is_cancelled() {
+            return Err(cancelled(&call.method));
+        }
+        let working = self.work(flight, call, admitted, turn)?;
+        self.end_of(flight, working).await
+    }
+
+    /// Waits for the connector, the deadline or a cancellation.
+    async fn end_of(&self, flight: &Flight, working: Working) -> Result<Output, HostcallError> {
+        let Working { contained, timeout_ms, _turn } = working;
         let expiry = async {
             match timeout_ms {
                 Some(timeout_ms) => self.timer.sleep(Duration::from_millis(timeout_ms)).await,
@@ -546,9 +588,9 @@ impl Inner {
         };
         let outcome = tokio::select! {
             biased;
-            () = flight.cancel.cancelled() => Err(cancelled(&flight.method)),
-            outcome = work => outcome,
-            () = expiry => Err(deadline(&flight.method, timeout_ms.unwrap_or_default())),
+            () = flight.cancel.cancelled() => Err(cancelled(&flight.facts.method)),
+            outcome = contained => outcome,
+            () = expiry => Err(deadline(&flight.facts.method, timeout_ms.unwrap_or_default())),
         };
         // Whatever still runs on another thread learns that nobody waits for it.
         flight.cancel.cancel();
@@ -576,23 +618,65 @@ struct Judged<'a> {
     at: Now,
 }
 
-/// An asynchronous call whose future begins.
-struct Started {
-    decided: Decided,
+/// What became of an asynchronous call when it was made.
+pub enum Called {
+    /// It has ended, with this result: `results` does not get it. It counts as untaken until the other part is dropped.
+    Ended(HostResult, Held),
+    /// The future goes on with it.
+    Running(BoxFuture<'static, ()>),
+}
+
+impl Called {
+    /// What is left of it. A result that is there already goes to `ended`.
+    pub fn rest(self, ended: impl FnOnce(HostResult, Held)) -> BoxFuture<'static, ()> {
+        match self {
+            Self::Ended(result, held) => {
+                ended(result, held);
+                Box::pin(std::future::ready(()))
+            }
+            Self::Running(rest) => rest,
+        }
+    }
+}
+
+/// How far a call is for which somebody has to wait.
+enum Begun {
+    /// A person is to be asked.
+    Asks(Box<Asking>),
+    /// Its extension is to take what it was answered before.
+    Waits(Box<(HostCall, Admitted)>),
+    Works(Working),
+}
+
+/// A call about which a person is to be asked.
+struct Asking {
+    connector: Arc<dyn Connector>,
     call: HostCall,
     opened: Opened,
 }
 
-/// How far an asynchronous call is when its future begins.
-enum Decided {
-    Now(Admitted),
-    /// A person is to be asked.
-    Later(Arc<dyn Connector>),
+/// A call whose connector has begun.
+struct Working {
+    contained: Contained,
+    timeout_ms: Option<u64>,
+    _turn: Turn,
+}
+
+impl Working {
+    /// Whether it is done already.
+    fn look(&mut self) -> Poll<Result<Output, HostcallError>> {
+        let outcome = Pin::new(&mut self.contained).poll(&mut Context::from_waker(Waker::noop()));
+        if outcome.is_ready() {
+            // As at the end of a wait.
+            self.contained.flight.cancel.cancel();
+        }
+        outcome
+    }
 }
 
 /// The `op` of a call; empty without one.
 fn op(call: &HostCall) -> &str {
-    call.params.get("op").and_then(serde_json::Value::as_str).unwrap_or_default()
+    member(&call.params, "op").and_then(serde_json::Value::as_str).unwrap_or_default()
 }
 
 /// Whether a call takes as long as a file, or a folder with all below it, is large. Such ones mind their cancel token.
@@ -658,7 +742,7 @@ impl Future for Contained {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { work, flight } = &mut *self;
-        let bug = || Poll::Ready(Err(broken(&flight.method)));
+        let bug = || Poll::Ready(Err(broken(&flight.facts.method)));
         match work {
             Some(work) => catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| bug()),
             None => bug(),

@@ -120,7 +120,8 @@ impl World {
     async fn run(&self, call: HostCall) -> Vec<HostResult> {
         let results = Arc::new(Mutex::new(Vec::new()));
         let into = Arc::clone(&results);
-        self.dispatcher.call(&self.caller, call, move |result| into.lock().unwrap().push(result)).await;
+        let take = move |result, _| into.lock().unwrap().push(result);
+        self.dispatcher.call(&self.caller, call, take.clone()).rest(take).await;
         let mut results = results.lock().unwrap();
         std::mem::take(&mut *results)
     }
@@ -311,7 +312,7 @@ async fn a_dropped_call_and_an_ended_extension_are_answered_once() {
         world.dispatcher.call(
             &world.caller,
             call(id, "ui", "ui", json!({"op": "notify", "do": "hang"})),
-            move |result| {
+            move |result, _| {
                 let why = result.error.expect("none of them ends by itself").details["reason"].clone();
                 seen.lock().unwrap().push(format!("{} {}", result.call_id, why.as_str().unwrap()));
             },
@@ -321,6 +322,7 @@ async fn a_dropped_call_and_an_ended_extension_are_answered_once() {
     let (b, c) = (start("b"), start("c"));
     let crash = Termination::Crashed { detail: "killed by SIGSEGV".to_owned() }.error();
     world.dispatcher.end_extension(world.caller.extension(), &crash);
+    let Called::Running(b) = b else { panic!("it hangs") };
     b.await;
     drop(c);
     // Dropped by its caller; ended with the realm.
@@ -332,7 +334,7 @@ async fn a_dropped_call_and_an_ended_extension_are_answered_once() {
 async fn ids_are_unique_in_flight_and_the_number_of_calls_is_limited() {
     let world = world(Mode::Permissive, &[], &[]);
     let hang = |id: &str| {
-        world.dispatcher.call(&world.caller, call(id, "ui", "ui", json!({"op": "notify", "do": "hang"})), |_| {})
+        world.dispatcher.call(&world.caller, call(id, "ui", "ui", json!({"op": "notify", "do": "hang"})), |_, _| {})
     };
     let running = [hang("a"), hang("b")];
     let again = world.run(call("a", "ui", "ui", json!({"op": "notify"}))).await;

@@ -7,20 +7,19 @@
 use crate::connector::{Caller, CancelToken, Output, Timer, cancelled};
 use crate::ledger::{CallEnd, CallFacts, Ledger};
 use crate::quota::Quotas;
-use crate::untaken::Untaken;
+use crate::untaken::{Held, Pile};
 use pijs_protocol::{CallId, Chunk, ErrorCode, HostResult, HostcallError};
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where results of an asynchronous call go.
-pub(crate) type Results = Box<dyn Fn(HostResult) + Send + Sync>;
+pub(crate) type Results = Box<dyn Fn(HostResult, Held) + Send + Sync>;
 
 pub(crate) struct Flight {
     pub(crate) caller: Caller,
     pub(crate) call_id: CallId,
     /// As the ledger names the call.
     pub(crate) facts: CallFacts,
-    pub(crate) method: String,
     pub(crate) cancel: CancelToken,
     pub(crate) cancel_token: Option<String>,
     pub(crate) started_us: u64,
@@ -31,7 +30,8 @@ pub(crate) struct Flight {
     pub(crate) size: usize,
     pub(crate) results: Results,
     pub(crate) progress: Mutex<Progress>,
-    pub(crate) untaken: Arc<Untaken>,
+    /// What its extension has not taken yet.
+    pub(crate) pile: Arc<Pile>,
 }
 
 #[derive(Debug, Default)]
@@ -46,13 +46,13 @@ impl Flight {
     pub(crate) fn chunk(&self, chunk: Output) -> Result<(), HostcallError> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.ended || self.cancel.is_cancelled() {
-            return Err(cancelled(&self.method));
+            return Err(cancelled(&self.facts.method));
         }
         progress.sent_bytes += self.quotas.check_answer(&chunk, progress.sent_bytes)?;
         let index = progress.next_chunk;
         progress.next_chunk += 1;
         // Sent under the lock: the order of chunks is the order of their numbers.
-        (self.results)(HostResult {
+        self.send(HostResult {
             call_id: self.call_id.clone(),
             output: chunk.value,
             is_error: false,
@@ -65,15 +65,41 @@ impl Flight {
 
     /// Waits until its realm has taken enough of what came before.
     pub(crate) async fn ready(&self) {
-        self.untaken.streams(self.caller.extension(), self.quotas.stream_bytes, &self.cancel).await;
+        self.pile.streams(self.quotas.stream_bytes, &self.cancel).await;
+    }
+
+    fn send(&self, result: HostResult) {
+        let held = self.pile.hold(&result);
+        (self.results)(result, held);
     }
 
     /// Ends the call, unless it has ended: records the end and sends the last result.
     pub(crate) fn end(&self, outcome: Result<Output, HostcallError>) {
+        self.end_with(|| outcome, |result| self.send(result));
+    }
+
+    /// Ends a call that came to its end before anybody could wait for it: the last result is returned and not sent.
+    pub(crate) fn end_at_once(&self, outcome: Result<Output, HostcallError>) -> Option<(HostResult, Held)> {
+        self.end_with(
+            || outcome,
+            |result| {
+                let held = self.pile.hold(&result);
+                (result, held)
+            },
+        )
+    }
+
+    /// `None` when it had ended before. What `pass_on` does is done under the lock: nothing comes after the last result.
+    fn end_with<T>(
+        &self,
+        outcome: impl FnOnce() -> Result<Output, HostcallError>,
+        pass_on: impl FnOnce(HostResult) -> T,
+    ) -> Option<T> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::replace(&mut progress.ended, true) {
-            return;
+            return None;
         }
+        let outcome = outcome();
         let sent = progress.sent_bytes;
         let outcome = outcome.and_then(|output| self.quotas.check_answer(&output, sent).map(|_| output));
         let now = self.timer.now();
@@ -93,7 +119,7 @@ impl Flight {
         if progress.next_chunk > 0 {
             result.chunk = Some(Chunk { index: progress.next_chunk, is_last: true, backpressure: None });
         }
-        (self.results)(result);
+        Some(pass_on(result))
     }
 }
 
@@ -110,13 +136,11 @@ pub(crate) struct EndOnDrop {
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        self.flight.cancel.cancel();
-        if std::thread::panicking() {
-            self.flight.end(Err(broken(&self.flight.method)));
-        } else {
-            self.flight.end(Err(cancelled(&self.flight.method)));
-        }
-        (self.forget)(&self.flight);
+        let flight = &*self.flight;
+        flight.cancel.cancel();
+        let why = if std::thread::panicking() { broken } else { cancelled };
+        flight.end_with(|| Err(why(&flight.facts.method)), |result| flight.send(result));
+        (self.forget)(flight);
     }
 }
 

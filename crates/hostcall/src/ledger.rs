@@ -21,6 +21,7 @@ use pijs_protocol::log::Level;
 use pijs_protocol::{ErrorCode, ExtensionId, HostCall, Now, guard};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -132,7 +133,14 @@ struct Inner {
     /// Taken before the queue by whoever writes, so that lines keep the order of records.
     lines: Mutex<Lines>,
     signal: Arc<Signal>,
-    scratch: Mutex<Vec<u8>>,
+    scratch: Mutex<Scratch>,
+}
+
+/// What parameters are brought into their canonical form in.
+#[derive(Default)]
+struct Scratch {
+    bytes: Vec<u8>,
+    kept: Kept,
 }
 
 #[derive(Default)]
@@ -183,14 +191,39 @@ impl Unhashed {
     }
 }
 
-impl ParamsHash {
-    fn of(canonical: &[u8]) -> Self {
-        match Unhashed::new(canonical) {
-            Some(unhashed) => Self::Later(Arc::new(unhashed)),
-            None => Self::Plain(Sha256::digest(canonical).into()),
-        }
-    }
+/// Small calls, taken again once nothing is left to say of them. Otherwise each would be allocated by the thread that calls and
+/// freed by the one that writes, and both would wait for the allocator.
+#[derive(Default)]
+struct Kept(VecDeque<Arc<Unhashed>>);
 
+impl Kept {
+    /// More than wait for the writer in a burst.
+    const MOST: usize = 1024;
+
+    /// `None` when the call is not small.
+    fn of(&mut self, canonical: &[u8]) -> Option<Arc<Unhashed>> {
+        let call = Unhashed::new(canonical)?;
+        let mut oldest = self.0.pop_front();
+        let kept = match oldest.as_mut().and_then(Arc::get_mut) {
+            Some(free) => {
+                *free = call;
+                oldest?
+            }
+            None => {
+                let kept = Arc::new(call);
+                // A call that takes its time lets others pass.
+                self.0.extend(oldest);
+                kept
+            }
+        };
+        if self.0.len() < Self::MOST {
+            self.0.push_back(Arc::clone(&kept));
+        }
+        Some(kept)
+    }
+}
+
+impl ParamsHash {
     pub(crate) fn is_keyed(&self) -> bool {
         matches!(self, Self::Keyed(_))
     }
@@ -408,20 +441,22 @@ impl Ledger {
 
     pub(crate) fn hash_params(&self, call: &HostCall) -> ParamsHash {
         let inner = &*self.inner;
-        let mut scratch = std::mem::take(&mut *inner.scratch());
-        scratch.clear();
-        canonical::write_call(&call.method, &call.params, &call.bytes, &mut scratch);
-        let hash = match &inner.options.hash_key {
+        let mut scratch = inner.scratch();
+        let Scratch { bytes, kept } = &mut *scratch;
+        bytes.clear();
+        canonical::write_call(&call.method, &call.params, &call.bytes, bytes);
+        match &inner.options.hash_key {
             Some(key)
                 if guard::is_up("ledger.keyed-hash")
                     && (call.method == "env" || secrets::are_in(&call.params, &inner.redactor)) =>
             {
-                ParamsHash::Keyed(keyed(key, &scratch))
+                ParamsHash::Keyed(keyed(key, bytes))
             }
-            _ => ParamsHash::of(&scratch),
-        };
-        *inner.scratch() = scratch;
-        hash
+            _ => match kept.of(bytes) {
+                Some(unhashed) => ParamsHash::Later(unhashed),
+                None => ParamsHash::Plain(Sha256::digest(bytes).into()),
+            },
+        }
     }
 
     fn push(&self, record: Record) {
@@ -455,7 +490,7 @@ impl Inner {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn scratch(&self) -> MutexGuard<'_, Vec<u8>> {
+    fn scratch(&self) -> MutexGuard<'_, Scratch> {
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

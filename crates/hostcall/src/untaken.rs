@@ -7,6 +7,7 @@
 //! they are, and the realm's timers have their turn behind all that came before.
 
 use crate::connector::CancelToken;
+use crate::derive::member;
 use pijs_protocol::{ExtensionId, HostCall, HostResult, guard};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -31,9 +32,11 @@ pub(crate) struct Untaken {
 }
 
 /// What waits for one extension.
-struct Pile {
+pub(crate) struct Pile {
     bytes: AtomicUsize,
     results: AtomicUsize,
+    /// How many calls and streams wait until there is less.
+    waiting: AtomicUsize,
     eased: Notify,
     /// For what brings its result all at once.
     turns: Arc<Semaphore>,
@@ -42,7 +45,8 @@ struct Pile {
 impl Default for Pile {
     fn default() -> Self {
         let turns = Arc::new(Semaphore::new(SIDE_BY_SIDE));
-        Self { bytes: AtomicUsize::new(0), results: AtomicUsize::new(0), eased: Notify::new(), turns }
+        let [bytes, results, waiting] = [0; 3].map(AtomicUsize::new);
+        Self { bytes, results, waiting, eased: Notify::new(), turns }
     }
 }
 
@@ -54,68 +58,101 @@ pub struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.pile.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
-        self.pile.results.fetch_sub(1, Ordering::AcqRel);
-        self.pile.eased.notify_waiters();
+        let Pile { bytes, results, waiting, eased, .. } = &*self.pile;
+        // In one order with what `eased` does: who counts as waiting looks after that, and either it sees less or is woken.
+        bytes.fetch_sub(self.bytes, Ordering::SeqCst);
+        results.fetch_sub(1, Ordering::SeqCst);
+        if waiting.load(Ordering::SeqCst) > 0 {
+            eased.notify_waiters();
+        }
     }
 }
 
+/// Somebody who waits.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    fn of(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::SeqCst);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// That a call may begin; it ends with the answer.
+pub(crate) struct Turn {
+    _of_few: Option<OwnedSemaphorePermit>,
+}
+
 impl Untaken {
-    fn of(&self, extension: &ExtensionId) -> Arc<Pile> {
+    /// What waits for an extension.
+    pub(crate) fn of(&self, extension: &ExtensionId) -> Arc<Pile> {
         let mut all = self.by_extension.lock().unwrap_or_else(PoisonError::into_inner);
         match all.get(extension) {
             Some(pile) => Arc::clone(pile),
             None => Arc::clone(all.entry(extension.clone()).or_default()),
         }
     }
+}
 
-    pub(crate) fn hold(&self, extension: &ExtensionId, result: &HostResult) -> Held {
-        let pile = self.of(extension);
+impl Pile {
+    /// Takes note of a result.
+    pub(crate) fn hold(self: &Arc<Self>, result: &HostResult) -> Held {
         let bytes = result.bytes.iter().map(Vec::len).sum::<usize>() + weight(&result.output) + RESULT;
-        pile.bytes.fetch_add(bytes, Ordering::AcqRel);
-        pile.results.fetch_add(1, Ordering::AcqRel);
-        Held { pile, bytes }
+        self.bytes.fetch_add(bytes, Ordering::AcqRel);
+        self.results.fetch_add(1, Ordering::AcqRel);
+        Held { pile: Arc::clone(self), bytes }
     }
 
-    /// Waits until a call may begin, or until it is cancelled; its turn ends with the answer.
-    pub(crate) async fn turn(
-        &self,
-        extension: &ExtensionId,
-        call: &HostCall,
-        limit: usize,
-        cancel: &CancelToken,
-    ) -> Option<OwnedSemaphorePermit> {
-        let is_brief = call.method == "fs" && call.params.get("op").is_none_or(|op| op != "watch");
-        let turns = Arc::clone(&self.of(extension).turns);
-        let turn = match is_brief && guard::is_up("quota.untaken") {
+    /// Lets a call begin that needs not wait.
+    pub(crate) fn turn_now(&self, call: &HostCall, limit: usize) -> Option<Turn> {
+        if !self.is_little(limit, usize::MAX) {
+            return None;
+        }
+        let of_few = match is_one_of_few(call) {
+            true => Some(Arc::clone(&self.turns).try_acquire_owned().ok()?),
+            false => None,
+        };
+        Some(Turn { _of_few: of_few })
+    }
+
+    /// Waits until a call may begin, or until it is cancelled.
+    pub(crate) async fn turn(&self, call: &HostCall, limit: usize, cancel: &CancelToken) -> Turn {
+        let of_few = match is_one_of_few(call) {
             true => tokio::select! {
                 () = cancel.cancelled() => None,
                 // It is never closed.
-                turn = turns.acquire_owned() => turn.ok(),
+                turn = Arc::clone(&self.turns).acquire_owned() => turn.ok(),
             },
             false => None,
         };
-        self.eased(extension, limit, usize::MAX, cancel).await;
-        turn
+        self.eased(limit, usize::MAX, cancel).await;
+        Turn { _of_few: of_few }
     }
 
     /// Waits until little enough is untaken that a stream may go on, or until it is cancelled.
-    pub(crate) async fn streams(&self, extension: &ExtensionId, limit: usize, cancel: &CancelToken) {
+    pub(crate) async fn streams(&self, limit: usize, cancel: &CancelToken) {
         if guard::is_up("quota.streams") {
-            self.eased(extension, limit, PIECES, cancel).await;
+            self.eased(limit, PIECES, cancel).await;
         }
     }
 
-    async fn eased(&self, extension: &ExtensionId, bytes: usize, results: usize, cancel: &CancelToken) {
-        let pile = self.of(extension);
+    async fn eased(&self, bytes: usize, results: usize, cancel: &CancelToken) {
+        if self.is_little(bytes, results) {
+            return;
+        }
+        let _waits = Waits::of(&self.waiting);
         loop {
-            let eased = pile.eased.notified();
+            let eased = self.eased.notified();
             tokio::pin!(eased);
             // Before the look: what is taken between look and wait must not be missed.
             eased.as_mut().enable();
-            let is_little =
-                pile.bytes.load(Ordering::Acquire) < bytes && pile.results.load(Ordering::Acquire) < results;
-            if is_little || !guard::is_up("quota.untaken") {
+            if self.is_little(bytes, results) {
                 return;
             }
             tokio::select! {
@@ -124,6 +161,16 @@ impl Untaken {
             }
         }
     }
+
+    fn is_little(&self, bytes: usize, results: usize) -> bool {
+        self.bytes.load(Ordering::SeqCst) < bytes && self.results.load(Ordering::SeqCst) < results
+            || !guard::is_up("quota.untaken")
+    }
+}
+
+/// Whether a call is one of those of which few are carried out side by side.
+fn is_one_of_few(call: &HostCall) -> bool {
+    call.method == "fs" && member(&call.params, "op").is_none_or(|op| op != "watch") && guard::is_up("quota.untaken")
 }
 
 /// Roughly what a value takes.
@@ -147,13 +194,13 @@ mod tests {
     #[test]
     fn who_has_not_taken_enough_waits_and_nobody_else_does() {
         let untaken = Untaken::default();
-        let (one, two) = (ExtensionId::from("path:/one"), ExtensionId::from("path:/two"));
+        let [one, two] = ["path:/one", "path:/two"].map(|name| untaken.of(&name.into()));
         let (go_on, stop) = (CancelToken::new(), CancelToken::new());
-        let held = untaken.hold(&one, &HostResult::ok("c".into(), json!({ "text": "y".repeat(100) })));
-        assert!(is_ready(&mut pin!(untaken.eased(&one, 1000, 2, &go_on))));
-        assert!(is_ready(&mut pin!(untaken.eased(&two, 1, 1, &go_on))));
-        let mut waits = pin!(untaken.eased(&one, 100, 2, &go_on));
-        let mut stopped = pin!(untaken.eased(&one, 100, 2, &stop));
+        let held = one.hold(&HostResult::ok("c".into(), json!({ "text": "y".repeat(100) })));
+        assert!(is_ready(&mut pin!(one.eased(1000, 2, &go_on))));
+        assert!(is_ready(&mut pin!(two.eased(1, 1, &go_on))));
+        let mut waits = pin!(one.eased(100, 2, &go_on));
+        let mut stopped = pin!(one.eased(100, 2, &stop));
         assert!(!is_ready(&mut waits) && !is_ready(&mut stopped));
         stop.cancel();
         assert!(!is_ready(&mut waits) && is_ready(&mut stopped));
@@ -164,12 +211,11 @@ mod tests {
     #[test]
     fn many_small_pieces_hold_up_streams_and_no_calls() {
         let untaken = Untaken::default();
-        let (one, go_on) = (ExtensionId::from("path:/one"), CancelToken::new());
-        let mut held: Vec<Held> =
-            (0..PIECES).map(|_| untaken.hold(&one, &HostResult::ok("c".into(), json!({})))).collect();
-        let mut stream = pin!(untaken.streams(&one, 1 << 20, &go_on));
+        let (one, go_on) = (untaken.of(&"path:/one".into()), CancelToken::new());
+        let mut held: Vec<Held> = (0..PIECES).map(|_| one.hold(&HostResult::ok("c".into(), json!({})))).collect();
+        let mut stream = pin!(one.streams(1 << 20, &go_on));
         assert!(!is_ready(&mut stream));
-        assert!(is_ready(&mut pin!(untaken.eased(&one, 1 << 20, usize::MAX, &go_on))));
+        assert!(is_ready(&mut pin!(one.eased(1 << 20, usize::MAX, &go_on))));
         held.pop();
         assert!(is_ready(&mut stream));
     }

@@ -96,7 +96,7 @@ fn tried(method: &str, op: Option<&str>, in_time: bool) -> (HostResult, bool, Ve
     let call = HostCall {
         call_id: "c1".into(),
         capability: Capability::new(capability),
-        method: method.to_owned(),
+        method: method.into(),
         params,
         timeout_ms: None,
         cancel_token: None,
@@ -107,7 +107,8 @@ fn tried(method: &str, op: Option<&str>, in_time: bool) -> (HostResult, bool, Ve
         let results = Arc::new(Mutex::new(Vec::new()));
         let into = Arc::clone(&results);
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        runtime.block_on(dispatcher.call(&caller, call, move |result| into.lock().expect("no panic").push(result)));
+        let take = move |result, _| into.lock().expect("no panic").push(result);
+        runtime.block_on(dispatcher.call(&caller, call, take.clone()).rest(take));
         let [result] = std::mem::take(&mut *results.lock().expect("no panic")).try_into().expect("one answer");
         result
     } else {

@@ -9,7 +9,7 @@ use pijs_hostcall::places::OWN_SCRIPT;
 use pijs_hostcall::{
     Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile,
 };
-use pijs_protocol::{Capability, HostCall};
+use pijs_protocol::{Capability, HostCall, Method};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn run(case: &Case) -> (String, Option<String>) {
     let call = HostCall {
         call_id: "host-1".into(),
         capability: Capability::new(&*case.call.capability),
-        method: case.call.method.clone(),
+        method: Method::new(case.call.method.clone()),
         params: case.call.params.iter().map(|(name, value)| (name.clone(), filled_in(value))).collect(),
         timeout_ms: None,
         cancel_token: None,

@@ -175,7 +175,8 @@ impl World {
         }
         let results = Arc::new(Mutex::new(Vec::new()));
         let into = Arc::clone(&results);
-        self.runtime.block_on(self.dispatcher.call(&caller, call, move |result| into.lock().unwrap().push(result)));
+        let take = move |result, _| into.lock().unwrap().push(result);
+        self.runtime.block_on(self.dispatcher.call(&caller, call, take.clone()).rest(take));
         let mut results = std::mem::take(&mut *results.lock().unwrap());
         assert_eq!(results.len(), 1, "a call is answered once");
         results.remove(0)
@@ -205,7 +206,7 @@ fn run(world: &World, step: &Step, number: usize, synchronously: bool) -> Happen
     let call = HostCall {
         call_id: format!("host-{number}").as_str().into(),
         capability,
-        method: method.clone(),
+        method: method.as_str().into(),
         params: params.clone(),
         timeout_ms: None,
         cancel_token: None,

@@ -4,42 +4,23 @@
 //! capability it believes it needs; the core derives the required one from method and
 //! params, and a difference is `invalid_request`.
 
-use crate::ids::CallId;
+use crate::ids::{CallId, string_id};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::fmt;
+use std::sync::Arc;
 
-/// The key that policy and grants speak about: `read`, `exec`, `session.inject`, ...
-///
-/// An open vocabulary: document 004 lets an unknown tool require the capability `tool`,
-/// and the table in `pijs-hostcall` is the list of those that can be derived.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Capability(pub String);
-
-impl Capability {
-    /// Names a capability.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self(name.into())
-    }
-
-    /// The key as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+string_id! {
+    /// The key that policy and grants speak about: `read`, `exec`, `session.inject`, ...
+    ///
+    /// An open vocabulary: document 004 lets an unknown tool require the capability `tool`,
+    /// and the table in `pijs-hostcall` is the list of those that can be derived.
+    Capability
 }
-
-impl From<&str> for Capability {
-    fn from(key: &str) -> Self {
-        Self::new(key)
-    }
-}
-
-impl fmt::Display for Capability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+string_id! {
+    /// Which connector a call goes to.
+    Method
 }
 
 /// `host_call.payload`: one request of an extension to the core.
@@ -50,7 +31,8 @@ pub struct HostCall {
     /// What the caller believes it needs; compared with the derived one, never trusted.
     pub capability: Capability,
     /// Connector: `fs`, `exec`, `http`, `env`, `session`, `ui`, `tool`, `log`, `module`.
-    pub method: String,
+    #[schemars(with = "String")]
+    pub method: Method,
     /// Method-specific parameters. A byte value is `{"$bytes": i}`, an index into `bytes`.
     pub params: Map<String, Value>,
     /// Wall-clock limit for the host operation, in milliseconds.

@@ -60,6 +60,14 @@ macro_rules! string_id {
             }
         }
 
+        impl std::ops::Deref for $name {
+            type Target = str;
+
+            fn deref(&self) -> &str {
+                &self.0
+            }
+        }
+
         impl From<&str> for $name {
             fn from(id: &str) -> Self {
                 Self(id.into())
@@ -77,8 +85,21 @@ macro_rules! string_id {
                 String::deserialize(deserializer).map(Self::new)
             }
         }
+
+        impl PartialEq<str> for $name {
+            fn eq(&self, text: &str) -> bool {
+                *self.0 == *text
+            }
+        }
+
+        impl PartialEq<&str> for $name {
+            fn eq(&self, text: &&str) -> bool {
+                *self.0 == **text
+            }
+        }
     };
 }
+pub(crate) use string_id;
 
 string_id! {
     /// A package or a loose extension file: the unit that has one realm, one set of grants.

@@ -38,7 +38,7 @@ pub mod stream;
 pub mod tape;
 pub mod wire;
 
-pub use hostcall::{Capability, Chunk, ErrorCode, HostCall, HostResult, HostcallError};
+pub use hostcall::{Capability, Chunk, ErrorCode, HostCall, HostResult, HostcallError, Method};
 pub use ids::{CallId, EntryIndex, EventId, ExtensionId, Handle, Seq, TimerId};
 pub use message::{Envelope, Message, PROTOCOL_VERSION};
 pub use stream::{StreamDelta, StreamSource, StreamVerdict};

@@ -29,7 +29,7 @@ fn call(bytes: Vec<Vec<u8>>) -> HostCall {
     HostCall {
         call_id: CallId::from("host-1"),
         capability: Capability::new("write"),
-        method: "fs".to_owned(),
+        method: "fs".into(),
         params: Map::from_iter([("data".to_owned(), json!({"$bytes": 0}))]),
         timeout_ms: Some(3),
         cancel_token: None,

@@ -60,7 +60,7 @@ prop_compose! {
         HostCall {
             call_id: CallId::new(format!("host-{call}")),
             capability: Capability::new("read"),
-            method: "fs".to_owned(),
+            method: "fs".into(),
             params: [("value".to_owned(), params)].into_iter().collect(),
             timeout_ms: None,
             cancel_token: None,

@@ -41,7 +41,7 @@ impl Databases {
         let Value::Object(params) = params else { unreachable!("an object") };
         let call = HostCall {
             capability: Capability::new(capability),
-            method: "sqlite".to_owned(),
+            method: "sqlite".into(),
             params,
             timeout_ms,
             ..super::super::call(self.next.fetch_add(1, Ordering::Relaxed), "")

@@ -12,7 +12,7 @@ use pijs_host::{Event, Host, Package};
 use pijs_hostcall::{
     Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile, Timer,
 };
-use pijs_protocol::{Capability, HostCall};
+use pijs_protocol::{Capability, HostCall, HostResult};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -62,12 +62,8 @@ pub(crate) fn files_of_one_leave_room_for_others() -> bool {
         let Value::Object(params) = json!({ "op": "open", "path": "f", "flags": "r" }) else {
             unreachable!("an object")
         };
-        let call = HostCall {
-            capability: Capability::new("read"),
-            method: "fs".to_owned(),
-            params,
-            ..super::call(number, "")
-        };
+        let call =
+            HostCall { capability: Capability::new("read"), method: "fs".into(), params, ..super::call(number, "") };
         !dispatcher.call_sync(&caller, call).is_error
     };
     let opened = (0..LIMIT as usize).take_while(|number| open(*number)).count();
@@ -95,11 +91,11 @@ pub(crate) fn watches_of_one_leave_room_for_others() -> bool {
     let (answers, answered) = mpsc::channel();
     let watch = json!({ "op": "watch", "path": ".", "recursive": true });
     let Value::Object(params) = watch else { unreachable!("an object") };
-    let call = HostCall { capability: Capability::new("read"), method: "fs".to_owned(), params, ..super::call(0, "") };
-    runtime.spawn(dispatcher.call(&caller, call, move |result| {
-        // A test that has seen enough no longer listens.
-        let _ = answers.send(result.is_error);
-    }));
+    let call = HostCall { capability: Capability::new("read"), method: "fs".into(), params, ..super::call(0, "") };
+    // A test that has seen enough no longer listens.
+    let take = move |result: HostResult, _| answers.send(result.is_error).unwrap_or(());
+    let _entered = runtime.enter();
+    runtime.spawn(dispatcher.call(&caller, call, take.clone()).rest(take));
     // A watch that stands has no answer.
     answered.recv_timeout(Duration::from_secs(10)).is_ok_and(|is_error| is_error)
 }
@@ -120,17 +116,13 @@ pub(crate) fn watches_of_one_share_an_instance() -> bool {
         std::fs::create_dir(project.join(number.to_string())).expect("a folder");
         let watch = json!({ "op": "watch", "path": number.to_string() });
         let Value::Object(params) = watch else { unreachable!("an object") };
-        let call = HostCall {
-            capability: Capability::new("read"),
-            method: "fs".to_owned(),
-            params,
-            ..super::call(number, "")
-        };
+        let call =
+            HostCall { capability: Capability::new("read"), method: "fs".into(), params, ..super::call(number, "") };
         let answers = answers.clone();
-        runtime.spawn(dispatcher.call(&caller, call, move |result| {
-            // A test that has seen enough no longer listens.
-            let _ = answers.send(result.is_error);
-        }));
+        // A test that has seen enough no longer listens.
+        let take = move |result: HostResult, _| answers.send(result.is_error).unwrap_or(());
+        let _entered = runtime.enter();
+        runtime.spawn(dispatcher.call(&caller, call, take.clone()).rest(take));
         assert!(!answered.recv_timeout(Duration::from_secs(60)).expect("it stands"), "few watches are fine");
     }
     // What an instance watches, as the system tells it of each descriptor.
@@ -160,19 +152,13 @@ pub(crate) fn what_nobody_takes_is_not_read() -> bool {
     let (answers, answered) = mpsc::channel();
     for number in 0..FILES {
         let Value::Object(params) = json!({ "op": "readFile", "path": "f" }) else { unreachable!("an object") };
-        let call = HostCall {
-            capability: Capability::new("read"),
-            method: "fs".to_owned(),
-            params,
-            ..super::call(number, "")
-        };
-        let (holder, answers) = (dispatcher.clone(), answers.clone());
-        let extension = caller.extension().clone();
-        runtime.spawn(dispatcher.call(&caller, call, move |result| {
-            let held = holder.hold(&extension, &result);
-            // A test that has seen enough no longer listens.
-            let _ = answers.send((result.is_error, held));
-        }));
+        let call =
+            HostCall { capability: Capability::new("read"), method: "fs".into(), params, ..super::call(number, "") };
+        let answers = answers.clone();
+        // A test that has seen enough no longer listens.
+        let take = move |result: HostResult, held| drop(answers.send((result.is_error, held)));
+        let _entered = runtime.enter();
+        runtime.spawn(dispatcher.call(&caller, call, take.clone()).rest(take));
     }
     let mut untaken = Vec::new();
     while untaken.len() <= TOO_MANY {

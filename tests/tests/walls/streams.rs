@@ -9,7 +9,7 @@ use pijs_hostcall::{
     Caller, Dispatcher, Gate, Grant, Held, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile,
 };
 use pijs_protocol::manifest::Scope;
-use pijs_protocol::{Capability, HostCall};
+use pijs_protocol::{Capability, HostCall, HostResult};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -72,18 +72,18 @@ fn waits(port: u16, capability: &str, method: &str, params: Value) -> bool {
     let Value::Object(params) = params else { unreachable!("an object") };
     let call = HostCall {
         capability: Capability::new(capability),
-        method: method.to_owned(),
+        method: method.into(),
         params,
         ..super::super::call(0, "")
     };
-    let (holder, extension) = (dispatcher.clone(), caller.extension().clone());
-    let _entered = runtime.enter();
-    runtime.spawn(dispatcher.call(&caller, call, move |result| {
+    let take = move |result: HostResult, held| {
         assert!(!result.is_error, "{:?}", result.error);
         let size = PIECE + result.bytes.iter().map(Vec::len).sum::<usize>();
         // A test that has seen enough no longer listens.
-        let _ = answers.send((size, holder.hold(&extension, &result)));
-    }));
+        let _ = answers.send((size, held));
+    };
+    let _entered = runtime.enter();
+    runtime.spawn(dispatcher.call(&caller, call, take.clone()).rest(take));
     let (mut size, mut untaken) = (0, Vec::new());
     while size <= TOO_MUCH && untaken.len() <= TOO_MANY {
         // A stream that waits says nothing.

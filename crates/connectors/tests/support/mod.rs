@@ -15,8 +15,8 @@ use pijs_protocol::{Capability, ExtensionId, HostCall, HostResult, Now};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -222,12 +222,10 @@ impl World {
 
     fn start_by(&self, caller: &Caller, capability: &str, method: &str, params: Value, bytes: Vec<Vec<u8>>) -> Call {
         let (send, results) = mpsc::unbounded_channel();
-        let send = Mutex::new(send);
         let call = self.call(capability, method, params, bytes);
-        let work = self.dispatcher.call(caller, call, move |result| {
-            let _ = send.lock().unwrap().send(result);
-        });
-        Call { results, task: tokio::spawn(work) }
+        let take = move |result, _| drop(send.send(result));
+        let task = tokio::spawn(self.dispatcher.call(caller, call, take.clone()).rest(take));
+        Call { results, task }
     }
 
     /// An asynchronous call to its end.

@@ -3,7 +3,7 @@
 use crate::support::{Guest, NOW, Sources, answer_of, call};
 use pijs_protocol::message::ErrorReport;
 use pijs_protocol::wire::{EntriesDelta, Json, StateDelta};
-use pijs_protocol::{CallId, HostResult, Message, Termination};
+use pijs_protocol::{CallId, Chunk, HostResult, HostcallError, Message, Termination};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -132,6 +132,29 @@ fn an_awaited_call_is_a_message_and_so_is_its_result() {
     let result = HostResult::ok_with_bytes(asked.call_id.clone(), json!({"status": 200}), vec![vec![1, 2]]);
     let done = guest.deliver(Message::HostResult(result)).expect("it lives");
     assert_eq!(answer_of("host-1", &done.messages), json!({"output": {"status": 200}, "bytes": [[1, 2]]}));
+}
+
+#[test]
+fn a_promised_call_is_settled_once_by_its_end() {
+    let mut guest = guest();
+    let done = guest.turn("promised", &[]).expect("it lives");
+    let [Message::HostCall(one), Message::HostCall(two), _] = done.messages.as_slice() else {
+        panic!("{:?}", done.messages)
+    };
+    assert_eq!((one.timeout_ms, &one.bytes), (Some(5), &vec![vec![9]]));
+    let refused = answer_of("promised", &done.messages);
+    assert_eq!((&refused["code"], &refused["details"]["reason"]), (&json!("invalid_request"), &json!("surrogate")));
+
+    let ok = |value: Value| HostResult::ok_with_bytes(one.call_id.clone(), value, vec![vec![1, 2]]);
+    let mut piece = ok(json!("a piece"));
+    piece.chunk = Some(Chunk { index: 0, is_last: false, backpressure: None });
+    let mut told = |result: HostResult| guest.deliver(Message::HostResult(result)).expect("it lives").messages;
+    assert_eq!(told(piece), []);
+    let error = HostcallError::denied("policy", "not you");
+    let refused = told(HostResult::failed(two.call_id.clone(), error));
+    assert_eq!(answer_of("two", &refused), json!({"code": "denied", "message": "not you"}));
+    let settled = told(ok(json!({"status": 200})));
+    assert_eq!(answer_of("one", &settled), json!({"output": {"status": 200}, "bytes": [[1, 2]]}));
 }
 
 #[test]

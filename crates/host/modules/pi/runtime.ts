@@ -11,7 +11,7 @@ import "pi:pi/names";
 import "pi:web";
 import "pi:pi/constants";
 import { send } from "pi:engine";
-import { onResult, onTimer } from "pi:hostcall";
+import { failure, onResult, onTimer } from "pi:hostcall";
 import { createApi } from "pi:pi/api";
 import { arrive, deafen } from "pi:pi/bus";
 import { createCommandContext, createContext, withSystemPrompt } from "pi:pi/ctx";
@@ -403,4 +403,4 @@ function onlyEntry(): number | undefined {
   return loaded.length === 1 ? 0 : undefined;
 }
 
-export default { message, result, stream, streamResume: resume, unhandled };
+export default { message, result, failure, stream, streamResume: resume, unhandled };

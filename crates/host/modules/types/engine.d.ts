@@ -20,6 +20,14 @@ declare module "pi:engine" {
     bytes?: Uint8Array[],
     timeoutMs?: number,
   ): string;
+  /** The same for a call that nobody cancels and whose pieces nobody wants: the engine settles a promise of its own with the answer, or with what `failure` makes of the error. */
+  export function callPromise(
+    method: string,
+    capability: string,
+    params: object,
+    bytes?: Uint8Array[],
+    timeoutMs?: number,
+  ): Promise<Answer>;
   /** Queues a protocol message for the yield. */
   export function send(message: { type: string; payload: any }): void;
   /** The driver's time; each read advances it by a fixed step. */

@@ -19,7 +19,8 @@ export type Context = ReadonlyMap<object, unknown> | undefined;
 type AnyFunction = (...args: any[]) => any;
 
 let current: Context;
-let tracks = false;
+/** Whether a store was ever set. */
+export let tracks = false;
 
 export const now = (): Context => current;
 

@@ -10,10 +10,10 @@
  * were on their way are dropped.
  */
 
-import { call as engineCall, callSync as engineCallSync, send } from "pi:engine";
+import { call as engineCall, callPromise, callSync as engineCallSync, send } from "pi:engine";
 import { AbortController } from "pi:web/abort";
 import type { AbortSignal } from "pi:web/abort";
-import { bind } from "pi:web/contexts";
+import { bind, tracks } from "pi:web/contexts";
 import { SafeMap } from "pi:web/safe";
 import { runTicks } from "pi:web/ticks";
 import { fireTimer } from "pi:web/timers";
@@ -69,19 +69,28 @@ interface Pending {
 const pending = new SafeMap<string, Pending>();
 
 /** Makes a request and waits for its end. The capability is what the caller believes it needs. */
-export function call(method: string, capability: string, params: object, options: CallOptions = {}): Promise<Answer> {
-  const { signal, timeoutMs } = options;
+export function call(method: string, capability: string, params: object, options?: CallOptions): Promise<Answer> {
+  const signal = options?.signal;
+  const timeoutMs = options?.timeoutMs;
+  const onChunk = options?.onChunk;
   if (signal?.aborted) return Promise.reject(signal.reason);
+  const limit = timeoutMs !== undefined && timeoutMs > 0 ? Math.ceil(timeoutMs) : undefined;
+  if (!signal && !onChunk && !tracks) {
+    try {
+      return callPromise(method, capability, params, options?.bytes, limit);
+    } catch (error) {
+      return Promise.reject(asHostcallError(error));
+    }
+  }
   return new Promise((resolve, reject) => {
-    const limit = timeoutMs !== undefined && timeoutMs > 0 ? Math.ceil(timeoutMs) : undefined;
     let callId: string;
     try {
-      callId = engineCall(method, capability, params, options.bytes, limit);
+      callId = engineCall(method, capability, params, options?.bytes, limit);
     } catch (error) {
       reject(asHostcallError(error));
       return;
     }
-    const entry: Pending = { resolve, reject, onChunk: bind(options.onChunk), release: undefined };
+    const entry: Pending = { resolve, reject, onChunk: bind(onChunk), release: undefined };
     pending.set(callId, entry);
     if (!signal) return;
     const cancel = () => {
@@ -112,6 +121,11 @@ function asHostcallError(error: unknown): unknown {
   if (error instanceof HostcallError) return error;
   const shape = error as { code?: unknown; message?: string } | null;
   return shape && typeof shape.code === "string" ? new HostcallError(shape as { code: string }) : error;
+}
+
+/** What a call is rejected with whose promise the engine keeps. */
+export function failure(error: { code: string; message: string; retryable?: boolean; details?: Record<string, any> }): HostcallError {
+  return new HostcallError(error);
 }
 
 /** Settles a call, or hands a chunk on. Results of forgotten calls are dropped. */

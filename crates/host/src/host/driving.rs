@@ -219,23 +219,29 @@ impl Host {
     /// Hands answers of hostcalls to the loops, in the order they arrived.
     pub(crate) fn ingest(&self) {
         let arrived = self.0.completions.borrow_mut().drain();
-        for Completion { slot, generation, result, held } in arrived {
-            if result.is_final() {
-                self.0.open_calls.set(self.0.open_calls.get().saturating_sub(1));
+        for completion in arrived {
+            self.arrive(completion);
+        }
+    }
+
+    /// Hands one answer to the loop of its realm.
+    pub(super) fn arrive(&self, completion: Completion) {
+        let Completion { slot, generation, result, held } = completion;
+        if result.is_final() {
+            self.0.open_calls.set(self.0.open_calls.get().saturating_sub(1));
+        }
+        let Some(slot) = self.slot(slot) else { return };
+        let mut extension = slot.cell.borrow_mut();
+        if result.is_final() && extension.generation == generation {
+            extension.open_calls = extension.open_calls.saturating_sub(1);
+            if !extension.listening.remove(&result.call_id) {
+                extension.lull.calls();
             }
-            let Some(slot) = self.slot(slot) else { continue };
-            let mut extension = slot.cell.borrow_mut();
-            if result.is_final() && extension.generation == generation {
-                extension.open_calls = extension.open_calls.saturating_sub(1);
-                if !extension.listening.remove(&result.call_id) {
-                    extension.lull.calls();
-                }
-            }
-            // An answer to a realm that is gone has nobody to go to.
-            if extension.generation == generation && extension.realm.is_some() {
-                let message = Box::new(Message::HostResult(result));
-                extension.ticks.enqueue(Arrival::Result { message, _held: held });
-            }
+        }
+        // An answer to a realm that is gone has nobody to go to.
+        if extension.generation == generation && extension.realm.is_some() {
+            let message = Box::new(Message::HostResult(result));
+            extension.ticks.enqueue(Arrival::Result { message, _held: held });
         }
     }
 
@@ -245,15 +251,14 @@ impl Host {
     pub(crate) fn tick(&self, slot: &Rc<Slot>, now: Now, delta: Option<&StreamDelta>) -> Ticked {
         let core = &*self.0;
         let mut extension = slot.cell.borrow_mut();
-        let during = if delta.is_some() { During::Verdict } else { During::Turn };
-        let caller = extension.caller_in(during);
-        let Extension { realm, ticks, seen_state, stop, bell, running, .. } = &mut *extension;
+        let in_verdict = delta.map(|_| extension.caller_in(During::Verdict));
+        let Extension { realm, ticks, seen_state, stop, bell, running, caller, .. } = &mut *extension;
         let Some(realm) = realm.as_deref_mut() else { return Ticked::Idle };
         let patience = delta
             .and(stop.as_ref())
             .map(|stop| (now.elapsed_us.saturating_add(core.options.verdict.kill_us), Arc::clone(stop)));
         let mut door = SyncDoor {
-            caller: &caller,
+            caller: in_verdict.as_ref().unwrap_or(caller),
             epoch: slot.epoch,
             dispatcher: &core.dispatcher,
             timer: core.timer.as_ref(),

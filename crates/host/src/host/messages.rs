@@ -8,17 +8,20 @@ use crate::patience::{Waiter, listens};
 use crate::record;
 use crate::registry::{Effect, MOST_EARS};
 use crate::report::ReportKind;
-use pijs_hostcall::{Dispatcher, During};
+use pijs_hostcall::{Called, During};
 use pijs_protocol::message::{BusEvent, CallbackResult, ErrorReport, Message};
 use pijs_protocol::registration::{FlagSpec, Register, Registration};
 use pijs_protocol::{EntryIndex, HostCall, HostResult, Termination};
 use serde_json::Value;
 use std::rc::Rc;
-use std::task::{Context, Waker};
 
 impl Host {
     pub(crate) fn carry_out(&self, slot: &Rc<Slot>, messages: Vec<Message>) {
         let generation = slot.cell.borrow().generation;
+        let is_of_calls = |message: &Message| {
+            matches!(message, Message::HostCall(_) | Message::TimerSet { .. } | Message::TimerClear { .. })
+        };
+        let alone = messages.iter().all(is_of_calls);
         for message in messages {
             if slot.cell.borrow().generation != generation {
                 // One of them ended the realm; what it asked for after that is void.
@@ -26,7 +29,7 @@ impl Host {
             }
             let Some(message) = self.fitting(slot, message) else { continue };
             match message {
-                Message::HostCall(call) => self.start_call(slot, call),
+                Message::HostCall(call) => self.start_call(slot, call, alone),
                 Message::HostCallCancel { call_id } => {
                     let id = slot.cell.borrow().package.id().clone();
                     self.0.dispatcher.cancel(&id, &slot.call_id(call_id));
@@ -101,34 +104,49 @@ impl Host {
         }
     }
 
-    /// Sends a hostcall on its way; the answer comes back as an arrival.
-    fn start_call(&self, slot: &Rc<Slot>, call: HostCall) {
+    /// Sends a hostcall on its way; the answer comes back as an arrival. What needs no waiting is done before what the
+    /// extension asks for next, as on pi's one thread; with `alone`, where the turn asked for nothing but calls and timers,
+    /// its answer is the next arrival.
+    fn start_call(&self, slot: &Rc<Slot>, call: HostCall, alone: bool) {
         let (caller, generation) = {
             let extension = slot.cell.borrow();
             (extension.caller_in(During::Turn), extension.generation)
         };
-        let (sink, index) = (self.0.sink.clone(), slot.index);
+        let asked = call.call_id.clone();
+        let listens = listens(&call);
+        let call = HostCall { call_id: slot.call_id(call.call_id), ..call };
+        let completion = {
+            let (asked, index) = (asked.clone(), slot.index);
+            move |result, held| Completion {
+                slot: index,
+                generation,
+                result: HostResult { call_id: asked.clone(), ..result },
+                held,
+            }
+        };
+        let (sink, complete) = (self.0.sink.clone(), completion.clone());
+        let called = self.0.dispatcher.call(&caller, call, move |result, held| sink.push(complete(result, held)));
         self.0.open_calls.set(self.0.open_calls.get() + 1);
         {
             let mut extension = slot.cell.borrow_mut();
             extension.open_calls += 1;
-            if listens(&call) {
-                extension.listening.insert(call.call_id.clone());
+            if listens {
+                extension.listening.insert(asked);
             } else {
                 extension.lull.calls();
             }
         }
-        let asked = call.call_id.clone();
-        let call = HostCall { call_id: slot.call_id(call.call_id), ..call };
-        let (dispatcher, id) = (Dispatcher::clone(&self.0.dispatcher), caller.extension().clone());
-        let mut running = self.0.dispatcher.call(&caller, call, move |result| {
-            let result = HostResult { call_id: asked.clone(), ..result };
-            let held = dispatcher.hold(&id, &result);
-            sink.push(Completion { slot: index, generation, result, held });
-        });
-        // What needs no waiting is done before what the extension asks for next, as on pi's one thread.
-        if running.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            tokio::spawn(running);
+        match called {
+            Called::Running(running) => drop(tokio::spawn(running)),
+            // Pieces of it are on their way, or others have answers to what came with it.
+            Called::Ended(result, held) if !alone || result.chunk.is_some() => {
+                self.0.sink.push(completion(result, held));
+            }
+            Called::Ended(result, held) => {
+                // What ended before comes before.
+                self.ingest();
+                self.arrive(completion(result, held));
+            }
         }
     }
 

@@ -175,7 +175,7 @@ fn call_with(params: Value) -> HostCall {
     HostCall {
         call_id: "c".into(),
         capability: pijs_protocol::Capability::new("http"),
-        method: "http".to_owned(),
+        method: "http".into(),
         params: params.as_object().unwrap().clone(),
         timeout_ms: None,
         cancel_token: None,
@@ -263,4 +263,22 @@ fn long_texts_wait_no_longer_than_there_is_room_for_them() {
     assert!(sink.bytes().is_empty(), "they wait");
     log();
     assert_eq!(verify(&*sink.bytes()).unwrap().lines, 4);
+}
+
+#[test]
+fn a_small_call_is_kept_until_nothing_is_left_to_say_of_it() {
+    let mut kept = Kept::default();
+    let digest = |call: &Arc<Unhashed>| *ParamsHash::Later(Arc::clone(call)).digest();
+    let is_of = |call: &Arc<Unhashed>, text: &[u8]| assert_eq!(digest(call), <[u8; 32]>::from(Sha256::digest(text)));
+    let (one, two) = (kept.of(b"one").expect("small"), kept.of(b"two").expect("small"));
+    is_of(&one, b"one");
+    let place = Arc::as_ptr(&one);
+    let three = kept.of(b"three").expect("small");
+    assert!([&one, &two].iter().all(|kept| !Arc::ptr_eq(kept, &three)), "both are in use");
+    drop(one);
+    let reused = (0..4).map(|_| kept.of(b"four").expect("small")).find(|four| std::ptr::eq(Arc::as_ptr(four), place));
+    is_of(&reused.expect("it was free"), b"four");
+    is_of(&two, b"two");
+    is_of(&three, b"three");
+    assert!(kept.of(&[0; Unhashed::MOST + 1]).is_none());
 }

@@ -8,6 +8,10 @@ use std::time::Duration;
 /// is woken once.
 const LINGER: Duration = Duration::from_millis(2);
 
+/// How long the thread lets more come together while it is kept busy. Without a pause it takes each record as it comes: both
+/// threads then go for the same memory, and the file is written to for every call.
+const GATHER: Duration = Duration::from_micros(100);
+
 /// Wakes the writer.
 #[derive(Debug, Default)]
 pub(super) struct Signal {
@@ -98,13 +102,18 @@ impl LedgerWriter {
                     // Perhaps the last handle: what its end does takes the state's lock.
                     drop(inner);
                     state = self.signal.state.lock().unwrap_or_else(PoisonError::into_inner);
-                    if idle && *state == State::Awake {
+                    if *state == State::Awake {
+                        let pause = if idle { LINGER } else { GATHER };
                         state =
-                            self.signal.condition.wait_timeout(state, LINGER).unwrap_or_else(PoisonError::into_inner).0;
-                        let empty = self.ledger.upgrade().is_none_or(|inner| inner.queue().records.is_empty());
+                            self.signal.condition.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
+                        let inner = self.ledger.upgrade();
+                        let empty = inner.as_ref().is_none_or(|inner| inner.queue().records.is_empty());
                         if empty && *state == State::Awake {
                             *state = State::Asleep;
                         }
+                        drop(state);
+                        drop(inner);
+                        state = self.signal.state.lock().unwrap_or_else(PoisonError::into_inner);
                     }
                 }
             }
