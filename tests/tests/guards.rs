@@ -300,7 +300,8 @@ mod rogue {
             Err(other) => panic!("{other}"),
         };
         let message = Message::SignalAborted { signal: 1 };
-        let delivery = Delivery { seq: Seq(1), now: Now::default(), task: Task::Message(message), state: None };
+        let delivery =
+            Delivery { seq: Seq(1), now: Now::default(), task: Task::Message(Box::new(message)), state: None };
         match realm.start(delivery, &mut NoHost) {
             Progress::Ended(Termination::Protocol { .. }) => true,
             Progress::Yielded(_) => false,

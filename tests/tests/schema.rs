@@ -166,7 +166,7 @@ proptest! {
             set: BTreeMap::from([("isIdle".to_owned(), json!(true).into())]),
             entries: Some(EntriesDelta { keep: 1, append: vec![data.into()] }),
         };
-        let task = Task::Message(all[0].clone());
+        let task = Task::Message(Box::new(all[0].clone()));
         pass("delivery", &Delivery { seq: Seq(seq), now, task, state: Some(state.clone()) });
         let delta = StreamDelta {
             attempt: 1,

@@ -56,7 +56,7 @@ fn started(modules: &Arc<Verified>) -> EngineRealm {
 
 fn message(channel: &str, data: Value) -> Delivery {
     let message = Message::BusEvent(BusEvent { channel: channel.to_owned(), data });
-    Delivery { seq: Seq(1), now: Now::default(), task: Task::Message(message), state: None }
+    Delivery { seq: Seq(1), now: Now::default(), task: Task::Message(Box::new(message)), state: None }
 }
 
 fn realm(criterion: &mut Criterion) {

@@ -61,7 +61,9 @@ fn request_with_limit(call: &Call<'_, '_>) -> Result<HostCall> {
 pub(crate) fn answer<'js>(ctx: &Ctx<'js>, names: &Names, result: &HostResult) -> Result<Value<'js>> {
     let answer = Object::new(ctx.clone())?;
     names.output.put(&answer, to_js(ctx, &result.output)?)?;
-    names.bytes.put(&answer, bytes_to_js(ctx, &result.bytes)?)?;
+    let bytes =
+        if result.bytes.is_empty() { names.nothing(ctx)? } else { bytes_to_js(ctx, &result.bytes)?.into_value() };
+    names.bytes.put(&answer, bytes)?;
     Ok(answer.into_value())
 }
 

@@ -9,8 +9,8 @@ use rquickjs::function::{Params, RustFunction};
 use rquickjs::module::{Declarations, Exports, ModuleDef};
 use rquickjs::promise::PromiseState;
 use rquickjs::{Class, Coerced, Ctx, Exception, FromJs, Function, Object, Persistent, Result, Value, qjs};
+use smol_str::SmolStr;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// A native function.
 pub(crate) type Native = for<'a, 'js> fn(&Call<'a, 'js>) -> Result<Value<'js>>;
@@ -97,12 +97,12 @@ impl<'js> Call<'_, 'js> {
     }
 
     /// The same, for one of the few texts that code of ours passes again and again.
-    pub(crate) fn word(&self, index: usize) -> Result<Arc<str>> {
+    pub(crate) fn word(&self, index: usize) -> Result<SmolStr> {
         let argument = self.arg(index);
         if let Some(word) = self.shared.words.known(&argument) {
             return Ok(word);
         }
-        let word: Arc<str> = self.text(index)?.into();
+        let word = SmolStr::from(self.text(index)?);
         self.shared.words.learn(self.ctx(), argument, &word);
         Ok(word)
     }

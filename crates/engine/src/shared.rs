@@ -12,13 +12,13 @@ use crate::loader::Modules;
 use crate::promised::Promised;
 use crate::rejections::Rejections;
 use crate::state::State;
-use crate::values::Name;
+use crate::values::{self, Name};
 use crate::words::Words;
 use pijs_protocol::wire::RealmOptions;
 use pijs_protocol::{CallId, HostCall, Message, SyncReply};
 use pijs_tick::Entropy;
-use rquickjs::{Function, JsLifetime, Persistent};
-use serde_json::{Map, Value};
+use rquickjs::{Ctx, Function, JsLifetime, Persistent, Result, Value};
+use serde_json::Map;
 use std::cell::{Cell, RefCell};
 use std::io::Write as _;
 use std::mem;
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     pub(crate) draws: Cell<u32>,
     pub(crate) outbox: RefCell<Vec<Message>>,
     pub(crate) host: HostSlot,
-    pub(crate) facts: Map<String, Value>,
+    pub(crate) facts: Map<String, serde_json::Value>,
     pub(crate) modules: RefCell<Modules>,
     pub(crate) state: State,
     pub(crate) rejections: Rejections,
@@ -60,6 +60,23 @@ pub(crate) struct Shared {
 pub(crate) struct Names {
     pub(crate) output: Name,
     pub(crate) bytes: Name,
+    nothing: RefCell<Option<Persistent<Value<'static>>>>,
+}
+
+impl Names {
+    fn new() -> Self {
+        Self { output: Name::new("output"), bytes: Name::new("bytes"), nothing: RefCell::new(None) }
+    }
+
+    /// The attachments of answers that have none: one list for all of them, which nobody can change.
+    pub(crate) fn nothing<'js>(&self, ctx: &Ctx<'js>) -> Result<Value<'js>> {
+        if let Some(nothing) = &*self.nothing.borrow() {
+            return nothing.clone().restore(ctx);
+        }
+        let nothing = values::frozen_list(ctx)?;
+        *self.nothing.borrow_mut() = Some(Persistent::save(ctx, nothing.clone()));
+        Ok(nothing)
+    }
 }
 
 impl Shared {
@@ -77,7 +94,7 @@ impl Shared {
             rejections: Rejections::default(),
             originals: RefCell::new(None),
             after_jobs: RefCell::new(None),
-            names: Names { output: Name::new("output"), bytes: Name::new("bytes") },
+            names: Names::new(),
             promised: Promised::default(),
             words: Words::default(),
             calls: Cell::new(0),
@@ -125,6 +142,7 @@ impl Shared {
         self.after_jobs.borrow_mut().take();
         self.promised.release();
         self.words.release();
+        self.names.nothing.borrow_mut().take();
     }
 }
 

@@ -182,6 +182,14 @@ pub(crate) fn push<'js>(array: &Array<'js>, index: usize, value: impl IntoJs<'js
     if status < 0 { Err(rquickjs::Error::Exception) } else { Ok(()) }
 }
 
+/// An empty array that stays one.
+pub(crate) fn frozen_list<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Value<'js>> {
+    let list = Array::new(ctx.clone())?;
+    // SAFETY: a live context and an object of it.
+    let status = unsafe { qjs::JS_FreezeObject(ctx.as_raw().as_ptr(), list.as_raw()) };
+    if status < 0 { Err(rquickjs::Error::Exception) } else { Ok(list.into_value()) }
+}
+
 /// Builds a string.
 pub(crate) fn string_to_js<'js>(ctx: &Ctx<'js>, text: &str) -> rquickjs::Result<Value<'js>> {
     Ok(rquickjs::String::from_str(ctx.clone(), text)?.into_value())

@@ -1,8 +1,8 @@
 //! Strings of the guest that are the same ones at every call: names of methods and capabilities, which stand in our code.
 
 use rquickjs::{Ctx, Persistent, Value, qjs};
+use smol_str::SmolStr;
 use std::cell::RefCell;
-use std::sync::Arc;
 
 /// More than there are methods and capabilities.
 const MOST: usize = 64;
@@ -15,21 +15,21 @@ pub(crate) struct Words(RefCell<Vec<Word>>);
 
 struct Word {
     place: usize,
-    text: Arc<str>,
+    text: SmolStr,
     /// As long as it is kept, nothing else has its place.
     _kept: Persistent<Value<'static>>,
 }
 
 impl Words {
-    pub(crate) fn known(&self, value: &Value<'_>) -> Option<Arc<str>> {
+    pub(crate) fn known(&self, value: &Value<'_>) -> Option<SmolStr> {
         let place = place(value)?;
-        self.0.borrow().iter().find(|word| word.place == place).map(|word| Arc::clone(&word.text))
+        self.0.borrow().iter().find(|word| word.place == place).map(|word| word.text.clone())
     }
 
-    pub(crate) fn learn<'js>(&self, ctx: &Ctx<'js>, value: Value<'js>, text: &Arc<str>) {
+    pub(crate) fn learn<'js>(&self, ctx: &Ctx<'js>, value: Value<'js>, text: &SmolStr) {
         let mut words = self.0.borrow_mut();
         if let Some(place) = place(&value).filter(|_| words.len() < MOST && text.len() <= LONGEST) {
-            words.push(Word { place, text: Arc::clone(text), _kept: Persistent::save(ctx, value) });
+            words.push(Word { place, text: text.clone(), _kept: Persistent::save(ctx, value) });
         }
     }
 

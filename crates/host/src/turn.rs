@@ -118,8 +118,8 @@ impl Guest<Arrival> for Turn<'_> {
         let (task, was_delta) = match task {
             Macrotask::Arrival(
                 Arrival::Message(message) | Arrival::Result { message, .. } | Arrival::Emission { message, .. },
-            ) => (Task::Message(*message), false),
-            Macrotask::Timer(timer) => (Task::Message(Message::TimerFired { timer }), false),
+            ) => (Task::Message(message), false),
+            Macrotask::Timer(timer) => (Task::Message(Box::new(Message::TimerFired { timer })), false),
             Macrotask::Arrival(Arrival::Delta) => {
                 let delta = self.delta.expect("a delta is only queued while `stream` runs its loop");
                 if self.door.state.version() == *self.door.seen_state {

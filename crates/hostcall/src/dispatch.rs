@@ -17,7 +17,7 @@ use crate::policy::Mode;
 use crate::quota::{Quotas, used_up};
 use crate::untaken::{Held, Turn, Untaken};
 use crate::vocabulary::FREE;
-use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Now, guard};
+use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Method, Now, guard};
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -44,13 +44,13 @@ pub struct Dispatcher {
 }
 
 struct Inner {
-    connectors: BTreeMap<Arc<str>, Arc<dyn Connector>>,
+    connectors: BTreeMap<Method, Arc<dyn Connector>>,
     gate: Gate,
     ledger: Ledger,
     quotas: Quotas,
     timer: Arc<dyn Timer>,
     /// The ledger's word for a method that nobody serves.
-    unknown: Arc<str>,
+    unknown: Method,
     in_flight: Mutex<BTreeMap<ExtensionId, BTreeMap<CallId, Arc<Flight>>>>,
     /// When each extension opened its latest dialogs.
     dialogs: Mutex<BTreeMap<ExtensionId, VecDeque<u64>>>,
@@ -84,7 +84,7 @@ impl Drop for Waiting<'_> {
 /// Builds a [`Dispatcher`]. Starts without connectors: a method nobody serves is
 /// `invalid_request`.
 pub struct DispatcherBuilder {
-    connectors: BTreeMap<Arc<str>, Arc<dyn Connector>>,
+    connectors: BTreeMap<Method, Arc<dyn Connector>>,
     gate: Gate,
     ledger: Ledger,
     quotas: Quotas,
@@ -94,7 +94,7 @@ pub struct DispatcherBuilder {
 impl DispatcherBuilder {
     /// Serves a method; a later connector for the same method replaces the earlier.
     #[must_use]
-    pub fn connector(mut self, method: impl Into<Arc<str>>, connector: Arc<dyn Connector>) -> Self {
+    pub fn connector(mut self, method: impl Into<Method>, connector: Arc<dyn Connector>) -> Self {
         self.connectors.insert(method.into(), connector);
         self
     }
@@ -363,16 +363,13 @@ impl Inner {
         let params_hash = size.is_ok().then(|| self.ledger.hash_params(call));
         let id = call.call_id.as_str();
         // Not longer than an id may be: it goes into every line.
-        let call_id = if id.len() <= LONGEST_ID {
-            Arc::clone(call.call_id.shared())
-        } else {
-            id[..id.floor_char_boundary(LONGEST_ID)].into()
-        };
+        let call_id =
+            if id.len() <= LONGEST_ID { call.call_id.clone() } else { id[..id.floor_char_boundary(LONGEST_ID)].into() };
         let served = self.connectors.get_key_value(call.method.as_str());
         let required = derive(&call.method, &call.params);
         let facts = CallFacts {
             call_id,
-            method: served.map_or_else(|| Arc::clone(&self.unknown), |(name, _)| Arc::clone(name)),
+            method: served.map_or(&self.unknown, |(name, _)| name).clone(),
             capability: required.as_ref().map_or("unknown", |required| required.capability),
             params_hash,
         };
@@ -619,6 +616,7 @@ struct Judged<'a> {
 }
 
 /// What became of an asynchronous call when it was made.
+#[expect(clippy::large_enum_variant, reason = "taken apart where it is made")]
 pub enum Called {
     /// It has ended, with this result: `results` does not get it. It counts as untaken until the other part is dropped.
     Ended(HostResult, Held),

@@ -30,7 +30,7 @@ use crate::policy::{Grant, Mode, Policy, usual_paths};
 use crate::prompt::{Memory, Prompter, Question};
 use crate::scope::{CompiledScope, ScopeError};
 use crate::vocabulary::PLAIN_ENV;
-use pijs_protocol::{Capability, ExtensionId, HostcallError, guard};
+use pijs_protocol::{Capability, ExtensionId, HostcallError, Method, guard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -282,12 +282,12 @@ impl Gate {
     pub(crate) fn judge_call(
         &self,
         caller: &Caller,
-        method: &Arc<str>,
+        method: &Method,
         required: &Required<'_>,
     ) -> Result<(Judgement, Permit), HostcallError> {
         let authority = self.authority(&caller.profile);
         let judgement = self.judge_with(&authority, caller, method, required)?;
-        let (gate, profile, method) = (self.clone(), Arc::clone(&caller.profile), Arc::clone(method));
+        let (gate, profile, method) = (self.clone(), Arc::clone(&caller.profile), method.clone());
         Ok((judgement, Permit { gate, profile, authority, method, once: Vec::new() }))
     }
 

@@ -18,7 +18,7 @@ use crate::derive::{Required, Subject};
 use crate::gate::Decision;
 use hmac::{Hmac, Mac};
 use pijs_protocol::log::Level;
-use pijs_protocol::{ErrorCode, ExtensionId, HostCall, Now, guard};
+use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostCall, Method, Now, guard};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
@@ -133,14 +133,7 @@ struct Inner {
     /// Taken before the queue by whoever writes, so that lines keep the order of records.
     lines: Mutex<Lines>,
     signal: Arc<Signal>,
-    scratch: Mutex<Scratch>,
-}
-
-/// What parameters are brought into their canonical form in.
-#[derive(Default)]
-struct Scratch {
-    bytes: Vec<u8>,
-    kept: Kept,
+    kept: Mutex<Kept>,
 }
 
 #[derive(Default)]
@@ -173,22 +166,15 @@ pub(crate) enum ParamsHash {
 }
 
 /// A small call in its canonical form.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Unhashed {
-    bytes: [u8; Self::MOST],
-    length: usize,
+    canonical: Vec<u8>,
     digest: OnceLock<[u8; 32]>,
 }
 
 impl Unhashed {
     /// As most calls are. What is longer is hashed at once, so that nothing large waits.
     const MOST: usize = 192;
-
-    fn new(canonical: &[u8]) -> Option<Self> {
-        let mut bytes = [0; Self::MOST];
-        bytes.get_mut(..canonical.len())?.copy_from_slice(canonical);
-        Some(Self { bytes, length: canonical.len(), digest: OnceLock::new() })
-    }
 }
 
 /// Small calls, taken again once nothing is left to say of them. Otherwise each would be allocated by the thread that calls and
@@ -200,26 +186,29 @@ impl Kept {
     /// More than wait for the writer in a burst.
     const MOST: usize = 1024;
 
-    /// `None` when the call is not small.
-    fn of(&mut self, canonical: &[u8]) -> Option<Arc<Unhashed>> {
-        let call = Unhashed::new(canonical)?;
+    /// A place for what `write` writes, and where it has become too long its hash.
+    fn hash(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> ParamsHash {
         let mut oldest = self.0.pop_front();
-        let kept = match oldest.as_mut().and_then(Arc::get_mut) {
-            Some(free) => {
-                *free = call;
-                oldest?
-            }
-            None => {
-                let kept = Arc::new(call);
-                // A call that takes its time lets others pass.
-                self.0.extend(oldest);
-                kept
-            }
-        };
-        if self.0.len() < Self::MOST {
-            self.0.push_back(Arc::clone(&kept));
+        if oldest.as_mut().is_none_or(|oldest| Arc::get_mut(oldest).is_none()) {
+            // A call that takes its time lets others pass.
+            self.0.extend(oldest.replace(Arc::default()));
         }
-        Some(kept)
+        let mut call = oldest.unwrap_or_default();
+        let Unhashed { canonical, digest } = Arc::get_mut(&mut call).expect("free, or new");
+        canonical.clear();
+        digest.take();
+        write(canonical);
+        if canonical.len() > Unhashed::MOST {
+            let hash = ParamsHash::Plain(Sha256::digest(&canonical).into());
+            canonical.truncate(Unhashed::MOST);
+            canonical.shrink_to(Unhashed::MOST);
+            self.0.push_front(call);
+            return hash;
+        }
+        if self.0.len() < Self::MOST {
+            self.0.push_back(Arc::clone(&call));
+        }
+        ParamsHash::Later(call)
     }
 }
 
@@ -231,7 +220,7 @@ impl ParamsHash {
     pub(crate) fn digest(&self) -> &[u8; 32] {
         match self {
             Self::Plain(digest) | Self::Keyed(digest) => digest,
-            Self::Later(call) => call.digest.get_or_init(|| Sha256::digest(&call.bytes[..call.length]).into()),
+            Self::Later(call) => call.digest.get_or_init(|| Sha256::digest(&call.canonical).into()),
         }
     }
 }
@@ -298,9 +287,9 @@ struct EventBody {
 /// What the first and the last line of a call say alike; cloning it allocates nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct CallFacts {
-    pub(crate) call_id: Arc<str>,
+    pub(crate) call_id: CallId,
     /// `unknown` when nobody serves it: an extension cannot write what it likes here.
-    pub(crate) method: Arc<str>,
+    pub(crate) method: Method,
     /// The derived one, `unknown` when the call is malformed.
     pub(crate) capability: &'static str,
     /// `None` for parameters too large to be looked at.
@@ -327,9 +316,9 @@ impl Ledger {
         let scenario_id = options.scenario_id.clone().unwrap_or_else(|| format!("session:{}", options.session_id));
         let redactor = Redactor::new(options.secrets.iter().cloned());
         let lines = Mutex::new(Lines { head: options.head, ..Lines::default() });
-        let (queue, scratch, signal) = (Mutex::default(), Mutex::default(), Arc::default());
+        let (queue, kept, signal) = (Mutex::default(), Mutex::default(), Arc::default());
         let room = Condvar::new();
-        Self { inner: Arc::new(Inner { options, scenario_id, redactor, sink, queue, room, lines, signal, scratch }) }
+        Self { inner: Arc::new(Inner { options, scenario_id, redactor, sink, queue, room, lines, signal, kept }) }
     }
 
     /// Records something that is no hostcall: `extension.ready`, `realm.terminated`,
@@ -441,21 +430,17 @@ impl Ledger {
 
     pub(crate) fn hash_params(&self, call: &HostCall) -> ParamsHash {
         let inner = &*self.inner;
-        let mut scratch = inner.scratch();
-        let Scratch { bytes, kept } = &mut *scratch;
-        bytes.clear();
-        canonical::write_call(&call.method, &call.params, &call.bytes, bytes);
+        let write = |out: &mut Vec<u8>| canonical::write_call(&call.method, &call.params, &call.bytes, out);
         match &inner.options.hash_key {
             Some(key)
                 if guard::is_up("ledger.keyed-hash")
                     && (call.method == "env" || secrets::are_in(&call.params, &inner.redactor)) =>
             {
-                ParamsHash::Keyed(keyed(key, bytes))
+                let mut canonical = Vec::new();
+                write(&mut canonical);
+                ParamsHash::Keyed(keyed(key, &canonical))
             }
-            _ => match kept.of(bytes) {
-                Some(unhashed) => ParamsHash::Later(unhashed),
-                None => ParamsHash::Plain(Sha256::digest(bytes).into()),
-            },
+            _ => inner.kept.lock().unwrap_or_else(PoisonError::into_inner).hash(write),
         }
     }
 
@@ -488,10 +473,6 @@ impl Inner {
 
     fn lines(&self) -> MutexGuard<'_, Lines> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn scratch(&self) -> MutexGuard<'_, Scratch> {
-        self.scratch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the writer has taken what waits: both go on side by side then. `false` when it did not come to it.

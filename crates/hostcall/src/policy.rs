@@ -3,7 +3,6 @@
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
 use pijs_protocol::{Capability, guard};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// What happens to a call that no grant covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -51,12 +50,12 @@ pub struct Grant {
 
 impl Grant {
     /// A grant without restriction.
-    pub fn any(id: impl Into<String>, capability: impl Into<Arc<str>>) -> Self {
-        Self { id: id.into(), capability: Capability::new(capability), methods: None, scope: None, unasked: false }
+    pub fn any(id: impl Into<String>, capability: impl Into<Capability>) -> Self {
+        Self { id: id.into(), capability: capability.into(), methods: None, scope: None, unasked: false }
     }
 
     /// A grant with a scope.
-    pub fn scoped(id: impl Into<String>, capability: impl Into<Arc<str>>, scope: Scope) -> Self {
+    pub fn scoped(id: impl Into<String>, capability: impl Into<Capability>, scope: Scope) -> Self {
         Self { scope: Some(scope), ..Self::any(id, capability) }
     }
 

@@ -6,10 +6,10 @@
 
 use crate::ids::{CallId, string_id};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use smol_str::SmolStr;
 use std::fmt;
-use std::sync::Arc;
 
 string_id! {
     /// The key that policy and grants speak about: `read`, `exec`, `session.inject`, ...

@@ -1,9 +1,9 @@
 //! Ids. Numbers are issued by one counter each, so they are stable under replay.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use std::fmt;
-use std::sync::Arc;
 
 /// Position in the total order of one realm's loop.
 ///
@@ -29,23 +29,19 @@ pub struct Handle(pub u32);
 #[serde(transparent)]
 pub struct EntryIndex(pub u32);
 
-/// A name that is cheap to clone.
+/// A name that is cheap to clone: short ones, as nearly all are, lie in the value itself, longer ones are shared.
 macro_rules! string_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[serde(transparent)]
         #[schemars(transparent)]
-        pub struct $name(Arc<str>);
+        pub struct $name(#[schemars(with = "String")] SmolStr);
 
         impl $name {
             /// Wraps a string that is known to name one.
-            pub fn new(id: impl Into<Arc<str>>) -> Self {
+            pub fn new(id: impl Into<SmolStr>) -> Self {
                 Self(id.into())
-            }
-
-            /// The same text, shared.
-            pub fn shared(&self) -> &Arc<str> {
-                &self.0
             }
 
             /// The id as text.
@@ -68,21 +64,21 @@ macro_rules! string_id {
             }
         }
 
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
         impl From<&str> for $name {
             fn from(id: &str) -> Self {
                 Self(id.into())
             }
         }
 
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(&self.0)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer).map(Self::new)
+        impl From<String> for $name {
+            fn from(id: String) -> Self {
+                Self(id.into())
             }
         }
 

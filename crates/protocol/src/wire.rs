@@ -107,10 +107,9 @@ pub struct Delivery {
 /// What a macrotask consists of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "one per turn, moved once; a box would be an allocation per turn")]
 pub enum Task {
     /// A message.
-    Message(Message),
+    Message(Box<Message>),
     /// A streamed delta, for all `stream_text` handlers of the realm that hear its source.
     Stream(StreamDelta),
 }

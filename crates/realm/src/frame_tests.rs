@@ -43,7 +43,7 @@ fn result(bytes: Vec<Vec<u8>>) -> HostResult {
 }
 
 fn deliver(message: Message) -> ToWorker {
-    let task = Task::Message(message);
+    let task = Task::Message(Box::new(message));
     ToWorker::Deliver(Box::new(Delivery { seq: Seq(7), now: Now::default(), task, state: None }))
 }
 
@@ -78,7 +78,7 @@ fn every_message_arrives_as_it_was_sent() {
     let set =
         BTreeMap::from([("isIdle".to_owned(), json!(true).into()), ("model".to_owned(), json!({"id": "ü"}).into())]);
     let state = StateDelta { version: 9, set, entries: Some(entries) };
-    let task = Task::Message(Message::HostResult(result(vec![vec![7]])));
+    let task = Task::Message(Box::new(Message::HostResult(result(vec![vec![7]]))));
     there(ToWorker::State(Box::new(state.clone())));
     let state = Some(state);
     there(ToWorker::Deliver(Box::new(Delivery { seq: Seq(7), now: Now::default(), task, state: state.clone() })));
@@ -107,7 +107,7 @@ fn the_state_is_not_looked_at_on_the_way() {
     let long = Json::from(json!({ "many": vec![0; MAX_VALUES + 1] }));
     let entries = EntriesDelta { keep: 0, append: vec![long.clone()] };
     let state = StateDelta { version: 1, set: BTreeMap::from([("tools".to_owned(), long)]), entries: Some(entries) };
-    let task = Task::Message(Message::TimerFired { timer: TimerId(3) });
+    let task = Task::Message(Box::new(Message::TimerFired { timer: TimerId(3) }));
     there(ToWorker::Deliver(Box::new(Delivery { seq: Seq(7), now: Now::default(), task, state: Some(state) })));
 }
 

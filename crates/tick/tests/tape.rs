@@ -93,7 +93,7 @@ fn records() -> impl Strategy<Value = Record> {
         (any::<u64>(), now(), messages()).prop_map(|(seq, now, message)| Event::Delivery(Box::new(Delivery {
             seq: Seq(seq),
             now,
-            task: Task::Message(message),
+            task: Task::Message(Box::new(message)),
             state: None
         }))),
         (any::<u64>(), now(), any::<String>()).prop_map(|(seq, now, chunk)| Event::Delivery(Box::new(Delivery {
@@ -190,7 +190,7 @@ fn turn(seq: u64, messages: Vec<Message>) -> [Record; 2] {
         record(Event::Delivery(Box::new(Delivery {
             seq: Seq(seq),
             now: Now::default(),
-            task: Task::Message(Message::TimerFired { timer: TimerId(1) }),
+            task: Task::Message(Box::new(Message::TimerFired { timer: TimerId(1) })),
             state: None,
         }))),
         record(Event::Yield(Yield { messages, ..Yield::default() })),

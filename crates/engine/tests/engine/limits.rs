@@ -141,7 +141,7 @@ fn an_unstarted_realm_refuses_a_delivery_as_a_host_bug() {
     let delivery = pijs_protocol::Delivery {
         seq: pijs_protocol::Seq(1),
         now: crate::support::NOW,
-        task: pijs_protocol::wire::Task::Message(call("x", &[])),
+        task: pijs_protocol::wire::Task::Message(Box::new(call("x", &[]))),
         state: None,
     };
     let ended = realm.turn(delivery, &mut crate::support::Answers::default()).expect_err("not started");

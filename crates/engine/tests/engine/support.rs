@@ -137,7 +137,7 @@ impl Guest {
 
     pub(crate) fn deliver_with(&mut self, message: Message, state: Option<StateDelta>) -> Result<Yield, Termination> {
         self.seq += 1;
-        let delivery = Delivery { seq: Seq(self.seq), now: NOW, task: Task::Message(message), state };
+        let delivery = Delivery { seq: Seq(self.seq), now: NOW, task: Task::Message(Box::new(message)), state };
         self.realm.turn(delivery, &mut self.host)
     }
 

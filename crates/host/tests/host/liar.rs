@@ -13,8 +13,9 @@ const LIAR: &str = "path:liar";
 const SAY: &str = "say";
 
 fn lie(extension: &ExtensionId, delivery: &Delivery, done: &mut Yield) {
-    let lie = match &delivery.task {
-        Task::Message(Message::BusEvent(event)) if event.channel == SAY && extension.as_str() == LIAR => &event.data,
+    let Task::Message(message) = &delivery.task else { return };
+    let lie = match &**message {
+        Message::BusEvent(event) if event.channel == SAY && extension.as_str() == LIAR => &event.data,
         _ => return,
     };
     let messages: Vec<Message> = serde_json::from_value(lie["messages"].clone()).expect("well-formed lies");

@@ -36,7 +36,7 @@ fn check(validator: &Validator, value: &impl Serialize) {
 fn check_yield(done: &Yield) {
     check(&YIELD, done);
     for message in &done.messages {
-        check(&MESSAGE, &Envelope::from(message.clone()));
+        check(&MESSAGE, &Envelope::from(Message::clone(message)));
     }
 }
 
@@ -94,7 +94,7 @@ impl Realm for CheckedRealm {
     fn start(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Progress {
         check(&DELIVERY, &delivery);
         if let Task::Message(message) = &delivery.task {
-            check(&MESSAGE, &Envelope::from(message.clone()));
+            check(&MESSAGE, &Envelope::from(Message::clone(message)));
         }
         let mut progress = Self::checked(self.realm.start(delivery.clone(), &mut CheckedHost(host)));
         if let Progress::Yielded(done) = &mut progress {

@@ -9,7 +9,7 @@ use crate::places::Places;
 use crate::policy::Mode;
 use crate::scope::CompiledScope;
 use crate::vocabulary::PLAIN_ENV;
-use pijs_protocol::{ExtensionId, guard};
+use pijs_protocol::{ExtensionId, Method, guard};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Permit {
     pub(super) gate: Gate,
     pub(super) profile: Arc<Profile>,
     pub(super) authority: Arc<Authority>,
-    pub(super) method: Arc<str>,
+    pub(super) method: Method,
     /// What a person allowed for this call alone.
     pub(super) once: Vec<CompiledGrant>,
 }

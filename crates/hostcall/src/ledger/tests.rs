@@ -268,17 +268,26 @@ fn long_texts_wait_no_longer_than_there_is_room_for_them() {
 #[test]
 fn a_small_call_is_kept_until_nothing_is_left_to_say_of_it() {
     let mut kept = Kept::default();
-    let digest = |call: &Arc<Unhashed>| *ParamsHash::Later(Arc::clone(call)).digest();
-    let is_of = |call: &Arc<Unhashed>, text: &[u8]| assert_eq!(digest(call), <[u8; 32]>::from(Sha256::digest(text)));
-    let (one, two) = (kept.of(b"one").expect("small"), kept.of(b"two").expect("small"));
+    let mut hash = |text: &[u8]| kept.hash(|out| out.extend_from_slice(text));
+    let is_of = |hash: &ParamsHash, text: &[u8]| assert_eq!(*hash.digest(), <[u8; 32]>::from(Sha256::digest(text)));
+    let place = |hash: &ParamsHash| match hash {
+        ParamsHash::Later(call) => Some(Arc::as_ptr(call)),
+        _ => None,
+    };
+    let (one, two) = (hash(b"one"), hash(b"two"));
     is_of(&one, b"one");
-    let place = Arc::as_ptr(&one);
-    let three = kept.of(b"three").expect("small");
-    assert!([&one, &two].iter().all(|kept| !Arc::ptr_eq(kept, &three)), "both are in use");
+    let first = place(&one);
+    let three = hash(b"three");
+    assert!(first != place(&three) && place(&two) != place(&three), "both are in use");
     drop(one);
-    let reused = (0..4).map(|_| kept.of(b"four").expect("small")).find(|four| std::ptr::eq(Arc::as_ptr(four), place));
-    is_of(&reused.expect("it was free"), b"four");
+    let calls: Vec<ParamsHash> = (0..4).map(|_| hash(b"four")).collect();
+    assert!(first.is_some() && calls.iter().any(|call| place(call) == first), "it was free");
     is_of(&two, b"two");
     is_of(&three, b"three");
-    assert!(kept.of(&[0; Unhashed::MOST + 1]).is_none());
+    let long = [b'x'; Unhashed::MOST + 1];
+    let hashed = hash(&long);
+    assert_eq!(place(&hashed), None, "what is long is hashed at once");
+    is_of(&hashed, &long);
+    calls.iter().for_each(|call| is_of(call, b"four"));
+    is_of(&hash(b"five"), b"five");
 }

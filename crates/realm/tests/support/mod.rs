@@ -41,7 +41,7 @@ pub(crate) fn delivery(seq: u64, channel: &str) -> Delivery {
 
 pub(crate) fn deliver(seq: u64, channel: &str, data: Value) -> Delivery {
     let message = Message::BusEvent(BusEvent { channel: channel.to_owned(), data });
-    Delivery { seq: Seq(seq), now: Now::default(), task: Task::Message(message), state: None }
+    Delivery { seq: Seq(seq), now: Now::default(), task: Task::Message(Box::new(message)), state: None }
 }
 
 pub(crate) fn channels(progress: &Progress) -> Vec<&str> {
