@@ -6,10 +6,10 @@
 //! what an extension sends.
 
 use crate::connector::{
-    BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Profile, Request, Timer, cancelled, deadline,
+    Caller, CancelToken, ChunkSink, Connector, Output, Profile, Request, Timer, cancelled, deadline,
 };
 use crate::derive::{Required, Subject, content_read, derive, member};
-use crate::flight::{EndOnDrop, Flight, broken, reason_of, unrecorded};
+use crate::flight::{Called, Contained, EndOnDrop, Flight, Working, broken, reason_of, unrecorded};
 use crate::gate::{Decision, Gate, Judgement, Permit, Reason};
 use crate::ledger::{CallEnd, CallFacts, CallStart, Ledger};
 use crate::loss::Signal;
@@ -20,9 +20,8 @@ use crate::vocabulary::FREE;
 use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Method, Now, guard};
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 /// What waits for a person.
@@ -544,7 +543,7 @@ impl Inner {
         let timeout_ms = call.timeout_ms;
         let request = request(&flight.caller, call, decision, permit, flight.cancel.clone());
         let contained = Contained::start(&*connector, request, ChunkSink { flight: Arc::clone(flight) });
-        Ok(Working { contained, timeout_ms, _turn: turn })
+        Ok(Working { contained, timeout_ms, turn })
     }
 
     async fn run(&self, flight: &Arc<Flight>, begun: Begun) -> Result<Output, HostcallError> {
@@ -576,7 +575,7 @@ impl Inner {
 
     /// Waits for the connector, the deadline or a cancellation.
     async fn end_of(&self, flight: &Flight, working: Working) -> Result<Output, HostcallError> {
-        let Working { contained, timeout_ms, _turn } = working;
+        let Working { contained, timeout_ms, turn: _turn } = working;
         let expiry = async {
             match timeout_ms {
                 Some(timeout_ms) => self.timer.sleep(Duration::from_millis(timeout_ms)).await,
@@ -615,28 +614,6 @@ struct Judged<'a> {
     at: Now,
 }
 
-/// What became of an asynchronous call when it was made.
-#[expect(clippy::large_enum_variant, reason = "taken apart where it is made")]
-pub enum Called {
-    /// It has ended, with this result: `results` does not get it. It counts as untaken until the other part is dropped.
-    Ended(HostResult, Held),
-    /// The future goes on with it.
-    Running(BoxFuture<'static, ()>),
-}
-
-impl Called {
-    /// What is left of it. A result that is there already goes to `ended`.
-    pub fn rest(self, ended: impl FnOnce(HostResult, Held)) -> BoxFuture<'static, ()> {
-        match self {
-            Self::Ended(result, held) => {
-                ended(result, held);
-                Box::pin(std::future::ready(()))
-            }
-            Self::Running(rest) => rest,
-        }
-    }
-}
-
 /// How far a call is for which somebody has to wait.
 enum Begun {
     /// A person is to be asked.
@@ -651,25 +628,6 @@ struct Asking {
     connector: Arc<dyn Connector>,
     call: HostCall,
     opened: Opened,
-}
-
-/// A call whose connector has begun.
-struct Working {
-    contained: Contained,
-    timeout_ms: Option<u64>,
-    _turn: Turn,
-}
-
-impl Working {
-    /// Whether it is done already.
-    fn look(&mut self) -> Poll<Result<Output, HostcallError>> {
-        let outcome = Pin::new(&mut self.contained).poll(&mut Context::from_waker(Waker::noop()));
-        if outcome.is_ready() {
-            // As at the end of a wait.
-            self.contained.flight.cancel.cancel();
-        }
-        outcome
-    }
 }
 
 /// The `op` of a call; empty without one.
@@ -717,34 +675,6 @@ fn request(caller: &Caller, call: HostCall, decision: Decision, permit: Permit, 
         permit,
         timeout_ms: call.timeout_ms,
         cancel,
-    }
-}
-
-/// A connector at work, whose panic is an `internal` result of this call and nothing else.
-struct Contained {
-    /// `None` when it panicked before it began.
-    work: Option<BoxFuture<'static, Result<Output, HostcallError>>>,
-    flight: Arc<Flight>,
-}
-
-impl Contained {
-    fn start(connector: &dyn Connector, request: Request, sink: ChunkSink) -> Self {
-        let flight = Arc::clone(&sink.flight);
-        let work = catch_unwind(AssertUnwindSafe(|| connector.call(request, sink)));
-        Self { work: work.ok(), flight }
-    }
-}
-
-impl Future for Contained {
-    type Output = Result<Output, HostcallError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { work, flight } = &mut *self;
-        let bug = || Poll::Ready(Err(broken(&flight.facts.method)));
-        match work {
-            Some(work) => catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| bug()),
-            None => bug(),
-        }
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::connector::{Output, Profile};
+use crate::connector::{BoxFuture, Output, Profile};
 use crate::ledger::{LedgerOptions, MemorySink, verify};
 use crate::loss::Evidence;
 use crate::places::Places;
@@ -328,6 +328,52 @@ async fn a_dropped_call_and_an_ended_extension_are_answered_once() {
     // Dropped by its caller; ended with the realm.
     assert_eq!(*seen.lock().unwrap(), ["a cancelled", "b worker_crash", "c worker_crash"]);
     assert_eq!(world.ends().len(), 3);
+}
+
+#[test]
+fn what_needs_no_waiting_has_ended_when_it_is_made() {
+    let world = world(Mode::Permissive, &[], &[]);
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let make = |id: &str, what: &str| {
+        let sent = Arc::clone(&sent);
+        let call = call(id, "ui", "ui", json!({"op": "notify", "do": what}));
+        world.dispatcher.call(&world.caller, call, move |result, _| sent.lock().unwrap().push(result))
+    };
+    let ended = |called: Called| match called {
+        Called::Ended(result, _) => result,
+        Called::Running(_) => panic!("nobody has to wait for it"),
+    };
+    assert_eq!(ended(make("a", "nothing")).output, json!({"ok": true}));
+    assert_eq!(reason(&ended(make("b", "panic"))), "invariant");
+    assert_eq!(sent.lock().unwrap().len(), 0, "an end that is returned is not sent");
+    // Its pieces came before.
+    let last = ended(make("c", "stream")).chunk.expect("the last of them");
+    assert_eq!((last.index, last.is_last, sent.lock().unwrap().len()), (3, true, 3));
+    assert_eq!(world.dispatcher.in_flight(world.caller.extension()), 0);
+    assert_eq!(world.ends().len(), 3);
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_before_its_turn_reaches_no_connector() {
+    let world = world(Mode::Permissive, &[], &[]);
+    let inner = Arc::into_inner(world.dispatcher.inner).expect("one handle");
+    let quotas = Quotas { untaken_bytes: 1, ..inner.quotas };
+    let dispatcher = Dispatcher { inner: Arc::new(Inner { quotas, ..inner }) };
+    let results = Arc::new(Mutex::new(Vec::new()));
+    let make = |id: &str| {
+        let results = Arc::clone(&results);
+        let call = call(id, "ui", "ui", json!({"op": "notify"}));
+        dispatcher.call(&world.caller, call, move |result, _| results.lock().unwrap().push(result))
+    };
+    let Called::Ended(_, untaken) = make("a") else { panic!("nothing waits") };
+    let (Called::Running(b), Called::Running(c)) = (make("b"), make("c")) else { panic!("`a` is not taken") };
+    dispatcher.cancel(world.caller.extension(), &"b".into());
+    b.await;
+    assert_eq!(world.probe.0.load(Ordering::Relaxed), 1);
+    drop(untaken);
+    c.await;
+    assert_eq!(world.probe.0.load(Ordering::Relaxed), 2);
+    assert_eq!(results.lock().unwrap().iter().map(reason).collect::<Vec<_>>(), ["cancelled", "none"]);
 }
 
 #[tokio::test]

@@ -4,13 +4,16 @@
 //! deadline, a cancellation, the end of the extension, the drop of its future) is the one that
 //! is recorded and answered; everybody later finds it ended.
 
-use crate::connector::{Caller, CancelToken, Output, Timer, cancelled};
+use crate::connector::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request, Timer, cancelled};
 use crate::ledger::{CallEnd, CallFacts, Ledger};
 use crate::quota::Quotas;
-use crate::untaken::{Held, Pile};
+use crate::untaken::{Held, Pile, Turn};
 use pijs_protocol::{CallId, Chunk, ErrorCode, HostResult, HostcallError};
 use std::io::{self, ErrorKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 /// Where results of an asynchronous call go.
 pub(crate) type Results = Box<dyn Fn(HostResult, Held) + Send + Sync>;
@@ -126,6 +129,76 @@ impl Flight {
 /// `details.reason` of an error, for the ledger.
 pub(crate) fn reason_of(error: &HostcallError) -> Option<Arc<str>> {
     error.details.get("reason").and_then(|reason| reason.as_str()).map(Arc::from)
+}
+
+/// What became of an asynchronous call when it was made.
+#[expect(clippy::large_enum_variant, reason = "taken apart where it is made")]
+pub enum Called {
+    /// It has ended, with this result: `results` does not get it. It counts as untaken until the other part is dropped.
+    Ended(HostResult, Held),
+    /// The future goes on with it.
+    Running(BoxFuture<'static, ()>),
+}
+
+impl Called {
+    /// What is left of it. A result that is there already goes to `ended`.
+    pub fn rest(self, ended: impl FnOnce(HostResult, Held)) -> BoxFuture<'static, ()> {
+        match self {
+            Self::Ended(result, held) => {
+                ended(result, held);
+                Box::pin(std::future::ready(()))
+            }
+            Self::Running(rest) => rest,
+        }
+    }
+}
+
+/// A call whose connector has begun.
+pub(crate) struct Working {
+    pub(crate) contained: Contained,
+    pub(crate) timeout_ms: Option<u64>,
+    /// Until it ends.
+    pub(crate) turn: Turn,
+}
+
+impl Working {
+    /// Whether it is done already.
+    pub(crate) fn look(&mut self) -> Poll<Result<Output, HostcallError>> {
+        let outcome = Pin::new(&mut self.contained).poll(&mut Context::from_waker(Waker::noop()));
+        if outcome.is_ready() {
+            // As at the end of a wait.
+            self.contained.flight.cancel.cancel();
+        }
+        outcome
+    }
+}
+
+/// A connector at work, whose panic is an `internal` result of this call and nothing else.
+pub(crate) struct Contained {
+    /// `None` when it panicked before it began.
+    work: Option<BoxFuture<'static, Result<Output, HostcallError>>>,
+    flight: Arc<Flight>,
+}
+
+impl Contained {
+    pub(crate) fn start(connector: &dyn Connector, request: Request, sink: ChunkSink) -> Self {
+        let flight = Arc::clone(&sink.flight);
+        let work = catch_unwind(AssertUnwindSafe(|| connector.call(request, sink)));
+        Self { work: work.ok(), flight }
+    }
+}
+
+impl Future for Contained {
+    type Output = Result<Output, HostcallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { work, flight } = &mut *self;
+        let bug = || Poll::Ready(Err(broken(&flight.facts.method)));
+        match work {
+            Some(work) => catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| bug()),
+            None => bug(),
+        }
+    }
 }
 
 /// Ends a call when its future goes away before it came to an end.
