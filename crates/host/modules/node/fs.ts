@@ -16,6 +16,7 @@ import * as requests from "pi:node/fs/requests";
 import { run, runSync } from "pi:node/fs/requests";
 import type { Request } from "pi:node/fs/requests";
 import { defineLazy } from "pi:web/lazy";
+import { whenSettled } from "pi:web/ticks";
 import promiseForms, { writeArguments } from "node:fs/promises";
 import { Dirent as DirentClass, Stats as StatsClass } from "pi:node/fs/stats";
 
@@ -53,10 +54,7 @@ function takeCallback(args: unknown[]): Done {
 
 /** The callback runs outside the promise's own error handling: what it throws is the extension's. */
 function settle<T>(promise: Promise<T>, done: Done): void {
-  promise.then(
-    (value) => (value === undefined ? done(null) : done(null, value)),
-    (error) => done(error),
-  );
+  whenSettled(promise, (value) => (value === undefined ? done(null) : done(null, value)), done);
 }
 
 const stat_ = (path: unknown, options?: { bigint?: boolean }) => requests.stat("stat", path, options);
@@ -83,7 +81,7 @@ export const copyFile = called(requests.copyFile);
 export const cpSync = copySync;
 export function cp(from: unknown, to: unknown, ...args: any[]): void {
   const done = takeCallback(args);
-  copy(from, to, args[0]).then(() => done(null, undefined), done);
+  whenSettled(copy(from, to, args[0]), () => done(null, undefined), done);
 }
 export const fdatasyncSync = blocking(requests.fdatasync);
 export const fdatasync = called(requests.fdatasync);
@@ -162,7 +160,8 @@ export function existsSync(path: unknown): boolean {
 
 export function exists(path: unknown, done: (found: boolean) => void): void {
   checkFunction("cb", done);
-  (async () => run(exists_(path)))().catch(() => false).then((found) => done(found));
+  const found = (async () => run(exists_(path)))();
+  whenSettled(found, done, () => done(false));
 }
 Object.defineProperty(exists, PROMISIFY, { value: (path: unknown) => run(exists_(path)).catch(() => false) });
 
@@ -185,7 +184,7 @@ export function read(fd: unknown, ...args: any[]): void {
     rest = [buffer ?? {}];
     buffer = buffer?.buffer ?? importSync("node:buffer").Buffer.alloc(16384);
   }
-  run(readRequest(fd, buffer, ...(rest as [any]))).then((count) => done(null, count, buffer), done);
+  whenSettled(run(readRequest(fd, buffer, ...(rest as [any]))), (count) => done(null, count, buffer), done);
 }
 Object.defineProperty(read, PROMISIFY, {
   value: (fd: unknown, buffer: any, ...rest: [any]) => run(readRequest(fd, buffer, ...rest)).then((bytesRead) => ({ bytesRead, buffer })),
@@ -198,7 +197,7 @@ function writeRequest(fd: unknown, data: any, second?: any, third?: any, positio
 export const writeSync = blocking(writeRequest);
 export function write(fd: unknown, data: any, ...args: any[]): void {
   const done = takeCallback(args);
-  run(writeRequest(fd, data, ...(args as [any]))).then((count) => done(null, count, data), done);
+  whenSettled(run(writeRequest(fd, data, ...(args as [any]))), (count) => done(null, count, data), done);
 }
 Object.defineProperty(write, PROMISIFY, {
   value: (fd: unknown, buffer: any, ...rest: [any]) => run(writeRequest(fd, buffer, ...rest)).then((bytesWritten) => ({ bytesWritten, buffer })),
@@ -226,7 +225,7 @@ export function writevSync(fd: unknown, buffers: ArrayBufferView[], position?: n
 function many(each: (fd: unknown, buffer: ArrayBufferView, position: number | undefined) => Promise<number>, partial: boolean) {
   return (fd: unknown, buffers: ArrayBufferView[], ...args: any[]): void => {
     const done = takeCallback(args);
-    (async () => {
+    const all = (async () => {
       let count = 0;
       for (const buffer of buffers) {
         const got = await each(fd, buffer, typeof args[0] === "number" ? args[0] + count : undefined);
@@ -234,7 +233,8 @@ function many(each: (fd: unknown, buffer: ArrayBufferView, position: number | un
         if (partial && got < buffer.byteLength) break;
       }
       return count;
-    })().then((count) => done(null, count, buffers), done);
+    })();
+    whenSettled(all, (count) => done(null, count, buffers), done);
   };
 }
 export const readv = many((fd, buffer, at) => run(requests.read(fd, buffer, 0, buffer.byteLength, at)), true);
@@ -284,7 +284,8 @@ export function glob(pattern: string | string[], ...rest: any[]): void {
     for await (const one of promiseForms.glob(pattern, rest[0])) found.push(one);
     return found;
   };
-  settle(all(), done);
+  // Node has it go on with a promise.
+  all().then((found) => done(null, found), done);
 }
 export async function openAsBlob(path: unknown, options?: { type?: string }): Promise<any> {
   const bytes = await run(requests.readFile(path));

@@ -24,6 +24,17 @@ export function queueTick(tick: Tick): void {
   });
 }
 
+/**
+ * Goes on once a promise is settled, as a callback of Node does: a piece of work of its own, so that the ticks it queues
+ * come before the promise jobs it queues.
+ */
+export function whenSettled<T>(promise: Promise<T>, onValue: (value: T) => void, onError: (error: any) => void): void {
+  promise.then(
+    (value) => queueTick(() => onValue(value)),
+    (error) => queueTick(() => onError(error)),
+  );
+}
+
 /** Runs a callback of a job; what it throws is reported as an unhandled rejection is. */
 export function guarded(callback: () => void): void {
   try {

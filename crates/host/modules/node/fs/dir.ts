@@ -2,6 +2,7 @@
 
 import { coded } from "pi:node/errors";
 import type { Dirent } from "pi:node/fs/stats";
+import { whenSettled } from "pi:web/ticks";
 
 type Done<T> = (error: unknown, value?: T) => void;
 
@@ -27,12 +28,12 @@ export class Dir {
   read(done?: Done<Dirent | null>): Promise<Dirent | null> | void {
     const result = new Promise<Dirent | null>((resolve) => resolve(this.readSync()));
     if (!done) return result;
-    result.then((entry) => done(null, entry), done);
+    whenSettled(result, (entry) => done(null, entry), done);
   }
   close(done?: Done<void>): Promise<void> | void {
     const result = new Promise<void>((resolve) => resolve(this.closeSync()));
     if (!done) return result;
-    result.then(() => done(null), done);
+    whenSettled(result, () => done(null), done);
   }
 
   async *entries(): AsyncGenerator<Dirent> {

@@ -11,6 +11,7 @@ import { run } from "pi:node/fs/requests";
 import { Buffer } from "node:buffer";
 import { Readable, Writable, finished } from "node:stream";
 import { define, inherit } from "pi:node/stream/legacy";
+import { whenSettled } from "pi:web/ticks";
 
 type Done = (error?: unknown) => void;
 
@@ -50,7 +51,8 @@ function place(name: string, value: unknown): number | undefined {
 
 function construct(this: any, done: Done): void {
   if (typeof this.fd === "number") return done();
-  run(requests.open(this.path, this.flags, this.mode)).then(
+  whenSettled(
+    run(requests.open(this.path, this.flags, this.mode)),
     (fd) => {
       this.fd = fd;
       done();
@@ -65,7 +67,8 @@ function close(stream: any, error: unknown, done: Done): void {
   const { fd, _handle: handle } = stream;
   stream.fd = null;
   const closing: Promise<unknown> = handle ? handle.close() : run(requests.close(fd));
-  closing.then(
+  whenSettled(
+    closing,
     () => done(error),
     (late) => done(error ?? late),
   );
@@ -128,7 +131,8 @@ define(ReadStream.prototype, {
     if (count <= 0) return void this.push(null);
     const buffer = Buffer.alloc(count);
     this._busy = true;
-    run(requests.read(this.fd, buffer, 0, count, this.pos)).then(
+    whenSettled(
+      run(requests.read(this.fd, buffer, 0, count, this.pos)),
       (got) => {
         idle(this);
         if (this.destroyed) return;
@@ -179,7 +183,8 @@ async function writeAll(stream: any, bytes: Uint8Array): Promise<void> {
 
 function writing(stream: any, bytes: Uint8Array, done: Done): void {
   stream._busy = true;
-  writeAll(stream, bytes).then(
+  whenSettled(
+    writeAll(stream, bytes),
     () => {
       idle(stream);
       done();
@@ -201,7 +206,7 @@ define(WriteStream.prototype, {
   },
   _final(this: any, done: Done): void {
     if (!this.flush || typeof this.fd !== "number") return done();
-    run(requests.fsync(this.fd)).then(() => done(), done);
+    whenSettled(run(requests.fsync(this.fd)), () => done(), done);
   },
   destroySoon(this: any): void {
     this.end();
