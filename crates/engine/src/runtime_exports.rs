@@ -68,7 +68,11 @@ impl RuntimeExports {
                 None => resolve.call((hostcall::answer(ctx, &shared.names, result)?,)),
                 Some(error) => {
                     let make = self.failure.clone().restore(ctx)?;
-                    let failure: Value<'_> = make.call((message::serialized(ctx, error)?,))?;
+                    let failure = match make.call((message::serialized(ctx, error)?,)) {
+                        // A guest can see to it that making an error throws; then that is what it gets.
+                        Err(rquickjs::Error::Exception) if !shared.meter.must_stop() => ctx.catch(),
+                        made => made?,
+                    };
                     reject.call((failure,))
                 }
             };

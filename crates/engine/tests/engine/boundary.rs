@@ -158,6 +158,16 @@ fn a_promised_call_is_settled_once_by_its_end() {
 }
 
 #[test]
+fn a_guest_that_makes_errors_throw_gets_what_is_thrown() {
+    let mut guest = guest();
+    let done = guest.turn("poisoned", &[]).expect("it lives");
+    let [Message::HostCall(asked), ..] = done.messages.as_slice() else { panic!("{:?}", done.messages) };
+    let failed = HostResult::failed(asked.call_id.clone(), HostcallError::denied("policy", "not you"));
+    let rejected = guest.deliver(Message::HostResult(failed)).expect("it lives");
+    assert_eq!(answer_of("three", &rejected.messages), json!("poisoned"));
+}
+
+#[test]
 fn a_message_outside_the_protocol_is_refused() {
     let refused = guest().ask("sendNonsense", &[]);
     assert_eq!(refused["name"], "TypeError");

@@ -68,6 +68,9 @@ interface Pending {
 
 const pending = new SafeMap<string, Pending>();
 
+/** As it was before an extension ran. */
+const { Promise } = globalThis;
+
 /** Makes a request and waits for its end. The capability is what the caller believes it needs. */
 export function call(method: string, capability: string, params: object, options?: CallOptions): Promise<Answer> {
   const signal = options?.signal;
