@@ -28,6 +28,13 @@ const QUICK: Duration = Duration::from_micros(100);
 /// of the system.
 const LOOKS: u32 = 24;
 
+/// Letting others run takes longer than this when somebody did.
+const SWITCHED: Duration = Duration::from_micros(3);
+/// So many frames in a row that came only after somebody else had this core: the other side shares it.
+const SHARED: u32 = 8;
+/// How often one end leaves the core that both are on.
+const PARTED_FOR: Duration = Duration::from_millis(10);
+
 /// A stream socket.
 pub(crate) trait Pipe {
     fn read(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize>;
@@ -69,13 +76,38 @@ pub(crate) struct Link<P> {
     has_cores: bool,
     /// Whether the last answer was a quick one.
     is_quick: bool,
+    /// Whether this end leaves a core that both are on.
+    parts: bool,
+    /// Frames in a row that came after somebody else had this core.
+    shared: u32,
+    parted: Option<Instant>,
 }
 
 impl<P: Pipe> Link<P> {
     pub(crate) fn new(pipe: P) -> Self {
         let has_cores = has_cores();
         let inbox = vec![0; READ];
-        Self { pipe, inbox, begin: 0, end: 0, outbox: Vec::new(), sent: 0, has_cores, is_quick: false }
+        Self {
+            pipe,
+            inbox,
+            begin: 0,
+            end: 0,
+            outbox: Vec::new(),
+            sent: 0,
+            has_cores,
+            is_quick: false,
+            parts: false,
+            shared: 0,
+            parted: None,
+        }
+    }
+
+    /// Lets this end leave a core that both are on: who is woken is put where its waker is, and there the two take turns
+    /// although another core has nothing to do. For a thread that may say where it runs, which a sealed worker may not.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn keeping_apart(mut self) -> Self {
+        self.parts = self.has_cores;
+        self
     }
 
     /// Whether bytes have arrived that belong to no frame handed out.
@@ -124,15 +156,19 @@ impl<P: Pipe> Link<P> {
         self.make_room(length);
         let begin = Instant::now();
         if self.is_quick {
-            let mut looks = 0_u32;
+            let (mut looks, mut is_shared) = (0_u32, false);
             let mut while_quick = || {
                 looks += 1;
                 if looks.is_multiple_of(LOOKS) {
+                    let before = Instant::now();
                     let_others_run();
+                    is_shared |= before.elapsed() > SWITCHED;
                 }
                 if begin.elapsed() < QUICK { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             };
-            match self.read(Wait::Never, &mut while_quick) {
+            let read = self.read(Wait::Never, &mut while_quick);
+            self.part(is_shared);
+            match read {
                 Err(LinkError::GaveUp) => {}
                 other => return other,
             }
@@ -140,6 +176,17 @@ impl<P: Pipe> Link<P> {
         let read = self.read(wait, go_on);
         self.is_quick = self.has_cores && read.is_ok() && begin.elapsed() < QUICK;
         read
+    }
+
+    /// Goes to another core when the other side has been on this one for a while.
+    fn part(&mut self, is_shared: bool) {
+        self.shared = if is_shared { self.shared + 1 } else { 0 };
+        let is_due = || self.parted.is_none_or(|parted| parted.elapsed() > PARTED_FOR);
+        if self.shared >= SHARED && self.parts && is_due() {
+            self.shared = 0;
+            self.parted = Some(Instant::now());
+            go_to_another_core();
+        }
     }
 
     /// Room for what is read next, of a frame of this length when that is known.
@@ -224,6 +271,21 @@ fn has_cores() -> bool {
     return false;
 }
 
+/// Has this thread moved. It may run wherever it might before.
+fn go_to_another_core() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity};
+        let Ok(cores) = sched_getaffinity(None) else { return };
+        let mut others = cores;
+        others.unset(sched_getcpu());
+        if others.count() > 0 && sched_setaffinity(None, &others).is_ok() {
+            // What it was allowed before it is allowed again.
+            let _ = sched_setaffinity(None, &cores);
+        }
+    }
+}
+
 fn let_others_run() {
     #[cfg(target_os = "linux")]
     rustix::thread::sched_yield();
@@ -290,6 +352,26 @@ mod tests {
         fn write(&self, bytes: &[u8], _: Wait) -> io::Result<usize> {
             Ok(bytes.len())
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn who_shares_a_core_for_a_while_leaves_it_and_may_go_wherever_it_might() {
+        let before = rustix::thread::sched_getaffinity(None).expect("a thread runs somewhere");
+        let mut link = Link { has_cores: true, ..Link::new(Silent) }.keeping_apart();
+        (1..SHARED).for_each(|_| link.part(true));
+        link.part(false);
+        (1..SHARED).for_each(|_| link.part(true));
+        assert_eq!(link.parted, None, "never so often in a row");
+        link.part(true);
+        let parted = link.parted;
+        assert!(parted.is_some());
+        (0..SHARED).for_each(|_| link.part(true));
+        assert_eq!(link.parted, parted, "not again at once");
+        assert_eq!(rustix::thread::sched_getaffinity(None).expect("as before"), before);
+        let mut sealed = Link { has_cores: true, ..Link::new(Silent) };
+        (0..SHARED).for_each(|_| sealed.part(true));
+        assert_eq!(sealed.parted, None, "the other end stays");
     }
 
     fn framed(content: &[u8]) -> Vec<u8> {

@@ -164,7 +164,7 @@ impl Spare {
         let socket = Arc::new(self.socket);
         let mut realm = ProcessRealm {
             worker: self.worker,
-            link: Link::new(Arc::clone(&socket)),
+            link: Link::new(Arc::clone(&socket)).keeping_apart(),
             socket,
             stop: Stop::new(),
             options: self.options,

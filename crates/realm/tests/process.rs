@@ -296,12 +296,12 @@ fn who_asks_without_a_pause_is_looked_at_again_at_once() {
     let (mut realm, _) = open_with(&options(), hasty());
     let mut mirror = Mirror { calls: 0 };
     let mut progress = realm.start(deliver(1, "nag", Value::Null), &mut mirror);
-    // Bounded by the realm's own deadline; a machine that is busy elsewhere makes pauses.
-    while progress == Progress::Running && !matches!(realm.attention(), Some(Attention::AtOnce)) {
+    // Bounded by the realm's own deadline; a machine that is busy elsewhere makes pauses, and cuts a look short.
+    while progress == Progress::Running && (mirror.calls <= 1 || !matches!(realm.attention(), Some(Attention::AtOnce)))
+    {
         progress = realm.resume(&mut mirror, Patience::AtMost(Duration::from_millis(5)));
     }
     assert_eq!(progress, Progress::Running);
-    assert!(mirror.calls > 1, "{} calls", mirror.calls);
 }
 
 fn an_answer_may_come_later() {

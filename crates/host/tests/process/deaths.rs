@@ -166,6 +166,10 @@ fn loading_again_and_again_grows_nothing() {
             if round == RELOADS / 2 {
                 before = files();
             }
+            if round % RELOADS == 0 {
+                // What it prints is counted by turn, and there is an end to it.
+                lab.host.emit(Event::new("agent_start")).await;
+            }
             lab.forget();
             kill_the_only_worker();
             lab.until(|report| matches!(report.kind, ReportKind::Restarted | ReportKind::Disabled { .. })).await;
