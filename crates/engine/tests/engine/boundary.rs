@@ -135,6 +135,11 @@ fn an_awaited_call_is_a_message_and_so_is_its_result() {
 }
 
 #[test]
+fn the_list_that_answers_share_cannot_be_changed() {
+    assert_eq!(guest().ask("nothing", &[]), json!([true, true, 0]));
+}
+
+#[test]
 fn a_promised_call_is_settled_once_by_its_end() {
     let mut guest = guest();
     let done = guest.turn("promised", &[]).expect("it lives");
