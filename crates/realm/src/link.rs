@@ -76,37 +76,46 @@ pub(crate) struct Link<P> {
     has_cores: bool,
     /// Whether the last answer was a quick one.
     is_quick: bool,
-    /// Whether this end leaves a core that both are on.
-    parts: bool,
-    /// Frames in a row that came after somebody else had this core.
+    /// Decides when this end leaves a core that it shares with the other; `None` for an end that stays.
+    sharing: Option<CoreSharing>,
+}
+
+/// Decides when a thread leaves the core that it shares with the thread it waits for.
+///
+/// Time is an argument, so the decision depends on nothing but the observations.
+#[derive(Debug, Default)]
+struct CoreSharing {
+    /// Consecutive frames that arrived only after another thread had run on this core.
     shared: u32,
-    parted: Option<Instant>,
+    /// When this end last left a core.
+    left: Option<Instant>,
+}
+
+impl CoreSharing {
+    /// Records whether another thread ran on this core before a frame arrived at `now`. Returns whether to leave the core.
+    fn observe(&mut self, is_shared: bool, now: Instant) -> bool {
+        self.shared = if is_shared { self.shared + 1 } else { 0 };
+        let is_due = self.left.is_none_or(|left| now.saturating_duration_since(left) > PARTED_FOR);
+        let leaves = self.shared >= SHARED && is_due;
+        if leaves {
+            *self = Self { shared: 0, left: Some(now) };
+        }
+        leaves
+    }
 }
 
 impl<P: Pipe> Link<P> {
     pub(crate) fn new(pipe: P) -> Self {
         let has_cores = has_cores();
         let inbox = vec![0; READ];
-        Self {
-            pipe,
-            inbox,
-            begin: 0,
-            end: 0,
-            outbox: Vec::new(),
-            sent: 0,
-            has_cores,
-            is_quick: false,
-            parts: false,
-            shared: 0,
-            parted: None,
-        }
+        Self { pipe, inbox, begin: 0, end: 0, outbox: Vec::new(), sent: 0, has_cores, is_quick: false, sharing: None }
     }
 
     /// Lets this end leave a core that both are on: who is woken is put where its waker is, and there the two take turns
     /// although another core has nothing to do. For a thread that may say where it runs, which a sealed worker may not.
     #[cfg(target_os = "linux")]
     pub(crate) fn keeping_apart(mut self) -> Self {
-        self.parts = self.has_cores;
+        self.sharing = self.has_cores.then(CoreSharing::default);
         self
     }
 
@@ -167,7 +176,9 @@ impl<P: Pipe> Link<P> {
                 if begin.elapsed() < QUICK { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             };
             let read = self.read(Wait::Never, &mut while_quick);
-            self.part(is_shared);
+            if self.sharing.as_mut().is_some_and(|sharing| sharing.observe(is_shared, begin)) {
+                go_to_another_core();
+            }
             match read {
                 Err(LinkError::GaveUp) => {}
                 other => return other,
@@ -176,17 +187,6 @@ impl<P: Pipe> Link<P> {
         let read = self.read(wait, go_on);
         self.is_quick = self.has_cores && read.is_ok() && begin.elapsed() < QUICK;
         read
-    }
-
-    /// Goes to another core when the other side has been on this one for a while.
-    fn part(&mut self, is_shared: bool) {
-        self.shared = if is_shared { self.shared + 1 } else { 0 };
-        let is_due = || self.parted.is_none_or(|parted| parted.elapsed() > PARTED_FOR);
-        if self.shared >= SHARED && self.parts && is_due() {
-            self.shared = 0;
-            self.parted = Some(Instant::now());
-            go_to_another_core();
-        }
     }
 
     /// Room for what is read next, of a frame of this length when that is known.
@@ -354,24 +354,33 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_shared_core_is_left_after_consecutive_frames_and_at_most_once_per_interval() {
+        let start = Instant::now();
+        let mut sharing = CoreSharing::default();
+        let mut observe = |count: u32, is_shared, now| (0..count).any(|_| sharing.observe(is_shared, now));
+        assert!(!observe(SHARED - 1, true, start));
+        assert!(!observe(1, false, start), "a frame that came without sharing starts the count anew");
+        assert!(!observe(SHARED - 1, true, start));
+        assert!(observe(1, true, start));
+        assert!(!observe(SHARED, true, start + PARTED_FOR), "not again within the interval");
+        assert!(observe(1, true, start + PARTED_FOR + Duration::from_nanos(1)));
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
-    fn who_shares_a_core_for_a_while_leaves_it_and_may_go_wherever_it_might() {
-        let before = rustix::thread::sched_getaffinity(None).expect("a thread runs somewhere");
-        let mut link = Link { has_cores: true, ..Link::new(Silent) }.keeping_apart();
-        (1..SHARED).for_each(|_| link.part(true));
-        link.part(false);
-        (1..SHARED).for_each(|_| link.part(true));
-        assert_eq!(link.parted, None, "never so often in a row");
-        link.part(true);
-        let parted = link.parted;
-        assert!(parted.is_some());
-        (0..SHARED).for_each(|_| link.part(true));
-        assert_eq!(link.parted, parted, "not again at once");
-        assert_eq!(rustix::thread::sched_getaffinity(None).expect("as before"), before);
-        let mut sealed = Link { has_cores: true, ..Link::new(Silent) };
-        (0..SHARED).for_each(|_| sealed.part(true));
-        assert_eq!(sealed.parted, None, "the other end stays");
+    fn leaving_a_core_keeps_the_affinity_of_the_thread() {
+        let before = rustix::thread::sched_getaffinity(None).expect("the affinity of this thread");
+        go_to_another_core();
+        assert_eq!(rustix::thread::sched_getaffinity(None).expect("the affinity of this thread"), before);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn only_the_end_of_the_host_leaves_a_core() {
+        assert!(Link { has_cores: true, ..Link::new(Silent) }.keeping_apart().sharing.is_some());
+        assert!(Link { has_cores: false, ..Link::new(Silent) }.keeping_apart().sharing.is_none());
+        assert!(Link::new(Silent).sharing.is_none());
     }
 
     fn framed(content: &[u8]) -> Vec<u8> {
