@@ -5,11 +5,12 @@
 //! connector, the end in the ledger. A refusal is an ordinary result; nothing here panics on
 //! what an extension sends.
 
+use crate::completion_order::{CompletionOrder, InOrder};
 use crate::connector::{
     Caller, CancelToken, ChunkSink, Connector, Output, Profile, Request, Timer, cancelled, deadline,
 };
 use crate::derive::{Required, Subject, content_read, derive, member};
-use crate::flight::{Called, Contained, EndOnDrop, Flight, Working, broken, reason_of, unrecorded};
+use crate::flight::{Called, Contained, EndOnDrop, Flight, Work, Working, broken, reason_of, unrecorded};
 use crate::gate::{Decision, Gate, Judgement, Permit, Reason};
 use crate::ledger::{CallEnd, CallFacts, CallStart, Ledger};
 use crate::loss::Signal;
@@ -58,6 +59,7 @@ struct Inner {
     /// Of calls that nobody can cancel.
     never: CancelToken,
     untaken: Untaken,
+    completion_order: CompletionOrder,
 }
 
 /// A synchronous call that runs.
@@ -127,6 +129,7 @@ impl DispatcherBuilder {
             waiting: Mutex::default(),
             never: CancelToken::new(),
             untaken: Untaken::default(),
+            completion_order: CompletionOrder::default(),
         };
         Dispatcher { inner: Arc::new(inner) }
     }
@@ -326,6 +329,7 @@ impl Dispatcher {
         for running in self.inner.waiting().iter().filter(|running| running.profile.extension == *extension) {
             running.cancel.cancel();
         }
+        self.inner.completion_order.forget(extension);
         for connector in self.inner.connectors.values() {
             connector.end_extension(extension);
         }
@@ -541,9 +545,17 @@ impl Inner {
         let Admitted { connector, decision, permit } = admitted;
         self.ledger_first(&decision)?;
         let timeout_ms = call.timeout_ms;
+        let is_ordered = ends_in_order(&call);
         let request = request(&flight.caller, call, decision, permit, flight.cancel.clone());
         let contained = Contained::start(&*connector, request, ChunkSink { flight: Arc::clone(flight) });
-        Ok(Working { contained, timeout_ms, turn })
+        let work = if is_ordered {
+            let (predecessor, release) = self.completion_order.enter(flight.caller.extension());
+            flight.hold(release);
+            Work::InOrder(InOrder::new(contained, predecessor))
+        } else {
+            Work::Unordered(contained)
+        };
+        Ok(Working { work, timeout_ms, turn })
     }
 
     async fn run(&self, flight: &Arc<Flight>, begun: Begun) -> Result<Output, HostcallError> {
@@ -575,7 +587,7 @@ impl Inner {
 
     /// Waits for the connector, the deadline or a cancellation.
     async fn end_of(&self, flight: &Flight, working: Working) -> Result<Output, HostcallError> {
-        let Working { contained, timeout_ms, turn: _turn } = working;
+        let Working { work, timeout_ms, turn: _turn } = working;
         let expiry = async {
             match timeout_ms {
                 Some(timeout_ms) => self.timer.sleep(Duration::from_millis(timeout_ms)).await,
@@ -585,7 +597,7 @@ impl Inner {
         let outcome = tokio::select! {
             biased;
             () = flight.cancel.cancelled() => Err(cancelled(&flight.facts.method)),
-            outcome = contained => outcome,
+            outcome = work => outcome,
             () = expiry => Err(deadline(&flight.facts.method, timeout_ms.unwrap_or_default())),
         };
         // Whatever still runs on another thread learns that nobody waits for it.
@@ -644,6 +656,11 @@ fn takes_long(call: &HostCall) -> bool {
             "rm" | "readdir" | "opendir" => is_recursive(),
             _ => false,
         }
+}
+
+/// Whether the result of a call waits for those of the file-system calls that its extension made before.
+fn ends_in_order(call: &HostCall) -> bool {
+    call.method == "fs" && op(call) != "watch" && !takes_long(call)
 }
 
 /// Cancels a synchronous call when its time is up, unless it is dropped before.

@@ -33,6 +33,12 @@ impl Connector for Probe {
         Box::pin(async move {
             match request.params.get("do").and_then(Value::as_str) {
                 Some("hang") => std::future::pending().await,
+                Some("late") => {
+                    for _ in 0..8 {
+                        tokio::task::yield_now().await;
+                    }
+                    Ok(Output::empty())
+                }
                 Some("panic") => panic!("the connector has a bug"),
                 Some("stream") => {
                     for n in 0..3 {
@@ -301,6 +307,40 @@ fn what_takes_as_long_as_a_file_is_large_has_a_thread_and_a_limit() {
     ] {
         assert!(!world.dispatcher.may_wait(&world.caller, &fs(capability, params.clone())), "{params}");
     }
+}
+
+/// The order in which these calls of one extension end, which all begin at once: id, `op`, what the connector does.
+async fn order_of_ends(calls: &[(&str, &str, &str)]) -> Vec<String> {
+    let world = world(Mode::Permissive, &[], &[]);
+    let ended = Arc::new(Mutex::new(Vec::new()));
+    let start = |&(id, op, does): &(&str, &str, &str)| {
+        let capability = if op == "copyFile" { "write" } else { "read" };
+        let params = json!({"op": op, "path": "a", "from": "a", "to": "b", "do": does});
+        let into = Arc::clone(&ended);
+        let results = move |result: HostResult, _| into.lock().unwrap().push(result.call_id.to_string());
+        let call = HostCall { timeout_ms: (does == "hang").then_some(5), ..call(id, capability, "fs", params) };
+        let Called::Running(running) = world.dispatcher.call(&world.caller, call, results) else {
+            panic!("{id} ended at once")
+        };
+        running
+    };
+    let mut running = tokio::task::JoinSet::new();
+    for call in calls {
+        running.spawn(start(call));
+    }
+    running.join_all().await;
+    assert_eq!(world.ends().len(), calls.len());
+    std::mem::take(&mut *ended.lock().unwrap())
+}
+
+#[tokio::test]
+async fn file_system_calls_end_in_the_order_in_which_they_began() {
+    let in_order = order_of_ends(&[("a", "readFile", "late"), ("b", "stat", "at once"), ("c", "access", "panic")]);
+    assert_eq!(in_order.await, ["a", "b", "c"]);
+    // What takes as long as its data is large holds up nobody.
+    assert_eq!(order_of_ends(&[("a", "copyFile", "late"), ("b", "stat", "at once")]).await, ["b", "a"]);
+    // The end of a call lets the next one end, whatever it is.
+    assert_eq!(order_of_ends(&[("a", "readFile", "hang"), ("b", "stat", "at once")]).await, ["a", "b"]);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 //! deadline, a cancellation, the end of the extension, the drop of its future) is the one that
 //! is recorded and answered; everybody later finds it ended.
 
+use crate::completion_order::{InOrder, Release};
 use crate::connector::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request, Timer, cancelled};
 use crate::ledger::{CallEnd, CallFacts, Ledger};
 use crate::quota::Quotas;
@@ -42,9 +43,16 @@ pub(crate) struct Progress {
     next_chunk: u32,
     sent_bytes: usize,
     ended: bool,
+    /// Of a call whose successor waits for its end.
+    release: Option<Release>,
 }
 
 impl Flight {
+    /// Keeps what lets the next call end, until this one has.
+    pub(crate) fn hold(&self, release: Release) {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).release = Some(release);
+    }
+
     /// Sends a chunk that is not the last one.
     pub(crate) fn chunk(&self, chunk: Output) -> Result<(), HostcallError> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,7 +130,9 @@ impl Flight {
         if progress.next_chunk > 0 {
             result.chunk = Some(Chunk { index: progress.next_chunk, is_last: true, backpressure: None });
         }
-        Some(pass_on(result))
+        let passed = pass_on(result);
+        progress.release = None;
+        Some(passed)
     }
 }
 
@@ -155,21 +165,48 @@ impl Called {
 
 /// A call whose connector has begun.
 pub(crate) struct Working {
-    pub(crate) contained: Contained,
+    pub(crate) work: Work,
     pub(crate) timeout_ms: Option<u64>,
     /// Until it ends.
     pub(crate) turn: Turn,
 }
 
 impl Working {
-    /// Whether it is done already.
+    /// Whether it is done already. A call that ends in order never is: how soon a thread is done is chance.
     pub(crate) fn look(&mut self) -> Poll<Result<Output, HostcallError>> {
-        let outcome = Pin::new(&mut self.contained).poll(&mut Context::from_waker(Waker::noop()));
-        if outcome.is_ready() {
-            // As at the end of a wait.
-            self.contained.flight.cancel.cancel();
+        let cx = &mut Context::from_waker(Waker::noop());
+        match &mut self.work {
+            Work::Unordered(work) => {
+                let outcome = Pin::new(&mut *work).poll(cx);
+                if outcome.is_ready() {
+                    // As at the end of a wait.
+                    work.flight.cancel.cancel();
+                }
+                outcome
+            }
+            Work::InOrder(work) => {
+                work.begin(cx);
+                Poll::Pending
+            }
         }
-        outcome
+    }
+}
+
+/// A connector at work.
+pub(crate) enum Work {
+    /// Its outcome is the call's as soon as it is there.
+    Unordered(Contained),
+    InOrder(InOrder),
+}
+
+impl Future for Work {
+    type Output = Result<Output, HostcallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Unordered(work) => Pin::new(work).poll(cx),
+            Self::InOrder(work) => Pin::new(work).poll(cx),
+        }
     }
 }
 

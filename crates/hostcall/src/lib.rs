@@ -48,6 +48,7 @@ pub mod prompt;
 pub mod scope;
 pub mod vocabulary;
 
+mod completion_order;
 mod flight;
 mod quota;
 mod untaken;
