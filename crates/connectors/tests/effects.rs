@@ -229,13 +229,13 @@ async fn a_deadline_ends_a_program_that_ignores_it_with_its_children() {
     let pids = world.app().join("pids");
     let script =
         "trap '' TERM; (trap '' TERM; while :; do sleep 0.05; done) & echo $$ $! > pids; while :; do sleep 0.05; done";
-    let ended = ok(world.run("exec", json!({"command": "sh", "args": ["-c", script], "timeout": 300})).await);
+    let ended = ok(world.run("exec", json!({"command": "sh", "args": ["-c", script], "timeout": 3000})).await);
     assert_eq!((&ended["killed"], &ended["code"]), (&json!(true), &json!(0)));
     let pids = std::fs::read_to_string(&pids).unwrap();
     for pid in pids.split_whitespace() {
         let state = || std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")).ok();
         let gone = || state().is_none_or(|stat| stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'));
-        for _ in 0..200 {
+        for _ in 0..6_000 {
             if gone() {
                 break;
             }

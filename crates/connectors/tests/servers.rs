@@ -397,10 +397,12 @@ async fn a_head_that_never_ends_is_given_up() {
     })
     .await;
     let ports = [early, empty_lines, lines, line, name, reason, preface, old, mute, stays];
-    let world = world(&ports, |http| {
+    // Only servers that say nothing of use for ever need a short deadline, which a busy machine can hold up the others past.
+    let short = |http: &mut HttpOptions| {
         http.idle_timeout = Duration::from_millis(600);
         http.total_timeout = Duration::from_secs(2);
-    });
+    };
+    let (world, impatient) = (world(&ports, |_| {}), world(&ports, short));
     for (port, expected) in [
         (early, "timeout:deadline"),
         (empty_lines, "io:EPROTO"),
@@ -413,10 +415,9 @@ async fn a_head_that_never_ends_is_given_up() {
         (mute, "io:EPROTO"),
         (stays, "timeout:deadline"),
     ] {
-        let began = std::time::Instant::now();
         let number = ports.iter().position(|at| *at == port);
+        let world = if expected == "timeout:deadline" { &impatient } else { &world };
         assert_eq!(why(&world.run("http", json!({"url": url(port)})).await), expected, "{number:?}");
-        assert!(began.elapsed() < Duration::from_secs(10));
     }
     // What the system keeps of a connection, and what a head may be.
     for sent in [empty_sent, lines_sent, line_sent, name_sent, reason_sent] {
@@ -468,11 +469,10 @@ async fn a_body_that_lies_about_itself_is_given_up() {
     let (wide, _) = says("transfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\nabc").await;
     let (less, _) = says("content-length: 2\r\n\r\nabcdef").await;
     let ports = [extension, extensions, trailer, trailers, size, more, far_more, negative, two, huge, wide, less];
-    let world = world(&ports, |http| {
-        http.idle_timeout = Duration::from_millis(600);
-        http.total_timeout = Duration::from_secs(5);
-    });
+    let short = |http: &mut HttpOptions| http.total_timeout = Duration::from_secs(5);
+    let (world, impatient) = (world(&ports, |_| {}), world(&ports, short));
     for (number, port) in ports.into_iter().enumerate() {
+        let world = if port == size { &impatient } else { &world };
         let answer = world.run("http", json!({"url": url(port)})).await;
         match port == less {
             // What comes after it is nobody's.
@@ -508,10 +508,12 @@ async fn a_server_that_drips_stalls_or_lies_is_given_up() {
     // A flood of frames of a protocol that was never agreed on.
     let (frames, _) =
         server(|mut stream, _| async move { while stream.write_all(b"\0\0\0\x04\0\0\0\0\0").await.is_ok() {} }).await;
-    let world = world(&[stalls, drips, cuts, garbage, frames], |http| {
+    let ports = [stalls, drips, cuts, garbage, frames];
+    let short = |http: &mut HttpOptions| {
         http.idle_timeout = Duration::from_millis(300);
         http.total_timeout = Duration::from_millis(900);
-    });
+    };
+    let (world, impatient) = (world(&ports, |_| {}), world(&ports, short));
     for (port, expected) in [
         (stalls, "timeout:deadline"),
         (drips, "timeout:deadline"),
@@ -519,6 +521,7 @@ async fn a_server_that_drips_stalls_or_lies_is_given_up() {
         (garbage, "io:EPROTO"),
         (frames, "io:EPROTO"),
     ] {
+        let world = if expected == "timeout:deadline" { &impatient } else { &world };
         assert_eq!(why(&world.run("http", json!({"url": url(port)})).await), expected);
     }
 }

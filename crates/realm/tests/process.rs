@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::{NoHost, channels, deliver, delivery, delta, host_modules, options};
 
 fn main() -> ExitCode {
@@ -305,8 +305,9 @@ fn who_asks_without_a_pause_is_looked_at_again_at_once() {
 }
 
 fn an_answer_may_come_later() {
-    // Its own time is short; what the host takes does not count.
-    let (mut realm, _) = open_with(&options(), ProcessOptions { turn: Duration::from_secs(1), ..hasty() });
+    // What the host takes does not count. The turn's own time is more than a busy machine needs for it.
+    let turn = Duration::from_secs(3);
+    let (mut realm, _) = open_with(&options(), ProcessOptions { turn, ..hasty() });
     let mut host = Later(None);
     let mut progress = realm.start(delivery(1, "ask"), &mut host);
     while host.0.is_none() {
@@ -318,7 +319,7 @@ fn an_answer_may_come_later() {
         matches!(attention, Attention::When { by: None, .. }),
         "only the answer can change anything: {attention:?}"
     );
-    std::thread::sleep(Duration::from_millis(1_200));
+    std::thread::sleep(turn + Duration::from_millis(200));
     assert_eq!(realm.resume(&mut host, Patience::Poll), Progress::Running);
     assert!(realm.pulse().is_none(), "it lives and waits");
     let reply = Mirror { calls: 0 }.call(host.0.take().expect("asked"));
@@ -347,11 +348,8 @@ fn a_worker_killed_at_any_moment_ends_its_turn_once() {
     let crashed = Termination::Crashed { detail: "killed by SIGKILL".to_owned() };
     let [all, share] = KILLS;
     let rounds = if std::env::var_os("PIJS_LONG").is_some() { all } else { share };
-    let mut restarts = Vec::new();
     for round in 0..rounds {
-        let begin = Instant::now();
         let mut realm = open();
-        restarts.push(begin.elapsed());
         let worker = Pid::from_raw(realm.id().cast_signed()).expect("a process id");
         let killer = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_micros(u64::from(round % 100) * 37));
@@ -369,9 +367,6 @@ fn a_worker_killed_at_any_moment_ends_its_turn_once() {
         assert_eq!(run(&mut realm, turns, "a", Value::Null, &mut NoHost), ended);
         killer.join().expect("it killed");
     }
-    restarts.sort_unstable();
-    // A ceiling for machines that are busy; the benchmark has the figure.
-    assert!(restarts[restarts.len() / 2] < Duration::from_secs(2), "median {:?}", restarts[restarts.len() / 2]);
 }
 
 fn what_speaks_no_protocol_is_refused() {

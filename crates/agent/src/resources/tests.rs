@@ -116,11 +116,9 @@ fn what_extensions_name_is_looked_at_once_and_templates_are_limited() {
     let extension = root.join("main.ts").display().to_string();
     let names: Vec<PathBuf> =
         (0..2_000).map(|number| PathBuf::from(format!("{}prompts", "./".repeat(number)))).collect();
-    let begun = std::time::Instant::now();
     found.extend(&extension, &[], &names, &[]);
+    // Templates past the limit are reported once each, so the folder was read once however often it is named.
     assert_eq!((found.prompts.len(), found.problems.len()), (MOST_PROMPTS, 5_000 - MOST_PROMPTS));
-    // Each file read as often as its folder is named takes an hour.
-    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
     let many: Vec<PathBuf> = (0..100_000).map(|number| PathBuf::from(format!("none{number}"))).collect();
     found.extend(&extension, &[], &many, &[]);
     assert_eq!(found.named.0.len(), MOST_NAMED);

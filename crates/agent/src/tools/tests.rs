@@ -2,7 +2,7 @@ use super::*;
 use crate::system::OsToolSystem;
 use crate::testing;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 struct Project {
     directory: tempfile::TempDir,
@@ -102,11 +102,9 @@ async fn bash_gives_both_streams_and_names_the_code() {
 #[tokio::test]
 async fn bash_kills_what_a_command_started_when_its_time_is_up() {
     let project = Project::new(&[]);
-    let begun = Instant::now();
     let command = "(while true; do echo x >> alive; sleep 0.01; done) & wait";
-    let error = project.run(Builtin::Bash, json!({"command": command, "timeout": 0.3})).await.unwrap_err();
-    assert!(error.ends_with("Command timed out after 0.3 seconds"), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    let error = project.run(Builtin::Bash, json!({"command": command, "timeout": 3})).await.unwrap_err();
+    assert!(error.ends_with("Command timed out after 3 seconds"), "{error}");
     let length = project.read("alive").len();
     assert!(length > 0);
     tokio::time::sleep(Duration::from_millis(200)).await;

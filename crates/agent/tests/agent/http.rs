@@ -150,7 +150,8 @@ fn trips_once() -> Fake {
 
 fn world(model: &str, server: &Server, fake: Fake) -> World {
     let http = HttpOptions {
-        idle: Duration::from_millis(300),
+        // More than a busy machine needs between two pieces of a reply.
+        idle: Duration::from_secs(3),
         backoff: Duration::from_millis(1),
         retries: 4,
         sse: SseLimits { line: 10_000, body: 100_000 },

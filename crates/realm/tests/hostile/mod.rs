@@ -146,7 +146,6 @@ fn a_worker_that_never_reads_holds_nobody_up() {
     let data = json!({ "what": "say-and-deaf", "bytes": bytes });
     assert_eq!(run(&mut realm, 1, "misbehave", data, &mut NoHost), Progress::Yielded(Yield::default()));
     // More than any socket takes.
-    let begin = Instant::now();
     let mut progress = realm.start(deliver(2, "x", json!("y".repeat(8 << 20))), &mut NoHost);
     assert_eq!(progress, Progress::Running);
     let mut looks = 0;
@@ -155,7 +154,7 @@ fn a_worker_that_never_reads_holds_nobody_up() {
         progress = realm.resume(&mut NoHost, Patience::Poll);
     }
     assert_eq!(progress, Progress::Ended(timeout("deadline")));
-    assert!(looks > 10, "each look comes back at once: {looks} in {:?}", begin.elapsed());
+    assert!(looks > 10, "each look comes back at once: {looks}");
 }
 
 fn nested(depth: usize) -> Value {
