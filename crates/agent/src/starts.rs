@@ -1,7 +1,7 @@
 //! The order in which tool calls that run side by side begin: each once the one before it has; and what follows them
 //! once all have, in the order in which they ended.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use tokio::sync::Notify;
 
 /// The beginnings of the calls of one reply.
@@ -12,6 +12,8 @@ pub(crate) struct Starts {
     ended: Cell<usize>,
     /// How many of those that ended have gone on.
     gone_on: Cell<usize>,
+    /// Which of those that ended have settled, in the order of their ends.
+    settled: RefCell<Vec<bool>>,
     moved: Notify,
 }
 
@@ -19,16 +21,25 @@ pub(crate) struct Starts {
 pub(crate) struct Start<'a> {
     starts: &'a Starts,
     place: usize,
+    /// Its place in the order of the ends, once it has ended.
+    end: Cell<Option<usize>>,
 }
 
 impl Starts {
     pub(crate) fn new(count: usize) -> Self {
-        Self { count, begun: Cell::new(0), ended: Cell::new(0), gone_on: Cell::new(0), moved: Notify::new() }
+        Self {
+            count,
+            begun: Cell::new(0),
+            ended: Cell::new(0),
+            gone_on: Cell::new(0),
+            settled: RefCell::new(vec![false; count]),
+            moved: Notify::new(),
+        }
     }
 
     /// The beginning of the call at this place, from 0.
     pub(crate) fn of(&self, place: usize) -> Start<'_> {
-        Start { starts: self, place }
+        Start { starts: self, place, end: Cell::new(None) }
     }
 
     async fn until(&self, is_so: impl Fn(&Self) -> bool) {
@@ -53,9 +64,24 @@ impl Start<'_> {
     /// It has ended: waits until all calls have begun, and those that ended before it have gone on.
     pub(crate) async fn ended(&self) {
         let place = self.starts.ended.replace(self.starts.ended.get() + 1);
+        self.end.set(Some(place));
         self.starts.until(|starts| starts.begun.get() >= starts.count && starts.gone_on.get() == place).await;
         self.starts.gone_on.set(place + 1);
         self.starts.moved.notify_waiters();
+    }
+
+    /// What it sent to extensions has run: waits until the same is true of the calls that ended before it.
+    pub(crate) async fn settled(&self) {
+        let Some(end) = self.end.get() else { return };
+        self.starts.until(|starts| starts.settled.borrow()[..end].iter().all(|settled| *settled)).await;
+        self.settle();
+    }
+
+    fn settle(&self) {
+        if let Some(end) = self.end.get() {
+            self.starts.settled.borrow_mut()[end] = true;
+            self.starts.moved.notify_waiters();
+        }
     }
 
     /// It has begun.
@@ -68,6 +94,7 @@ impl Start<'_> {
 impl Drop for Start<'_> {
     fn drop(&mut self) {
         self.begun();
+        self.settle();
     }
 }
 
@@ -89,6 +116,22 @@ mod tests {
         second.begun();
         assert!(earlier.as_mut().now_or_never().is_none(), "the other ended before it");
         assert!(later.now_or_never().is_some() && earlier.now_or_never().is_some());
+    }
+
+    #[test]
+    fn calls_settle_in_the_order_of_their_ends() {
+        let starts = Starts::new(3);
+        let calls = [starts.of(0), starts.of(1), starts.of(2)];
+        calls.iter().for_each(Start::begun);
+        for at in [1, 0, 2] {
+            assert!(calls[at].ended().now_or_never().is_some());
+        }
+        let [first, second, third] = calls;
+        assert!(first.settled().now_or_never().is_none(), "the second ended before it");
+        drop(second);
+        assert!(third.settled().now_or_never().is_none());
+        assert!(first.settled().now_or_never().is_some());
+        assert!(third.settled().now_or_never().is_some());
     }
 
     #[test]

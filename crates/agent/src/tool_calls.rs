@@ -165,6 +165,7 @@ impl Agent {
             let result = match self.prepare(call, &reply, &cancel).await? {
                 Prepared::Run { tool, input } => {
                     let executed = self.execute(call, tool, input.clone(), &cancel).await?;
+                    self.settle().await;
                     self.complete(call, input, executed).await?
                 }
                 Prepared::Done(result) => {
@@ -247,6 +248,8 @@ impl Agent {
             executed
         };
         let (executed, ()) = join(executing, beginning).await;
+        self.settle().await;
+        start.settled().await;
         self.complete(call, input, executed?).await
     }
 
@@ -405,7 +408,8 @@ impl Agent {
     }
 
     /// What follows a call that has run: its handlers, and its end.
-    async fn complete(&self, call: &ToolCall, input: Value, executed: Finished) -> Result<Finished, AgentError> {
+    /// Waits until extensions have run what a tool that has ended sent to them.
+    async fn settle(&self) {
         self.asked_for().await;
         tokio::select! {
             biased;
@@ -413,6 +417,10 @@ impl Agent {
             () = self.control.all_told() => {}
             () = self.extensions.at_rest() => {}
         }
+    }
+
+    /// Passes a result through the handlers of `tool_result` and reports the end of the call.
+    async fn complete(&self, call: &ToolCall, input: Value, executed: Finished) -> Result<Finished, AgentError> {
         let mut result = if executed.is_unread { executed } else { self.review(call, input, executed).await };
         // Handlers may still make a list of it; pi then goes through what there is.
         if !result.content.is_array() && !result.content.is_null() {

@@ -15,6 +15,7 @@ mod messages;
 use crate::ears;
 use crate::extension::{Arrival, Extension, Slot, Status};
 use crate::flood::Fate;
+use crate::handler_order::HandlerOrder;
 use crate::options::{HostBuilder, HostOptions, OpenRealm, Watchdog};
 use crate::outcome::{CommandInfo, FlagInfo, Owner, ToolInfo};
 use crate::pins::Pins;
@@ -104,6 +105,7 @@ pub(crate) struct Core {
     open_calls: Cell<usize>,
     /// Events that go round.
     pub(crate) rounds: Cell<usize>,
+    pub(crate) handler_order: HandlerOrder,
     /// `session_start` has been emitted: a restarted extension is told, too.
     pub(crate) session_started: Cell<bool>,
     /// Definitions of tools that are known.
@@ -181,6 +183,7 @@ impl Host {
             verdict_time: Cell::default(),
             open_calls: Cell::default(),
             rounds: Cell::default(),
+            handler_order: HandlerOrder::default(),
             pins: RefCell::default(),
             session_started: Cell::new(false),
             epoch: Cell::new(0),

@@ -37,6 +37,7 @@ mod emit;
 pub mod events;
 mod extension;
 mod flood;
+mod handler_order;
 mod host;
 mod load;
 mod modules;

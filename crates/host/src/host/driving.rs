@@ -121,6 +121,7 @@ impl Host {
     /// Lets go on what waits between two handlers of an event, as on pi's one thread. Where several events go round,
     /// what was sent to extensions up to now has run: the first handlers of all come before the second ones.
     pub(crate) async fn let_others_run(&self) {
+        let place = self.0.handler_order.enter();
         tokio::task::yield_now().await;
         if self.0.rounds.get() < 2 {
             return;
@@ -136,7 +137,6 @@ impl Host {
             let extension = slot.cell.borrow();
             computes(&extension) && extension.turns_over < *turns
         };
-        let mut waited = false;
         loop {
             let over = self.0.turn_over.notified();
             tokio::pin!(over);
@@ -145,12 +145,10 @@ impl Host {
                 break;
             }
             over.await;
-            waited = true;
         }
-        if waited {
-            // The one whose turn was the last has just yielded: all go on together.
-            tokio::task::yield_now().await;
-        }
+        // The event whose turn was the last has just been answered: all go on together, in their order.
+        tokio::task::yield_now().await;
+        place.is_first().await;
     }
 
     async fn until_none(&self, is: impl Fn(&Extension) -> bool) {
