@@ -4,6 +4,7 @@ import { decodeUtf8, encodeUtf8, epochMs, importSync } from "pi:engine";
 import { coded, invalidArgType } from "pi:node/errors";
 import { viewOf } from "pi:web/encoding";
 import { needs, needsFunction } from "pi:web/fetch/arguments";
+import { PairList } from "pi:web/pair_list";
 
 type Part = string | Blob | ArrayBuffer | ArrayBufferView;
 
@@ -88,7 +89,7 @@ export class File extends Blob {
 type Entry = string | File;
 
 export class FormData {
-  #entries: [string, Entry][] = [];
+  #list = new PairList<Entry>();
 
   constructor(form?: undefined) {
     if (form !== undefined) throw new TypeError("FormData constructor: Argument 1 could not be converted to: undefined.");
@@ -97,48 +98,42 @@ export class FormData {
   append(name: string, value: string | Blob, filename?: string): void {
     needs(2, "FormData.append", arguments);
     needsBlob("append", value, arguments);
-    this.#entries.push([String(name).toWellFormed(), entryOf(value, filename)]);
+    this.#list.append(String(name).toWellFormed(), entryOf(value, filename));
   }
   delete(name: string): void {
     needs(1, "FormData.delete", arguments);
-    this.#entries = this.#entries.filter((entry) => entry[0] !== String(name));
+    this.#list.delete(String(name));
   }
   get(name: string): Entry | null {
     needs(1, "FormData.get", arguments);
-    return this.#entries.find((entry) => entry[0] === String(name))?.[1] ?? null;
+    return this.#list.first(String(name)) ?? null;
   }
   getAll(name: string): Entry[] {
     needs(1, "FormData.getAll", arguments);
-    return this.#entries.filter((entry) => entry[0] === String(name)).map((entry) => entry[1]);
+    return this.#list.all(String(name));
   }
   has(name: string): boolean {
     needs(1, "FormData.has", arguments);
-    return this.#entries.some((entry) => entry[0] === String(name));
+    return this.#list.has(String(name));
   }
   set(name: string, value: string | Blob, filename?: string): void {
     needs(2, "FormData.set", arguments);
     needsBlob("set", value, arguments);
-    const at = this.#entries.findIndex((entry) => entry[0] === String(name));
-    const entry: [string, Entry] = [String(name).toWellFormed(), entryOf(value, filename)];
-    if (at < 0) this.#entries.push(entry);
-    else {
-      this.#entries[at] = entry;
-      this.#entries = this.#entries.filter((other, index) => index <= at || other[0] !== String(name));
-    }
+    this.#list.set(String(name).toWellFormed(), entryOf(value, filename));
   }
   forEach(callback: (value: Entry, name: string, form: FormData) => void, self?: unknown): void {
     needs(1, "FormData.forEach", arguments);
     needsFunction("FormData", callback);
-    for (const [name, value] of this.#entries) callback.call(self, value, name, this);
+    for (const [name, value] of this.#list.pairs) callback.call(self, value, name, this);
   }
   entries(): IterableIterator<[string, Entry]> {
-    return this.#entries.map(([name, value]): [string, Entry] => [name, value])[Symbol.iterator]();
+    return this.#list.pairs.map(([name, value]): [string, Entry] => [name, value])[Symbol.iterator]();
   }
   *keys(): IterableIterator<string> {
-    for (const [name] of this.#entries) yield name;
+    for (const [name] of this.#list.pairs) yield name;
   }
   *values(): IterableIterator<Entry> {
-    for (const [, value] of this.#entries) yield value;
+    for (const [, value] of this.#list.pairs) yield value;
   }
   [Symbol.iterator](): IterableIterator<[string, Entry]> {
     return this.entries();
@@ -147,7 +142,7 @@ export class FormData {
     return "FormData";
   }
   [Symbol.for("nodejs.util.inspect.custom")](_depth: number, options: object, inspect: (value: object, options: object) => string): string {
-    const names = new Set(this.#entries.map((entry) => entry[0]));
+    const names = new Set(this.#list.pairs.map((entry) => entry[0]));
     const shown = [...names].map((name) => {
       const values = this.getAll(name);
       return [name, values.length > 1 ? values : values[0]];

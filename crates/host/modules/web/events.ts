@@ -117,8 +117,35 @@ interface ListenerOptions {
   signal?: EventTarget & { aborted: boolean };
 }
 
+/** The listeners of one type. Adding and removing one takes the same time however many there are. */
+class Listeners {
+  #ordered = new Set<Entry>();
+  #capturing = new Map<Listener, Entry>();
+  #others = new Map<Listener, Entry>();
+
+  /** False for one that is there already. */
+  add(entry: Entry): boolean {
+    const known = entry.capture ? this.#capturing : this.#others;
+    if (known.has(entry.listener)) return false;
+    known.set(entry.listener, entry);
+    this.#ordered.add(entry);
+    return true;
+  }
+  remove(listener: Listener, capture: boolean): void {
+    const known = capture ? this.#capturing : this.#others;
+    const entry = known.get(listener);
+    if (!entry) return;
+    entry.removed = true;
+    known.delete(listener);
+    this.#ordered.delete(entry);
+  }
+  inOrder(): Entry[] {
+    return [...this.#ordered];
+  }
+}
+
 export class EventTarget {
-  #listeners: Map<string, Entry[]> | undefined;
+  #listeners: Map<string, Listeners> | undefined;
 
   addEventListener(type: string, listener: Listener | null, options?: boolean | ListenerOptions): void {
     if (arguments.length < 2) throw coded(TypeError, "ERR_MISSING_ARGS", 'The "type" and "listener" arguments must be specified');
@@ -128,20 +155,15 @@ export class EventTarget {
     if (settings.signal?.aborted) return;
     const capture = Boolean(settings.capture);
     this.#listeners ??= new Map();
-    let entries = this.#listeners.get(String(type));
-    if (!entries) this.#listeners.set(String(type), (entries = []));
-    if (entries.some((entry) => entry.listener === listener && entry.capture === capture)) return;
-    entries.push({ listener, capture, once: Boolean(settings.once), removed: false });
+    let listeners = this.#listeners.get(String(type));
+    if (!listeners) this.#listeners.set(String(type), (listeners = new Listeners()));
+    if (!listeners.add({ listener, capture, once: Boolean(settings.once), removed: false })) return;
     settings.signal?.addEventListener("abort", () => this.removeEventListener(type, listener, capture), { once: true });
   }
 
   removeEventListener(type: string, listener: Listener | null, options?: boolean | ListenerOptions): void {
     const capture = typeof options === "object" && options !== null ? Boolean(options.capture) : Boolean(options);
-    const entries = this.#listeners?.get(String(type));
-    const at = entries?.findIndex((entry) => entry.listener === listener && entry.capture === capture) ?? -1;
-    if (!entries || at < 0) return;
-    entries[at]!.removed = true;
-    entries.splice(at, 1);
+    if (listener) this.#listeners?.get(String(type))?.remove(listener, capture);
   }
 
   /** Calls the listeners in the order they were added; false when one of them prevented the default. */
@@ -150,7 +172,7 @@ export class EventTarget {
     if (!(event instanceof Event)) throw invalidArgType("event", "an instance of Event", event);
     if (event.currentTarget) throw coded(Error, "ERR_EVENT_RECURSION", `The event "${event.type}" is already being dispatched`);
     event[DISPATCH](this);
-    for (const entry of [...(this.#listeners?.get(event.type) ?? [])]) {
+    for (const entry of (this.#listeners?.get(event.type)?.inOrder() ?? [])) {
       if (entry.removed) continue;
       if (entry.once) this.removeEventListener(event.type, entry.listener, entry.capture);
       try {

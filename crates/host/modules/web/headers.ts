@@ -37,7 +37,8 @@ function pairsOf(init: NonNullable<Init>): [string, string][] {
 }
 
 export class Headers {
-  #list: [string, string][] = [];
+  /** By name, in the order in which the names came. */
+  #values = new Map<string, string[]>();
   #isImmutable = false;
 
   constructor(init: Init = undefined) {
@@ -55,33 +56,34 @@ export class Headers {
 
   append(name: string, value: string): void {
     needs(2, "Headers.append", arguments);
-    this.#change([nameOf(name, "append"), valueOf(value, "append")], (list, entry) => [...list, entry]);
+    const [key, text] = [nameOf(name, "append"), valueOf(value, "append")];
+    this.#mayChange();
+    const values = this.#values.get(key);
+    if (values) values.push(text);
+    else this.#values.set(key, [text]);
   }
   delete(name: string): void {
     needs(1, "Headers.delete", arguments);
-    this.#change([nameOf(name, "delete"), ""], (list, [key]) => list.filter((entry) => entry[0] !== key));
+    const key = nameOf(name, "delete");
+    this.#mayChange();
+    this.#values.delete(key);
   }
   get(name: string): string | null {
     needs(1, "Headers.get", arguments);
-    const key = nameOf(name, "get");
-    const values = this.#list.filter((entry) => entry[0] === key).map((entry) => entry[1]);
-    return values.length > 0 ? values.join(", ") : null;
+    return this.#values.get(nameOf(name, "get"))?.join(", ") ?? null;
   }
   getSetCookie(): string[] {
-    return this.#list.filter((entry) => entry[0] === "set-cookie").map((entry) => entry[1]);
+    return [...(this.#values.get("set-cookie") ?? [])];
   }
   has(name: string): boolean {
     needs(1, "Headers.has", arguments);
-    const key = nameOf(name, "has");
-    return this.#list.some((entry) => entry[0] === key);
+    return this.#values.has(nameOf(name, "has"));
   }
   set(name: string, value: string): void {
     needs(2, "Headers.set", arguments);
-    this.#change([nameOf(name, "set"), valueOf(value, "set")], (list, entry) => {
-      const at = list.findIndex((other) => other[0] === entry[0]);
-      if (at < 0) return [...list, entry];
-      return list.map((other, index) => (index === at ? entry : other)).filter((other, index) => index <= at || other[0] !== entry[0]);
-    });
+    const [key, text] = [nameOf(name, "set"), valueOf(value, "set")];
+    this.#mayChange();
+    this.#values.set(key, [text]);
   }
   forEach(callback: (value: string, name: string, headers: Headers) => void, self?: unknown): void {
     needs(1, "Headers.forEach", arguments);
@@ -89,13 +91,12 @@ export class Headers {
     for (const [name, value] of this) callback.call(self, value, name, this);
   }
 
-  #change(entry: [string, string], changed: (list: [string, string][], entry: [string, string]) => [string, string][]): void {
+  #mayChange(): void {
     if (this.#isImmutable) throw new TypeError("immutable");
-    this.#list = changed(this.#list, entry);
   }
 
   *entries(): IterableIterator<[string, string]> {
-    const names = [...new Set(this.#list.map((entry) => entry[0]))].sort();
+    const names = [...this.#values.keys()].sort();
     for (const name of names) {
       if (name === "set-cookie") for (const cookie of this.getSetCookie()) yield [name, cookie];
       else yield [name, this.get(name)!];
@@ -114,7 +115,6 @@ export class Headers {
     return "Headers";
   }
   [Symbol.for("nodejs.util.inspect.custom")](_depth: number, options: object, inspect: (value: unknown, options?: object) => string): string {
-    const names = new Set(this.#list.map((entry) => entry[0]));
-    return `Headers ${inspect(Object.fromEntries([...names].map((name) => [name, this.get(name)])), options)}`;
+    return `Headers ${inspect(Object.fromEntries([...this.#values].map(([name, values]) => [name, values.join(", ")])), options)}`;
   }
 }

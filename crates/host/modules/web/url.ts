@@ -8,6 +8,7 @@
 import { decodeUtf8, encodeUtf8, parseUrl, setUrlPart } from "pi:engine";
 import type { UrlParts } from "pi:engine";
 import { checkFunction, coded } from "pi:node/errors";
+import { PairList } from "pi:web/pair_list";
 
 const OWNER = Symbol("owner");
 const RELOAD = Symbol("reload");
@@ -27,7 +28,9 @@ function tryParse(input: string, base?: string): UrlParts | undefined {
 }
 
 export class URL {
-  #parts: UrlParts;
+  #current: UrlParts;
+  /** The parameters changed: the query is written when a part is read, since many changes may come together. */
+  #isBehind = false;
   #query: URLSearchParams | undefined;
 
   constructor(input: string | URL, base?: string | URL) {
@@ -36,7 +39,15 @@ export class URL {
     const against = base === undefined ? undefined : String(base).toWellFormed();
     const parts = tryParse(text, against);
     if (!parts) throw invalidUrl(text, against);
-    this.#parts = parts;
+    this.#current = parts;
+  }
+
+  get #parts(): UrlParts {
+    if (this.#isBehind) {
+      this.#isBehind = false;
+      this.#set("search", this.#query!.toString());
+    }
+    return this.#current;
   }
 
   static canParse(input: string | URL, base?: string | URL): boolean {
@@ -53,7 +64,8 @@ export class URL {
   set href(value: string) {
     const parts = tryParse(String(value).toWellFormed());
     if (!parts) throw invalidUrl(String(value));
-    this.#parts = parts;
+    this.#current = parts;
+    this.#isBehind = false;
     this.#query?.[RELOAD](parts.search);
   }
   get origin(): string {
@@ -118,7 +130,7 @@ export class URL {
   get searchParams(): URLSearchParams {
     if (!this.#query) {
       this.#query = new URLSearchParams(this.#parts.search);
-      this.#query[OWNER] = (query) => this.#set("search", query);
+      this.#query[OWNER] = () => (this.#isBehind = true);
     }
     return this.#query;
   }
@@ -144,7 +156,7 @@ export class URL {
   /** A value that does not fit leaves the URL as it was, as the standard's setters do. */
   #set(part: string, value: string): void {
     try {
-      this.#parts = setUrlPart(this.#parts.href, part, String(value).toWellFormed()) ?? this.#parts;
+      this.#current = setUrlPart(this.#parts.href, part, String(value).toWellFormed()) ?? this.#current;
     } catch {
       // Not a usable value for this part.
     }
@@ -164,8 +176,8 @@ function needs(given: ArrayLike<unknown>, ...names: string[]): void {
 }
 
 export class URLSearchParams {
-  #pairs: [string, string][] = [];
-  [OWNER]: ((query: string) => void) | undefined;
+  #list = new PairList<string>();
+  [OWNER]: (() => void) | undefined;
 
   constructor(init?: Init) {
     if (init === undefined || init === null) return;
@@ -177,7 +189,7 @@ export class URLSearchParams {
           if (items.length !== 2) {
             throw Object.assign(new TypeError("Each query pair must be an iterable [name, value] tuple"), { code: "ERR_INVALID_TUPLE" });
           }
-          this.#pairs.push([text(items[0]), text(items[1])]);
+          this.#list.append(text(items[0]), text(items[1]));
         }
       } else {
         for (const key of Reflect.ownKeys(init)) {
@@ -192,55 +204,49 @@ export class URLSearchParams {
   }
 
   get size(): number {
-    return this.#pairs.length;
+    return this.#list.pairs.length;
   }
 
   append(name: string, value: string): void {
     needs(arguments, "name", "value");
-    this.#pairs.push([text(name), text(value)]);
+    this.#list.append(text(name), text(value));
     this.#changed();
   }
 
   delete(name: string, value?: string): void {
     needs(arguments, "name");
     const key = text(name);
-    this.#pairs = this.#pairs.filter((pair) => pair[0] !== key || (value !== undefined && pair[1] !== text(value)));
+    this.#list.delete(key, (known) => value === undefined || known === text(value));
     this.#changed();
   }
 
   get(name: string): string | null {
     needs(arguments, "name");
     const key = text(name);
-    return this.#pairs.find((pair) => pair[0] === key)?.[1] ?? null;
+    return this.#list.first(key) ?? null;
   }
 
   getAll(name: string): string[] {
     needs(arguments, "name");
     const key = text(name);
-    return this.#pairs.filter((pair) => pair[0] === key).map((pair) => pair[1]);
+    return this.#list.all(key);
   }
 
   has(name: string, value?: string): boolean {
     needs(arguments, "name");
     const key = text(name);
-    return this.#pairs.some((pair) => pair[0] === key && (value === undefined || pair[1] === text(value)));
+    return value === undefined ? this.#list.has(key) : this.#list.all(key).includes(text(value));
   }
 
   set(name: string, value: string): void {
     needs(arguments, "name", "value");
-    const key = text(name);
-    const first = this.#pairs.findIndex((pair) => pair[0] === key);
-    if (first < 0) this.#pairs.push([key, text(value)]);
-    else {
-      this.#pairs[first]![1] = text(value);
-      this.#pairs = this.#pairs.filter((pair, at) => at <= first || pair[0] !== key);
-    }
+    this.#list.set(text(name), text(value));
     this.#changed();
   }
 
   /** By UTF-16 units, equal names in their order. */
   sort(): void {
-    this.#pairs.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+    this.#list.sort();
     this.#changed();
   }
 
@@ -250,20 +256,20 @@ export class URLSearchParams {
   }
 
   *entries(): IterableIterator<[string, string]> {
-    for (let at = 0; at < this.#pairs.length; at++) yield [...this.#pairs[at]!];
+    for (let at = 0; at < this.#list.pairs.length; at++) yield [...this.#list.pairs[at]!];
   }
   *keys(): IterableIterator<string> {
-    for (let at = 0; at < this.#pairs.length; at++) yield this.#pairs[at]![0];
+    for (let at = 0; at < this.#list.pairs.length; at++) yield this.#list.pairs[at]![0];
   }
   *values(): IterableIterator<string> {
-    for (let at = 0; at < this.#pairs.length; at++) yield this.#pairs[at]![1];
+    for (let at = 0; at < this.#list.pairs.length; at++) yield this.#list.pairs[at]![1];
   }
   [Symbol.iterator](): IterableIterator<[string, string]> {
     return this.entries();
   }
 
   toString(): string {
-    return this.#pairs.map(([name, value]) => `${encodeForm(name)}=${encodeForm(value)}`).join("&");
+    return this.#list.pairs.map(([name, value]) => `${encodeForm(name)}=${encodeForm(value)}`).join("&");
   }
 
   get [Symbol.toStringTag](): string {
@@ -272,22 +278,23 @@ export class URLSearchParams {
 
   [RELOAD](query: string): void {
     const body = query.startsWith("?") ? query.slice(1) : query;
-    this.#pairs = [];
+    this.#list.clear();
     for (const part of body.split("&")) {
       if (part === "") continue;
       const cut = part.indexOf("=");
-      this.#pairs.push(cut < 0 ? [decodeForm(part), ""] : [decodeForm(part.slice(0, cut)), decodeForm(part.slice(cut + 1))]);
+      if (cut < 0) this.#list.append(decodeForm(part), "");
+      else this.#list.append(decodeForm(part.slice(0, cut)), decodeForm(part.slice(cut + 1)));
     }
   }
 
   [INSPECT](_depth: number, options: object, inspect: (value: unknown, options?: object) => string): string {
-    if (this.#pairs.length === 0) return "URLSearchParams {}";
-    const shown = this.#pairs.map(([name, value]) => `${inspect(name, options)} => ${inspect(value, options)}`);
+    if (this.#list.pairs.length === 0) return "URLSearchParams {}";
+    const shown = this.#list.pairs.map(([name, value]) => `${inspect(name, options)} => ${inspect(value, options)}`);
     return `URLSearchParams { ${shown.join(", ")} }`;
   }
 
   #changed(): void {
-    this[OWNER]?.(this.toString());
+    this[OWNER]?.();
   }
 }
 
