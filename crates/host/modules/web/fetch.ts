@@ -14,7 +14,7 @@ import { Arriving, Body, chunkBytes, extract } from "pi:web/fetch/body";
 import type { BodyInit, Content } from "pi:web/fetch/body";
 import { causeOf } from "pi:web/fetch/failure";
 import { byteString, oneOf } from "pi:web/fetch/arguments";
-import { localAnswer } from "pi:web/fetch/local";
+import { invalidUrl, localAnswer } from "pi:web/fetch/local";
 import { Headers } from "pi:web/headers";
 import { URL } from "pi:web/url";
 
@@ -125,6 +125,8 @@ function parse(input: string): string {
   try {
     url = new URL(input);
   } catch (cause) {
+    // As where Node's layer wraps a refusal: the taxonomy's error is the innermost cause.
+    Object.defineProperty(cause, "cause", { value: invalidUrl(input, "an absolute http or https URL is needed"), configurable: true, writable: true });
     throw new TypeError(`Failed to parse URL from ${input}`, { cause });
   }
   if (url.username || url.password) throw new TypeError(`Request cannot be constructed from a URL that includes credentials: ${input}`);

@@ -1,6 +1,7 @@
 /** `pi:web/fetch/local`: addresses that no server answers: `data:`, and the schemes that fetch does not take. */
 
 import { encodeUtf8 } from "pi:engine";
+import { HostcallError } from "pi:hostcall";
 import { atob } from "pi:web/base64";
 import { encodeText } from "pi:node/buffer/codec";
 
@@ -8,6 +9,12 @@ const WORDS: Record<string, string> = {
   "about:": "about scheme is not supported",
   "file:": "not implemented... yet...",
 };
+
+/** What the `http` hostcall says of an address that it does not take. */
+export function invalidUrl(url: string, problem: string): HostcallError {
+  const shown = url.length > 200 ? `${url.slice(0, 200)}...` : url;
+  return new HostcallError({ code: "invalid_request", message: `fetch: ${problem}: ${JSON.stringify(shown)}`, details: { reason: "url" } });
+}
 
 export interface Local {
   type: string;
@@ -51,5 +58,5 @@ export function localAnswer(href: string): Local | Error | undefined {
   const scheme = href.slice(0, href.indexOf(":") + 1);
   if (scheme === "http:" || scheme === "https:") return undefined;
   if (scheme === "data:") return dataOf(href) ?? new Error("failed to fetch the data URL");
-  return new Error(WORDS[scheme] ?? "unknown scheme");
+  return new Error(WORDS[scheme] ?? "unknown scheme", { cause: invalidUrl(href, `the scheme ${JSON.stringify(scheme)} is not http or https`) });
 }
