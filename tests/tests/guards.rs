@@ -62,6 +62,7 @@ const SCENARIOS: &[Scenario] = &[
         "net.look-ups",
         walls::connections::look_ups_of_one_leave_threads_for_others,
     ),
+    ("names_of_one_are_counted", "net.lookups", walls::connections::names_of_one_are_counted),
     ("own_public_addresses_are_not_elsewhere", "http.own", walls::connections::own_public_addresses_are_not_elsewhere),
     ("neighbours_are_not_elsewhere", "http.neighbours", walls::connections::neighbours_are_not_elsewhere),
     ("decoders_of_one_are_limited", "http.decoders", walls::connections::decoders_of_one_are_limited),

@@ -55,6 +55,7 @@ fn numbers(environment: &Environment, decided: &Decided) -> Map<String, Value> {
         ("piece_bytes", json!(quotas.piece_bytes)),
         ("piece_values", json!(quotas.piece_values)),
         ("stream_bytes", json!(quotas.stream_bytes)),
+        ("lookups", json!(pijs_connectors::LOOKUPS)),
         ("answer_bytes", json!(pijs_host::ANSWER_BYTES)),
         ("registration_bytes", json!(pijs_host::REGISTRATION_BYTES)),
         ("verdict_text_bytes", json!(pijs_host::RETRY_BYTES)),

@@ -6,8 +6,9 @@
 //! shared between extensions; TLS by rustls with the platform's roots. With `decode` the content codings of the answer are
 //! undone ([`coding`]), as by `fetch`; without it the body comes as it was sent.
 
+use crate::lookups::TooManyNames;
 use crate::params;
-use crate::sockets::Sockets;
+use crate::sockets::{Sockets, too_many_names};
 use address::{LOCALHOST, PublicResolver, Resolver, SystemResolver};
 use bytes::Bytes;
 use hyper::ext::ReasonPhrase;
@@ -492,7 +493,10 @@ impl Inner {
                     let message = format!("net: getaddrinfo {errno} {}", target.host);
                     HostcallError::io(errno, "getaddrinfo", message).with("hostname", target.host.as_str())
                 };
-                let found = found.map_err(|_| missing("EAI_AGAIN"))?.map_err(|_| missing("ENOTFOUND"))?;
+                let found = found.map_err(|_| missing("EAI_AGAIN"))?.map_err(|error| match too_many_names(&error) {
+                    Some(refused) => refused.refusal("http"),
+                    None => missing("ENOTFOUND"),
+                })?;
                 if guard::is_up("http.address")
                     && found.iter().any(|address| !self.options.resolver.is_elsewhere(*address))
                 {
@@ -579,6 +583,9 @@ fn failure(error: &reqwest::Error, url: &str) -> HostcallError {
     while let Some(at) = cause {
         if at.is::<address::Blocked>() {
             return Reason::BlockedAddress.refusal("http", "http", url);
+        }
+        if let Some(refused) = at.downcast_ref::<TooManyNames>() {
+            return refused.refusal("http");
         }
         if at.is::<address::Unresolved>() {
             return io("ENOTFOUND", &format!("{at}: {url}")).retryable();

@@ -38,8 +38,10 @@ pub mod timer;
 pub mod websocket;
 
 mod block;
+mod lookups;
 mod params;
 mod set;
 mod sockets;
 
+pub use lookups::LOOKUPS;
 pub use set::Connectors;

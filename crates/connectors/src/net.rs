@@ -11,7 +11,7 @@ pub(crate) mod tls;
 
 use crate::http::address::Resolver;
 use crate::params;
-use crate::sockets::{Room, Sockets};
+use crate::sockets::{Room, Sockets, too_many_names};
 use pijs_hostcall::connector::cancelled;
 use pijs_hostcall::derive::net_host;
 use pijs_hostcall::gate::Listening;
@@ -319,7 +319,10 @@ async fn addresses(
                 |errno| io(errno, "getaddrinfo", &format!("getaddrinfo {errno} {host}")).with("hostname", host);
             let finding = dialer.sockets.look_up(request.caller.extension(), &dialer.resolver, host);
             let found = tokio::time::timeout(CONNECT, finding).await.map_err(|_| missing("EAI_AGAIN"))?;
-            let found = found.map_err(|_| missing("ENOTFOUND"))?;
+            let found = found.map_err(|error| match too_many_names(&error) {
+                Some(refused) => refused.refusal("net"),
+                None => missing("ENOTFOUND"),
+            })?;
             found.into_iter().map(|address| SocketAddr::new(address, port)).collect()
         }
     };

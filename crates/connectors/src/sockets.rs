@@ -7,6 +7,7 @@
 //! opens by itself is refused, as by a system that has no more files. What a server codes is decoded when there is memory for it.
 
 use crate::http::address::Resolver;
+use crate::lookups::{Lookups, TooManyNames};
 use pijs_protocol::{ExtensionId, guard};
 use std::collections::BTreeMap;
 use std::io;
@@ -34,6 +35,8 @@ pub(crate) struct Sockets {
     files: usize,
     all: Arc<Semaphore>,
     by_extension: Mutex<BTreeMap<ExtensionId, One>>,
+    /// Kept when an extension restarts.
+    lookups: Lookups,
 }
 
 /// What one extension may have.
@@ -42,6 +45,11 @@ struct One {
     open: Arc<Semaphore>,
     look_ups: Arc<Semaphore>,
     decoders: Arc<Semaphore>,
+}
+
+/// The refusal in an error of [`Sockets::look_up`], if it is one.
+pub(crate) fn too_many_names(error: &io::Error) -> Option<&TooManyNames> {
+    error.get_ref()?.downcast_ref()
 }
 
 /// Room for one connection; dropped with it.
@@ -56,7 +64,7 @@ impl Default for Sockets {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let files = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
         let all = (files / SHARE_OF_ALL).clamp(LEAST, Semaphore::MAX_PERMITS);
-        Self { files, all: Arc::new(Semaphore::new(all)), by_extension: Mutex::default() }
+        Self { files, all: Arc::new(Semaphore::new(all)), by_extension: Mutex::default(), lookups: Lookups::default() }
     }
 }
 
@@ -114,6 +122,7 @@ impl Sockets {
         resolver: &Arc<dyn Resolver>,
         name: &str,
     ) -> io::Result<Vec<IpAddr>> {
+        self.lookups.note(extension, name).map_err(io::Error::other)?;
         let turn = match guard::is_up("net.look-ups") {
             true => self.of(extension).look_ups.acquire_owned().await.ok(),
             false => None,

@@ -2,9 +2,9 @@
 //! nobody has asked for. What is left for everybody else is not the extension's to take.
 
 use super::super::Still;
-use pijs_connectors::Connectors;
 use pijs_connectors::http::HttpOptions;
 use pijs_connectors::http::address::{Resolver, SystemResolver};
+use pijs_connectors::{Connectors, LOOKUPS};
 use pijs_hostcall::{
     BoxFuture, Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile,
 };
@@ -171,6 +171,19 @@ impl Resolver for Public {
     fn is_neighbour(&self, _: IpAddr) -> bool {
         self.is_neighbour
     }
+}
+
+/// H12: how many different names a grant with a wildcard lets an extension look up.
+pub(crate) fn names_of_one_are_counted() -> bool {
+    let host = Host::new(&["*".to_owned()], Arc::new(Public { is_own: false, is_neighbour: false }));
+    let (answers, answered) = mpsc::channel();
+    for number in 0..=LOOKUPS {
+        let url = format!("http://n{number}.example/");
+        host.call(number, "http", json!({ "op": "lookup", "url": url }), &answers);
+    }
+    let results = (0..=LOOKUPS).map(|_| answered.recv_timeout(CEILING).expect("every call is answered"));
+    let refused: Vec<HostResult> = results.filter(|result| result.is_error).collect();
+    refused.len() == 1 && refused[0].error.as_ref().is_some_and(|error| error.details["quota"] == "lookups")
 }
 
 /// H02: what listens on all addresses of this machine is not reached by one that is public.

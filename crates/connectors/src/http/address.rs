@@ -1,6 +1,7 @@
 //! Which addresses are public, and a resolver that gives no others.
 
-use crate::sockets::Sockets;
+use crate::lookups::TooManyNames;
+use crate::sockets::{Sockets, too_many_names};
 use pijs_hostcall::BoxFuture;
 use pijs_protocol::{ExtensionId, guard};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -193,7 +194,10 @@ impl Resolve for PublicResolver {
         let (resolver, sockets) = (Arc::clone(&self.resolver), Arc::clone(&self.sockets));
         let extension = self.extension.clone();
         Box::pin(async move {
-            let found = sockets.look_up(&extension, &resolver, name.as_str()).await.map_err(|_| Unresolved)?;
+            let found = match sockets.look_up(&extension, &resolver, name.as_str()).await {
+                Err(error) if too_many_names(&error).is_some() => return Err(TooManyNames.into()),
+                found => found.map_err(|_| Unresolved)?,
+            };
             if guard::is_up("http.address") && found.iter().any(|address| !resolver.is_elsewhere(*address)) {
                 return Err(Blocked.into());
             }

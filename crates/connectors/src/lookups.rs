@@ -1,0 +1,74 @@
+//! Limits how many different names one extension has looked up.
+//!
+//! A grant with a wildcard (`http`, `*.example.org`) lets an extension choose names, and each look-up takes the name to a
+//! name server, also where no such host exists: data leaves that way. So the names are counted, for the whole run, across
+//! restarts of the extension. A name that was looked up before is free.
+
+use pijs_protocol::{ExtensionId, HostcallError, guard};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+/// Names that one extension may have looked up.
+pub const LOOKUPS: usize = 256;
+
+/// The names that extensions have looked up.
+#[derive(Default)]
+pub(crate) struct Lookups {
+    names: Mutex<BTreeMap<ExtensionId, BTreeSet<String>>>,
+}
+
+/// A further name is refused.
+#[derive(Debug)]
+pub(crate) struct TooManyNames;
+
+impl fmt::Display for TooManyNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{LOOKUPS} different names have been looked up for this extension; those may be used, further ones not"
+        )
+    }
+}
+
+impl std::error::Error for TooManyNames {}
+
+impl TooManyNames {
+    /// What the extension is answered.
+    pub(crate) fn refusal(&self, method: &str) -> HostcallError {
+        HostcallError::denied("quota", format!("{method}: quota used up: lookups {LOOKUPS}: {self}"))
+            .with("quota", "lookups")
+            .with("limit", LOOKUPS)
+    }
+}
+
+impl Lookups {
+    /// Counts a name.
+    pub(crate) fn note(&self, extension: &ExtensionId, name: &str) -> Result<(), TooManyNames> {
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        let mut all = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = all.entry(extension.clone()).or_default();
+        if names.len() >= LOOKUPS && !names.contains(&name) && guard::is_up("net.lookups") {
+            return Err(TooManyNames);
+        }
+        names.insert(name);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_names_stay_free_and_each_extension_has_its_own() {
+        let lookups = Lookups::default();
+        let (one, other) = (ExtensionId::new("one"), ExtensionId::new("other"));
+        for number in 0..LOOKUPS {
+            assert!(lookups.note(&one, &format!("{number}.example")).is_ok());
+        }
+        assert!(lookups.note(&one, "more.example").is_err());
+        assert!(lookups.note(&one, "0.EXAMPLE.").is_ok());
+        assert!(lookups.note(&other, "more.example").is_ok());
+    }
+}
