@@ -24,6 +24,8 @@ use crate::settings::Settings;
 use crate::system::ToolSystem;
 use crate::system_prompt::PromptOptions;
 use crate::tools::{Tool, ToolChoice, ToolSet};
+use crate::transcript;
+use crate::verdict_text;
 use crate::verdicts::{VerdictCaps, VerdictTotals, Verdicts};
 use crate::words::Words;
 use crate::work::Inbox;
@@ -552,7 +554,7 @@ impl Agent {
     pub(crate) async fn end_message(&self, message: Message) -> Result<(Message, Vec<String>), AgentError> {
         let outcome = self.emit_to_extensions(&AgentEvent::MessageEnd { message: &message }).await.unwrap_or_default();
         let replaced = outcome.field("message").and_then(|given| replacement(&message, given));
-        let message = replaced.unwrap_or(message);
+        let message = replaced.map(transcript::neutralised).unwrap_or(message);
         self.show_only(&AgentEvent::MessageEnd { message: &message })?;
         self.control.append_message(&message)?;
         self.publish_usage();
@@ -580,7 +582,9 @@ impl Agent {
 fn replacement(message: &Message, given: &Value) -> Option<Message> {
     let read = |value: Value| serde_json::from_value::<Message>(value).ok();
     let is_like = |other: &Message| std::mem::discriminant(other) == std::mem::discriminant(message);
-    let fits = |other: &Message| is_like(other) && other.role() == message.role();
+    let fits = |other: &Message| {
+        is_like(other) && other.role() == message.role() && verdict_text::keeps_verdict(message, other)
+    };
     if let Some(whole) = read(given.clone()).filter(fits) {
         return Some(whole);
     }

@@ -6,6 +6,7 @@ use crate::control::{ControlError, DeliverAs, Phase};
 use crate::extensions::{CommandFate, Event};
 use crate::message::{Block, Content, CustomMessage, Message, UserMessage};
 use crate::system_prompt::PromptOptions;
+use pijs_protocol::guard;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -239,6 +240,9 @@ impl Agent {
             }
             if let Some(forced) = outcome.field("systemPrompt").and_then(Value::as_str) {
                 options.force_system_prompt = Some(forced.to_owned());
+            }
+            if options != base && guard::is_up("system.markup") {
+                options.neutralise();
             }
             let added = outcome.field("messages").and_then(Value::as_array).cloned().unwrap_or_default();
             messages.extend(added.into_iter().filter_map(|message| self.custom(message)));

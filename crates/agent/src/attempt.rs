@@ -17,6 +17,7 @@ use crate::partial::{Partial, Step};
 use crate::provider::{ErrorKind, Outgoing, Provider, ProviderError, ProviderEvent, Request};
 use crate::room::bytes_of;
 use crate::transcript;
+use crate::verdict_text;
 use futures_util::StreamExt;
 use pijs_protocol::{ExtensionId, StreamDelta, StreamSource};
 use serde_json::{Value, json};
@@ -229,6 +230,7 @@ impl Agent {
         if run.is_cancelled() {
             return Ok(None);
         }
+        let messages = self.with_verdict_texts(messages);
         let told = transcript::held(&messages).unwrap_or_default();
         let forced = self.run_prompt.borrow().as_ref().and_then(|options| options.force_system_prompt.clone());
         let transcript = transcript::projected(context::for_models(&messages), &told, forced.as_deref());
@@ -268,7 +270,8 @@ impl Agent {
         let outcome = self.extensions.emit(Event::new(event).with("messages", json!(messages))).await;
         self.all_seen().await;
         let changed = outcome.field("messages").or(outcome.payload.get("messages")).cloned();
-        serde_json::from_value(changed?).ok()
+        let changed = serde_json::from_value(changed?).ok()?;
+        Some(verdict_text::without_forged(messages, changed))
     }
 
     /// `before_provider_request`.

@@ -3,11 +3,10 @@
 //! The session is the only source. What is not an entry below the leaf, a discarded attempt for
 //! instance, cannot get into a request.
 
-use crate::message::{
-    BashExecution, Block, Content, CustomMessage, Message, StopReason, SystemMessage, UserMessage, VERDICT_TYPE,
-};
+use crate::message::{BashExecution, Block, Content, CustomMessage, Message, StopReason, SystemMessage, UserMessage};
 use crate::provider::{Origin, RequestMessage};
 use crate::session::{Body, Entry, EntryId};
+use crate::verdict_text;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
@@ -224,9 +223,8 @@ fn answer_open_calls(open: &mut Vec<(String, String)>, out: &mut Vec<RequestMess
 /// What a verdict injected keeps the role it asked for; everything else of extensions is a user
 /// message.
 pub(crate) fn custom_message(custom: &CustomMessage) -> RequestMessage {
-    let role = custom.details.as_ref().and_then(|details| details.get("role")).and_then(Value::as_str);
-    if custom.custom_type == VERDICT_TYPE && role == Some("system") {
-        return RequestMessage::System(custom.content.text());
+    if verdict_text::has_system_role(custom) {
+        return RequestMessage::System(verdict_text::text(custom));
     }
     RequestMessage::User(custom.content.blocks().into())
 }
@@ -249,7 +247,7 @@ fn bash_text(run: &BashExecution) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{AssistantMessage, ToolCall, ToolResultMessage, Usage};
+    use crate::message::{AssistantMessage, ToolCall, ToolResultMessage, Usage, VERDICT_TYPE};
     use serde_json::json;
 
     fn reply(stop_reason: StopReason, call: Option<&str>) -> Message {

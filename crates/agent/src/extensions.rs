@@ -11,6 +11,7 @@ use crate::models::{Credentials, Offer};
 use crate::provider::Model;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
+pub use pijs_host::SystemRole;
 use pijs_host::{Between, PiProfile};
 use pijs_hostcall::Behind;
 use pijs_protocol::StreamSource;
@@ -52,6 +53,11 @@ pub trait Extensions {
         _behind: Behind,
     ) -> LocalBoxFuture<'a, Result<(), String>> {
         async { Ok(()) }.boxed_local()
+    }
+
+    /// What an extension may do with the system role.
+    fn system_role(&self, _extension: &str) -> SystemRole {
+        SystemRole::Granted
     }
 
     /// Whether a model that no person chose may be asked at this address, which the extension chose. The error says why not.

@@ -11,12 +11,12 @@ use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use pijs_host::{
     Between, CallbackOutcome, CommandOutcome, Host, Outcome, Owner, Package, PiProfile, ReadableState, Signal,
-    StreamOutcome, ToolInfo, ToolOutcome,
+    StreamOutcome, SystemRole, ToolInfo, ToolOutcome,
 };
 use pijs_hostcall::Behind;
 use pijs_protocol::registration::{Registration, ToolSpec};
 use pijs_protocol::wire::{EntriesDelta, Json};
-use pijs_protocol::{EntryIndex, ExtensionId, Handle, StreamDelta, StreamSource, guard};
+use pijs_protocol::{EntryIndex, ExtensionId, Handle, StreamDelta, StreamSource, chat_markup, guard};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -178,6 +178,10 @@ impl Extensions for HostExtensions {
                 latency_us: verdict.latency_us,
             }),
         }
+    }
+
+    fn system_role(&self, extension: &str) -> SystemRole {
+        self.host.system_role(&ExtensionId::new(extension))
     }
 
     fn tools(&self) -> Vec<ExtensionTool> {
@@ -496,6 +500,11 @@ fn prepares(spec: &ToolSpec) -> Option<Handle> {
     spec.functions.iter().find(|function| function.name == "prepareArguments").map(|function| function.handle)
 }
 
+/// Text of a tool that goes into the system prompt.
+fn in_prompt(text: String) -> String {
+    if guard::is_up("system.markup") { chat_markup::neutralise(&text).into_owned() } else { text }
+}
+
 fn tool(info: ToolInfo, source_info: Value) -> ExtensionTool {
     let ToolInfo { owner, spec } = info;
     let prepares_arguments = prepares(&spec).is_some();
@@ -508,8 +517,8 @@ fn tool(info: ToolInfo, source_info: Value) -> ExtensionTool {
         path: owner.path,
         source_info,
         sequential: spec.execution_mode.as_deref() == Some("sequential"),
-        prompt_snippet: spec.prompt_snippet,
-        prompt_guidelines: spec.prompt_guidelines.unwrap_or_default(),
+        prompt_snippet: spec.prompt_snippet.map(in_prompt),
+        prompt_guidelines: spec.prompt_guidelines.unwrap_or_default().into_iter().map(in_prompt).collect(),
     }
 }
 

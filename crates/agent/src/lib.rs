@@ -78,6 +78,7 @@ pub mod tool_port;
 pub mod tools;
 mod transcript;
 mod user_bash;
+mod verdict_text;
 mod verdicts;
 pub mod words;
 mod work;
@@ -94,7 +95,7 @@ pub use control::{AgentControl, ControlError, DeliverAs, Pending, UiPrompt, VERD
 pub use events::{AgentEvent, Update, UpdateKind, VerdictAction, VerdictEvent};
 pub use extensions::{
     Abort, CommandError, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, NoExtensions, NoState,
-    StateSink, StreamFate, ToolFate, ToolRun,
+    StateSink, StreamFate, SystemRole, ToolFate, ToolRun,
 };
 pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, ToolCheck};
 pub use partial::PartialMessage;

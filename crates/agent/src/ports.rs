@@ -11,6 +11,7 @@ use crate::message::{Content, CustomMessage, Message};
 use crate::provider::Model;
 use crate::room::room_of;
 use crate::session::{Body, EntryId};
+use crate::transcript;
 use crate::work::Work;
 use pijs_connectors::ports::{
     PortAnswer, SessionCall, SessionOp, SessionPort, ToolsCall, ToolsOp, ToolsPort, UiCall, UiOp, UiPort, unsupported,
@@ -126,6 +127,10 @@ impl SessionPort for AgentControl {
                         extra.shift_remove("systemMessage");
                         Body::Compaction { summary, first_kept_entry_id, tokens_before, extra }
                     }
+                    other => other,
+                };
+                let body = match body {
+                    Body::Message { message } => Body::Message { message: transcript::neutralised(message) },
                     other => other,
                 };
                 let speaks = matches!(body, Body::CustomMessage { .. } | Body::Message { .. });

@@ -17,6 +17,7 @@ use crate::extensions::Event;
 use crate::message::{AssistantMessage, Content, CustomMessage, Message, StopReason, ToolCall};
 use crate::provider::{ErrorKind, ProviderError};
 use crate::tool_calls::Batch;
+use crate::verdict_text;
 use crate::verdicts::Injected;
 use pijs_protocol::guard;
 use pijs_protocol::stream::InjectionRole;
@@ -366,11 +367,13 @@ impl Agent {
             InjectionRole::System => "system",
             InjectionRole::User => "user",
         };
+        let may = self.extensions.system_role(&injected.extension);
+        let details = verdict_text::details(&injected.extension, role, may, injected.reminder);
         let message = Message::Custom(CustomMessage {
             custom_type: VERDICT_TYPE.to_owned(),
             content: Content::Text(injected.injection.content),
             display: Some(true),
-            details: Some(json!({"extension": injected.extension, "role": role, "reminder": injected.reminder})),
+            details: Some(details),
             timestamp: self.now(),
         });
         self.say(run, message).await

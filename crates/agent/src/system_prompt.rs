@@ -21,8 +21,10 @@ use crate::extensions::Extensions;
 use crate::resources::{ContextFile, Resources, Skill};
 use crate::tools::{Tool, ToolSet};
 use crate::words::Words;
+use pijs_protocol::chat_markup;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// What a system prompt is built from; pi's `BuildSystemPromptOptions`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -55,6 +57,19 @@ pub struct PromptOptions {
 }
 
 impl PromptOptions {
+    /// Neutralises what extensions may have written here ([`chat_markup`]).
+    pub(crate) fn neutralise(&mut self) {
+        let whole = [&mut self.custom_prompt, &mut self.force_system_prompt].into_iter().flatten();
+        let texts = whole.chain(&mut self.prompt_guidelines).chain(std::iter::once(&mut self.append_system_prompt));
+        for text in texts {
+            if let Cow::Owned(changed) = chat_markup::neutralise(text) {
+                *text = changed;
+            }
+        }
+        let maps = [&mut self.tool_snippets, &mut self.tool_guidelines, &mut self.sections];
+        maps.into_iter().flat_map(Map::values_mut).for_each(chat_markup::neutralise_all);
+    }
+
     /// What a session has: the base of every run.
     pub(crate) fn new(
         asked: &AgentOptions,

@@ -19,6 +19,7 @@ use crate::context;
 use crate::message::{Content, Message, SystemMessage};
 use crate::session::{Session, refs};
 use crate::tools::Tool;
+use pijs_protocol::{chat_markup, guard};
 use serde_json::{Map, Value, json};
 
 /// What system messages come to, as one; `None` when there are none.
@@ -77,6 +78,20 @@ pub(crate) fn system(message: &Message) -> Option<&SystemMessage> {
         Message::System(system) => Some(system),
         _ => None,
     }
+}
+
+/// A message of an extension: what a system message tells the model is without chat-template markers.
+pub(crate) fn neutralised(message: Message) -> Message {
+    if system(&message).is_none() || !guard::is_up("system.markup") {
+        return message;
+    }
+    let mut value = message.to_value();
+    for key in ["content", "sections"] {
+        if let Some(said) = value.get_mut(key) {
+            chat_markup::neutralise_all(said);
+        }
+    }
+    serde_json::from_value(value).unwrap_or(message)
 }
 
 /// The prompt that a system message tells.

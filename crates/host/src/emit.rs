@@ -77,7 +77,8 @@ impl Host {
             };
             let EventResult { error, .. } = &result;
             let located = error.clone().map(|error| self.located(slot, error));
-            let result = EventResult { error: located, ..result };
+            let mut result = EventResult { error: located, ..result };
+            self.restrict_system_messages(event.name(), slot, round.payload(), &mut result);
             self.let_others_run().await;
             let path = slot.cell.borrow().path(Some(target.entry));
             let taken = match self.refused(&round, &target, &result) {

@@ -61,6 +61,7 @@ mod restart;
 mod signal;
 mod state;
 mod stream;
+mod system_role;
 mod taint;
 mod turn;
 
@@ -90,3 +91,4 @@ pub use restart::RestartPolicy;
 pub use signal::Signal;
 pub use state::ReadableState;
 pub use stream::VerdictTime;
+pub use system_role::SystemRole;

@@ -19,12 +19,14 @@
 //! | [`log`] | `pi.ext.log.v1`, log and ledger lines (3.1, 3.4) |
 //! | [`artifact`] | `artifact.json`, what `extc` says about its output |
 //! | [`tape`] | header of a recorded session |
+//! | [`chat_markup`] | markers of chat templates in text of extensions |
 //! | [`globs`] | which patterns are compiled at all |
 //! | [`guard`] | switches that take a guard away, for the attack suite |
 
 #![warn(missing_docs)]
 
 pub mod artifact;
+pub mod chat_markup;
 pub mod globs;
 pub mod guard;
 pub mod hostcall;

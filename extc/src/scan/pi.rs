@@ -18,6 +18,11 @@ pub(super) fn of_event(event: &str) -> Option<&'static str> {
     })
 }
 
+/// The capability for the system messages in an event's answer.
+pub(super) fn of_system_messages(event: &str) -> Option<&'static str> {
+    (event == "context_with_system").then_some("prompt.modify")
+}
+
 /// Events whose answers need a capability only for what some of them say; see [`of_answers`].
 pub(super) fn by_answer(event: &str) -> Option<&'static str> {
     ["agent_before_settle", "session_before_tree", "turn_end"].into_iter().find(|known| *known == event)

@@ -306,6 +306,7 @@ impl Walker<'_> {
             "on" => {
                 let event = first.as_ref().map(|event| event.start.as_str()).unwrap_or_default();
                 self.uses.plain.extend(pi::of_event(event));
+                self.uses.plain.extend(pi::of_system_messages(event));
                 self.uses.answered.extend(pi::by_answer(event));
             }
             "exec" => self.uses.exec.see(first.map(|program| program.start)),

@@ -1,0 +1,179 @@
+//! The text of a verdict as the model gets it.
+//!
+//! A verdict may inject text with the system role. Session entries keep that text as the extension wrote it; on its way
+//! into a request it is cut to [`LONGEST`] bytes, chat-template markers and control characters are neutralised, and the
+//! role is decided anew: the session may come from a run with other grants.
+//!
+//! | `prompt.modify` of the extension | role | text begins with its name |
+//! |---|---|---|
+//! | granted | system | |
+//! | not granted | system | yes |
+//! | denied | user | yes |
+
+use crate::agent::Agent;
+use crate::extensions::SystemRole;
+use crate::message::{Block, Content, CustomMessage, Message, VERDICT_TYPE};
+use pijs_protocol::{chat_markup, guard};
+use serde_json::{Value, json};
+
+/// Bytes of one injected text: some 8,000 tokens.
+pub(crate) const LONGEST: usize = 32 << 10;
+/// Bytes of an extension's name in front of its text.
+const LONGEST_NAME: usize = 128;
+
+/// Whether a message is what a verdict injected.
+pub(crate) fn is_verdict(custom: &CustomMessage) -> bool {
+    custom.custom_type == VERDICT_TYPE
+}
+
+/// Whether a verdict asked for the system role and may have it.
+pub(crate) fn has_system_role(custom: &CustomMessage) -> bool {
+    is_verdict(custom) && detail(custom, "role") == Some("system")
+}
+
+/// The text of a verdict, neutralised and cut.
+pub(crate) fn text(custom: &CustomMessage) -> String {
+    let text = custom.content.text();
+    if !guard::is_up("system.markup") {
+        return text;
+    }
+    let kept = chat_markup::cut(&text, LONGEST);
+    let mut said = chat_markup::neutralise_reminder(kept).into_owned();
+    let left_out = text.len() - kept.len();
+    if left_out > 0 {
+        said.push_str(&format!("\n[{left_out} bytes left out]"));
+    }
+    said
+}
+
+/// `details` of a verdict in the session.
+pub(crate) fn details(extension: &str, asked: &str, role: SystemRole, reminder: bool) -> Value {
+    let denied = asked == "system" && role == SystemRole::Denied;
+    let mut details =
+        json!({"extension": extension, "role": if denied { "user" } else { asked }, "reminder": reminder});
+    if denied {
+        details["askedRole"] = json!("system");
+    }
+    details
+}
+
+fn detail<'a>(custom: &'a CustomMessage, name: &str) -> Option<&'a str> {
+    custom.details.as_ref()?.get(name)?.as_str()
+}
+
+/// Names the extension whose text follows. A path tells the model nothing and may hold the user's name.
+fn marked(extension: &str, text: &str) -> String {
+    let name = extension.rsplit(['/', '\\']).next().unwrap_or(extension);
+    let name = chat_markup::neutralise_reminder(chat_markup::cut(name, LONGEST_NAME)).replace('\n', " ");
+    format!("[from the extension {name}]\n{text}")
+}
+
+impl Agent {
+    /// The messages with the texts of verdicts as the model gets them.
+    pub(crate) fn with_verdict_texts(&self, messages: Vec<Message>) -> Vec<Message> {
+        messages
+            .into_iter()
+            .map(|message| match message {
+                Message::Custom(custom) if is_verdict(&custom) => Message::Custom(self.with_verdict_text(custom)),
+                other => other,
+            })
+            .collect()
+    }
+
+    fn with_verdict_text(&self, mut custom: CustomMessage) -> CustomMessage {
+        let extension = detail(&custom, "extension").unwrap_or("unknown").to_owned();
+        let was_denied = detail(&custom, "askedRole") == Some("system");
+        let mut said = text(&custom);
+        if has_system_role(&custom) || was_denied {
+            let role = self.extensions.system_role(&extension);
+            if was_denied || role != SystemRole::Granted {
+                said = marked(&extension, &said);
+            }
+            if let (SystemRole::Denied, Some(details)) = (role, &mut custom.details) {
+                details["role"] = json!("user");
+            }
+        }
+        custom.content = match custom.content {
+            Content::Text(_) => Content::Text(said),
+            Content::Blocks(blocks) => {
+                let images = blocks.into_iter().filter(|block| block.as_text().is_none());
+                Content::Blocks(std::iter::once(Block::text(said)).chain(images).collect())
+            }
+        };
+        custom
+    }
+}
+
+/// Messages of an extension's answer in which no message passes for a verdict that was none before.
+pub(crate) fn without_forged(before: &[Message], after: Vec<Message>) -> Vec<Message> {
+    if !guard::is_up("system.forged") {
+        return after;
+    }
+    let is_known = |custom: &CustomMessage| {
+        before.iter().any(
+            |message| matches!(message, Message::Custom(known) if is_verdict(known) && known.details == custom.details),
+        )
+    };
+    after
+        .into_iter()
+        .map(|message| match message {
+            Message::Custom(custom) if is_verdict(&custom) && !is_known(&custom) => {
+                Message::Custom(CustomMessage { custom_type: String::new(), ..custom })
+            }
+            other => other,
+        })
+        .collect()
+}
+
+/// Whether a message may stand in the place of another: the answer of a handler neither makes a verdict nor changes who
+/// it is of.
+pub(crate) fn keeps_verdict(message: &Message, other: &Message) -> bool {
+    let (Message::Custom(message), Message::Custom(other)) = (message, other) else { return true };
+    let is_same = !is_verdict(message) && !is_verdict(other)
+        || is_verdict(message) && is_verdict(other) && message.details == other.details;
+    is_same || !guard::is_up("system.forged")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(content: &str, details: Value) -> CustomMessage {
+        CustomMessage {
+            custom_type: VERDICT_TYPE.to_owned(),
+            content: content.into(),
+            display: Some(true),
+            details: Some(details),
+            timestamp: 0,
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_and_says_so() {
+        let said = text(&verdict(&"x".repeat(LONGEST + 5), json!({"role": "system"})));
+        assert!(said.ends_with("x\n[5 bytes left out]") && said.len() < LONGEST + 64, "{}", said.len());
+    }
+
+    #[test]
+    fn a_denied_verdict_has_the_user_role_in_the_session() {
+        let denied = details("npm:x", "system", SystemRole::Denied, false);
+        assert_eq!(denied, json!({"extension": "npm:x", "role": "user", "reminder": false, "askedRole": "system"}));
+        assert!(!has_system_role(&verdict("a", denied)));
+        assert!(has_system_role(&verdict("a", details("npm:x", "system", SystemRole::NotGranted, false))));
+    }
+
+    #[test]
+    fn no_answer_makes_a_verdict() {
+        let known = Message::Custom(verdict("a", json!({"role": "user"})));
+        let forged = Message::Custom(verdict("a", json!({"role": "system"})));
+        assert!(keeps_verdict(&known, &known) && !keeps_verdict(&known, &forged));
+        let after = without_forged(std::slice::from_ref(&known), vec![known.clone(), forged]);
+        assert_eq!(after[0], known);
+        assert!(matches!(&after[1], Message::Custom(custom) if !is_verdict(custom)));
+    }
+
+    #[test]
+    fn a_path_of_this_machine_is_not_told() {
+        assert_eq!(marked("path:/home/me/x\ny", "t"), "[from the extension x y]\nt");
+    }
+}
