@@ -5,20 +5,25 @@
 //! Cancelling that call, `close`, and the end of the extension drop both. A server listens on loopback or at
 //! a path and is one awaited call too. Names are resolved once; every address of the answer must be public
 //! or named by the user, literally and with its port, as for `http`. With `tls` the connection is encrypted.
+//!
+//! Under a grant of `http` a connection carries HTTP requests for its host and nothing else ([`requests`]); a grant of
+//! `tcp://HOST:PORT` lets any bytes pass.
 
 mod place;
+mod requests;
 pub(crate) mod tls;
 
 use crate::http::address::Resolver;
 use crate::params;
 use crate::sockets::{Room, Sockets, too_many_names};
 use pijs_hostcall::connector::cancelled;
-use pijs_hostcall::derive::net_host;
+use pijs_hostcall::derive::{net_host, sends_requests};
 use pijs_hostcall::gate::Listening;
 use pijs_hostcall::{Access, BoxFuture, ChunkSink, Connector, Output, Reason, Request};
 use pijs_protocol::guard;
 use pijs_protocol::{ExtensionId, HostcallError};
 use place::Place;
+use requests::{Requests, Server};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -45,11 +50,14 @@ pub(crate) type Writer = Arc<tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpi
 enum Held {
     /// Accepted; nobody reads it yet.
     Waiting(Reader, Writer, Value, Room),
-    /// The writing side of a connection.
-    Open(Writer),
+    /// The writing side of a connection, and the requests on it where it carries nothing else.
+    Open(Writer, Option<Checked>),
     /// A server, what ends it, and, where it has an address, that the gate knows it.
     Listening { close: Arc<Notify>, _known: Option<Listening> },
 }
+
+/// The requests on a connection; the answers are seen by whoever reads it.
+type Checked = Arc<Mutex<Requests>>;
 
 type Key = (ExtensionId, String);
 
@@ -76,9 +84,10 @@ impl Table {
         })
     }
 
-    fn writer(&self, key: &Key) -> Result<Writer, HostcallError> {
+    fn writer(&self, key: &Key) -> Result<(Writer, Option<Checked>), HostcallError> {
         self.with(|table| match table.get(key) {
-            Some(Held::Open(writer) | Held::Waiting(_, writer, ..)) => Ok(Arc::clone(writer)),
+            Some(Held::Open(writer, checked)) => Ok((Arc::clone(writer), checked.clone())),
+            Some(Held::Waiting(_, writer, ..)) => Ok((Arc::clone(writer), None)),
             _ => Err(io("EPIPE", "write", "the connection is closed")),
         })
     }
@@ -150,16 +159,19 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
         "connect" => {
             let key: Key = key("socket")?;
             let _room = dialer.room(&request)?;
+            let server = requests_only(&request)?;
             let (reader, writer, about) = connect(&dialer, &request).await?;
-            table.insert(key.clone(), Held::Open(writer))?;
+            let server = server.filter(|_| !is_other_protocol(&about));
+            let checked = server.map(|server| Arc::new(Mutex::new(Requests::new(server))));
+            table.insert(key.clone(), Held::Open(writer, checked.clone()))?;
             let _lease = Lease { table, key, _room };
-            receive(reader, about, &sink).await
+            receive(reader, about, checked, &sink).await
         }
         "accept" => {
             let key: Key = key("socket")?;
             let waiting = table.with(|held| match held.remove(&key) {
                 Some(Held::Waiting(reader, writer, about, room)) => {
-                    held.insert(key.clone(), Held::Open(writer));
+                    held.insert(key.clone(), Held::Open(writer, None));
                     Some((reader, about, room))
                 }
                 Some(other) => {
@@ -171,7 +183,7 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
             let waiting = waiting.ok_or_else(|| io("EBADF", "accept", "no such connection waits"))?;
             let (reader, about, _room) = waiting;
             let _lease = Lease { table, key, _room };
-            receive(reader, about, &sink).await
+            receive(reader, about, None, &sink).await
         }
         "refuse" => {
             let key: Key = key("socket")?;
@@ -188,15 +200,19 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
             Ok(Output::empty())
         }
         "write" => {
-            let writer = table.writer(&key("socket")?)?;
+            let (writer, checked) = table.writer(&key("socket")?)?;
             let data = params::bytes(&request, "data")?;
             let mut writer = writer.lock().await;
+            let data = match checked {
+                Some(checked) => checked.lock().unwrap_or_else(PoisonError::into_inner).take(&data)?.into(),
+                None => data,
+            };
             writer.write_all(&data).await.map_err(|error| failed(&error, "write"))?;
             writer.flush().await.map_err(|error| failed(&error, "write"))?;
             Ok(Output::empty())
         }
         "end" => {
-            let writer = table.writer(&key("socket")?)?;
+            let (writer, _) = table.writer(&key("socket")?)?;
             writer.lock().await.shutdown().await.map_err(|error| failed(&error, "shutdown"))?;
             Ok(Output::empty())
         }
@@ -209,7 +225,12 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
 }
 
 /// Brings everything the other side sends, then its end. Its writing side stays open as long.
-async fn receive(mut reader: Reader, about: Value, sink: &ChunkSink) -> Result<Output, HostcallError> {
+async fn receive(
+    mut reader: Reader,
+    about: Value,
+    checked: Option<Checked>,
+    sink: &ChunkSink,
+) -> Result<Output, HostcallError> {
     sink.send(Output::new(json!({ "connected": about })))?;
     let mut piece = vec![0; PIECE];
     loop {
@@ -218,6 +239,9 @@ async fn receive(mut reader: Reader, about: Value, sink: &ChunkSink) -> Result<O
         if count == 0 {
             sink.send(Output::new(json!({ "end": true })))?;
             break;
+        }
+        if let Some(checked) = &checked {
+            checked.lock().unwrap_or_else(PoisonError::into_inner).answered(&piece[..count]);
         }
         sink.send(Output::default().with_bytes("data", piece[..count].to_vec()))?;
     }
@@ -261,6 +285,35 @@ fn unix(stream: UnixStream) -> Connected {
     let (reader, writer) = stream.into_split();
     let (reader, writer) = halves(reader, writer);
     (reader, writer, json!({}))
+}
+
+/// The server whose requests a connection carries and nothing else; `None` where any bytes may be sent: to a socket in the
+/// file system, to a server of the extension's own, and where a grant says so.
+fn requests_only(request: &Request) -> Result<Option<Server>, HostcallError> {
+    if params::text_or_none(request, "path")?.is_some() {
+        return Ok(None);
+    }
+    let (host, port) = net_host(&request.params)?;
+    let permit = &request.permit;
+    let is_own = literal(&host).is_some_and(|address| permit.is_own_server(SocketAddr::new(address, port)));
+    if is_own || (!sends_requests(&request.params) && permit.sends_raw(&host, port)) {
+        return Ok(None);
+    }
+    let mut names = vec![host];
+    let spelled = params::text(request, "host")?.trim_end_matches('.').to_ascii_lowercase();
+    names.push(if spelled.contains(':') && !spelled.starts_with('[') { format!("[{spelled}]") } else { spelled });
+    let is_tls = request.params.get("tls").is_some_and(|tls| !tls.is_null());
+    Ok(Some(Server { names, port, is_tls }))
+}
+
+/// Whether both sides agreed, in the handshake, on a protocol that is not HTTP: no server takes what follows for requests.
+fn is_other_protocol(about: &Value) -> bool {
+    let agreed = about["alpn"].as_str().unwrap_or_default().to_ascii_lowercase();
+    let is_http = agreed.starts_with("http")
+        || agreed.starts_with("h2")
+        || agreed.starts_with("h3")
+        || agreed.starts_with("spdy");
+    !agreed.is_empty() && !is_http
 }
 
 async fn connect(dialer: &Dialer, request: &Request) -> Result<Connected, HostcallError> {

@@ -13,6 +13,7 @@
 use crate::policy::usual_paths;
 use crate::programs::{self, Kind};
 use crate::prompt::shown;
+use crate::scope::RAW;
 use crate::vocabulary::{CAPABILITIES, FREE, PLAIN_ENV};
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
 use pijs_protocol::{Capability, guard};
@@ -231,6 +232,7 @@ pub fn words(request: &CapabilityRequest) -> String {
     let show = |entry: &String| match capability {
         "read" | "write" => place(entry),
         "exec" => program(entry),
+        "http" => server(entry),
         _ => shown(entry, SHOWN_ENTRY),
     };
     match list.map(Vec::as_slice) {
@@ -289,6 +291,15 @@ fn without_climbing(path: &str) -> String {
         [""] if path.is_empty() => ".".to_owned(),
         [""] => "/".to_owned(),
         names => names.join("/"),
+    }
+}
+
+fn server(host: &str) -> String {
+    match host.strip_prefix(RAW) {
+        Some("*") => "raw connections to any server".to_owned(),
+        Some(raw) => format!("raw connections to {}", shown(raw, SHOWN_ENTRY)),
+        None if host == "*" => "any server".to_owned(),
+        None => shown(host, SHOWN_ENTRY),
     }
 }
 

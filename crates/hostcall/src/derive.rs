@@ -236,7 +236,19 @@ fn net(params: &Map<String, Value>) -> Derived<'_> {
         return Ok(("write", Subject::Paths(PathUse { access, path, form: PathForm::Node }, None)));
     }
     let (host, port) = net_host(params)?;
-    Ok(("http", Subject::Host { scheme: "tcp", host, port }))
+    let is_tls = params.get("tls").is_some_and(|tls| !tls.is_null());
+    let scheme = match (sends_requests(params), is_tls) {
+        (false, _) => "tcp",
+        (true, false) => "http",
+        (true, true) => "https",
+    };
+    Ok(("http", Subject::Host { scheme, host, port }))
+}
+
+/// Whether a `net` call says that its connection carries HTTP requests only. Each of them is checked then, whatever else
+/// is granted.
+pub fn sends_requests(params: &Map<String, Value>) -> bool {
+    params.get("protocol").and_then(Value::as_str) == Some("http")
 }
 
 /// Host and port of a `net` call, as they are decided and as they are connected to: `localhost` is

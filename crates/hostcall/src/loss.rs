@@ -197,7 +197,7 @@ fn signal_of(request: &CapabilityRequest) -> Option<Signal> {
             }
         }
         "http" => match scope.and_then(|scope| scope.hosts.as_ref()) {
-            Some(hosts) if !hosts.iter().any(|host| host == "*") => Signal::UsesHttp,
+            Some(hosts) if !hosts.iter().any(|host| host == "*" || host == "tcp://*") => Signal::UsesHttp,
             _ => Signal::UsesAnyHttp,
         },
         "env" => Signal::UsesEnv,

@@ -17,6 +17,9 @@ const LONGEST_PATTERN: usize = 1024;
 /// Most alternatives (`{a,b}`) in a pattern.
 const MOST_BRACES: usize = 8;
 
+/// Stands before a server to which any bytes may be sent, not only HTTP requests.
+pub(crate) const RAW: &str = "tcp://";
+
 /// A scope ready for matching.
 #[derive(Debug, Clone, Default)]
 pub struct CompiledScope {
@@ -82,6 +85,8 @@ struct HostPattern {
     sub_domains: bool,
     any: bool,
     port: Port,
+    /// `tcp://` before it: raw connections, and nothing else.
+    raw: bool,
 }
 
 /// What a pattern says of ports.
@@ -198,22 +203,14 @@ impl CompiledScope {
 
     /// Whether a server is inside. A pattern without a port means the scheme's own.
     pub fn host(&self, scheme: &str, host: &str, port: u16) -> bool {
-        let usual = if scheme == "https" { 443 } else { 80 };
-        self.hosts.as_ref().is_none_or(|patterns| {
-            patterns.iter().any(|pattern| {
-                let port_fits = match pattern.port {
-                    Port::Usual => pattern.any || port == usual,
-                    written => written.names(port),
-                };
-                let name_fits = pattern.any
-                    || if pattern.sub_domains {
-                        host.strip_suffix(pattern.name.as_str()).is_some_and(|front| !front.is_empty())
-                    } else {
-                        host == pattern.name
-                    };
-                port_fits && name_fits
-            })
-        })
+        let fits = |pattern: &HostPattern| (!pattern.raw || scheme == "tcp") && pattern.covers(scheme, host, port);
+        self.hosts.as_ref().is_none_or(|patterns| patterns.iter().any(fits))
+    }
+
+    /// Whether a pattern says that any bytes may be sent to a server: `tcp://` and the server.
+    pub fn raw_host(&self, host: &str, port: u16) -> bool {
+        let fits = |pattern: &HostPattern| pattern.raw && pattern.covers("tcp", host, port);
+        self.hosts.as_ref().is_some_and(|patterns| patterns.iter().any(fits))
     }
 
     /// Whether the user named this very address and port: what a private address needs.
@@ -275,6 +272,23 @@ impl CompiledScope {
     pub fn names_program(&self, program: &Path, project: &Path) -> bool {
         let named = |word: &str| word.contains('/') && normal(project, Path::new(word)) == program;
         self.commands.as_ref().is_some_and(|commands| commands.iter().any(|pattern| named(&pattern.program)))
+    }
+}
+
+impl HostPattern {
+    fn covers(&self, scheme: &str, host: &str, port: u16) -> bool {
+        let usual = if scheme == "https" { 443 } else { 80 };
+        let port_fits = match self.port {
+            Port::Usual => self.any || port == usual,
+            written => written.names(port),
+        };
+        let name_fits = self.any
+            || if self.sub_domains {
+                host.strip_suffix(self.name.as_str()).is_some_and(|front| !front.is_empty())
+            } else {
+                host == self.name
+            };
+        port_fits && name_fits
     }
 }
 
@@ -401,12 +415,16 @@ fn compile_path(pattern: &str, places: &Places, package_root: Option<&Path>) -> 
 
 fn compile_host(pattern: &str) -> Result<HostPattern, ScopeError> {
     let fail = |problem: &str| ScopeError { pattern: pattern.to_owned(), problem: problem.to_owned() };
-    if pattern == "*" {
-        return Ok(HostPattern { name: String::new(), sub_domains: false, any: true, port: Port::Usual });
-    }
-    let (sub_domains, rest) = match pattern.strip_prefix("*.") {
-        Some(rest) => (true, rest),
+    let (raw, server) = match pattern.strip_prefix(RAW) {
+        Some(server) => (true, server),
         None => (false, pattern),
+    };
+    if server == "*" {
+        return Ok(HostPattern { name: String::new(), sub_domains: false, any: true, port: Port::Usual, raw });
+    }
+    let (sub_domains, rest) = match server.strip_prefix("*.") {
+        Some(rest) => (true, rest),
+        None => (false, server),
     };
     let (all_ports, rest) = match rest.strip_suffix(":*") {
         Some(rest) => (true, rest),
@@ -424,13 +442,15 @@ fn compile_host(pattern: &str) -> Result<HostPattern, ScopeError> {
         Some(_) if all_ports => return Err(fail("two ports")),
         Some(port) => Port::One(port),
         None if all_ports => Port::All,
+        None if raw => return Err(fail("a raw connection has no usual port: write one, or `:*` for all of them")),
         None => Port::Usual,
     };
     let host = parse("http").and_then(|url| url.host_str().map(str::to_owned));
     match host {
         Some(host) if !rest.contains('*') => {
             let host = host.strip_suffix('.').unwrap_or(&host).to_owned();
-            Ok(HostPattern { name: if sub_domains { format!(".{host}") } else { host }, sub_domains, any: false, port })
+            let name = if sub_domains { format!(".{host}") } else { host };
+            Ok(HostPattern { name, sub_domains, any: false, port, raw })
         }
         _ => Err(fail(
             "not a host name, an address, or `*.` before a name; a port, or `*` for all of them, follows a colon",
@@ -461,6 +481,19 @@ mod tests {
         assert!(!paths(&[]).path(Path::new("/projects/app/x")));
         assert!(CompiledScope::default().path(Path::new("/anything")));
         assert!(!hosts(&[]).host("https", "example.com", 443));
+    }
+
+    #[test]
+    fn raw_connections_are_said_and_mean_nothing_else() {
+        let scope = hosts(&["tcp://db.example:5432", "tcp://127.0.0.1:*", "api.example"]);
+        assert!(scope.raw_host("db.example", 5432) && scope.host("tcp", "db.example", 5432));
+        assert!(!scope.host("http", "db.example", 5432) && !scope.raw_host("db.example", 5433));
+        assert!(scope.raw_host("127.0.0.1", 6379));
+        assert!(scope.host("tcp", "api.example", 80) && !scope.raw_host("api.example", 80));
+        assert!(hosts(&["tcp://*"]).raw_host("any.example", 7) && !hosts(&["*"]).raw_host("any.example", 7));
+        assert!(!CompiledScope::default().raw_host("any.example", 7));
+        let portless = Scope { hosts: Some(vec!["tcp://db.example".to_owned()]), ..Scope::default() };
+        assert!(CompiledScope::compile(Some(&portless), &places(), None).is_err());
     }
 
     #[test]

@@ -77,6 +77,7 @@
 //! |---|---|---|---|
 //! | `connect` | `socket`, `host, port` or `path` | chunks `{connected: {localAddress, localPort, remoteAddress, remotePort, family}}`, `{data: bytes}`, `{end: true}`; lives until it is cancelled, which closes the connection | `http` at host and port, or `write` at the path |
 //! | `connect` with `tls: {ca?: [PEM], alpn?: [text]}` | the same, a host | the same, `connected` also with `protocol, cipher, alpn`; a certificate that does not hold for the host is an `io` error with Node's code | the same |
+//! | `connect` with `protocol: "http"` | the same: HTTP requests only, whatever else is granted. Without it any bytes may be written where a grant says `tcp://`; else these, too, are HTTP requests for the host | the same | the same |
 //! | `listen` | `server`, `host, port` or `path` | chunks `{listening: {address, port, family}}`, `{connection: name, about}` with what `connected` says; until it is closed or cancelled | the same; loopback only |
 //! | `accept` | `socket`: the name of a connection | like `connect` | by handle, like the rest |
 //! | `close` | `server` | `{}`; its `listen` ends when nothing listens there any more; connections go on | |

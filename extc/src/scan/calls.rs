@@ -10,7 +10,8 @@ pub(super) fn see_host_function(uses: &mut Uses, module: &str, name: &str, first
         "fs" | "fs/promises" => see_file(uses, name, first),
         "child_process" if RUNNERS.contains(&name) => uses.exec.see(program(name, first)),
         "http" | "https" if matches!(name, "request" | "get") => uses.http.see(first.as_ref().and_then(host)),
-        "net" | "tls" if matches!(name, "connect" | "createConnection") => uses.http.see(None),
+        "net" | "tls" if matches!(name, "connect" | "createConnection") => uses.connects = true,
+        "net" | "tls" if matches!(name, "Socket" | "TLSSocket") => uses.has_sockets = true,
         "dns" | "dns/promises" => uses.http.see(None),
         "http2" if name == "connect" => uses.http.see(first.as_ref().and_then(host)),
         _ => {}

@@ -5,6 +5,9 @@ use pijs_protocol::hostcall::Capability;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
 use std::collections::BTreeSet;
 
+/// The scope of connections that carry more than HTTP requests. Where they lead is rarely literal.
+const RAW_ANYWHERE: &str = "tcp://*";
+
 /// One capability whose scope is a list of strings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Scoped {
@@ -46,6 +49,10 @@ pub(crate) struct Uses {
     pub(crate) write: Scoped,
     pub(crate) exec: Scoped,
     pub(crate) http: Scoped,
+    /// Whether it opens connections of `net` or `tls`, on which any bytes may go.
+    pub(crate) connects: bool,
+    /// Whether it names their sockets, which servers and libraries do, too.
+    pub(crate) has_sockets: bool,
     pub(crate) env: Scoped,
     /// Capabilities without a scope: `verdict`, `session.inject`, `tools`, ...
     pub(crate) plain: BTreeSet<&'static str>,
@@ -69,6 +76,8 @@ impl Uses {
         self.words.extend(&other.words);
         self.offers.merge(&other.offers);
         self.makes_own_tools |= other.makes_own_tools;
+        self.connects |= other.connects;
+        self.has_sockets |= other.has_sockets;
     }
 
     /// Whether a tool is registered under the name of one of pi's own, or may be.
@@ -96,8 +105,18 @@ impl Uses {
         if self.exec.is_used() {
             add("exec", self.exec.closed().map(|commands| Scope { commands: Some(commands), ..Scope::default() }));
         }
-        if self.http.is_used() {
-            add("http", self.http.closed().map(|hosts| Scope { hosts: Some(hosts), ..Scope::default() }));
+        let sends_raw = self.connects || (self.has_sockets && self.http.is_used());
+        if self.http.is_used() || sends_raw {
+            let hosts = self.http.closed().filter(|_| self.http.is_used());
+            let hosts = match sends_raw {
+                false => hosts,
+                true => {
+                    let mut hosts = hosts.unwrap_or_else(|| vec!["*".to_owned()]);
+                    hosts.push(RAW_ANYWHERE.to_owned());
+                    Some(hosts)
+                }
+            };
+            add("http", hosts.map(|hosts| Scope { hosts: Some(hosts), ..Scope::default() }));
         }
         if self.env.is_used() {
             add("env", self.env.closed().map(|names| Scope { env: Some(names), ..Scope::default() }));

@@ -10,7 +10,7 @@ use crate::derive::{PathForm, PathUse, Required, Subject};
 use crate::policy::Mode;
 use crate::programs::{self, Kind};
 use crate::prompt::{Answer, Question, Remembered, shown};
-use crate::scope::CompiledScope;
+use crate::scope::{CompiledScope, RAW};
 use crate::vocabulary::CAPABILITIES;
 use pijs_protocol::manifest::Scope;
 use pijs_protocol::{ExtensionId, HostcallError, guard};
@@ -337,7 +337,11 @@ impl Gate {
             Subject::Host { scheme, host, port } => {
                 let usual = if *scheme == "https" { 443 } else { 80 };
                 let short = *port == usual && !crate::scope::is_near(host);
-                scope.hosts = Some(vec![if short { host.clone() } else { format!("{host}:{port}") }]);
+                scope.hosts = Some(vec![match *scheme {
+                    "tcp" => format!("{RAW}{host}:{port}"),
+                    _ if short => host.clone(),
+                    _ => format!("{host}:{port}"),
+                }]);
                 ExactScope::Other(scope)
             }
             Subject::Names(names) => {

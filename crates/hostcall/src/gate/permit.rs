@@ -111,6 +111,14 @@ impl Permit {
         self.check(self.case().by_grant("http", covers), "http", covers)
     }
 
+    /// Whether any bytes may be sent to a server, not only HTTP requests. Permissive mode takes every connection so.
+    pub fn sends_raw(&self, host: &str, port: u16) -> bool {
+        let raw = |grant: &CompiledGrant| grant.capability.as_str() == "http" && grant.scope.raw_host(host, port);
+        self.gate.inner.policy.mode == Mode::Permissive
+            || self.authority.grants.iter().chain(&self.authority.defaults).any(raw)
+            || self.once.iter().any(raw)
+    }
+
     /// Whether the user named this very address and port, as an address that is not public needs.
     pub fn names_address(&self, address: IpAddr, port: u16) -> bool {
         let named =

@@ -11,7 +11,7 @@ import { Buffer } from "node:buffer";
 import { IncomingMessage, OutgoingMessage, validateHeaderName } from "pi:node/http/message";
 import { Parser } from "pi:node/http/parser";
 import { netError } from "pi:node/net/socket";
-import { Socket } from "pi:node/net/socket";
+import { REQUESTS, Socket } from "pi:node/net/socket";
 import { AbortController } from "pi:web/abort";
 import { URL } from "pi:web/url";
 import { queueTick } from "pi:web/ticks";
@@ -229,7 +229,7 @@ export class ClientRequest extends OutgoingMessage {
     socket.on("timeout", () => self.emit("timeout"));
     queueTick(() => self.emit("socket", socket));
     if (this.#socketPath !== undefined) socket.connect({ path: this.#socketPath });
-    else socket.connect({ port: this.#port, host: this.host.replace(/^\[|\]$/g, "") });
+    else socket.connect({ port: this.#port, host: this.host.replace(/^\[|\]$/g, ""), [REQUESTS]: true });
     socket.write(`${this.method} ${this.path} HTTP/1.1\r\n${this._lines().join("\r\n")}\r\n\r\n`, "latin1");
     if (body && body.length > 0) socket.write(body);
     this.#send = (chunk, done) => {

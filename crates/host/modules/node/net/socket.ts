@@ -44,10 +44,14 @@ export function portOf(port: unknown, name: string = "options.port"): number {
   return number;
 }
 
+/** Says of a connection that it carries HTTP requests only. */
+export const REQUESTS = Symbol("requests");
+
 export interface Target {
   host?: string;
   port?: number;
   path?: string;
+  protocol?: "http";
 }
 
 export class Socket extends (Duplex as any) {
@@ -99,7 +103,7 @@ export class Socket extends (Duplex as any) {
     const given = typeof first === "object" && first !== null ? first : isPath ? { path: first } : { port: first, host: args[1] };
     if (given.path === undefined && given.port === undefined) throw coded(TypeError, "ERR_MISSING_ARGS", 'The "options" or "port" or "path" argument must be specified');
     if (given.path !== undefined) target = { path: String(given.path) };
-    else target = { port: portOf(given.port, "Port"), host: given.host ?? "localhost" };
+    else target = { port: portOf(given.port, "Port"), host: given.host ?? "localhost", ...(given[REQUESTS] ? { protocol: "http" } : {}) };
     const secured = this._secured(target);
     if (done) (this as any).once(secured ? "secureConnect" : "connect", done);
     this.#name = freshName("socket");
