@@ -240,6 +240,7 @@ fn document(file: &Path, found: &std::result::Result<Audit, Broken>) -> Value {
             "file": file, "ok": true, "lines": audit.verified.lines, "first": audit.verified.first,
             "torn": audit.verified.torn, "head": hex(&audit.verified.head.hash), "calls": audit.calls,
             "open": audit.open.iter().map(open_call).collect::<Vec<_>>(),
+            "pruned": audit.verified.first, "counted": audit.counted, "uncounted": audit.uncounted,
         }),
         Err(broken) => json!({
             "file": file, "ok": false, "part": broken.file, "line": broken.line.line, "problem": broken.line.problem,
@@ -261,7 +262,13 @@ fn sentence(file: &Path, found: &std::result::Result<Audit, Broken>) -> String {
                 0 => String::new(),
                 open => format!("; {open} calls have not ended"),
             };
-            format!("{}: {} lines hold, {} calls{open}{torn}", file.display(), audit.verified.lines, audit.calls)
+            let some = |count: u64, words: &str| if count == 0 { String::new() } else { format!("; {count} {words}") };
+            let counted = some(audit.counted, "records of one kind past a rate were counted only");
+            let uncounted = some(audit.uncounted, "counts were interrupted");
+            let pruned = some(audit.verified.first, "earlier lines were removed for want of space");
+            let Audit { verified, calls, .. } = audit;
+            let lines = verified.lines;
+            format!("{}: {lines} lines hold, {calls} calls{open}{counted}{uncounted}{pruned}{torn}", file.display())
         }
         Err(broken) => format!("{} line {}: {}", broken.file.display(), broken.line.line, broken.line.problem),
     }

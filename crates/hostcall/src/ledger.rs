@@ -11,6 +11,9 @@
 //! off the end shows only to somebody who knows the last hash. That is tamper-evident, not
 //! tamper-proof.
 //!
+//! **Counting.** Records of one kind past a rate are counted rather than written one by one (`counted.rs`), so that an
+//! extension cannot push evidence out of the space that a ledger has.
+//!
 //! **Never in here**: parameters (their hash instead), file contents, secrets by key or value.
 
 use crate::connector::{Caller, Profile};
@@ -27,6 +30,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 mod canonical;
+mod counted;
 mod file;
 mod flags;
 mod line;
@@ -46,6 +50,7 @@ pub use resume::{OpenCall, Resumed};
 pub use verify::{Audit, BrokenLine, Verified, audit, verify, verify_parts};
 pub use writer::LedgerWriter;
 
+use counted::Counts;
 use line::LineWriter;
 use writer::Signal;
 
@@ -87,6 +92,8 @@ pub trait LedgerSink: Send + Sync {
 /// Old lines that a sink gives up to stay within its space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pruned {
+    /// Number of the first line that goes.
+    pub first_seq: u64,
     /// Where the first line that is kept follows on.
     pub until: ChainHead,
 }
@@ -154,6 +161,9 @@ struct Lines {
     now: Now,
     /// Gives its allocation back to the queue.
     spare: Vec<Record>,
+    counts: Counts,
+    /// Records that are to be written; empty between two of them.
+    due: Vec<Record>,
 }
 
 /// sha256 of what a call was given, or a keyed hash.
@@ -390,7 +400,8 @@ impl Ledger {
 
     /// Writes all and tells the sink that nothing follows.
     pub fn close(&self) -> io::Result<()> {
-        self.sync()?;
+        self.inner.write_until(true)?;
+        self.inner.sink.sync()?;
         self.inner.sink.close()
     }
 
@@ -482,8 +493,13 @@ impl Inner {
     }
 
     fn write(&self) -> io::Result<()> {
+        self.write_until(false)
+    }
+
+    /// `ends`: nothing follows, and what is being counted is written.
+    fn write_until(&self, ends: bool) -> io::Result<()> {
         let mut lines = self.lines();
-        let Lines { head, unwritten, dropped, now, spare } = &mut *lines;
+        let Lines { head, unwritten, dropped, now, spare, counts, due } = &mut *lines;
         let mut queue = self.queue();
         std::mem::swap(spare, &mut queue.records);
         queue.bytes = 0;
@@ -493,14 +509,13 @@ impl Inner {
         let append = |lines: &mut Vec<u8>| self.sink.append(lines).map(|()| lines.clear());
         let mut offered = if unwritten.is_empty() { Ok(()) } else { append(unwritten) };
         let mut writer = LineWriter::new(&self.scenario_id, &self.options.session_id, &self.redactor);
-        for record in spare.drain(..) {
-            *now = record.now;
+        let mut write = |record: Record| {
             if unwritten.len() >= PIECE && offered.is_ok() {
                 offered = append(unwritten);
             }
             if unwritten.len() >= MOST_UNWRITTEN {
                 *dropped += 1;
-                continue;
+                return;
             }
             if *dropped > 0 {
                 let count = Value::from(std::mem::take(dropped));
@@ -509,6 +524,15 @@ impl Inner {
                 writer.write(&lost, head, unwritten);
             }
             writer.write(&record, head, unwritten);
+        };
+        for record in spare.drain(..) {
+            *now = record.now;
+            counts.take(record, due);
+            due.drain(..).for_each(&mut write);
+        }
+        if ends {
+            counts.finish_all(due);
+            due.drain(..).for_each(&mut write);
         }
         offered?;
         if unwritten.is_empty() {
@@ -517,7 +541,9 @@ impl Inner {
         append(unwritten)?;
         if let Some(pruned) = self.sink.pruning() {
             let facts = [
+                ("first_seq".to_owned(), Value::from(pruned.first_seq)),
                 ("next_seq".to_owned(), Value::from(pruned.until.next_seq)),
+                ("lines".to_owned(), Value::from(pruned.until.next_seq.saturating_sub(pruned.first_seq))),
                 ("hash".to_owned(), Value::from(hex::encode(pruned.until.hash))),
             ];
             let message = "the lines before this place were removed for want of space";
@@ -532,7 +558,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.signal.close();
         // Nobody is left to hear of a failure. Every call has had its end: what holds one holds the ledger.
-        let _ = self.write().and_then(|()| self.sink.close());
+        let _ = self.write_until(true).and_then(|()| self.sink.close());
     }
 }
 
@@ -554,19 +580,21 @@ fn record(now: Now, caller: &Caller, body: Body) -> Record {
 
 /// A record of the ledger about itself.
 fn of_the_host<const N: usize>(now: Now, event: &str, message: &str, data: [(String, Value); N]) -> Record {
-    Record {
-        now,
-        profile: Arc::new(Profile::new(ExtensionId::new("host"))),
-        tool_call_id: None,
-        event_id: None,
-        body: Body::Event(Box::new(EventBody {
-            level: Level::Error,
-            event: event.to_owned(),
-            message: message.to_owned(),
-            data: Map::from_iter(data),
-            from_extension: false,
-        })),
-    }
+    let profile = Arc::new(Profile::new(ExtensionId::new("host")));
+    host_event(now, profile, Level::Error, event, message, Map::from_iter(data))
+}
+
+fn host_event(
+    now: Now,
+    profile: Arc<Profile>,
+    level: Level,
+    event: &str,
+    message: &str,
+    data: Map<String, Value>,
+) -> Record {
+    let (event, message) = (event.to_owned(), message.to_owned());
+    let body = Body::Event(Box::new(EventBody { level, event, message, data, from_extension: false }));
+    Record { now, profile, tool_call_id: None, event_id: None, body }
 }
 
 fn keyed(key: &[u8; 32], bytes: &[u8]) -> [u8; 32] {

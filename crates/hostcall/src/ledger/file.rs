@@ -10,7 +10,7 @@
 //! within a cap: the oldest goes, after the ledger has said which lines go with it.
 
 use super::resume::{Resumed, open_calls};
-use super::verify::Link;
+use super::verify::{Link, read_line};
 use super::{ChainHead, Ledger, LedgerOptions, LedgerSink, Pruned};
 use pijs_durable::{Appender, Disk, Open, VfsFile};
 use pijs_protocol::Now;
@@ -178,7 +178,8 @@ impl FileSink {
         if older.len() + 1 > self.limits.parts && state.pruning.is_none() {
             let oldest = older.into_iter().next().unwrap_or_else(|| part(&self.path, number));
             let until = head_at(&self.disk, &oldest)?;
-            state.pruning = Some((oldest, Pruned { until }, Told::No));
+            let first_seq = first_seq(&self.disk, &oldest)?;
+            state.pruning = Some((oldest, Pruned { first_seq, until }, Told::No));
         }
         self.opened(state).map(drop)
     }
@@ -283,6 +284,18 @@ fn number_of(path: &Path, candidate: &Path) -> Option<u64> {
     let stem = format!("{}.", path.file_stem()?.to_str()?);
     let number = candidate.file_name()?.to_str()?.strip_prefix(&stem)?.strip_suffix(".jsonl")?;
     number.parse().ok().filter(|parsed: &u64| parsed.to_string() == number)
+}
+
+/// The number of the first line that has a place in the chain.
+fn first_seq(disk: &Disk, path: &Path) -> io::Result<u64> {
+    let mut reader = reader(disk, path)?;
+    let mut line = Vec::new();
+    while read_line(&mut reader, &mut line)? > 0 {
+        if let Ok((_, link)) = Link::read(line.trim_ascii_end()) {
+            return Ok(link.after.next_seq.saturating_sub(1));
+        }
+    }
+    Ok(0)
 }
 
 fn head_at(disk: &Disk, path: &Path) -> io::Result<ChainHead> {

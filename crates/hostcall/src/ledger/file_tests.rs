@@ -172,6 +172,14 @@ fn the_chain_goes_through_the_parts_and_says_what_was_removed() {
     assert!(space <= (limits.parts as u64 + 2) * limits.file_bytes + 4096, "{space}");
     let verified = verify_parts(readers(&path)).expect("holds");
     assert!(verified.first > 0 && verified.head.next_seq > 400, "{verified:?}");
+    // The last of the lines that say so names what went just before the first that is kept.
+    let lines = readers(&path).into_iter().flat_map(|reader| io::BufRead::lines(reader.expect("readable")));
+    let pruned = lines.map(|line| line.expect("text")).filter(|line| line.contains("\"ledger.pruned\"")).last();
+    let pruned: serde_json::Value = serde_json::from_str(&pruned.expect("it is said")).expect("json");
+    let number = |key: &str| pruned["data"][key].as_u64().expect("a number");
+    assert_eq!(number("next_seq"), verified.first);
+    assert_eq!(number("first_seq") + number("lines"), number("next_seq"));
+    assert!(number("lines") > 5, "{pruned}");
 
     // Taking one more away does not go unnoticed.
     fs::remove_file(&kept[0]).expect("ours");

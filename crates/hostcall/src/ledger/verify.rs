@@ -3,7 +3,9 @@
 use super::resume::Calls;
 use super::{ChainHead, OpenCall};
 use pijs_protocol::log::{LOG_SCHEMA, LogEntry};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, BufRead, Read};
 
@@ -11,6 +13,10 @@ use std::io::{self, BufRead, Read};
 const LONGEST: u64 = 4 * super::LONGEST_LINE as u64;
 /// The event that says where a ledger begins whose first lines were removed for want of space.
 pub(super) const PRUNED: &str = "ledger.pruned";
+/// The event that says that records of one kind are counted from here.
+pub(super) const COUNTING: &str = "ledger.counting";
+/// The event that says how many were counted.
+pub(super) const COUNTED: &str = "ledger.counted";
 
 /// A ledger that holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +59,10 @@ pub struct Audit {
     pub calls: u64,
     /// Calls that began and have not ended.
     pub open: Vec<OpenCall>,
+    /// Records past a rate, which were counted and are not among the lines.
+    pub counted: u64,
+    /// Kinds of records whose count was never written: the host was killed meanwhile.
+    pub uncounted: u64,
 }
 
 /// Reads a ledger from its first line and names the first that does not hold.
@@ -69,15 +79,31 @@ pub fn verify_parts(readers: impl IntoIterator<Item = io::Result<impl BufRead>>)
 /// parameters anywhere.
 pub fn audit(readers: impl IntoIterator<Item = io::Result<impl BufRead>>) -> Result<Audit, BrokenLine> {
     let mut calls = Calls::default();
-    let mut began = 0;
+    let (mut began, mut counted) = (0, 0);
+    let mut counting = BTreeSet::new();
     let verified = read(readers, &mut |entry| {
         if entry.data.contains_key("params") {
             return Err("holds parameters".to_owned());
         }
         began += u64::from(entry.event == "host_call.start");
+        match entry.event.as_str() {
+            COUNTING => drop(counting.insert(counted_kind(entry))),
+            COUNTED => {
+                counting.remove(&counted_kind(entry));
+                counted += entry.data.get("records").and_then(Value::as_u64).unwrap_or(0);
+            }
+            _ => {}
+        }
         calls.take(entry)
     })?;
-    Ok(Audit { verified, calls: began, open: calls.open() })
+    Ok(Audit { verified, calls: began, open: calls.open(), counted, uncounted: counting.len() as u64 })
+}
+
+/// What the two lines of a count have in common.
+fn counted_kind(entry: &LogEntry) -> Vec<String> {
+    let facts = ["counts", "method", "capability", "rule", "reason"].into_iter();
+    let said = facts.map(|key| entry.data.get(key).and_then(Value::as_str).unwrap_or_default().to_owned());
+    std::iter::once(entry.correlation.extension_id.clone()).chain(said).collect()
 }
 
 /// One line into `line`, with its line feed when it has one; 0 at the end.
@@ -154,8 +180,8 @@ fn read(
 
 fn says(entry: &LogEntry, owed: &ChainHead) -> bool {
     entry.correlation.extension_id == "host"
-        && entry.data.get("next_seq").and_then(serde_json::Value::as_u64) == Some(owed.next_seq)
-        && entry.data.get("hash").and_then(serde_json::Value::as_str) == Some(hex::encode(owed.hash).as_str())
+        && entry.data.get("next_seq").and_then(Value::as_u64) == Some(owed.next_seq)
+        && entry.data.get("hash").and_then(Value::as_str) == Some(hex::encode(owed.hash).as_str())
 }
 
 /// The place of a line in the chain.

@@ -1,0 +1,359 @@
+//! Counts records of one kind past a rate, so that many of them cannot push others out of the ledger.
+//!
+//! A kind is what one extension does by one method, with one decision: its free calls, its reads, its programs, what it was
+//! refused for one reason, its own log lines. Each kind has a budget of its own ([`Budget`]). Within it every record is
+//! written in full. Past it records are counted:
+//!
+//! ```text
+//! ledger.counting   records of this kind are counted from here         before the first one that is counted
+//! ledger.counted    how many, what they were about, and a digest       after a minute, and at the end
+//! ```
+//!
+//! The first line is written before an effect begins, like the lines of a call. The digest is a chain of sha256 over id,
+//! hash of parameters and outcome of each record in order; it tells two runs apart. A call whose start was counted has its
+//! end counted. Time is that of the records.
+
+use super::verify::{COUNTED, COUNTING};
+use super::{Body, CallFacts, Decided, Record, host_event};
+use crate::vocabulary::FREE;
+use pijs_protocol::log::Level;
+use pijs_protocol::{CallId, ExtensionId, Method, Now, guard};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// How long records are counted together.
+const PERIOD_US: u64 = 60_000_000;
+/// Different subjects that a count names, and bytes of each.
+const SUBJECTS: usize = 32;
+const SUBJECT_BYTES: usize = 256;
+
+/// What is written in full. All kinds of one extension together stay below half of a ledger's space, and what comes back in
+/// time takes hours to fill it.
+#[derive(Debug, Clone, Copy)]
+struct Budget {
+    /// At once.
+    burst: u64,
+    /// Time in which one comes back.
+    refill_us: u64,
+}
+
+/// Text past which a record costs as much as two.
+const COSTLY_BYTES: usize = 4 << 10;
+
+const FREE_CALLS: Budget = Budget { burst: 512, refill_us: 10_000_000 };
+const READS: Budget = Budget { burst: 4096, refill_us: 10_000_000 };
+const REFUSALS: Budget = Budget { burst: 256, refill_us: 10_000_000 };
+const EFFECTS: Budget = Budget { burst: 4096, refill_us: 5_000_000 };
+const EVENTS: Budget = Budget { burst: 1024, refill_us: 10_000_000 };
+const RARE_EVENTS: Budget = Budget { burst: 16_384, refill_us: 10_000_000 };
+
+/// How names of events begin that an extension brings about as often as it likes.
+const OFTEN: [&str; 4] = ["event_hook.", "extension.", "stream.", "ui."];
+
+/// Records that share a budget.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    extension: ExtensionId,
+    /// Of a call; the name of an event.
+    method: Method,
+    /// Empty for an event.
+    capability: &'static str,
+    /// Empty when a malformed call was refused before a decision.
+    rule: &'static str,
+    /// Of a refusal.
+    reason: &'static str,
+    allowed: bool,
+}
+
+impl Kind {
+    fn of_call(record: &Record, call: &CallFacts, decided: Option<&Decided>) -> Self {
+        let decision = decided.map(|decided| &decided.decision);
+        Self {
+            extension: record.profile.extension.clone(),
+            method: call.method.clone(),
+            capability: call.capability,
+            rule: decision.map_or("", |decision| decision.rule.as_str()),
+            reason: decision.and_then(|decision| decision.reason).map_or("", |reason| reason.as_str()),
+            allowed: decision.is_some_and(|decision| decision.allowed),
+        }
+    }
+
+    fn budget(&self) -> Budget {
+        match self.capability {
+            "" if OFTEN.iter().any(|name| self.method.starts_with(name)) => EVENTS,
+            "" => RARE_EVENTS,
+            _ if !self.allowed => REFUSALS,
+            capability if FREE.contains(&capability) => FREE_CALLS,
+            "read" | "env" => READS,
+            _ => EFFECTS,
+        }
+    }
+}
+
+/// One kind of records.
+struct State {
+    kind: Kind,
+    left: u64,
+    /// Since when a record comes back.
+    since_us: u64,
+    period: Option<Period>,
+}
+
+/// Records that are counted together.
+struct Period {
+    profile: Arc<crate::connector::Profile>,
+    from: Now,
+    until: Now,
+    records: u64,
+    ended: u64,
+    errors: BTreeMap<&'static str, u64>,
+    subjects: BTreeSet<String>,
+    more_subjects: bool,
+    digest: [u8; 32],
+}
+
+/// Calls of one extension under one id: the hash of the parameters and the kind of each.
+type OpenCounted = BTreeMap<(ExtensionId, CallId), Vec<([u8; 32], usize)>>;
+
+/// The budgets of a ledger.
+#[derive(Default)]
+pub(super) struct Counts {
+    known: BTreeMap<Kind, usize>,
+    states: Vec<State>,
+    /// Calls whose start was counted and whose end has not come.
+    open: OpenCounted,
+    /// Kinds that are being counted.
+    counting: BTreeSet<usize>,
+    /// No period ends before.
+    due_us: u64,
+}
+
+impl Counts {
+    /// Takes a record; adds to `out` what is to be written, which may be nothing.
+    pub(super) fn take(&mut self, record: Record, out: &mut Vec<Record>) {
+        if !guard::is_up("ledger.counts") {
+            return out.push(record);
+        }
+        let now = record.now;
+        if !self.counting.is_empty() && now.elapsed_us >= self.due_us {
+            self.finish(out, |period| now.elapsed_us.saturating_sub(period.from.elapsed_us) >= PERIOD_US);
+        }
+        match &record.body {
+            Body::Start { start, decided } => {
+                let kind = Kind::of_call(&record, &start.call, decided.as_ref());
+                let index = self.index_of(kind);
+                if self.states[index].spend(now, record.bytes()) {
+                    return out.push(record);
+                }
+                let digest = digest_of(&start.call);
+                let key = (record.profile.extension.clone(), start.call.call_id.clone());
+                let subject = decided.as_ref().and_then(|decided| decided.subject.as_deref());
+                let period = self.period(index, &record, out);
+                period.count(now, start.call.call_id.as_bytes(), &digest);
+                period.about(subject);
+                self.open.entry(key).or_default().push((digest, index));
+            }
+            Body::End(end) => {
+                let Some(index) = self.close(&record, &end.call) else { return out.push(record) };
+                let code = end.error.as_ref().map(|(code, _)| code.as_str());
+                self.period(index, &record, out).end(now, end.call.call_id.as_bytes(), code);
+            }
+            Body::Event(event) if record.profile.extension.as_str() != "host" => {
+                let kind = Kind {
+                    extension: record.profile.extension.clone(),
+                    method: Method::from(event.event.as_str()),
+                    capability: "",
+                    rule: "",
+                    reason: "",
+                    allowed: true,
+                };
+                let index = self.index_of(kind);
+                if self.states[index].spend(now, record.bytes()) {
+                    return out.push(record);
+                }
+                let digest = Sha256::digest(&event.message).into();
+                let period = self.period(index, &record, out);
+                period.count(now, b"", &digest);
+                period.ended += 1;
+            }
+            Body::Event(_) | Body::Lost(_) => out.push(record),
+        }
+    }
+
+    /// Ends all counting: the ledger ends here.
+    pub(super) fn finish_all(&mut self, out: &mut Vec<Record>) {
+        self.finish(out, |_| true);
+    }
+
+    fn finish(&mut self, out: &mut Vec<Record>, is_over: impl Fn(&Period) -> bool) {
+        let states = &mut self.states;
+        let mut due_us = u64::MAX;
+        self.counting.retain(|&index| {
+            let state = &mut states[index];
+            match state.period.take_if(|period| is_over(period)) {
+                Some(period) => {
+                    out.push(period.counted(&state.kind));
+                    false
+                }
+                None => {
+                    let from = state.period.as_ref().map_or(u64::MAX, |period| period.from.elapsed_us);
+                    due_us = due_us.min(from.saturating_add(PERIOD_US));
+                    true
+                }
+            }
+        });
+        self.due_us = due_us;
+    }
+
+    fn index_of(&mut self, kind: Kind) -> usize {
+        if let Some(&index) = self.known.get(&kind) {
+            return index;
+        }
+        let index = self.states.len();
+        let left = kind.budget().burst;
+        self.states.push(State { kind: kind.clone(), left, since_us: 0, period: None });
+        self.known.insert(kind, index);
+        index
+    }
+
+    /// The kind under which the start of an ending call was counted.
+    fn close(&mut self, record: &Record, call: &CallFacts) -> Option<usize> {
+        if self.open.is_empty() {
+            return None;
+        }
+        let key = (record.profile.extension.clone(), call.call_id.clone());
+        let open = self.open.get_mut(&key)?;
+        let digest = digest_of(call);
+        let at = open.iter().position(|(known, _)| *known == digest)?;
+        let (_, index) = open.remove(at);
+        if open.is_empty() {
+            self.open.remove(&key);
+        }
+        Some(index)
+    }
+
+    /// The period of a kind, which begins here unless one is going on.
+    fn period(&mut self, index: usize, record: &Record, out: &mut Vec<Record>) -> &mut Period {
+        let State { kind, period, .. } = &mut self.states[index];
+        if period.is_none() {
+            out.push(counting(kind, record));
+            if self.counting.is_empty() {
+                self.due_us = u64::MAX;
+            }
+            self.counting.insert(index);
+            self.due_us = self.due_us.min(record.now.elapsed_us.saturating_add(PERIOD_US));
+        }
+        period.get_or_insert_with(|| Period {
+            profile: Arc::clone(&record.profile),
+            from: record.now,
+            until: record.now,
+            records: 0,
+            ended: 0,
+            errors: BTreeMap::new(),
+            subjects: BTreeSet::new(),
+            more_subjects: false,
+            digest: [0; 32],
+        })
+    }
+}
+
+impl State {
+    /// Whether a record with so many bytes of text is written in full.
+    fn spend(&mut self, now: Now, bytes: usize) -> bool {
+        let Budget { burst, refill_us } = self.kind.budget();
+        if self.left == burst {
+            self.since_us = now.elapsed_us;
+        }
+        let back = now.elapsed_us.saturating_sub(self.since_us) / refill_us;
+        if back > 0 {
+            self.left = self.left.saturating_add(back).min(burst);
+            self.since_us += back * refill_us;
+        }
+        let cost = 1 + (bytes / COSTLY_BYTES) as u64;
+        let left = self.left.checked_sub(cost);
+        self.left = left.unwrap_or(self.left);
+        left.is_some()
+    }
+}
+
+impl Period {
+    fn count(&mut self, now: Now, id: &[u8], digest: &[u8; 32]) {
+        self.records += 1;
+        self.until = now;
+        self.digest = Sha256::new().chain_update(self.digest).chain_update(digest).chain_update(id).finalize().into();
+    }
+
+    fn about(&mut self, subject: Option<&str>) {
+        let Some(subject) = subject else { return };
+        let subject = &subject[..subject.floor_char_boundary(SUBJECT_BYTES)];
+        if self.subjects.contains(subject) {
+            return;
+        }
+        match self.subjects.len() < SUBJECTS {
+            true => drop(self.subjects.insert(subject.to_owned())),
+            false => self.more_subjects = true,
+        }
+    }
+
+    fn end(&mut self, now: Now, id: &[u8], code: Option<&'static str>) {
+        self.ended += 1;
+        self.until = now;
+        if let Some(code) = code {
+            *self.errors.entry(code).or_default() += 1;
+        }
+        let code = code.unwrap_or_default();
+        self.digest = Sha256::new().chain_update(self.digest).chain_update(code).chain_update(id).finalize().into();
+    }
+
+    fn counted(self, kind: &Kind) -> Record {
+        let mut data = facts(kind);
+        let further = json!({
+            "records": self.records, "ended": self.ended, "errors": self.errors,
+            "from_us": self.from.elapsed_us, "until_us": self.until.elapsed_us,
+            "subjects": self.subjects, "more_subjects": self.more_subjects,
+            "digest": hex::encode(self.digest),
+        });
+        if let Value::Object(further) = further {
+            data.extend(further);
+        }
+        host_event(
+            self.until,
+            self.profile,
+            Level::Warn,
+            COUNTED,
+            "records of one kind that are not in the ledger",
+            data,
+        )
+    }
+}
+
+fn counting(kind: &Kind, record: &Record) -> Record {
+    let message = "records of this kind are counted from here";
+    host_event(record.now, Arc::clone(&record.profile), Level::Warn, COUNTING, message, facts(kind))
+}
+
+fn facts(kind: &Kind) -> Map<String, Value> {
+    let Kind { method, capability, rule, reason, allowed, .. } = kind;
+    let mut facts = Map::new();
+    if capability.is_empty() {
+        facts.insert("counts".to_owned(), Value::from(method.as_str()));
+        return facts;
+    }
+    facts.insert("method".to_owned(), Value::from(method.as_str()));
+    facts.insert("capability".to_owned(), Value::from(*capability));
+    facts.insert("allowed".to_owned(), Value::from(*allowed));
+    for (key, value) in [("rule", rule), ("reason", reason)].into_iter().filter(|(_, value)| !value.is_empty()) {
+        facts.insert(key.to_owned(), Value::from(*value));
+    }
+    facts
+}
+
+fn digest_of(call: &CallFacts) -> [u8; 32] {
+    call.params_hash.as_ref().map_or([0; 32], |hash| *hash.digest())
+}
+
+#[cfg(test)]
+#[path = "counted_tests.rs"]
+mod tests;
