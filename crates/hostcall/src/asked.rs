@@ -185,7 +185,9 @@ fn added(old: &CapabilityManifest, request: &CapabilityRequest) -> Option<Capabi
         return Some(request.clone());
     }
     let (old, new) = match (&known.scope, &request.scope) {
-        (None, _) => return None,
+        (None, new) => {
+            return raw(new.as_ref()).map(|scope| CapabilityRequest { scope: Some(scope), ..request.clone() });
+        }
         (Some(_), None) => return Some(request.clone()),
         (Some(old), Some(new)) => (old, new),
     };
@@ -208,6 +210,12 @@ fn added(old: &CapabilityManifest, request: &CapabilityRequest) -> Option<Capabi
         Ok(scope) if scope == Scope::default() => None,
         Ok(scope) => Some(CapabilityRequest { scope: Some(scope), ..request.clone() }),
     }
+}
+
+/// Raw connections, which a request for any server does not cover.
+fn raw(scope: Option<&Scope>) -> Option<Scope> {
+    let hosts = scope?.hosts.as_ref()?.iter().filter(|host| host.starts_with(RAW)).cloned().collect::<Vec<_>>();
+    (!hosts.is_empty()).then(|| Scope { hosts: Some(hosts), ..Scope::default() })
 }
 
 fn missing(old: &[String], new: &[String]) -> Vec<String> {
@@ -396,6 +404,11 @@ mod tests {
                 vec!["run programs: any program (can run anything)"],
             ),
             (json!([{"capability": "http", "scope": {"hosts": ["a.example"]}}]), vec![]),
+            // Any server is asked requests; any bytes are more.
+            (
+                json!([{"capability": "http", "scope": {"hosts": ["*", "tcp://*"]}}]),
+                vec!["talk to servers: raw connections to any server"],
+            ),
             (json!([{"capability": "env", "scope": {"env": ["A"]}}]), vec!["read environment variables: A"]),
         ];
         for (new, expected) in cases {

@@ -130,3 +130,30 @@ impl Uses {
         CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(uses: &Uses) -> Option<Option<Vec<String>>> {
+        let manifest = uses.to_manifest();
+        let http = manifest.capabilities.into_iter().find(|request| request.capability.as_str() == "http")?;
+        Some(http.scope.and_then(|scope| scope.hosts))
+    }
+
+    #[test]
+    fn raw_connections_are_asked_for_beside_requests() {
+        let list = |hosts: &[&str]| Some(Some(hosts.iter().map(|host| (*host).to_owned()).collect()));
+        let connects = Uses { connects: true, ..Uses::default() };
+        assert_eq!(hosts(&connects), list(&["*", "tcp://*"]));
+        let has_sockets = Uses { has_sockets: true, ..Uses::default() };
+        assert_eq!(hosts(&has_sockets), None);
+        let mut asks = Uses { has_sockets: true, ..Uses::default() };
+        asks.http.see(Some("a.example".to_owned()));
+        assert_eq!(hosts(&asks), list(&["a.example", "tcp://*"]));
+        asks.has_sockets = false;
+        assert_eq!(hosts(&asks), list(&["a.example"]));
+        asks.http.see(None);
+        assert_eq!(hosts(&asks), Some(None));
+    }
+}
