@@ -4,6 +4,7 @@
 //! shares with others, as under pi. Its chunks are named `ext:/INDEX/FILE`; the entry itself is
 //! `ext:/INDEX/index.js`, and entry *i* is module *i* of the artifact.
 
+use crate::access::FileAccess;
 use crate::cache::{Cache, Key};
 use crate::diagnostics::{BuildFailure, Code, Diagnostic, Severity};
 use crate::emit::compile_modules;
@@ -16,9 +17,10 @@ use crate::record::{self, Record};
 use crate::resolve::{Input, Package, resolve};
 use crate::scan::Uses;
 use crate::sealed::{self, Seal};
-use crate::tree::SourceTree;
+use crate::tree::{FileEvidence, SourceTree};
 use pijs_artifact::{Artifact, Module, Verified, digest, encode};
 use pijs_protocol::artifact::{ArtifactMetadata, Verdict};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -33,6 +35,8 @@ pub struct BuildOptions {
     pub host: HostInterface,
     /// Caps on the input.
     pub limits: Limits,
+    /// Which files are read. By default the package's and those of its dependencies.
+    pub access: FileAccess,
     /// Compiles in a process of its own that can do nothing else: for code that is not the user's. The program has to
     /// call [`enter`](crate::worker::enter) first in `main`.
     pub sealed: Option<Seal>,
@@ -40,7 +44,8 @@ pub struct BuildOptions {
 
 impl Default for BuildOptions {
     fn default() -> Self {
-        Self { minify: false, cache: None, host: HostInterface::embedded(), limits: Limits::default(), sealed: None }
+        let (host, limits, access) = (HostInterface::embedded(), Limits::default(), FileAccess::default());
+        Self { minify: false, cache: None, host, limits, access, sealed: None }
     }
 }
 
@@ -55,9 +60,11 @@ pub struct BuildOutput {
     pub diagnostics: Vec<Diagnostic>,
     /// Whether it came from the cache.
     pub cached: bool,
-    /// The folder that the names of the author's files are relative to: that of the package, or of a single file the
-    /// nearest one with a `package.json`.
+    /// The folder that the names of the author's files are relative to: that of the package, or of a single file.
     pub root: PathBuf,
+    /// What was decided about files that are not plain source of the package, by their real paths: others' files, files
+    /// that may hold secrets, files that were refused.
+    pub evidence: BTreeMap<PathBuf, FileEvidence>,
 }
 
 impl BuildOutput {
@@ -74,11 +81,13 @@ pub struct CheckOptions {
     pub host: HostInterface,
     /// Caps on the input.
     pub limits: Limits,
+    /// Which files are read.
+    pub access: FileAccess,
 }
 
 impl Default for CheckOptions {
     fn default() -> Self {
-        Self { host: HostInterface::embedded(), limits: Limits::default() }
+        Self { host: HostInterface::embedded(), limits: Limits::default(), access: FileAccess::default() }
     }
 }
 
@@ -105,19 +114,20 @@ impl CheckOutput {
 /// Everything that is wrong with the input, at once. Remarks that do not stop a build are in the
 /// output's diagnostics.
 pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, BuildFailure> {
-    let package = resolve(input)?;
+    let package = resolve(input, &options.access)?;
+    let open = || open(&package, &options.access, options.limits);
     if let Some(cache) = &options.cache
-        && let Some(hit) = record::lookup(cache, &package, &open(&package, options.limits)?, options)
+        && let Some(hit) = record::lookup(cache, &package, &open()?, options)
     {
         return Ok(hit);
     }
     let compiled = match options.sealed {
-        Some(seal) => sealed::compile(&package, open(&package, options.limits)?, options, seal)?,
-        None => compile(&package, open(&package, options.limits)?, options)?,
+        Some(seal) => sealed::compile(&package, open()?, options, seal)?,
+        None => compile(&package, open()?, options)?,
     };
-    let Compiled { artifact, bytes, record, mut diagnostics } = compiled;
+    let Compiled { artifact, bytes, record, mut diagnostics, evidence } = compiled;
     if let Some(cache) = &options.cache {
-        let tree = open(&package, options.limits)?;
+        let tree = open()?;
         if let Err(error) = record.store(cache, &package, &tree, options, &bytes) {
             let message = format!("the artifact cache {} cannot be written: {error}", cache.dir().display());
             diagnostics.push(Diagnostic::new(Code::Cache, message).help("every start compiles again until it can"));
@@ -129,6 +139,7 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
         diagnostics,
         cached: false,
         root: package.root,
+        evidence,
     })
 }
 
@@ -138,6 +149,7 @@ pub(crate) struct Compiled {
     pub(crate) bytes: Vec<u8>,
     pub(crate) record: Record,
     pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) evidence: BTreeMap<PathBuf, FileEvidence>,
 }
 
 /// Compiles without a cache, here and now.
@@ -148,13 +160,15 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOption
         emit(linked, &modules)
     })??;
     let bytes = encode(&artifact);
-    Ok(Compiled { artifact, bytes, record: Record::new(package, modules.tree()), diagnostics: modules.diagnostics() })
+    let (record, evidence) = (Record::new(package, modules.tree()), modules.tree().evidence());
+    Ok(Compiled { artifact, bytes, record, diagnostics: modules.diagnostics(), evidence })
 }
 
 /// Looks at a package without building it: verdict, capabilities, places.
 pub fn check(input: &Input, options: &CheckOptions) -> CheckOutput {
-    let checked = resolve(input).map_err(BuildFailure::from).and_then(|package| {
-        let modules = Arc::new(Modules::new(open(&package, options.limits)?, options.host.clone()));
+    let checked = resolve(input, &options.access).map_err(BuildFailure::from).and_then(|package| {
+        let tree = open(&package, &options.access, options.limits)?;
+        let modules = Arc::new(Modules::new(tree, options.host.clone()));
         let linked = with_large_stack(|| link_all(&package, &modules, false))??;
         Ok((linked.metadata, modules.diagnostics()))
     });
@@ -164,8 +178,8 @@ pub fn check(input: &Input, options: &CheckOptions) -> CheckOutput {
     }
 }
 
-fn open(package: &Package, limits: Limits) -> Result<SourceTree, Diagnostic> {
-    SourceTree::open(&package.root, &package.dependencies, limits)
+fn open(package: &Package, access: &FileAccess, limits: Limits) -> Result<SourceTree, Diagnostic> {
+    SourceTree::open(package.folders(), access, limits)
         .map_err(|error| Diagnostic::new(Code::Read, format!("{}: {error}", package.root.display())))
 }
 

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `resolve` | finds the package and its extension entries |
 //! | `tree` | reads the files of one package, and no others; names them |
+//! | `access`, `opened` | which files those are, and how one is opened |
 //! | `sealed`, `served` | the same in a process that can do nothing else, and how that sees files |
 //! | `looked` | what the resolver sees of the file system, remembered |
 //! | `parse` | text to syntax tree (swc) |
@@ -29,6 +30,7 @@
 
 #![warn(missing_docs)]
 
+mod access;
 mod build;
 mod cache;
 pub mod carried;
@@ -43,6 +45,7 @@ mod limits;
 mod link;
 mod looked;
 mod maps;
+mod opened;
 mod parse;
 mod record;
 mod resolve;
@@ -59,6 +62,7 @@ pub mod worker {
     pub use crate::sealed::enter;
 }
 
+pub use access::FileAccess;
 pub use build::{BuildOptions, BuildOutput, CheckOptions, CheckOutput, build, check};
 pub use cache::Cache;
 pub use diagnostics::{BuildFailure, Code, Diagnostic, Place, Severity, sanitise};
@@ -70,3 +74,4 @@ pub use maps::SourceMaps;
 pub use resolve::Input;
 pub use sealed::Seal;
 pub use supply::{Pinned, Supply, Unit};
+pub use tree::FileEvidence;

@@ -5,6 +5,9 @@
 //! A lookup asks all of it again. If every answer is the same, then so is what every import means, and the artifact is
 //! the one a build would make now.
 //!
+//! Files are asked for through the tree, so that one that may not be read any more, under another policy or because another
+//! file is protected, makes no hit.
+//!
 //! The whole note and the request are the key of the artifact, and the id that its MAC is bound to. So a note is only a
 //! hint: a forged one leads to a key under which no authentic artifact lies. And no package leads to what was made of
 //! another, since the request says where it lies.
@@ -160,6 +163,7 @@ pub(crate) fn lookup(
         diagnostics,
         cached: true,
         root: package.root.clone(),
+        evidence: tree.evidence(),
     })
 }
 
@@ -183,6 +187,7 @@ fn settings(key: &mut KeyBuilder, package: &Package, tree: &SourceTree, options:
     for limit in [file_bytes, total_bytes, files, nesting, operators] {
         key.field(&(limit as u64).to_le_bytes());
     }
+    key.field(&[u8::from(package.loose)]);
     for entry in &package.entries {
         key.field(b"entry").field(bytes_of(entry));
     }
@@ -205,6 +210,7 @@ fn id(key: &Key) -> String {
 mod tests {
     use super::*;
     use crate::resolve::{Input, resolve};
+    use crate::tree::Folders;
     use pijs_artifact::InstallKey;
     use std::fs;
 
@@ -218,8 +224,9 @@ mod tests {
         let options = BuildOptions::default();
         let cache = Cache::open(at("cache"), InstallKey::from_bytes([7; 32]));
         let read = || {
-            let package = resolve(&Input::at(folder.path())).expect("a package");
-            let tree = SourceTree::open(&package.root, &[], options.limits).expect("a tree");
+            let package = resolve(&Input::at(folder.path()), &options.access).expect("a package");
+            let folders = Folders { dependencies: Vec::new(), ..package.folders() };
+            let tree = SourceTree::open(folders, &options.access, options.limits).expect("a tree");
             (package, tree)
         };
         let (package, tree) = read();

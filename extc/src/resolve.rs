@@ -1,9 +1,11 @@
 //! Resolve: from what the user names to a package folder and its extension entries.
 //!
-//! Which files of a folder are extensions is pi's rule, and stands in `pijs-packages`. A file is one extension by itself;
-//! its imports may reach what lies in its package.
+//! Which files of a folder are extensions is pi's rule, and stands in `pijs-packages`. A file is one extension by itself; its
+//! package is the folder that it lies in, whatever lies around that: see [`access`](crate::access) for where its imports lead.
 
+use crate::access::{Area, BuildRead, FileAccess};
 use crate::diagnostics::{Code, Diagnostic};
+use crate::tree::Folders;
 use pijs_durable::read_regular;
 use pijs_packages::{InstallCode, PackageError, package_entries};
 use pijs_protocol::guard;
@@ -12,8 +14,6 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a manifest that are read.
 const LONGEST_MANIFEST: u64 = 4 << 20;
-/// How far up the package of a single file is looked for.
-const MAX_CLIMB: usize = 8;
 
 /// What to compile: a package folder or one extension file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,10 +68,23 @@ pub(crate) struct Package {
     pub(crate) entries: Vec<PathBuf>,
     /// Folders beside the package that hold dependencies.
     pub(crate) dependencies: Vec<PathBuf>,
+    /// It is one file and no package.
+    pub(crate) loose: bool,
+}
+
+impl Package {
+    /// What it is read from.
+    pub(crate) fn folders(&self) -> Folders {
+        Folders {
+            package: self.root.clone(),
+            dependencies: self.dependencies.clone(),
+            loose: self.loose.then(|| self.entries[0].clone()),
+        }
+    }
 }
 
 /// Finds the package and its entries.
-pub(crate) fn resolve(input: &Input) -> Result<Package, Diagnostic> {
+pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Diagnostic> {
     let shown = input.path.display();
     let path = input
         .path
@@ -83,7 +96,7 @@ pub(crate) fn resolve(input: &Input) -> Result<Package, Diagnostic> {
     let (root, entries, stem) = if path.is_dir() {
         (path.clone(), None, path.file_name())
     } else {
-        let root = root_of_file(&path);
+        let root = path.parent().expect("a file is in a folder").to_owned();
         let stem = if path.file_stem().is_some_and(|stem| stem == "index") {
             path.parent().and_then(Path::file_name)
         } else {
@@ -91,7 +104,7 @@ pub(crate) fn resolve(input: &Input) -> Result<Package, Diagnostic> {
         };
         (root, Some(vec![path.clone()]), stem)
     };
-    let manifest = read_regular(&root.join("package.json"), LONGEST_MANIFEST).unwrap_or_default();
+    let manifest = read_manifest(&root, access)?;
     let json: Value = if manifest.is_empty() {
         Value::Null
     } else {
@@ -122,24 +135,27 @@ pub(crate) fn resolve(input: &Input) -> Result<Package, Diagnostic> {
         root,
         manifest,
         entries,
+        loose,
     })
+}
+
+/// The bytes of the folder's own manifest, empty if there is none. A link to what is protected is an error.
+fn read_manifest(root: &Path, access: &FileAccess) -> Result<Vec<u8>, Diagnostic> {
+    let Ok(path) = root.join("package.json").canonicalize() else { return Ok(Vec::new()) };
+    let read = BuildRead { path: &path, area: Area::Package, root, loose: None };
+    if access.judge(&read).is_err() {
+        return Err(Diagnostic::new(
+            Code::Escape,
+            format!("`package.json` is a link to `{}`, which is protected", path.display()),
+        )
+        .help("put a manifest of the package in its place"));
+    }
+    Ok(read_regular(&path, LONGEST_MANIFEST).unwrap_or_default())
 }
 
 /// A manifest as npm reads it: some editors put a byte order mark before it.
 pub(crate) fn without_mark(manifest: &[u8]) -> &[u8] {
     manifest.strip_prefix(b"\xef\xbb\xbf").unwrap_or(manifest)
-}
-
-/// The package of a single file: the nearest folder with a `package.json`, but never above a folder
-/// named `extensions`, so that an extension of the user does not own the home folder.
-fn root_of_file(file: &Path) -> PathBuf {
-    let parent = file.parent().expect("a file is in a folder");
-    for folder in parent.ancestors().take(MAX_CLIMB) {
-        if folder.join("package.json").is_file() || folder.file_name().is_some_and(|name| name == "extensions") {
-            return folder.to_owned();
-        }
-    }
-    parent.to_owned()
 }
 
 fn contained(root: &Path, entry: PathBuf) -> Result<PathBuf, Diagnostic> {
@@ -158,7 +174,8 @@ fn contained(root: &Path, entry: PathBuf) -> Result<PathBuf, Diagnostic> {
     Ok(canonical)
 }
 
-/// Every `node_modules` that Node would look into from `root`, outside of it, nearest first.
+/// Every `node_modules` that Node would look into from `root`, outside of it, nearest first. A link counts if it leads to
+/// a folder of that name: any other folder holds more than dependencies.
 fn folders_around(root: &Path) -> Vec<PathBuf> {
     root.ancestors()
         .skip(1)
@@ -169,13 +186,17 @@ fn folders_around(root: &Path) -> Vec<PathBuf> {
                 folder.join("node_modules")
             }
         })
-        .filter(|folder| folder.is_dir())
+        .filter(|folder| folder.is_dir() && (holds_dependencies(folder) || !guard::is_up("build.modules")))
         .fold(Vec::new(), |mut folders, folder| {
             if !folders.contains(&folder) {
                 folders.push(folder);
             }
             folders
         })
+}
+
+fn holds_dependencies(folder: &Path) -> bool {
+    folder.canonicalize().is_ok_and(|real| real.file_name().is_some_and(|name| name == "node_modules"))
 }
 
 /// What pi would load of the folder, and why it would load nothing.

@@ -21,13 +21,12 @@ use crate::limits::Limits;
 use crate::record::Record;
 use crate::resolve::Package;
 use crate::served::{Parent, done, receive, send, serve};
-use crate::tree::SourceTree;
+use crate::tree::{Folders, SourceTree};
 use pijs_artifact::{Artifact, decode};
 use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -58,7 +57,7 @@ impl Default for Seal {
 #[derive(Serialize, Deserialize)]
 struct Request {
     package: Package,
-    roots: Vec<PathBuf>,
+    folders: Folders,
     minify: bool,
     limits: Limits,
     seal: (u64, u64),
@@ -95,7 +94,7 @@ fn answer() -> io::Result<()> {
     let parent = Parent::new();
     walls::close_off(request.seal.0, request.seal.1);
     let options = BuildOptions { minify: request.minify, limits: request.limits, ..BuildOptions::default() };
-    let tree = SourceTree::asking(parent, request.roots, request.limits);
+    let tree = SourceTree::asking(parent, request.folders, request.limits);
     let (answer, bytes) = match build::compile(&request.package, tree, &options) {
         Ok(Compiled { bytes, diagnostics, .. }) => (Answer::Built(bounded(diagnostics)), bytes),
         Err(failure) => (Answer::Failed(bounded(failure.diagnostics().to_vec())), Vec::new()),
@@ -119,7 +118,7 @@ pub(crate) fn compile(
 ) -> Result<Compiled, BuildFailure> {
     let request = Request {
         package: package.clone(),
-        roots: tree.roots().map(PathBuf::from).collect(),
+        folders: tree.folders(),
         minify: options.minify,
         limits: options.limits,
         seal: (seal.memory_bytes, seal.cpu_seconds),
@@ -139,7 +138,8 @@ pub(crate) fn compile(
             if !is_true(&artifact, &known(package, &tree)) && guard::is_up("build.served") {
                 return Err(broken());
             }
-            Ok(Compiled { artifact, bytes, record: Record::new(package, &tree), diagnostics })
+            let (record, evidence) = (Record::new(package, &tree), tree.evidence());
+            Ok(Compiled { artifact, bytes, record, diagnostics, evidence })
         }
     }
 }

@@ -39,6 +39,8 @@ const LONGEST_PATH: usize = 32 << 10;
 enum Said<T> {
     /// What lies at a path?
     Look(PathBuf),
+    /// May the file at a path be read, to which an import leads?
+    Admit(PathBuf, String),
     /// The bytes of a manifest.
     Manifest(PathBuf),
     /// The bytes of a file that goes into the artifact.
@@ -51,6 +53,7 @@ enum Said<T> {
 #[derive(Serialize, Deserialize)]
 enum Reply {
     Found(Found),
+    Admitted,
     /// They follow.
     Bytes,
     Nothing,
@@ -105,6 +108,10 @@ pub(crate) fn serve<T: DeserializeOwned>(
             Said::Done(last) => return Ok((last, bytes)),
             _ if asked > MOST_ASKED => return Err(io::Error::other("it asks without an end")),
             Said::Look(path) => (Reply::Found(tree.look(&path)), Vec::new()),
+            Said::Admit(path, specifier) => match tree.admit(&path, &specifier) {
+                Ok(()) => (Reply::Admitted, Vec::new()),
+                Err(diagnostic) => (Reply::Refused(diagnostic), Vec::new()),
+            },
             // Of another file it would be no input.
             Said::Manifest(path) if !path.ends_with("package.json") => (Reply::Nothing, Vec::new()),
             Said::Manifest(path) => match tree.manifest(&path) {
@@ -139,6 +146,14 @@ impl Parent {
         }
         match self.ask(Said::Look(path.to_owned())) {
             (Reply::Found(found), _) => found,
+            _ => orphan(),
+        }
+    }
+
+    pub(crate) fn admit(&self, path: &Path, specifier: &str) -> Result<(), Diagnostic> {
+        match self.ask(Said::Admit(path.to_owned(), specifier.to_owned())) {
+            (Reply::Admitted, _) => Ok(()),
+            (Reply::Refused(diagnostic), _) => Err(diagnostic),
             _ => orphan(),
         }
     }

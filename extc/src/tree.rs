@@ -6,6 +6,9 @@
 //! leads out; what was read is counted against the caps and remembered with its digest, and so is what
 //! the resolver only looked at: both decide whether an artifact of the [cache](crate::record) still stands.
 //!
+//! Each file that is opened passes the questions of [`FileAccess`] under its real path, whoever asks for it: the linker, the
+//! resolver for a manifest, a lookup in the cache for a digest.
+//!
 //! Every file has a name that no other file has, whatever is written in manifests: names are what modules,
 //! diagnostics and `artifact.json` know files by.
 //!
@@ -16,16 +19,20 @@
 //! ../b/node_modules/c/index.js                →  dep:b@1.2.3/node_modules/c/index.js
 //! ../../node_modules/b/lib/index.js           →  dep:../../node_modules/b/lib/index.js, behind another `b`
 //! dep:b@1.2.3/x.ts, in the package            →  ./dep:b@1.2.3/x.ts
+//! ../lib/x.ts, of a loose file                →  ../lib/x.ts
 //! ```
 
+use crate::access::{Admission, Area, BuildRead, FileAccess, Refusal};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::limits::Limits;
 use crate::looked::Found;
+use crate::opened;
 use crate::resolve::without_mark;
 use crate::served::Parent;
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, OpenOptions};
+use cap_std::fs::Dir;
 use pijs_protocol::guard;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -39,10 +46,22 @@ pub(crate) struct InputFile {
     pub(crate) sha256: [u8; 32],
 }
 
+/// What a build reads from.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Folders {
+    /// Canonical folder of the package, or of a loose file.
+    pub(crate) package: PathBuf,
+    /// Folders of dependencies.
+    pub(crate) dependencies: Vec<PathBuf>,
+    /// The extension's file, canonical, if it is a loose one. Its imports may lead out of its folder.
+    pub(crate) loose: Option<PathBuf>,
+}
+
 /// The readable folders of one build.
 #[derive(Debug)]
 pub(crate) struct SourceTree {
     roots: Vec<Root>,
+    loose: Option<PathBuf>,
     limits: Limits,
     files: Files,
     seen: Mutex<Seen>,
@@ -51,8 +70,8 @@ pub(crate) struct SourceTree {
 /// Who opens files.
 #[derive(Debug)]
 enum Files {
-    /// This process, below these handles of the roots.
-    Here(Vec<Dir>),
+    /// This process, below these handles of the roots, as far as the access goes.
+    Here(Vec<Dir>, FileAccess),
     /// The process that started this one.
     Asked(Parent),
 }
@@ -62,13 +81,7 @@ struct Root {
     path: PathBuf,
     /// Its place among the roots.
     index: usize,
-    kind: RootKind,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RootKind {
-    Package,
-    Dependencies,
+    area: Area,
 }
 
 #[derive(Debug, Default)]
@@ -84,6 +97,20 @@ struct Seen {
     looked: BTreeMap<PathBuf, Found>,
     /// Name and version of dependencies, by folder.
     packages: BTreeMap<PathBuf, Claims>,
+    /// Files whose reading is evidence: others' files, files that may hold secrets, files that were refused.
+    evidence: BTreeMap<PathBuf, FileEvidence>,
+}
+
+/// What was decided about a file that is not plain source of the package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileEvidence {
+    /// It was read: not the extension's own, or it may hold secrets.
+    Read {
+        /// It may hold secrets.
+        secrets: bool,
+    },
+    /// It was refused.
+    Refused,
 }
 
 /// What a dependency's manifest says of it.
@@ -106,38 +133,51 @@ pub(crate) struct Located {
 }
 
 impl SourceTree {
-    /// Opens a package folder and the dependency folders beside it. `package` is canonical.
-    pub(crate) fn open(package: &Path, dependencies: &[PathBuf], limits: Limits) -> io::Result<Self> {
-        let mut roots = vec![package.to_owned()];
-        for path in dependencies {
+    /// Opens folders, and reads of them what `access` admits.
+    pub(crate) fn open(folders: Folders, access: &FileAccess, limits: Limits) -> io::Result<Self> {
+        let mut dependencies = Vec::with_capacity(folders.dependencies.len());
+        for path in &folders.dependencies {
             match path.canonicalize() {
-                Ok(path) => roots.push(path),
+                Ok(path) => dependencies.push(path),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
-        let open = |path: &PathBuf| Dir::open_ambient_dir(path, ambient_authority());
-        let handles = roots.iter().map(open).collect::<io::Result<_>>()?;
-        Ok(Self::new(roots, limits, Files::Here(handles)))
+        let tree = Self::new(Folders { dependencies, ..folders }, limits, Files::Here(Vec::new(), access.clone()));
+        let open = |path: &Path| Dir::open_ambient_dir(path, ambient_authority());
+        let handles = tree.roots().map(open).collect::<io::Result<_>>()?;
+        Ok(Self { files: Files::Here(handles, access.clone()), ..tree })
     }
 
-    /// The same in a process that may open nothing. `roots` are those of the parent's tree.
-    pub(crate) fn asking(parent: Parent, roots: Vec<PathBuf>, limits: Limits) -> Self {
-        Self::new(roots, limits, Files::Asked(parent))
+    /// The same in a process that may open nothing. `folders` are those of the parent's tree.
+    pub(crate) fn asking(parent: Parent, folders: Folders, limits: Limits) -> Self {
+        Self::new(folders, limits, Files::Asked(parent))
     }
 
-    fn new(roots: Vec<PathBuf>, limits: Limits, files: Files) -> Self {
-        let root = |(index, path)| {
-            let kind = if index == 0 { RootKind::Package } else { RootKind::Dependencies };
-            Root { path, index, kind }
-        };
-        Self { roots: roots.into_iter().enumerate().map(root).collect(), limits, files, seen: Mutex::default() }
+    fn new(folders: Folders, limits: Limits, files: Files) -> Self {
+        let Folders { package, dependencies, loose } = folders;
+        let top = loose.as_deref().and_then(|file| file.ancestors().last()).map(Path::to_owned);
+        let mut roots = vec![(package, Area::Package)];
+        roots.extend(dependencies.into_iter().map(|path| (path, Area::Dependencies)));
+        roots.extend(top.map(|path| (path, Area::Elsewhere)));
+        let root = |(index, (path, area))| Root { path, index, area };
+        Self { roots: roots.into_iter().enumerate().map(root).collect(), loose, limits, files, seen: Mutex::default() }
+    }
+
+    /// What it reads from, for a tree in another process.
+    pub(crate) fn folders(&self) -> Folders {
+        let dependencies = self.roots.iter().filter(|root| root.area == Area::Dependencies);
+        Folders {
+            package: self.package().to_owned(),
+            dependencies: dependencies.map(|root| root.path.clone()).collect(),
+            loose: self.loose.clone(),
+        }
     }
 
     /// Whom it asks.
     pub(crate) fn parent(&self) -> Option<&Parent> {
         match &self.files {
-            Files::Here(_) => None,
+            Files::Here(..) => None,
             Files::Asked(parent) => Some(parent),
         }
     }
@@ -150,7 +190,7 @@ impl SourceTree {
         &self.limits
     }
 
-    /// The folders that may be read, canonical: the package's, then those of dependencies.
+    /// The folders that may be read, canonical: the package's, those of dependencies, and of a loose file all others.
     pub(crate) fn roots(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().map(|root| root.path.as_path())
     }
@@ -158,15 +198,19 @@ impl SourceTree {
     /// The name of a path whose links are resolved; `None` if it lies outside.
     pub(crate) fn locate(&self, path: &Path) -> Option<Located> {
         let (root, relative) = self.root_of(path)?;
-        Some(match root.kind {
-            RootKind::Package => Located {
-                dependency: relative.components().any(|part| part.as_os_str() == "node_modules"),
+        let is_installed = || relative.components().any(|part| part.as_os_str() == "node_modules");
+        Some(match root.area {
+            Area::Package => Located {
+                dependency: is_installed(),
                 name: match portable(relative) {
                     name if is_taken(&name) => format!("./{name}"),
                     name => name,
                 },
             },
-            RootKind::Dependencies => Located { dependency: true, name: self.dependency_name(root, relative) },
+            Area::Dependencies => Located { dependency: true, name: self.dependency_name(root, relative) },
+            Area::Elsewhere => {
+                Located { dependency: is_installed(), name: self.place_beside(path).unwrap_or_else(|| portable(path)) }
+            }
         })
     }
 
@@ -174,9 +218,10 @@ impl SourceTree {
     /// `../NAME/lib/index.js`. That is told apart from its name, which is the same wherever it was installed.
     pub(crate) fn place(&self, path: &Path) -> Option<String> {
         let (root, relative) = self.root_of(path)?;
-        match root.kind {
-            RootKind::Package => Some(portable(relative)).filter(|name| is_taken(name)),
-            RootKind::Dependencies => self.place_beside(path),
+        match root.area {
+            Area::Package => Some(portable(relative)).filter(|name| is_taken(name)),
+            Area::Dependencies => self.place_beside(path),
+            Area::Elsewhere => None,
         }
     }
 
@@ -215,7 +260,8 @@ impl SourceTree {
 
     /// Folders of dependencies that are nearer to the package than `root`.
     fn nearer<'a>(&'a self, root: &'a Root) -> impl Iterator<Item = &'a Root> {
-        self.roots[1..].iter().take_while(move |other| other.path != root.path)
+        let dependencies = self.roots.iter().filter(|other| other.area == Area::Dependencies);
+        dependencies.take_while(move |other| other.path != root.path)
     }
 
     fn claims(&self, root: &Root, folder: &Path) -> Claims {
@@ -257,12 +303,50 @@ impl SourceTree {
         found
     }
 
+    /// Decides about the file that `specifier` leads to, before anything is read.
+    pub(crate) fn admit(&self, path: &Path, specifier: &str) -> Result<(), Diagnostic> {
+        let Some((root, _)) = self.root_of(path) else { return Ok(()) };
+        match &self.files {
+            Files::Here(_, access) => match self.judge(access, root, path) {
+                Ok(_) => Ok(()),
+                Err(refusal) => Err(self.refused(path, specifier, refusal)),
+            },
+            Files::Asked(parent) => parent.admit(path, specifier),
+        }
+    }
+
+    fn judge(&self, access: &FileAccess, root: &Root, path: &Path) -> Result<Admission, Refusal> {
+        access.judge(&BuildRead { path, area: root.area, root: &root.path, loose: self.loose.as_deref() })
+    }
+
+    /// The diagnostic of a file that may not be read, under the name that the package has for it: the artifact is the same
+    /// wherever the package lies. The refusal is evidence.
+    fn refused(&self, path: &Path, name: &str, refusal: Refusal) -> Diagnostic {
+        self.seen().evidence.insert(path.to_owned(), FileEvidence::Refused);
+        let allow = format!("run pi in a folder that holds both, or pass --allow 'read:{}'", path.display());
+        let (why, help) = match refusal {
+            Refusal::Protected => (
+                "leads to a protected file, which no extension reads",
+                "no grant opens it; do without this file".to_owned(),
+            ),
+            Refusal::Outside => (
+                "leads out of the folder of the extension",
+                format!("move the file below the folder of the extension, {allow}"),
+            ),
+            Refusal::NotOwn => (
+                "lies beside the extension and is not its own",
+                format!("give both the same name, move them into a folder of their own, {allow}"),
+            ),
+        };
+        Diagnostic::new(Code::Escape, format!("`{name}` {why}")).help(help)
+    }
+
     /// The bytes of a manifest; `None` if there is none, or none inside. That it was asked for is remembered.
     pub(crate) fn manifest(&self, path: &Path) -> Option<Vec<u8>> {
         let (root, relative) = self.root_of(path)?;
         let bytes = match self.parent() {
             Some(parent) => parent.manifest(path),
-            None => self.read_bounded(root, relative).ok(),
+            None => self.read_bounded(root, relative, path).ok(),
         };
         self.remember_manifest(path, bytes.as_ref().map(|bytes| Sha256::digest(bytes).into()));
         bytes
@@ -284,7 +368,7 @@ impl SourceTree {
     /// The digest of a file as it is now; `None` if it cannot be read.
     pub(crate) fn digest(&self, path: &Path) -> Option<[u8; 32]> {
         let (root, relative) = self.root_of(path)?;
-        self.read_bounded(root, relative).ok().map(|bytes| Sha256::digest(bytes).into())
+        self.read_bounded(root, relative, path).ok().map(|bytes| Sha256::digest(bytes).into())
     }
 
     /// Reads a file and counts it as an input.
@@ -298,7 +382,10 @@ impl SourceTree {
         let name = self.locate(path).expect("it has a root").name;
         let read = || match self.parent() {
             Some(parent) => parent.read(path),
-            None => self.read_bounded(root, relative).map_err(|error| self.unreadable(&name, &error)),
+            None => self.read_bounded(root, relative, path).map_err(|failure| match failure {
+                ReadFailure::Refused(path, refusal) => self.refused(&path, &name, refusal).in_file(&name),
+                ReadFailure::Io(error) => self.unreadable(&name, &error),
+            }),
         };
         let bytes = read()?;
         let mut seen = self.seen();
@@ -359,25 +446,35 @@ impl SourceTree {
         Ok(())
     }
 
-    fn read_bounded(&self, root: &Root, relative: &Path) -> io::Result<Vec<u8>> {
-        let mut options = OpenOptions::new();
-        options.read(true);
-        #[cfg(unix)]
-        {
-            use cap_std::fs::OpenOptionsExt;
-            // A pipe in place of a file would be waited for.
-            options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-        }
-        let Files::Here(handles) = &self.files else { return Err(io::ErrorKind::Unsupported.into()) };
-        let file = handles[root.index].open_with(relative, &options)?;
+    fn read_bounded(&self, root: &Root, relative: &Path, path: &Path) -> Result<Vec<u8>, ReadFailure> {
+        let Files::Here(handles, access) = &self.files else {
+            return Err(io::Error::from(io::ErrorKind::Unsupported).into());
+        };
+        let judge = |root, path: &Path| {
+            self.judge(access, root, path).map_err(|refusal| ReadFailure::Refused(path.to_owned(), refusal))
+        };
+        let (mut admission, mut real) = (judge(root, path)?, path.to_owned());
+        let file = match opened::without_links(&handles[root.index], relative) {
+            // Decided again under the name that the file really has. A link that is put there from now on is not followed.
+            Err(error) if opened::is_link(&error) => {
+                real = path.canonicalize()?;
+                let (root, relative) = self.root_of(&real).ok_or(io::ErrorKind::NotFound)?;
+                admission = judge(root, &real)?;
+                opened::without_links(&handles[root.index], relative)?
+            }
+            opened => opened?,
+        };
         if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file").into());
         }
         let cap = if guard::is_up("build.size") { self.limits.file_bytes } else { self.limits.total_bytes };
         let mut bytes = Vec::new();
         file.take(cap as u64 + 1).read_to_end(&mut bytes)?;
         if bytes.len() > cap {
-            return Err(io::ErrorKind::FileTooLarge.into());
+            return Err(io::Error::from(io::ErrorKind::FileTooLarge).into());
+        }
+        if admission != Admission::default() {
+            self.seen().evidence.insert(real, FileEvidence::Read { secrets: admission.secrets });
         }
         Ok(bytes)
     }
@@ -423,6 +520,11 @@ impl SourceTree {
         self.seen().manifests.clone()
     }
 
+    /// What was decided about files that are not plain source of the package.
+    pub(crate) fn evidence(&self) -> BTreeMap<PathBuf, FileEvidence> {
+        self.seen().evidence.clone()
+    }
+
     /// Everything that was looked at.
     pub(crate) fn looked(&self) -> BTreeMap<PathBuf, Found> {
         self.seen().looked.clone()
@@ -431,6 +533,19 @@ impl SourceTree {
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
         // A reader that panicked left the maps whole: each insert is one step.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a file was not read.
+#[derive(Debug)]
+enum ReadFailure {
+    Refused(PathBuf, Refusal),
+    Io(io::Error),
+}
+
+impl<E: Into<io::Error>> From<E> for ReadFailure {
+    fn from(error: E) -> Self {
+        Self::Io(error.into())
     }
 }
 
@@ -461,3 +576,6 @@ fn portable(path: &Path) -> String {
     let parts: Vec<_> = path.components().map(|part| part.as_os_str().to_string_lossy()).collect();
     parts.join("/")
 }
+
+#[cfg(all(test, unix))]
+mod tests;

@@ -3,7 +3,8 @@
 //! `harness = false`, since the child is this program once more.
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use pijs_extc::{BuildOptions, Code, Input, Seal, build};
+use pijs_extc::{BuildOptions, Code, FileAccess, FileEvidence, Input, Seal, build};
+use pijs_hostcall::Places;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,6 +14,7 @@ fn main() -> ExitCode {
     let trials = vec![
         Trial::test("a_sealed_build_gives_the_same_bytes", || same_bytes().map_err(Failed::from)),
         Trial::test("what_manifests_say_of_their_files_is_the_same", || manifests().map_err(Failed::from)),
+        Trial::test("files_are_refused_and_read_as_in_any_build", || access().map_err(Failed::from)),
         Trial::test("errors_come_back_whole", || errors().map_err(Failed::from)),
         Trial::test("a_build_that_takes_too_long_is_stopped", || too_long().map_err(Failed::from)),
         Trial::test("a_killed_build_fails_and_the_next_one_succeeds", || killed().map_err(Failed::from)),
@@ -72,6 +74,43 @@ fn manifests() -> Result<(), String> {
     let here = build(&Input::at(folder.path()), &BuildOptions::default()).map_err(|error| error.render(false))?;
     let there = build(&Input::at(folder.path()), &sealed()).map_err(|error| error.render(false))?;
     if here.bytes == there.bytes { Ok(()) } else { Err("a sealed build gives something else".to_owned()) }
+}
+
+/// A loose file in a home: what it imports of the project is compiled, and what is protected is refused.
+fn access() -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let home = folder.path().canonicalize().map_err(|error| error.to_string())?;
+    let write = |name: &str, text: &str| {
+        std::fs::create_dir_all(home.join(name).parent().expect("a folder")).expect("made");
+        std::fs::write(home.join(name), text).expect("written");
+    };
+    write("project/lib.ts", "export const lib = 1;\n");
+    write("project/secrets.json", "{}");
+    write(".pi/agent/auth.json", "{}");
+    let places = Places::new(home.join("project"), &home, home.join(".pi/agent"), home.join("tmp"));
+    let both = |source: &str| {
+        write("tools/x.ts", source);
+        let options = |options: BuildOptions| BuildOptions { access: FileAccess::new(places.clone()), ..options };
+        [BuildOptions::default(), sealed()].map(|base| build(&Input::at(home.join("tools/x.ts")), &options(base)))
+    };
+    match both(
+        "import { lib } from '../project/lib';\nimport s from '../project/secrets.json';\nexport default () => [lib, s];\n",
+    ) {
+        [Ok(here), Ok(there)] if here.bytes == there.bytes && here.evidence == there.evidence => {
+            let secrets = here.evidence.get(&home.join("project/secrets.json"));
+            if here.evidence.len() != 2 || secrets != Some(&FileEvidence::Read { secrets: true }) {
+                return Err(format!("evidence: {:?}", here.evidence));
+            }
+        }
+        other => return Err(format!("{other:?}")),
+    }
+    match both("import s from '../.pi/agent/auth.json';\nexport default () => s;\n") {
+        [Err(here), Err(there)] if here.render(false) == there.render(false) => {
+            let code = here.diagnostics()[0].code();
+            if code == Code::Escape { Ok(()) } else { Err(here.render(false)) }
+        }
+        other => Err(format!("{other:?}")),
+    }
 }
 
 fn package(source: &str) -> Result<tempfile::TempDir, String> {

@@ -6,6 +6,7 @@
 
 use crate::flight::Flight;
 use crate::gate::{Decision, Permit};
+use crate::places::normal;
 use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostcallError, Method, Now, guard};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -205,18 +206,21 @@ impl Profile {
     }
 
     /// Says that it is no package but one file, `file`, in whatever folder: a download, or a script in the home. What lies
-    /// there besides is not its own, but for what is compiled into it (`inputs` below `place`, as an artifact lists them) and
-    /// what bears its name: `todo.json` and `todo/` beside `todo.ts`.
+    /// there besides is not its own, but for what is compiled into it (`inputs` seen from `place`, as an artifact lists them)
+    /// and what bears its name: `todo.json` and `todo/` beside `todo.ts`. Dependencies lie in a `node_modules` folder of a
+    /// folder around it.
     #[must_use]
     pub fn loose<'a>(mut self, file: &Path, place: &Path, inputs: impl IntoIterator<Item = &'a str>) -> Self {
         let folder = file.parent().unwrap_or(file);
         let mut files = vec![file.to_path_buf()];
         for input in inputs {
             match dependency(input) {
-                Some(name) => self.dependencies.push(folder.join("node_modules").join(name)),
+                Some(name) => {
+                    self.dependencies.extend(folder.ancestors().map(|folder| folder.join("node_modules").join(name)))
+                }
                 // It says what imports mean and is not compiled; in a home or a project it says more of others.
-                None if input == "package.json" => {}
-                None => files.push(place.join(input)),
+                None if input.rsplit('/').next() == Some("package.json") => {}
+                None => files.push(normal(place, Path::new(input))),
             }
         }
         self.dependencies.sort_unstable();

@@ -7,8 +7,9 @@
 mod inspect;
 mod report;
 
-use crate::{BuildOptions, Cache, CheckOptions, Code, Diagnostic, Input, build, check};
+use crate::{BuildOptions, Cache, CheckOptions, Code, Diagnostic, FileAccess, Input, build, check};
 use clap::{Parser, Subcommand};
+use pijs_hostcall::Places;
 use pijs_protocol::artifact::Verdict;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -99,12 +100,27 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, out: &mut dyn Write, e
     match command {
         Command::Build { input, out: folder, minify, no_cache, json } => {
             let mut remarks = Vec::new();
-            let options = BuildOptions { minify, cache: cache(no_cache, &mut remarks), ..BuildOptions::default() };
+            let (cache, access) = (cache(no_cache, &mut remarks), access()?);
+            let options = BuildOptions { minify, cache, access, ..BuildOptions::default() };
             run_build(&input, folder.as_deref(), &options, remarks, json, out, err)
         }
         Command::Check { input, strict, json } => run_check(&input, strict, json, out, err),
         Command::Inspect { artifact, json } => inspect::run(&artifact, json, out, err),
     }
+}
+
+/// Reads what pi would read of this user's files: a build by hand puts no key into an artifact either.
+fn access() -> io::Result<FileAccess> {
+    let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let canonical = |path: PathBuf| path.canonicalize().unwrap_or(path);
+    let project = std::env::current_dir()?.canonicalize()?;
+    let home = folder("HOME").filter(|home| home.is_absolute()).unwrap_or_else(|| PathBuf::from("/"));
+    let agent_dir = match folder("PI_CODING_AGENT_DIR") {
+        Some(dir) => dir.strip_prefix("~").map_or_else(|_| project.join(&dir), |rest| home.join(rest)),
+        None => home.join(".pi/agent"),
+    };
+    let temp = canonical(std::env::temp_dir());
+    Ok(FileAccess::new(Places::new(project, canonical(home), canonical(agent_dir), temp)))
 }
 
 fn cache(off: bool, remarks: &mut Vec<Diagnostic>) -> Option<Cache> {
@@ -179,7 +195,7 @@ fn write_files(folder: &Path, artifact: &[u8], metadata: &str) -> io::Result<()>
 }
 
 fn run_check(input: &Path, strict: bool, json: bool, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
-    let checked = check(&Input::at(input), &CheckOptions::default());
+    let checked = check(&Input::at(input), &CheckOptions { access: access()?, ..CheckOptions::default() });
     let verdict = checked.verdict();
     if json {
         let diagnostics: Vec<_> = checked.diagnostics.iter().map(Diagnostic::to_json).collect();

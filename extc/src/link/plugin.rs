@@ -306,6 +306,9 @@ impl Modules {
                 .help("copy the file into the package, or publish it as a package and depend on it");
             return Some(self.refuse(args, diagnostic, "ERR_ACCESS_DENIED"));
         }
+        if let Err(diagnostic) = self.tree.admit(Path::new(path), args.specifier) {
+            return Some(self.refuse(args, diagnostic, "ERR_ACCESS_DENIED"));
+        }
         let extension = Path::new(path).extension().and_then(|extension| extension.to_str());
         match extension {
             Some("node") => Some(missing("ERR_DLOPEN_FAILED", format!("Native addons are off: {}", args.specifier))),

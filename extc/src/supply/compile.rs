@@ -10,6 +10,7 @@
 //! ```
 
 use super::{Offer, Unit, lacks};
+use crate::access::FileAccess;
 use crate::build::name_of;
 use crate::cache::{Cache, Key};
 use crate::carried;
@@ -19,7 +20,7 @@ use crate::imports::{HostImports, exported_names, facades, host_imports};
 use crate::interface::HostInterface;
 use crate::limits::{Limits, with_large_stack};
 use crate::link::{Input, Inputs, Modules, SideEffects, link_inputs};
-use crate::tree::SourceTree;
+use crate::tree::{Folders, SourceTree};
 use pijs_artifact::{Artifact, Module, Verified, encode};
 use pijs_protocol::artifact::ArtifactMetadata;
 use std::collections::BTreeMap;
@@ -85,7 +86,10 @@ impl Unit {
         };
         let folder = folder.canonicalize().map_err(|error| read(folder, error))?;
         let inputs = self.write_entries(&folder).map_err(|error| read(&folder.join(ENTRIES), error))?;
-        let tree = SourceTree::open(&folder, &[], Limits::default()).map_err(|error| read(&folder, error))?;
+        let folders = Folders { package: folder.clone(), dependencies: Vec::new(), loose: None };
+        // It holds what was fetched for the unit, and nothing of the user.
+        let tree = SourceTree::open(folders, &FileAccess::default(), Limits::default());
+        let tree = tree.map_err(|error| read(&folder, error))?;
         let host = HostInterface::embedded();
         let modules = Arc::new(Modules::new(tree, host.clone()).replacing(self.replaced_in(&folder)));
         let chunks = link_inputs(&modules, &inputs);

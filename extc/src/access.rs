@@ -1,0 +1,279 @@
+//! Which files a build may read: the questions of a run-time read, asked about each file that is opened.
+//!
+//! | file | read |
+//! |---|---|
+//! | protected ([`Places::protection`]) | never |
+//! | of the package, or of a dependency | yes |
+//! | code below the folder of a loose file | yes; in a home, not below hidden folders |
+//! | data below the folder of a loose file | yes; in a home, or where it may hold secrets, as elsewhere |
+//! | elsewhere | no import of a package; one of a loose file where the extension may read at run time |
+//!
+//! A loose file is an extension that is one file, in whatever folder. Paths are real ones: the tree asks again where a link
+//! led. What is asked about is remembered, because the gate counts it as read and the ledger names it.
+
+use pijs_hostcall::Profile;
+use pijs_hostcall::places::{Places, Protection, may_hold_secrets};
+use pijs_protocol::guard;
+use std::path::{Component, Path};
+use std::sync::Arc;
+
+/// Answers whether an extension may read a file at run time.
+type Readable = dyn Fn(&Path) -> bool + Send + Sync;
+
+/// Decides which files a build may read.
+///
+/// The default knows no home: it admits the package and its dependencies, and refuses everything else.
+#[derive(Clone, Default)]
+pub struct FileAccess {
+    places: Option<Arc<Places>>,
+    readable: Option<Arc<Readable>>,
+}
+
+impl FileAccess {
+    /// Protects what is protected in these folders. Files outside of a loose file's folder are read where every extension
+    /// reads without asking.
+    pub fn new(places: Places) -> Self {
+        Self { places: Some(Arc::new(places)), readable: None }
+    }
+
+    /// Asks `readable`, in place of that, whether the extension may read a file that is not its own.
+    #[must_use]
+    pub fn readable(mut self, readable: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
+        self.readable = Some(Arc::new(readable));
+        self
+    }
+
+    /// Decides about one file.
+    pub(crate) fn judge(&self, read: &BuildRead<'_>) -> Result<Admission, Refusal> {
+        let Some(places) = self.places.as_deref() else {
+            return if read.area == Area::Elsewhere { Err(Refusal::Outside) } else { Ok(Admission::default()) };
+        };
+        let own = (read.area != Area::Elsewhere).then_some(read.root);
+        if places.protection(read.path, own) == Protection::All && guard::is_up("build.protected") {
+            return Err(Refusal::Protected);
+        }
+        let asks = read.needs_question(places);
+        if asks && !self.may_read(places, read) && guard::is_up("build.outside") {
+            return Err(if read.area == Area::Elsewhere { Refusal::Outside } else { Refusal::NotOwn });
+        }
+        let secrets = may_hold_secrets(&read.path.to_string_lossy()) && !read.is_own_code(places);
+        Ok(Admission { asked: asks, secrets })
+    }
+
+    fn may_read(&self, places: &Places, read: &BuildRead<'_>) -> bool {
+        match (&self.readable, read.loose) {
+            (Some(readable), _) => readable(read.path),
+            (None, Some(file)) => {
+                let own = Profile::new("").loose(file, read.root, None).own_folder(read.path);
+                places.reads_freely(read.path, own.as_deref())
+            }
+            (None, None) => places.reads_freely(read.path, None),
+        }
+    }
+}
+
+impl std::fmt::Debug for FileAccess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileAccess").field("places", &self.places).finish_non_exhaustive()
+    }
+}
+
+/// Where a file lies, seen from what is compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Area {
+    /// In the package, or in the folder of a loose file.
+    Package,
+    /// In a `node_modules` folder around it.
+    Dependencies,
+    /// Outside of both.
+    Elsewhere,
+}
+
+/// A file that a build wants to read.
+#[derive(Debug)]
+pub(crate) struct BuildRead<'a> {
+    /// Its real path.
+    pub(crate) path: &'a Path,
+    pub(crate) area: Area,
+    /// The folder of the package or of the dependencies that it lies in.
+    pub(crate) root: &'a Path,
+    /// The extension's file, if it is a loose one.
+    pub(crate) loose: Option<&'a Path>,
+}
+
+impl BuildRead<'_> {
+    /// Whether a read of the file has to be allowed as one at run time would.
+    fn needs_question(&self, places: &Places) -> bool {
+        match (self.area, self.loose) {
+            (Area::Elsewhere, _) => true,
+            (Area::Dependencies, _) | (Area::Package, None) => false,
+            // Manifests say what imports mean.
+            (Area::Package, Some(file)) if self.path == file || is_manifest(self.path) => false,
+            (Area::Package, Some(_)) => {
+                let in_home = places.home.starts_with(self.root);
+                match is_code(self.path) {
+                    true => in_home && self.is_below_hidden(),
+                    false => in_home || may_hold_secrets(&self.path.to_string_lossy()),
+                }
+            }
+        }
+    }
+
+    fn is_below_hidden(&self) -> bool {
+        let below = self.path.strip_prefix(self.root).unwrap_or(self.path);
+        below.components().any(|part| match part {
+            Component::Normal(name) => name.as_encoded_bytes().starts_with(b"."),
+            _ => true,
+        })
+    }
+
+    /// Whether the file is code of the extension or of a dependency, in which its author has no secrets of the user. In a
+    /// folder that holds the project or the home, code may be the user's.
+    fn is_own_code(&self, places: &Places) -> bool {
+        let is_users = places.home.starts_with(self.root) || places.project.starts_with(self.root);
+        is_code(self.path)
+            && match (self.area, self.loose) {
+                (Area::Elsewhere, _) => false,
+                (Area::Dependencies, _) => true,
+                (Area::Package, Some(file)) => self.path == file,
+                (Area::Package, None) => !is_users,
+            }
+    }
+}
+
+/// What was decided about a file that may be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Admission {
+    /// It is not the extension's own, and may be read all the same.
+    pub(crate) asked: bool,
+    /// It may hold secrets.
+    pub(crate) secrets: bool,
+}
+
+/// Why a file may not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Nothing reads it, whatever is granted.
+    Protected,
+    /// It lies outside of the package, or of the folder of a loose file.
+    Outside,
+    /// It lies beside a loose file, which says nothing of whose it is.
+    NotOwn,
+}
+
+/// Whether a file is a module of code by its name. A hidden file may be anything.
+fn is_code(path: &Path) -> bool {
+    const ENDINGS: [&str; 8] = ["ts", "mts", "cts", "tsx", "js", "mjs", "cjs", "jsx"];
+    let name = path.file_name().unwrap_or_default();
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    !name.as_encoded_bytes().starts_with(b".") && ending.is_some_and(|ending| ENDINGS.contains(&ending))
+}
+
+fn is_manifest(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "package.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOME: &str = "/home/me";
+    const PROJECT: &str = "/home/me/work/app";
+
+    fn access() -> FileAccess {
+        FileAccess::new(Places::new(PROJECT, HOME, "/home/me/.pi/agent", "/tmp"))
+    }
+
+    /// What a loose file at `file` gets that imports `path`.
+    fn loose(file: &str, path: &str) -> Result<Admission, Refusal> {
+        let file = Path::new(file);
+        let root = file.parent().expect("a folder");
+        let (area, root) =
+            if Path::new(path).starts_with(root) { (Area::Package, root) } else { (Area::Elsewhere, Path::new("/")) };
+        access().judge(&BuildRead { path: Path::new(path), area, root, loose: Some(file) })
+    }
+
+    fn package(root: &str, path: &str) -> Result<Admission, Refusal> {
+        let read = BuildRead { path: Path::new(path), area: Area::Package, root: Path::new(root), loose: None };
+        access().judge(&read)
+    }
+
+    const PLAIN: Result<Admission, Refusal> = Ok(Admission { asked: false, secrets: false });
+
+    #[test]
+    fn nobody_reads_what_is_protected() {
+        for path in [
+            "/home/me/.pi/agent/auth.json",
+            "/home/me/.PI/agent/Auth.json",
+            "/home/me/.ssh/id_rsa",
+            "/home/me/.config/gh/hosts.json",
+            "/home/me/.pi/agent/npm/node_modules/x/index.js",
+            "/home/me/work/app/.pi/auth.json",
+        ] {
+            assert_eq!(loose("/home/me/x.ts", path), Err(Refusal::Protected), "{path}");
+            assert_eq!(package("/home/me", path), Err(Refusal::Protected), "{path}");
+        }
+        assert_eq!(loose("/home/me/x.ts", "/proc/self/environ"), Err(Refusal::Protected));
+    }
+
+    #[test]
+    fn an_installed_package_reads_itself() {
+        let root = "/home/me/.pi/agent/npm/node_modules/pi-x";
+        assert_eq!(package(root, "/home/me/.pi/agent/npm/node_modules/pi-x/auth.ts"), PLAIN);
+        assert_eq!(loose(&format!("{root}/index.ts"), &format!("{root}/lib/a.ts")), PLAIN);
+    }
+
+    #[test]
+    fn a_home_is_no_folder_of_an_extension() {
+        for (path, expected) in [
+            ("/home/me/three.ts", PLAIN),
+            ("/home/me/lib/three.js", PLAIN),
+            ("/home/me/package.json", PLAIN),
+            ("/home/me/x.json", Ok(Admission { asked: true, secrets: false })),
+            ("/home/me/x/data.json", Ok(Admission { asked: true, secrets: false })),
+            ("/home/me/work/app/data.json", Ok(Admission { asked: true, secrets: false })),
+            ("/home/me/notes.json", Err(Refusal::NotOwn)),
+            ("/home/me/Documents/bank.json", Err(Refusal::NotOwn)),
+            ("/home/me/.config/tool/keys.js", Err(Refusal::NotOwn)),
+            ("/home/me/.env", Err(Refusal::NotOwn)),
+        ] {
+            assert_eq!(loose("/home/me/x.ts", path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn outside_of_its_folder_a_loose_file_reads_what_every_extension_does() {
+        let asked = Ok(Admission { asked: true, secrets: false });
+        assert_eq!(loose("/home/me/work/app/.pi/extensions/x.ts", "/home/me/work/app/src/lib.ts"), asked);
+        assert_eq!(loose("/home/me/work/other/src/x.ts", "/home/me/work/other/lib/a.ts"), Err(Refusal::Outside));
+        assert_eq!(loose("/opt/x.ts", "/etc/hosts.json"), Err(Refusal::Outside));
+        let granted = access().readable(|path| path.starts_with("/srv"));
+        let read = |path| {
+            let (area, root, loose) = (Area::Elsewhere, Path::new("/"), Some(Path::new("/opt/x.ts")));
+            granted.judge(&BuildRead { path: Path::new(path), area, root, loose })
+        };
+        assert_eq!(read("/srv/a.ts"), asked);
+        assert_eq!(read("/home/me/work/app/a.ts"), Err(Refusal::Outside));
+    }
+
+    #[test]
+    fn what_may_hold_secrets_counts_and_own_code_does_not() {
+        let counts = |found: Result<Admission, Refusal>| found.map(|admission| admission.secrets);
+        assert_eq!(counts(package("/opt/pkg", "/opt/pkg/src/auth.ts")), Ok(false));
+        assert_eq!(counts(package("/opt/pkg", "/opt/pkg/auth.json")), Ok(true));
+        assert_eq!(counts(package("/opt/pkg", "/opt/pkg/.env")), Ok(true));
+        assert_eq!(counts(package("/opt/pkg", "/opt/pkg/.env.js")), Ok(true));
+        assert_eq!(counts(package(PROJECT, "/home/me/work/app/secrets.js")), Ok(true));
+        assert_eq!(counts(loose("/home/me/work/app/x.ts", "/home/me/work/app/.env")), Ok(true));
+        assert_eq!(counts(loose("/opt/auth.ts", "/opt/auth.ts")), Ok(false));
+        assert_eq!(counts(loose("/opt/x.ts", "/opt/secrets.ts")), Ok(true));
+        assert_eq!(counts(loose("/opt/x.ts", "/opt/secrets.json")), Err(Refusal::NotOwn));
+    }
+
+    #[test]
+    fn without_folders_only_own_files_are_read() {
+        let read = |area| BuildRead { path: Path::new("/a/b.ts"), area, root: Path::new("/a"), loose: None };
+        assert_eq!(FileAccess::default().judge(&read(Area::Package)), PLAIN);
+        assert_eq!(FileAccess::default().judge(&read(Area::Elsewhere)), Err(Refusal::Outside));
+    }
+}

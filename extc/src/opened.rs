@@ -1,0 +1,69 @@
+//! Opens files below a folder without following links.
+//!
+//! A decision about a path holds for the file that is opened only if no part of the path is a link by then.
+
+pub(crate) use system::{is_link, without_links};
+
+#[cfg(unix)]
+mod system {
+    use cap_std::fs::Dir;
+    use rustix::fs::{Mode, OFlags, openat};
+    use rustix::io::Errno;
+    use std::fs::File;
+    use std::io;
+    use std::os::fd::{AsFd, OwnedFd};
+    use std::path::{Component, Path};
+
+    /// Folders on the way need not be readable.
+    #[cfg(target_os = "linux")]
+    const WAY: OFlags = OFlags::PATH;
+    #[cfg(not(target_os = "linux"))]
+    const WAY: OFlags = OFlags::RDONLY;
+
+    /// Opens the file at `relative` for reading. `..` and links are errors.
+    pub(crate) fn without_links(root: &Dir, relative: &Path) -> io::Result<File> {
+        let mut folder: Option<OwnedFd> = None;
+        let mut parts = relative.components().peekable();
+        while let Some(part) = parts.next() {
+            let Component::Normal(name) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
+            let at = folder.as_ref().map_or_else(|| root.as_fd(), |folder| folder.as_fd());
+            let is_last = parts.peek().is_none();
+            // A pipe in place of a file would be waited for.
+            let kind = if is_last { OFlags::RDONLY | OFlags::NONBLOCK } else { WAY | OFlags::DIRECTORY };
+            let opened = openat(at, name, kind | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+            if is_last {
+                return Ok(opened.into());
+            }
+            folder = Some(opened);
+        }
+        Err(io::ErrorKind::InvalidInput.into())
+    }
+
+    /// Whether an error may say that a part of the path is a link.
+    pub(crate) fn is_link(error: &io::Error) -> bool {
+        // FreeBSD says EMLINK of a link, Linux ENOTDIR of one in place of a folder.
+        let errors = [Errno::LOOP, Errno::NOTDIR, Errno::MLINK];
+        errors.iter().any(|known| error.raw_os_error() == Some(known.raw_os_error()))
+    }
+}
+
+#[cfg(not(unix))]
+mod system {
+    use cap_std::fs::Dir;
+    use std::fs::File;
+    use std::io;
+    use std::path::Path;
+
+    /// Opens the file at `relative` for reading; an error if its path is not its real one.
+    pub(crate) fn without_links(root: &Dir, relative: &Path) -> io::Result<File> {
+        if root.canonicalize(relative)? != relative {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        root.open(relative).map(|file| file.into_std())
+    }
+
+    /// Whether an error may say that a part of the path is a link.
+    pub(crate) fn is_link(error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::NotADirectory
+    }
+}
