@@ -1,14 +1,17 @@
 //! A package on its way into a session: compiled, described for the gate, then loaded.
+//!
+//! Its build reads files as the extension would: what the gate lets it read at run time, and what was read is recorded.
 
 use crate::compile::{Compiler, input_of};
 use crate::failure::{Failure, Result};
 use crate::stage::shown_entries;
 use crate::supply::Supplier;
 use pijs_artifact::Verified;
-use pijs_extc::SourceMaps;
+use pijs_extc::{BuildOutput, Code, FileAccess, FileEvidence, SourceMaps};
 use pijs_host::{Entry, Host, Package};
-use pijs_hostcall::{Dispatcher, Evidence, Grant, Profile};
+use pijs_hostcall::{Access, BuildRecord, Caller, Dispatcher, Evidence, Grant, Profile};
 use pijs_packages::PackageEntry;
+use pijs_protocol::Capability;
 use pijs_protocol::artifact::ArtifactMetadata;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -26,10 +29,38 @@ pub(crate) struct Built {
 }
 
 impl Built {
+    /// Compiles a package for a session, or finds it in the user's cache. A loose file may import what `grants` let it read.
+    /// A build that is refused a file is recorded as well.
+    pub(crate) fn in_session(
+        compiler: &Compiler,
+        dispatcher: &Dispatcher,
+        found: &PackageEntry,
+        (grants, never): (&[Grant], Vec<Capability>),
+    ) -> Result<Self> {
+        let Some(file) = found.loose_file() else { return Self::new(compiler, dispatcher, found) };
+        let profile = Profile::new(found.id.as_str()).loose(file, &found.root, None);
+        let gate = dispatcher.gate();
+        // One whose scope cannot be read is reported with the others, once the code is known.
+        let readable: Vec<Grant> = grants.iter().filter(|grant| gate.check(&profile, grant).is_ok()).cloned().collect();
+        gate.set_grants(&profile, &readable, Evidence::default())
+            .map_err(|error| Failure::usage(format!("{}: {error}", profile.extension)))?;
+        gate.set_never(&profile, never);
+        let permit = gate.permit(&Caller::new(Arc::new(profile)), "fs");
+        let access =
+            FileAccess::new(gate.places().clone()).readable(move |path| permit.path(Access::Read, path).is_ok());
+        Self::new(&compiler.with_access(access), dispatcher, found)
+    }
+
     /// Compiles a package, or finds it in the user's cache.
-    pub(crate) fn new(compiler: &Compiler, found: &PackageEntry) -> Result<Self> {
+    pub(crate) fn new(compiler: &Compiler, dispatcher: &Dispatcher, found: &PackageEntry) -> Result<Self> {
         let id = found.id.as_str();
-        let output = compiler.build(id, &input_of(id, &found.root, &found.entries))?;
+        let output = compiler.build(id, &input_of(id, &found.root, &found.entries)).inspect_err(|failure| {
+            let refused = failure.diagnostics().iter().filter(|diagnostic| diagnostic.code() == Code::Escape);
+            let refused: Vec<String> = refused.map(|diagnostic| diagnostic.message().to_owned()).collect();
+            if !refused.is_empty() {
+                dispatcher.record_build(&Profile::new(id), &BuildRecord { refused, ..BuildRecord::default() });
+            }
+        })?;
         let metadata = output.metadata();
         let inputs = metadata.inputs.keys().map(String::as_str);
         let mut profile = match found.loose_file() {
@@ -37,6 +68,7 @@ impl Built {
             None => Profile::new(id).at(&found.root).with_inputs(inputs),
         };
         profile.artifact_id = Some(metadata.artifact.clone());
+        dispatcher.record_build(&profile, &record_of(&output));
         Ok(Self {
             profile,
             metadata,
@@ -77,6 +109,19 @@ impl Built {
         let report = host.load(package).await.map_err(|error| Failure::failed(error.to_string()))?;
         Ok(report.failures().map(|(path, error)| (path.to_owned(), error.message.clone())).collect())
     }
+}
+
+/// What is recorded of a build.
+fn record_of(output: &BuildOutput) -> BuildRecord {
+    let inputs = output.artifact.artifact().metadata.inputs.clone();
+    let mut record = BuildRecord { inputs, ..BuildRecord::default() };
+    for (path, evidence) in &output.evidence {
+        match evidence {
+            FileEvidence::Read { secrets } => record.read.push((path.clone(), *secrets)),
+            FileEvidence::Refused => record.refused.push(path.display().to_string()),
+        }
+    }
+    record
 }
 
 /// The entries that discovery chose, as modules of the artifact: entry *i* is `ext:/i/index.js`.

@@ -1,8 +1,9 @@
 //! Compiling extensions for this run: `extc` with the user's cache.
 
+use crate::environment::Environment;
 use crate::output::stderr;
 use pijs_artifact::Verified;
-use pijs_extc::{BuildFailure, BuildOptions, BuildOutput, Cache, Input, Seal};
+use pijs_extc::{BuildFailure, BuildOptions, BuildOutput, Cache, FileAccess, Input, Seal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,8 +14,9 @@ pub(crate) struct Compiler {
 }
 
 impl Compiler {
-    /// Uses the user's cache; without one everything is compiled, and that is said once.
-    pub(crate) fn new() -> Self {
+    /// Uses the user's cache; without one everything is compiled, and that is said once. What is protected in the folders of
+    /// `environment` is not read.
+    pub(crate) fn new(environment: &Environment) -> Self {
         let cache = match Cache::user() {
             Ok(cache) => {
                 if let Some(notice) = cache.notice() {
@@ -29,7 +31,13 @@ impl Compiler {
                 None
             }
         };
-        Self { options: BuildOptions { cache, ..BuildOptions::default() } }
+        let access = FileAccess::new(environment.places());
+        Self { options: BuildOptions { cache, access, ..BuildOptions::default() } }
+    }
+
+    /// The same compiler with another answer to which files are read.
+    pub(crate) fn with_access(&self, access: FileAccess) -> Self {
+        Self { options: BuildOptions { access, ..self.options.clone() } }
     }
 
     /// Compiles the entries of a package that discovery chose, or one loose file. What was installed from somewhere is

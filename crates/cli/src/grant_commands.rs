@@ -10,6 +10,7 @@ use crate::grants::{Decided, parse_grant};
 use crate::output::{clean, stderr, stdout};
 use crate::packages::find_package;
 use crate::system::SystemTimer;
+use pijs_extc::FileAccess;
 use pijs_hostcall::asked::words;
 use pijs_hostcall::book::{Answered, Book, By, Record, Standing};
 use pijs_hostcall::gate::Judgement;
@@ -132,7 +133,10 @@ fn key_of(environment: &Environment, book: &Book, which: &str) -> Option<String>
 
 fn applicant(environment: &Environment, which: &str, decided: &Decided) -> Result<(PackageEntry, Applicant)> {
     let found = find_package(environment, which)?;
-    let output = Compiler::new().build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
+    // A grant may be what its build needs, and nothing is loaded here. What is protected stays so.
+    let access = FileAccess::new(environment.places()).readable(|_| true);
+    let compiler = Compiler::new(environment).with_access(access);
+    let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
     let who = (found.id.as_str(), found.installed);
     let applicant = Applicant::new(&environment.dirs, who, &found.root, &output.metadata(), decided.policy.mode)?;
     Ok((found, applicant))

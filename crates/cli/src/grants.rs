@@ -199,6 +199,14 @@ impl Decided {
 }
 
 impl Decided {
+    /// What an extension at a local path holds before its code is known: its record, and `--allow`. Its build reads by it.
+    pub(crate) fn before_build(&self, record: Option<&Record>) -> (Vec<Grant>, Vec<Capability>) {
+        let mut grants = record.map(Record::grants).unwrap_or_default();
+        grants.extend(self.allowed.iter().cloned());
+        grants.retain(|grant| grant.capability.as_str() == "read");
+        (grants, record.map(Record::never).unwrap_or_default())
+    }
+
     /// The grants whose scopes can be read. A package says itself which ones it wants, and one that nobody can read is no
     /// reason to run nothing at all: it grants nothing, and is said. What stands on the command line is its writer's business.
     pub(crate) fn readable(&self, gate: &Gate, profile: &Profile, grants: Vec<Grant>) -> Vec<Grant> {

@@ -98,7 +98,7 @@ fn walls(environment: &Environment, decided: &Decided) -> Result<Map<String, Val
         facts: crate::facts::facts(environment),
     };
     let process = crate::isolation::process_options(environment, decided.max_turn_ms);
-    let modules = [Compiler::new().host_modules()?];
+    let modules = [Compiler::new(environment).host_modules()?];
     let (realm, _) = ProcessRealm::open(&options, &modules, Now::default(), &mut Nobody, process)
         .map_err(|error| Failure::failed(error.to_string()))?;
     let sealed = realm.sealed();

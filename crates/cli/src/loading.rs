@@ -123,7 +123,10 @@ async fn load(
     desk: &Desk<'_>,
     found: &PackageEntry,
 ) -> Result<()> {
-    let built = Built::new(compiler, found)?;
+    // Of a local path, whose answers hold for other code, too.
+    let record = desk.book.packages.get(found.id.as_str()).filter(|_| found.installed.is_none());
+    let (grants, never) = desk.decided.before_build(record);
+    let built = Built::in_session(compiler, dispatcher, found, (&grants, never))?;
     if let Some(known) = grant(dispatcher, desk, found, &built.profile, &built.metadata)? {
         host.pin_tools(&found.id, known);
     }

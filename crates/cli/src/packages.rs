@@ -45,7 +45,7 @@ async fn fetch_supplied(environment: &Environment, installed: &Installed, regist
     if installed.entries.is_empty() {
         return;
     }
-    let compiler = Compiler::new();
+    let compiler = Compiler::new(environment);
     let fetched = async {
         let output = compiler.build(&installed.id, &input_of(&installed.id, root(installed), &installed.entries))?;
         let supplier = Supplier::new(environment, compiler.cache()).registry(registry);
@@ -128,7 +128,7 @@ fn consent_to(environment: &Environment, installed: &Installed, args: &PackageAr
     let decided = Decided::new(environment, &RunArgs::default())?;
     let mode = decided.policy.mode;
     let root = root(installed);
-    let output = Compiler::new().build(&installed.id, &input_of(&installed.id, root, &installed.entries))?;
+    let output = Compiler::new(environment).build(&installed.id, &input_of(&installed.id, root, &installed.entries))?;
     let id = (installed.id.as_str(), Some(scope(args.local)));
     let applicant = Applicant::new(&environment.dirs, id, root, &output.metadata(), mode)?;
     let terminal = Terminal::default();
@@ -207,7 +207,7 @@ fn git(environment: &Environment) -> GitOptions {
 }
 
 fn installer(environment: &Environment, registry: Option<&str>) -> Result<(Installer, Arc<Bar>)> {
-    let compiler = Compiler::new();
+    let compiler = Compiler::new(environment);
     let builder = move |input: &BuildInput| -> pijs_packages::Result<Built> {
         let built =
             compiler.build(&input.id, &input_of(&input.id, &input.root, &input.entries)).map_err(|failure| {
@@ -310,7 +310,7 @@ pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<Pac
 pub(crate) fn show(environment: &Environment, which: &str, as_json: bool) -> Result<()> {
     let package = find_package(environment, which)?;
     let id = package.id.as_str();
-    let output = Compiler::new().build(id, &input_of(id, &package.root, &package.entries))?;
+    let output = Compiler::new(environment).build(id, &input_of(id, &package.root, &package.entries))?;
     let metadata = output.metadata();
     let limits = pijs_protocol::wire::Limits::default();
     if as_json {

@@ -187,7 +187,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let settings = crate::grants::agent_settings_of(environment, provider_options(environment, &args));
     let ready = ready(&args, &settings.provider, &ambient)?;
 
-    let compiler = Compiler::new();
+    let compiler = Compiler::new(environment);
     let supplier = Supplier::new(environment, compiler.cache());
     let observer = partner.as_ref().map(|partner| Rc::clone(&partner.observer));
     let discovery = discover(environment, &args)?;

@@ -55,7 +55,7 @@ async fn load(
     named: Vec<PathBuf>,
     args: &SnapshotArgs,
 ) -> Result<Value> {
-    let compiler = Compiler::new();
+    let compiler = Compiler::new(environment);
     let supplier = Supplier::new(environment, compiler.cache());
     let timer = Arc::new(SystemTimer::new());
     let dispatcher = Arc::new(dispatcher(surroundings, timer.clone()));
@@ -77,7 +77,7 @@ async fn load(
         errors.extend(found.refused.iter().map(|problem| (path.display().to_string(), problem.message.clone())));
         for found in &found.packages {
             let loaded = async {
-                let built = Built::new(&compiler, found)?.shown_as_named(found);
+                let built = Built::new(&compiler, &dispatcher, found)?.shown_as_named(found);
                 let granted = grants(&built.metadata);
                 built.load_granted((&host, &dispatcher), &supplier, &granted).await
             };

@@ -16,7 +16,7 @@ const LICENCE_FILES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "NOTICE"];
 
 /// Makes everything ready and says so, one line a unit; with `licences` also writes their texts.
 pub(crate) async fn print(environment: &Environment, licences: Option<&Path>) -> Result<()> {
-    let compiler = Compiler::new();
+    let compiler = Compiler::new(environment);
     let Some(cache) = compiler.cache() else {
         return Err(Failure::failed("there is no cache to put it in").help("set XDG_CACHE_HOME to a folder of yours"));
     };

@@ -93,6 +93,7 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | `.default` of a namespace, or of what `import()` or `require` gave, is the module itself where it has none | `undefined` there; a default that is imported by name is the module, as in pi |\n\
     | what an extension puts on `globalThis` outlives `/reload` | it outlives a change of session; `/reload` begins anew |\n\
     | extensions may do whatever the user may | files outside, programs, servers and variables need a grant |\n\
+    | a file imports whatever it names | a single file imports from its own folder, the project and `node_modules` around it, and what `read` grants; a protected file never |\n\
     | a search upwards finds what lies above the project | it ends at the project, as at the top of the file system |\n\
     | `AGENTS.md` is read wherever it leads | one that is a link out of the project counts once the folder is trusted; one of more than 1 MiB is left out; both are said |\n\
     | sub-agents (`createAgentSession`) load files of extensions, and have what the user has | they run in the realm of their extension with what it may do; extensions are given to them as functions (`extensionFactories`), a file is an error in `extensionsResult.errors` |\n\

@@ -5,6 +5,10 @@
 //! connector, the end in the ledger. A refusal is an ordinary result; nothing here panics on
 //! what an extension sends.
 
+mod build_record;
+
+pub use build_record::BuildRecord;
+
 use crate::completion_order::{CompletionOrder, InOrder};
 use crate::connector::{
     Caller, CancelToken, ChunkSink, Connector, Output, Profile, Request, Timer, cancelled, deadline,

@@ -57,7 +57,7 @@ pub use connector::{
     Behind, BoxFuture, Caller, CancelToken, ChunkSink, Connector, During, Output, Profile, Request, Timer,
 };
 pub use derive::{Access, Required, Subject, derive};
-pub use dispatch::{Dispatcher, DispatcherBuilder};
+pub use dispatch::{BuildRecord, Dispatcher, DispatcherBuilder};
 pub use flight::Called;
 pub use gate::{Decision, Gate, GateBuilder, Judgement, Permit, Reason, Rule};
 pub use ledger::{Ledger, LedgerOptions, LedgerSink, MemorySink};

@@ -200,7 +200,7 @@ impl Stage {
         let prompts = self.normaliser(&roots, &scenario)?;
         let mut normaliser = self.normaliser(&roots, &scenario)?;
         let Self { surroundings, base, fill, trace, .. } = self;
-        let compiler = Compiler::new();
+        let compiler = Compiler::new(environment);
         let supplier = Supplier::new(environment, compiler.cache());
         let timer: Arc<dyn Timer> = Arc::new(StillTimer::new(&scenario)?);
         let ambient = ambient(&timer);
@@ -433,7 +433,8 @@ impl Driver {
             }
             for found in &found.packages {
                 let loaded = async {
-                    let built = Built::new(compiler, found)?.shown_as_named(found);
+                    let built =
+                        Built::in_session(compiler, dispatcher, found, (granted, Vec::new()))?.shown_as_named(found);
                     built.load_granted((&self.host, dispatcher), supplier, granted).await
                 };
                 match loaded.await {

@@ -24,7 +24,7 @@ use pijs_agent::provider::Model;
 use pijs_agent::tools::Builtin;
 use pijs_agent::words::Words;
 use pijs_connectors::Connectors;
-use pijs_extc::{Cache, Input, Supply};
+use pijs_extc::{Cache, FileAccess, Input, Supply};
 use pijs_host::{Host, HostOptions, Package, ToolOutcome};
 use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, Places, Policy, Profile};
 use serde_json::{Value, json};
@@ -131,6 +131,8 @@ async fn collected(environment: &Environment, compiler: &Compiler, is_offline: b
         base.map_err(|error| Failure::failed(format!("no folder in {}: {error}", environment.temp.display())))?;
     let file = base.path().join("collect.ts");
     std::fs::write(&file, COLLECT).map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
+    // A file of this program, wherever its temporary folders lie.
+    let compiler = &compiler.with_access(FileAccess::default());
     let output = compiler.build("path:words", &Input::at(&file))?;
     let supplier = Supplier::new(environment, compiler.cache()).offline(is_offline);
     let supplied = tokio::time::timeout(FETCHED_WITHIN, supplier.for_extension(&output.metadata())).await;
