@@ -224,3 +224,16 @@ fn a_home_that_cannot_be_written_costs_a_remark_only() {
     assert!(built.err.contains("no artifact cache"), "{}", built.err);
     assert!(lab.path("again/extension.artifact").is_file());
 }
+
+#[test]
+fn keys_are_compiled_into_nothing() {
+    let lab =
+        Lab::with(&[("index.ts", "import keys from '../home/.pi/agent/auth.json';\nexport default () => keys;\n")]);
+    fs::create_dir_all(lab.path("home/.pi/agent")).expect("made");
+    fs::write(lab.path("home/.pi/agent/auth.json"), r#"{"key": "secret-key"}"#).expect("written");
+    for arguments in [&["build", "package/index.ts", "-o", "out"][..], &["check", "package/index.ts"]] {
+        let finished = lab.extc(arguments).code(1);
+        assert!(finished.err.contains("BD_ESCAPE") && finished.err.contains("protected"), "{}", finished.err);
+        assert!(!finished.err.contains("secret-key") && !lab.path("out").exists());
+    }
+}
