@@ -37,14 +37,14 @@ pub(crate) struct Terms {
 /// How workers are started.
 #[cfg(target_os = "linux")]
 pub(crate) fn process_options(environment: &Environment, max_turn_ms: Option<u64>) -> pijs_realm::ProcessOptions {
-    let mut options = pijs_realm::ProcessOptions {
+    let options = pijs_realm::ProcessOptions {
         time_zone: environment.variable("TZ").map(Into::into),
         ..pijs_realm::ProcessOptions::default()
     };
-    if let Some(milliseconds) = max_turn_ms {
-        options.turn = std::time::Duration::from_millis(milliseconds.max(1));
+    match max_turn_ms {
+        Some(milliseconds) => options.turns_of(std::time::Duration::from_millis(milliseconds.max(1))),
+        None => options,
     }
-    options
 }
 
 /// The same without the question of the policy.

@@ -69,7 +69,9 @@ fn numbers(environment: &Environment, decided: &Decided) -> Map<String, Value> {
     #[cfg(target_os = "linux")]
     {
         let process = crate::isolation::process_options(environment, decided.max_turn_ms);
-        rows.insert("turn_deadline_ms".to_owned(), json!(u64::try_from(process.turn.as_millis()).unwrap_or(u64::MAX)));
+        let milliseconds = |time: std::time::Duration| json!(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        rows.insert("turn_deadline_ms".to_owned(), milliseconds(process.turn));
+        rows.insert("start_deadline_ms".to_owned(), milliseconds(process.start));
         rows.insert("frame_bytes".to_owned(), json!(pijs_realm::frame::MAX_FRAME));
     }
     rows

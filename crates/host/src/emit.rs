@@ -169,7 +169,7 @@ impl Host {
             mutable: round.mutable().iter().map(|member| (*member).to_owned()).collect(),
         };
         let (sender, receiver) = oneshot::channel();
-        let waiter = Waiter::new(sender, self.0.timer.now().elapsed_us);
+        let waiter = Waiter::new(sender, self.0.timer.now().elapsed_us).of_start(event.name() == "session_start");
         slot.cell.borrow_mut().pending.events.insert(event_id, waiter);
         self.post(slot, Message::EventHook(hook));
         self.ingest();

@@ -21,7 +21,7 @@ use crate::options::{OpenedRealm, Watch};
 use crate::package::Package;
 use crate::patience::{Listening, LoadWaiter, Lull, Waiter};
 use crate::registry::Registry;
-use crate::restart::{Ends, Sequel};
+use crate::restart::{End, Ends, Sequel};
 use pijs_hostcall::{Caller, During, Held};
 use pijs_protocol::manifest::CapabilityManifest;
 use pijs_protocol::message::{CallbackResult, ErrorReport, EventResult, Message, SlashResult, ToolResult};
@@ -115,6 +115,8 @@ pub(crate) struct Extension {
     pub(crate) seen_state: u64,
     /// Asynchronous hostcalls that have not ended.
     pub(crate) open_calls: usize,
+    /// When the latest turn began, while it runs.
+    pub(crate) turn_since_us: Option<u64>,
     /// Macrotasks that have run.
     pub(crate) turns_over: usize,
     /// What it has had reported in this turn of the agent.
@@ -204,6 +206,7 @@ impl Extension {
             pending: Pending::default(),
             seen_state: 0,
             open_calls: 0,
+            turn_since_us: None,
             turns_over: 0,
             reported: Reported::default(),
             listening: Listening::new(),
@@ -228,12 +231,20 @@ impl Extension {
         self.watch = watch;
     }
 
+    /// The end of its realm as it is counted. Called before the realm is taken down.
+    pub(crate) fn end_of(&self, reason: &Termination, now_us: u64) -> End {
+        let stopped = self.turn_since_us.filter(|_| matches!(reason, Termination::Timeout { .. }));
+        let took_us = stopped.map_or(0, |since_us| now_us.saturating_sub(since_us));
+        End { at_us: now_us, took_us, at_start: self.pending.is_start() }
+    }
+
     /// Discards the realm and answers everything that waited for it.
     pub(crate) fn take_down(&mut self, reason: &Termination) {
         self.realm = None;
         self.stop = None;
         self.watch = None;
         self.running = None;
+        self.turn_since_us = None;
         #[cfg(target_os = "linux")]
         {
             self.death = None;

@@ -12,7 +12,7 @@ use crate::package::{EntryReport, LoadError, LoadReport, Package};
 use crate::patience::LoadWaiter;
 use crate::record;
 use crate::report::ReportKind;
-use crate::restart::{RestartPolicy, Sequel};
+use crate::restart::{End, RestartPolicy, Sequel};
 use crate::turn::SyncDoor;
 use pijs_hostcall::During;
 use pijs_protocol::message::{Load, Message};
@@ -140,13 +140,14 @@ impl Host {
     fn count_end(&self, slot: &Rc<Slot>) -> Sequel {
         let now_us = self.0.timer.now().elapsed_us;
         let mut extension = slot.cell.borrow_mut();
-        extension.sequel = extension.ends.count(now_us, self.0.options.restarts);
+        let end = End { at_us: now_us, ..End::default() };
+        extension.sequel = extension.ends.count(end, self.0.options.restarts);
         extension.sequel
     }
 
     /// The realm is gone: answers everybody who waits and sees to a new one.
     pub(crate) fn end(&self, slot: &Rc<Slot>, reason: &Termination) {
-        self.end_and(slot, reason, |extension, now_us, policy| extension.ends.count(now_us, policy));
+        self.end_and(slot, reason, |extension, end, policy| extension.ends.count(end, policy));
     }
 
     /// The same on a delta. Strikes see to it that it does not go on for ever: what they mute is no reason to lose the
@@ -159,15 +160,16 @@ impl Host {
         &self,
         slot: &Rc<Slot>,
         reason: &Termination,
-        count: impl FnOnce(&mut Extension, u64, RestartPolicy) -> Sequel,
+        count: impl FnOnce(&mut Extension, End, RestartPolicy) -> Sequel,
     ) {
         let policy = self.0.options.restarts;
         let now_us = self.0.timer.now().elapsed_us;
-        let (id, sequel) = {
+        let (id, sequel, ends) = {
             let mut extension = slot.cell.borrow_mut();
+            let end = extension.end_of(reason, now_us);
             let was_loading = matches!(extension.status, Status::Loading | Status::Reviving);
             extension.take_down(reason);
-            let sequel = count(&mut extension, now_us, policy);
+            let sequel = count(&mut extension, end, policy);
             extension.sequel = sequel;
             match sequel {
                 // Whoever loads it decides what becomes of it.
@@ -175,7 +177,7 @@ impl Host {
                 Sequel::Restart(_) => {}
                 Sequel::Quarantine => extension.status = Status::Disabled,
             }
-            (extension.package.id().clone(), sequel)
+            (extension.package.id().clone(), sequel, extension.ends.recent())
         };
         if slot.cell.borrow().status == Status::Retired {
             // Its calls are the successor's name's too: each ends by itself.
@@ -188,7 +190,7 @@ impl Host {
         self.flush_ledger();
         if sequel == Sequel::Quarantine {
             let within_s = policy.window_us / 1_000_000;
-            self.report(slot, None, ReportKind::Disabled { ends: policy.ends, within_s });
+            self.report(slot, None, ReportKind::Disabled { ends, within_s });
         }
         slot.changed.notify_waiters();
         self.notify_driver();

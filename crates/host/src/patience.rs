@@ -100,11 +100,18 @@ impl Lull {
 pub(crate) struct Waiter<T> {
     done: oneshot::Sender<Result<T, Termination>>,
     since_us: u64,
+    /// It waits for the extension to start with the session.
+    is_start: bool,
 }
 
 impl<T> Waiter<T> {
     pub(crate) fn new(done: oneshot::Sender<Result<T, Termination>>, since_us: u64) -> Self {
-        Self { done, since_us }
+        Self { done, since_us, is_start: false }
+    }
+
+    /// The same for a handler of `session_start`.
+    pub(crate) fn of_start(self, is_start: bool) -> Self {
+        Self { is_start, ..self }
     }
 
     /// Somebody who no longer listens is no error.
@@ -238,6 +245,11 @@ impl Extension {
 pub(crate) type Listening = BTreeSet<CallId>;
 
 impl Pending {
+    /// Whether a handler of `session_start` is waited for.
+    pub(crate) fn is_start(&self) -> bool {
+        self.events.values().any(|waiter| waiter.is_start)
+    }
+
     fn oldest_hook(&self) -> Option<u64> {
         let events = self.events.values().map(|waiter| waiter.since_us);
         events.chain(self.load.as_ref().map(|load| load.since_us)).min()

@@ -63,7 +63,7 @@ pub enum ReportKind {
     Ended(Termination),
     /// A new realm took the place of a discarded one; all entries are loaded again.
     Restarted,
-    /// The extension was stopped too often and is in quarantine: left out for the rest of the session, or until
+    /// The extension was stopped too often, or took too long to start, and is in quarantine: left out for the rest of the session, or until
     /// [`Host::release`](crate::Host::release). Said once.
     Disabled {
         /// How often it was stopped.
@@ -106,12 +106,19 @@ impl fmt::Display for Report {
             ),
             ReportKind::Ended(reason) => write!(f, "Extension \"{path}\" {reason}"),
             ReportKind::Restarted => write!(f, "Extension \"{path}\" was restarted"),
-            ReportKind::Disabled { ends, within_s } => write!(
-                f,
-                "Extension \"{path}\" was stopped {ends} times within {within_s} s and is in quarantine: it is left out \
-                 of this session. The next session tries it again; to be rid of it: pi remove {}",
-                self.extension
-            ),
+            ReportKind::Disabled { ends, within_s } => {
+                write!(f, "Extension \"{path}\" was stopped ")?;
+                match ends {
+                    1 => write!(f, "while it started")?,
+                    ends => write!(f, "{ends} times within {within_s} s")?,
+                }
+                write!(
+                    f,
+                    " and is in quarantine: it is left out of this session. The next session tries it again; to be rid \
+                     of it: pi remove {}",
+                    self.extension
+                )
+            }
         }
     }
 }

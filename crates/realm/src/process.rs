@@ -504,7 +504,7 @@ impl Realm for ProcessRealm {
                 Ok(_) => {}
                 Err(error) => return Progress::Ended(self.lost(&error)),
             }
-            self.begin(self.options.turn);
+            self.begin(self.options.longest(&delivery.task));
             if let Err(reason) = self.queue(|out| ToWorker::Deliver(Box::new(delivery)).encode(out)) {
                 return Progress::Ended(reason);
             }

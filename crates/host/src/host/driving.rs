@@ -250,7 +250,7 @@ impl Host {
         let core = &*self.0;
         let mut extension = slot.cell.borrow_mut();
         let in_verdict = delta.map(|_| extension.caller_in(During::Verdict));
-        let Extension { realm, ticks, seen_state, stop, bell, running, caller, .. } = &mut *extension;
+        let Extension { realm, ticks, seen_state, stop, bell, running, caller, turn_since_us, .. } = &mut *extension;
         let Some(realm) = realm.as_deref_mut() else { return Ticked::Idle };
         let patience = delta
             .and(stop.as_ref())
@@ -284,12 +284,17 @@ impl Host {
             },
             None => match ticks.tick(now, [], &mut Turn { realm, door, delta }) {
                 Tick::Idle => return Ticked::Idle,
-                Tick::Ran { output, .. } => output,
+                Tick::Ran { output, .. } => {
+                    *turn_since_us = Some(now.elapsed_us);
+                    output
+                }
             },
         };
         match &output.result {
             None => extension.leave_running(output.was_delta),
-            Some(_) => extension.running = None,
+            Some(Ok(_)) => (extension.running, extension.turn_since_us) = (None, None),
+            // `end` wants to know how long it took.
+            Some(Err(_)) => extension.running = None,
         }
         if !output.was_delta {
             extension.lull.turns();

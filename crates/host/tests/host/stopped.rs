@@ -66,6 +66,34 @@ fn an_extension_that_is_stopped_too_often_is_switched_off() {
 }
 
 #[test]
+fn an_extension_that_spends_the_time_of_the_start_is_stopped_once() {
+    let lab = Lab::with(impatient(), &["session"]);
+    lab.run(async {
+        lab.load(&["start-hangs", "handlers-b"]).await;
+        lab.host.emit(Event::new("session_start").with("reason", "startup")).await;
+        lab.host.emit(Event::new("agent_start")).await;
+        assert!(lab.logs().contains(&"b1".to_owned()), "the others go on");
+        assert_eq!(lab.ledger_lines("realm.terminated").len(), 1, "one attempt");
+        assert!(!lab.reported().iter().any(|report| report.kind == ReportKind::Restarted));
+        let told: Vec<String> = lab.complaints().into_iter().filter(|line| line.contains("quarantine")).collect();
+        let [told] = told.as_slice() else { panic!("once: {told:?}") };
+        assert!(told.contains("was stopped while it started"), "{told}");
+    });
+}
+
+#[test]
+fn a_factory_that_never_returns_is_run_once() {
+    let lab = Lab::with(impatient(), &[]);
+    lab.run(async {
+        let error = lab.try_load(&["factory-hangs"]).await.expect_err("it is stopped");
+        assert!(matches!(error, pijs_host::LoadError::Ended { .. }), "{error}");
+        assert_eq!(lab.ledger_lines("realm.terminated").len(), 1, "one attempt");
+        lab.load(&["handlers-b"]).await;
+        assert!(!lab.reported().iter().any(|report| report.kind == ReportKind::Restarted));
+    });
+}
+
+#[test]
 fn what_an_extension_had_is_nobody_else_s_and_it_says_no_when_it_cannot_come_back_whole() {
     let lab = Lab::with(impatient(), &["tool.modify"]);
     lab.run(async {

@@ -43,7 +43,7 @@ const ROUNDS: usize = 3;
 /// Endless fuel, so that only the deadline ends a turn.
 pub(crate) fn lab(turn: Duration) -> Lab {
     let limits = Limits { fuel: u64::MAX, stream_fuel: u64::MAX, ..Limits::default() };
-    let process = ProcessOptions { turn, ..ProcessOptions::default() };
+    let process = ProcessOptions::default().turns_of(turn);
     let options = HostOptions { limits, ..HostOptions::default() };
     Lab::watched(options, &["verdict", "exec"], Checked::new(InProcess::new(process)), Impatient)
 }

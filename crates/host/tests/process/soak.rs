@@ -102,7 +102,7 @@ impl Soak {
         let dispatcher = Dispatcher::builder(gate.clone(), Ledger::new(options, sink), timer.clone())
             .connector("exec", notes.clone())
             .build();
-        let process = ProcessOptions { turn: Duration::from_secs(600), ..ProcessOptions::default() };
+        let process = ProcessOptions::default().turns_of(Duration::from_secs(600));
         let host = Host::builder(host_modules(), Arc::new(dispatcher), timer)
             .options(HostOptions::default())
             .realms(Box::new(InProcess::new(process)))

@@ -1,7 +1,9 @@
 //! How workers are started, and why there is none.
 
 use super::shelf::Shelf;
-use pijs_protocol::Termination;
+use pijs_protocol::message::Message;
+use pijs_protocol::wire::Task;
+use pijs_protocol::{Termination, guard};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -28,16 +30,40 @@ pub struct ProcessOptions {
     pub first: Duration,
     /// Longest turn, time in hostcalls not counted.
     pub turn: Duration,
+    /// The same for turns that a session waits for when it starts: loading an entry, and `session_start`. Never longer
+    /// than [`ProcessOptions::turn`].
+    pub start: Duration,
     /// Longest answer to a streamed delta; the host's own patience with verdicts is usually shorter.
     pub stream: Duration,
     /// From the end of the patience to the kill.
     pub grace: Duration,
 }
 
+impl ProcessOptions {
+    /// Gives every turn this long, those at the start as well.
+    #[must_use]
+    pub fn turns_of(self, longest: Duration) -> Self {
+        Self { turn: longest, start: longest, ..self }
+    }
+
+    /// How long the turn of a delivery may take.
+    pub(super) fn longest(&self, task: &Task) -> Duration {
+        let is_start = match task {
+            Task::Message(message) => match &**message {
+                Message::Load(_) => true,
+                Message::EventHook(hook) => hook.event == "session_start",
+                _ => false,
+            },
+            Task::Stream(_) => false,
+        };
+        if is_start && guard::is_up("realm.start") { self.start.min(self.turn) } else { self.turn }
+    }
+}
+
 impl Default for ProcessOptions {
     /// The running program, the machine's time zone, no shelf; 10 s for the first word, 1 ms before a turn goes on by
-    /// itself, 30 s a turn (six times what its fuel lasts on a free core, for machines that are busy), 5 s a
-    /// delta, 25 ms of grace.
+    /// itself, 30 s a turn (six times what its fuel lasts on a free core, for machines that are busy), 15 s a turn at
+    /// the start (three times), 5 s a delta, 25 ms of grace.
     fn default() -> Self {
         Self {
             program: PathBuf::from(THIS_PROGRAM),
@@ -46,6 +72,7 @@ impl Default for ProcessOptions {
             hello: Duration::from_secs(10),
             first: Duration::from_millis(1),
             turn: Duration::from_secs(30),
+            start: Duration::from_secs(15),
             stream: Duration::from_secs(5),
             grace: Duration::from_millis(25),
         }
