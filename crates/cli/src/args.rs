@@ -84,6 +84,9 @@ pub(crate) struct RunArgs {
     /// Load only what -e names (also: -ne)
     #[arg(long)]
     pub(crate) no_extensions: bool,
+    /// Exit with 1 when an installed extension cannot be loaded, instead of going on without it
+    #[arg(long)]
+    pub(crate) fail_on_extension_error: bool,
     #[command(flatten)]
     pub(crate) resources: ResourceArgs,
     /// What happens to a capability that was not granted

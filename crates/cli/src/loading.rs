@@ -1,28 +1,30 @@
 //! Finding the extensions of a session and loading them.
 //!
 //! The order is pi's. What was named on the command line has to be there and to load; what was found elsewhere and is
-//! wrong is reported.
+//! wrong is reported, and the session goes on without it, unless `--fail-on-extension-error` says otherwise.
 
 use crate::applicant::Applicant;
 use crate::args::{ExtensionFlag, RunArgs};
 use crate::built::Built;
 use crate::compile::Compiler;
 use crate::environment::Environment;
-use crate::failure::{Failure, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::grant_file::Answers;
 use crate::grants::Decided;
 use crate::isolation;
-use crate::output::{clean, stderr};
+use crate::output::{clean, indented, stderr};
 use crate::supply::Supplier;
 use crate::trust::Trust;
 use pijs_durable::Disk;
-use pijs_host::{Digests, Host, Observer, Report, ReportKind};
+use pijs_extc::BuildFailure;
+use pijs_host::{Digests, Host, LoadError, Observer, OpenError, Report, ReportKind};
 use pijs_hostcall::book::{Book, Record};
+use pijs_hostcall::ledger::Redactor;
 use pijs_hostcall::{Dispatcher, Profile};
 use pijs_packages::{Dirs, DiscoverOptions, Discovery, Origin, PackageEntry, Scope, recover, resolve_extensions};
-use pijs_protocol::ExtensionId;
 use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::message::ErrorReport;
+use pijs_protocol::{ExtensionId, guard};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +44,9 @@ pub(crate) fn discover(environment: &Environment, args: &RunArgs) -> Result<Disc
     }
     for problem in &discovery.problems {
         stderr(&clean(&format!("warning: {problem}")));
+    }
+    if args.fail_on_extension_error && !discovery.problems.is_empty() {
+        return Err(Failure::failed("not every extension can be loaded").help(FAIL_HELP));
     }
     if discovery.untrusted {
         stderr("note: this folder brings extensions of its own; they are not loaded until you run: pi trust");
@@ -84,37 +89,92 @@ pub(crate) struct Desk<'a> {
     pub(crate) first: RefCell<BTreeSet<ExtensionId>>,
 }
 
-/// What is wrong with something that is installed: whoever watches the session is told, and it goes on. Where nobody
-/// does it ends, as under pi: what failed may be a guard.
-fn unless_watched(observer: Option<&dyn Observer>, id: &str, failure: Failure) -> Result<()> {
-    let Some(observer) = observer else { return Err(failure) };
-    let (phase, message) = ("load".to_owned(), failure.to_string());
-    let error = ErrorReport { entry: None, phase, name: None, message, stack: None, position: None };
-    observer.report(&Report { extension: ExtensionId::new(id), path: id.to_owned(), kind: ReportKind::Error(error) });
-    Ok(())
+/// How to have the session go on.
+const FAIL_HELP: &str = "--fail-on-extension-error is set; without it the session goes on with the others";
+
+/// Why a package takes no part in the session.
+struct NotLoaded {
+    failure: Failure,
+    /// What is wrong is not the package, but the command line or the system: others would fail alike.
+    ends_run: bool,
 }
 
-/// Loads packages in their order. Those that were named on the command line have to load; the rest as in [`unless_watched`].
+impl From<Failure> for NotLoaded {
+    fn from(failure: Failure) -> Self {
+        Self { ends_run: failure.exit == Exit::Usage, failure }
+    }
+}
+
+impl From<BuildFailure> for NotLoaded {
+    fn from(failure: BuildFailure) -> Self {
+        Failure::from(failure).into()
+    }
+}
+
+impl From<LoadError> for NotLoaded {
+    fn from(error: LoadError) -> Self {
+        let ends_run = matches!(error, LoadError::Realm { error: OpenError::Unsealed(_), .. });
+        Self { failure: isolation::not_loaded(&error), ends_run }
+    }
+}
+
+/// Reports extensions that cannot be loaded: to the front end, else on stderr.
+pub(crate) struct Failures<'a> {
+    pub(crate) observer: Option<&'a dyn Observer>,
+    /// Knows the secrets that are not shown.
+    pub(crate) redactor: &'a Redactor,
+    /// `--fail-on-extension-error`
+    pub(crate) are_fatal: bool,
+}
+
+impl Failures<'_> {
+    /// Reports why `found` does not run. An error when the session cannot go on: the user named the extension for this
+    /// run, wants no session without it, or it is not to blame.
+    fn take(&self, found: &PackageEntry, NotLoaded { failure, ends_run }: NotLoaded) -> Result<()> {
+        if ends_run || found.origin == Origin::Named || !guard::is_up("load.continues") {
+            return Err(failure);
+        }
+        if self.are_fatal {
+            return Err(failure.help(FAIL_HELP));
+        }
+        let Some(observer) = self.observer else {
+            stderr(&indented(&clean(&self.redactor.text(&failure.to_string()))));
+            stderr(&clean(&format!("note: the session goes on without {}", found.id)));
+            return Ok(());
+        };
+        let (phase, message) = ("load".to_owned(), failure.to_string());
+        let error = ErrorReport { entry: None, phase, name: None, message, stack: None, position: None };
+        let path = found.id.as_str().to_owned();
+        observer.report(&Report { extension: found.id.clone(), path, kind: ReportKind::Error(error) });
+        Ok(())
+    }
+}
+
+/// Loads packages in their order. One that fails is reported, and the others are loaded.
+///
+/// # Errors
+///
+/// The first failure that ends the session, see [`Failures`].
 pub(crate) async fn load_all(
     host: &Host,
     dispatcher: &Dispatcher,
     compiler: &Compiler,
     supplier: &Supplier,
     desk: &Desk<'_>,
-    (packages, observer): (&[PackageEntry], Option<&dyn Observer>),
+    (packages, failures): (&[PackageEntry], &Failures<'_>),
 ) -> Result<()> {
     host.expect(packages.len());
     for found in packages {
-        if let Err(failure) = load(host, dispatcher, compiler, supplier, desk, found).await {
-            let observer = observer.filter(|_| found.origin != Origin::Named);
-            unless_watched(observer, found.id.as_str(), failure)?;
+        match load(host, dispatcher, compiler, supplier, desk, found).await {
+            Ok(entries) => entries.into_iter().try_for_each(|entry| failures.take(found, entry.into()))?,
+            Err(failure) => failures.take(found, failure)?,
         }
     }
     host.expect(0);
     Ok(())
 }
 
-/// Compiles and loads one package.
+/// Compiles and loads one package. Answers what is wrong with entries of it; the others of the package run.
 async fn load(
     host: &Host,
     dispatcher: &Dispatcher,
@@ -122,7 +182,7 @@ async fn load(
     supplier: &Supplier,
     desk: &Desk<'_>,
     found: &PackageEntry,
-) -> Result<()> {
+) -> Result<Vec<Failure>, NotLoaded> {
     // Of a local path, whose answers hold for other code, too.
     let record = desk.book.packages.get(found.id.as_str()).filter(|_| found.installed.is_none());
     let (grants, never) = desk.decided.before_build(record);
@@ -132,16 +192,16 @@ async fn load(
     }
     let package = built.package(supplier).await?;
     // A factory may wait for a timer or a call; somebody has to bring it the answer.
-    let report = host.run(host.load(package)).await.map_err(|error| isolation::not_loaded(&error))?;
-    if let Some((path, error)) = report.failures().next() {
+    let report = host.run(host.load(package)).await?;
+    let failed = |(path, error): (&str, &ErrorReport)| {
         let place = error
             .position
             .as_ref()
             .map(|at| format!("\n  at {}:{}:{}", at.file, at.line, at.column))
             .unwrap_or_default();
-        return Err(Failure::failed(clean(&format!("Failed to load extension \"{path}\": {}{place}", error.message))));
-    }
-    Ok(())
+        Failure::failed(clean(&format!("Failed to load extension \"{path}\": {}{place}", error.message)))
+    };
+    Ok(report.failures().map(failed).collect())
 }
 
 /// Tells the gate what an extension holds, and its user when that is less than it was. Answers what its tools said

@@ -13,7 +13,7 @@ use crate::grant_file::{Answers, GrantFile};
 use crate::grants::Decided;
 use crate::isolation;
 use crate::ledger;
-use crate::loading::{Desk, ToolPins, discover, load_all, places, provenance, set_flags};
+use crate::loading::{Desk, Failures, ToolPins, discover, load_all, places, provenance, set_flags};
 use crate::models::{self, Choice, HOW};
 use crate::opening;
 use crate::output::{clean, indented, stderr};
@@ -243,7 +243,12 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
         .build();
     let reports = partner.is_none().then(|| host.reports());
     let desk = Desk { dirs: &environment.dirs, decided: &decided, book, answers, first: RefCell::default() };
-    let packages = (discovery.packages.as_slice(), observer.as_deref());
+    let failures = Failures {
+        observer: observer.as_deref(),
+        redactor: ledger.redactor(),
+        are_fatal: args.fail_on_extension_error,
+    };
+    let packages = (discovery.packages.as_slice(), &failures);
     load_all(&host, &dispatcher, &compiler, &supplier, &desk, packages).await?;
     set_flags(&host, flags)?;
     if let Some(shown) = reports.clone() {

@@ -151,3 +151,84 @@ fn a_name_that_is_taken_is_said_once() {
         assert_eq!(stderr.matches("Tool \"dup\" conflicts with").count(), 1, "{mode:?}:\n{stderr}");
     }
 }
+
+#[test]
+fn an_installed_extension_that_cannot_be_loaded_is_reported_and_the_session_goes_on() {
+    let world = World::new();
+    let model = world.script(&[&["hi"]]);
+    let folder = "home/.pi/agent/extensions";
+    world.write(&format!("{folder}/bad.ts"), "export default () => { throw new Error('no luck'); };\n");
+    world.write(
+        &format!("{folder}/good.ts"),
+        "export default (pi: any) => pi.on('session_start', () => console.log('good is here'));\n",
+    );
+    for mode in [&["-p", "x"][..], &["--mode", "json", "x"][..], &["--mode", "rpc"][..]] {
+        let mut args = vec!["--model", &model];
+        args.extend(mode);
+        let run = world.pi(&args);
+        run.succeeded();
+        let reported = match mode.contains(&"rpc") {
+            false => run.stderr.clone(),
+            true => {
+                let records = run.events_of("extension_error");
+                assert_eq!(records[0]["event"], "load", "{records:?}");
+                records[0]["error"].to_string()
+            }
+        };
+        assert!(reported.contains("no luck") && reported.contains("bad.ts"), "{mode:?}: {reported}");
+        assert!(run.stderr.contains("good is here"), "{mode:?}: {}", run.stderr);
+
+        args.push("--fail-on-extension-error");
+        let run = world.pi(&args);
+        run.failed(1, &["no luck", "bad.ts"]);
+        assert!(!run.stderr.contains("good is here"));
+    }
+    // One that is named for this run has to load.
+    let bad = world.path().join(folder).join("bad.ts").display().to_string();
+    world.pi(&["-p", "x", "--model", &model, "-e", &bad]).failed(1, &["no luck", "bad.ts"]);
+    world.pi(&["-p", "x", "--model", &model, "--no-extensions"]).succeeded();
+}
+
+#[test]
+fn one_bad_entry_of_a_package_leaves_out_itself() {
+    let world = World::new();
+    let model = world.script(&[&["hi"]]);
+    let folder = "home/.pi/agent/extensions/several";
+    world.write(&format!("{folder}/package.json"), r#"{"pi":{"extensions":["./a.ts","./b.ts","./c.ts"]}}"#);
+    for (name, code) in [("a", "throw new Error('no a')"), ("b", "console.log('b is here')"), ("c", "throw 'no c'")] {
+        world.write(&format!("{folder}/{name}.ts"), format!("export default () => {{ {code}; }};\n"));
+    }
+    let run = world.pi(&["-p", "x", "--model", &model]);
+    run.succeeded();
+    for words in ["no a", "b is here", "no c"] {
+        assert!(run.stderr.contains(words), "{words}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_folder_that_is_no_package_does_not_hide_its_neighbours() {
+    let world = World::new();
+    let model = world.script(&[&["hi"]]);
+    let folder = "home/.pi/agent/extensions";
+    world.write(&format!("{folder}/a.ts"), "export default () => console.log('a is here');\n");
+    world.write(&format!("{folder}/z/index.ts"), "export default () => console.log('z is here');\n");
+    world.write(&format!("{folder}/m/index.ts"), "export default () => {};\n");
+    world.write(&format!("{folder}/m/package.json"), "{\"pi\": ");
+    let run = world.pi(&["-p", "x", "--model", &model]);
+    run.succeeded();
+    for words in ["IN_MANIFEST", "a is here", "z is here"] {
+        assert!(run.stderr.contains(words), "{words}: {}", run.stderr);
+    }
+    // One beside them says nothing about a folder of its own.
+    world.write(&format!("{folder}/package.json"), "{\"pi\": ");
+    let run = world.pi(&["-p", "x", "--model", &model]);
+    assert!(run.succeeded().stderr.contains("z is here"), "{}", run.stderr);
+}
+
+#[test]
+fn a_grant_on_the_command_line_that_cannot_be_read_ends_the_run() {
+    let world = World::new();
+    let model = world.script(&[&["hi"]]);
+    world.write("home/.pi/agent/extensions/good.ts", "export default () => {};\n");
+    world.pi(&["-p", "x", "--model", &model, "--allow", "http:ex*mple.org"]).failed(2, &["ex*mple.org"]);
+}

@@ -88,7 +88,7 @@ const HOW_TO_READ: &str = "A refused name is there and says when it is\n\
 const DEVIATIONS: &str = "\n## On purpose\n\n\
     | pi | here |\n|---|---|\n\
     | a name conflict ends the program | it is reported and the session lives |\n\
-    | any extension that fails to load ends the program | one that is installed is reported at the terminal and over RPC, and the session lives; one named by `-e` ends the program, as does any under `pi -p` |\n\
+    | any extension that fails to load ends the program (pi 0.87; pi 1.5 goes on without a package that it cannot install) | an installed one is reported and the session goes on without it, in every mode; one named by `-e` ends the program, and with `--fail-on-extension-error` so does any |\n\
     | extensions share one process and its objects | each package has a realm of its own; what crosses is copied; a prototype of pi's that one changes is changed for that package, which `extc check` says (`BD_PATCH`) |\n\
     | `.default` of a namespace, or of what `import()` or `require` gave, is the module itself where it has none | `undefined` there; a default that is imported by name is the module, as in pi |\n\
     | what an extension puts on `globalThis` outlives `/reload` | it outlives a change of session; `/reload` begins anew |\n\

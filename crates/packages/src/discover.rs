@@ -6,7 +6,7 @@
 //! named: a cloned folder must not take the place of what the user has installed.
 
 use crate::entries::{
-    Entries, apply_filter, auto_dir, delta_filter, directory_entries, is_extension_file, package_entries,
+    Entries, apply_filter, auto_dir_with_problems, delta_filter, directory_entries, is_extension_file, package_entries,
 };
 use crate::error::{InstallCode, PackageError, Result};
 use crate::resources::Provenance;
@@ -232,7 +232,7 @@ impl Finder<'_> {
         }
         let folder = root.join("extensions");
         let from = Provenance::top_level("auto", scope, Some(root.clone()));
-        let own = if folder.is_dir() { directory_entries(&folder)? } else { Vec::new() };
+        let own = if folder.is_dir() { directory_entries(&folder).unwrap_or_default() } else { Vec::new() };
         if !own.is_empty() {
             let entries = apply_filter(&root, own, &overrides)?;
             self.push((path_id(&folder), None), &folder, entries, Origin::Folder(scope), from);
@@ -240,7 +240,9 @@ impl Finder<'_> {
         }
         // Files are loose extensions; a folder with several entries is one package.
         let mut groups: Vec<(PathBuf, Vec<PathBuf>)> = Vec::new();
-        for entry in apply_filter(&root, auto_dir(&folder)?, &overrides)? {
+        let (inside, problems) = auto_dir_with_problems(&folder);
+        self.found.problems.extend(problems);
+        for entry in apply_filter(&root, inside, &overrides)? {
             let top = entry
                 .strip_prefix(&folder)
                 .ok()

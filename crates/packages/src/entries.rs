@@ -291,28 +291,45 @@ pub(crate) fn apply_filter(root: &Path, files: Vec<PathBuf>, filter: &[String]) 
 
 /// The entries of an extensions folder: the folder's own, if it is a package or has an index; else its files and the
 /// entries of its folders, one level down, without what its ignore files name.
-pub(crate) fn auto_dir(dir: &Path) -> Result<Vec<PathBuf>> {
+fn auto_dir(dir: &Path) -> Result<Vec<PathBuf>> {
+    let (files, problems) = auto_dir_with_problems(dir);
+    match problems.into_iter().next() {
+        Some(problem) => Err(problem),
+        None => Ok(files),
+    }
+}
+
+/// The same with what is wrong with parts of it. A folder that cannot be used is left out, and its neighbours are not.
+pub(crate) fn auto_dir_with_problems(dir: &Path) -> (Vec<PathBuf>, Vec<PackageError>) {
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
     if !dir.is_dir() {
-        return Ok(Vec::new());
+        return (found, problems);
     }
-    let own = directory_entries(dir)?;
-    if !own.is_empty() {
-        return Ok(own);
+    match directory_entries(dir) {
+        Ok(own) if !own.is_empty() => return (own, problems),
+        Ok(_) => {}
+        Err(problem) => problems.push(problem),
     }
-    let mut found = Vec::new();
     let ignored = rules(dir);
-    for path in children(dir)? {
+    let inside = children(dir).unwrap_or_else(|problem| {
+        problems.push(problem);
+        Vec::new()
+    });
+    for path in inside {
         let is_folder = path.is_dir();
         if is_ignored_by(&ignored, &path, is_folder) {
             continue;
         }
         if is_folder {
-            found.extend(directory_entries(&path)?);
+            match directory_entries(&path) {
+                Ok(entries) => found.extend(entries),
+                Err(problem) => problems.push(problem),
+            }
         } else if is_extension_file(&path) {
             found.push(path);
         }
     }
-    Ok(found)
+    (found, problems)
 }
 
 /// The entries of one folder: what its manifest names and is there, without patterns, and a folder as a module; else
