@@ -86,6 +86,11 @@ pub(crate) fn grant_key(dirs: &Dirs, id: &str, installed: Option<Scope>) -> Stri
     }
 }
 
+/// Checks that the manifest of a package can be read, whatever it asks for.
+pub(crate) fn check_declared(root: &Path) -> Result<()> {
+    declared(root).map(drop)
+}
+
 /// The manifest of a package: `pi.capabilities` of its `package.json`, else its `extension.json`.
 fn declared(root: &Path) -> Result<Option<Declared>> {
     let read = |name: &str| -> Result<Option<Value>> {

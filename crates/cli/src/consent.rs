@@ -3,8 +3,10 @@
 //! With a terminal a person answers. `--yes` takes what was asked for. With neither, a package gets what naming a file
 //! with `-e` would give it (what steers the model, never files outside, programs, servers or variables), under the
 //! strict policy nothing, and its user is told how to grant the rest. An update that asks for more and cannot be asked
-//! about leaves the old answers bound to the old code: the new code starts without them. What an update brings the model
-//! and the person otherwise than before is said in any case.
+//! about is refused before anything changes: the installed version goes on with its grants. What an update brings the
+//! model and the user otherwise than before is said in any case.
+//!
+//! A [`Decision`] is made before a package is put in place and kept afterwards.
 
 use crate::applicant::Applicant;
 use crate::failure::Result;
@@ -17,6 +19,7 @@ use pijs_hostcall::prompt::shown;
 use pijs_hostcall::vocabulary::MODEL_FACING;
 use pijs_hostcall::{Grant, Mode};
 use pijs_protocol::artifact::Offers;
+use pijs_protocol::guard;
 use pijs_protocol::manifest::CapabilityRequest;
 
 /// Who answers.
@@ -42,20 +45,44 @@ pub(crate) struct Consent {
     pub(crate) has_seen: bool,
 }
 
-/// Asks about a package that was installed or updated, and writes the answers down.
-pub(crate) fn ask(file: &GrantFile, applicant: &Applicant, who: &Who<'_>, mode: Mode) -> Result<Consent> {
+/// What is decided about a package, and not written down yet.
+pub(crate) struct Decision {
+    /// What is granted and how it was answered; `None` leaves the old answers bound to the old code.
+    chosen: Option<(Vec<CapabilityRequest>, By)>,
+    /// What was asked about.
+    more: Vec<CapabilityRequest>,
+    brought: Vec<String>,
+    has_seen: bool,
+}
+
+/// Why an update is refused: what it asks for beyond what was granted, in words.
+#[derive(Debug)]
+pub(crate) struct Widened(pub(crate) Vec<String>);
+
+/// Decides about a package that is about to be installed, and asks where somebody can be asked. `replaces` says that
+/// another version of it is in place, which is better off with its grants than this one without any.
+pub(crate) fn decide(
+    book: &Book,
+    applicant: &Applicant,
+    who: &Who<'_>,
+    mode: Mode,
+    replaces: bool,
+) -> Result<Decision, Widened> {
     let requests = &applicant.asked.capabilities;
-    let mut book = file.read()?;
+    let mut book = book.clone();
     let before = book.packages.remove(&applicant.key);
     let mut brought = match before.as_ref().and_then(|record| record.brings.as_ref()) {
         Some(known) => changes(known, &applicant.offers),
         None => offered(&applicant.offers),
     };
     brought.extend(also_brought(&book, &applicant.offers));
-    // A project's lock file names whatever code it likes; with the registry's word for it, an update asks for the difference.
-    let is_projects = applicant.key != applicant.id;
-    let is_other = |record: &Record| is_projects && record.standing(applicant.present()) != Standing::Holds;
-    let before = before.filter(|record| !is_other(record));
+    if let (Who::Nobody, true, Some(record)) = (who, replaces && guard::is_up("consent.held"), &before) {
+        let lost = lost(record, applicant);
+        if !lost.is_empty() {
+            return Err(Widened(lost.iter().map(words).collect()));
+        }
+    }
+    let before = before.filter(|record| !is_other(record, applicant));
     let more = match &before {
         Some(record) => widening(&record.manifest(), &applicant.asked),
         None => requests.clone(),
@@ -78,36 +105,64 @@ pub(crate) fn ask(file: &GrantFile, applicant: &Applicant, who: &Who<'_>, mode: 
             }
         }
     };
-    let at = file.now();
-    let present = applicant.present();
-    let record = file.change(|book| {
-        let Some((chosen, by)) = &chosen else { return None };
-        let record = book.packages.entry(applicant.key.clone()).or_insert_with(|| Record::new(present));
-        if is_other(record) {
-            *record = Record::new(present);
-        }
-        record.bind(present);
-        record.brings = Some(applicant.offers.clone());
-        for request in chosen {
-            let Grant { capability, methods, scope, .. } = Grant::accepting("", request);
-            record.answer(Answered { capability, methods, scope, allowed: true, by: *by, at: at.clone() });
-        }
-        Some(record.clone())
-    })?;
-    let granted: Vec<String> = record
-        .iter()
-        .flat_map(|record| &record.answers)
-        .filter(|answer| answer.allowed)
-        .map(|answer| answer.capability.to_string())
-        .collect();
-    let missing = requests.iter().filter(|request| !granted.iter().any(|name| *name == request.capability.as_str()));
-    let missing = missing.cloned().collect();
-    if record.is_none() {
-        stderr(&format!("{} asks for more than it was granted:", clean(&applicant.id)));
-        more.iter().for_each(|request| stderr(&format!("  + {}", words(request))));
-        stderr("  until somebody answers, it has nothing that needs asking");
+    Ok(Decision { chosen, more, brought, has_seen })
+}
+
+/// Whether a record is about other code. A project's lock file names whatever code it likes; with the registry's word for
+/// it, an update asks for the difference.
+fn is_other(record: &Record, applicant: &Applicant) -> bool {
+    let is_projects = applicant.key != applicant.id;
+    is_projects && record.standing(applicant.present()) != Standing::Holds
+}
+
+/// What an update would run without when nobody can be asked about it.
+fn lost(record: &Record, applicant: &Applicant) -> Vec<CapabilityRequest> {
+    let more = widening(&record.manifest(), &applicant.asked);
+    let by_user = |answer: &Answered| answer.allowed && answer.by != By::Unattended;
+    if more.is_empty() && is_other(record, applicant) && record.answers.iter().any(by_user) {
+        // Of a project's package all answers go.
+        return applicant.asked.capabilities.clone();
     }
-    Ok(Consent { granted, missing, brought, has_seen })
+    more
+}
+
+impl Decision {
+    /// Writes the answers down, bound to the code that is in place now.
+    pub(crate) fn keep(self, file: &GrantFile, applicant: &Applicant) -> Result<Consent> {
+        let Self { chosen, more, brought, has_seen } = self;
+        let requests = &applicant.asked.capabilities;
+        let at = file.now();
+        let present = applicant.present();
+        let record = file.change(|book| {
+            let Some((chosen, by)) = &chosen else { return None };
+            let record = book.packages.entry(applicant.key.clone()).or_insert_with(|| Record::new(present));
+            if is_other(record, applicant) {
+                *record = Record::new(present);
+            }
+            record.bind(present);
+            record.brings = Some(applicant.offers.clone());
+            for request in chosen {
+                let Grant { capability, methods, scope, .. } = Grant::accepting("", request);
+                record.answer(Answered { capability, methods, scope, allowed: true, by: *by, at: at.clone() });
+            }
+            Some(record.clone())
+        })?;
+        let granted: Vec<String> = record
+            .iter()
+            .flat_map(|record| &record.answers)
+            .filter(|answer| answer.allowed)
+            .map(|answer| answer.capability.to_string())
+            .collect();
+        let missing =
+            requests.iter().filter(|request| !granted.iter().any(|name| *name == request.capability.as_str()));
+        let missing = missing.cloned().collect();
+        if record.is_none() {
+            stderr(&format!("{} asks for more than it was granted:", clean(&applicant.id)));
+            more.iter().for_each(|request| stderr(&format!("  + {}", words(request))));
+            stderr("  until somebody answers, it has nothing that needs asking");
+        }
+        Ok(Consent { granted, missing, brought, has_seen })
+    }
 }
 
 /// Tools and commands that are shown of a package, each on a line.

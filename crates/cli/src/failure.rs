@@ -1,7 +1,7 @@
 //! A failed run: what to tell the user, and the exit code.
 
 use pijs_extc::BuildFailure;
-use pijs_packages::PackageError;
+use pijs_packages::{InstallCode, PackageError};
 use std::fmt;
 
 /// Result of the command.
@@ -64,6 +64,11 @@ impl Failure {
         self.brief.as_deref().unwrap_or(&self.message)
     }
 
+    /// The message and what to do next.
+    pub(crate) fn into_parts(self) -> (String, Option<String>) {
+        (self.message, self.help)
+    }
+
     /// Says what to do next.
     #[must_use]
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
@@ -84,7 +89,10 @@ impl fmt::Display for Failure {
 
 impl From<PackageError> for Failure {
     fn from(error: PackageError) -> Self {
-        Self::failed(error.to_string())
+        match error.code {
+            InstallCode::Denied => Self::refused(error.to_string()),
+            _ => Self::failed(error.to_string()),
+        }
     }
 }
 

@@ -1,24 +1,25 @@
-//! `pi install`, `pi remove`, `pi list`.
+//! `pi install`, `pi update`, `pi remove`, `pi list`.
+
+mod review;
 
 use crate::applicant::{Applicant, grant_key};
-use crate::args::{InstallArgs, PackageArgs, RemoveArgs, RunArgs, UpdateArgs};
+use crate::args::{InstallArgs, PackageArgs, RemoveArgs, UpdateArgs};
 use crate::compile::{Compiler, input_of};
-use crate::consent::{self, Consent, Who, one_line};
+use crate::consent::{self, Consent, one_line};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::grant_file::GrantFile;
-use crate::grants::Decided;
 use crate::output::{clean, indented, stderr, stdout};
 use crate::supply::Supplier;
 use crate::system::SystemTimer;
-use crate::terminal::Terminal;
 use crate::trust::Trust;
 use indicatif::{ProgressBar, ProgressStyle};
 use pijs_packages::{
-    BuildInput, Built, DiscoverOptions, Discovery, GitOptions, InstallCode, Installed, Installer, PackageEntry,
-    PackageError, Progress, Scope, count_resources, resolve_extensions,
+    Attempt, BuildInput, Builder, Built, DiscoverOptions, Discovery, GitOptions, InstallCode, Installed, Installer,
+    PackageEntry, Progress, Scope, count_resources, resolve_extensions,
 };
-use serde_json::json;
+use review::{Asked, Reviewed, Reviewer};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,11 +33,46 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `pi install [SOURCE]`.
 pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Result<()> {
-    for installed in install_quietly(environment, args).await? {
-        told(environment, &installed, args)?;
-        fetch_supplied(environment, &installed, args.common.registry.as_deref()).await;
+    let progress = Arc::new(Bar::new(environment));
+    let PackageArgs { local, yes, .. } = args.common;
+    let command = Asked { command: "install", source: args.source.clone(), local, yes };
+    let reviewer = Arc::new(Reviewer::new(environment, command, Arc::clone(&progress))?);
+    let attempts = install_with(environment, args, &progress, Arc::clone(&reviewer) as _).await;
+    progress.finish();
+    let mut failed = Failed::default();
+    for Attempt { outcome, .. } in attempts? {
+        let told = match outcome {
+            Ok(installed) => match told(environment, &reviewer, &installed, args) {
+                Ok(()) => {
+                    fetch_supplied(environment, &installed, args.common.registry.as_deref()).await;
+                    Ok(())
+                }
+                Err(failure) => Err(failure),
+            },
+            Err(error) => Err(error.into()),
+        };
+        failed.note(told);
     }
-    Ok(())
+    failed.into_result()
+}
+
+/// What went wrong with some of several packages.
+#[derive(Default)]
+struct Failed(Option<Failure>);
+
+impl Failed {
+    /// Reports all failures but the last one, which is what the command ends with.
+    fn note(&mut self, outcome: Result<()>) {
+        if let Err(failure) = outcome
+            && let Some(before) = self.0.replace(failure)
+        {
+            stderr(&before.to_string());
+        }
+    }
+
+    fn into_result(self) -> Result<()> {
+        self.0.map_or(Ok(()), Err)
+    }
 }
 
 /// Fetches what pi supplies to a package, so that its first session needs no network. Without it the package is
@@ -70,10 +106,10 @@ fn root(installed: &Installed) -> &Path {
     if installed.path.is_file() { installed.path.parent().unwrap_or(&installed.path) } else { &installed.path }
 }
 
-fn told(environment: &Environment, installed: &Installed, args: &InstallArgs) -> Result<()> {
+fn told(environment: &Environment, reviewer: &Reviewer, installed: &Installed, args: &InstallArgs) -> Result<()> {
     // Without code of its own there is nothing to consent to.
     let agreed =
-        if installed.entries.is_empty() { None } else { Some(consent_to(environment, installed, &args.common)?) };
+        if installed.entries.is_empty() { None } else { Some(consent_to(reviewer, installed, args.common.local)?) };
     for warning in &installed.warnings {
         stderr(&format!("warning: {}", clean(warning)));
     }
@@ -123,74 +159,112 @@ fn contents(installed: &Installed) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
 }
 
-/// Asks what an installed package may do, and keeps the answer.
-fn consent_to(environment: &Environment, installed: &Installed, args: &PackageArgs) -> Result<(Applicant, Consent)> {
-    let decided = Decided::new(environment, &RunArgs::default())?;
-    let mode = decided.policy.mode;
-    let root = root(installed);
-    let output = Compiler::new(environment).build(&installed.id, &input_of(&installed.id, root, &installed.entries))?;
-    let id = (installed.id.as_str(), Some(scope(args.local)));
-    let applicant = Applicant::new(&environment.dirs, id, root, &output.metadata(), mode)?;
-    let terminal = Terminal::default();
-    let who = match (args.yes, environment.stdin_is_terminal && environment.stderr_is_terminal) {
-        (true, _) => Who::Yes,
-        (false, true) => Who::Person(&terminal),
-        (false, false) => Who::Nobody,
-    };
-    let file = GrantFile::new(environment, Arc::new(SystemTimer::new()));
-    let consent = consent::ask(&file, &applicant, &who, mode)?;
-    Ok((applicant, consent))
+/// Keeps what was decided about an installed package before it was put in place.
+fn consent_to(reviewer: &Reviewer, installed: &Installed, local: bool) -> Result<(Applicant, Consent)> {
+    let (id, root) = (installed.id.as_str(), root(installed));
+    reviewer.keep(&Reviewed { id, root, entries: &installed.entries, scope: scope(local) })
 }
 
-/// Installs and says nothing about it.
+/// Installs and asks and says nothing about it.
 pub(crate) async fn install_quietly(environment: &Environment, args: &InstallArgs) -> Result<Vec<Installed>> {
-    let (installer, progress) = installer(environment, args.common.registry.as_deref())?;
-    let installer = installer.similar_names(args.similar_name);
-    let installed = match &args.source {
-        Some(source) => installer.install(source, scope(args.common.local)).await.map(|one| vec![one]),
-        None => installer.restore(scope(args.common.local)).await,
+    let compiler = Compiler::new(environment);
+    let builder = move |input: &BuildInput| -> pijs_packages::Result<Built> {
+        let built = compiler.build(&input.id, &input_of(&input.id, &input.root, &input.entries));
+        built.map(|_| Built::default()).map_err(|failure| review::not_built(input, &failure))
     };
+    let progress = Arc::new(Bar::new(environment));
+    let attempts = install_with(environment, args, &progress, Arc::new(builder)).await;
     progress.finish();
-    Ok(installed?)
+    attempts?.into_iter().map(|attempt| attempt.outcome.map_err(Failure::from)).collect()
+}
+
+async fn install_with(
+    environment: &Environment,
+    args: &InstallArgs,
+    progress: &Arc<Bar>,
+    builder: Arc<dyn Builder>,
+) -> Result<Vec<Attempt>> {
+    let installer = installer(environment, args.common.registry.as_deref(), progress, builder)?;
+    let installer = installer.similar_names(args.similar_name);
+    let scope = scope(args.common.local);
+    match &args.source {
+        Some(source) => {
+            let installed = installer.install(source, scope).await?;
+            Ok(vec![Attempt { id: installed.id.clone(), outcome: Ok(installed) }])
+        }
+        None => Ok(installer.restore(scope).await?),
+    }
 }
 
 /// `pi update [SOURCE]`.
 pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Result<()> {
-    let (mut installer, progress) = installer(environment, args.common.registry.as_deref())?;
+    let progress = Arc::new(Bar::new(environment));
+    let PackageArgs { local, yes, .. } = args.common;
+    let command = Asked { command: "update", source: None, local, yes };
+    let reviewer = Arc::new(Reviewer::new(environment, command, Arc::clone(&progress))?);
+    let registry = args.common.registry.as_deref();
+    let mut installer = installer(environment, registry, &progress, Arc::clone(&reviewer) as _)?;
     if !args.no_wait {
         installer = installer.not_newer_than(std::time::SystemTime::now() - UPDATES_WAIT);
     }
-    let updated = installer.update(args.source.as_deref(), scope(args.common.local)).await;
+    let attempts = installer.update(args.source.as_deref(), scope(args.common.local)).await;
     progress.finish();
-    let updated = updated?;
-    let mut brought = BTreeMap::new();
-    for installed in updated.iter().filter(|installed| !installed.entries.is_empty()) {
-        let (_, consent) = consent_to(environment, installed, &args.common)?;
-        if !consent.has_seen {
-            brought.insert(&installed.id, consent.brought);
-        }
-    }
-    if args.common.json {
-        let one = |installed: &Installed| json!({ "id": installed.id, "version": installed.version, "warnings": installed.warnings });
-        stdout(&serde_json::Value::from_iter(updated.iter().map(one)).to_string());
-        return Ok(());
-    }
-    for installed in &updated {
-        fetch_supplied(environment, installed, args.common.registry.as_deref()).await;
-        for warning in &installed.warnings {
-            stderr(&format!("warning: {}", clean(warning)));
-        }
-        stderr(&format!(
-            "updated {} to {}",
-            clean(&installed.id),
-            one_line(installed.version.as_deref().unwrap_or("-"), "")
-        ));
-        brought.get(&installed.id).into_iter().flatten().for_each(|line| stderr(&format!("  {line}")));
-    }
-    if updated.is_empty() {
+    let attempts = attempts?;
+    if attempts.is_empty() && !args.common.json {
         let wait = if args.no_wait { "" } else { "; versions younger than three days wait (--no-wait takes them)" };
         stderr(&format!("nothing to update{wait}"));
     }
+    let (mut failed, mut documents) = (Failed::default(), Vec::new());
+    for Attempt { id, outcome } in attempts {
+        documents.push(document(&id, &outcome));
+        match outcome {
+            Ok(installed) => failed.note(updated(environment, &reviewer, &installed, args).await),
+            // The version in place goes on as it was: that is no failure.
+            Err(error) if error.code == InstallCode::Consent => stderr(&indented(&format!("not updated: {error}"))),
+            Err(error) => failed.note(Err(error.into())),
+        }
+    }
+    if args.common.json {
+        stdout(&Value::from(documents).to_string());
+    }
+    failed.into_result()
+}
+
+/// What became of an update, for programs.
+fn document(id: &str, outcome: &pijs_packages::Result<Installed>) -> Value {
+    match outcome {
+        Ok(installed) => json!({ "id": id, "version": installed.version, "warnings": installed.warnings }),
+        Err(error) => json!({ "id": id, "error": { "code": error.code.as_str(), "message": error.message } }),
+    }
+}
+
+/// Keeps what was decided about an updated package, and says what it brings.
+async fn updated(
+    environment: &Environment,
+    reviewer: &Reviewer,
+    installed: &Installed,
+    args: &UpdateArgs,
+) -> Result<()> {
+    let mut brought = Vec::new();
+    if !installed.entries.is_empty() {
+        let (_, consent) = consent_to(reviewer, installed, args.common.local)?;
+        if !consent.has_seen {
+            brought = consent.brought;
+        }
+    }
+    if args.common.json {
+        return Ok(());
+    }
+    fetch_supplied(environment, installed, args.common.registry.as_deref()).await;
+    for warning in &installed.warnings {
+        stderr(&format!("warning: {}", clean(warning)));
+    }
+    stderr(&format!(
+        "updated {} to {}",
+        clean(&installed.id),
+        one_line(installed.version.as_deref().unwrap_or("-"), "")
+    ));
+    brought.iter().for_each(|line| stderr(&format!("  {line}")));
     Ok(())
 }
 
@@ -206,22 +280,14 @@ fn git(environment: &Environment) -> GitOptions {
     GitOptions { program, path: path.into(), ssh }
 }
 
-fn installer(environment: &Environment, registry: Option<&str>) -> Result<(Installer, Arc<Bar>)> {
-    let compiler = Compiler::new(environment);
-    let builder = move |input: &BuildInput| -> pijs_packages::Result<Built> {
-        let built =
-            compiler.build(&input.id, &input_of(&input.id, &input.root, &input.entries)).map_err(|failure| {
-                PackageError::new(
-                    InstallCode::Build,
-                    input.id.clone(),
-                    format!("it does not build\n\n{}", failure.render(false)),
-                )
-            })?;
-        Ok(Built { warnings: built.diagnostics.iter().map(ToString::to_string).collect() })
-    };
-    let progress = Arc::new(Bar::new(environment));
-    let installer = Installer::new(environment.dirs.clone(), environment.npm_config(registry)?, Arc::new(builder))?;
-    Ok((installer.progress(progress.clone()).git(git(environment)), progress))
+fn installer(
+    environment: &Environment,
+    registry: Option<&str>,
+    progress: &Arc<Bar>,
+    builder: Arc<dyn Builder>,
+) -> Result<Installer> {
+    let installer = Installer::new(environment.dirs.clone(), environment.npm_config(registry)?, builder)?;
+    Ok(installer.progress(Arc::clone(progress) as _).git(git(environment)))
 }
 
 pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()> {
@@ -400,6 +466,11 @@ impl Bar {
 
     fn finish(&self) {
         self.0.finish_and_clear();
+    }
+
+    /// Does something that writes to the terminal.
+    fn suspend<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.0.suspend(work)
     }
 }
 

@@ -95,6 +95,14 @@ pub fn package_entries(root: &Path, named: bool) -> Result<Entries> {
     }
 }
 
+/// Paths under `pi.extensions` that are not there. pi loads the others and says nothing.
+pub(crate) fn missing_entries(root: &Path) -> Vec<String> {
+    let pi = Manifest::read(root).ok().flatten().and_then(|manifest| manifest.pi);
+    let named = pi.and_then(|pi| pi.extensions).unwrap_or_default().into_iter();
+    let is_path = |entry: &String| !entry.starts_with(['!', '+', '-']) && !has_glob(entry);
+    named.filter(|entry| is_path(entry) && !clean(root, entry).exists()).collect()
+}
+
 fn has_resources(root: &Path) -> bool {
     Kind::ALL.iter().any(|kind| root.join(kind.key()).exists())
 }

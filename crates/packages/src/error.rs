@@ -29,6 +29,8 @@ pub enum InstallCode {
     Name,
     /// `package.json`, settings or lock file that cannot be used.
     Manifest,
+    /// A version that asks for more than its user granted, where the user cannot be asked.
+    Consent,
     /// A script of a package: never run, reported as a warning.
     Script,
     /// The package does not build.
@@ -53,6 +55,7 @@ impl InstallCode {
             Self::Source => "IN_SOURCE",
             Self::Name => "IN_NAME",
             Self::Manifest => "IN_MANIFEST",
+            Self::Consent => "IN_CONSENT",
             Self::Script => "IN_SCRIPT",
             Self::Build => "BD_SYNTAX",
             Self::Io => "io",

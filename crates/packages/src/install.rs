@@ -11,12 +11,14 @@ mod repository;
 
 use crate::archive::Limits;
 use crate::change::{Change, settle};
+use crate::entries::{missing_entries, package_entries};
 use crate::error::{InstallCode, PackageError, Result};
 use crate::git::{GitOptions, GitSource};
 use crate::lock::LockFile;
 use crate::manifest::Manifest;
 use crate::npmrc::NpmConfig;
 use crate::registry::Registry;
+use crate::resources::count_resources;
 use crate::settings::Settings;
 use crate::source::{PackageName, Source, Wanted};
 use crate::store::{Held, Store};
@@ -25,15 +27,16 @@ use fetch::Plan;
 use nodejs_semver::Version;
 use pijs_durable::Disk;
 use pijs_protocol::guard;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Compiles a package, so that one that does not build is never put in place.
+/// Checks and compiles a package before it is put in place, so that one that cannot be used replaces nothing.
 ///
-/// The command line passes `extc`; a refusal is returned as it is, and what was installed before stays.
+/// The command line passes `extc`, the check of capability manifests and the consent of the user. A refusal is returned
+/// as it is, and what was installed before stays.
 pub trait Builder: Send + Sync {
-    /// Builds the entries of a package that lies complete under [`BuildInput::root`].
+    /// Builds the entries of a package that lies complete under [`BuildInput::root`]. There may be none.
     fn build(&self, input: &BuildInput) -> Result<Built>;
 }
 
@@ -52,6 +55,13 @@ pub struct BuildInput {
     pub root: PathBuf,
     /// Its extension entries, in order, below the root.
     pub entries: Vec<PathBuf>,
+    /// For whom it is installed.
+    pub scope: Scope,
+    /// Its version, where it says one.
+    pub version: Option<String>,
+    /// The version whose place it takes; absent when nothing is in that place, and for a local path, which is used where
+    /// it lies.
+    pub replaces: Option<String>,
 }
 
 /// What a [`Builder`] answers.
@@ -95,6 +105,15 @@ pub struct Installed {
     pub dependencies: usize,
     /// Scripts that were not run, optional dependencies left out, findings of the builder.
     pub warnings: Vec<String>,
+}
+
+/// What became of one package among several.
+#[derive(Debug)]
+pub struct Attempt {
+    /// `npm:NAME` or `git:HOST/PATH`.
+    pub id: String,
+    /// An error leaves this package as it was; the others do not depend on it.
+    pub outcome: Result<Installed>,
 }
 
 /// One package of the settings.
@@ -200,40 +219,61 @@ impl Installer {
     }
 
     /// Installs what settings list and the disk lacks, from the lock file where it has an entry: the same bytes again.
-    pub async fn restore(&self, scope: Scope) -> Result<Vec<Installed>> {
-        let mut restored = Vec::new();
+    /// One that fails does not stop the others.
+    pub async fn restore(&self, scope: Scope) -> Result<Vec<Attempt>> {
+        let mut attempts = Vec::new();
         let missing = self.list()?.into_iter().filter(|listed| listed.scope == scope && !listed.present);
         for listed in missing {
-            match Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home)? {
-                Source::Npm { name, range } => restored.push(self.restore_npm(&name, &range, scope).await?),
-                Source::Git(git) => restored.push(self.restore_git(git, scope).await?),
-                Source::Path(_) => {}
-            }
+            let outcome = match Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home) {
+                Ok(Source::Npm { name, range }) => self.restore_npm(&name, &range, scope).await,
+                Ok(Source::Git(git)) => self.restore_git(git, scope).await,
+                Ok(Source::Path(_)) => continue,
+                Err(error) => Err(error),
+            };
+            self.note(&mut attempts, Attempt { id: listed.id, outcome })?;
         }
-        Ok(restored)
+        Ok(attempts)
     }
 
-    /// Installs the newest version that settings allow, of one package or of all; exact versions stay.
-    pub async fn update(&self, source: Option<&str>, scope: Scope) -> Result<Vec<Installed>> {
+    /// Installs the newest version that settings allow, of one package or of all; exact versions stay. One that fails
+    /// does not stop the others.
+    pub async fn update(&self, source: Option<&str>, scope: Scope) -> Result<Vec<Attempt>> {
         let only = source.map(|text| self.find(text, scope)).transpose()?;
-        let mut updated = Vec::new();
+        let mut attempts = Vec::new();
         for listed in self.list()?.into_iter().filter(|listed| listed.scope == scope) {
             if only.as_ref().is_some_and(|only| only.id != listed.id) {
                 continue;
             }
-            let (name, range) = match Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home)? {
-                Source::Npm { name, range } => (name, range),
-                Source::Git(git) if !git.is_pinned() => {
-                    updated.push(self.install_git(git, scope).await?);
-                    continue;
-                }
-                Source::Git(_) | Source::Path(_) => continue,
+            let outcome = match Source::from_settings(&listed.source, &self.dirs.root(scope), &self.dirs.home) {
+                Ok(Source::Npm { name, range }) => self.update_npm(&name, &range, scope).await,
+                Ok(Source::Git(git)) if !git.is_pinned() => self.install_git(git, scope).await.map(Some),
+                Ok(Source::Git(_) | Source::Path(_)) => continue,
+                Err(error) => Err(error),
             };
-            if Version::parse(&range).is_err() && self.has_newer(&name, &range, scope).await? {
-                updated.push(self.install_npm(&name, &range, scope).await?);
+            if let Some(outcome) = outcome.transpose() {
+                self.note(&mut attempts, Attempt { id: listed.id, outcome })?;
             }
         }
-        Ok(updated)
+        Ok(attempts)
+    }
+
+    /// Keeps what became of a package.
+    fn note(&self, attempts: &mut Vec<Attempt>, attempt: Attempt) -> Result<()> {
+        match attempt.outcome {
+            Err(error) if !guard::is_up("packages.each") => Err(error),
+            outcome => {
+                attempts.push(Attempt { outcome, ..attempt });
+                Ok(())
+            }
+        }
+    }
+
+    /// `None` when there is no newer one.
+    async fn update_npm(&self, name: &PackageName, range: &str, scope: Scope) -> Result<Option<Installed>> {
+        if Version::parse(range).is_ok() || !self.has_newer(name, range, scope).await? {
+            return Ok(None);
+        }
+        self.install_npm(name, range, scope).await.map(Some)
     }
 
     /// The packages that settings list, user scope first, in the order of the files.
@@ -374,7 +414,7 @@ impl Installer {
         staged.manifest.agrees_with(&info)?;
         // Another process may have installed it meanwhile.
         let unchanged = |lock: &LockFile| refuse_step_back(lock, &source, range, &info);
-        self.finish(&store, &source, staged, tree.notes, &unchanged).await
+        self.finish((&store, scope), &source, staged, tree.notes, &unchanged).await
     }
 
     async fn restore_npm(&self, name: &PackageName, range: &str, scope: Scope) -> Result<Installed> {
@@ -402,7 +442,7 @@ impl Installer {
             )
             .help("install it again by name to lock what the registry has now"));
         }
-        self.finish(&store, &source, staged, Vec::new(), &|_| Ok(())).await
+        self.finish((&store, scope), &source, staged, Vec::new(), &|_| Ok(())).await
     }
 
     /// Takes the lock and finishes what an ended process left. Blocks.
@@ -433,16 +473,19 @@ impl Installer {
         }
     }
 
-    /// Compiles what there is to compile, and answers the warnings.
-    fn built(&self, input: &BuildInput) -> Result<Vec<String>> {
-        // Skills, prompts and themes are read as they are.
-        if input.entries.is_empty() { Ok(Vec::new()) } else { Ok(self.builder.build(input)?.warnings) }
+    /// The version of the package that is in a place; empty for one that says none.
+    fn in_place(&self, store: &Store, scope: Scope, place: &Path) -> Result<Option<String>> {
+        if !Store::holds(&self.disk, store.root(), scope, place)? {
+            return Ok(None);
+        }
+        let manifest = Manifest::read_on(store.disk(), place).ok().flatten();
+        Ok(Some(manifest.and_then(|manifest| manifest.version).unwrap_or_default()))
     }
 
     /// Builds, then the part that others see. `still` looks at the lock file once more, now that nobody changes it.
     async fn finish(
         &self,
-        store: &Store,
+        (store, scope): (&Store, Scope),
         source: &Source,
         staged: fetch::Staged,
         mut warnings: Vec<String>,
@@ -450,14 +493,26 @@ impl Installer {
     ) -> Result<Installed> {
         let (id, root) = (source.identity(), store.root());
         self.progress.step(&format!("building {source}"));
-        let entries =
-            crate::entries::package_entries(staged.package(), false).map_err(|error| at_package(error, source))?;
-        let input = BuildInput { id: id.clone(), root: staged.package().to_path_buf(), entries: entries.files };
+        let entries = package_entries(staged.package(), false).map_err(|error| at_package(error, source))?;
+        let place = Store::place_of(root, source);
+        let replaces = self.in_place(store, scope, &place)?;
+        if replaces.is_some() && guard::is_up("install.review") {
+            check_brings(source, staged.package(), &place)?;
+        }
+        let missing = missing_entries(staged.package());
+        warnings.extend(missing.iter().map(|entry| format!("{source}: {}", names_missing(entry))));
+        let input = BuildInput {
+            id: id.clone(),
+            root: staged.package().to_path_buf(),
+            entries: entries.files,
+            scope,
+            version: staged.manifest.version.clone(),
+            replaces,
+        };
         warnings.extend(staged.warnings.iter().cloned());
         warnings.extend(entries.nothing.map(|why| format!("{source}: {}", why.message)));
-        warnings.extend(self.built(&input)?);
+        warnings.extend(self.builder.build(&input)?.warnings);
 
-        let place = Store::place_of(root, source);
         let entries = input
             .entries
             .iter()
@@ -497,6 +552,32 @@ impl Installer {
             warnings,
         })
     }
+}
+
+fn names_missing(entry: &str) -> String {
+    format!("\"pi.extensions\" of its package.json names {}, which is not in it", crate::source::printable(entry))
+}
+
+/// Refuses a version of which pi loads nothing, or less than its manifest says, in the place of one that works.
+fn check_brings(source: &Source, staged: &Path, place: &Path) -> Result<()> {
+    let known = missing_entries(place);
+    let missing = missing_entries(staged).into_iter().find(|entry| !known.contains(entry));
+    let nothing = || {
+        let is_useless = !brings_something(staged) && brings_something(place);
+        let entries = package_entries(staged, false).ok().filter(|_| is_useless)?;
+        Some(entries.nothing.map_or_else(|| "pi loads nothing of it".to_owned(), |why| why.message))
+    };
+    match missing.as_deref().map(names_missing).or_else(nothing) {
+        Some(why) => Err(PackageError::new(InstallCode::Manifest, source.to_string(), why)
+            .help("the installed version stays; tell the author, or remove the package first")),
+        None => Ok(()),
+    }
+}
+
+/// Whether pi loads anything of an installed package.
+fn brings_something(place: &Path) -> bool {
+    let has_entries = package_entries(place, false).is_ok_and(|entries| !entries.files.is_empty());
+    has_entries || count_resources(place).iter().any(|(_, count)| *count > 0)
 }
 
 /// Staging folders mean nothing to a user.

@@ -48,7 +48,7 @@ pub use discover::{DiscoverOptions, Discovery, Origin, PackageEntry, resolve_ext
 pub use entries::{Entries, package_entries};
 pub use error::{InstallCode, PackageError, Result};
 pub use git::{GitOptions, GitSource};
-pub use install::{BuildInput, Builder, Built, Installed, Installer, Listed, NoProgress, Progress, Removed};
+pub use install::{Attempt, BuildInput, Builder, Built, Installed, Installer, Listed, NoProgress, Progress, Removed};
 pub use lock::{LockText, read_lock};
 pub use npmrc::NpmConfig;
 pub use pinned::{Depot, PinnedPackage};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use support::registry::{Registry, Reply, gzip, integrity};
-use support::{Home, fixtures, npm};
+use support::{Home, all, fixtures, npm};
 
 fn settings(home: &Home) -> Value {
     serde_json::from_slice(&std::fs::read(home.agent().join("settings.json")).expect("settings")).expect("json")
@@ -136,7 +136,7 @@ async fn the_lock_restores_the_same_bytes_although_the_registry_moved_on() {
     );
     registry.publish(json!({"name": "tiny-words", "version": "1.9.0", "main": "index.js"}), &[("index.js", "")]);
     std::fs::remove_dir_all(home.agent().join("npm")).expect("removed");
-    let restored = installer.restore(Scope::User).await.expect("restored");
+    let restored = all(installer.restore(Scope::User).await).expect("restored");
     assert_eq!(restored.len(), 1);
     assert_eq!(home.state(Scope::User), before);
     assert!(installer.restore(Scope::User).await.expect("nothing to do").is_empty());
@@ -162,7 +162,7 @@ async fn an_edited_lock_is_found() {
     for (edited, code) in cases {
         assert_ne!(edited, good);
         std::fs::write(&path, &edited).expect("written");
-        assert_eq!(installer.restore(Scope::User).await.expect_err("refused").code, code);
+        assert_eq!(all(installer.restore(Scope::User).await).expect_err("refused").code, code);
     }
 }
 

@@ -38,10 +38,17 @@ impl Installer {
         };
         let manifest = if metadata.is_dir() { Manifest::read(path)?.unwrap_or_default() } else { Manifest::default() };
         self.progress.step(&format!("building {}", path.display()));
-        let input = BuildInput { id: source.identity(), root: folder.to_path_buf(), entries };
+        let input = BuildInput {
+            id: source.identity(),
+            root: folder.to_path_buf(),
+            entries,
+            scope,
+            version: manifest.version.clone(),
+            replaces: None,
+        };
         let scripts = manifest.install_scripts().into_iter();
         warnings.extend(scripts.map(|script| format!("IN_SCRIPT: the script {script} was not run")));
-        warnings.extend(self.built(&input)?);
+        warnings.extend(self.builder.build(&input)?.warnings);
 
         let store = Store::open(&self.disk, &root, scope)?;
         let held = self.lock(&store)?;

@@ -26,7 +26,7 @@ impl Installer {
         };
         unmoved(&LockFile::read(store.files(), &folder)?)?;
         let (staged, notes) = self.stage_git(&store, &git, checkout).await?;
-        self.finish(&store, &Source::Git(git.clone()), staged, notes, &unmoved).await
+        self.finish((&store, scope), &Source::Git(git.clone()), staged, notes, &unmoved).await
     }
 
     pub(super) async fn restore_git(&self, git: GitSource, scope: Scope) -> Result<Installed> {
@@ -47,7 +47,7 @@ impl Installer {
             return Err(PackageError::new(InstallCode::Integrity, git.identity(), why)
                 .help("install it again by name to lock what the repository has now"));
         }
-        self.finish(&store, &Source::Git(git), staged, Vec::new(), &|_| Ok(())).await
+        self.finish((&store, scope), &Source::Git(git), staged, Vec::new(), &|_| Ok(())).await
     }
 
     /// A repository below another one's path has its folder in the other's, as in pi: what replaces or removes one would

@@ -2,7 +2,7 @@
 
 pub(crate) mod registry;
 
-use pijs_packages::{BuildInput, Built, Dirs, Installer, NpmConfig, PackageError, Scope};
+use pijs_packages::{Attempt, BuildInput, Built, Dirs, Installed, Installer, NpmConfig, PackageError, Scope};
 use registry::Registry;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -72,6 +72,11 @@ fn collect(root: &Path, dir: &Path, files: &mut BTreeMap<String, Vec<u8>>) {
 
 pub(crate) fn npm(registry: &Registry) -> NpmConfig {
     NpmConfig::parse(&format!("registry={}", registry.url()), &|_| None).expect("a registry")
+}
+
+/// The packages, where every attempt succeeded.
+pub(crate) fn all(attempts: Result<Vec<Attempt>, PackageError>) -> Result<Vec<Installed>, PackageError> {
+    attempts?.into_iter().map(|attempt| attempt.outcome).collect()
 }
 
 /// Reads every entry, as a compiler would.

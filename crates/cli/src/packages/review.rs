@@ -1,0 +1,191 @@
+//! Checks a package before it replaces anything: it compiles, its manifest can be read, and its user agrees.
+//!
+//! [`Reviewer`] is the builder of an installer. A package that is refused changes nothing, neither in the store nor in the
+//! grants; of one that passes, what was decided is kept once it is in place.
+
+use super::Bar;
+use crate::applicant::{Applicant, check_declared};
+use crate::args::RunArgs;
+use crate::compile::{Compiler, input_of};
+use crate::consent::{self, Consent, Decision, Who, Widened};
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure, Result};
+use crate::grant_file::GrantFile;
+use crate::grants::Decided;
+use crate::output::clean;
+use crate::system::SystemTimer;
+use crate::terminal::Terminal;
+use pijs_extc::{BuildFailure, BuildOutput};
+use pijs_hostcall::book::Book;
+use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
+use pijs_packages::{BuildInput, Builder, Built, InstallCode, PackageError, Scope};
+use pijs_protocol::guard;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Reviews the packages of one command.
+pub(super) struct Reviewer {
+    environment: Environment,
+    compiler: Compiler,
+    /// Of the settings.
+    mode: Mode,
+    command: Asked,
+    bar: Arc<Bar>,
+    /// What was decided about packages that are on their way into the store.
+    reviews: Mutex<BTreeMap<String, Review>>,
+}
+
+/// The command that installs.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    /// `install` or `update`.
+    pub(super) command: &'static str,
+    /// What it names; every package by itself when it names none.
+    pub(super) source: Option<String>,
+    pub(super) local: bool,
+    /// `--yes`
+    pub(super) yes: bool,
+}
+
+impl Asked {
+    /// The same for one package, in the user's words.
+    fn of(&self, id: &str) -> String {
+        let local = if self.local { " -l" } else { "" };
+        clean(&format!("pi {} {}{local}", self.command, self.source.as_deref().unwrap_or(id)))
+    }
+}
+
+struct Review {
+    applicant: Applicant,
+    decision: Decision,
+}
+
+/// A package that is to be reviewed, in staging or in its place.
+pub(super) struct Reviewed<'a> {
+    pub(super) id: &'a str,
+    pub(super) root: &'a Path,
+    pub(super) entries: &'a [PathBuf],
+    pub(super) scope: Scope,
+}
+
+impl Reviewer {
+    /// Reads what reviews need, so that nothing is installed where that cannot be read.
+    pub(super) fn new(environment: &Environment, command: Asked, bar: Arc<Bar>) -> Result<Self> {
+        let this = Self {
+            environment: environment.clone(),
+            compiler: Compiler::new(environment),
+            mode: Decided::new(environment, &RunArgs::default())?.policy.mode,
+            command,
+            bar,
+            reviews: Mutex::default(),
+        };
+        this.file().read()?;
+        Ok(this)
+    }
+
+    fn file(&self) -> GrantFile {
+        GrantFile::new(&self.environment, Arc::new(SystemTimer::new()))
+    }
+
+    fn compile(&self, package: &Reviewed<'_>) -> Result<BuildOutput, BuildFailure> {
+        self.compiler.build(package.id, &input_of(package.id, package.root, package.entries))
+    }
+
+    /// Reviews a package that was compiled. `replaces` says whether it takes the place of another version.
+    fn review(&self, package: &Reviewed<'_>, output: &BuildOutput, replaces: bool) -> Result<Result<Review, Widened>> {
+        let Reviewed { id, root, scope, .. } = *package;
+        let dirs = &self.environment.dirs;
+        let applicant = Applicant::new(dirs, (id, Some(scope)), root, &output.metadata(), self.mode)?;
+        let terminal = Terminal::default();
+        let has_user = self.environment.stdin_is_terminal && self.environment.stderr_is_terminal;
+        let who = match (self.command.yes, has_user) {
+            (true, _) => Who::Yes,
+            (false, true) => Who::Person(&terminal),
+            (false, false) => Who::Nobody,
+        };
+        let book = self.file().read()?;
+        if replaces {
+            self.check_scopes(&book, &applicant, package)?;
+        }
+        let decided = self.bar.suspend(|| consent::decide(&book, &applicant, &who, self.mode, replaces));
+        Ok(decided.map(|decision| Review { applicant, decision }))
+    }
+
+    /// A scope that cannot be read grants nothing: what the version in place was granted would be lost with it.
+    fn check_scopes(&self, book: &Book, applicant: &Applicant, package: &Reviewed<'_>) -> Result<()> {
+        let known = book.packages.get(&applicant.key).map(|record| record.asked.as_slice()).unwrap_or_default();
+        let gate = Gate::builder(Policy::default(), self.environment.places()).build();
+        let profile = Profile::new(package.id).at(package.root);
+        for request in applicant.asked.capabilities.iter().filter(|request| !known.contains(request)) {
+            if let Err(error) = gate.check(&profile, &Grant::accepting("", request)) {
+                let capability = &request.capability;
+                return Err(Failure::failed(format!("the scope of {capability} cannot be used: {error}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what was decided about a package that is in its place now.
+    pub(super) fn keep(&self, package: &Reviewed<'_>) -> Result<(Applicant, Consent)> {
+        let reviewed = self.reviews.lock().unwrap_or_else(PoisonError::into_inner).remove(package.id);
+        let Review { applicant, decision } = match reviewed {
+            Some(review) => review,
+            None => {
+                let reviewed = self.review(package, &self.compile(package)?, false)?;
+                reviewed.unwrap_or_else(|_| unreachable!("only what replaces a version can be refused for its consent"))
+            }
+        };
+        let consent = decision.keep(&self.file(), &applicant)?;
+        Ok((applicant, consent))
+    }
+}
+
+impl Builder for Reviewer {
+    fn build(&self, input: &BuildInput) -> pijs_packages::Result<Built> {
+        // Skills, prompts and themes are read as they are.
+        if input.entries.is_empty() {
+            let checked = check_declared(&input.root);
+            return checked.map(|()| Built::default()).map_err(|failure| refusal(input, failure));
+        }
+        let BuildInput { id, root, entries, scope, .. } = input;
+        let package = Reviewed { id, root, entries, scope: *scope };
+        let built = self.compile(&package).map_err(|failure| not_built(input, &failure))?;
+        if guard::is_up("install.review") {
+            let review = self
+                .review(&package, &built, input.replaces.is_some())
+                .map_err(|failure| refusal(input, failure))?
+                .map_err(|widened| held(input, &widened, &self.command.of(&input.id)))?;
+            self.reviews.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), review);
+        }
+        Ok(Built { warnings: built.diagnostics.iter().map(ToString::to_string).collect() })
+    }
+}
+
+/// A package that does not compile.
+pub(super) fn not_built(input: &BuildInput, failure: &BuildFailure) -> PackageError {
+    let why = format!("it does not build\n\n{}", failure.render(false));
+    PackageError::new(InstallCode::Build, input.id.clone(), why)
+}
+
+/// What is wrong with a package, as its install says it.
+fn refusal(input: &BuildInput, failure: Failure) -> PackageError {
+    let code = if failure.exit == Exit::Refused { InstallCode::Denied } else { InstallCode::Manifest };
+    let (message, help) = failure.into_parts();
+    let error = PackageError::new(code, input.id.clone(), message);
+    match help {
+        Some(help) => error.help(help),
+        None => error,
+    }
+}
+
+/// An update that asks for more, and nobody to ask.
+fn held(input: &BuildInput, Widened(more): &Widened, accept: &str) -> PackageError {
+    let version = |version: Option<&str>| version.filter(|version| !version.is_empty()).map(clean);
+    let now = version(input.replaces.as_deref()).unwrap_or_else(|| "the installed version".to_owned());
+    let new = version(input.version.as_deref()).unwrap_or_else(|| "the new version".to_owned());
+    let mut message = format!("{new} asks for more than it was granted, so {now} stays:");
+    more.iter().for_each(|words| message.push_str(&format!("\n  + {words}")));
+    PackageError::new(InstallCode::Consent, input.id.clone(), message)
+        .help(format!("accept it with: {accept} --yes, or run that at a terminal without --yes to be asked"))
+}
