@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 use crate::patience::Waiter;
 use crate::record;
 use crate::report::ReportKind;
-use pijs_protocol::message::{ErrorReport, EventHook, EventResult, Message};
+use pijs_protocol::message::{ErrorReport, EventHook, EventResult, Message, START_EVENTS};
 use pijs_protocol::{EntryIndex, EventId, Handle, Termination, guard};
 use serde_json::{Map, Value};
 use std::cell::Cell;
@@ -169,7 +169,7 @@ impl Host {
             mutable: round.mutable().iter().map(|member| (*member).to_owned()).collect(),
         };
         let (sender, receiver) = oneshot::channel();
-        let waiter = Waiter::new(sender, self.0.timer.now().elapsed_us).of_start(event.name() == "session_start");
+        let waiter = Waiter::new(sender, self.0.timer.now().elapsed_us).of_start(START_EVENTS.contains(&event.name()));
         slot.cell.borrow_mut().pending.events.insert(event_id, waiter);
         self.post(slot, Message::EventHook(hook));
         self.ingest();

@@ -109,7 +109,7 @@ impl<T> Waiter<T> {
         Self { done, since_us, is_start: false }
     }
 
-    /// The same for a handler of `session_start`.
+    /// The same for a handler of an event that begins the session.
     pub(crate) fn of_start(self, is_start: bool) -> Self {
         Self { is_start, ..self }
     }
@@ -245,7 +245,7 @@ impl Extension {
 pub(crate) type Listening = BTreeSet<CallId>;
 
 impl Pending {
-    /// Whether a handler of `session_start` is waited for.
+    /// Whether a handler of an event that begins the session is waited for.
     pub(crate) fn is_start(&self) -> bool {
         self.events.values().any(|waiter| waiter.is_start)
     }

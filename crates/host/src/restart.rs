@@ -17,7 +17,7 @@ pub struct RestartPolicy {
     /// Pause before the second restart within the window; each further one waits twice as long. The first has none:
     /// one accident should not show.
     pub pause_us: u64,
-    /// How long an extension may spend in stopped turns while it starts (`session_start`), over all its restarts. One
+    /// How long an extension may spend in stopped turns while the session starts, over all its restarts. One
     /// that spends more would keep every session waiting again: it is not restarted.
     pub start_us: u64,
 }

@@ -199,6 +199,9 @@ pub struct SlashResult {
     pub error: Option<ErrorReport>,
 }
 
+/// Events that begin a session: nothing is asked of the model before their handlers have returned.
+pub const START_EVENTS: [&str; 2] = ["session_start", "resources_discover"];
+
 /// `event_hook.payload`: one event for one handler. The host goes through the handlers in load
 /// order, then registration order, and combines their answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

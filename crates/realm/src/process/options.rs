@@ -1,7 +1,7 @@
 //! How workers are started, and why there is none.
 
 use super::shelf::Shelf;
-use pijs_protocol::message::Message;
+use pijs_protocol::message::{Message, START_EVENTS};
 use pijs_protocol::wire::Task;
 use pijs_protocol::{Termination, guard};
 use std::ffi::OsString;
@@ -30,7 +30,7 @@ pub struct ProcessOptions {
     pub first: Duration,
     /// Longest turn, time in hostcalls not counted.
     pub turn: Duration,
-    /// The same for turns that a session waits for when it starts: loading an entry, and `session_start`. Never longer
+    /// The same for turns that a session waits for when it starts: loading an entry, and [`START_EVENTS`]. Never longer
     /// than [`ProcessOptions::turn`].
     pub start: Duration,
     /// Longest answer to a streamed delta; the host's own patience with verdicts is usually shorter.
@@ -51,7 +51,7 @@ impl ProcessOptions {
         let is_start = match task {
             Task::Message(message) => match &**message {
                 Message::Load(_) => true,
-                Message::EventHook(hook) => hook.event == "session_start",
+                Message::EventHook(hook) => START_EVENTS.contains(&hook.event.as_str()),
                 _ => false,
             },
             Task::Stream(_) => false,
@@ -120,3 +120,30 @@ impl fmt::Display for ProcessError {
 }
 
 impl std::error::Error for ProcessError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn task(message: serde_json::Value) -> Task {
+        Task::Message(Box::new(serde_json::from_value(message).expect("a message")))
+    }
+
+    #[test]
+    fn turns_of_the_start_have_less_time() {
+        let options = ProcessOptions::default();
+        let hook = |event: &str| {
+            let payload = json!({ "event_id": "e", "entry": 0, "handle": 1, "event": event, "payload": {} });
+            task(json!({ "type": "event_hook", "payload": payload }))
+        };
+        for event in START_EVENTS {
+            assert_eq!(options.longest(&hook(event)), options.start, "{event}");
+        }
+        assert_eq!(options.longest(&hook("tool_call")), options.turn);
+        let hasty = ProcessOptions { turn: Duration::from_secs(1), ..options.clone() };
+        assert_eq!(hasty.longest(&hook("session_start")), hasty.turn, "never more than any turn");
+        let patient = options.turns_of(Duration::from_secs(60));
+        assert_eq!(patient.longest(&hook("session_start")), patient.turn, "where the user says so");
+    }
+}
