@@ -42,9 +42,12 @@ pub fn parse_declared(value: &Value) -> Result<Declared, String> {
     let mut unknown = Vec::new();
     let list = match value {
         Value::Object(members) => {
-            match members.get("schema").and_then(Value::as_str) {
-                None | Some(CAPABILITY_SCHEMA) => {}
-                Some(other) => return Err(format!("the schema {:?} is not {CAPABILITY_SCHEMA}", shown(other, 60))),
+            match members.get("schema") {
+                None => {}
+                Some(schema) if schema == CAPABILITY_SCHEMA => {}
+                Some(other) => {
+                    return Err(format!("the schema {} is not {CAPABILITY_SCHEMA}", shown(&other.to_string(), 60)));
+                }
             }
             // `extension.json` holds other things too.
             if members.contains_key("schema") {
