@@ -172,6 +172,7 @@ pub(super) fn not_built(input: &BuildInput, failure: &BuildFailure) -> PackageEr
 fn refusal(input: &BuildInput, failure: Failure) -> PackageError {
     let code = if failure.exit == Exit::Refused { InstallCode::Denied } else { InstallCode::Manifest };
     let (message, help) = failure.into_parts();
+    let message = message.strip_prefix(&format!("{}: ", input.id)).unwrap_or(&message);
     let error = PackageError::new(code, input.id.clone(), message);
     match help {
         Some(help) => error.help(help),
